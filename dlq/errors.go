@@ -1,0 +1,89 @@
+package dlq
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotFound means that no message or bulk retry has the given id.
+var ErrNotFound = errors.New("not found")
+
+// ErrUnavailable means that the database, Kafka or Temporal is away. What was
+// asked may be asked again later; nothing is lost.
+var ErrUnavailable = errors.New("unavailable")
+
+// NotRetryableError refuses a retry because of the message's own state.
+type NotRetryableError struct {
+	ID         ID
+	Status     Status
+	RetryCount int
+	MaxRetries int
+	// Reason replaces the documented status and count where these are not why.
+	Reason string
+}
+
+// Error is the documented text of the 409 answer.
+func (e *NotRetryableError) Error() string {
+	if e.Reason != "" {
+		return "message is not retryable: " + e.Reason
+	}
+	return fmt.Sprintf("message is not retryable: status=%s, retry_count=%d/%d", e.Status, e.RetryCount, e.MaxRetries)
+}
+
+// OwnedError refuses a change because a workflow owns the message right now.
+type OwnedError struct {
+	ID    ID
+	Owner Owner
+}
+
+// Error names the owner, so that an operator can find it in Temporal.
+func (e *OwnedError) Error() string {
+	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
+}
+
+// Category is why a delivery failed, which decides what is done about it.
+type Category string
+
+const (
+	// CategoryTransient passes by itself: network, timeout, no leader, 5xx.
+	CategoryTransient Category = "transient"
+	// CategoryRateLimit asks us to come back later: throttled, 429.
+	CategoryRateLimit Category = "rate_limit"
+	// CategoryAuth is a refusal of us, not of the message: SASL, ACL, 401, 403.
+	CategoryAuth Category = "auth"
+	// CategoryBadData will be refused for ever: too large, invalid, 400, 489.
+	CategoryBadData Category = "bad_data"
+)
+
+// Result is how a retry ends that gave up with an error of this category.
+func (c Category) Result() Result {
+	if c == CategoryBadData {
+		return ResultRejected
+	}
+	return ResultFailed
+}
+
+// DeliveryError is a target's refusal, with its category.
+type DeliveryError struct {
+	Category Category
+	// RetryAfter is how long the target asked us to wait; zero when it did not.
+	RetryAfter time.Duration
+	Err        error
+}
+
+// Error is the underlying error's text.
+func (e *DeliveryError) Error() string { return e.Err.Error() }
+
+// Unwrap gives access to the client library's own error.
+func (e *DeliveryError) Unwrap() error { return e.Err }
+
+// CategoryOf returns the category of a delivery error. What nobody classified
+// is transient: trying again is the harmless mistake.
+func CategoryOf(err error) Category {
+	var delivery *DeliveryError
+	if errors.As(err, &delivery) {
+		return delivery.Category
+	}
+	return CategoryTransient
+}

@@ -1,0 +1,81 @@
+package dlq
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ID names a dead letter or a bulk retry. It is a UUID (RFC 9562). New ones are
+// version 7: they grow with time, so the primary key's index is appended to
+// rather than written all over, and its cost stays flat as data grows.
+type ID [16]byte
+
+var idClock struct {
+	sync.Mutex
+	last uint64 // the last 60 bits given out: 48 of milliseconds, 12 of sequence
+}
+
+// NewID returns a new version 7 UUID. Within one process every ID is greater
+// than the one before it, also when the clock steps back.
+func NewID() ID {
+	idClock.Lock()
+	next := uint64(time.Now().UnixMilli()) << 12
+	if next <= idClock.last {
+		next = idClock.last + 1
+	}
+	idClock.last = next
+	idClock.Unlock()
+
+	var id ID
+	_, _ = rand.Read(id[8:])                                          // crypto/rand.Read never fails: it ends the program instead
+	binary.BigEndian.PutUint64(id[:8], next>>12<<16|7<<12|next&0xfff) // version 7
+	id[8] = id[8]&0x3f | 0x80                                         // variant of RFC 9562
+	return id
+}
+
+// ParseID reads the canonical form, 36 characters in either case. Other
+// spellings of a UUID (braces, urn:, no hyphens) are refused: one message has
+// one address.
+func ParseID(s string) (ID, error) {
+	var id ID
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return ID{}, fmt.Errorf("not a UUID: %q", s)
+	}
+	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
+		return ID{}, fmt.Errorf("not a UUID: %q", s)
+	}
+	return id, nil
+}
+
+// String returns the canonical lower-case form.
+func (id ID) String() string {
+	var b [36]byte
+	hex.Encode(b[:8], id[:4])
+	hex.Encode(b[9:13], id[4:6])
+	hex.Encode(b[14:18], id[6:8])
+	hex.Encode(b[19:23], id[8:10])
+	hex.Encode(b[24:], id[10:])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// IsZero reports whether the ID was never set.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText makes an ID its canonical form in JSON and in workflow inputs.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}

@@ -1,0 +1,51 @@
+package dlq
+
+import "time"
+
+// CountLimit is how far a total is counted exactly. Beyond it a list says that
+// there are more; counting them all would cost more the more there are.
+const CountLimit = 10_000
+
+// Filter chooses messages. Zero fields do not restrict.
+type Filter struct {
+	// Topic matches the dead-letter topic or the original topic. Required.
+	Topic    string
+	Statuses []Status
+	// ErrorContains is part of the error message, in any case.
+	ErrorContains string
+	// Key is the exact record key; nil does not restrict.
+	Key []byte
+	// CreatedFrom is inclusive, CreatedTo exclusive.
+	CreatedFrom time.Time
+	CreatedTo   time.Time
+}
+
+// ListQuery asks for one page of messages, newest first unless OldestFirst.
+type ListQuery struct {
+	Filter
+	// Page counts from 1 and is ignored when After is set.
+	Page     int
+	PageSize int
+	// After is the Seq of the last message of the page before; nil starts over.
+	After       *int64
+	OldestFirst bool
+}
+
+// Page is one page of messages.
+type Page struct {
+	Messages []Message
+	// Total is exact when TotalExact, else at least CountLimit.
+	Total      int64
+	TotalExact bool
+	HasNext    bool
+}
+
+// TopicSummary counts the messages of one dead-letter topic.
+type TopicSummary struct {
+	DLQTopic      string
+	OriginalTopic string // of the newest message
+	Counts        map[Status]int64
+	// OldestPending is nil when nothing is pending.
+	OldestPending *time.Time
+	NewestArrival time.Time
+}
