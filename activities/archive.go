@@ -1,0 +1,66 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.uber.org/zap"
+)
+
+// ArchiveStore moves and deletes old rows, one bounded batch a call. Both
+// methods return how many rows they dealt with; fewer than limit means that
+// nothing is left to do.
+type ArchiveStore interface {
+	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+}
+
+// Archive holds the steps of the periodic archive.
+type Archive struct {
+	Store   ArchiveStore
+	Metrics *Metrics
+	Log     *zap.Logger
+}
+
+// ArchiveInput says what is old.
+type ArchiveInput struct {
+	OlderThan time.Duration
+	BatchSize int
+}
+
+// MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by
+// batch, and returns how many. Each batch is a transaction of its own, so a
+// crash loses at most the count of one batch, never a message.
+func (a *Archive) MoveToArchive(ctx context.Context, in ArchiveInput) (int64, error) {
+	return a.inBatches(ctx, in, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
+}
+
+// Purge deletes archived messages for good, batch by batch.
+func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
+	return a.inBatches(ctx, in, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
+}
+
+func (a *Archive) inBatches(ctx context.Context, in ArchiveInput,
+	batch func(context.Context, time.Duration, int) (int64, error), count func(int64),
+) (int64, error) {
+	var total int64
+	if activity.HasHeartbeatDetails(ctx) {
+		_ = activity.GetHeartbeatDetails(ctx, &total) // only the count is lost if it cannot be read
+	}
+	for {
+		moved, err := batch(ctx, in.OlderThan, in.BatchSize)
+		if err != nil {
+			return total, err
+		}
+		count(moved)
+		total += moved
+		activity.RecordHeartbeat(ctx, total)
+		if moved < int64(in.BatchSize) {
+			return total, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package activities
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dlqmanager/dlq"
+)
+
+// Metrics counts what the activities did.
+type Metrics struct {
+	results  *prometheus.CounterVec
+	archived prometheus.Counter
+	purged   prometheus.Counter
+	orphans  prometheus.Counter
+}
+
+// NewMetrics registers the counters.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_retried_total",
+			Help: "Retries that ended, by result (delivered, failed, rejected, returned) and error category.",
+		}, []string{"result", "category"}),
+		archived: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dlq_archived_total", Help: "Messages moved to the archive table.",
+		}),
+		purged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dlq_purged_total", Help: "Archived messages deleted for good.",
+		}),
+		orphans: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dlq_orphans_released_total", Help: "Claims released because their workflow was gone.",
+		}),
+	}
+	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans)
+	return m
+}
+
+func (m *Metrics) retried(outcomes ...dlq.Outcome) {
+	for i := range outcomes {
+		m.results.WithLabelValues(string(outcomes[i].Result), string(outcomes[i].Category)).Inc()
+	}
+}
+
+// Released counts claims that were given back because their workflow is gone.
+func (m *Metrics) Released(messages int64) { m.orphans.Add(float64(messages)) }

@@ -1,0 +1,146 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// RetryStore is what the retry of one message needs of the store.
+type RetryStore interface {
+	// Message returns dlq.ErrNotFound for an unknown id.
+	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	// Claim makes a PENDING message RETRYING and counts the retry. The same
+	// owner may claim again and gets the same message, not counted twice.
+	// It returns *dlq.NotRetryableError, *dlq.OwnedError or dlq.ErrNotFound.
+	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
+	// Finalize ends a claim. When the owner no longer holds the message it
+	// changes nothing and returns the message as it is.
+	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
+	// Release ends every claim of an owner that is gone, as failed retries.
+	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
+}
+
+// Publisher sends messages back to their original topics.
+type Publisher interface {
+	// Publish sends in the order given and waits for all acknowledgements.
+	// The errors are aligned with the envelopes; each is nil or a
+	// *dlq.DeliveryError.
+	Publish(ctx context.Context, envelopes []dlq.Envelope) []error
+}
+
+// Owners tells whether the workflow that owns a message still lives.
+type Owners interface {
+	IsRunning(ctx context.Context, owner dlq.Owner) (bool, error)
+}
+
+// Retry holds the steps of the retry of one message.
+type Retry struct {
+	Store RetryStore
+	// Publisher is nil when Kafka is not configured: messages are then
+	// resolved without being sent, which is said in the answer and the log.
+	Publisher Publisher
+	Owners    Owners
+	Topics    *dlq.Topics
+	Metrics   *Metrics
+	Log       *zap.Logger
+}
+
+// RetryInput names the message and the workflow that retries it.
+type RetryInput struct {
+	MessageID dlq.ID
+	Owner     dlq.Owner
+}
+
+// Claimed says what was claimed, for people who read the workflow.
+type Claimed struct {
+	OriginalTopic string
+	RetryCount    int
+	MaxRetries    int
+}
+
+// MarkRetrying claims the message for the workflow. A claim left behind by a
+// workflow that was terminated is taken over.
+func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
+	message, err := a.Store.Message(ctx, in.MessageID)
+	if err != nil {
+		return Claimed{}, toTemporal(err)
+	}
+	if err := a.Topics.CheckOrigin(&message); err != nil {
+		return Claimed{}, toTemporal(err)
+	}
+	envelope, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
+	var owned *dlq.OwnedError
+	if errors.As(err, &owned) {
+		if err := a.releaseIfGone(ctx, owned); err != nil {
+			return Claimed{}, toTemporal(err)
+		}
+		envelope, err = a.Store.Claim(ctx, in.MessageID, in.Owner)
+	}
+	if err != nil {
+		return Claimed{}, toTemporal(err)
+	}
+	return Claimed{OriginalTopic: envelope.OriginalTopic, RetryCount: envelope.RetryCount, MaxRetries: message.MaxRetries}, nil
+}
+
+// releaseIfGone returns the *dlq.OwnedError when the owner lives.
+func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error {
+	running, err := a.Owners.IsRunning(ctx, owned.Owner)
+	if err != nil {
+		return fmt.Errorf("is workflow %s still running: %w", owned.Owner.WorkflowID, err)
+	}
+	if running {
+		return owned
+	}
+	_, err = a.Store.Release(ctx, owned.Owner, OrphanReason)
+	return err
+}
+
+// OrphanReason is recorded with a retry whose workflow ended without
+// finalizing, because someone terminated it.
+const OrphanReason = "the workflow that retried it was terminated"
+
+// Republish sends the claimed message to its original topic and reports whether
+// it really was sent. The claim is checked again first, so a message that an
+// operator has marked dead meanwhile is not sent.
+func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
+	envelope, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
+	if err != nil {
+		return false, toTemporal(err)
+	}
+	if a.Publisher == nil {
+		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
+		return false, nil
+	}
+	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope})[0])
+}
+
+// FinalizeInput is how the retry ended.
+type FinalizeInput struct {
+	Owner   dlq.Owner
+	Outcome dlq.Outcome
+}
+
+// Finalized is where the message stands afterwards.
+type Finalized struct {
+	Status     dlq.Status
+	RetryCount int
+	MaxRetries int
+}
+
+// Finalize records how the retry ended.
+func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, error) {
+	message, err := a.Store.Finalize(ctx, in.Owner, in.Outcome)
+	if err != nil {
+		return Finalized{}, toTemporal(err)
+	}
+	a.Metrics.retried(in.Outcome)
+	a.Log.Info("retry finished", zap.Stringer("message_id", message.ID), zap.String("workflow_id", in.Owner.WorkflowID),
+		zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
+		zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))
+	return Finalized{Status: message.Status, RetryCount: message.RetryCount, MaxRetries: message.MaxRetries}, nil
+}

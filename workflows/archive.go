@@ -1,0 +1,57 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"dlqmanager/activities"
+)
+
+// ArchiveInput says what is old enough.
+type ArchiveInput struct {
+	// Retention is how long RESOLVED and DEAD messages stay in the main table.
+	Retention time.Duration
+	// PurgeAfter is how long they stay altogether, counted alike from their
+	// last change.
+	PurgeAfter time.Duration
+	BatchSize  int
+}
+
+// ArchiveResult counts what one run did.
+type ArchiveResult struct {
+	Archived int64
+	Purged   int64
+}
+
+// ArchiveMessages moves old RESOLVED and DEAD messages to the archive table and
+// deletes what has been there long enough. A Temporal Schedule starts it.
+func ArchiveMessages(ctx workflow.Context, in ArchiveInput) (ArchiveResult, error) {
+	var (
+		steps  *activities.Archive
+		result ArchiveResult
+	)
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archiving what ended more than %s ago.", days(in.Retention)))
+	err := workflow.ExecuteActivity(archiveOptions(ctx, "move to the archive"), steps.MoveToArchive,
+		activities.ArchiveInput{OlderThan: in.Retention, BatchSize: in.BatchSize}).Get(ctx, &result.Archived)
+	if err != nil {
+		return result, err
+	}
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archived %d messages. Purging what ended more than %s ago.",
+		result.Archived, days(in.PurgeAfter)))
+	err = workflow.ExecuteActivity(archiveOptions(ctx, "purge the archive"), steps.Purge,
+		activities.ArchiveInput{OlderThan: in.PurgeAfter, BatchSize: in.BatchSize}).Get(ctx, &result.Purged)
+	if err != nil {
+		return result, err
+	}
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archived %d and purged %d messages.", result.Archived, result.Purged))
+	return result, nil
+}
+
+func days(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return d.String()
+}

@@ -1,0 +1,160 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+)
+
+// ErrStopped means that a workflow was cancelled, terminated or timed out
+// instead of coming to its own end.
+var ErrStopped = errors.New("the workflow was stopped")
+
+// Client starts, awaits and cancels the workflows of this package.
+//
+// Its errors are those of the domain: *dlq.NotRetryableError, *dlq.OwnedError,
+// dlq.ErrNotFound, ErrStopped, and dlq.ErrUnavailable when Temporal is away.
+type Client struct {
+	temporal  client.Client
+	taskQueue string
+}
+
+// NewClient uses a connection that the caller keeps and closes.
+func NewClient(temporal client.Client, taskQueue string) *Client {
+	return &Client{temporal: temporal, taskQueue: taskQueue}
+}
+
+// StartRetryMessage starts the retry of one message, or joins the one that is
+// running.
+func (c *Client) StartRetryMessage(ctx context.Context, in RetryMessageInput) (Execution, error) {
+	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
+	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryMessageType, in)
+	return executionOf(run), toDomain(ctx, err)
+}
+
+// AwaitRetryMessage waits for the end of a retry, or for the end of ctx, whose
+// error it returns then.
+func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessageResult, error) {
+	var result RetryMessageResult
+	err := c.temporal.GetWorkflow(ctx, e.WorkflowID, e.RunID).Get(ctx, &result)
+	return result, toDomain(ctx, err)
+}
+
+// StartRetryAll starts the retry of a topic, or joins the one that is running.
+func (c *Client) StartRetryAll(ctx context.Context, in RetryAllInput) (Execution, error) {
+	options := c.startOptions(RetryAllID(in.Topic), "retry all of "+in.Topic)
+	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryAllType, in)
+	return executionOf(run), toDomain(ctx, err)
+}
+
+// AwaitRetryAll waits for the end of a bulk retry, or for the end of ctx, whose
+// error it returns then.
+func (c *Client) AwaitRetryAll(ctx context.Context, e Execution) (RetryAllResult, error) {
+	var result RetryAllResult
+	err := c.temporal.GetWorkflow(ctx, e.WorkflowID, e.RunID).Get(ctx, &result)
+	return result, toDomain(ctx, err)
+}
+
+// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes finish
+// their pages first.
+func (c *Client) CancelRetryAll(ctx context.Context, e Execution) error {
+	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, e.WorkflowID, e.RunID))
+}
+
+// IsRunning reports whether the workflow that made a claim still lives. A later
+// workflow with the same id is not the same owner.
+func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
+	described, err := c.temporal.DescribeWorkflowExecution(ctx, owner.WorkflowID, "")
+	if err = toDomain(ctx, err); err != nil {
+		if errors.Is(err, dlq.ErrNotFound) {
+			return false, nil
+		}
+		return false, err
+	}
+	info := described.GetWorkflowExecutionInfo()
+	first := info.GetFirstRunId()
+	if first == "" { // not told by servers before 1.24; there a run is its own first
+		first = info.GetExecution().GetRunId()
+	}
+	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && first == owner.RunID, nil
+}
+
+// Ping returns an error wrapping dlq.ErrUnavailable when Temporal is away.
+func (c *Client) Ping(ctx context.Context) error {
+	_, err := c.temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+	if err != nil {
+		return fmt.Errorf("%w: temporal: %w", dlq.ErrUnavailable, err)
+	}
+	return nil
+}
+
+func (c *Client) startOptions(workflowID, summary string) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:        workflowID,
+		TaskQueue: c.taskQueue,
+		// A second call joins the running workflow; a later one starts anew.
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:            summary,
+	}
+}
+
+func executionOf(run client.WorkflowRun) Execution {
+	if run == nil {
+		return Execution{}
+	}
+	return Execution{WorkflowID: run.GetID(), RunID: run.GetRunID()}
+}
+
+// toDomain translates what the Temporal client says, once.
+func toDomain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var (
+		notFound  *serviceerror.NotFound
+		execution *temporal.WorkflowExecutionError
+	)
+	switch {
+	case errors.As(err, &notFound):
+		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	case errors.As(err, &execution):
+		domain := activities.FromTemporal(err)
+		if domain == err && isStopped(err) { //nolint:errorlint // FromTemporal hands back the very same error when it finds nothing in it
+			return fmt.Errorf("%w: %w", ErrStopped, err)
+		}
+		return domain
+	case isAway(err):
+		return fmt.Errorf("%w: temporal: %w", dlq.ErrUnavailable, err)
+	default:
+		return err
+	}
+}
+
+func isStopped(err error) bool {
+	var terminated *temporal.TerminatedError
+	var timeout *temporal.TimeoutError
+	return temporal.IsCanceledError(err) || errors.As(err, &terminated) || errors.As(err, &timeout)
+}
+
+func isAway(err error) bool {
+	var (
+		unavailable *serviceerror.Unavailable
+		deadline    *serviceerror.DeadlineExceeded
+		exhausted   *serviceerror.ResourceExhausted
+		namespace   *serviceerror.NamespaceNotFound
+	)
+	return errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.As(err, &exhausted) ||
+		errors.As(err, &namespace) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,96 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+)
+
+// storeOptions are for steps that only talk to the database. When it is away
+// they wait for it, however long: giving up would leave a message claimed by
+// nobody. Ten seconds are long for a statement on a few rows, and the pause
+// stays short enough that work goes on soon after the database is back.
+func storeOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 10 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    200 * time.Millisecond,
+			BackoffCoefficient: 2,
+			MaximumInterval:    10 * time.Second,
+		},
+		Summary: summary,
+	})
+}
+
+// publishOptions are for sending one message. Temporal repeats transient errors
+// as their category says. Other categories end the activity, and the workflow
+// decides. The timeout is longer than the producer's own delivery timeout, so
+// the producer always gets to say what happened.
+func publishOptions(ctx workflow.Context, summary string) workflow.Context {
+	transient := activities.PolicyOf(dlq.CategoryTransient)
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 20 * time.Second,
+		// A cancelled retry waits for the publish under way: whether it was
+		// acknowledged decides between RESOLVED and PENDING.
+		WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    transient.First,
+			BackoffCoefficient: transient.Factor,
+			// Above the longest pause, so that Temporal does not cut the
+			// doubling short at its default of a hundred first pauses.
+			MaximumInterval: 512 * time.Second,
+			MaximumAttempts: int32(transient.Attempts),
+		},
+		Summary: summary,
+	})
+}
+
+// laneOptions are for one lane of a bulk retry: one long activity that
+// heart-beats, which costs the history three events however many messages it
+// sends.
+func laneOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		// Ten million messages at one a second take 116 days.
+		StartToCloseTimeout: 365 * 24 * time.Hour,
+		// Eight missed beats: a killed worker's lane goes on elsewhere after
+		// four seconds, a slow one is not given up.
+		HeartbeatTimeout: 8 * activities.HeartbeatInterval,
+		// The page in hand is finished before the workflow counts.
+		WaitForCancellation: true,
+		// No end: while the target refuses everything the job waits, with its
+		// messages' counts untouched, and goes on by itself.
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    time.Second,
+			BackoffCoefficient: 2,
+			MaximumInterval:    30 * time.Second,
+		},
+		Summary: summary,
+	})
+}
+
+// archiveOptions are for moving and purging old rows in batches. The counts
+// travel in the heartbeats; the work itself is resumed by what is left to do.
+func archiveOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 24 * time.Hour,
+		// One batch between two beats, and a batch is a thousand rows.
+		HeartbeatTimeout: time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    time.Second,
+			BackoffCoefficient: 2,
+			MaximumInterval:    time.Minute,
+		},
+		Summary: summary,
+	})
+}
+
+// ownerOf is the claim token of a workflow. It is the first run's id, which
+// stays the same when the workflow continues as new.
+func ownerOf(ctx workflow.Context) dlq.Owner {
+	info := workflow.GetInfo(ctx)
+	return dlq.Owner{WorkflowID: info.WorkflowExecution.ID, RunID: info.FirstRunID}
+}

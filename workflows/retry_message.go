@@ -1,0 +1,136 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+)
+
+// RetryMessage sends one dead letter back to its original topic: it marks it
+// RETRYING, republishes it and records how that ended. It owns the message from
+// the first step to the last, whatever crashes in between.
+//
+// It fails only when there was nothing to retry: the message does not exist, is
+// not retryable, or is owned by another workflow. A message that could not be
+// delivered is a result. Cancelling it while it waits gives the message back.
+func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
+	var steps *activities.Retry
+	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx)}
+
+	workflow.SetCurrentDetails(ctx, "Claiming the message.")
+	var claimed activities.Claimed
+	err := workflow.ExecuteActivity(storeOptions(ctx, "mark RETRYING"), steps.MarkRetrying, step).Get(ctx, &claimed)
+	if err != nil {
+		workflow.SetCurrentDetails(ctx, "Not retried: "+reasonOf(err))
+		return RetryMessageResult{}, err
+	}
+
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Republishing to **%s**, retry %d of %d.",
+		claimed.OriginalTopic, claimed.RetryCount, claimed.MaxRetries))
+	published, publishErr := republish(ctx, step, claimed)
+	outcome := outcomeOf(in.MessageID, publishErr)
+
+	// Recorded even when the workflow was cancelled, so that no message is
+	// left RETRYING.
+	finalizeCtx, _ := workflow.NewDisconnectedContext(ctx)
+	finalizeCtx = storeOptions(finalizeCtx, "finalize: "+string(outcome.Result))
+	var final activities.Finalized
+	err = workflow.ExecuteActivity(finalizeCtx, steps.Finalize,
+		activities.FinalizeInput{Owner: step.Owner, Outcome: outcome}).Get(finalizeCtx, &final)
+	if err != nil {
+		return RetryMessageResult{}, err
+	}
+
+	workflow.SetCurrentDetails(ctx, endDetails(claimed, final, outcome, published))
+	if temporal.IsCanceledError(publishErr) {
+		return RetryMessageResult{}, publishErr
+	}
+	return RetryMessageResult{
+		MessageID: in.MessageID, Status: final.Status,
+		RetryCount: final.RetryCount, MaxRetries: final.MaxRetries,
+		Published: published, Error: outcome.Error, Category: outcome.Category,
+	}, nil
+}
+
+// republish tries as often as the category of each failure allows. Temporal
+// counts the attempts of transient errors; those of a throttled target are
+// counted here, since their pause is another one.
+func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published bool, err error) {
+	var steps *activities.Retry
+	policy := activities.PolicyOf(dlq.CategoryRateLimit)
+	for attempt := 1; ; attempt++ {
+		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+claimed.OriginalTopic), steps.Republish, step).
+			Get(ctx, &published)
+		category, retryAfter := categoryOf(err)
+		if category != dlq.CategoryRateLimit || attempt >= policy.Attempts {
+			return published, err
+		}
+		wait := policy.Wait(attempt, &dlq.DeliveryError{RetryAfter: retryAfter, Err: err})
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Throttled by the target; trying again in %s.", wait))
+		pause := workflow.TimerOptions{Summary: "throttled by the target"}
+		if err := workflow.NewTimerWithOptions(ctx, wait, pause).Get(ctx, nil); err != nil {
+			return false, err
+		}
+	}
+}
+
+// categoryOf reads the category that an activity gave to its error; empty when
+// it is nil or not a delivery error.
+func categoryOf(err error) (category dlq.Category, retryAfter time.Duration) {
+	var application *temporal.ApplicationError
+	if !errors.As(err, &application) {
+		return "", 0
+	}
+	switch category := dlq.Category(application.Type()); category {
+	case dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData:
+		_ = application.Details(&retryAfter)
+		return category, retryAfter
+	default:
+		return "", 0
+	}
+}
+
+func outcomeOf(id dlq.ID, err error) dlq.Outcome {
+	if err == nil {
+		return dlq.Outcome{ID: id, Result: dlq.ResultDelivered}
+	}
+	category, _ := categoryOf(err)
+	if category == "" {
+		// Not a refusal but a crash, a timeout or a cancellation.
+		category = dlq.CategoryTransient
+	}
+	return dlq.Outcome{ID: id, Result: category.Result(), Category: category, Error: reasonOf(err)}
+}
+
+// reasonOf is the part of a Temporal error that a person wants to read.
+func reasonOf(err error) string {
+	var application *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	switch {
+	case temporal.IsCanceledError(err):
+		return "the retry was cancelled"
+	case errors.As(err, &application):
+		return application.Message()
+	case errors.As(err, &timeout):
+		return "no answer in time: the worker crashed, or the target hangs"
+	default:
+		return err.Error()
+	}
+}
+
+func endDetails(claimed activities.Claimed, final activities.Finalized, outcome dlq.Outcome, published bool) string {
+	switch {
+	case outcome.Result != dlq.ResultDelivered:
+		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, outcome.Error)
+	case !published:
+		return fmt.Sprintf("**%s** without publishing: Kafka is not configured.", final.Status)
+	default:
+		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, claimed.OriginalTopic)
+	}
+}
