@@ -1,0 +1,259 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say what the shop does. Brokers is required; the zero value of
+// everything else is useful.
+type Options struct {
+	Brokers []string
+	// Out gets what happens, for people; nil means nowhere.
+	Out io.Writer
+	// Messages is how many dead letters the shop begins with; 60 when zero. 17
+	// suffice for every header family.
+	Messages int
+	// Once ends after those, instead of going on until ctx ends.
+	Once bool
+	// Trickle is the time between two events after the first lot; 5 s when zero.
+	Trickle time.Duration
+	// Seed decides what the events are; 1 when zero.
+	Seed uint64
+	// FixFile, when set, names a file: what comes back keeps failing until the
+	// file exists. Otherwise the shop's bug counts as fixed by the time that
+	// anything comes back. A few records fail for good either way.
+	FixFile string
+	// Group is the consumer group; "shop" when empty.
+	Group string
+	// BaseURL is the manager's API and UIURL the Temporal Web UI, for the hints
+	// on what to do next. Empty ones are left out.
+	BaseURL, UIURL string
+	// Client is added to the Kafka client's options, for brokers that want TLS
+	// or a password.
+	Client []kgo.Opt
+}
+
+// Run opens the shop: it creates the topics that are missing, produces events,
+// fails on most of them, and consumes what comes back, until ctx ends. The end
+// of ctx is no error.
+func Run(ctx context.Context, o Options) error {
+	o.setDefaults()
+	err := o.run(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (o *Options) setDefaults() {
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.Messages == 0 {
+		o.Messages = 60
+	}
+	if o.Trickle == 0 {
+		o.Trickle = 5 * time.Second
+	}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Group == "" {
+		o.Group = "shop"
+	}
+}
+
+func (o *Options) run(ctx context.Context) error {
+	next, err := o.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := o.client(
+		kgo.ConsumerGroup(o.Group),
+		kgo.ConsumeTopics(orders.topic, payments.topic, shipments.topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		// A shop that was killed holds its partitions for this long.
+		kgo.SessionTimeout(10*time.Second),
+		kgo.HeartbeatInterval(2*time.Second),
+		kgo.FetchMaxWait(500*time.Millisecond),
+	)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	s := &shop{client: client, group: o.Group, fixFile: o.FixFile, out: printer{o.Out}, brief: true,
+		shown: map[string]bool{}, dead: map[string]int{}}
+	s.out.line("The shop opens at %s.", strings.Join(o.Brokers, ", "))
+
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	group.Go(func() error { return s.consume(ctx) })
+	group.Go(func() error {
+		defer cancel() // the consumer ends with us
+		produced, last, err := o.produceLot(ctx, client, next)
+		if err != nil {
+			return err
+		}
+		if err := waitCommitted(ctx, admin, o.Group, produced); err != nil {
+			return err
+		}
+		s.next(o)
+		if o.Once {
+			return nil
+		}
+		return o.trickle(ctx, client, last)
+	})
+	return group.Wait()
+}
+
+func (o *Options) client(options ...kgo.Opt) (*kgo.Client, error) {
+	base := []kgo.Opt{kgo.SeedBrokers(o.Brokers...), kgo.ClientID("dlq-manager-demo")}
+	client, err := kgo.NewClient(slices.Concat(base, options, o.Client)...)
+	if err != nil {
+		return nil, fmt.Errorf("the shop's Kafka client: %w", err)
+	}
+	return client, nil
+}
+
+// prepare makes the topics, where missing, and returns the first number of an
+// event. It has a client of its own, which the shop's would be in the way of:
+// a group's client remembers for a while which topics it did not find.
+func (o *Options) prepare(ctx context.Context) (next int, err error) {
+	client, err := o.client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	reaching, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := client.Ping(reaching); err != nil {
+		return 0, fmt.Errorf("no Kafka at %s: %w", strings.Join(o.Brokers, ", "), err)
+	}
+	admin := kadm.NewClient(client)
+	if err := createTopics(ctx, admin); err != nil {
+		return 0, err
+	}
+	return firstNumber(ctx, admin)
+}
+
+func createTopics(ctx context.Context, admin *kadm.Client) error {
+	var names []string
+	for _, r := range routes {
+		names = append(names, r.topic, r.dlq)
+	}
+	answers, err := admin.CreateTopics(ctx, 3, -1, nil, names...)
+	if err != nil {
+		return fmt.Errorf("create the shop's topics: %w", err)
+	}
+	for _, answer := range answers.Sorted() {
+		if answer.Err != nil && !errors.Is(answer.Err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("create topic %s: %w", answer.Topic, answer.Err)
+		}
+	}
+	return nil
+}
+
+// firstNumber goes on where an earlier shop ended, so that no number comes
+// twice: there are never fewer records than numbers. It waits for topics that
+// were created a moment ago and that not every broker knows yet.
+func firstNumber(ctx context.Context, admin *kadm.Client) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		ends, err := admin.ListEndOffsets(ctx, orders.topic, payments.topic, shipments.topic)
+		if err == nil {
+			err = ends.Error()
+		}
+		if err == nil {
+			number := 1001
+			ends.Each(func(end kadm.ListedOffset) { number += int(end.Offset) })
+			return number, nil
+		}
+		if !kerr.IsRetriable(err) {
+			return 0, fmt.Errorf("the shop's topics: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("the shop's topics: %w", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// produceLot produces events until enough of them are ones that fail. It
+// returns the highest offsets and the number of the next event.
+func (o *Options) produceLot(ctx context.Context, client *kgo.Client, n int) (kadm.Offsets, int, error) {
+	var lot []*kgo.Record
+	for failing := 0; failing < o.Messages; n++ {
+		if !sound(n) {
+			failing++
+		}
+		lot = append(lot, newEvent(o.Seed, n))
+	}
+	for i, r := range lot { // the last minute's events
+		r.Timestamp = time.Now().Add(time.Duration(i-len(lot)) * time.Second)
+	}
+	if err := client.ProduceSync(ctx, lot...).FirstErr(); err != nil {
+		return nil, 0, fmt.Errorf("produce the shop's events: %w", err)
+	}
+	produced := kadm.Offsets{}
+	for _, r := range lot {
+		if at, ok := produced.Lookup(r.Topic, r.Partition); !ok || at.At < r.Offset {
+			produced.AddOffset(r.Topic, r.Partition, r.Offset, -1)
+		}
+	}
+	return produced, n, nil
+}
+
+// waitCommitted waits until the group is past the offsets, whichever of its
+// members does the work.
+func waitCommitted(ctx context.Context, admin *kadm.Client, group string, produced kadm.Offsets) error {
+	for {
+		committed, err := admin.FetchOffsets(ctx, group)
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return fmt.Errorf("the shop's offsets: %w", err)
+		}
+		behind := false
+		produced.Each(func(o kadm.Offset) {
+			at, ok := committed.Lookup(o.Topic, o.Partition)
+			behind = behind || !ok || at.At <= o.At
+		})
+		if !behind {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// trickle produces one event after another until ctx ends.
+func (o *Options) trickle(ctx context.Context, client *kgo.Client, n int) error {
+	ticker := time.NewTicker(o.Trickle)
+	defer ticker.Stop()
+	for ; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := client.ProduceSync(ctx, newEvent(o.Seed, n)).FirstErr(); err != nil {
+			return fmt.Errorf("produce an event: %w", err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+)
+
+// printer writes lines for people.
+type printer struct{ out io.Writer }
+
+func (p printer) line(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+
+// next ends the first lot: it says what there is now and what to do with it.
+func (s *shop) next(o *Options) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.brief = false
+	p := s.out
+	total := 0
+	for _, count := range s.dead {
+		total += count
+	}
+	if s.hidden > 0 {
+		p.line("  … and %d more.", s.hidden)
+	}
+	p.line("\n%d dead letters:", total)
+	for _, r := range routes {
+		p.line("  %4d in %-20s from %s", s.dead[r.dlq], r.dlq, r.topic)
+	}
+	if o.BaseURL != "" {
+		p.line(`
+Look at them:
+  curl -s %[1]s/api/v1/dlq
+  curl -s '%[1]s/api/v1/dlq/%[2]s?page_size=5'
+Send one topic back, or one message:
+  curl -s -X POST %[1]s/api/v1/dlq/%[2]s/retry-all
+  curl -s -X POST %[1]s/api/v1/dlq/messages/<id>/retry`, o.BaseURL, orders.dlq)
+	}
+	if o.UIURL != "" {
+		p.line("Every retry is a workflow: %s", o.UIURL)
+	}
+	if o.FixFile != "" {
+		p.line("The shop's bug is fixed once this file exists: %s", o.FixFile)
+	}
+	if !o.Once {
+		p.line("\nThe shop stays open: what comes back shows here, and an event every %s. Ctrl-C closes it.", o.Trickle)
+	}
+}

@@ -1,0 +1,159 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	embedded "github.com/fergusstrange/embedded-postgres"
+)
+
+// postgresFolders are where packages put PostgreSQL's programs when they do not
+// put them on the PATH.
+var postgresFolders = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/usr/local/pgsql/bin",
+	"/usr/libexec/postgresql*",
+	"/opt/homebrew/opt/postgresql*/bin",
+	"/usr/local/opt/postgresql*/bin",
+	"/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+	"/opt/local/lib/postgresql*/bin",
+}
+
+// oldestPostgres is the oldest major version that the schema works on.
+const oldestPostgres = 15
+
+// findPostgres returns the folder of initdb and postgres: the one on the PATH,
+// else the newest in the usual folders, else a download. Where dir already has
+// data, only programs of its major version will do.
+func findPostgres(ctx context.Context, dir string, asOther bool) (string, error) {
+	need := 0
+	if text, err := os.ReadFile(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
+		need, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			if bin := newestPostgres(ctx, []string{filepath.Dir(path)}, need); bin != "" {
+				return bin, nil
+			}
+		}
+	}
+	var folders []string
+	for _, pattern := range postgresFolders {
+		found, _ := filepath.Glob(pattern) // the patterns are sound
+		folders = append(folders, found...)
+	}
+	if bin := newestPostgres(ctx, folders, need); bin != "" {
+		return bin, nil
+	}
+	if need != 0 && need != majorVersion("(PostgreSQL) "+string(embedded.V17)) {
+		return "", fmt.Errorf("%s was made by version %d, which is not on this machine: "+
+			"put its programs on the PATH, or remove the folder to start over", filepath.Join(dir, "data"), need)
+	}
+	return downloadPostgres(dir, asOther)
+}
+
+// newestPostgres returns the folder with the newest usable programs, or "".
+// need is the only major version that will do; 0 stands for any.
+func newestPostgres(ctx context.Context, folders []string, need int) string {
+	best, bestMajor := "", oldestPostgres-1
+	for _, folder := range folders {
+		if _, err := os.Stat(filepath.Join(folder, "initdb")); err != nil {
+			continue
+		}
+		output, err := exec.CommandContext(ctx, filepath.Join(folder, "postgres"), "--version").Output()
+		if err != nil {
+			continue
+		}
+		if major := majorVersion(string(output)); major > bestMajor && (need == 0 || major == need) {
+			best, bestMajor = folder, major
+		}
+	}
+	return best
+}
+
+// majorVersion reads "postgres (PostgreSQL) 17.5 (Some Packager)"; 0 is unknown.
+func majorVersion(text string) int {
+	fields := strings.Fields(text)
+	i := slices.Index(fields, "(PostgreSQL)")
+	if i < 0 || i+1 >= len(fields) {
+		return 0
+	}
+	digits := fields[i+1]
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	major, _ := strconv.Atoi(digits)
+	return major
+}
+
+// downloadPostgres fetches PostgreSQL 17 once. The user's cache keeps it for all
+// checkouts, unless the server runs as another user, who may not reach it.
+//
+// The library can only fetch and start in one go, and starts as root, which
+// PostgreSQL refuses. So it is given a data folder that passes for initialised
+// and holds nothing: it unpacks, fails to start, and we start the programs
+// ourselves.
+func downloadPostgres(dir string, asOther bool) (string, error) {
+	cache := filepath.Join(dir, "binaries")
+	if user, err := os.UserCacheDir(); err == nil && !asOther {
+		cache = filepath.Join(user, "dlq-manager")
+	}
+	home := filepath.Join(cache, "postgresql-"+string(embedded.V17))
+	if _, err := os.Stat(filepath.Join(home, "bin", "postgres")); err == nil {
+		return filepath.Join(home, "bin"), nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(cache, "fetching-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	if err := fetchPostgres(work); err != nil {
+		return "", fmt.Errorf("no PostgreSQL %d or later on the PATH or in the usual folders, and the download failed; "+
+			"install it (packages postgresql and postgresql-contrib) or put its programs on the PATH: %w", oldestPostgres, err)
+	}
+	// Renaming makes it appear whole. Losing the race against another process
+	// is fine: it has put the same there.
+	if err := os.Rename(filepath.Join(work, "home"), home); err != nil {
+		if _, statErr := os.Stat(filepath.Join(home, "bin", "postgres")); statErr != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(home, "bin"), nil
+}
+
+// fetchPostgres unpacks the programs into work/home.
+func fetchPostgres(work string) error {
+	home, decoy := filepath.Join(work, "home"), filepath.Join(work, "decoy")
+	if err := os.MkdirAll(decoy, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(decoy, "PG_VERSION"), []byte("17\n"), 0o600); err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	err = embedded.NewDatabase(embedded.DefaultConfig().Version(embedded.V17).Port(uint32(port)).Logger(nil).
+		CachePath(work).RuntimePath(filepath.Join(work, "runtime")).BinariesPath(home).DataPath(decoy)).Start()
+	if err == nil || !strings.HasPrefix(err.Error(), "could not start postgres") {
+		return fmt.Errorf("embedded-postgres: %v", err)
+	}
+	for _, name := range []string{"initdb", "postgres"} {
+		if _, err := os.Stat(filepath.Join(home, "bin", name)); err != nil {
+			return fmt.Errorf("embedded-postgres: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// identity is who PostgreSQL runs as. It refuses to run as root, whose checkout
+// and data folder are often closed to everybody else.
+type identity struct {
+	// name is for people.
+	name string
+	// apply makes a child run as this identity.
+	apply func(*syscall.SysProcAttr)
+	// owner is whom the files must belong to; nil leaves them ours.
+	owner *syscall.Credential
+}
+
+// ourselves is what an ordinary user runs as.
+var ourselves = identity{name: "this user", apply: func(*syscall.SysProcAttr) {}}
+
+// otherUsers are the unprivileged users to try as root, best first. PostgreSQL
+// looks its user up by number, so it must be a known one.
+func otherUsers() []*user.User {
+	var users []*user.User
+	for _, name := range []string{postgresUser, "nobody", "daemon"} {
+		if u, err := user.Lookup(name); err == nil && u.Uid != "0" {
+			users = append(users, u)
+		}
+	}
+	return users
+}
+
+// asUser runs children as another user, to whom the data must then belong.
+func asUser(u *user.User) (identity, error) {
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return identity{}, fmt.Errorf("user %s: %w", u.Username, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return identity{}, fmt.Errorf("user %s: %w", u.Username, err)
+	}
+	credential := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return identity{
+		name:  u.Username,
+		owner: credential,
+		apply: func(a *syscall.SysProcAttr) { a.Credential = credential },
+	}, nil
+}
+
+// prepare chooses who runs the server and where its programs are, and sees to
+// it that they can work in dir.
+func (o *PostgresOptions) prepare(ctx context.Context, dir string) (identity, string, error) {
+	identities, binaries := o.identities, o.binaries
+	if identities == nil {
+		identities = possibleIdentities
+	}
+	if binaries == nil {
+		binaries = func(ctx context.Context, asOther bool) (string, error) { return findPostgres(ctx, dir, asOther) }
+	}
+	var failures []error
+	for _, who := range identities() {
+		bin, err := binaries(ctx, who.owner != nil)
+		if err != nil {
+			return identity{}, "", err
+		}
+		if err = who.canWork(ctx, bin, dir); err == nil {
+			return who, bin, nil
+		}
+		failures = append(failures, fmt.Errorf("as %s: %w", who.name, err))
+	}
+	return identity{}, "", fmt.Errorf("it refuses to run as root, and nobody else can run it in %s. "+
+		"Run this as an ordinary user, use a folder that user postgres or nobody can reach (all its parents need o+x), "+
+		"or allow user namespaces. Tried:\n%w", dir, errors.Join(failures...))
+}
+
+// canWork gives dir to the identity and proves, by running a program as it,
+// that it exists on this machine and reaches both the programs and dir.
+func (i identity) canWork(ctx context.Context, bin, dir string) error {
+	if i.owner != nil {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, int(i.owner.Uid), int(i.owner.Gid))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `cd "$1" && test -w . && exec "$2" --version`, "sh", dir, filepath.Join(bin, "postgres"))
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", postgresEnv(), &syscall.SysProcAttr{}
+	i.apply(cmd.SysProcAttr)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w %s", err, output)
+	}
+	return nil
+}

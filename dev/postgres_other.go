@@ -1,0 +1,19 @@
+//go:build unix && !linux
+
+package dev
+
+import "os"
+
+// possibleIdentities is another user when we are root.
+func possibleIdentities() []identity {
+	if os.Geteuid() != 0 {
+		return []identity{ourselves}
+	}
+	var found []identity
+	for _, u := range otherUsers() {
+		if other, err := asUser(u); err == nil {
+			found = append(found, other)
+		}
+	}
+	return found
+}

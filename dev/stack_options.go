@@ -1,0 +1,96 @@
+package dev
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+)
+
+// The environment variables of the stack. Those without DEV in their name are
+// the manager's own: naming a real service there means that no stand-in starts.
+const (
+	EnvDir            = "DLQ_DEV_DIR"
+	EnvPostgresPort   = "DLQ_DEV_POSTGRES_PORT"
+	EnvKafkaPort      = "DLQ_DEV_KAFKA_PORT"
+	EnvTemporalPort   = "DLQ_DEV_TEMPORAL_PORT"
+	EnvTemporalUIPort = "DLQ_DEV_TEMPORAL_UI_PORT"
+	EnvTemporalBinary = "DLQ_DEV_TEMPORAL_BIN"
+
+	EnvDatabaseHost    = "DLQ_DATABASE_HOST"
+	EnvBrokers         = "DLQ_KAFKA_BROKERS"
+	EnvTemporalAddress = "DLQ_TEMPORAL_ADDRESS"
+	envTemporalOwn     = "TEMPORAL_ADDRESS" // of Temporal's own tools
+)
+
+// DatabaseName is the database that the stack creates on its PostgreSQL.
+const DatabaseName = "dlq_db"
+
+// StackOptions say what to run and where. Take DefaultStackOptions or
+// StackOptionsFromEnv and change what differs.
+type StackOptions struct {
+	// Dir holds all state: postgres/, kafka/, temporal/ and bin/.
+	Dir string
+	// Ports on 127.0.0.1. 0 takes a free one, except for TemporalUIPort, where
+	// 0 means no Web UI.
+	PostgresPort, KafkaPort, TemporalPort, TemporalUIPort int
+	// DatabaseHost, Brokers and TemporalAddress name services that run already;
+	// their stand-ins are then not started.
+	DatabaseHost    string
+	Brokers         []string
+	TemporalAddress string
+	// TemporalBinary is the Temporal CLI; empty looks for it, then builds it.
+	TemporalBinary string
+	// TemporalPaced keeps the development server's own limits. They make
+	// workflows slow on purpose, and real servers do not have them.
+	TemporalPaced bool
+	// Topics are created on the embedded broker when they are missing.
+	Topics []string
+	// Out gets a line of progress for each part, for people; may be nil.
+	Out io.Writer
+	// Log may be nil.
+	Log *zap.Logger
+}
+
+// DefaultStackOptions are the documented folder and ports.
+func DefaultStackOptions() StackOptions {
+	return StackOptions{
+		Dir:          ".data",
+		PostgresPort: 15432, KafkaPort: 19092, TemporalPort: 7233, TemporalUIPort: 8233,
+	}
+}
+
+// StackOptionsFromEnv are the defaults with what the environment changes.
+func StackOptionsFromEnv(getenv func(string) string) (StackOptions, error) {
+	o := DefaultStackOptions()
+	if dir := getenv(EnvDir); dir != "" {
+		o.Dir = dir
+	}
+	for name, port := range map[string]*int{
+		EnvPostgresPort: &o.PostgresPort, EnvKafkaPort: &o.KafkaPort,
+		EnvTemporalPort: &o.TemporalPort, EnvTemporalUIPort: &o.TemporalUIPort,
+	} {
+		text := getenv(name)
+		if text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > 65535 {
+			return o, fmt.Errorf("%s=%q is not a port: use 0 to 65535", name, text)
+		}
+		*port = n
+	}
+	o.DatabaseHost = getenv(EnvDatabaseHost)
+	for broker := range strings.SplitSeq(getenv(EnvBrokers), ",") {
+		if broker = strings.TrimSpace(broker); broker != "" {
+			o.Brokers = append(o.Brokers, broker)
+		}
+	}
+	if o.TemporalAddress = getenv(EnvTemporalAddress); o.TemporalAddress == "" {
+		o.TemporalAddress = getenv(envTemporalOwn)
+	}
+	o.TemporalBinary = getenv(EnvTemporalBinary)
+	return o, nil
+}

@@ -1,0 +1,180 @@
+// Package temporaltest gives tests a real Temporal server: the one that
+// DLQ_TEST_TEMPORAL_ADDRESS names, else one development server for each test
+// process, in memory, started by the first test that asks.
+//
+// The Temporal CLI comes from PATH, else from DLQ_TEST_TEMPORAL_BIN, else from
+// .data/bin in the module's folder, where it is built once when it is missing.
+//
+// A package that uses it ends its server in TestMain:
+//
+//	func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }
+//
+// On Linux the server also dies with the test process, however that ends.
+package temporaltest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"dlqmanager/dev"
+)
+
+const (
+	// EnvAddress names a server that runs already, as host:port.
+	EnvAddress = "DLQ_TEST_TEMPORAL_ADDRESS"
+	// EnvBinary is the Temporal CLI for where it is not on PATH.
+	EnvBinary = "DLQ_TEST_TEMPORAL_BIN"
+)
+
+// startLimit leaves time to build the CLI.
+const startLimit = 8 * time.Minute
+
+// Runner is *testing.M, or what wraps it.
+type Runner interface{ Run() int }
+
+// Main runs the tests, then ends the server, and returns the exit code. Other
+// packages' wrappers fit inside or around: Main takes any Runner, and Wrap makes
+// one.
+func Main(m Runner) int { return Wrap(m).Run() }
+
+// Wrap is Main as a Runner.
+func Wrap(m Runner) Runner { return wrapped{m} }
+
+type wrapped struct{ inner Runner }
+
+func (w wrapped) Run() int {
+	defer Stop()
+	return w.inner.Run()
+}
+
+var shared struct {
+	sync.Mutex
+	started bool
+	server  *dev.Temporal
+	dir     string
+	err     error
+}
+
+// Address is where the server of this process serves, host:port. It starts it.
+func Address(t testing.TB) string {
+	t.Helper()
+	if given := os.Getenv(EnvAddress); given != "" {
+		return given
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.started {
+		shared.started = true
+		shared.server, shared.err = start()
+	}
+	if shared.err != nil {
+		t.Fatalf("a Temporal server for tests: %v", shared.err)
+	}
+	return shared.server.Address
+}
+
+// start is called once: a second attempt would fail for the same reason, after
+// the same minutes.
+func start() (*dev.Temporal, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "temporaltest-")
+	if err != nil {
+		return nil, err
+	}
+	shared.dir = dir
+	o := dev.TemporalOptions{
+		Dir: dir, BinDir: filepath.Join(root, ".data", "bin"), InMemory: true, Tuned: true, Out: os.Stderr,
+	}
+	if _, err := exec.LookPath("temporal"); err != nil {
+		o.Binary = os.Getenv(EnvBinary)
+	}
+	return dev.StartTemporal(ctx, o)
+}
+
+// moduleRoot is the folder of go.mod: tests run in their package's folder.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
+
+// Stop ends the server if one was started. Main calls it; a TestMain that
+// cannot use Main calls it before os.Exit.
+func Stop() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server != nil {
+		// There is no state to save, so it need not take its leave.
+		killed, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = shared.server.Stop(killed)
+	}
+	if shared.dir != "" {
+		_ = os.RemoveAll(shared.dir)
+	}
+	shared.server, shared.dir, shared.started, shared.err = nil, "", false, nil
+}
+
+// Client returns a client of the server's default namespace, which the end of
+// the test closes. It logs nothing. change may adapt its options.
+func Client(t testing.TB, change ...func(*client.Options)) client.Client {
+	t.Helper()
+	options := client.Options{HostPort: Address(t), Logger: silent{}}
+	for _, c := range change {
+		c(&options)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		t.Fatalf("a client of the Temporal server at %s: %v", options.HostPort, err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TaskQueue is a name that no other test uses, in this process or in another
+// that shares the server.
+func TaskQueue(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("%s-%s", strings.ReplaceAll(t.Name(), "/", "-"), strings.ToLower(rand.Text()[:10]))
+}
+
+// silent is the SDK's logger in tests: a failed activity is what many of them
+// are about, and their own checks say when it should not have failed.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
+
+var _ sdklog.Logger = silent{}
