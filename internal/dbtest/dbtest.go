@@ -1,0 +1,124 @@
+// Package dbtest gives every test a real PostgreSQL database of its own, with
+// the schema in it. Databases are copied from a template, which takes a few
+// hundredths of a second.
+//
+// A package that uses it has
+//
+//	func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+//
+// The server is the one of DLQ_TEST_POSTGRES_URL (a superuser's connection
+// string, to any of its databases), or else one for each test program, which
+// lives in a temporary folder and ends with the program.
+package dbtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+// databases are those that tests have got, by test.
+var databases sync.Map
+
+// New returns a pool on the test's own database. Both end with the test.
+func New(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Pool(t, URL(t))
+}
+
+// Pool connects to a database of this package until the test ends.
+func Pool(t testing.TB, databaseURL string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(databaseURL)
+	require.NoError(t, err)
+	config.MaxConns = 8
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// URL is the connection string of the test's own database, the one that New
+// connects to.
+func URL(t testing.TB) string {
+	t.Helper()
+	if known, ok := databases.Load(t); ok {
+		return known.(string)
+	}
+	name, err := templateName(context.Background())
+	require.NoError(t, err)
+	database := create(t, name)
+	databases.Store(t, database)
+	t.Cleanup(func() { databases.Delete(t) })
+	return database
+}
+
+// Empty is the connection string of a new database without any schema.
+func Empty(t testing.TB) string {
+	t.Helper()
+	return create(t, "template0")
+}
+
+// create copies the template under a new name and drops the copy with the test.
+func create(t testing.TB, template string) string {
+	t.Helper()
+	admin, err := serverURL()
+	require.NoError(t, err)
+	name := "dlq_test_" + dlq.NewID().String()
+	require.NoError(t, execute(context.Background(), admin,
+		fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", pgx.Identifier{name}.Sanitize(), pgx.Identifier{template}.Sanitize())))
+	t.Cleanup(func() {
+		// FORCE: a test that leaks a connection shall not make others fail.
+		require.NoError(t, execute(context.Background(), admin,
+			fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())))
+	})
+	return withDatabase(admin, name)
+}
+
+// execute runs one statement on a connection of its own.
+func execute(ctx context.Context, databaseURL, sql string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// withDatabase is the connection string of another database of the server.
+func withDatabase(databaseURL, name string) string {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		panic(err) // serverURL has parsed it before
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// serverVariable names a server to use instead of starting one.
+const serverVariable = "DLQ_TEST_POSTGRES_URL"
+
+// external is the server given from outside, or "".
+func external() (string, error) {
+	given := os.Getenv(serverVariable)
+	if given == "" {
+		return "", nil
+	}
+	if u, err := url.Parse(given); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "", fmt.Errorf("%s must be a URL, postgres://user:password@host:port/database", serverVariable)
+	}
+	return given, nil
+}

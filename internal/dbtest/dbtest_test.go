@@ -1,0 +1,62 @@
+package dbtest
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+func TestEachTestHasItsOwnDatabaseWithTheSchema(t *testing.T) {
+	t.Parallel()
+	pool := New(t)
+	require.Equal(t, URL(t), URL(t))
+	require.Equal(t, URL(t), pool.Config().ConnString())
+	_, err := pool.Exec(t.Context(), "INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')")
+	require.NoError(t, err)
+	t.Run("another test", func(t *testing.T) {
+		var count int
+		require.NoError(t, New(t).QueryRow(t.Context(), "SELECT count(*) FROM dlq.dlq_messages").Scan(&count))
+		require.Zero(t, count)
+	})
+}
+
+func TestDatabasesAreDroppedWithTheirTests(t *testing.T) {
+	t.Parallel()
+	var inner string
+	t.Run("inner", func(t *testing.T) {
+		pool := New(t)
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT current_database()").Scan(&inner))
+		leaked, err := pgx.Connect(t.Context(), URL(t))
+		require.NoError(t, err)
+		require.NoError(t, leaked.Ping(t.Context()))
+	})
+	var there bool
+	require.NoError(t, New(t).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", inner).Scan(&there))
+	require.False(t, there)
+}
+
+func TestTheTemplateIsMadeOnceBySeveralPrograms(t *testing.T) {
+	t.Parallel()
+	admin, err := serverURL()
+	require.NoError(t, err)
+	const name = "dlq_template_of_this_test"
+	t.Cleanup(func() {
+		require.NoError(t, execute(context.Background(), admin, "ALTER DATABASE "+name+" WITH IS_TEMPLATE false"))
+		require.NoError(t, execute(context.Background(), admin, "DROP DATABASE "+name))
+	})
+	var group sync.WaitGroup
+	failures := make([]error, 4)
+	for i := range failures {
+		group.Go(func() { failures[i] = makeTemplate(t.Context(), admin, name) })
+	}
+	group.Wait()
+	for _, err := range failures {
+		require.NoError(t, err)
+	}
+}

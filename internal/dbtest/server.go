@@ -1,0 +1,117 @@
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"dlqmanager/dev"
+)
+
+// server is the one of this test program, started by the first test that needs
+// it.
+var server struct {
+	sync.Mutex
+	inMain  bool
+	started *dev.Postgres
+	dir     string
+	err     error
+}
+
+// Main runs the package's tests and then ends the server, if one was started.
+func Main(m *testing.M) int {
+	server.Lock()
+	server.inMain = true
+	server.Unlock()
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "dbtest:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// serverURL is a connection string to the server's own database, starting the
+// server when there is none. A start that failed is not tried again.
+func serverURL() (string, error) {
+	if given, err := external(); given != "" || err != nil {
+		return given, err
+	}
+	server.Lock()
+	defer server.Unlock()
+	if !server.inMain {
+		return "", errors.New("without dbtest.Main nothing would stop the server: add func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }")
+	}
+	if server.started == nil && server.err == nil {
+		server.err = start()
+	}
+	if server.err != nil {
+		return "", server.err
+	}
+	return server.started.URL("postgres"), nil
+}
+
+// start makes the server fast and forgetful: its data need not survive it.
+func start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	removeAbandoned(ctx)
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", folderPrefix, os.Getpid()))
+	if err != nil {
+		return err
+	}
+	server.dir = dir
+	// Another user may have to reach it; there is nothing secret in it.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	server.started, err = dev.StartPostgres(ctx, dev.PostgresOptions{Dir: dir, Settings: map[string]string{
+		"fsync":              "off",
+		"synchronous_commit": "off",
+		"full_page_writes":   "off",
+		"autovacuum":         "off",
+		"max_connections":    "300",
+		"max_wal_size":       "4GB",
+		"log_min_messages":   "fatal",
+	}})
+	return err
+}
+
+func stop() error {
+	server.Lock()
+	defer server.Unlock()
+	if server.started != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := server.started.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	if server.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(server.dir)
+}
+
+const folderPrefix = "dlq-postgres-"
+
+// removeAbandoned deletes what test programs left that were killed. Their
+// folders carry their process id.
+func removeAbandoned(ctx context.Context) {
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
+	for _, folder := range folders {
+		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), folderPrefix), "-")
+		pid, err := strconv.Atoi(id)
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = dev.RemovePostgres(ctx, folder) // the next test program tries again
+		}
+	}
+}

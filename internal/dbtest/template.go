@@ -1,0 +1,101 @@
+package dbtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"dlqmanager/migrations"
+)
+
+// templateLock lets one test program at a time make the template on a server
+// that several share. The number is arbitrary.
+const templateLock = 7_305_011_990_413
+
+var template struct {
+	sync.Mutex
+	name string
+}
+
+// templateName makes the template unless it is there. Its name says which
+// migrations are in it, so test programs of different checkouts do not get into
+// each other's way.
+func templateName(ctx context.Context) (string, error) {
+	template.Lock()
+	defer template.Unlock()
+	if template.name != "" {
+		return template.name, nil
+	}
+	admin, err := serverURL()
+	if err != nil {
+		return "", err
+	}
+	name, err := nameOfMigrations()
+	if err != nil {
+		return "", err
+	}
+	if err := makeTemplate(ctx, admin, name); err != nil {
+		return "", fmt.Errorf("make the template database: %w", err)
+	}
+	template.name = name
+	return name, nil
+}
+
+func makeTemplate(ctx context.Context, admin, name string) error {
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }() // which frees the lock
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
+		return err
+	}
+	// The flag is set last, so a template that has it is whole.
+	var whole bool
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&whole)
+	if err != nil || whole {
+		return err
+	}
+	quoted := pgx.Identifier{name}.Sanitize()
+	for _, sql := range []string{
+		"DROP DATABASE IF EXISTS " + quoted + " WITH (FORCE)",
+		"CREATE DATABASE " + quoted + " TEMPLATE template0",
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	pool, err := pgxpool.New(ctx, withDatabase(admin, name))
+	if err != nil {
+		return err
+	}
+	err = migrations.Up(ctx, pool)
+	pool.Close() // a database with connections cannot be copied
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "ALTER DATABASE "+quoted+" WITH IS_TEMPLATE true ALLOW_CONNECTIONS false")
+	return err
+}
+
+func nameOfMigrations() (string, error) {
+	hash := sha256.New()
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		text, err := migrations.Files.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		_, _ = fmt.Fprintf(hash, "%s %d\n%s", name, len(text), text)
+	}
+	return "dlq_template_" + hex.EncodeToString(hash.Sum(nil)[:8]), nil
+}

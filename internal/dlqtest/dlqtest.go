@@ -1,0 +1,168 @@
+// Package dlqtest makes dead letters for tests. A test says what matters to it
+// and gets sound values for the rest:
+//
+//	arrival := dlqtest.Arrival(dlqtest.Topic("orders"), dlqtest.Key("42"))
+package dlqtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+// TopicID is the topic id of every arrival that names no other.
+var TopicID = [16]byte{0xd1, 0x0a}
+
+// lastOffset makes every arrival of a test program another record.
+var lastOffset atomic.Int64
+
+// Topics are the default dead-letter patterns.
+func Topics(t testing.TB) *dlq.Topics {
+	t.Helper()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	return topics
+}
+
+// Arrival is a JSON order that failed: PENDING, from orders.dlq back to orders.
+func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
+	offset := lastOffset.Add(1)
+	a := dlq.Arrival{
+		ID:       dlq.NewID(),
+		DLQTopic: "orders.dlq",
+		Source:   dlq.Source{TopicID: TopicID, Offset: offset},
+		Origin:   dlq.Origin{Topic: "orders", Family: "topic-name"},
+		Record: dlq.Record{
+			Key:       fmt.Appendf(nil, "order-%d", offset),
+			Headers:   []dlq.Header{{Key: "error", Value: []byte("boom")}},
+			Timestamp: time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC),
+		},
+		ErrorMessage: "boom",
+		MaxRetries:   dlq.DefaultMaxRetries,
+	}
+	Value(fmt.Sprintf(`{"order": %d}`, offset))(&a)
+	for _, option := range options {
+		option(&a)
+	}
+	return a
+}
+
+// Arrivals are n of them, in the order of their ids and offsets.
+func Arrivals(n int, options ...func(*dlq.Arrival)) []dlq.Arrival {
+	arrivals := make([]dlq.Arrival, n)
+	for i := range arrivals {
+		arrivals[i] = Arrival(options...)
+	}
+	return arrivals
+}
+
+// Topic makes it come from the dead-letter topic of this original topic.
+func Topic(original string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.Origin.Topic, a.DLQTopic = original, original+".dlq" }
+}
+
+// FromTopic names both topics.
+func FromTopic(dlqTopic, original string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.DLQTopic, a.Origin.Topic = dlqTopic, original }
+}
+
+// Key sets the record's key.
+func Key(key string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.Record.Key = []byte(key) }
+}
+
+// NoKey makes the record's key Kafka's null.
+func NoKey(a *dlq.Arrival) { a.Record.Key = nil }
+
+// Value sets the record's value, and the payload when it is JSON.
+func Value(value string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) {
+		a.Record.Value = []byte(value)
+		a.Payload = dlq.PayloadOf(a.Record.Value)
+	}
+}
+
+// Payload sets the searchable view alone.
+func Payload(payload string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.Payload = json.RawMessage(payload) }
+}
+
+// Headers sets the record's headers.
+func Headers(headers ...dlq.Header) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.Record.Headers = headers }
+}
+
+// Error sets the error message.
+func Error(message string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.ErrorMessage = message }
+}
+
+// Retries sets how many retries it has had and may have.
+func Retries(count, limit int) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.RetryCount, a.MaxRetries = count, limit }
+}
+
+// Source sets the record that it was read from.
+func Source(s dlq.Source) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.Source = s }
+}
+
+// Message is the state of an Arrival as a store would first return it.
+func Message(options ...func(*dlq.Message)) dlq.Message {
+	a := Arrival()
+	at := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+	m := dlq.Message{
+		ID: a.ID, Seq: a.Source.Offset, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic, ErrorMessage: a.ErrorMessage,
+		MaxRetries: a.MaxRetries, Payload: a.Payload, Status: a.Status(), CreatedAt: at, UpdatedAt: at,
+	}
+	for _, option := range options {
+		option(&m)
+	}
+	return m
+}
+
+// Owner is a workflow that no other call returns.
+func Owner() dlq.Owner {
+	run := dlq.NewID()
+	return dlq.Owner{WorkflowID: "retry-message-" + run.String(), RunID: run.String()}
+}
+
+// Bulk is a bulk retry to start; its id is its owner's run id.
+func Bulk(topic string, lanes int) dlq.BulkRetry {
+	return dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "retry-all-" + topic, Topic: topic, Lanes: lanes}
+}
+
+// Lane is one lane of a started bulk retry.
+func Lane(b dlq.BulkRetry, number int) dlq.Lane {
+	return dlq.Lane{Bulk: b.ID, Owner: dlq.Owner{WorkflowID: b.WorkflowID, RunID: b.ID.String()}, Topic: b.Topic,
+		Bound: b.Bound, Number: number, Of: b.Lanes}
+}
+
+// Outcomes ends every envelope with one result.
+func Outcomes(page []dlq.Envelope, result dlq.Result) []dlq.Outcome {
+	outcomes := make([]dlq.Outcome, len(page))
+	for i, e := range page {
+		outcomes[i] = dlq.Outcome{ID: e.ID, Result: result}
+		switch result {
+		case dlq.ResultFailed:
+			outcomes[i].Category, outcomes[i].Error = dlq.CategoryTransient, "broker away"
+		case dlq.ResultRejected:
+			outcomes[i].Category, outcomes[i].Error = dlq.CategoryBadData, "record too large"
+		}
+	}
+	return outcomes
+}
+
+// Sent is the outcome of a retry that was delivered.
+func Sent(id dlq.ID) dlq.Outcome { return dlq.Outcome{ID: id, Result: dlq.ResultDelivered} }
+
+// Failed is the outcome of a retry that gave up.
+func Failed(id dlq.ID) dlq.Outcome {
+	return dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "broker away"}
+}

@@ -1,0 +1,58 @@
+package dlqtest
+
+import (
+	"bytes"
+	"strings"
+
+	"dlqmanager/dlq"
+)
+
+// Hostile are dead letters that break careless software, by what is bad about
+// them. All of them must be kept byte for byte.
+func Hostile() map[string]dlq.Arrival {
+	everyByte := make([]byte, 256)
+	for i := range everyByte {
+		everyByte[i] = byte(i)
+	}
+	record := func(change func(*dlq.Record)) func(*dlq.Arrival) {
+		return func(a *dlq.Arrival) {
+			change(&a.Record)
+			a.Payload = dlq.PayloadOf(a.Record.Value)
+		}
+	}
+	value := func(v []byte) dlq.Arrival {
+		return Arrival(record(func(r *dlq.Record) { r.Value = v }))
+	}
+	return map[string]dlq.Arrival{
+		"null key":            Arrival(NoKey),
+		"empty key":           Arrival(Key("")),
+		"every byte as a key": Arrival(Key(string(everyByte))),
+		"long key":            Arrival(Key(strings.Repeat("k", 100_000))),
+		"null value":          value(nil),
+		"empty value":         value([]byte{}),
+		"every byte":          value(everyByte),
+		"invalid UTF-8":       value([]byte("\xff\xfe{}")),
+		"a megabyte":          value(bytes.Repeat(everyByte, 4096)),
+		"a megabyte of JSON":  value([]byte(`{"pad":"` + strings.Repeat("x", 1<<20) + `"}`)),
+		"JSON null":           value([]byte("null")),
+		"JSON with NUL":       value([]byte(`{"a":"\u0000"}`)),
+		"half a surrogate":    value([]byte(`{"a":"\ud800"}`)),
+		"deep JSON":           value([]byte(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))),
+		"huge number":         value([]byte(`{"n":1e400000}`)),
+		"duplicate JSON keys": value([]byte(`{"a":1,  "a":2}`)),
+		"null record":         Arrival(record(func(r *dlq.Record) { *r = dlq.Record{} })),
+		"strange headers": Arrival(Headers(
+			dlq.Header{Key: "twice", Value: []byte("1")}, dlq.Header{Key: "once", Value: everyByte},
+			dlq.Header{Key: "twice", Value: []byte("2")}, dlq.Header{Key: "null"}, dlq.Header{Key: "empty", Value: []byte{}},
+			dlq.Header{Key: "", Value: []byte("no name")}, dlq.Header{Key: "\xff\x00", Value: []byte("bad name")})),
+		"bad text": Arrival(Error("a\x00b\xff"), func(a *dlq.Arrival) {
+			a.ErrorClass, a.StackTrace, a.Origin.Family = "\xff", "\x00", "\x00"
+		}),
+		// A program that does not know JSONB's limits hands these in.
+		"payload that JSONB refuses":  Arrival(Payload(`{"a":"\u0000"}`)),
+		"payload that is no JSON":     Arrival(Payload(`{`)),
+		"payload that is no UTF-8":    Arrival(Payload("\"\xff\"")),
+		"payload of an absurd number": Arrival(Payload(`1e400000`)),
+		"payload too deep":            Arrival(Payload(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))),
+	}
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// Memory keeps dead letters in memory, for development without a database and
+// for tests. All is lost when the program ends. It is safe for use by any number
+// of goroutines; what it returns shares its bytes and must not be changed.
+type Memory struct {
+	topics *dlq.Topics
+
+	mu       sync.Mutex
+	lastSeq  int64
+	byID     map[dlq.ID]*entry
+	order    []*entry // by Seq, without the archived
+	archive  map[dlq.ID]*entry
+	sources  map[dlq.Source]bool
+	bulks    map[dlq.ID]*bulk
+	bulkList []*bulk // oldest first
+}
+
+// entry is a message with all that belongs to it.
+type entry struct {
+	dlq.Detail
+	keyHash int32
+}
+
+// NewMemory returns an empty store.
+func NewMemory(topics *dlq.Topics) *Memory {
+	return &Memory{
+		topics:  topics,
+		byID:    map[dlq.ID]*entry{},
+		archive: map[dlq.ID]*entry{},
+		sources: map[dlq.Source]bool{},
+		bulks:   map[dlq.ID]*bulk{},
+	}
+}
+
+// Ping always succeeds.
+func (m *Memory) Ping(context.Context) error { return nil }
+
+// now has the precision of PostgreSQL's timestamps.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// StoreArrivals is like Postgres.StoreArrivals.
+func (m *Memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (stored int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range arrivals {
+		if m.sources[a.Source] {
+			continue
+		}
+		if m.byID[a.ID] != nil || m.archive[a.ID] != nil {
+			return stored, fmt.Errorf("store: store arrivals: there is a message %s already", a.ID)
+		}
+		m.lastSeq++
+		e := newEntry(normalized(a), m.lastSeq)
+		m.sources[a.Source] = true
+		m.byID[a.ID] = e
+		m.order = append(m.order, e)
+		stored++
+	}
+	return stored, nil
+}
+
+func newEntry(a dlq.Arrival, seq int64) *entry {
+	e := &entry{keyHash: dlq.KeyHash(a.Record.Key, a.ID)}
+	created := now()
+	e.Message = dlq.Message{ID: a.ID, Seq: seq, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic,
+		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
+		// What JSONB would refuse has no searchable view here either.
+		Payload: bytes.Clone(dlq.PayloadOf(a.Payload)),
+		Status:  a.Status(), CreatedAt: created, UpdatedAt: created, PreviousID: a.PreviousID}
+	e.Source, e.Origin, e.StackTrace = a.Source, a.Origin, a.StackTrace
+	e.Record = dlq.Record{Key: bytes.Clone(a.Record.Key), Value: bytes.Clone(a.Record.Value), Timestamp: a.Record.Timestamp}
+	for _, h := range a.Record.Headers {
+		e.Record.Headers = append(e.Record.Headers, dlq.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+	}
+	return e
+}
+
+// place is where a Seq is in the order, or would be.
+func (m *Memory) place(seq int64) (int, bool) {
+	return slices.BinarySearchFunc(m.order, seq, func(e *entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
+}
+
+// remove takes an entry out of the living.
+func (m *Memory) remove(e *entry) {
+	delete(m.byID, e.ID)
+	if i, found := m.place(e.Seq); found {
+		m.order = slices.Delete(m.order, i, i+1)
+	}
+}
+
+func notFound(id dlq.ID) error { return fmt.Errorf("message %s: %w", id, dlq.ErrNotFound) }
+
+// Message is like Postgres.Message.
+func (m *Memory) Message(_ context.Context, id dlq.ID) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.Message{}, notFound(id)
+	}
+	return e.Message, nil
+}
+
+// Detail is like Postgres.Detail.
+func (m *Memory) Detail(_ context.Context, id dlq.ID) (dlq.Detail, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.Detail{}, notFound(id)
+	}
+	d := e.Detail
+	d.Attempts = slices.Clone(d.Attempts)
+	return d, nil
+}
+
+// Delete is like Postgres.Delete.
+func (m *Memory) Delete(_ context.Context, id dlq.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return notFound(id)
+	}
+	if e.Status == dlq.StatusRetrying {
+		return &dlq.OwnedError{ID: id, Owner: e.Owner}
+	}
+	m.remove(e)
+	delete(m.sources, e.Source)
+	return nil
+}
+
+// MarkDead is like Postgres.MarkDead.
+func (m *Memory) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	switch {
+	case e == nil:
+		return dlq.Message{}, notFound(id)
+	case e.Status == dlq.StatusResolved:
+		return e.Message, e.CheckRetryable()
+	case e.Status != dlq.StatusDead:
+		e.Status, e.UpdatedAt = dlq.StatusDead, now()
+	}
+	return e.Message, nil
+}
+
+// ArchiveBatch is like Postgres.ArchiveBatch.
+func (m *Memory) ArchiveBatch(_ context.Context, olderThan time.Duration, limit int) (int64, error) {
+	if err := checkBatch(olderThan, limit); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cutoff := now().Add(-olderThan)
+	var moved int64
+	m.order = slices.DeleteFunc(m.order, func(e *entry) bool {
+		if moved == int64(limit) || !e.Status.IsFinal() || !e.UpdatedAt.Before(cutoff) {
+			return false
+		}
+		delete(m.byID, e.ID)
+		m.archive[e.ID] = e
+		moved++
+		return true
+	})
+	return moved, nil
+}
+
+// PurgeBatch is like Postgres.PurgeBatch.
+func (m *Memory) PurgeBatch(_ context.Context, olderThan time.Duration, limit int) (int64, error) {
+	if err := checkBatch(olderThan, limit); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cutoff := now().Add(-olderThan)
+	var purged int64
+	for id, e := range m.archive {
+		if purged == int64(limit) {
+			break
+		}
+		if e.UpdatedAt.Before(cutoff) {
+			delete(m.archive, id)
+			delete(m.sources, e.Source)
+			purged++
+		}
+	}
+	return purged, nil
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// claim makes a message the owner's and counts the retry.
+func (e *entry) claim(owner dlq.Owner) {
+	t := now()
+	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &t, t
+	e.RetryCount++
+}
+
+func (e *entry) envelope() dlq.Envelope {
+	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record, ClaimedAt: *e.LastRetryAt}
+}
+
+func (e *entry) ownedBy(owner dlq.Owner) bool {
+	return e.Status == dlq.StatusRetrying && e.Owner == owner
+}
+
+// finish ends a retry and keeps it as an attempt when it did not deliver.
+func (e *entry) finish(o dlq.Outcome) {
+	t := now()
+	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
+	e.UpdatedAt = t
+	if isAttempt(o.Result) {
+		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: t,
+			Result: o.Result, Category: o.Category, Error: text(o.Error)})
+	}
+}
+
+// Claim is like Postgres.Claim.
+func (m *Memory) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	if owner.WorkflowID == "" || owner.RunID == "" {
+		return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.Envelope{}, notFound(id)
+	}
+	if e.Status == dlq.StatusRetrying {
+		if e.Owner != owner {
+			return dlq.Envelope{}, &dlq.OwnedError{ID: id, Owner: e.Owner}
+		}
+		return e.envelope(), nil
+	}
+	if err := e.CheckRetryable(); err != nil {
+		return dlq.Envelope{}, err
+	}
+	if err := m.topics.CheckOrigin(&e.Message); err != nil {
+		return dlq.Envelope{}, err
+	}
+	e.claim(owner)
+	return e.envelope(), nil
+}
+
+// Finalize is like Postgres.Finalize.
+func (m *Memory) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[o.ID]
+	if e == nil {
+		return dlq.Message{}, notFound(o.ID)
+	}
+	if e.ownedBy(owner) {
+		e.finish(o)
+	}
+	return e.Message, nil
+}
+
+// Owners is like Postgres.Owners.
+func (m *Memory) Owners(_ context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	owners := map[dlq.Owner]bool{}
+	for _, e := range m.order {
+		if e.Status == dlq.StatusRetrying && e.LastRetryAt.Before(claimedBefore) {
+			owners[e.Owner] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(owners), func(a, b dlq.Owner) int {
+		return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.RunID, b.RunID))
+	}), nil
+}
+
+// Release is like Postgres.Release.
+func (m *Memory) Release(_ context.Context, owner dlq.Owner, reason string) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.release(owner, dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason}), nil
+}
+
+func (m *Memory) release(owner dlq.Owner, o dlq.Outcome) (released int64) {
+	for _, e := range m.order {
+		if e.ownedBy(owner) {
+			e.finish(o)
+			released++
+		}
+	}
+	return released
+}

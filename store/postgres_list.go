@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// List returns one page of a topic's messages in the order of arrival.
+//
+// With After, and on the first page, it costs the same at any depth: each status
+// on each side of the topic is one index scan that stops after a page, and they
+// are merged. Page without After skips rows one by one, so it costs more the
+// further it goes. ErrorContains must look at every message until a page is
+// full.
+func (p *Postgres) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
+	args := pgx.NamedArgs{"topic": q.Topic}
+	conditions := filterConditions(q.Filter, args)
+	size := max(q.PageSize, 1)
+
+	batch := &pgx.Batch{} // one round trip for both
+	var page dlq.Page
+	batch.Queue(listSQL(q, conditions, size, args), args).Query(func(rows pgx.Rows) (err error) {
+		page.Messages, err = pgx.CollectRows(rows, scanMessage)
+		return err
+	})
+	batch.Queue(countSQL(q.Filter, conditions), args).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&page.Total)
+	})
+	if err := p.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return dlq.Page{}, failed("list messages", err)
+	}
+	if page.HasNext = len(page.Messages) > size; page.HasNext {
+		page.Messages = page.Messages[:size]
+	}
+	page.TotalExact = page.Total <= dlq.CountLimit
+	page.Total = min(page.Total, dlq.CountLimit)
+	return page, nil
+}
+
+// sides are the two ways in which a topic matches. The second leaves out what
+// the first has.
+var sides = []string{"m.dlq_topic = @topic", "m.original_topic = @topic AND m.dlq_topic <> @topic"}
+
+// filterConditions are what a filter asks beside topic and status. Its
+// parameters go into args.
+func filterConditions(f dlq.Filter, args pgx.NamedArgs) string {
+	var b strings.Builder
+	if f.ErrorContains != "" {
+		b.WriteString(" AND m.error_message ILIKE @error")
+		args["error"] = "%" + escapeLike(text(f.ErrorContains)) + "%"
+	}
+	if f.Key != nil {
+		b.WriteString(" AND m.key_hash = @hash AND b.key_hash = @hash AND b.key = @key")
+		args["hash"], args["key"] = dlq.KeyHash(f.Key, dlq.ID{}), f.Key
+	}
+	if !f.CreatedFrom.IsZero() {
+		b.WriteString(" AND m.created_at >= @from")
+		args["from"] = f.CreatedFrom
+	}
+	if !f.CreatedTo.IsZero() {
+		b.WriteString(" AND m.created_at < @to")
+		args["to"] = f.CreatedTo
+	}
+	return b.String()
+}
+
+// escapeLike makes the wildcards of LIKE stand for themselves.
+var escapeLike = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace
+
+// branches is one SELECT for each side and status. Statuses are written into
+// the text, as there are four: the planner then knows how rare each one is.
+func branches(f dlq.Filter, selected, conditions, ending string) string {
+	tables := "dlq.dlq_messages m"
+	if f.Key != nil {
+		tables += " JOIN dlq.dlq_message_bodies b ON b.message_id = m.id"
+	}
+	var parts []string
+	for _, status := range dlq.Statuses {
+		if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, status) {
+			continue
+		}
+		for _, side := range sides {
+			parts = append(parts, fmt.Sprintf("(SELECT %s FROM %s WHERE %s AND m.status = '%s'%s%s)",
+				selected, tables, side, status, conditions, ending))
+		}
+	}
+	if len(parts) == 0 { // only statuses that do not exist
+		return fmt.Sprintf("(SELECT %s FROM %s WHERE false)", selected, tables)
+	}
+	return strings.Join(parts, "\nUNION ALL\n")
+}
+
+// listSQL takes one message more than the page holds, to see whether there is a
+// next page. It chooses ids first, so that rows which are only skipped are not
+// carried along.
+func listSQL(q dlq.ListQuery, conditions string, size int, args pgx.NamedArgs) string {
+	direction, beyond := "DESC", "<"
+	if q.OldestFirst {
+		direction, beyond = "ASC", ">"
+	}
+	skip := 0
+	if q.After != nil {
+		conditions += " AND m.seq " + beyond + " @after"
+		args["after"] = *q.After
+	} else {
+		skip = size * (max(q.Page, 1) - 1)
+	}
+	args["limit"], args["skip"], args["reach"] = size+1, skip, skip+size+1
+	order := " ORDER BY m.seq " + direction
+	return "SELECT " + messageColumns + " FROM (\nSELECT m.id, m.seq FROM (\n" +
+		branches(q.Filter, "m.id, m.seq", conditions, order+" LIMIT @reach") +
+		"\n) AS m" + order + " LIMIT @limit OFFSET @skip\n) AS page JOIN dlq.dlq_messages m ON m.id = page.id" + order
+}
+
+// countSQL stops at one more than is counted exactly.
+func countSQL(f dlq.Filter, conditions string) string {
+	return fmt.Sprintf("SELECT count(*) FROM (\n%s\nLIMIT %d) AS m", branches(f, "1", conditions, ""), dlq.CountLimit+1)
+}
+
+// topicsSQL counts along the index of dead-letter topics, which has all that is
+// counted in it. Rows that another program has put in, with the documented
+// columns only, have no dead-letter topic and stand under their original one.
+const topicsSQL = `
+WITH counted AS (
+	SELECT dlq_topic, '' AS original_topic, status, count(*) AS n
+	FROM dlq.dlq_messages
+	WHERE dlq_topic > ''
+	GROUP BY dlq_topic, status
+	UNION ALL
+	SELECT '', original_topic, status, count(*)
+	FROM dlq.dlq_messages
+	WHERE dlq_topic = ''
+	GROUP BY original_topic, status
+)
+SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END, c.status, c.n,
+	newest.seq, newest.original_topic, newest.created_at, oldest.created_at
+FROM counted c
+CROSS JOIN LATERAL (
+	SELECT m.seq, m.original_topic, m.created_at
+	FROM dlq.dlq_messages m
+	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
+	ORDER BY m.seq DESC
+	LIMIT 1
+) AS newest
+CROSS JOIN LATERAL (
+	SELECT m.created_at
+	FROM dlq.dlq_messages m
+	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
+	ORDER BY m.seq
+	LIMIT 1
+) AS oldest`
+
+// Topics summarises every dead-letter topic, in the order of their names.
+func (p *Postgres) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
+	rows, err := p.pool.Query(ctx, topicsSQL)
+	if err != nil {
+		return nil, failed("list topics", err)
+	}
+	topics := topicSummaries{}
+	var one topicCount
+	_, err = pgx.ForEachRow(rows, []any{&one.topic, (*string)(&one.status), &one.count, &one.newestSeq, &one.originalTopic,
+		&one.newest, &one.oldest}, func() error {
+		topics.add(one)
+		return nil
+	})
+	if err != nil {
+		return nil, failed("list topics", err)
+	}
+	return topics.sorted(), nil
+}

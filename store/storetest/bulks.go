@@ -1,0 +1,327 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+var bulks = map[string]func(*testing.T, fixture){
+	"a bulk retry fixes its scope at the start": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(5)...)
+		f.store(dlqtest.Arrival(dlqtest.Topic("elsewhere")), dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders.dlq")))
+		loop := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 1}).Messages[0]
+		f.retry(stored[0].ID, dlq.ResultDelivered)
+		f.claim(stored[1].ID)
+
+		b := f.startBulk(dlqtest.Bulk("orders.dlq", 2))
+		require.Equal(t, dlq.BulkRunning, b.State)
+		require.EqualValues(t, 3, b.Matched)
+		require.Equal(t, loop.Seq, b.Bound)
+		require.Equal(t, 2, b.Lanes)
+		require.Zero(t, b.Counts)
+		require.Nil(t, b.EndedAt)
+
+		f.store(dlqtest.Arrivals(3)...)
+		require.Equal(t, b, f.startBulk(b), "starting it again changes nothing")
+		found, err := f.Bulk(t.Context(), b.ID)
+		require.NoError(t, err)
+		require.Equal(t, b, found)
+
+		var claimed []dlq.ID
+		for number := range 2 {
+			claimed = append(claimed, envelopeIDs(f.claimPage(dlqtest.Lane(b, number)))...)
+		}
+		require.ElementsMatch(t, ids(stored[2:]), claimed)
+	},
+
+	"a bulk retry of a topic takes both sides of it": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("orders", "b")),
+			dlqtest.Arrival(dlqtest.FromTopic("c.dlq", "c")), dlqtest.Arrival(dlqtest.FromTopic("d.dlq", "orders")))
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		require.EqualValues(t, 3, b.Matched)
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[1].ID, stored[3].ID}, envelopeIDs(f.claimPage(dlqtest.Lane(b, 0))))
+	},
+
+	"a bulk retry of nothing is done at once": func(t *testing.T, f fixture) {
+		b := f.startBulk(dlqtest.Bulk("nothing", 0))
+		require.Zero(t, b.Matched)
+		require.Zero(t, b.Bound)
+		require.Equal(t, 1, b.Lanes)
+		require.Empty(t, f.claimPage(dlqtest.Lane(b, 0)))
+		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		require.NoError(t, err)
+		require.Zero(t, ended.Counts)
+	},
+
+	"pages come in the order of arrival and end": func(t *testing.T, f fixture) {
+		a := dlqtest.Arrivals(2*dlq.PageSize + 50)
+		f.store(a...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		var claimed []dlq.ID
+		for _, want := range []int{dlq.PageSize, dlq.PageSize, 50, 0} {
+			page := f.claimPage(lane)
+			require.Len(t, page, want)
+			for _, e := range page {
+				require.Equal(t, 1, e.RetryCount)
+				require.Equal(t, "orders", e.OriginalTopic)
+				require.NotZero(t, e.ClaimedAt)
+			}
+			claimed = append(claimed, envelopeIDs(page)...)
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed)) // PENDING again, and yet behind the cursor
+		}
+		require.Equal(t, arrivalIDs(a), claimed)
+		m := f.message(a[0].ID)
+		require.Equal(t, lane.Owner, m.Owner)
+		require.Equal(t, dlq.StatusPending, m.Status)
+	},
+
+	"a page carries whole records": func(t *testing.T, f fixture) {
+		hostile := dlqtest.Hostile()
+		var arrivals []dlq.Arrival
+		for _, a := range hostile {
+			arrivals = append(arrivals, a)
+		}
+		f.store(arrivals...)
+		page := f.claimPage(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0))
+		require.Equal(t, arrivalIDs(arrivals), envelopeIDs(page))
+		for i, a := range arrivals {
+			require.Equal(t, a.Record, page[i].Record)
+		}
+	},
+
+	"one key is in one lane, and lanes do not overlap": func(t *testing.T, f fixture) {
+		const lanes, messages = 4, 600
+		arrivals := dlqtest.Arrivals(messages)
+		for i := range arrivals {
+			if i%3 == 0 {
+				arrivals[i].Record.Key = nil
+			} else {
+				arrivals[i].Record.Key = fmt.Appendf(nil, "key-%d", i%17)
+			}
+		}
+		f.store(arrivals...)
+		b := f.startBulk(dlqtest.Bulk("orders.dlq", lanes))
+		var mu sync.Mutex
+		var claimed []dlq.ID
+		laneOf := map[string]int{}
+		newest := map[string]int64{}
+		var group sync.WaitGroup
+		for number := range lanes {
+			group.Go(func() {
+				lane := dlqtest.Lane(b, number)
+				for {
+					page, err := f.ClaimPage(t.Context(), lane)
+					if err != nil || len(page) == 0 {
+						require.NoError(t, err)
+						return
+					}
+					mu.Lock()
+					claimed = append(claimed, envelopeIDs(page)...)
+					for _, e := range page {
+						if key := string(e.Record.Key); e.Record.Key != nil {
+							if known, ok := laneOf[key]; ok {
+								require.Equal(t, known, number)
+							}
+							laneOf[key] = number
+							require.Greater(t, e.Seq, newest[key], "a key keeps its order")
+							newest[key] = e.Seq
+						}
+					}
+					mu.Unlock()
+					_, err = f.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+					require.NoError(t, err)
+				}
+			})
+		}
+		group.Wait()
+		require.ElementsMatch(t, arrivalIDs(arrivals), claimed)
+		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		require.NoError(t, err)
+		require.Equal(t, dlq.BulkCounts{Retried: messages}, ended.Counts)
+	},
+
+	"two workers on one lane do not overlap": func(t *testing.T, f fixture) {
+		arrivals := dlqtest.Arrivals(5 * dlq.PageSize)
+		f.store(arrivals...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
+		var mu sync.Mutex
+		var claimed []dlq.ID
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				for {
+					page, err := f.ClaimPage(t.Context(), lane)
+					if err != nil || len(page) == 0 {
+						require.NoError(t, err)
+						return
+					}
+					mu.Lock()
+					claimed = append(claimed, envelopeIDs(page)...)
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		require.ElementsMatch(t, arrivalIDs(arrivals), claimed)
+	},
+
+	"what a crash left claimed is found again": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(2 * dlq.PageSize)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 2))
+		first, other := dlqtest.Lane(b, 0), dlqtest.Lane(b, 1)
+		page := f.claimPage(first)
+		f.claimPage(other)
+		f.finalizePage(first, dlqtest.Outcomes(page[:10], dlq.ResultDelivered))
+
+		again, err := f.ClaimedPage(t.Context(), first)
+		require.NoError(t, err)
+		require.Equal(t, page[10:], again, "exactly these, in the same order, with the same count")
+		f.finalizePage(first, dlqtest.Outcomes(again, dlq.ResultDelivered))
+		again, err = f.ClaimedPage(t.Context(), first)
+		require.NoError(t, err)
+		require.Empty(t, again)
+	},
+
+	"a page is counted once": func(t *testing.T, f fixture) {
+		stored := f.store(append(dlqtest.Arrivals(7), dlqtest.Arrival(dlqtest.Retries(2, 3)))...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		page := f.claimPage(lane)
+		require.Len(t, page, 8)
+		_, err := f.MarkDead(t.Context(), stored[6].ID)
+		require.NoError(t, err)
+
+		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		outcomes[2] = dlqtest.Failed(stored[2].ID)
+		outcomes[3] = dlqtest.Outcomes(page[3:4], dlq.ResultRejected)[0]
+		outcomes[4] = dlq.Outcome{ID: stored[4].ID, Result: dlq.ResultReturned}
+		outcomes[7] = dlqtest.Failed(stored[7].ID) // its last retry
+		outcomes = append(outcomes, dlqtest.Failed(stored[0].ID), dlqtest.Sent(dlq.NewID()))
+		want := dlq.BulkCounts{Retried: 3, Failed: 1, Dead: 2}
+		require.Equal(t, want, f.finalizePage(lane, outcomes))
+		require.Equal(t, want, f.finalizePage(lane, outcomes), "again, as after a lost answer")
+		require.Equal(t, want, f.finalizePage(lane, nil))
+
+		for i, status := range []dlq.Status{dlq.StatusResolved, dlq.StatusResolved, dlq.StatusPending, dlq.StatusDead,
+			dlq.StatusPending, dlq.StatusResolved, dlq.StatusDead, dlq.StatusDead} {
+			require.Equal(t, status, f.message(stored[i].ID).Status, i)
+		}
+		for i, attempts := range []int{0, 0, 1, 1, 0, 0, 0, 1} {
+			require.Len(t, f.detail(stored[i].ID).Attempts, attempts, i)
+		}
+		require.Equal(t, []int{1, 0}, []int{f.message(stored[2].ID).RetryCount, f.message(stored[4].ID).RetryCount})
+		found, err := f.Bulk(t.Context(), b.ID)
+		require.NoError(t, err)
+		require.Equal(t, want, found.Counts)
+	},
+
+	"a lane that does not exist is not found": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrival())
+		lane := dlqtest.Lane(dlqtest.Bulk("orders", 1), 0)
+		lane.Bound = 1 << 40
+		_, err := f.FinalizePage(t.Context(), lane, nil)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.Empty(t, f.claimPage(lane))
+		_, err = f.Bulk(t.Context(), lane.Bulk)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+	},
+
+	"a cancelled bulk retry leaves nothing RETRYING": func(t *testing.T, f fixture) {
+		arrivals := dlqtest.Arrivals(3 * dlq.PageSize)
+		f.store(arrivals...)
+		single := f.claim(arrivals[len(arrivals)-1].ID) // not of this bulk retry
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		sent := f.claimPage(lane)
+		f.finalizePage(lane, dlqtest.Outcomes(sent, dlq.ResultDelivered))
+		unsent := f.claimPage(lane)
+
+		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "operator said so")
+		require.NoError(t, err)
+		require.Equal(t, dlq.BulkCancelled, ended.State)
+		require.Equal(t, "operator said so", ended.Reason)
+		require.NotNil(t, ended.EndedAt)
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 2*dlq.PageSize - 1}, ended.Counts)
+		require.Equal(t, ended.Matched, ended.Counts.Done())
+		for _, e := range unsent {
+			m := f.message(e.ID)
+			require.Equal(t, dlq.StatusPending, m.Status)
+			require.Zero(t, m.RetryCount, "it was not sent, so it does not count")
+		}
+		require.Equal(t, single, f.message(arrivals[len(arrivals)-1].ID).Owner)
+		retrying := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusRetrying}}, PageSize: 10})
+		require.EqualValues(t, 1, retrying.Total)
+
+		require.Empty(t, f.claimPage(lane), "a straggler claims nothing any more")
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered)))
+		again, err := f.EndBulk(t.Context(), b.ID, dlq.BulkFailed, "too late")
+		require.NoError(t, err)
+		require.Equal(t, ended.State, again.State)
+		require.Equal(t, ended.Reason, again.Reason)
+		require.Equal(t, ended.Counts, again.Counts)
+		require.Equal(t, ended.EndedAt, again.EndedAt)
+	},
+
+	"what others took meanwhile is skipped": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(5)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		f.claim(stored[0].ID)
+		f.retry(stored[1].ID, dlq.ResultDelivered)
+		require.NoError(t, f.Delete(t.Context(), stored[2].ID))
+		page := f.claimPage(lane)
+		require.Equal(t, ids(stored[3:]), envelopeIDs(page))
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		require.Empty(t, f.claimPage(lane))
+		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		require.NoError(t, err)
+		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 3}, ended.Counts)
+	},
+
+	"what became retryable meanwhile is matched too": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(2)...)
+		owner := f.claim(stored[0].ID)
+		f.store(dlqtest.Arrival(dlqtest.Retries(3, 3))) // so that the first two are inside the bound
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		require.EqualValues(t, 1, b.Matched)
+		_, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
+		require.NoError(t, err)
+		lane := dlqtest.Lane(b, 0)
+		f.finalizePage(lane, dlqtest.Outcomes(f.claimPage(lane), dlq.ResultDelivered))
+		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, ended.Matched)
+		require.Equal(t, dlq.BulkCounts{Retried: 2}, ended.Counts)
+	},
+
+	"a bulk retry ends in a state that is an end": func(t *testing.T, f fixture) {
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		_, err := f.EndBulk(t.Context(), b.ID, dlq.BulkRunning, "")
+		require.Error(t, err)
+	},
+
+	"bulk retries are listed newest first": func(t *testing.T, f fixture) {
+		var want []dlq.ID
+		for i := range 4 {
+			want = append([]dlq.ID{f.startBulk(dlqtest.Bulk(fmt.Sprint("topic-", i), 2)).ID}, want...)
+		}
+		list, err := f.Bulks(t.Context(), 3)
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		for i, b := range list {
+			require.Equal(t, want[i], b.ID)
+		}
+		list, err = f.Bulks(t.Context(), 0)
+		require.NoError(t, err)
+		require.Empty(t, list)
+	},
+}

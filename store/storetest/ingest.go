@@ -1,0 +1,175 @@
+package storetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+var ingest = map[string]func(*testing.T, fixture){
+	"an empty batch stores nothing": func(t *testing.T, f fixture) {
+		stored, err := f.StoreArrivals(t.Context(), nil)
+		require.NoError(t, err)
+		require.Zero(t, stored)
+	},
+
+	"the order of the batch is the order of arrival": func(t *testing.T, f fixture) {
+		arrivals := dlqtest.Arrivals(300)
+		// Neither ids nor offsets may decide.
+		for i := range arrivals[:150] {
+			j := len(arrivals) - 1 - i
+			arrivals[i], arrivals[j] = arrivals[j], arrivals[i]
+		}
+		stored, err := f.StoreArrivals(t.Context(), arrivals)
+		require.NoError(t, err)
+		require.Equal(t, 300, stored)
+		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 300, OldestFirst: true})
+		require.Equal(t, arrivalIDs(arrivals), ids(page.Messages))
+	},
+
+	"a known source is stored once": func(t *testing.T, f fixture) {
+		first := dlqtest.Arrival()
+		second := dlqtest.Arrival(dlqtest.Source(first.Source), dlqtest.Value("another"))
+		f.store(first)
+		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{second, dlqtest.Arrival()})
+		require.NoError(t, err)
+		require.Equal(t, 1, stored)
+		_, err = f.Message(t.Context(), second.ID)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+
+		stored, err = f.StoreArrivals(t.Context(), []dlq.Arrival{first})
+		require.NoError(t, err, "the same batch again, as after a lost answer")
+		require.Zero(t, stored)
+	},
+
+	"a source that is twice in a batch is stored once": func(t *testing.T, f fixture) {
+		first := dlqtest.Arrival()
+		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{first, dlqtest.Arrival(dlqtest.Source(first.Source))})
+		require.NoError(t, err)
+		require.Equal(t, 1, stored)
+		require.Equal(t, first.Record, f.detail(first.ID).Record)
+	},
+
+	"a topic that was made anew is another source": func(t *testing.T, f fixture) {
+		first := dlqtest.Arrival()
+		again := first.Source
+		again.TopicID = [16]byte{0xff}
+		f.store(first, dlqtest.Arrival(dlqtest.Source(again)))
+	},
+
+	"a source is stored once by several at the same time": func(t *testing.T, f fixture) {
+		const batch, writers = 50, 6
+		sources := make([]dlq.Source, batch)
+		for i, a := range dlqtest.Arrivals(batch) {
+			sources[i] = a.Source
+		}
+		var group sync.WaitGroup
+		var stored atomic.Int64
+		failures := make([]error, writers)
+		for w := range writers {
+			group.Go(func() {
+				arrivals := make([]dlq.Arrival, batch)
+				for i := range arrivals {
+					// Each writer has another order, as partitions come in any.
+					arrivals[i] = dlqtest.Arrival(dlqtest.Source(sources[(i*(2*w+1)+w*7)%batch]))
+				}
+				n, err := f.StoreArrivals(t.Context(), arrivals)
+				stored.Add(int64(n))
+				failures[w] = err
+			})
+		}
+		group.Wait()
+		for _, err := range failures {
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, batch, stored.Load())
+		require.EqualValues(t, batch, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1}).Total)
+	},
+
+	"a source is known after its message was archived": func(t *testing.T, f fixture) {
+		first := dlqtest.Arrival(dlqtest.Retries(3, 3))
+		f.store(first)
+		moved, err := f.ArchiveBatch(t.Context(), 0, 10)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, moved)
+		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Source(first.Source))})
+		require.NoError(t, err)
+		require.Zero(t, stored)
+	},
+
+	"an arrival becomes a message": func(t *testing.T, f fixture) {
+		partition, offset := int32(3), int64(77)
+		before := time.Now().Add(-time.Second)
+		a := dlqtest.Arrival(dlqtest.FromTopic("orders.dlq.v1", "orders.v1"), dlqtest.Retries(1, 5), func(a *dlq.Arrival) {
+			a.Origin.Partition, a.Origin.Offset, a.Origin.Family = &partition, &offset, "spring"
+			a.ErrorClass, a.StackTrace, a.PreviousID = "java.lang.Boom", "at A\nat B", dlq.NewID()
+		})
+		f.store(a)
+		d := f.detail(a.ID)
+		require.Equal(t, a.Source, d.Source)
+		require.Equal(t, a.Origin, d.Origin)
+		require.Equal(t, a.Record, d.Record)
+		require.Equal(t, a.StackTrace, d.StackTrace)
+		require.Empty(t, d.Attempts)
+		require.JSONEq(t, string(a.Payload), string(d.Payload))
+		require.WithinRange(t, d.CreatedAt, before, time.Now().Add(time.Second))
+		require.Positive(t, d.Seq)
+
+		want := dlq.Message{ID: a.ID, Seq: d.Seq, OriginalTopic: "orders.v1", DLQTopic: "orders.dlq.v1", ErrorMessage: "boom",
+			ErrorClass: "java.lang.Boom", RetryCount: 1, MaxRetries: 5, Payload: d.Payload, Status: dlq.StatusPending,
+			CreatedAt: d.CreatedAt, UpdatedAt: d.CreatedAt, PreviousID: a.PreviousID}
+		require.Equal(t, want, d.Message)
+		require.Equal(t, want, f.message(a.ID))
+	},
+
+	"one that came back with its retries used up is dead": func(t *testing.T, f fixture) {
+		require.Equal(t, dlq.StatusDead, f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0].Status)
+	},
+
+	"claims of a header have bounds": func(t *testing.T, f fixture) {
+		long := make([]rune, 300)
+		for i := range long {
+			long[i] = 'ü'
+		}
+		f.store(dlqtest.Arrival(dlqtest.Retries(1<<40, 1<<50), dlqtest.FromTopic("orders.dlq", string(long)), func(a *dlq.Arrival) {
+			a.Record.Timestamp = time.UnixMilli(1 << 62)
+		}))
+		m := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 1}).Messages[0]
+		require.Equal(t, 1<<31-1, m.RetryCount)
+		require.Equal(t, string(long[:255]), m.OriginalTopic)
+		require.Zero(t, f.detail(m.ID).Record.Timestamp)
+	},
+
+	"hostile bytes come back as they were": func(t *testing.T, f fixture) {
+		hostile := dlqtest.Hostile()
+		var arrivals []dlq.Arrival
+		for _, a := range hostile {
+			arrivals = append(arrivals, a)
+		}
+		f.store(arrivals...) // all in one batch: one bad row must not cost the others
+		for name, a := range hostile {
+			d := f.detail(a.ID)
+			require.Equal(t, a.Record, d.Record, name)
+			require.Equal(t, a.Source, d.Source, name)
+			require.Equal(t, dlq.Text([]byte(a.ErrorMessage)), d.ErrorMessage, name)
+			require.Equal(t, dlq.Text([]byte(a.StackTrace)), d.StackTrace, name)
+			if dlq.PayloadOf(a.Payload) == nil {
+				require.Nil(t, d.Payload, name)
+			} else {
+				require.JSONEq(t, string(a.Payload), string(d.Payload), name)
+			}
+			envelope, err := f.Claim(t.Context(), a.ID, dlqtest.Owner())
+			require.NoError(t, err, name)
+			require.Equal(t, a.Record, envelope.Record, name)
+		}
+		for i := 1; i < len(arrivals); i++ {
+			require.Less(t, f.message(arrivals[i-1].ID).Seq, f.message(arrivals[i].ID).Seq)
+		}
+	},
+}

@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+var lists = map[string]func(*testing.T, fixture){
+	"a topic is the dead-letter topic or the original one": func(t *testing.T, f fixture) {
+		stored := f.store(
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("other.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "other")),
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders.dlq")),
+			dlqtest.Arrival(dlqtest.FromTopic("elsewhere.dlq", "elsewhere")))
+		for topic, want := range map[string][]int{
+			"orders": {1, 0}, "orders.dlq": {3, 2, 0}, "other.dlq": {1}, "other": {2}, "nothing": {}, "": {},
+		} {
+			page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: topic}, PageSize: 10})
+			wanted := []dlq.ID{}
+			for _, i := range want {
+				wanted = append(wanted, stored[i].ID)
+			}
+			require.Equal(t, wanted, ids(page.Messages), topic)
+			require.EqualValues(t, len(want), page.Total, topic)
+			require.True(t, page.TotalExact)
+			require.False(t, page.HasNext)
+		}
+	},
+
+	"pages by number and by cursor are the same": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(25)...)
+		for i := range 5 { // pages run across statuses
+			f.retry(stored[5*i].ID, []dlq.Result{dlq.ResultDelivered, dlq.ResultRejected, dlq.ResultFailed}[i%3])
+		}
+		f.claim(stored[7].ID)
+		for _, oldestFirst := range []bool{false, true} {
+			want := ids(stored)
+			if !oldestFirst {
+				slices.Reverse(want)
+			}
+			var byNumber, byCursor []dlq.ID
+			var after *int64
+			for number := 1; number <= 4; number++ {
+				q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, Page: number, PageSize: 7, OldestFirst: oldestFirst}
+				page := f.list(q)
+				require.Equal(t, number < 4, page.HasNext)
+				require.EqualValues(t, 25, page.Total)
+				byNumber = append(byNumber, ids(page.Messages)...)
+
+				q.Page, q.After = 99, after
+				if after == nil {
+					q.Page = 1
+				}
+				page = f.list(q)
+				require.Equal(t, number < 4, page.HasNext)
+				require.EqualValues(t, 25, page.Total, "a total does not depend on the cursor")
+				byCursor = append(byCursor, ids(page.Messages)...)
+				after = &page.Messages[len(page.Messages)-1].Seq
+			}
+			require.Equal(t, want, byNumber)
+			require.Equal(t, want, byCursor)
+		}
+		beyond := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, Page: 5, PageSize: 7})
+		require.Empty(t, beyond.Messages)
+		require.False(t, beyond.HasNext)
+		require.EqualValues(t, 25, beyond.Total)
+	},
+
+	"a cursor is stable while messages come and go": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(6)...)
+		first := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3})
+		f.store(dlqtest.Arrivals(2)...)
+		require.NoError(t, f.Delete(t.Context(), first.Messages[2].ID))
+		second := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3, After: &first.Messages[2].Seq})
+		require.Equal(t, []dlq.ID{stored[2].ID, stored[1].ID, stored[0].ID}, ids(second.Messages))
+	},
+
+	"statuses choose": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
+		f.claim(stored[1].ID)
+		f.retry(stored[2].ID, dlq.ResultDelivered)
+		f.retry(stored[3].ID, dlq.ResultRejected)
+		for i, status := range dlq.Statuses {
+			page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{status}}, PageSize: 10})
+			require.Equal(t, []dlq.ID{stored[i].ID}, ids(page.Messages), status)
+			require.EqualValues(t, 1, page.Total)
+		}
+		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders",
+			Statuses: []dlq.Status{dlq.StatusDead, dlq.StatusPending, dlq.StatusDead}}, PageSize: 10})
+		require.Equal(t, []dlq.ID{stored[3].ID, stored[0].ID}, ids(page.Messages))
+		page = f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{"GONE"}}, PageSize: 10})
+		require.Empty(t, page.Messages)
+	},
+
+	"part of the error chooses, in any case and without wildcards": func(t *testing.T, f fixture) {
+		stored := f.store(
+			dlqtest.Arrival(dlqtest.Error("100% of TIMEOUTS")),
+			dlqtest.Arrival(dlqtest.Error("a_b")),
+			dlqtest.Arrival(dlqtest.Error("axb, 100 of")),
+			dlqtest.Arrival(dlqtest.Error(`back\slash`)))
+		for part, want := range map[string]int{"timeout": 0, "0% o": 0, "A_B": 1, "axB": 2, `K\s`: 3} {
+			page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", ErrorContains: part}, PageSize: 10})
+			require.Equal(t, []dlq.ID{stored[want].ID}, ids(page.Messages), part)
+			require.EqualValues(t, 1, page.Total, part)
+		}
+	},
+
+	"a key chooses": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrival(dlqtest.Key("a")), dlqtest.Arrival(dlqtest.Key("")), dlqtest.Arrival(dlqtest.NoKey),
+			dlqtest.Arrival(dlqtest.Key("a\x00\xff")), dlqtest.Arrival(dlqtest.Key("a")))
+		for key, want := range map[string][]int{"a": {4, 0}, "": {1}, "a\x00\xff": {3}, "A": {}} {
+			page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Key: []byte(key)}, PageSize: 10})
+			wanted := []dlq.ID{}
+			for _, i := range want {
+				wanted = append(wanted, stored[i].ID)
+			}
+			require.Equal(t, wanted, ids(page.Messages), "%q", key)
+			require.EqualValues(t, len(want), page.Total, "%q", key)
+		}
+	},
+
+	"the time of arrival chooses": func(t *testing.T, f fixture) {
+		var stored []dlq.Message
+		for range 3 { // each in a transaction of its own, so that the times differ
+			stored = append(stored, f.store(dlqtest.Arrival())...)
+		}
+		second, third := stored[1].CreatedAt, stored[2].CreatedAt
+		require.True(t, second.Before(third))
+		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", CreatedFrom: second, CreatedTo: third}, PageSize: 10})
+		require.Equal(t, []dlq.ID{stored[1].ID}, ids(page.Messages), "from is in, to is out")
+		page = f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", CreatedFrom: time.Now().Add(time.Hour)}, PageSize: 10})
+		require.Empty(t, page.Messages)
+	},
+
+	"filters add up": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrival(dlqtest.Key("k"), dlqtest.Error("timeout")), dlqtest.Arrival(dlqtest.Key("k")),
+			dlqtest.Arrival(dlqtest.Key("k"), dlqtest.Error("timeout")))
+		f.retry(stored[2].ID, dlq.ResultDelivered)
+		page := f.list(dlq.ListQuery{PageSize: 10, Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("k"), ErrorContains: "TIME",
+			Statuses: []dlq.Status{dlq.StatusPending}, CreatedFrom: stored[0].CreatedAt, CreatedTo: time.Now().Add(time.Hour)}})
+		require.Equal(t, []dlq.ID{stored[0].ID}, ids(page.Messages))
+	},
+
+	"a total is exact up to its limit": func(t *testing.T, f fixture) {
+		for range 10 {
+			_, err := f.StoreArrivals(t.Context(), dlqtest.Arrivals(dlq.CountLimit/10))
+			require.NoError(t, err)
+		}
+		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1})
+		require.EqualValues(t, dlq.CountLimit, page.Total)
+		require.True(t, page.TotalExact)
+		f.store(dlqtest.Arrival())
+		page = f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1})
+		require.EqualValues(t, dlq.CountLimit, page.Total)
+		require.False(t, page.TotalExact)
+	},
+}

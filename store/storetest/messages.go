@@ -1,0 +1,118 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+var messages = map[string]func(*testing.T, fixture){
+	"what does not exist is not found": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrival())
+		id := dlq.NewID()
+		_, err := f.Message(t.Context(), id)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.Detail(t.Context(), id)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.MarkDead(t.Context(), id)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.Claim(t.Context(), id, dlqtest.Owner())
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.ErrorIs(t, f.Delete(t.Context(), id), dlq.ErrNotFound)
+	},
+
+	"a store answers a ping": func(t *testing.T, f fixture) {
+		require.NoError(t, f.Ping(t.Context()))
+	},
+
+	"a deleted message is gone": func(t *testing.T, f fixture) {
+		kept, gone := dlqtest.Arrival(), dlqtest.Arrival()
+		f.store(kept, gone)
+		f.retry(gone.ID, dlq.ResultFailed)
+		require.NoError(t, f.Delete(t.Context(), gone.ID))
+		_, err := f.Detail(t.Context(), gone.ID)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.ErrorIs(t, f.Delete(t.Context(), gone.ID), dlq.ErrNotFound)
+		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10})
+		require.Equal(t, []dlq.ID{kept.ID}, ids(page.Messages))
+	},
+
+	"a message that is being retried is not deleted": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		owner := f.claim(id)
+		var owned *dlq.OwnedError
+		require.ErrorAs(t, f.Delete(t.Context(), id), &owned)
+		require.Equal(t, dlq.OwnedError{ID: id, Owner: owner}, *owned)
+		require.Equal(t, dlq.StatusRetrying, f.message(id).Status)
+	},
+
+	"an operator marks messages dead": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
+		pending, retrying, dead, resolved := stored[0].ID, stored[1].ID, stored[2].ID, stored[3].ID
+		f.claim(retrying)
+		f.retry(resolved, dlq.ResultDelivered)
+		f.retry(dead, dlq.ResultRejected)
+
+		for _, id := range []dlq.ID{pending, retrying} {
+			m, err := f.MarkDead(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, dlq.StatusDead, m.Status)
+			require.Equal(t, f.message(id), m)
+		}
+		before := f.message(dead)
+		m, err := f.MarkDead(t.Context(), dead)
+		require.NoError(t, err)
+		require.Equal(t, before, m, "nothing is left to change")
+
+		_, err = f.MarkDead(t.Context(), resolved)
+		var refused *dlq.NotRetryableError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, dlq.StatusResolved, refused.Status)
+		require.Equal(t, dlq.StatusResolved, f.message(resolved).Status)
+	},
+
+	"a change of status moves updated_at": func(t *testing.T, f fixture) {
+		m := f.store(dlqtest.Arrival())[0]
+		dead, err := f.MarkDead(t.Context(), m.ID)
+		require.NoError(t, err)
+		require.Equal(t, m.CreatedAt, dead.CreatedAt)
+		require.True(t, dead.UpdatedAt.After(m.UpdatedAt))
+	},
+
+	"topics are summed up": func(t *testing.T, f fixture) {
+		empty, err := f.Topics(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, empty)
+
+		orders := f.store(dlqtest.Arrivals(4, dlqtest.Topic("orders"))...)
+		f.store(dlqtest.Arrival(dlqtest.FromTopic("mixed.dlq", "first")))
+		newest := f.store(dlqtest.Arrival(dlqtest.FromTopic("mixed.dlq", "second"), dlqtest.Retries(3, 3)))[0]
+		f.claim(orders[0].ID)
+		f.retry(orders[1].ID, dlq.ResultDelivered)
+
+		topics, err := f.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, topics, 2)
+		require.Equal(t, "mixed.dlq", topics[0].DLQTopic)
+		require.Equal(t, "second", topics[0].OriginalTopic)
+		require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 1, dlq.StatusDead: 1}, topics[0].Counts)
+		require.Equal(t, newest.CreatedAt, topics[0].NewestArrival)
+		require.NotNil(t, topics[0].OldestPending)
+		require.Equal(t, "orders.dlq", topics[1].DLQTopic)
+		require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 2, dlq.StatusRetrying: 1, dlq.StatusResolved: 1}, topics[1].Counts)
+		require.Equal(t, &orders[2].CreatedAt, topics[1].OldestPending)
+		require.Equal(t, orders[3].CreatedAt, topics[1].NewestArrival)
+
+		for _, m := range orders[2:] {
+			f.retry(m.ID, dlq.ResultDelivered)
+		}
+		topics, err = f.Topics(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, topics[1].OldestPending)
+	},
+}

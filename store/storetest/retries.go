@@ -1,0 +1,231 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+var retries = map[string]func(*testing.T, fixture){
+	"a claim counts and gives what to send": func(t *testing.T, f fixture) {
+		a := dlqtest.Arrival(dlqtest.Headers(dlqtest.Arrival().Record.Headers...))
+		m := f.store(a)[0]
+		owner := dlqtest.Owner()
+		e, err := f.Claim(t.Context(), a.ID, owner)
+		require.NoError(t, err)
+		require.Equal(t, dlq.Envelope{ID: a.ID, Seq: m.Seq, OriginalTopic: "orders", RetryCount: 1, Record: a.Record, ClaimedAt: e.ClaimedAt}, e)
+		require.WithinDuration(t, time.Now(), e.ClaimedAt, time.Minute)
+		claimed := f.message(a.ID)
+		require.Equal(t, dlq.StatusRetrying, claimed.Status)
+		require.Equal(t, 1, claimed.RetryCount)
+		require.Equal(t, owner, claimed.Owner)
+		require.Equal(t, &e.ClaimedAt, claimed.LastRetryAt)
+
+		again, err := f.Claim(t.Context(), a.ID, owner)
+		require.NoError(t, err)
+		require.Equal(t, e, again, "the same owner gets the same and is not counted twice")
+		require.Equal(t, 1, f.message(a.ID).RetryCount)
+	},
+
+	"a claim needs an owner": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		_, err := f.Claim(t.Context(), id, dlq.Owner{WorkflowID: "retry-message-1"})
+		require.Error(t, err)
+		require.Equal(t, dlq.StatusPending, f.message(id).Status)
+	},
+
+	"what another owns is not claimed": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		owner := f.claim(id)
+		other := owner
+		other.RunID = dlq.NewID().String() // a later run of the same workflow id
+		_, err := f.Claim(t.Context(), id, other)
+		var owned *dlq.OwnedError
+		require.ErrorAs(t, err, &owned)
+		require.Equal(t, owner, owned.Owner)
+		require.Equal(t, 1, f.message(id).RetryCount)
+	},
+
+	"of many who claim at once one wins": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		var group sync.WaitGroup
+		failures := make([]error, 8)
+		for i := range failures {
+			group.Go(func() { _, failures[i] = f.Claim(t.Context(), id, dlqtest.Owner()) })
+		}
+		group.Wait()
+		won := 0
+		for _, err := range failures {
+			var owned *dlq.OwnedError
+			switch {
+			case err == nil:
+				won++
+			case !errors.As(err, &owned):
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, 1, won)
+		require.Equal(t, 1, f.message(id).RetryCount)
+	},
+
+	"what has ended is not claimed": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(2)...)
+		f.retry(stored[0].ID, dlq.ResultDelivered)
+		f.retry(stored[1].ID, dlq.ResultRejected)
+		for i, text := range []string{
+			"message is not retryable: status=RESOLVED, retry_count=1/3",
+			"message is not retryable: status=DEAD, retry_count=1/3",
+		} {
+			_, err := f.Claim(t.Context(), stored[i].ID, dlqtest.Owner())
+			var refused *dlq.NotRetryableError
+			require.ErrorAs(t, err, &refused)
+			require.EqualError(t, err, text)
+		}
+	},
+
+	"what came from a dead-letter topic is not claimed": func(t *testing.T, f fixture) {
+		for _, m := range f.store(
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders.dlq")),
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "other.dlq.v1")),
+			dlqtest.Arrival(dlqtest.FromTopic("strange", "strange")),
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", ""))) {
+			_, err := f.Claim(t.Context(), m.ID, dlqtest.Owner())
+			var refused *dlq.NotRetryableError
+			require.ErrorAs(t, err, &refused)
+			require.NotEmpty(t, refused.Reason)
+			require.Zero(t, f.message(m.ID).RetryCount)
+		}
+	},
+
+	"a retry ends by its result": func(t *testing.T, f fixture) {
+		for _, test := range []struct {
+			result   dlq.Result
+			had, max int
+			status   dlq.Status
+			count    int
+			attempts int
+		}{
+			{dlq.ResultDelivered, 0, 3, dlq.StatusResolved, 1, 0},
+			{dlq.ResultFailed, 0, 3, dlq.StatusPending, 1, 1},
+			{dlq.ResultFailed, 2, 3, dlq.StatusDead, 3, 1},
+			{dlq.ResultFailed, 0, 1, dlq.StatusDead, 1, 1},
+			{dlq.ResultRejected, 0, 3, dlq.StatusDead, 1, 1},
+			{dlq.ResultReturned, 0, 3, dlq.StatusPending, 0, 0},
+			{dlq.ResultReturned, 2, 3, dlq.StatusPending, 2, 0},
+		} {
+			id := f.store(dlqtest.Arrival(dlqtest.Retries(test.had, test.max)))[0].ID
+			m := f.retry(id, test.result)
+			require.Equal(t, test.status, m.Status, test)
+			require.Equal(t, test.count, m.RetryCount, test)
+			require.Equal(t, f.message(id), m)
+			require.Len(t, f.detail(id).Attempts, test.attempts, test)
+		}
+	},
+
+	"retries that did not deliver are kept, oldest first": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		first := f.claim(id)
+		claimed := f.message(id)
+		_, err := f.Finalize(t.Context(), first, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth, Error: "no\x00access"})
+		require.NoError(t, err)
+		f.retry(id, dlq.ResultReturned)
+		f.retry(id, dlq.ResultRejected)
+		attempts := f.detail(id).Attempts
+		require.Len(t, attempts, 2)
+		require.Equal(t, dlq.Attempt{Number: 1, Owner: first, StartedAt: *claimed.LastRetryAt, EndedAt: attempts[0].EndedAt,
+			Result: dlq.ResultFailed, Category: dlq.CategoryAuth, Error: "no␀access"}, attempts[0])
+		require.False(t, attempts[0].EndedAt.Before(attempts[0].StartedAt))
+		require.Equal(t, 2, attempts[1].Number)
+		require.Equal(t, dlq.ResultRejected, attempts[1].Result)
+		require.Equal(t, dlq.CategoryBadData, attempts[1].Category)
+	},
+
+	"finalizing twice changes nothing": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		owner := f.claim(id)
+		first, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
+		require.NoError(t, err)
+		for _, outcome := range []dlq.Outcome{dlqtest.Failed(id), dlqtest.Sent(id)} {
+			again, err := f.Finalize(t.Context(), owner, outcome)
+			require.NoError(t, err)
+			require.Equal(t, first, again)
+		}
+		require.Len(t, f.detail(id).Attempts, 1)
+	},
+
+	"only the owner finalizes": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		owner := f.claim(id)
+		before := f.message(id)
+		m, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
+		require.NoError(t, err)
+		require.Equal(t, before, m)
+		m, err = f.Finalize(t.Context(), owner, dlqtest.Sent(id))
+		require.NoError(t, err)
+		require.Equal(t, dlq.StatusResolved, m.Status)
+	},
+
+	"what an operator marked dead stays dead": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		owner := f.claim(id)
+		dead, err := f.MarkDead(t.Context(), id)
+		require.NoError(t, err)
+		m, err := f.Finalize(t.Context(), owner, dlqtest.Sent(id))
+		require.NoError(t, err)
+		require.Equal(t, dead, m)
+	},
+
+	"owners are those of messages being retried": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
+		f.retry(stored[0].ID, dlq.ResultFailed)
+		owner := f.claim(stored[1].ID)
+		_, err := f.Claim(t.Context(), stored[2].ID, owner)
+		require.NoError(t, err)
+		other := f.claim(stored[3].ID)
+
+		owners, err := f.Owners(t.Context(), time.Now().Add(time.Minute))
+		require.NoError(t, err)
+		require.ElementsMatch(t, []dlq.Owner{owner, other}, owners)
+		owners, err = f.Owners(t.Context(), time.Now().Add(-time.Minute))
+		require.NoError(t, err)
+		require.Empty(t, owners, "they have only just been claimed")
+	},
+
+	"messages of a workflow that is gone are released": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrival(), dlqtest.Arrival(dlqtest.Retries(2, 3)), dlqtest.Arrival(), dlqtest.Arrival())
+		owner := f.claim(stored[0].ID)
+		_, err := f.Claim(t.Context(), stored[1].ID, owner)
+		require.NoError(t, err)
+		_, err = f.Claim(t.Context(), stored[2].ID, owner)
+		require.NoError(t, err)
+		_, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[2].ID))
+		require.NoError(t, err)
+		other := f.claim(stored[3].ID)
+
+		released, err := f.Release(t.Context(), owner, "workflow terminated")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, released)
+		require.Equal(t, dlq.StatusPending, f.message(stored[0].ID).Status)
+		require.Equal(t, dlq.StatusDead, f.message(stored[1].ID).Status)
+		require.Equal(t, dlq.StatusResolved, f.message(stored[2].ID).Status)
+		require.Equal(t, other, f.message(stored[3].ID).Owner)
+		require.Equal(t, dlq.StatusRetrying, f.message(stored[3].ID).Status)
+		for i, number := range []int{1, 3} {
+			attempts := f.detail(stored[i].ID).Attempts
+			require.Len(t, attempts, 1)
+			require.Equal(t, number, attempts[0].Number)
+			require.Equal(t, "workflow terminated", attempts[0].Error)
+			require.Equal(t, dlq.CategoryTransient, attempts[0].Category)
+			require.Equal(t, owner, attempts[0].Owner)
+		}
+		released, err = f.Release(t.Context(), owner, "again")
+		require.NoError(t, err)
+		require.Zero(t, released)
+	},
+}

@@ -1,0 +1,159 @@
+// Package storetest is the contract of a store, as tests that every
+// implementation passes.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+// Store is all that a store does. Its users ask for the parts that they need.
+type Store interface {
+	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
+
+	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
+	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)
+	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Delete(ctx context.Context, id dlq.ID) error
+	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Ping(ctx context.Context) error
+
+	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
+	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
+	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
+	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
+
+	StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
+	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
+	ClaimPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
+	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error)
+	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
+	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
+
+	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+}
+
+// Run proves the contract. open returns an empty store whose topics are those
+// of dlqtest.Topics, and closes it with the test.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	for _, suite := range []map[string]func(*testing.T, fixture){ingest, messages, lists, retries, bulks, archives} {
+		for name, test := range suite {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, fixture{Store: open(t), t: t})
+			})
+		}
+	}
+}
+
+// fixture is a store with what the tests do to it all the time.
+type fixture struct {
+	Store
+	t *testing.T
+}
+
+// store stores the arrivals and returns them as messages.
+func (f fixture) store(arrivals ...dlq.Arrival) []dlq.Message {
+	f.t.Helper()
+	stored, err := f.StoreArrivals(f.t.Context(), arrivals)
+	require.NoError(f.t, err)
+	require.Equal(f.t, len(arrivals), stored)
+	messages := make([]dlq.Message, len(arrivals))
+	for i, a := range arrivals {
+		messages[i] = f.message(a.ID)
+	}
+	return messages
+}
+
+func (f fixture) message(id dlq.ID) dlq.Message {
+	f.t.Helper()
+	m, err := f.Message(f.t.Context(), id)
+	require.NoError(f.t, err)
+	return m
+}
+
+func (f fixture) detail(id dlq.ID) dlq.Detail {
+	f.t.Helper()
+	d, err := f.Detail(f.t.Context(), id)
+	require.NoError(f.t, err)
+	return d
+}
+
+// claim claims the message for an owner of its own.
+func (f fixture) claim(id dlq.ID) dlq.Owner {
+	f.t.Helper()
+	owner := dlqtest.Owner()
+	_, err := f.Claim(f.t.Context(), id, owner)
+	require.NoError(f.t, err)
+	return owner
+}
+
+// retry takes the message through one whole retry.
+func (f fixture) retry(id dlq.ID, result dlq.Result) dlq.Message {
+	f.t.Helper()
+	outcome := dlqtest.Outcomes([]dlq.Envelope{{ID: id}}, result)[0]
+	m, err := f.Finalize(f.t.Context(), f.claim(id), outcome)
+	require.NoError(f.t, err)
+	return m
+}
+
+func (f fixture) list(q dlq.ListQuery) dlq.Page {
+	f.t.Helper()
+	page, err := f.List(f.t.Context(), q)
+	require.NoError(f.t, err)
+	return page
+}
+
+func (f fixture) startBulk(b dlq.BulkRetry) dlq.BulkRetry {
+	f.t.Helper()
+	started, err := f.StartBulk(f.t.Context(), b)
+	require.NoError(f.t, err)
+	return started
+}
+
+func (f fixture) claimPage(lane dlq.Lane) []dlq.Envelope {
+	f.t.Helper()
+	page, err := f.ClaimPage(f.t.Context(), lane)
+	require.NoError(f.t, err)
+	return page
+}
+
+func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.Outcome) dlq.BulkCounts {
+	f.t.Helper()
+	counts, err := f.FinalizePage(f.t.Context(), lane, outcomes)
+	require.NoError(f.t, err)
+	return counts
+}
+
+func ids(messages []dlq.Message) []dlq.ID {
+	list := make([]dlq.ID, len(messages))
+	for i, m := range messages {
+		list[i] = m.ID
+	}
+	return list
+}
+
+func envelopeIDs(page []dlq.Envelope) []dlq.ID {
+	list := make([]dlq.ID, len(page))
+	for i, e := range page {
+		list[i] = e.ID
+	}
+	return list
+}
+
+func arrivalIDs(arrivals []dlq.Arrival) []dlq.ID {
+	list := make([]dlq.ID, len(arrivals))
+	for i, a := range arrivals {
+		list[i] = a.ID
+	}
+	return list
+}
