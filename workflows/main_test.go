@@ -1,0 +1,10 @@
+package workflows_test
+
+import (
+	"os"
+	"testing"
+
+	"dlqmanager/internal/temporaltest"
+)
+
+func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }

@@ -1,0 +1,156 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+func (s *system) retry(t *testing.T, id dlq.ID) (workflows.RetryMessageResult, error) {
+	t.Helper()
+	execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	return s.client.AwaitRetryMessage(t.Context(), execution)
+}
+
+func TestRetriedMessageIsPublishedAndResolved(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	result, err := s.retry(t, id)
+	require.NoError(t, err)
+	require.Equal(t, workflows.RetryMessageResult{
+		MessageID: id, Status: dlq.StatusResolved, RetryCount: 1, MaxRetries: 3, Published: true,
+	}, result)
+	require.Equal(t, []dlq.ID{id}, []dlq.ID{s.target.taken[0].ID})
+	message := s.message(t, id)
+	require.Equal(t, dlq.StatusResolved, message.Status)
+	require.Equal(t, workflows.RetryMessageID(id), message.Owner.WorkflowID)
+	_, err = dlq.ParseID(message.Owner.RunID)
+	require.NoError(t, err)
+}
+
+func TestSecondCallJoinsTheRunningRetry(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	publishing, goOn := make(chan struct{}), make(chan struct{})
+	s.target.answers(func(dlq.Envelope) error { close(publishing); <-goOn; return nil })
+	first, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	<-publishing
+	second, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	close(goOn)
+	_, err = s.client.AwaitRetryMessage(t.Context(), second)
+	require.NoError(t, err)
+	require.Equal(t, 1, s.target.count())
+	require.Equal(t, 1, s.message(t, id).RetryCount)
+}
+
+func TestFailedRetriesEndDeadOnceTheyAreUsedUp(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	s.target.answers(func(dlq.Envelope) error { return refuse(dlq.CategoryAuth) })
+	for retry, want := range []dlq.Status{dlq.StatusPending, dlq.StatusPending, dlq.StatusDead} {
+		result, err := s.retry(t, id)
+		require.NoError(t, err)
+		require.Equal(t, want, result.Status, "retry %d", retry+1)
+		require.Equal(t, "refused: auth", result.Error)
+	}
+	_, err := s.retry(t, id)
+	require.EqualError(t, err, "message is not retryable: status=DEAD, retry_count=3/3")
+}
+
+func TestRetryOfAnUnknownMessageIsNotFound(t *testing.T) {
+	t.Parallel()
+	_, err := newSystem(t).retry(t, dlq.NewID())
+	require.ErrorIs(t, err, dlq.ErrNotFound)
+}
+
+func TestAwaitingGivesUpWithItsContextAndTheRetryGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	goOn := make(chan struct{})
+	s.target.answers(func(dlq.Envelope) error { <-goOn; return nil })
+	execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.client.AwaitRetryMessage(ctx, execution)
+	require.ErrorIs(t, err, context.Canceled)
+	close(goOn)
+	result, err := s.client.AwaitRetryMessage(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.StatusResolved, result.Status)
+}
+
+func TestCancelledRetryGivesTheMessageBack(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	tried := make(chan struct{}, 10)
+	s.target.answers(func(dlq.Envelope) error { tried <- struct{}{}; return refuse(dlq.CategoryRateLimit) })
+	execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	<-tried
+	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), execution.WorkflowID, execution.RunID))
+	_, err = s.client.AwaitRetryMessage(t.Context(), execution)
+	require.ErrorIs(t, err, workflows.ErrStopped)
+	require.Equal(t, dlq.StatusPending, s.message(t, id).Status)
+}
+
+func TestMessageOfATerminatedRetryCanBeRetriedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	s.terminateWhileRetrying(t, id)
+	s.target.answers(nil)
+	result, err := s.retry(t, id)
+	require.NoError(t, err)
+	require.Equal(t, dlq.StatusResolved, result.Status)
+	require.Equal(t, 2, result.RetryCount, "both retries count")
+}
+
+func TestSweeperGivesBackWhatATerminatedRetryLeft(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	s.terminateWhileRetrying(t, id)
+	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(1)))
+	require.Equal(t, dlq.StatusPending, s.message(t, id).Status)
+}
+
+func TestSweeperLeavesARunningRetryAlone(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	tried := make(chan struct{}, 10)
+	s.target.answers(func(dlq.Envelope) error { tried <- struct{}{}; return refuse(dlq.CategoryRateLimit) })
+	_, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	<-tried
+	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(1)))
+	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
+}
+
+// terminateWhileRetrying leaves the message RETRYING with an owner that is gone.
+func (s *system) terminateWhileRetrying(t *testing.T, id dlq.ID) {
+	t.Helper()
+	tried := make(chan struct{}, 10)
+	s.target.answers(func(dlq.Envelope) error { tried <- struct{}{}; return refuse(dlq.CategoryRateLimit) })
+	execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	<-tried
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), execution.WorkflowID, execution.RunID, "by hand"))
+	_, err = s.client.AwaitRetryMessage(t.Context(), execution)
+	require.ErrorIs(t, err, workflows.ErrStopped)
+	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
+}

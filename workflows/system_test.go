@@ -1,0 +1,183 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/internal/temporaltest"
+	"dlqmanager/store"
+	"dlqmanager/workflows"
+)
+
+// target is a scripted Kafka: it says of every publish whether it worked, and
+// remembers what it took, in order.
+type target struct {
+	mu    sync.Mutex
+	taken []dlq.Envelope
+	// answer may be nil: everything works then.
+	answer func(envelope dlq.Envelope) error
+	// pace is how long each call takes.
+	pace time.Duration
+}
+
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope) []error {
+	p.mu.Lock()
+	pace := p.pace
+	p.mu.Unlock()
+	if pace > 0 {
+		<-time.After(pace)
+	}
+	errs := make([]error, len(envelopes))
+	for i, envelope := range envelopes {
+		p.mu.Lock()
+		answer := p.answer
+		p.mu.Unlock()
+		if answer != nil {
+			errs[i] = answer(envelope)
+		}
+		if errs[i] == nil {
+			p.mu.Lock()
+			p.taken = append(p.taken, envelope)
+			p.mu.Unlock()
+		}
+	}
+	return errs
+}
+
+func (p *target) answers(answer func(dlq.Envelope) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = answer
+}
+
+func (p *target) slowly(pace time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pace = pace
+}
+
+func (p *target) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.taken)
+}
+
+// system is a worker on a real Temporal server with messages in memory.
+type system struct {
+	client   *workflows.Client
+	temporal client.Client
+	store    *store.Memory
+	target   *target
+	sweeper  *workflows.Sweeper
+	queue    string
+	// stop ends the worker.
+	stop func()
+}
+
+// topic is the test's own, since the ids of bulk retries are the server's.
+func (s *system) topic() string { return s.queue + ".dlq" }
+
+func newSystem(t *testing.T) *system {
+	t.Helper()
+	s := startlessSystem(t)
+	s.start(t)
+	return s
+}
+
+func startlessSystem(t *testing.T) *system {
+	t.Helper()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	s := &system{
+		temporal: temporaltest.Client(t), queue: temporaltest.TaskQueue(t),
+		store: store.NewMemory(topics), target: &target{},
+	}
+	s.client = workflows.NewClient(s.temporal, s.queue)
+	return s
+}
+
+func (s *system) start(t *testing.T) {
+	t.Helper()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	log, metrics := zap.NewNop(), activities.NewMetrics(prometheus.NewRegistry())
+	worker := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
+		Retry: &activities.Retry{
+			Store: s.store, Publisher: s.target, Owners: s.client, Topics: topics, Metrics: metrics, Log: log,
+		},
+		Bulk:    &activities.Bulk{Store: s.store, Publisher: s.target, Metrics: metrics, Log: log},
+		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
+	}, 5*time.Second)
+	require.NoError(t, worker.Start())
+	s.sweeper = &workflows.Sweeper{Store: s.store, Owners: s.client, Metrics: metrics, Log: log}
+	s.stop = sync.OnceFunc(worker.Stop)
+	t.Cleanup(func() { s.stop() })
+}
+
+// add stores messages and returns their ids in the order of arrival. There are
+// as many keys as messages unless keys says otherwise.
+func (s *system) add(t *testing.T, messages, keys int) []dlq.ID {
+	t.Helper()
+	arrivals := make([]dlq.Arrival, messages)
+	ids := make([]dlq.ID, messages)
+	source := [16]byte(dlq.NewID())
+	for i := range arrivals {
+		ids[i] = dlq.NewID()
+		arrivals[i] = dlq.Arrival{
+			ID: ids[i], DLQTopic: s.topic(),
+			Source:       dlq.Source{TopicID: source, Offset: int64(i)},
+			Origin:       dlq.Origin{Topic: s.queue, Family: "topic-name"},
+			Record:       dlq.Record{Key: fmt.Appendf(nil, "key-%d", i%keys), Value: fmt.Appendf(nil, "%d", i)},
+			ErrorMessage: dlq.UnknownError, MaxRetries: dlq.DefaultMaxRetries,
+		}
+	}
+	stored, err := s.store.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	require.Equal(t, messages, stored)
+	return ids
+}
+
+func (s *system) message(t *testing.T, id dlq.ID) dlq.Message {
+	t.Helper()
+	message, err := s.store.Message(t.Context(), id)
+	require.NoError(t, err)
+	return message
+}
+
+// statuses counts all messages of the topic.
+func (s *system) statuses(t *testing.T) map[dlq.Status]int64 {
+	t.Helper()
+	summaries, err := s.store.Topics(t.Context())
+	require.NoError(t, err)
+	for _, summary := range summaries {
+		if summary.DLQTopic == s.topic() {
+			counts := map[dlq.Status]int64{}
+			for status, n := range summary.Counts {
+				if n > 0 {
+					counts[status] = n
+				}
+			}
+			return counts
+		}
+	}
+	return nil
+}
+
+func refuse(category dlq.Category) error {
+	return &dlq.DeliveryError{Category: category, Err: fmt.Errorf("refused: %s", category)}
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, 20*time.Second, 5*time.Millisecond, what)
+}
