@@ -1,0 +1,55 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+func (s *system) archive(t *testing.T) workflows.Execution {
+	t.Helper()
+	run, err := s.temporal.ExecuteWorkflow(t.Context(),
+		client.StartWorkflowOptions{ID: s.queue + "-archive", TaskQueue: s.queue}, workflows.ArchiveMessagesType,
+		workflows.ArchiveInput{Retention: time.Nanosecond, PurgeAfter: 365 * 24 * time.Hour, BatchSize: 10})
+	require.NoError(t, err)
+	return workflows.Execution{WorkflowID: run.GetID(), RunID: run.GetRunID()}
+}
+
+func TestArchiveMovesWhatHasEndedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 25, 25)
+	_, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	require.NoError(t, err)
+	s.add(t, 5, 5)
+	e := s.archive(t)
+	var result workflows.ArchiveResult
+	require.NoError(t, s.temporal.GetWorkflow(t.Context(), e.WorkflowID, e.RunID).Get(t.Context(), &result))
+	require.Equal(t, workflows.ArchiveResult{Archived: 25}, result)
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5}, s.statuses(t))
+}
+
+// Not parallel: the schedule's id is the same for all on one server.
+func TestArchiveScheduleIsCreatedOnceAndKeptUpToDate(t *testing.T) { //nolint:paralleltest // see above
+	s := startlessSystem(t)
+	input := workflows.ArchiveInput{Retention: 30 * 24 * time.Hour, PurgeAfter: 365 * 24 * time.Hour, BatchSize: 1000}
+	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@daily", input))
+	handle := s.temporal.ScheduleClient().GetHandle(t.Context(), workflows.ArchiveScheduleID)
+	t.Cleanup(func() { _ = handle.Delete(context.Background()) })
+	require.NoError(t, handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "by ops"}))
+
+	input.BatchSize = 500
+	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "30 4 * * *", input))
+	described, err := handle.Describe(t.Context())
+	require.NoError(t, err)
+	require.True(t, described.Schedule.State.Paused, "what ops decided stays")
+	require.Equal(t, "by ops", described.Schedule.State.Note)
+	require.Len(t, described.Info.NextActionTimes, 10)
+	require.Equal(t, "04:30", described.Info.NextActionTimes[0].UTC().Format("15:04"))
+}

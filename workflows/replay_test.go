@@ -1,0 +1,131 @@
+package workflows_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+var record = flag.Bool("record", false, "record the histories that TestWorkflowsReplay replays")
+
+const histories = "testdata"
+
+// TestWorkflowsReplay runs today's workflows against histories of runs of the
+// past. It fails when a change would break workflows that are under way: then
+// the change needs workflow.GetVersion, and new histories beside the old ones.
+func TestWorkflowsReplay(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			replayer := worker.NewWorkflowReplayer()
+			workflows.Register(replayer)
+			require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file))
+		})
+	}
+}
+
+// TestEveryWayThroughTheWorkflowsReplays takes each way that a workflow can go
+// and replays it. With -record it writes the histories down as well.
+func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	retryThat := func(answer func(dlq.Envelope) error) workflows.Execution {
+		s.target.answers(answer)
+		execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0]})
+		require.NoError(t, err)
+		return execution
+	}
+	throttled := 0
+	refuseAs := func(category dlq.Category) func(dlq.Envelope) error {
+		return func(dlq.Envelope) error { return refuse(category) }
+	}
+	s.replay(t, "retry_message_resolved", retryThat(nil))
+	s.replay(t, "retry_message_refused", retryThat(refuseAs(dlq.CategoryAuth)))
+	s.replay(t, "retry_message_rejected", retryThat(refuseAs(dlq.CategoryBadData)))
+	s.replay(t, "retry_message_throttled", retryThat(func(dlq.Envelope) error {
+		if throttled++; throttled == 1 {
+			return &dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: time.Second, Err: refuse(dlq.CategoryRateLimit)}
+		}
+		return nil
+	}))
+	cancelled := retryThat(refuseAs(dlq.CategoryRateLimit))
+	eventually(t, "it waits", func() bool { return s.waitsForTimer(t, cancelled) })
+	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), cancelled.WorkflowID, cancelled.RunID))
+	s.replay(t, "retry_message_cancelled", cancelled)
+
+	unknown, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: dlq.NewID()})
+	require.NoError(t, err)
+	s.replay(t, "retry_message_unknown", unknown)
+
+	s.target.answers(nil)
+	s.add(t, 300, 300)
+	s.replay(t, "retry_all_completed", s.startAll(t))
+	s.add(t, 300, 300)
+	s.target.answers(refuseAs(dlq.CategoryTransient))
+	stopped := s.startAll(t)
+	eventually(t, "it has claimed", func() bool { return s.statuses(t)[dlq.StatusRetrying] > 0 })
+	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), stopped.WorkflowID, stopped.RunID))
+	s.replay(t, "retry_all_cancelled", stopped)
+
+	s.replay(t, "archive", s.archive(t))
+}
+
+func (s *system) waitsForTimer(t *testing.T, e workflows.Execution) bool {
+	t.Helper()
+	for _, event := range s.history(t, e, false).GetEvents() {
+		if event.GetEventType() == enumspb.EVENT_TYPE_TIMER_STARTED {
+			return true
+		}
+	}
+	return false
+}
+
+// history reads all events, and first waits for the last one if asked to.
+func (s *system) history(t *testing.T, e workflows.Execution, toTheEnd bool) *historypb.History {
+	t.Helper()
+	if toTheEnd {
+		_ = s.temporal.GetWorkflow(t.Context(), e.WorkflowID, e.RunID).Get(t.Context(), nil)
+	}
+	history := &historypb.History{}
+	events := s.temporal.GetWorkflowHistory(t.Context(), e.WorkflowID, e.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		require.NoError(t, err)
+		history.Events = append(history.Events, event)
+	}
+	return history
+}
+
+func (s *system) replay(t *testing.T, name string, e workflows.Execution) {
+	t.Helper()
+	history := s.history(t, e, true)
+	replayer := worker.NewWorkflowReplayer()
+	workflows.Register(replayer)
+	require.NoError(t, replayer.ReplayWorkflowHistory(nil, history), name)
+	if !*record {
+		return
+	}
+	data, err := protojson.MarshalOptions{Multiline: true}.Marshal(history)
+	require.NoError(t, err)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	data = bytes.ReplaceAll(data, []byte(host), []byte("worker")) // nobody needs to know where
+	require.NoError(t, os.MkdirAll(histories, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(histories, name+".json"), append(data, '\n'), 0o600))
+}
