@@ -56,15 +56,15 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		// Ten million messages at one a second take 116 days.
 		StartToCloseTimeout: 365 * 24 * time.Hour,
-		// Eight missed beats: a killed worker's lane goes on elsewhere after
-		// four seconds, a slow one is not given up.
-		HeartbeatTimeout: 8 * activities.HeartbeatInterval,
+		// Six missed beats: a killed worker's lane goes on elsewhere after
+		// three seconds, and a slow one is not given up.
+		HeartbeatTimeout: 6 * activities.HeartbeatInterval,
 		// The page in hand is finished before the workflow counts.
 		WaitForCancellation: true,
 		// No end: while the target refuses everything the job waits, with its
 		// messages' counts untouched, and goes on by itself.
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    time.Second,
+			InitialInterval:    500 * time.Millisecond,
 			BackoffCoefficient: 2,
 			MaximumInterval:    30 * time.Second,
 		},
