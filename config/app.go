@@ -1,0 +1,31 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// App says what this program is and where it runs.
+type App struct {
+	Name    string `yaml:"name"`
+	Version string `yaml:"version"`
+	// Environment is a free name; "production" and "prod" make the sections
+	// mandatory without which messages would be lost.
+	Environment string `yaml:"environment"`
+	// Tier is a label of the platform; nothing depends on it.
+	Tier string `yaml:"tier"`
+}
+
+func defaultApp() App {
+	return App{Name: "dlq-manager", Environment: "dev"}
+}
+
+// Production reports whether this is the production environment.
+func (a App) Production() bool {
+	return slices.Contains([]string{"production", "prod"}, strings.ToLower(strings.TrimSpace(a.Environment)))
+}
+
+func (a App) validate(r *report) {
+	r.notEmpty("app.name", a.Name)
+	r.notEmpty("app.environment", a.Environment)
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// DefaultPath is read when no file is named and it exists. It is absolute, so
+// that the directory a program is started in does not change what it does.
+const DefaultPath = "/etc/dlq-manager/config.yaml"
+
+// maxFileSize bounds what is read, in bytes; a real file has a few kilobytes.
+const maxFileSize = 1 << 20
+
+// Config is everything that can be configured. Load and Default make valid ones.
+type Config struct {
+	App      App      `yaml:"app"`
+	Server   Server   `yaml:"server"`
+	Database Database `yaml:"database"`
+	Kafka    Kafka    `yaml:"kafka"`
+	Temporal Temporal `yaml:"temporal"`
+	Archive  Archive  `yaml:"archive"`
+	Bulk     Bulk     `yaml:"bulk"`
+	Worker   Worker   `yaml:"worker"`
+	Log      Log      `yaml:"log"`
+}
+
+// Default is the configuration when nothing is configured: everything on
+// loopback, messages in memory, no Kafka.
+func Default() *Config {
+	return &Config{
+		App:      defaultApp(),
+		Server:   defaultServer(),
+		Database: defaultDatabase(),
+		Kafka:    defaultKafka(),
+		Temporal: defaultTemporal(),
+		Archive:  defaultArchive(),
+		Bulk:     defaultBulk(),
+		Worker:   defaultWorker(),
+		Log:      defaultLog(),
+	}
+}
+
+// Load reads the file at path and the environment, which is in the form of
+// os.Environ, and checks the result. The error of a bad configuration is a
+// Problems. Load opens no files but the configuration itself and Temporal's
+// profiles; CheckFiles does the rest.
+func Load(path string, environ []string) (*Config, error) {
+	env, problems := parseEnviron(environ)
+	c := Default()
+	sources := map[string]source{}
+
+	name, data, err := readFile(path, env)
+	if err != nil {
+		return nil, err
+	}
+	problems = append(problems, decodeFile(c, name, data, sources)...)
+	problems = append(problems, applyEnviron(c, env, sources)...)
+	problems = append(problems, resolveTemporal(&c.Temporal, env, sources)...)
+	problems = append(problems, c.problems(sources).beyond(problems)...)
+	if len(problems) > 0 {
+		problems.sort()
+		return nil, problems
+	}
+	return c, nil
+}
+
+// Validate checks a configuration that was put together in code.
+func (c *Config) Validate() error {
+	if problems := c.problems(nil); len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// problems checks every section. sources adds to each problem where the value
+// came from.
+func (c *Config) problems(sources map[string]source) Problems {
+	r := &report{sources: sources}
+	c.App.validate(r)
+	c.Server.validate(r)
+	c.Database.validate(r)
+	c.Kafka.validate(r)
+	c.Temporal.validate(r)
+	c.Archive.validate(r)
+	c.Bulk.validate(r)
+	c.Worker.validate(r)
+	c.Log.validate(r)
+	c.validateProduction(r)
+	return r.problems
+}
+
+// validateProduction refuses to start in production without what it takes not
+// to lose messages. Elsewhere a missing section has a documented meaning.
+func (c *Config) validateProduction(r *report) {
+	if !c.App.Production() {
+		return
+	}
+	missing := func(section, key, otherwise string) {
+		r.addAt("app.environment", section, "missing, and app.environment is %q: set %s.%s in the file or %s in the environment; without it %s",
+			c.App.Environment, section, key, EnvName(section+"."+key), otherwise)
+	}
+	if !c.Database.Configured() {
+		missing("database", "host", "messages would be kept in memory only")
+	}
+	if !c.Kafka.Configured() {
+		missing("kafka", "brokers", "retries would resolve without publishing anything")
+	}
+	if !c.Temporal.Configured() {
+		missing("temporal", "address", "there is nothing to run retries (TEMPORAL_ADDRESS or a Temporal profile serve as well)")
+	}
+}
+
+// CheckFiles reads every secret and certificate file that the configuration
+// names, so that a wrong path stops the start rather than the first connection.
+func (c *Config) CheckFiles() error {
+	var errs []error
+	secret := func(key, path string) {
+		if path == "" {
+			return
+		}
+		if _, err := readSecretFile(path); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	plain := func(key, path string) {
+		if path == "" {
+			return
+		}
+		if _, err := os.ReadFile(path); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	secret("database.user_file", c.Database.UserFile)
+	secret("database.password_file", c.Database.PasswordFile)
+	plain("database.ssl_root_cert", c.Database.SSLRootCert)
+	secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile)
+	plain("kafka.tls.ca_file", c.Kafka.TLS.CAFile)
+	plain("kafka.tls.cert_file", c.Kafka.TLS.CertFile)
+	plain("kafka.tls.key_file", c.Kafka.TLS.KeyFile)
+	secret("temporal.api_key_file", c.Temporal.APIKeyFile)
+	if _, err := c.Temporal.ClientOptions(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// readFile returns the name and the bytes of the configuration file, or nothing
+// when none is named and DefaultPath does not exist.
+func readFile(path string, env environment) (name string, data []byte, err error) {
+	named := true
+	if path == "" {
+		path = env["DLQ_CONFIG"]
+	}
+	if path == "" {
+		path, named = DefaultPath, false
+	}
+	info, err := os.Stat(path)
+	if !named && errors.Is(err, fs.ErrNotExist) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("configuration file: %w", err)
+	}
+	if info.IsDir() {
+		return "", nil, fmt.Errorf("configuration file: %s is a directory", path)
+	}
+	if info.Size() > maxFileSize {
+		return "", nil, fmt.Errorf("configuration file: %s has %d bytes, more than %d", path, info.Size(), maxFileSize)
+	}
+	data, err = os.ReadFile(path)
+	if err != nil {
+		return "", nil, fmt.Errorf("configuration file: %w", err)
+	}
+	return path, data, nil
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Database is the PostgreSQL server. Without a host there is none, and messages
+// are kept in memory.
+type Database struct {
+	// Host is a name, an address, or the directory of a Unix socket.
+	Host string `yaml:"host"`
+	Port int    `yaml:"port"`
+	Name string `yaml:"name"`
+	User string `yaml:"user"`
+	// UserFile holds the user where a secret store issues a new one with every
+	// password. It is read for every new connection.
+	UserFile string `yaml:"user_file"`
+	// StaticPassword is empty where PasswordFile is set or none is needed.
+	StaticPassword Secret `yaml:"password"`
+	// PasswordFile is read for every new connection.
+	PasswordFile string `yaml:"password_file"`
+	// SSLMode is libpq's: disable, allow, prefer, require, verify-ca or
+	// verify-full.
+	SSLMode string `yaml:"ssl_mode"`
+	// SSLRootCert is a file of trusted certificates; empty means the system's.
+	SSLRootCert     string   `yaml:"ssl_root_cert"`
+	MaxOpenConns    int      `yaml:"max_open_conns"`
+	MaxIdleConns    int      `yaml:"max_idle_conns"`
+	ConnMaxLifetime Duration `yaml:"conn_max_lifetime"`
+	ConnectTimeout  Duration `yaml:"connect_timeout"`
+	// StatementTimeout is enforced by the server; zero sets none.
+	StatementTimeout Duration `yaml:"statement_timeout"`
+}
+
+func defaultDatabase() Database {
+	return Database{
+		Port:             5432,
+		SSLMode:          "prefer", // libpq's default: TLS where the server has it
+		MaxOpenConns:     25,
+		MaxIdleConns:     5,
+		ConnMaxLifetime:  Duration(5 * time.Minute),
+		ConnectTimeout:   Duration(5 * time.Second),
+		StatementTimeout: Duration(30 * time.Second),
+	}
+}
+
+// Configured reports whether there is a database.
+func (d Database) Configured() bool { return d.Host != "" }
+
+// Credentials returns the user and the password as they are now. It reads their
+// files, if any, so call it for every new connection.
+func (d Database) Credentials() (user, password string, err error) {
+	if user, err = secretFrom(NewSecret(d.User), d.UserFile); err != nil {
+		return "", "", err
+	}
+	if password, err = d.Password(); err != nil {
+		return "", "", err
+	}
+	return user, password, nil
+}
+
+// Password returns the password as it is now; empty when none is configured.
+func (d Database) Password() (string, error) { return secretFrom(d.StaticPassword, d.PasswordFile) }
+
+// URL is the connection URL without a password, fit for logs and for
+// pgxpool.ParseConfig; Credentials gives what is missing.
+func (d Database) URL() string {
+	u := d.url()
+	if d.User != "" {
+		u.User = url.User(d.User)
+	}
+	return u.String()
+}
+
+// ConnectionURL is the connection URL with user and password as they are now,
+// for libraries that take nothing else. It must not be logged.
+func (d Database) ConnectionURL() (string, error) {
+	user, password, err := d.Credentials()
+	if err != nil {
+		return "", err
+	}
+	u := d.url()
+	if password != "" {
+		u.User = url.UserPassword(user, password)
+	} else {
+		u.User = url.User(user)
+	}
+	return u.String(), nil
+}
+
+func (d Database) url() *url.URL {
+	query := url.Values{}
+	query.Set("sslmode", d.SSLMode)
+	if d.SSLRootCert != "" {
+		query.Set("sslrootcert", d.SSLRootCert)
+	}
+	if seconds := int(d.ConnectTimeout.Std() / time.Second); seconds > 0 {
+		query.Set("connect_timeout", strconv.Itoa(seconds))
+	}
+	if millis := d.StatementTimeout.Std().Milliseconds(); millis > 0 {
+		query.Set("statement_timeout", strconv.FormatInt(millis, 10))
+	}
+	u := &url.URL{Scheme: "postgres", Path: "/" + d.Name}
+	if strings.HasPrefix(d.Host, "/") {
+		query.Set("host", d.Host)
+		query.Set("port", strconv.Itoa(d.Port))
+	} else {
+		u.Host = net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
+	}
+	// A + for a space is the form's encoding, which not every reader of
+	// connection URLs knows.
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
+	return u
+}
+
+func (d Database) validate(r *report) {
+	if !d.Configured() {
+		if r.given("database") {
+			r.add("database.host", "is required; remove the section and its variables to keep messages in memory")
+		}
+		return
+	}
+	if !strings.HasPrefix(d.Host, "/") {
+		r.host("database.host", d.Host)
+	}
+	r.port("database.port", d.Port)
+	r.notEmpty("database.name", d.Name)
+	if d.UserFile == "" {
+		r.notEmpty("database.user", d.User)
+	}
+	exclusive(r, "database.user", d.User != "", d.UserFile)
+	exclusive(r, "database.password", !d.StaticPassword.IsZero(), d.PasswordFile)
+	r.oneOf("database.ssl_mode", d.SSLMode, "disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+	if d.SSLRootCert != "" && (d.SSLMode == "disable" || d.SSLMode == "allow" || d.SSLMode == "prefer") {
+		r.add("database.ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
+	}
+	r.between("database.max_open_conns", d.MaxOpenConns, 1, 10_000)
+	r.between("database.max_idle_conns", d.MaxIdleConns, 0, max(d.MaxOpenConns, 0))
+	r.atLeast("database.conn_max_lifetime", d.ConnMaxLifetime, time.Second)
+	r.atLeast("database.connect_timeout", d.ConnectTimeout, time.Second)
+	if d.StatementTimeout != 0 {
+		r.atLeast("database.statement_timeout", d.StatementTimeout, time.Millisecond)
+	}
+}

@@ -1,0 +1,124 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/config"
+)
+
+func database() config.Database {
+	d := config.Default().Database
+	d.Host, d.Name, d.User = "db.example", "dlq_db", "app"
+	return d
+}
+
+func TestConnectionURL(t *testing.T) {
+	t.Parallel()
+	d := database()
+	require.Equal(t, "postgres://app@db.example:5432/dlq_db?connect_timeout=5&sslmode=prefer&statement_timeout=30000", d.URL())
+
+	d.StaticPassword = config.NewSecret("pw")
+	d.SSLMode, d.ConnectTimeout, d.StatementTimeout = "disable", 0, 0
+	require.Equal(t, "postgres://app@db.example:5432/dlq_db?sslmode=disable", d.URL(), "never with the password")
+	withPassword, err := d.ConnectionURL()
+	require.NoError(t, err)
+	require.Equal(t, "postgres://app:pw@db.example:5432/dlq_db?sslmode=disable", withPassword)
+}
+
+func TestConnectionURLIsReadBackByPgx(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{"plain", "p@ss:w/rd?#&=%", "with space", "50%25", "+plus+", "日本語", `quo"te'\`, "a%zz", "[::1]", "line\nbreak"} {
+		t.Run(odd, func(t *testing.T) {
+			t.Parallel()
+			d := database()
+			d.User, d.Name, d.StaticPassword = "u"+odd, "n"+odd, config.NewSecret(odd)
+			text, err := d.ConnectionURL()
+			require.NoError(t, err)
+			parsed, err := pgx.ParseConfig(text)
+			require.NoError(t, err)
+			require.Equal(t, "u"+odd, parsed.User)
+			require.Equal(t, odd, parsed.Password)
+			require.Equal(t, "n"+odd, parsed.Database)
+			require.Equal(t, "db.example", parsed.Host)
+			require.Equal(t, uint16(5432), parsed.Port)
+			require.Equal(t, 5*time.Second, parsed.ConnectTimeout)
+			require.Equal(t, "30000", parsed.RuntimeParams["statement_timeout"])
+		})
+	}
+}
+
+func TestConnectionURLOfEveryKindOfHost(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"localhost", "10.0.0.1", "::1", "2001:db8::1", "/var/run/postgresql", "/run/with space"} {
+		d := database()
+		d.Host, d.Port = host, 6543
+		parsed, err := pgxpool.ParseConfig(d.URL())
+		require.NoError(t, err, host)
+		require.Equal(t, host, parsed.ConnConfig.Host)
+		require.Equal(t, uint16(6543), parsed.ConnConfig.Port)
+		require.Equal(t, "dlq_db", parsed.ConnConfig.Database)
+	}
+}
+
+func TestConnectionURLCarriesTheTLSMode(t *testing.T) {
+	t.Parallel()
+	for mode, wantTLS := range map[string]bool{"disable": false, "require": true, "verify-ca": true, "verify-full": true} {
+		d := database()
+		d.SSLMode = mode
+		parsed, err := pgx.ParseConfig(d.URL())
+		require.NoError(t, err)
+		require.Equal(t, wantTLS, parsed.TLSConfig != nil, mode)
+	}
+	d := database()
+	d.SSLMode, d.SSLRootCert = "verify-full", filepath.Join(t.TempDir(), "none.pem")
+	_, err := pgx.ParseConfig(d.URL())
+	require.ErrorContains(t, err, "none.pem")
+}
+
+func TestUserMayRotateWithThePassword(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	userFile, passwordFile := filepath.Join(dir, "user"), filepath.Join(dir, "password")
+	d := database()
+	d.User, d.UserFile, d.PasswordFile = "", userFile, passwordFile
+	for _, suffix := range []string{"1", "2"} {
+		require.NoError(t, os.WriteFile(userFile, []byte("user"+suffix+"\n"), 0o600))
+		require.NoError(t, os.WriteFile(passwordFile, []byte("pass"+suffix+"\n"), 0o600))
+		user, password, err := d.Credentials()
+		require.NoError(t, err)
+		require.Equal(t, "user"+suffix, user)
+		require.Equal(t, "pass"+suffix, password)
+	}
+	require.NotContains(t, d.URL(), "@", "the user is not known before a connection is made")
+}
+
+func TestDatabaseSectionIsChecked(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{name: a, user: b}":                                                "file:1: database.host: is required",
+		"{host: h, user: b}":                                                "file:1: database.name: is required",
+		"{host: h, name: a}":                                                "file:1: database.user: is required",
+		"{host: 'h:5432', name: a, user: b}":                                `file:1: database.host: must be a host name or an IP address alone, without scheme or port, not "h:5432"`,
+		"{host: 'postgres://h', name: a, user: b}":                          "file:1: database.host: must be a host name",
+		"{host: 'h h', name: a, user: b}":                                   "file:1: database.host: must be a host name",
+		"{host: h, name: a, user: b, port: 0}":                              "file:1: database.port: must be 1 to 65535, not 0",
+		"{host: h, name: a, user: b, ssl_mode: on}":                         `file:1: database.ssl_mode: must be one of disable, allow, prefer, require, verify-ca, verify-full, not "on"`,
+		"{host: h, name: a, user: b, ssl_mode: disable, ssl_root_cert: c}":  `file:1: database.ssl_root_cert: has no effect with ssl_mode "disable"`,
+		"{host: h, name: a, user: b, max_open_conns: 0, max_idle_conns: 0}": "file:1: database.max_open_conns: must be 1 to 10000, not 0",
+		"{host: h, name: a, user: b, max_open_conns: 2}":                    "database.max_idle_conns: must be 0 to 2, not 5",
+		"{host: h, name: a, user: b, conn_max_lifetime: 0s}":                "file:1: database.conn_max_lifetime: must be at least 1s, not 0s",
+		"{host: h, name: a, user: b, connect_timeout: 10ms}":                "file:1: database.connect_timeout: must be at least 1s, not 10ms",
+		"{host: h, name: a, user: b, user_file: f}":                         "file:1: database.user_file: cannot be used together with database.user",
+	} {
+		problems := problemsOf(t, "database: "+text)
+		require.Len(t, problems, 1, text)
+		require.Contains(t, problems[0], want)
+	}
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a length of time as people write it in configuration: Go's
+// notation ("1h30m", "500ms"), and days in front ("30d", "1d12h").
+type Duration time.Duration
+
+const day = 24 * time.Hour
+
+var daysPart = regexp.MustCompile(`^(\d+)d(.*)$`)
+
+// ParseDuration reads a Duration. It needs a unit and refuses negative values.
+func ParseDuration(text string) (Duration, error) {
+	fail := fmt.Errorf("must be a duration with a unit, such as 10s, 5m, 720h or 30d, not %q", text)
+	var total time.Duration
+	rest := text
+	if match := daysPart.FindStringSubmatch(text); match != nil {
+		days, err := strconv.ParseInt(match[1], 10, 64)
+		if err != nil || days > int64((1<<63-1)/day) {
+			return 0, fmt.Errorf("is too long: %q", text)
+		}
+		total, rest = time.Duration(days)*day, match[2]
+	}
+	if rest != "" || text == "" {
+		part, err := time.ParseDuration(rest)
+		if err != nil {
+			return 0, fail
+		}
+		if part < 0 || strings.ContainsAny(rest, "+-") {
+			return 0, fmt.Errorf("must not be negative or signed: %q", text)
+		}
+		total += part
+		if total < 0 {
+			return 0, fmt.Errorf("is too long: %q", text)
+		}
+	}
+	return Duration(total), nil
+}
+
+// Std is the standard library's type.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String is the form that ParseDuration reads, with whole days as days.
+func (d Duration) String() string {
+	if d > 0 && time.Duration(d)%day == 0 {
+		return strconv.FormatInt(int64(time.Duration(d)/day), 10) + "d"
+	}
+	text := time.Duration(d).String()
+	if short, found := strings.CutSuffix(text, "m0s"); found {
+		text = short + "m"
+	}
+	if short, found := strings.CutSuffix(text, "h0m"); found {
+		text = short + "h"
+	}
+	return text
+}
+
+// MarshalText is String.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText is ParseDuration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := ParseDuration(string(text))
+	if err == nil {
+		*d = parsed
+	}
+	return err
+}
+
+// atLeast notes a duration that is shorter than it must be.
+func (r *report) atLeast(path string, value Duration, least time.Duration) {
+	if value.Std() < least {
+		r.add(path, "must be at least %s, not %s", Duration(least), value)
+	}
+}

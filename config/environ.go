@@ -1,0 +1,94 @@
+package config
+
+import (
+	"regexp"
+	"sort"
+	"strings"
+)
+
+const envPrefix = "DLQ_"
+
+// environment is the variables by name. It lacks those that are empty.
+type environment map[string]string
+
+// EnvName is the environment variable of the key at path: DLQ_DATABASE_HOST for
+// database.host.
+func EnvName(path string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// EnvNames lists every variable that sets a key, sorted.
+func EnvNames() []string {
+	var names []string
+	for _, f := range fieldsOf(&Config{}) {
+		names = append(names, EnvName(f.path))
+	}
+	sort.Strings(names)
+	return names
+}
+
+func parseEnviron(environ []string) (environment, Problems) {
+	env := environment{}
+	for _, entry := range environ {
+		if name, value, found := strings.Cut(entry, "="); found && value != "" {
+			env[name] = value
+		}
+	}
+	known := EnvNames()
+	var problems Problems
+	for name, value := range env {
+		if !strings.HasPrefix(name, envPrefix) || isOtherVariable(name, value) {
+			continue
+		}
+		if i := sort.SearchStrings(known, name); i < len(known) && known[i] == name {
+			continue
+		}
+		problems = append(problems, Problem{Variable: name, Message: "unknown variable" + suggestion(name, known)})
+	}
+	sort.Slice(problems, func(i, j int) bool { return problems[i].Variable < problems[j].Variable })
+	return env, problems
+}
+
+// suggestion ends the complaint about an unknown name.
+func suggestion(name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+var (
+	serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+	serviceURL  = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+// isOtherVariable recognises the DLQ_ variables that are not keys: the name of
+// the file, what tests and the development set-up use, and the service links
+// that Kubernetes puts into every pod beside a Service such as dlq-manager
+// (DLQ_MANAGER_SERVICE_HOST, DLQ_MANAGER_PORT=tcp://10.0.0.7:80, ...).
+func isOtherVariable(name, value string) bool {
+	return name == "DLQ_CONFIG" ||
+		strings.HasPrefix(name, "DLQ_TEST_") || strings.HasPrefix(name, "DLQ_DEV_") ||
+		serviceLink.MatchString(name) ||
+		strings.HasSuffix(name, "_PORT") && serviceURL.MatchString(value)
+}
+
+// applyEnviron sets every key that the environment names.
+func applyEnviron(c *Config, env environment, sources map[string]source) Problems {
+	var problems Problems
+	for _, f := range fieldsOf(c) {
+		name := EnvName(f.path)
+		text, ok := env[name]
+		if !ok || isOtherVariable(name, text) {
+			continue
+		}
+		if _, secret := f.value.Interface().(Secret); !secret {
+			text = strings.TrimSpace(text)
+		}
+		sources[f.path] = source{variable: name}
+		if err := setText(f.value, text); err != nil {
+			problems = append(problems, Problem{Variable: name, Key: f.path, Message: err.Error()})
+		}
+	}
+	return problems
+}

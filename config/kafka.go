@@ -1,0 +1,149 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Kafka is the cluster that dead letters come from and go back to. Without
+// brokers there is none: nothing is taken in, and retries publish nothing.
+type Kafka struct {
+	// Brokers are host:port each.
+	Brokers       []string `yaml:"brokers"`
+	ClientID      string   `yaml:"client_id"`
+	ConsumerGroup string   `yaml:"consumer_group"`
+	// SecurityProtocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+	SecurityProtocol string `yaml:"security_protocol"`
+	// DLQTopicPattern is one glob or a list of them.
+	DLQTopicPattern []string `yaml:"dlq_topic_pattern"`
+	// OriginTopics maps a dead-letter topic to its original topic, where the
+	// name does not tell.
+	OriginTopics map[string]string `yaml:"origin_topics"`
+	// RepublishKey is "original" or "uuid".
+	RepublishKey string `yaml:"republish_key"`
+	// MaxRetries is how many operator retries a new message gets.
+	MaxRetries int      `yaml:"max_retries"`
+	SASL       SASL     `yaml:"sasl"`
+	TLS        KafkaTLS `yaml:"tls"`
+}
+
+// SASL is how a client proves who it is to Kafka.
+type SASL struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism      string `yaml:"mechanism"`
+	User           string `yaml:"user"`
+	StaticPassword Secret `yaml:"password"`
+	// PasswordFile is read for every new connection.
+	PasswordFile string `yaml:"password_file"`
+}
+
+// Password returns the password as it is now. It reads the file, if any, so call
+// it for every new connection.
+func (s SASL) Password() (string, error) { return secretFrom(s.StaticPassword, s.PasswordFile) }
+
+// KafkaTLS names PEM files. The server's certificate is always verified.
+type KafkaTLS struct {
+	// CAFile holds the trusted certificates; empty means the system's.
+	CAFile string `yaml:"ca_file"`
+	// CertFile and KeyFile are the client's own, for mTLS.
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ServerName is what the server's certificate must be for, where that is
+	// not the broker's host name.
+	ServerName string `yaml:"server_name"`
+}
+
+func defaultKafka() Kafka {
+	return Kafka{
+		ClientID:         "dlq-manager",
+		ConsumerGroup:    "dlq-manager.default",
+		SecurityProtocol: "PLAINTEXT",
+		DLQTopicPattern:  []string{"*.dlq.v1", "*.dlq"},
+		RepublishKey:     "original",
+		MaxRetries:       3,
+	}
+}
+
+// Configured reports whether there is a Kafka cluster.
+func (k Kafka) Configured() bool { return len(k.Brokers) > 0 }
+
+// UsesTLS reports whether connections are encrypted.
+func (k Kafka) UsesTLS() bool { return strings.HasSuffix(k.SecurityProtocol, "SSL") }
+
+// UsesSASL reports whether connections authenticate with SASL.
+func (k Kafka) UsesSASL() bool { return strings.HasPrefix(k.SecurityProtocol, "SASL_") }
+
+func (k Kafka) validate(r *report) {
+	k.validateTopics(r) // these also matter in memory, without a cluster
+	if !k.Configured() {
+		if r.given("kafka.brokers") || r.given("kafka.security_protocol") || r.given("kafka.sasl") || r.given("kafka.tls") {
+			r.add("kafka.brokers", "needs at least one host:port; remove the section and its variables to run without Kafka")
+		}
+		return
+	}
+	for i, broker := range k.Brokers {
+		r.hostPort(fmt.Sprintf("kafka.brokers[%d]", i), broker)
+	}
+	r.notEmpty("kafka.client_id", k.ClientID)
+	r.notEmpty("kafka.consumer_group", k.ConsumerGroup)
+	r.oneOf("kafka.security_protocol", k.SecurityProtocol, "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+	k.SASL.validate(r, k.UsesSASL(), k.SecurityProtocol)
+	if k.TLS != (KafkaTLS{}) && !k.UsesTLS() {
+		r.add("kafka.tls", "has no effect with security_protocol %q: use SSL or SASL_SSL", k.SecurityProtocol)
+	}
+	r.certificate("kafka.tls", k.TLS.CertFile, k.TLS.KeyFile)
+}
+
+func (s SASL) validate(r *report, used bool, protocol string) {
+	if !used {
+		if s != (SASL{}) {
+			r.add("kafka.sasl", "has no effect with security_protocol %q: use SASL_SSL or SASL_PLAINTEXT", protocol)
+		}
+		return
+	}
+	r.oneOf("kafka.sasl.mechanism", s.Mechanism, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+	r.notEmpty("kafka.sasl.user", s.User)
+	if s.StaticPassword.IsZero() && s.PasswordFile == "" {
+		r.add("kafka.sasl.password", "is required with security_protocol %q; kafka.sasl.password_file serves as well", protocol)
+	}
+	exclusive(r, "kafka.sasl.password", !s.StaticPassword.IsZero(), s.PasswordFile)
+}
+
+// maxTopicLength is Kafka's.
+const maxTopicLength = 249
+
+var (
+	topicName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	topicGlob = regexp.MustCompile(`^[A-Za-z0-9._*?-]+$`)
+)
+
+func (k Kafka) validateTopics(r *report) {
+	if len(k.DLQTopicPattern) == 0 {
+		r.add("kafka.dlq_topic_pattern", "needs at least one pattern, such as *.dlq.v1")
+	}
+	for i, glob := range k.DLQTopicPattern {
+		path := "kafka.dlq_topic_pattern"
+		if len(k.DLQTopicPattern) > 1 {
+			path = fmt.Sprintf("%s[%d]", path, i)
+		}
+		switch {
+		case !topicGlob.MatchString(glob) || len(glob) > maxTopicLength:
+			r.add(path, "must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
+		case strings.Trim(glob, "*?") == "":
+			r.add(path, "%q matches every topic, so that no message could ever go back", glob)
+		}
+	}
+	for from, to := range k.OriginTopics {
+		for _, name := range []string{from, to} {
+			if !topicName.MatchString(name) || len(name) > maxTopicLength {
+				r.add("kafka.origin_topics", "%q is not the name of a topic", name)
+			}
+		}
+		if from == to {
+			r.add("kafka.origin_topics", "%q cannot be its own origin", from)
+		}
+	}
+	r.oneOf("kafka.republish_key", k.RepublishKey, "original", "uuid")
+	r.between("kafka.max_retries", k.MaxRetries, 1, 1000)
+}

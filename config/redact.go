@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Redacted is the whole configuration, defaults included, as nested maps by the
+// names of the keys, with secrets hidden: what a program logs when it starts.
+func (c *Config) Redacted() map[string]any { return redactSection(reflect.ValueOf(c).Elem()) }
+
+func redactSection(structure reflect.Value) map[string]any {
+	section := map[string]any{}
+	for i := range structure.NumField() {
+		name := structure.Type().Field(i).Tag.Get("yaml")
+		if name == "" {
+			continue
+		}
+		value := structure.Field(i)
+		if isSection(value) {
+			section[name] = redactSection(value)
+			continue
+		}
+		switch v := value.Interface().(type) {
+		case fmt.Stringer: // Secret, Duration, Size
+			section[name] = v.String()
+		case *bool:
+			if v != nil {
+				section[name] = *v
+			}
+		default:
+			section[name] = v
+		}
+	}
+	return section
+}
+
+// String is Redacted as YAML, so that printing a Config by any verb shows no
+// secret.
+func (c *Config) String() string {
+	var text strings.Builder
+	encoder := yaml.NewEncoder(&text)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(c.Redacted()); err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return text.String()
+}

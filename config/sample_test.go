@@ -1,0 +1,66 @@
+package config_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"dlqmanager/config"
+)
+
+const sample = "../config.yaml"
+
+func TestSampleConfigurationIsValid(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(sample, nil)
+	require.NoError(t, err)
+	require.True(t, c.App.Production())
+	require.True(t, c.Database.Configured())
+	require.True(t, c.Kafka.Configured())
+	require.True(t, c.Temporal.Configured())
+}
+
+// Commenting a key in must give the default that the comment promises, save for
+// the keys whose default is empty.
+func TestSampleConfigurationShowsEveryKeyWithItsDefault(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(sample)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(data), "\napp:")
+	require.True(t, found)
+	require.NotContains(t, head, "\napp")
+	commentedIn := regexp.MustCompile(`(?m)^( *)# ?( *[a-z_.-]+:)`).ReplaceAllString("app:"+rest, "$1$2")
+
+	shown, err := load(t, commentedIn)
+	require.NoError(t, err, "%s", commentedIn)
+	var tree map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(commentedIn), &tree))
+	written := flatten(tree)
+	// These stand in a comment beside the keys that they replace.
+	beside := []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD", "DLQ_KAFKA_SASL_PASSWORD", "DLQ_TEMPORAL_API_KEY"}
+	for _, name := range config.EnvNames() {
+		if !slices.Contains(beside, name) && name != "DLQ_KAFKA_ORIGIN_TOPICS" {
+			require.Contains(t, written, name)
+		}
+	}
+
+	asWritten, err := config.Load(sample, nil)
+	require.NoError(t, err)
+	want, got := flatten(asWritten.Redacted()), flatten(shown.Redacted())
+	examples := []string{
+		"DLQ_DATABASE_SSL_ROOT_CERT", "DLQ_KAFKA_TLS_CA_FILE", "DLQ_KAFKA_TLS_CERT_FILE", "DLQ_KAFKA_TLS_KEY_FILE",
+		"DLQ_KAFKA_TLS_SERVER_NAME", "DLQ_KAFKA_ORIGIN_TOPICS", "DLQ_TEMPORAL_API_KEY_FILE", "DLQ_TEMPORAL_TLS_ENABLED",
+		"DLQ_TEMPORAL_TLS_CA_FILE", "DLQ_TEMPORAL_TLS_CERT_FILE", "DLQ_TEMPORAL_TLS_KEY_FILE", "DLQ_TEMPORAL_TLS_SERVER_NAME",
+	}
+	for _, name := range examples {
+		require.NotEmpty(t, got[name], "%s is shown", name)
+		delete(got, name)
+		delete(want, name)
+	}
+	require.Equal(t, want, got)
+}

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const redacted = "[redacted]"
+
+// maxSecretSize bounds a secret file, in bytes.
+const maxSecretSize = 64 << 10
+
+// Secret is text that must not appear in logs, errors or dumps: however it is
+// printed or encoded it is "[redacted]", or empty when it is empty. The text is
+// behind a pointer, so it stays hidden even where a Secret is an unexported
+// field, on which fmt calls no methods.
+type Secret struct{ text *string }
+
+// NewSecret hides text.
+func NewSecret(text string) Secret { return Secret{text: &text} }
+
+// Reveal returns the text itself.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
+// IsZero reports whether there is no secret; YAML's omitempty uses it too.
+func (s Secret) IsZero() bool { return s.Reveal() == "" }
+
+// String hides the text.
+func (s Secret) String() string {
+	if s.IsZero() {
+		return ""
+	}
+	return redacted
+}
+
+// GoString hides the text from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// Format hides the text from every verb of fmt, also the wrong ones such as %d.
+func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
+
+// MarshalText hides the text from encoders: JSON, slog and map keys.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalYAML hides the text from YAML.
+func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
+
+// UnmarshalText reads the secret from a file or a variable.
+func (s *Secret) UnmarshalText(text []byte) error {
+	*s = NewSecret(string(text))
+	return nil
+}
+
+// readSecretFile returns the file's content without its last line break, which
+// most editors and secret stores add. It is called for every new connection, so
+// that a rotated secret is used without a restart.
+func readSecretFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxSecretSize+1))
+	if err != nil {
+		return "", err
+	}
+	if len(data) > maxSecretSize {
+		return "", fmt.Errorf("%s is larger than %d bytes: not a secret", path, maxSecretSize)
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" {
+		return "", &os.PathError{Op: "read", Path: path, Err: errors.New("the file is empty")}
+	}
+	return text, nil
+}
+
+// secretFrom returns the file's content when there is a file, else the text.
+func secretFrom(text Secret, file string) (string, error) {
+	if file != "" {
+		return readSecretFile(file)
+	}
+	return text.Reveal(), nil
+}
+
+// exclusive refuses a value that is given both directly and as a file: nobody
+// could tell which one is meant.
+func exclusive(r *report, path string, direct bool, file string) {
+	if direct && file != "" {
+		r.add(path+"_file", "cannot be used together with %s: remove one of them", path)
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+)
+
+// Temporal is the server that runs the workflows. How to reach it is decided
+// from, the strongest first:
+//
+//  1. this program's variables, DLQ_TEMPORAL_ADDRESS and the like;
+//  2. Temporal's variables, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, TEMPORAL_TLS_…;
+//  3. a profile that TEMPORAL_PROFILE or TEMPORAL_CONFIG_FILE asks for;
+//  4. the temporal section of the file;
+//  5. the default profile of Temporal's own configuration file.
+//
+// So the environment wins, as everywhere. A profile and the section are never
+// mixed, save for the namespace: the API key of one must not be sent to the
+// address of the other.
+type Temporal struct {
+	// Address is host:port; empty means that none is configured.
+	Address   string `yaml:"address"`
+	Namespace string `yaml:"namespace"`
+	TaskQueue string `yaml:"task_queue"`
+	// UIURL is the Web UI's address, for links in answers.
+	UIURL        string `yaml:"ui_url"`
+	StaticAPIKey Secret `yaml:"api_key"`
+	// APIKeyFile is read for every call.
+	APIKeyFile string      `yaml:"api_key_file"`
+	TLS        TemporalTLS `yaml:"tls"`
+
+	// resolved is what profiles and variables add to the fields above.
+	resolved *envconfig.ClientConfigProfile
+}
+
+// TemporalTLS says whether and how connections are encrypted.
+type TemporalTLS struct {
+	// Enabled may be left out: files, a server name or an API key imply it.
+	Enabled *bool `yaml:"enabled"`
+	// CAFile holds the trusted certificates; empty means the system's.
+	CAFile string `yaml:"ca_file"`
+	// CertFile and KeyFile are the client's own, for mTLS. They are read again
+	// for every connection.
+	CertFile   string `yaml:"cert_file"`
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"`
+}
+
+func defaultTemporal() Temporal {
+	return Temporal{TaskQueue: "dlq-manager", Namespace: client.DefaultNamespace}
+}
+
+// Configured reports whether a server was named. If none was, ClientOptions
+// leads to client.DefaultHostPort.
+func (t Temporal) Configured() bool { return t.Address != "" }
+
+// APIKey returns the API key as it is now; empty when none is configured.
+func (t Temporal) APIKey() (string, error) { return secretFrom(t.StaticAPIKey, t.APIKeyFile) }
+
+// ClientOptions are the options to connect with: address, namespace, TLS and
+// credentials. The caller adds its logger and metrics.
+func (t Temporal) ClientOptions() (client.Options, error) {
+	profile := t.profile()
+	options, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("temporal: %w", err)
+	}
+	if options.HostPort == "" {
+		options.HostPort = client.DefaultHostPort
+	}
+	connection := &options.ConnectionOptions
+	if t.APIKeyFile != "" {
+		options.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) { return t.APIKey() })
+		if connection.TLS == nil && !connection.TLSDisabled {
+			connection.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+	}
+	if connection.TLS != nil {
+		connection.TLS.MinVersion = tls.VersionTLS12
+		if profile.TLS != nil && profile.TLS.ClientCertPath != "" {
+			certFile, keyFile := profile.TLS.ClientCertPath, profile.TLS.ClientKeyPath
+			connection.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+				return &pair, err
+			}
+		}
+	}
+	return options, nil
+}
+
+// profile is the fields in the form of Temporal's own configuration.
+func (t Temporal) profile() envconfig.ClientConfigProfile {
+	profile := envconfig.ClientConfigProfile{TLS: t.TLS.profile()}
+	if t.resolved != nil {
+		profile = *t.resolved
+	}
+	profile.Address, profile.Namespace = t.Address, t.Namespace
+	profile.APIKey = t.StaticAPIKey.Reveal()
+	return profile
+}
+
+func (t TemporalTLS) profile() *envconfig.ClientConfigTLS {
+	if t == (TemporalTLS{}) {
+		return nil
+	}
+	return &envconfig.ClientConfigTLS{
+		Disabled:         t.Enabled != nil && !*t.Enabled,
+		ServerCACertPath: t.CAFile,
+		ClientCertPath:   t.CertFile,
+		ClientKeyPath:    t.KeyFile,
+		ServerName:       t.ServerName,
+	}
+}
+
+func (t Temporal) validate(r *report) {
+	if t.Address != "" {
+		r.hostPort("temporal.address", t.Address)
+	}
+	r.notEmpty("temporal.namespace", t.Namespace)
+	r.notEmpty("temporal.task_queue", t.TaskQueue)
+	if t.UIURL != "" {
+		r.webURL("temporal.ui_url", t.UIURL)
+	}
+	exclusive(r, "temporal.api_key", !t.StaticAPIKey.IsZero(), t.APIKeyFile)
+	r.certificate("temporal.tls", t.TLS.CertFile, t.TLS.KeyFile)
+	if t.TLS.Enabled != nil && !*t.TLS.Enabled && t.TLS.CAFile+t.TLS.CertFile+t.TLS.ServerName != "" {
+		r.add("temporal.tls", "is switched off by enabled: false, and yet has settings")
+	}
+}

@@ -1,0 +1,164 @@
+package telemetry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"dlqmanager/telemetry"
+)
+
+func listen(t *testing.T, metrics http.Handler, checks map[string]telemetry.Check) *telemetry.Server {
+	t.Helper()
+	server, err := telemetry.Listen("127.0.0.1:0", metrics, checks, zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = server.Stop(ctx)
+	})
+	return server
+}
+
+func get(t *testing.T, server *telemetry.Server, path string) (status int, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server.Address()+path, nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(data)
+}
+
+func TestMetricsAreServed(t *testing.T) {
+	t.Parallel()
+	registry := telemetry.NewRegistry("dlq-manager", "1")
+	server := listen(t, telemetry.Handler(registry, zap.NewNop()), nil)
+	status, body := get(t, server, "/metrics")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, `dlq_build_info{app="dlq-manager"`)
+
+	status, _ = get(t, server, "/elsewhere")
+	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestReadinessFollowsItsDependencies(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	server := listen(t, http.NotFoundHandler(), map[string]telemetry.Check{
+		"database": func(context.Context) error {
+			if away.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		},
+		"temporal": func(context.Context) error { return nil },
+	})
+	ready := func() (int, map[string]any) {
+		status, body := get(t, server, "/readyz")
+		var object map[string]any
+		require.NoError(t, json.Unmarshal([]byte(body), &object))
+		return status, object
+	}
+	status, body := ready()
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"database": "ok", "temporal": "ok"}}, body)
+
+	away.Store(true)
+	status, body = ready()
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, map[string]any{"status": "unavailable", "checks": map[string]any{"database": "connection refused", "temporal": "ok"}}, body)
+	status, _ = get(t, server, "/healthz")
+	require.Equal(t, http.StatusOK, status, "the process itself is well")
+
+	away.Store(false)
+	status, _ = ready()
+	require.Equal(t, http.StatusOK, status)
+}
+
+func TestDependencyThatDoesNotAnswerDoesNotHoldUpReadiness(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	server := listen(t, http.NotFoundHandler(), map[string]telemetry.Check{
+		"stuck": func(context.Context) error { <-release; return nil },
+		"fine":  func(context.Context) error { return nil },
+	})
+	status, body := get(t, server, "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.JSONEq(t, `{"status":"unavailable","checks":{"stuck":"no answer within 3s","fine":"ok"}}`, body)
+}
+
+func TestStopWaitsForAnswersInFlight(t *testing.T) {
+	t.Parallel()
+	begun, finish := make(chan struct{}), make(chan struct{})
+	server := listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-finish
+		_, _ = io.WriteString(w, "done")
+	}), nil)
+	answered := make(chan string, 1)
+	go func() {
+		response, err := http.Get("http://" + server.Address() + "/metrics")
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, _ := io.ReadAll(response.Body)
+		answered <- string(body)
+	}()
+	<-begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Stop(context.Background()) }()
+	close(finish)
+	require.Equal(t, "done", <-answered)
+	require.NoError(t, <-stopped)
+	require.NoError(t, server.Stop(context.Background()), "stopping twice is harmless")
+
+	_, err := net.Dial("tcp", server.Address())
+	require.Error(t, err, "nobody listens any more")
+}
+
+func TestStopCutsOffWhatOutlivesItsContext(t *testing.T) {
+	t.Parallel()
+	begun, finish := make(chan struct{}), make(chan struct{})
+	server := listen(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(begun)
+		<-finish
+	}), nil)
+	failed := make(chan error, 1)
+	go func() {
+		response, err := http.Get("http://" + server.Address() + "/metrics")
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		failed <- err
+	}()
+	<-begun
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, server.Stop(ctx), context.Canceled)
+	require.Error(t, <-failed)
+	close(finish)
+}
+
+func TestPortInUseIsAnError(t *testing.T) {
+	t.Parallel()
+	server := listen(t, http.NotFoundHandler(), nil)
+	_, err := telemetry.Listen(server.Address(), http.NotFoundHandler(), nil, zap.NewNop())
+	require.ErrorContains(t, err, "address already in use")
+}

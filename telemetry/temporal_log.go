@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"go.temporal.io/sdk/log"
+	"go.uber.org/zap"
+)
+
+// temporalLogger is a zap logger as Temporal's SDK wants one.
+type temporalLogger struct{ zap *zap.Logger }
+
+var (
+	_ log.Logger          = temporalLogger{}
+	_ log.WithLogger      = temporalLogger{}
+	_ log.WithSkipCallers = temporalLogger{}
+)
+
+// NewTemporalLogger makes the SDK, workflows and activities log through logger.
+// Keys are written like those of all other lines: WorkflowID as workflow_id,
+// RunID as run_id, Error as error.
+func NewTemporalLogger(logger *zap.Logger) log.Logger {
+	return temporalLogger{logger.WithOptions(zap.AddCallerSkip(1))}
+}
+
+// Debug implements log.Logger.
+func (l temporalLogger) Debug(msg string, keyvals ...any) { l.zap.Debug(msg, zapFields(keyvals)...) }
+
+// Info implements log.Logger.
+func (l temporalLogger) Info(msg string, keyvals ...any) { l.zap.Info(msg, zapFields(keyvals)...) }
+
+// Warn implements log.Logger.
+func (l temporalLogger) Warn(msg string, keyvals ...any) { l.zap.Warn(msg, zapFields(keyvals)...) }
+
+// Error implements log.Logger.
+func (l temporalLogger) Error(msg string, keyvals ...any) { l.zap.Error(msg, zapFields(keyvals)...) }
+
+// With implements log.WithLogger.
+func (l temporalLogger) With(keyvals ...any) log.Logger {
+	return temporalLogger{l.zap.With(zapFields(keyvals)...)}
+}
+
+// WithCallerSkip implements log.WithSkipCallers.
+func (l temporalLogger) WithCallerSkip(depth int) log.Logger {
+	return temporalLogger{l.zap.WithOptions(zap.AddCallerSkip(depth))}
+}
+
+// zapFields pairs keys with values. A value without a key is kept under a name
+// that shows the mistake.
+func zapFields(keyvals []any) []zap.Field {
+	fields := make([]zap.Field, 0, (len(keyvals)+1)/2)
+	for i := 0; i < len(keyvals); i += 2 {
+		if i+1 == len(keyvals) {
+			fields = append(fields, zap.Any("no_key", keyvals[i]))
+			break
+		}
+		key, ok := keyvals[i].(string)
+		if !ok {
+			key = fmt.Sprint(keyvals[i])
+		}
+		fields = append(fields, zap.Any(snakeCase(key), keyvals[i+1]))
+	}
+	return fields
+}
+
+// snakeCase turns WorkflowID into workflow_id and TaskQueue into task_queue.
+func snakeCase(key string) string {
+	runes := []rune(key)
+	var b strings.Builder
+	for i, c := range runes {
+		if unicode.IsUpper(c) {
+			startsWord := i > 0 && runes[i-1] != '_' && runes[i-1] != '-' &&
+				(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+			if startsWord {
+				b.WriteByte('_')
+			}
+			c = unicode.ToLower(c)
+		}
+		if c == '-' || c == ' ' {
+			c = '_'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel/attribute"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.temporal.io/sdk/client"
+	temporalotel "go.temporal.io/sdk/contrib/opentelemetry"
+	"go.uber.org/zap"
+)
+
+// temporalPrefix is on every metric of the SDK already; what a workflow or an
+// activity adds through its own handler gets it too.
+const temporalPrefix = "temporal_"
+
+// maxTemporalSeries bounds the series of one metric, whatever its labels do.
+// Those beyond are summed into one series labelled otel_metric_overflow.
+const maxTemporalSeries = 1000
+
+// temporalBuckets are in seconds. OpenTelemetry's own suit milliseconds and would
+// put every latency into the first bucket.
+var temporalBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+
+// temporalLabels are the tags of the SDK that have few values. Others, such as
+// a worker's or a poller's identity, are summed over.
+var temporalLabels = attribute.NewAllowKeysFilter(
+	"namespace", "client_name", "task_queue", "workflow_type", "activity_type", "operation",
+	"status_code", "worker_type", "poller_type", "failure_reason", "cause", "request_type",
+	"nexus_service", "nexus_operation",
+)
+
+// NewTemporalMetrics returns the handler to put into client.Options, which brings
+// the SDK's metrics onto the registerer as temporal_…, durations in seconds,
+// counters ending in _total. stop ends the collection; it belongs after the
+// worker's stop. A registerer takes one such handler, which all clients of the
+// process share; a second is an error.
+func NewTemporalMetrics(registerer prometheus.Registerer, logger *zap.Logger) (handler client.MetricsHandler, stop func(context.Context) error, err error) {
+	if err := registerer.Register(onlyOnce{}); err != nil {
+		return nil, nil, fmt.Errorf("temporal metrics: %w", err)
+	}
+	exporter, err := otelprometheus.New(
+		otelprometheus.WithRegisterer(registerer),
+		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
+		otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithoutTargetInfo(),
+	)
+	if err != nil {
+		return nil, nil, fmt.Errorf("temporal metrics: %w", err)
+	}
+	provider := metric.NewMeterProvider(
+		metric.WithReader(exporter),
+		metric.WithCardinalityLimit(maxTemporalSeries),
+		metric.WithView(temporalView),
+	)
+	handler = temporalotel.NewMetricsHandler(temporalotel.MetricsHandlerOptions{
+		Meter:                provider.Meter("temporal-sdk-go"),
+		UseMonotonicCounters: true,
+		OnError:              func(err error) { logger.Warn("temporal metric", zap.Error(err)) },
+	})
+	return handler, provider.Shutdown, nil
+}
+
+// temporalView decides name, labels and buckets of every instrument.
+func temporalView(instrument metric.Instrument) (metric.Stream, bool) {
+	stream := metric.Stream{
+		Name:            instrument.Name,
+		Description:     instrument.Description,
+		Unit:            instrument.Unit,
+		AttributeFilter: temporalLabels,
+	}
+	if !strings.HasPrefix(stream.Name, temporalPrefix) {
+		stream.Name = temporalPrefix + stream.Name
+	}
+	if instrument.Kind == metric.InstrumentKindHistogram {
+		stream.Aggregation = metric.AggregationExplicitBucketHistogram{Boundaries: temporalBuckets, NoMinMax: true}
+	}
+	return stream, true
+}
+
+// onlyOnce occupies a registry without any metric. The exporter does not say
+// beforehand what it will collect, so a second one would be accepted and then
+// break every scrape with duplicates.
+type onlyOnce struct{}
+
+var onlyOnceDesc = prometheus.NewDesc("temporal_metrics_registered", "Never collected.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (onlyOnce) Describe(out chan<- *prometheus.Desc) { out <- onlyOnceDesc }
+
+// Collect implements prometheus.Collector.
+func (onlyOnce) Collect(chan<- prometheus.Metric) {}
