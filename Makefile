@@ -1,0 +1,66 @@
+# Everything a newcomer needs: `make run` starts it all on this machine,
+# `make test` proves it. Needs Go and git; tools are built into .build/bin.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GOLANGCI_LINT_VERSION := v2.12.2
+WORKFLOWCHECK_VERSION := v0.6.0
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BIN := .build/bin
+LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
+
+.PHONY: help
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Start everything on this machine: API, worker, PostgreSQL, Kafka, Temporal with its Web UI
+	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev
+
+.PHONY: demo
+demo: ## Beside `make run`: a shop whose consumer fails and fills dead-letter topics
+	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev demo
+
+.PHONY: test
+test: ## The whole proof: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
+	go test -timeout 20m ./...
+
+.PHONY: race
+race: ## The same under the race detector
+	go test -count=1 -race -timeout 40m ./...
+
+.PHONY: build
+build: ## Build the programs into .build/bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-api ./cmd/api
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-worker ./cmd/worker
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-dev ./cmd/dev
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ## Lint, check the import arrows and the determinism of workflows
+	$(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run ./...
+	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
+
+.PHONY: bench
+bench: ## Measure: bulk retry against a plain loop, ingest, lists
+	go test -run '^$$' -bench . -benchmem ./bench
+
+.PHONY: histories
+histories: ## Record the workflow histories that the replay test replays
+	go test ./workflows -run TestEveryWayThroughTheWorkflowsReplays -record -count=1
+
+.PHONY: clean
+clean: ## Remove what was built; state in .data stays
+	rm -rf .build
+
+$(BIN)/golangci-lint-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
+	@mv $(BIN)/golangci-lint $@
+
+$(BIN)/workflowcheck-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install go.temporal.io/sdk/contrib/tools/workflowcheck@$*
+	@mv $(BIN)/workflowcheck $@

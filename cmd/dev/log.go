@@ -1,0 +1,16 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// openLog opens the file that the programs log to: two streams of JSON among
+// what people are to read on the terminal would help nobody.
+func openLog(dir string) (*os.File, error) {
+	name := filepath.Join(dir, "dlq-manager.log")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/cmd/internal/app"
+	"dlqmanager/config"
+	"dlqmanager/dev"
+)
+
+const usage = `Usage: dev [demo]
+
+Without arguments it starts everything and runs until Ctrl-C.
+With demo it runs a shop whose consumer fails, beside a running "make run".
+
+`
+
+func run(ctx context.Context, args, environ []string, out io.Writer) error {
+	switch {
+	case len(args) == 0:
+		return runStack(ctx, environ, out)
+	case args[0] == "demo":
+		return runDemo(ctx, args[1:], environ, out)
+	default:
+		_, _ = io.WriteString(out, usage)
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+}
+
+// runStack starts the parts, then the manager's own programs on them, and says
+// where everything is once it is ready.
+func runStack(ctx context.Context, environ []string, out io.Writer) error {
+	options, err := dev.StackOptionsFromEnv(lookup(environ))
+	if err != nil {
+		return err
+	}
+	options.Out = out
+	_, _ = fmt.Fprintln(out, "Starting the parts:")
+	stack, err := dev.StartStack(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stack.Stop(context.WithoutCancel(ctx)) }()
+
+	cfg, err := config.Load("", environOf(environ, stack.Endpoints))
+	if err != nil {
+		return err
+	}
+	logs, err := openLog(options.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logs.Close() }()
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return app.RunAPI(ctx, cfg, logs) })
+	group.Go(func() error { return app.RunWorker(ctx, cfg, logs) })
+	group.Go(func() error {
+		select {
+		case err := <-stack.Failed():
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		if err := waitReady(ctx, "http://"+cfg.Server.Address(), "http://"+cfg.Worker.MetricsAddress()); err != nil {
+			return err
+		}
+		banner(out, cfg, stack.Endpoints, logs.Name())
+		return nil
+	})
+	err = group.Wait()
+	_, _ = fmt.Fprintln(out, "\nStopping; everything is kept in "+options.Dir+":")
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// environOf adds where the parts are. What the user set wins.
+func environOf(environ []string, e dev.Endpoints) []string {
+	result := []string{"DLQ_APP_ENVIRONMENT=dev", "DLQ_APP_VERSION=" + app.Version}
+	if e.DatabaseURL != "" {
+		result = append(result,
+			"DLQ_DATABASE_HOST="+e.DatabaseHost, "DLQ_DATABASE_PORT="+strconv.Itoa(e.DatabasePort),
+			"DLQ_DATABASE_NAME="+e.DatabaseName, "DLQ_DATABASE_USER="+e.DatabaseUser, "DLQ_DATABASE_SSL_MODE=disable")
+	}
+	result = append(result, "DLQ_KAFKA_BROKERS="+strings.Join(e.Brokers, ","), "DLQ_TEMPORAL_ADDRESS="+e.TemporalAddress)
+	if e.TemporalUIURL != "" {
+		result = append(result, "DLQ_TEMPORAL_UI_URL="+e.TemporalUIURL)
+	}
+	for _, variable := range environ {
+		if !strings.HasPrefix(variable, "DLQ_DEV_") { // these are about the parts, not the manager
+			result = append(result, variable)
+		}
+	}
+	return result
+}
+
+func lookup(environ []string) func(string) string {
+	values := make(map[string]string, len(environ))
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		values[name] = value
+	}
+	return func(name string) string { return values[name] }
+}
+
+// waitReady returns once every program answers its /readyz with 200.
+func waitReady(ctx context.Context, bases ...string) error {
+	for _, base := range bases {
+		for !isReady(ctx, base+"/readyz") {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func isReady(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func banner(out io.Writer, cfg *config.Config, e dev.Endpoints, logFile string) {
+	_, _ = fmt.Fprintf(out, `
+Ready.
+
+  REST API         http://%[1]s/api/v1/dlq
+  API reference    http://%[1]s/docs
+  Readiness        http://%[1]s/readyz
+  Metrics          http://%[1]s/metrics and http://%[2]s/metrics
+  Temporal Web UI  %[3]s
+  PostgreSQL       %[4]s
+  Kafka            %[5]s
+  Logs             %[6]s
+
+Next, in another terminal: make demo
+Ctrl-C stops everything; the state is kept.
+`, cfg.Server.Address(), cfg.Worker.MetricsAddress(), orNone(e.TemporalUIURL), orNone(e.DatabaseURL),
+		strings.Join(e.Brokers, ","), logFile)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(given from outside)"
+	}
+	return s
+}

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/api"
+	"dlqmanager/config"
+	"dlqmanager/kafka"
+)
+
+// RunAPI serves REST until ctx ends. Without a database it runs the worker's
+// part too, in the same process, since memory is not shared.
+func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) {
+	p, err := assemble(cfg, "api", out)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+
+	checks := map[string]func(context.Context) error{"temporal": p.workflows.Ping}
+	if p.pool != nil {
+		checks["database"] = p.store.Ping
+	}
+	var engine *engine
+	if p.pool == nil {
+		if engine, err = newEngine(p); err != nil {
+			return err
+		}
+		engine.addChecks(checks)
+	} else if options, ok := p.kafkaOptions(); ok {
+		broker, err := kafka.NewClient(options, p.log, p.registry, "api")
+		if err != nil {
+			return err
+		}
+		defer broker.Close()
+		checks["kafka"] = func(ctx context.Context) error { return kafka.Ping(ctx, broker) }
+	}
+
+	server, err := api.New(api.Options{
+		Store: p.store, Retries: p.workflows, Topics: p.topics, Checks: checks,
+		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
+		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
+		RetryWait: waitOf(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
+		RequestTimeout: cfg.Server.RequestTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
+		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
+		BodyLimit: int(cfg.Server.BodyLimit),
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := listen(ctx, cfg.Server.Address(), "server.port", "DLQ_SERVER_PORT")
+	if err != nil {
+		return err
+	}
+	p.log.Info("serving", zap.String("address", listener.Addr().String()))
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(listener) })
+	if engine != nil {
+		group.Go(func() error { return engine.run(ctx) })
+	}
+	<-ctx.Done()
+	p.log.Info("stopping", zap.Error(context.Cause(ctx)))
+	stop := stopping{p.log}
+	stop.step("requests", cfg.Server.ShutdownTimeout.Std()+time.Second, func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout.Std())
+		defer cancel()
+		if err := server.Shutdown(limited); err != nil {
+			p.log.Error("requests were cut off", zap.Error(err))
+		}
+	})
+	return ended(group.Wait())
+}
+
+// waitOf tells the API not to wait at all where the configuration says zero.
+func waitOf(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// ended makes the end that was asked for no error.
+func ended(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func listen(ctx context.Context, address, key, variable string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w; set %s in the configuration or %s in the environment to listen elsewhere", err, key, variable)
+	}
+	return listener, nil
+}

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// waitFor calls try until it succeeds or ctx ends, and says what it waits for.
+// Starting before the database, Kafka or Temporal is up is not an error.
+func waitFor(ctx context.Context, log *zap.Logger, what string, try func(context.Context) error) error {
+	const first, longest = 250 * time.Millisecond, 10 * time.Second
+	started := time.Now()
+	for pause := first; ; pause = min(2*pause, longest) {
+		err := try(ctx)
+		if err == nil {
+			log.Info("ready: "+what, zap.Duration("after", time.Since(started)))
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		log.Warn("waiting for "+what, zap.Error(err), zap.Duration("next_try", pause))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// stopping runs the steps of a stop one after the other, each with its own time
+// limit, so that a part that hangs does not keep the later ones from stopping.
+type stopping struct {
+	log *zap.Logger
+}
+
+func (s stopping) step(name string, limit time.Duration, stop func()) {
+	started, done := time.Now(), make(chan struct{})
+	go func() {
+		defer close(done)
+		stop()
+	}()
+	select {
+	case <-done:
+		s.log.Info("stopped: "+name, zap.Duration("after", time.Since(started)))
+	case <-time.After(limit):
+		s.log.Error("did not stop in time: "+name, zap.Duration("limit", limit))
+	}
+}

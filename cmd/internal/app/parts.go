@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+
+	"dlqmanager/activities"
+	"dlqmanager/api"
+	"dlqmanager/config"
+	"dlqmanager/dlq"
+	"dlqmanager/kafka"
+	"dlqmanager/store"
+	"dlqmanager/telemetry"
+	"dlqmanager/workflows"
+)
+
+// Store is all that anybody asks of the store.
+type Store interface {
+	api.Store
+	activities.RetryStore
+	activities.BulkStore
+	activities.ArchiveStore
+	workflows.SweepStore
+	kafka.ArrivalStore
+	Ping(ctx context.Context) error
+}
+
+// parts are what both programs are made of. None of them connects before it is
+// used, so nothing needs to be up yet.
+type parts struct {
+	cfg      *config.Config
+	log      *zap.Logger
+	registry *prometheus.Registry
+	topics   *dlq.Topics
+	store    Store
+	// pool is nil when messages are kept in memory.
+	pool      *pgxpool.Pool
+	temporal  client.Client
+	workflows *workflows.Client
+	// stopMetrics ends the bridge from the Temporal SDK's metrics.
+	stopMetrics func(context.Context) error
+}
+
+func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err error) {
+	p := &parts{cfg: cfg}
+	if p.log, err = telemetry.NewLogger(out, telemetry.LogOptions{
+		Level: cfg.Log.Level, Format: cfg.Log.Format, Name: cfg.App.Name, Version: version(cfg),
+	}); err != nil {
+		return nil, err
+	}
+	p.log = p.log.With(zap.String("process", name))
+	p.registry = telemetry.NewRegistry(cfg.App.Name, version(cfg))
+	if p.topics, err = dlq.NewTopics(cfg.Kafka.DLQTopicPattern, cfg.Kafka.OriginTopics); err != nil {
+		return nil, err
+	}
+	if err := p.openStore(); err != nil {
+		return nil, err
+	}
+	if err := p.openTemporal(); err != nil {
+		p.close()
+		return nil, err
+	}
+	p.log.Info("configured", zap.Any("config", cfg.Redacted()))
+	return p, nil
+}
+
+func version(cfg *config.Config) string {
+	if cfg.App.Version != "" {
+		return cfg.App.Version
+	}
+	return Version
+}
+
+func (p *parts) openStore() error {
+	db := p.cfg.Database
+	if !db.Configured() {
+		p.log.Warn("database is not configured: messages are kept in memory and lost at the end")
+		p.store = store.NewMemory(p.topics)
+		return nil
+	}
+	options, err := pgxpool.ParseConfig(db.URL())
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	options.MaxConns = int32(db.MaxOpenConns)
+	options.MinIdleConns = int32(min(db.MaxIdleConns, 1)) // a pool that is never empty answers at once
+	options.MaxConnLifetime = db.ConnMaxLifetime.Std()
+	// Read for every new connection, so that credentials rotate without a restart.
+	options.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		var err error
+		c.User, c.Password, err = db.Credentials()
+		return err
+	}
+	p.pool, err = pgxpool.NewWithConfig(context.Background(), options)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
+	p.store = store.NewPostgres(p.pool, p.topics)
+	return nil
+}
+
+func (p *parts) openTemporal() error {
+	options, err := p.cfg.Temporal.ClientOptions()
+	if err != nil {
+		return err
+	}
+	options.Logger = telemetry.NewTemporalLogger(p.log)
+	if options.MetricsHandler, p.stopMetrics, err = telemetry.NewTemporalMetrics(p.registry, p.log); err != nil {
+		return err
+	}
+	if p.temporal, err = client.NewLazyClient(options); err != nil {
+		return fmt.Errorf("temporal: %w", err)
+	}
+	p.workflows = workflows.NewClient(p.temporal, p.cfg.Temporal.TaskQueue)
+	return nil
+}
+
+// kafkaOptions translate the configuration; ok is false without Kafka.
+func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
+	k := p.cfg.Kafka
+	return kafka.Options{
+		Brokers: k.Brokers, ClientID: k.ClientID, ConsumerGroup: k.ConsumerGroup,
+		SecurityProtocol: k.SecurityProtocol,
+		SASL:             kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password},
+		TLS: kafka.TLS{
+			CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile, ServerName: k.TLS.ServerName,
+		},
+		RepublishKey: k.RepublishKey, MaxRetries: k.MaxRetries,
+	}, k.Configured()
+}
+
+// close ends the connections that assemble prepared.
+func (p *parts) close() {
+	stop := stopping{p.log}
+	if p.temporal != nil {
+		stop.step("temporal client", 5*time.Second, p.temporal.Close)
+	}
+	if p.stopMetrics != nil {
+		_ = p.stopMetrics(context.Background()) // pull only: nothing is waiting to be sent
+	}
+	if p.pool != nil {
+		stop.step("database pool", 10*time.Second, p.pool.Close)
+	}
+	_ = p.log.Sync()
+}

@@ -1,0 +1,170 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"time"
+
+	"go.temporal.io/sdk/worker"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/activities"
+	"dlqmanager/config"
+	"dlqmanager/dlq"
+	"dlqmanager/kafka"
+	"dlqmanager/migrations"
+	"dlqmanager/telemetry"
+	"dlqmanager/workflows"
+)
+
+// RunWorker runs workflows and ingest until ctx ends, and tells on a port of
+// its own how it fares.
+func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
+	if !cfg.Database.Configured() {
+		return errors.New("database is not configured: messages would be in this process's memory, where the API cannot see them. " +
+			"Set database.host (DLQ_DATABASE_HOST), or start only the API, which then runs its worker inside itself")
+	}
+	p, err := assemble(cfg, "worker", out)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	engine, err := newEngine(p)
+	if err != nil {
+		return err
+	}
+	checks := map[string]func(context.Context) error{"database": p.store.Ping, "temporal": p.workflows.Ping}
+	engine.addChecks(checks)
+	// Off as soon as it stops, so that nobody waits for it any more.
+	checks["process"] = func(context.Context) error { return ctx.Err() }
+
+	server, err := telemetry.Listen(cfg.Worker.MetricsAddress(), telemetry.Handler(p.registry, p.log), checks, p.log)
+	if err != nil {
+		return fmt.Errorf("%w; set worker.metrics_port in the configuration or DLQ_WORKER_METRICS_PORT in the environment "+
+			"to listen elsewhere", err)
+	}
+	p.log.Info("serving metrics", zap.String("address", server.Address()))
+	err = engine.run(ctx)
+	stopping{p.log}.step("metrics server", metricsStop, func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), metricsStop)
+		defer cancel()
+		_ = server.Stop(limited)
+	})
+	return ended(err)
+}
+
+// metricsStop is how long a scrape under way may take at the end.
+const metricsStop = 2 * time.Second
+
+// engine is what carries out retries and takes dead letters in.
+type engine struct {
+	*parts
+	publisher *kafka.Publisher // nil without Kafka
+	ingest    *kafka.Ingest    // nil without Kafka
+	steps     workflows.Activities
+	sweeper   *workflows.Sweeper
+	started   chan struct{}
+}
+
+func newEngine(p *parts) (*engine, error) {
+	e := &engine{parts: p, started: make(chan struct{})}
+	var publisher activities.Publisher
+	if options, ok := p.kafkaOptions(); ok {
+		var err error
+		if e.publisher, err = kafka.NewPublisher(options, p.log, p.registry); err != nil {
+			return nil, err
+		}
+		if e.ingest, err = kafka.NewIngest(options, p.store, p.topics, p.log, p.registry); err != nil {
+			return nil, err
+		}
+		publisher = e.publisher
+	} else {
+		p.log.Warn("kafka is not configured: nothing is taken in, and retries resolve messages without publishing them")
+	}
+	metrics := activities.NewMetrics(p.registry)
+	e.steps = workflows.Activities{
+		Retry: &activities.Retry{
+			Store: p.store, Publisher: publisher, Owners: p.workflows, Topics: p.topics, Metrics: metrics, Log: p.log,
+		},
+		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Metrics: metrics, Log: p.log},
+		Archive: &activities.Archive{Store: p.store, Metrics: metrics, Log: p.log},
+	}
+	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
+	return e, nil
+}
+
+var errStarting = fmt.Errorf("%w: still starting", dlq.ErrUnavailable)
+
+// addChecks adds to /readyz what the engine depends on.
+func (e *engine) addChecks(checks map[string]func(context.Context) error) {
+	own := map[string]func(context.Context) error{
+		"worker": func(context.Context) error {
+			select {
+			case <-e.started:
+				return nil
+			default:
+				return errStarting
+			}
+		},
+	}
+	if e.publisher != nil {
+		own["kafka"] = e.publisher.Ping
+		own["ingest"] = func(context.Context) error {
+			if s := e.ingest.Status(); s.Waiting != "" {
+				return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
+					s.Since.UTC().Format("15:04:05"), s.LastError)
+			}
+			return nil
+		}
+	}
+	maps.Copy(checks, own)
+}
+
+// run starts each part of the engine as soon as what it needs is there, and
+// stops them when ctx ends: the workflows finish the pages in hand, the ingest
+// commits what it stored, and then the producer, which both are done with.
+func (e *engine) run(ctx context.Context) error {
+	if e.pool != nil {
+		err := waitFor(ctx, e.log, "database", func(ctx context.Context) error { return migrations.Up(ctx, e.pool) })
+		if err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return e.runWorkflows(ctx) })
+	if e.ingest != nil {
+		// Not held up by Temporal: dead letters are taken in whoever is away.
+		group.Go(func() error { return e.ingest.Run(ctx) })
+	}
+	err := group.Wait()
+	if e.publisher != nil {
+		stopping{e.log}.step("producer", e.publisher.MaxDuration(), e.publisher.Close)
+	}
+	return err
+}
+
+func (e *engine) runWorkflows(ctx context.Context) error {
+	archive, limit := e.cfg.Archive, e.cfg.Worker.StopTimeout.Std()
+	var running worker.Worker
+	err := waitFor(ctx, e.log, "temporal", func(ctx context.Context) error {
+		err := e.workflows.EnsureArchiveSchedule(ctx, archive.Schedule, workflows.ArchiveInput{
+			Retention: archive.Retention.Std(), PurgeAfter: archive.PurgeAfter.Std(), BatchSize: archive.BatchSize,
+		})
+		if err != nil {
+			return err
+		}
+		running = workflows.NewWorker(e.temporal, e.cfg.Temporal.TaskQueue, e.steps, limit)
+		return running.Start()
+	})
+	if err != nil {
+		return err
+	}
+	close(e.started)
+	e.sweeper.Run(ctx) // until ctx ends
+	stopping{e.log}.step("temporal worker", limit+limit/4, running.Stop)
+	return nil
+}
