@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/temporaltest"
+)
+
+// system is an API and any number of workers, as processes of their own.
+type system struct {
+	t    *testing.T
+	base string
+	pool *pgxpool.Pool
+	env  []string
+}
+
+// program is one running process.
+type program struct {
+	*exec.Cmd
+	ready string
+	log   *lockedBuffer
+}
+
+func newSystem(t *testing.T, brokers []string) *system {
+	t.Helper()
+	database := dbtest.URL(t)
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	password, _ := u.User.Password()
+	s := &system{t: t, pool: dbtest.Pool(t, database)}
+	s.env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
+		"DLQ_DATABASE_HOST=" + u.Hostname(), "DLQ_DATABASE_PORT=" + u.Port(),
+		"DLQ_DATABASE_NAME=" + strings.TrimPrefix(u.Path, "/"), "DLQ_DATABASE_USER=" + u.User.Username(),
+		"DLQ_DATABASE_PASSWORD=" + password, "DLQ_DATABASE_SSL_MODE=disable",
+		"DLQ_KAFKA_BROKERS=" + strings.Join(brokers, ","),
+		"DLQ_TEMPORAL_ADDRESS=" + temporaltest.Address(t), "DLQ_TEMPORAL_TASK_QUEUE=" + temporaltest.TaskQueue(t),
+	}
+	return s
+}
+
+// startAPI starts the API and waits until it is ready.
+func (s *system) startAPI() *program {
+	s.t.Helper()
+	address := freeAddress(s.t)
+	s.base = "http://" + address
+	return s.start("api", address, "DLQ_SERVER_PORT="+address[strings.LastIndex(address, ":")+1:])
+}
+
+// startWorker starts a worker and waits until it is ready.
+func (s *system) startWorker() *program {
+	s.t.Helper()
+	address := freeAddress(s.t)
+	return s.start("worker", address, "DLQ_WORKER_METRICS_PORT="+address[strings.LastIndex(address, ":")+1:])
+}
+
+func (s *system) start(name, address string, env ...string) *program {
+	s.t.Helper()
+	p := &program{Cmd: exec.Command(filepath.Join(programs, name)), ready: "http://" + address + "/readyz", log: &lockedBuffer{}}
+	p.Env = append(append([]string{}, s.env...), env...)
+	p.Stdout, p.Stderr = p.log, p.log
+	require.NoError(s.t, p.Start())
+	s.t.Cleanup(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		if s.t.Failed() {
+			s.t.Logf("%s said:\n%s", name, p.log.tail(6000))
+		}
+	})
+	s.eventually(name+" is ready", func() bool {
+		response, err := http.Get(p.ready)
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// kill ends the process the hard way.
+func (p *program) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(syscall.SIGKILL))
+	_ = p.Wait()
+}
+
+// terminate asks the process to stop and returns its exit code.
+func (p *program) terminate(t *testing.T) int {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	_ = p.Wait()
+	return p.ProcessState.ExitCode()
+}
+
+// call makes a request and decodes the answer into a map.
+func (s *system) call(method, path string, headers ...string) (int, map[string]any) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, http.NoBody)
+	require.NoError(s.t, err)
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(s.t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	var decoded map[string]any
+	require.NoError(s.t, json.Unmarshal(body, &decoded), "%s %s: %s", method, path, body)
+	return response.StatusCode, decoded
+}
+
+// count is a number in the answer.
+func count(answer map[string]any, field string) int {
+	n, _ := answer[field].(float64)
+	return int(n)
+}
+
+func (s *system) eventually(what string, condition func() bool) {
+	s.t.Helper()
+	require.Eventually(s.t, condition, 60*time.Second, 20*time.Millisecond, what)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.String()
+	if len(text) > n {
+		return fmt.Sprintf("… %s", text[len(text)-n:])
+	}
+	return text
+}
