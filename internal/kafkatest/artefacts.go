@@ -1,0 +1,92 @@
+package kafkatest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Version is the Apache Kafka that the product is built for.
+const Version = "3.8.1"
+
+// CacheEnv names a directory that keeps the downloaded jars; the default is in
+// the user's cache directory.
+const CacheEnv = "DLQ_TEST_CACHE"
+
+// slf4j-simple makes the server's own log visible, for when it does not start.
+const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>dlqmanager</groupId>
+  <artifactId>kafka-for-tests</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>` + Version + `</version>
+    </dependency>
+    <dependency>
+      <groupId>org.slf4j</groupId>
+      <artifactId>slf4j-simple</artifactId>
+      <version>1.7.36</version>
+    </dependency>
+  </dependencies>
+</project>
+`
+
+// missingTools says which of the programs that a real Kafka needs are not
+// there, or is empty.
+func missingTools() string {
+	for _, tool := range []string{"java", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return tool + " is not in PATH"
+		}
+	}
+	return ""
+}
+
+// jars returns the directory with Kafka's jars, resolved by Maven at the first
+// use on a machine.
+func jars() (string, error) {
+	root := os.Getenv(CacheEnv)
+	if root == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		root = filepath.Join(cache, "dlq-manager-test")
+	}
+	dir := filepath.Join(root, "kafka-"+Version)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", err
+	}
+	// Complete or absent: the directory gets its name when it is whole, so a
+	// run that is interrupted, or another at the same time, does no harm.
+	scratch, err := os.MkdirTemp(root, "kafka-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	pomFile := filepath.Join(scratch, "pom.xml")
+	if err := os.WriteFile(pomFile, []byte(pom), 0o600); err != nil {
+		return "", err
+	}
+	lib := filepath.Join(scratch, "lib")
+	maven := exec.Command("mvn", "-q", "-B", "-f", pomFile, "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory="+lib)
+	if output, err := maven.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mvn could not resolve Kafka %s: %w\n%s", Version, err, output)
+	}
+	if err := os.Rename(lib, dir); err != nil {
+		if _, statErr := os.Stat(dir); statErr == nil {
+			return dir, nil // another process was faster
+		}
+		return "", err
+	}
+	return dir, nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package kafkatest
+
+import "syscall"
+
+// dieWithParent has no equivalent here: the server ends with Stop or Kill.
+func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,87 @@
+package kafkatest
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Brokers returns host:port of the PLAINTEXT listener.
+func (s *Server) Brokers() []string { return []string{s.plain} }
+
+// SASLBrokers returns host:port of the SASL_PLAINTEXT listener.
+func (s *Server) SASLBrokers() []string { return []string{s.sasl} }
+
+// Stop shuts the server down in good order; Start brings it back with its data.
+func (s *Server) Stop() { s.stop(syscall.SIGTERM) }
+
+// Kill ends the server as a crash would.
+func (s *Server) Kill() { s.stop(syscall.SIGKILL) }
+
+// Start brings a stopped server back, on the same ports.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	require.NoError(t, s.start())
+}
+
+// RealCluster starts a Kafka of this test's own, for tests that stop it.
+func RealCluster(t testing.TB) *Server {
+	t.Helper()
+	needTools(t)
+	server, err := newServer(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(server.Kill) // nobody reads its data again
+	return server
+}
+
+var shared struct {
+	once   sync.Once
+	server *Server
+	dir    string
+	err    error
+}
+
+// SharedCluster returns the one Kafka of the test binary. Tests that share it
+// use topics and groups of their own. The package's TestMain must be
+//
+//	func TestMain(m *testing.M) { os.Exit(kafkatest.Main(m)) }
+func SharedCluster(t testing.TB) *Server {
+	t.Helper()
+	needTools(t)
+	shared.once.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "kafka-for-tests-"); shared.err == nil {
+			shared.server, shared.err = newServer(shared.dir)
+		}
+	})
+	require.NoError(t, shared.err)
+	return shared.server
+}
+
+// Main runs the tests and then ends the shared Kafka, if any test used it.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if shared.server != nil {
+		shared.server.Kill()
+	}
+	if shared.dir != "" {
+		_ = os.RemoveAll(shared.dir)
+	}
+	return code
+}
+
+// needTools skips the test where no real Kafka can run. With CI=true that is a
+// failure: there, a skip would hide what was not proved.
+func needTools(t testing.TB) {
+	t.Helper()
+	missing := missingTools()
+	if missing == "" {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("the tests on a real Kafka %s cannot run: %s", Version, missing)
+	}
+	t.Skipf("SKIPPED, not proved on a real Kafka %s: %s", Version, missing)
+}

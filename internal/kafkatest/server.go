@@ -1,0 +1,218 @@
+package kafkatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Users that the SASL listener knows, by SCRAM-SHA-512 and by PLAIN.
+const (
+	User     = "dlq-manager"
+	Password = "correct-horse"
+	// Outsider is known but may write to no topic that has an access list.
+	Outsider         = "outsider"
+	OutsiderPassword = "let-me-in"
+)
+
+// Server is one real Kafka node, broker and controller at once.
+type Server struct {
+	dir, jars string
+	// plain and sasl are host:port of the two listeners; they stay the same
+	// over a restart.
+	plain, sasl string
+
+	mu   sync.Mutex
+	node *process
+}
+
+// process is one run of the server.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+const startTimeout = 60 * time.Second
+
+// newServer formats the storage and starts the server. dir must be empty.
+func newServer(dir string) (*Server, error) {
+	lib, err := jars()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, jars: lib, plain: local(ports[0]), sasl: local(ports[1])}
+	if err := os.WriteFile(s.file("server.properties"), []byte(s.properties(local(ports[2]))), 0o600); err != nil {
+		return nil, err
+	}
+	format := s.java("kafka.tools.StorageTool", "format", "--cluster-id", "ZGxxLW1hbmFnZXItdGVzdA",
+		"--config", s.file("server.properties"),
+		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password),
+		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Outsider, OutsiderPassword))
+	if output, err := format.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("format the storage: %w\n%s", err, output)
+	}
+	return s, s.start()
+}
+
+func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *Server) java(class string, args ...string) *exec.Cmd {
+	jvm := []string{
+		"-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // starts fast, stays small
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-cp", filepath.Join(s.jars, "*"), class,
+	}
+	return exec.Command("java", append(jvm, args...)...)
+}
+
+func (s *Server) properties(controller string) string {
+	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+	plain := fmt.Sprintf(`org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s" user_%s="%s";`,
+		User, Password, Outsider, OutsiderPassword)
+	return strings.Join([]string{
+		"process.roles=broker,controller",
+		"node.id=1",
+		"controller.quorum.voters=1@" + controller,
+		"controller.listener.names=CONTROLLER",
+		"listeners=PLAINTEXT://" + s.plain + ",SASL_PLAINTEXT://" + s.sasl + ",CONTROLLER://" + controller,
+		"advertised.listeners=PLAINTEXT://" + s.plain + ",SASL_PLAINTEXT://" + s.sasl,
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name=PLAINTEXT",
+		"sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN",
+		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=" + scram,
+		"listener.name.sasl_plaintext.plain.sasl.jaas.config=" + plain,
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:ANONYMOUS",
+		"allow.everyone.if.no.acl.found=true",
+		"log.dirs=" + s.file("data"),
+		"num.partitions=1",
+		"auto.create.topics.enable=true", // the default, with which a careless client creates what it misspells
+		"offsets.topic.num.partitions=1",
+		"offsets.topic.replication.factor=1",
+		"transaction.state.log.num.partitions=1",
+		"transaction.state.log.replication.factor=1",
+		"transaction.state.log.min.isr=1",
+		"group.initial.rebalance.delay.ms=0",
+		"log.cleaner.dedupe.buffer.size=4194304", // the default takes 128 MiB of the heap
+		"num.network.threads=2",
+		"num.io.threads=4",
+		"",
+	}, "\n")
+}
+
+// start runs the server and waits until it answers.
+func (s *Server) start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	output, err := os.OpenFile(s.file("server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	cmd := s.java("kafka.Kafka", s.file("server.properties"))
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = dieWithParent()
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel kills the child when the thread that started it ends, so
+		// that thread must live as long as the child.
+		runtime.LockOSThread()
+		defer close(p.done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.node = p
+	if err := s.waitUntilUp(p); err != nil {
+		s.end(syscall.SIGKILL)
+		log, _ := os.ReadFile(s.file("server.log"))
+		return fmt.Errorf("kafka did not start: %w\n%s", err, tail(log, 4000))
+	}
+	return nil
+}
+
+func (s *Server) waitUntilUp(p *process) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.plain))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for {
+		attempt, stop := context.WithTimeout(ctx, time.Second)
+		err := client.Ping(attempt)
+		stop()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return errors.New("it ended by itself")
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// end sends the signal to the server's own process and waits for its end.
+func (s *Server) end(signal syscall.Signal) {
+	if s.node == nil {
+		return
+	}
+	_ = s.node.cmd.Process.Signal(signal)
+	select {
+	case <-s.node.done:
+	case <-time.After(20 * time.Second):
+		_ = s.node.cmd.Process.Kill()
+		<-s.node.done
+	}
+	s.node = nil
+}
+
+func (s *Server) stop(signal syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(signal)
+}
+
+func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// freePorts asks the system. Another program could take one before Kafka does;
+// then Kafka's log, which the error carries, says so.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		ports[i] = listener.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }

@@ -1,0 +1,390 @@
+package kafka_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+)
+
+func TestIngestStoresEverythingFromTheStartAndCommitsIt(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(3, "orders.dlq", "pay.dlq.v1", "orders", "orders.dlq.archive"))
+	brokers := cluster.ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "a", 1200)
+	want = append(want, produce(t, brokers, "pay.dlq.v1", "b", 10)...)
+	produce(t, brokers, "orders", "not a dead letter", 10)
+	produce(t, brokers, "orders.dlq.archive", "not a dead letter", 10)
+
+	store := newMemory()
+	ingest := startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+	a := admin(t, brokers)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 1200)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "pay.dlq.v1", 10)
+	require.Equal(t, 1210.0, ingest.metric(t, "dlq_ingested_total"))
+	require.Equal(t, 0.0, ingest.metric(t, "dlq_ingest_duplicates_total"))
+	require.Equal(t, 6, ingest.Status().Partitions)
+
+	ingest.stop(t)
+	require.Empty(t, cluster.GroupInfo(kafka.DefaultConsumerGroup).Members, "the member left the group")
+	require.False(t, ingest.Status().Running)
+}
+
+func TestIngestKeepsTheOrderOfAPartition(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "v", 1500)
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+	require.Equal(t, want, store.values())
+	ids := map[dlq.ID]bool{}
+	for _, a := range store.all() {
+		ids[a.ID] = true
+	}
+	require.Len(t, ids, 1500)
+}
+
+func TestIngestAfterACrashBetweenStoreAndCommitStoresNothingTwice(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq"))
+	brokers := cluster.ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "v", 700)
+	// The process that stores and dies looks to the group like one whose
+	// commits never arrive.
+	lost := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownServerError, Count: -1})
+	store := newMemory()
+	first := startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+	first.stop(t)
+	lost.Remove()
+	a := admin(t, brokers)
+	require.Zero(t, committed(t, a, kafka.DefaultConsumerGroup, "orders.dlq"))
+
+	second := startIngest(t, quickOptions(brokers), store)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 700)
+	awaitValues(t, store, want)
+	require.Equal(t, 700, store.duplicates())
+	require.Equal(t, 700.0, second.metric(t, "dlq_ingest_duplicates_total"))
+	require.Equal(t, 0.0, second.metric(t, "dlq_ingested_total"))
+}
+
+func TestIngestCommitsNothingThatIsNotStored(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "v", 20)
+	store := newMemory()
+	var asked atomic.Int32
+	store.refuseWith(func([]dlq.Arrival) error { asked.Add(1); return errStoreAway })
+	o := quickOptions(brokers)
+	o.StopGrace = 50 * time.Millisecond
+	first := startIngest(t, o, store)
+	require.Eventually(t, func() bool { return asked.Load() > 2 }, patience, tick)
+	first.stop(t)
+	require.Zero(t, committed(t, admin(t, brokers), kafka.DefaultConsumerGroup, "orders.dlq"))
+
+	store.refuseWith(nil)
+	startIngest(t, o, store)
+	awaitValues(t, store, want)
+}
+
+func TestIngestWaitsForAStoreThatIsAwayAndSkipsNothing(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq"), kfake.GroupMinSessionTimeout(time.Second))
+	brokers := cluster.ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "before", 10)
+	store := newMemory()
+	ingest := startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+
+	var asked atomic.Int32
+	store.refuseWith(func([]dlq.Arrival) error { asked.Add(1); return errStoreAway })
+	want = append(want, produce(t, brokers, "orders.dlq", "during", 1000)...)
+	heartbeats := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1})
+	require.Eventually(t, func() bool { return asked.Load() > 3 }, patience, tick)
+	require.NoError(t, heartbeats.Wait(deadline(t), 2), "the member stays in the group while it waits")
+	status := ingest.Status()
+	require.Equal(t, "store", status.Waiting)
+	require.Contains(t, status.LastError, "connection refused")
+	require.Equal(t, 1.0, ingest.metric(t, "dlq_ingest_stalled"))
+
+	store.refuseWith(nil)
+	awaitValues(t, store, want)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+	require.Equal(t, 0.0, ingest.metric(t, "dlq_ingest_stalled"))
+	require.Zero(t, store.duplicates(), "nobody else got the partitions meanwhile")
+	awaitCommitted(t, admin(t, brokers), kafka.DefaultConsumerGroup, "orders.dlq", 1010)
+}
+
+func TestIngestGivesPartitionsAwayWhileItsStoreIsAway(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(8, "orders.dlq")).ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "v", 400)
+	stuck := newMemory()
+	var asked atomic.Int32
+	stuck.refuseWith(func([]dlq.Arrival) error { asked.Add(1); return errStoreAway })
+	o := quickOptions(brokers)
+	o.StopGrace = 50 * time.Millisecond
+	first := startIngest(t, o, stuck)
+	require.Eventually(t, func() bool { return asked.Load() > 0 }, patience, tick)
+
+	healthy := newMemory()
+	second := startIngest(t, o, healthy)
+	require.Eventually(t, func() bool { return len(healthy.all()) == 200 }, patience, tick)
+	require.Equal(t, 4, second.Status().Partitions)
+	require.Equal(t, 4, first.Status().Partitions)
+	// What the first had in hand of the partitions that it lost is not its
+	// business any more.
+	stuck.refuseWith(nil)
+	require.Eventually(t, func() bool { return len(stuck.all()) == 200 }, patience, tick)
+	require.ElementsMatch(t, want, append(stuck.values(), healthy.values()...))
+	awaitCommitted(t, admin(t, brokers), kafka.DefaultConsumerGroup, "orders.dlq", 400)
+}
+
+func TestIngestIsolatesTheOneArrivalThatTheStoreRefuses(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "v", 100)
+	store := newMemory()
+	store.refuseWith(func(arrivals []dlq.Arrival) error {
+		for _, a := range arrivals {
+			if string(a.Record.Value) == "v-71" {
+				return errors.New("value too long")
+			}
+		}
+		return nil
+	})
+	ingest := startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return len(store.all()) == 71 }, patience, tick)
+	a := admin(t, brokers)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 71)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
+	require.Contains(t, ingest.Status().LastError, "value too long")
+	store.refuseWith(nil)
+	awaitValues(t, store, want)
+	require.Equal(t, want, store.values())
+}
+
+func TestIngestFindsATopicThatIsCreatedLater(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t).ListenAddrs()
+	store := newMemory()
+	ingest := startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return ingest.Status().Running }, patience, tick)
+	a := admin(t, brokers)
+	createTopic(t, a, "late.dlq", 2)
+	awaitValues(t, store, produce(t, brokers, "late.dlq", "v", 10))
+}
+
+func TestIngestTakesATopicThatWasCreatedAgainForAnother(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
+	brokers := cluster.ListenAddrs()
+	a := admin(t, brokers)
+	want := produce(t, brokers, "orders.dlq", "old", 10)
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 10)
+
+	deleteTopic(t, a, "orders.dlq")
+	createTopic(t, a, "orders.dlq", 1)
+	want = append(want, produce(t, brokers, "orders.dlq", "new", 15)...)
+	awaitValues(t, store, want)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 15)
+	ids := map[[16]byte]int{}
+	for _, arrival := range store.all() {
+		ids[arrival.Source.TopicID]++
+	}
+	require.Len(t, ids, 2)
+}
+
+func TestIngestResumesFromNoCommitOfATopicThatIsGone(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
+	brokers := cluster.ListenAddrs()
+	a := admin(t, brokers)
+	want := produce(t, brokers, "orders.dlq", "old", 10)
+	store := newMemory()
+	first := startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 10)
+	first.stop(t)
+	offsets, err := a.FetchOffsets(deadline(t), kafka.DefaultConsumerGroup)
+	require.NoError(t, err)
+	old, _ := offsets.Lookup("orders.dlq", 0)
+
+	deleteTopic(t, a, "orders.dlq")
+	createTopic(t, a, "orders.dlq", 1)
+	want = append(want, produce(t, brokers, "orders.dlq", "new", 15)...)
+	// A commit that was on its way when the topic was deleted arrives now.
+	late := kadm.Offsets{}
+	late.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: old.At, LeaderEpoch: -1, Metadata: old.Metadata})
+	byName := kadm.NewClient(client(t, brokers, kgo.MaxVersions(kversion.V3_8_0()))) // as brokers before 4.2 take it
+	require.NoError(t, byName.CommitAllOffsets(deadline(t), kafka.DefaultConsumerGroup, late))
+	require.EqualValues(t, 10, committed(t, a, kafka.DefaultConsumerGroup, "orders.dlq"))
+
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+}
+
+func TestIngestObeysOffsetsThatAnOperatorSet(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	values := produce(t, brokers, "orders.dlq", "v", 10)
+	set := kadm.Offsets{}
+	set.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: 6, LeaderEpoch: -1})
+	require.NoError(t, admin(t, brokers).CommitAllOffsets(deadline(t), kafka.DefaultConsumerGroup, set))
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, values[6:])
+}
+
+func TestIngestReadsAgainFromTheStartWhenItsOffsetIsGone(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	values := produce(t, brokers, "orders.dlq", "v", 10)
+	beyond := kadm.Offsets{}
+	beyond.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: 500, LeaderEpoch: -1})
+	require.NoError(t, admin(t, brokers).CommitAllOffsets(deadline(t), kafka.DefaultConsumerGroup, beyond))
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, values)
+}
+
+func TestIngestSharesPartitionsAndLosesNothingInRebalances(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(8, "orders.dlq")).ListenAddrs()
+	rebalances(t, brokers, "orders.dlq", quickOptions(brokers), topics(t))
+}
+
+// rebalances runs three ingests one after another, overlapping, on one store.
+func rebalances(t *testing.T, brokers []string, topic string, o kafka.Options, topics *dlq.Topics) {
+	t.Helper()
+	store := newMemory()
+	first := startIngestOf(t, o, store, topics)
+	want := produce(t, brokers, topic, "one", 300)
+	require.Eventually(t, func() bool { return first.Status().Partitions == 8 }, patience, tick)
+	second := startIngestOf(t, o, store, topics)
+	want = append(want, produce(t, brokers, topic, "two", 2000)...)
+	require.Eventually(t, func() bool { return first.Status().Partitions == 4 && second.Status().Partitions == 4 }, patience, tick)
+	want = append(want, produce(t, brokers, topic, "both", 300)...)
+	first.stop(t)
+	third := startIngestOf(t, o, store, topics)
+	want = append(want, produce(t, brokers, topic, "three", 2000)...)
+	require.Eventually(t, func() bool { return second.Status().Partitions == 4 && third.Status().Partitions == 4 }, patience, tick)
+	awaitValues(t, store, want)
+	awaitCommitted(t, admin(t, brokers), group(o), topic, int64(len(want)))
+}
+
+func TestIngestStoresWhatCannotBeDecodedAsItIs(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	at := time.UnixMilli(1_700_000_000_123)
+	sent := []*kgo.Record{
+		{Value: nil, Key: nil, Timestamp: at},
+		{Value: []byte{}, Key: []byte{}},
+		{Value: []byte{0xff, 0x00, 0xfe}, Key: []byte{0xff, 0x00}},
+		{Value: []byte(`{"a":"\u0000"}`), Headers: []kgo.RecordHeader{
+			{Key: "\xff\xfe", Value: []byte{0xff}}, {Key: "", Value: nil}, {Key: "x", Value: []byte{}}, {Key: "x", Value: []byte("2")},
+			{Key: "error", Value: []byte("bro\x00ken \xff")}, {Key: "original_topic", Value: []byte("no such/topic")},
+			{Key: "dlq-retry-count", Value: []byte("many")}, {Key: "dlq-message-id", Value: []byte("me")},
+		}},
+		{Value: []byte(`{"a":1}`)},
+	}
+	for _, r := range sent {
+		r.Topic = "orders.dlq"
+		require.NoError(t, client(t, brokers).ProduceSync(deadline(t), r).FirstErr())
+	}
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return len(store.all()) == len(sent) }, patience, tick)
+	for i, a := range store.all() {
+		require.Equal(t, sent[i].Key, a.Record.Key, "null and empty differ")
+		require.Equal(t, sent[i].Value, a.Record.Value, "null and empty differ")
+		require.Len(t, a.Record.Headers, len(sent[i].Headers))
+		for j, header := range a.Record.Headers {
+			require.Equal(t, sent[i].Headers[j].Key, header.Key)
+			require.Equal(t, sent[i].Headers[j].Value, header.Value, "null and empty differ")
+		}
+		require.Equal(t, "orders", a.Origin.Topic)
+		require.EqualValues(t, i, a.Source.Offset)
+		require.Zero(t, a.RetryCount)
+		require.True(t, a.PreviousID.IsZero())
+		require.Equal(t, dlq.StatusPending, a.Status())
+	}
+	require.Equal(t, at.UTC(), store.all()[0].Record.Timestamp)
+	require.Equal(t, "bro\u2400ken \uFFFD", store.all()[3].ErrorMessage)
+	require.Nil(t, store.all()[3].Payload)
+	require.JSONEq(t, `{"a":1}`, string(store.all()[4].Payload))
+	require.Equal(t, dlq.UnknownError, store.all()[4].ErrorMessage)
+}
+
+func TestIngestTakesNeitherControlRecordsNorAbortedOnes(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	producer := client(t, brokers, kgo.TransactionalID("shop"))
+	for value, end := range map[string]kgo.TransactionEndTry{"committed": kgo.TryCommit, "aborted": kgo.TryAbort} {
+		require.NoError(t, producer.BeginTransaction())
+		require.NoError(t, producer.ProduceSync(deadline(t), &kgo.Record{Topic: "orders.dlq", Value: []byte(value)}).FirstErr())
+		require.NoError(t, producer.EndTransaction(deadline(t), end))
+	}
+	last := produce(t, brokers, "orders.dlq", "last", 1)
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, append([]string{"committed"}, last...))
+}
+
+func TestIngestStartsBeforeItsBrokers(t *testing.T) {
+	t.Parallel()
+	gone := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"), kfake.DataDir(t.TempDir()))
+	brokers := gone.ListenAddrs()
+	gone.Close()
+	store := newMemory()
+	ingest := startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, patience, tick)
+	require.NotEmpty(t, ingest.Status().LastError)
+	kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"), kfake.Ports(port(t, brokers[0])))
+	awaitValues(t, store, produce(t, brokers, "orders.dlq", "v", 5))
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+}
+
+func TestIngestStopsInTimeWhenTheBrokersAreGone(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
+	store := newMemory()
+	ingest := startIngest(t, quickOptions(cluster.ListenAddrs()), store)
+	awaitValues(t, store, produce(t, cluster.ListenAddrs(), "orders.dlq", "v", 5))
+	cluster.Close()
+	start := time.Now()
+	ingest.stop(t)
+	require.Less(t, time.Since(start), 20*time.Second)
+}
+
+func TestIngestMeasuresItsLagWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
+	store := newMemory()
+	store.refuseWith(func([]dlq.Arrival) error { return errStoreAway })
+	want := produce(t, brokers, "orders.dlq", "v", 30)
+	o := quickOptions(brokers)
+	o.StopGrace = 50 * time.Millisecond
+	ingest := startIngest(t, o, store)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 30 }, patience, tick)
+	store.refuseWith(nil)
+	awaitValues(t, store, want)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 0 }, patience, tick)
+}

@@ -1,0 +1,51 @@
+package kafka
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// logger writes the client library's log to ours.
+type logger struct{ log *zap.Logger }
+
+func newLogger(log *zap.Logger) kgo.Logger {
+	return logger{log.WithOptions(zap.AddCallerSkip(1), zap.AddStacktrace(zapcore.FatalLevel))}
+}
+
+// Level spares the library the work of building lines that nobody reads.
+func (l logger) Level() kgo.LogLevel {
+	for _, level := range []kgo.LogLevel{kgo.LogLevelDebug, kgo.LogLevelInfo, kgo.LogLevelWarn, kgo.LogLevelError} {
+		if l.log.Core().Enabled(zapLevel(level)) {
+			return level
+		}
+	}
+	return kgo.LogLevelNone
+}
+
+func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	entry := l.log.Check(zapLevel(level), msg)
+	if entry == nil {
+		return
+	}
+	fields := make([]zap.Field, 0, len(keyvals)/2)
+	for i := 0; i+1 < len(keyvals); i += 2 {
+		fields = append(fields, zap.Any(fmt.Sprint(keyvals[i]), keyvals[i+1]))
+	}
+	entry.Write(fields...)
+}
+
+func zapLevel(level kgo.LogLevel) zapcore.Level {
+	switch level {
+	case kgo.LogLevelDebug:
+		return zapcore.DebugLevel
+	case kgo.LogLevelInfo:
+		return zapcore.InfoLevel
+	case kgo.LogLevelWarn:
+		return zapcore.WarnLevel
+	default:
+		return zapcore.ErrorLevel
+	}
+}

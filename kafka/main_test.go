@@ -1,0 +1,291 @@
+package kafka_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+)
+
+func TestMain(m *testing.M) { os.Exit(kafkatest.Main(m)) }
+
+const (
+	patience = 60 * time.Second // for what must happen
+	tick     = 20 * time.Millisecond
+)
+
+// memory is a store that knows its sources, as the real one does.
+type memory struct {
+	mu       sync.Mutex
+	bySource map[dlq.Source]dlq.Arrival
+	order    []dlq.Arrival
+	skipped  int
+	// refuse is asked before each call; its error is the call's.
+	refuse func([]dlq.Arrival) error
+}
+
+func newMemory() *memory { return &memory{bySource: map[dlq.Source]dlq.Arrival{}} }
+
+func (m *memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refuse != nil {
+		if err := m.refuse(arrivals); err != nil {
+			return 0, err
+		}
+	}
+	stored := 0
+	for _, a := range arrivals {
+		if _, known := m.bySource[a.Source]; known {
+			m.skipped++
+			continue
+		}
+		m.bySource[a.Source] = a
+		m.order = append(m.order, a)
+		stored++
+	}
+	return stored, nil
+}
+
+func (m *memory) refuseWith(fn func([]dlq.Arrival) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuse = fn
+}
+
+func (m *memory) all() []dlq.Arrival {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]dlq.Arrival(nil), m.order...)
+}
+
+func (m *memory) duplicates() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.skipped
+}
+
+func (m *memory) values() []string {
+	var values []string
+	for _, a := range m.all() {
+		values = append(values, string(a.Record.Value))
+	}
+	return values
+}
+
+// awaitValues waits until exactly these values are stored, in any order.
+func awaitValues(t testing.TB, m *memory, want []string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(m.all()) >= len(want) }, patience, tick,
+		"waiting for %d stored dead letters", len(want))
+	require.ElementsMatch(t, want, m.values())
+}
+
+var errStoreAway = fmt.Errorf("connection refused: %w", dlq.ErrUnavailable)
+
+func topics(t testing.TB) *dlq.Topics {
+	t.Helper()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	return topics
+}
+
+func quickOptions(brokers []string) kafka.Options {
+	return kafka.Options{Brokers: brokers, MetadataMaxAge: 250 * time.Millisecond}
+}
+
+func testLog(t testing.TB) *zap.Logger {
+	return zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+}
+
+// running is an ingest in a goroutine of its own.
+type running struct {
+	*kafka.Ingest
+	metrics *prometheus.Registry
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+func startIngest(t testing.TB, o kafka.Options, store kafka.ArrivalStore) *running {
+	t.Helper()
+	return startIngestOf(t, o, store, topics(t))
+}
+
+func startIngestOf(t testing.TB, o kafka.Options, store kafka.ArrivalStore, topics *dlq.Topics) *running {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	// A test may end before the last line is logged, so the log is not the test's.
+	ingest, err := kafka.NewIngest(o, store, topics, zap.NewNop(), registry)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Ingest: ingest, metrics: registry, cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- ingest.Run(ctx) }()
+	t.Cleanup(func() { r.stop(t) })
+	return r
+}
+
+func (r *running) stop(t testing.TB) {
+	t.Helper()
+	r.cancel()
+	select {
+	case err := <-r.done:
+		require.NoError(t, err)
+		r.done <- nil // for the next stop
+	case <-time.After(patience):
+		t.Fatal("the ingest does not stop")
+	}
+}
+
+func (r *running) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	families, err := r.metrics.Gather()
+	require.NoError(t, err)
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sum
+}
+
+func client(t testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(100 * time.Millisecond)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func admin(t testing.TB, brokers []string) *kadm.Client {
+	t.Helper()
+	return kadm.NewClient(client(t, brokers))
+}
+
+func createTopic(t testing.TB, a *kadm.Client, topic string, partitions int32, configs ...string) {
+	t.Helper()
+	settings := map[string]*string{}
+	for i := 0; i+1 < len(configs); i += 2 {
+		settings[configs[i]] = &configs[i+1]
+	}
+	_, err := a.CreateTopic(deadline(t), partitions, 1, settings, topic)
+	require.NoError(t, err)
+}
+
+func deleteTopic(t testing.TB, a *kadm.Client, topic string) {
+	t.Helper()
+	_, err := a.DeleteTopic(deadline(t), topic)
+	require.NoError(t, err)
+}
+
+// produce writes values round robin over the partitions and returns them.
+func produce(t testing.TB, brokers []string, topic, prefix string, n int) []string {
+	t.Helper()
+	c := client(t, brokers, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	values, records := make([]string, n), make([]*kgo.Record, n)
+	for i := range values {
+		values[i] = fmt.Sprintf("%s-%d", prefix, i)
+		records[i] = &kgo.Record{Topic: topic, Value: []byte(values[i])}
+	}
+	// A topic that was just created again answers for its predecessor at first.
+	require.Eventually(t, func() bool {
+		err := c.ProduceSync(deadline(t), records...).FirstErr()
+		if err != nil {
+			t.Logf("produce to %s: %v", topic, err)
+		}
+		return err == nil
+	}, patience, tick)
+	return values
+}
+
+func deadline(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// committed returns the sum of the group's committed offsets in a topic.
+func committed(t testing.TB, a *kadm.Client, group, topic string) int64 {
+	t.Helper()
+	offsets, err := a.FetchOffsets(deadline(t), group)
+	require.NoError(t, err)
+	sum := int64(0)
+	offsets.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == topic {
+			sum += max(o.At, 0)
+		}
+	})
+	return sum
+}
+
+func awaitCommitted(t testing.TB, a *kadm.Client, group, topic string, want int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return committed(t, a, group, topic) == want }, patience, tick,
+		"waiting for %d committed in %s", want, topic)
+}
+
+func deliveryError(t testing.TB, err error) *dlq.DeliveryError {
+	t.Helper()
+	var delivery *dlq.DeliveryError
+	require.Truef(t, errors.As(err, &delivery), "not a delivery error: %v", err)
+	return delivery
+}
+
+func port(t testing.TB, address string) int {
+	t.Helper()
+	_, text, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	number, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return number
+}
+
+func group(o kafka.Options) string {
+	if o.ConsumerGroup == "" {
+		return kafka.DefaultConsumerGroup
+	}
+	return o.ConsumerGroup
+}
+
+// noise does not compress.
+func noise(t testing.TB, n int) []byte {
+	t.Helper()
+	b := make([]byte, n)
+	_, err := rand.Read(b)
+	require.NoError(t, err)
+	return b
+}
+
+// rotating is a secret that changes.
+type rotating struct{ value atomic.Value }
+
+func newRotating(value string) *rotating {
+	r := &rotating{}
+	r.set(value)
+	return r
+}
+
+func (r *rotating) set(value string)     { r.value.Store(value) }
+func (r *rotating) get() (string, error) { return r.value.Load().(string), nil }

@@ -1,0 +1,100 @@
+package kafka
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+func headersOf(pairs ...string) []dlq.Header {
+	var headers []dlq.Header
+	for i := 0; i+1 < len(pairs); i += 2 {
+		headers = append(headers, dlq.Header{Key: pairs[i], Value: []byte(pairs[i+1])})
+	}
+	return headers
+}
+
+func TestOriginIsReadFromHeadersElseFromTheName(t *testing.T) {
+	t.Parallel()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, map[string]string{"odd.dlq": "even"})
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		dlqTopic string
+		headers  []dlq.Header
+		topic    string
+		family   string
+		message  string
+	}{
+		"headers":            {"orders.dlq", headersOf("original_topic", "elsewhere", "error", "boom"), "elsewhere", "this-system", "boom"},
+		"no headers":         {"orders.dlq", nil, "orders", "topic-name", dlq.UnknownError},
+		"version in name":    {"orders.events.dlq.v1", nil, "orders.events.v1", "topic-name", dlq.UnknownError},
+		"mapping":            {"odd.dlq", headersOf("x", "y"), "even", "topic-name", dlq.UnknownError},
+		"only the error":     {"orders.dlq", headersOf("error", "boom"), "orders", "topic-name", "boom"},
+		"only the topic":     {"orders.dlq", headersOf("original_topic", "elsewhere"), "elsewhere", "this-system", dlq.UnknownError},
+		"empty":              {"orders.dlq", headersOf("original_topic", "", "error", ""), "orders", "topic-name", dlq.UnknownError},
+		"too long":           {"orders.dlq", headersOf("original_topic", strings.Repeat("a", 250)), "orders", "topic-name", dlq.UnknownError},
+		"longest":            {"orders.dlq", headersOf("original_topic", strings.Repeat("a", 249)), strings.Repeat("a", 249), "this-system", dlq.UnknownError},
+		"illegal":            {"orders.dlq", headersOf("original_topic", "a b"), "orders", "topic-name", dlq.UnknownError},
+		"not UTF-8":          {"orders.dlq", headersOf("original_topic", "a\xff"), "orders", "topic-name", dlq.UnknownError},
+		"dots":               {"orders.dlq", headersOf("original_topic", ".."), "orders", "topic-name", dlq.UnknownError},
+		"dead letter itself": {"orders.dlq", headersOf("original_topic", "orders.dlq"), "orders.dlq", "this-system", dlq.UnknownError},
+		"two hops":           {"orders.dlq", headersOf("original_topic", "first", "error", "1", "original_topic", "second", "error", "2"), "first", "this-system", "2"},
+		"error not text":     {"orders.dlq", headersOf("error", "a\x00\xff"), "orders", "topic-name", "a\u2400\uFFFD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			origin, why := describe(topics, test.dlqTopic, test.headers)
+			require.Equal(t, dlq.Origin{Topic: test.topic, Family: test.family}, origin)
+			require.Equal(t, failure{message: test.message}, why)
+		})
+	}
+}
+
+func TestFamilyGivesPlaceAndFailureInItsOwnEncoding(t *testing.T) {
+	t.Parallel()
+	hex := func(b []byte) (int64, bool) {
+		var n int64
+		for _, c := range b {
+			n = n<<8 | int64(c)
+		}
+		return n, len(b) == 2
+	}
+	f := &family{
+		owns:      []string{"x-*", "y"},
+		partition: number{text{headers: []string{"x-partition"}}, hex},
+		offset:    number{text{headers: []string{"x-offset"}, repeat: lastCounts}, hex},
+	}
+	headers := headersOf("x-partition", "\x01\x00", "x-offset", "\x00\x01", "x-offset", "\x00\x02")
+	partition, ok := f.partition.find(headers)
+	require.True(t, ok)
+	require.EqualValues(t, 256, partition)
+	offset, _ := f.offset.find(headers)
+	require.EqualValues(t, 2, offset)
+	_, ok = f.partition.find(headersOf("x-partition", "\x01"))
+	require.False(t, ok)
+	require.True(t, f.takesOff("x-anything"))
+	require.True(t, f.takesOff("y"))
+	require.False(t, f.takesOff("yes"))
+	require.False(t, f.takesOff("ax-"))
+}
+
+func TestRetryCountIsInheritedOnlyWhenItMakesSense(t *testing.T) {
+	t.Parallel()
+	id := dlq.NewID()
+	for text, want := range map[string]int{
+		"0": 0, "2": 2, "10000": 10000, "10001": 0, "-1": 0, "": 0, "two": 0, "1.5": 0, " 1": 0,
+		"99999999999999999999999": 0, "0x2": 0,
+	} {
+		previous, count := comingBack(headersOf("dlq-message-id", id.String(), "dlq-retry-count", text))
+		require.Equal(t, want, count, "%q", text)
+		require.Equal(t, id, previous)
+	}
+	previous, count := comingBack(headersOf("dlq-message-id", "nonsense", "dlq-retry-count", "1"))
+	require.True(t, previous.IsZero())
+	require.Equal(t, 1, count)
+	previous, _ = comingBack(headersOf("dlq-message-id", "nonsense", "dlq-message-id", id.String()))
+	require.Equal(t, id, previous, "the latest counts")
+}

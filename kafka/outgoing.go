@@ -1,0 +1,123 @@
+package kafka
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"dlqmanager/dlq"
+)
+
+// outgoing is the record that goes back: the same value, byte for byte, the
+// same headers less those of the dead letter, and the two by which it is known
+// if it returns.
+//
+// Its timestamp is new. With the original one, a target whose retention is
+// shorter than the message's time in the queue would delete it on arrival, and
+// the delivery timeout, which counts from the timestamp, would already be over.
+func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
+	r := &kgo.Record{Topic: e.OriginalTopic, Key: e.Record.Key, Value: e.Record.Value}
+	// An empty key is a key; only null is none.
+	if republishKey == RepublishUUIDKey || r.Key == nil {
+		r.Key = []byte(uuid.NewString())
+	}
+	headers := append(stripped(e.Record.Headers),
+		dlq.Header{Key: headerMessageID, Value: []byte(e.ID.String())},
+		dlq.Header{Key: headerRetryCount, Value: []byte(strconv.Itoa(e.RetryCount))},
+	)
+	r.Headers = make([]kgo.RecordHeader, len(headers))
+	for i, header := range headers {
+		r.Headers[i] = kgo.RecordHeader{Key: header.Key, Value: header.Value}
+	}
+	return r
+}
+
+// tooBigForBatch is true a little early: lengths are counted at their greatest.
+func tooBigForBatch(r *kgo.Record) bool {
+	const batchFrame, recordFrame, headerFrame = 61, 40, 10
+	size := batchFrame + recordFrame + len(r.Key) + len(r.Value)
+	for _, header := range r.Headers {
+		size += headerFrame + len(header.Key) + len(header.Value)
+	}
+	return size > batchMaxBytes
+}
+
+// turns lets one caller at a time have a topic.
+type turns struct {
+	mu    sync.Mutex
+	taken map[string]*turn
+}
+
+type turn struct {
+	free    chan struct{} // holds one token while nobody has the topic
+	callers int
+}
+
+func (t *turns) take(ctx context.Context, topic string) error {
+	t.mu.Lock()
+	if t.taken == nil {
+		t.taken = map[string]*turn{}
+	}
+	mine := t.taken[topic]
+	if mine == nil {
+		mine = &turn{free: make(chan struct{}, 1)}
+		mine.free <- struct{}{}
+		t.taken[topic] = mine
+	}
+	mine.callers++
+	t.mu.Unlock()
+	select {
+	case <-mine.free:
+		return nil
+	case <-ctx.Done():
+		t.leave(topic, mine)
+		return ctx.Err()
+	}
+}
+
+func (t *turns) give(topic string) {
+	t.mu.Lock()
+	mine := t.taken[topic]
+	t.mu.Unlock()
+	mine.free <- struct{}{}
+	t.leave(topic, mine)
+}
+
+// leave forgets a topic that nobody waits for.
+func (t *turns) leave(topic string, mine *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if mine.callers--; mine.callers == 0 {
+		delete(t.taken, topic)
+	}
+}
+
+// resultDelivered stands beside the categories in the label "result".
+const resultDelivered = "delivered"
+
+type publishMetrics struct {
+	duration prometheus.Histogram
+	total    *prometheus.CounterVec
+}
+
+func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
+	m := &publishMetrics{
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "dlq_republish_duration_seconds",
+			Help:    "Time from handing a message to the publisher until its target acknowledged it.",
+			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20},
+		}),
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_republished_total",
+			Help: "Messages sent to their original topic, by result: delivered, or the category of the error.",
+		}, []string{"topic", "result"}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.duration, m.total)
+	}
+	return m
+}

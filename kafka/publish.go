@@ -1,0 +1,217 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// Publisher sends dead letters back to the topics they came from. It is safe
+// for concurrent use.
+type Publisher struct {
+	o       Options
+	log     *zap.Logger
+	batched *kgo.Client
+	lone    *kgo.Client
+	turns   turns
+	// connections explains timeouts of both clients.
+	connections *connections
+	metrics     *publishMetrics
+}
+
+// NewPublisher connects when it is first used, so brokers that are away are no
+// error yet.
+func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	seen := &connections{}
+	batched, err := newClient(append(o.producer(log, reg, "publish"), kgo.WithHooks(seen)))
+	if err != nil {
+		return nil, err
+	}
+	lone, err := newClient(append(o.lone(log, reg, "publish_alone"), kgo.WithHooks(seen)))
+	if err != nil {
+		batched.Close()
+		return nil, err
+	}
+	return &Publisher{o: o, log: log, batched: batched, lone: lone, connections: seen, metrics: newPublishMetrics(reg)}, nil
+}
+
+// Close gives up what is still being sent.
+func (p *Publisher) Close() {
+	p.batched.Close()
+	p.lone.Close()
+}
+
+// Ping asks any broker for a sign of life. Its errors wrap dlq.ErrUnavailable.
+func (p *Publisher) Ping(ctx context.Context) error { return Ping(ctx, p.batched) }
+
+// MaxDuration is how long one call of Publish can take. Activities that
+// publish need a timeout beyond it.
+func (p *Publisher) MaxDuration() time.Duration { return 3 * p.patience() }
+
+// patience is the client library's delivery timeout, and a second for it to
+// report with the real cause before we cut it off.
+func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time.Second }
+
+// Publish sends the messages in the order of the slice and waits until each is
+// acknowledged by all in-sync replicas or given up. The result has one entry
+// for each message: nil, or a *dlq.DeliveryError. A message that failed with a
+// timeout or a broken connection may still have been written.
+func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope) []error {
+	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
+	defer cancel()
+
+	d := newDispatch(p, envelopes)
+	for from := 0; from < len(d.records); {
+		to := from
+		for to < len(d.records) && !tooBigForBatch(d.records[to]) {
+			to++
+		}
+		d.together(ctx, from, to)
+		if to < len(d.records) {
+			d.alone(ctx, to)
+			to++
+		}
+		from = to
+	}
+	// One bad record fails every record that waits for the same partition,
+	// also those of other calls. Alone, each gets the answer that is its own.
+	for i := range d.records {
+		if d.shared[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
+			d.alone(ctx, i)
+		}
+	}
+	return d.finish()
+}
+
+// dispatch is one call of Publish.
+type dispatch struct {
+	p       *Publisher
+	started time.Time
+	records []*kgo.Record
+	errs    []error
+	// shared tells which records went out together with others.
+	shared []bool
+}
+
+func newDispatch(p *Publisher, envelopes []dlq.Envelope) *dispatch {
+	d := &dispatch{
+		p:       p,
+		started: time.Now(),
+		records: make([]*kgo.Record, len(envelopes)),
+		errs:    make([]error, len(envelopes)),
+		shared:  make([]bool, len(envelopes)),
+	}
+	for i := range envelopes {
+		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
+	}
+	return d
+}
+
+// together sends records[from:to] in batches.
+func (d *dispatch) together(ctx context.Context, from, to int) {
+	if from == to {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
+	defer cancel()
+	var wait sync.WaitGroup
+	for i := from; i < to; i++ {
+		if d.isHeldBack(i, from) {
+			d.errs[i] = errHeldBack
+			continue
+		}
+		d.shared[i] = true
+		wait.Add(1)
+		d.p.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
+			d.settle(i, err)
+			wait.Done()
+		})
+	}
+	wait.Wait()
+	d.forgetRecreated(d.p.batched, from, to)
+}
+
+// alone sends one record while no other is on its way to the same topic.
+func (d *dispatch) alone(ctx context.Context, i int) {
+	if d.isHeldBack(i, i) {
+		d.errs[i] = errHeldBack
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
+	defer cancel()
+	topic := d.records[i].Topic
+	if err := d.p.turns.take(ctx, topic); err != nil {
+		d.errs[i] = err
+		return
+	}
+	defer d.p.turns.give(topic)
+	record := *d.records[i] // the library wrote into the one that was refused
+	record.Timestamp, record.Context = time.Time{}, nil
+	d.shared[i] = false
+	d.settle(i, d.p.lone.ProduceSync(ctx, &record).FirstErr())
+	d.forgetRecreated(d.p.lone, i, i+1)
+}
+
+func (d *dispatch) settle(i int, err error) {
+	d.errs[i] = err
+	if err == nil {
+		d.p.metrics.duration.Observe(time.Since(d.started).Seconds())
+	}
+}
+
+var errHeldBack = errors.New("not sent, since an earlier message with the same key was not delivered")
+
+// isHeldBack keeps the order of a key when one of the first settled messages
+// failed and may be tried again. One that never will be holds back no others.
+func (d *dispatch) isHeldBack(i, settled int) bool {
+	r := d.records[i]
+	for j, earlier := range d.records[:settled] {
+		if d.errs[j] != nil && categoryOf(d.errs[j]) != dlq.CategoryBadData &&
+			earlier.Topic == r.Topic && string(earlier.Key) == string(r.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetRecreated makes the client learn anew a topic that was deleted and
+// created again: it would refuse the new one for ever. The next attempt then
+// succeeds. This is safe only for a topic with a new identity, in which no
+// sequence number of ours is known.
+func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
+	recreated := map[string]bool{}
+	for i := from; i < to; i++ {
+		if topic := d.records[i].Topic; errors.Is(d.errs[i], kerr.UnknownTopicID) && !recreated[topic] {
+			recreated[topic] = true
+			d.p.log.Warn("the original topic was deleted and created again; using the new one", zap.String("topic", topic))
+			go client.PurgeTopicsFromProducing(topic) // waits for a metadata request, which may take long
+		}
+	}
+}
+
+// finish turns the library's errors into ours and counts.
+func (d *dispatch) finish() []error {
+	for i, err := range d.errs {
+		topic := d.records[i].Topic
+		if err == nil {
+			d.p.metrics.total.WithLabelValues(topic, resultDelivered).Inc()
+			continue
+		}
+		delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
+		d.errs[i] = delivery
+		d.p.metrics.total.WithLabelValues(topic, string(delivery.Category)).Inc()
+	}
+	return d.errs
+}

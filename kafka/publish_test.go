@@ -1,0 +1,442 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+)
+
+func newPublisher(t testing.TB, o kafka.Options) *kafka.Publisher {
+	t.Helper()
+	p, err := kafka.NewPublisher(o, testLog(t), prometheus.NewRegistry())
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func envelope(topic, key, value string) dlq.Envelope {
+	e := dlq.Envelope{ID: dlq.NewID(), OriginalTopic: topic, RetryCount: 1, Record: dlq.Record{Value: []byte(value)}}
+	if key != "" {
+		e.Record.Key = []byte(key)
+	}
+	return e
+}
+
+// read returns n records of a topic, in order within each partition.
+func read(t testing.TB, brokers []string, topic string, n int) []*kgo.Record {
+	t.Helper()
+	c := client(t, brokers, kgo.ConsumeTopics(topic), kgo.FetchMaxPartitionBytes(64<<20), kgo.FetchMaxBytes(64<<20))
+	var records []*kgo.Record
+	for len(records) < n {
+		fetches := c.PollFetches(deadline(t))
+		require.NoError(t, fetches.Err())
+		records = append(records, fetches.Records()...)
+	}
+	return records
+}
+
+func header(r *kgo.Record, key string) string {
+	for _, h := range r.Headers {
+		if h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func TestPublishSendsBytesKeysAndHeadersAsTheyWere(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
+	value := []byte{0, 0xff, 1, 2}
+	h := func(key string, value []byte) dlq.Header { return dlq.Header{Key: key, Value: value} }
+	e := dlq.Envelope{ID: dlq.NewID(), OriginalTopic: "orders", RetryCount: 2, Record: dlq.Record{
+		Key: []byte{0xff, 0}, Value: value, Timestamp: time.Unix(1_000_000_000, 0),
+		Headers: []dlq.Header{
+			h("trace", []byte("1")), h("original_topic", []byte("orders")), h("null", nil), h("empty", []byte{}),
+			h("dlq-message-id", []byte("an older one")), h("trace", []byte{0xff, 2}), h("error", []byte("boom")),
+			h("dlq-retry-count", []byte("1")), h("", []byte("no name")), h("errors", []byte("another name")),
+		},
+	}}
+	before := time.Now().Add(-time.Second)
+	require.Equal(t, []error{nil}, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}))
+
+	r := read(t, brokers, "orders", 1)[0]
+	require.Equal(t, e.Record.Key, r.Key)
+	require.Equal(t, value, r.Value)
+	require.Equal(t, []kgo.RecordHeader{
+		{Key: "trace", Value: []byte("1")}, {Key: "null", Value: nil}, {Key: "empty", Value: []byte{}},
+		{Key: "trace", Value: []byte{0xff, 2}}, {Key: "", Value: []byte("no name")}, {Key: "errors", Value: []byte("another name")},
+		{Key: "dlq-message-id", Value: []byte(e.ID.String())}, {Key: "dlq-retry-count", Value: []byte("2")},
+	}, r.Headers)
+	require.True(t, r.Timestamp.After(before), "the timestamp is new")
+}
+
+func TestPublishGivesAKeyOnlyWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders", "uuid")).ListenAddrs()
+	send := func(o kafka.Options, topic string, key []byte) {
+		e := envelope(topic, "", "v")
+		e.Record.Key = key
+		require.NoError(t, newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{e})[0])
+	}
+	for _, key := range [][]byte{nil, {}, []byte("k")} {
+		send(quickOptions(brokers), "orders", key)
+	}
+	records := read(t, brokers, "orders", 3)
+	id, err := uuid.ParseBytes(records[0].Key)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, id.Version())
+	require.Equal(t, []byte{}, records[1].Key, "an empty key is a key")
+	require.Equal(t, "k", string(records[2].Key))
+
+	o := quickOptions(brokers)
+	o.RepublishKey = kafka.RepublishUUIDKey
+	send(o, "uuid", []byte("k"))
+	_, err = uuid.ParseBytes(read(t, brokers, "uuid", 1)[0].Key)
+	require.NoError(t, err)
+}
+
+func TestPublishSendsTombstones(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
+	e := envelope("orders", "k", "")
+	e.Record.Value = nil
+	require.NoError(t, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e})[0])
+	require.Nil(t, read(t, brokers, "orders", 1)[0].Value)
+}
+
+func TestPublishKeepsTheOrderOfEachKey(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(4, "orders")).ListenAddrs()
+	p := newPublisher(t, quickOptions(brokers))
+	for page := range 10 {
+		var envelopes []dlq.Envelope
+		for i := range 100 {
+			value := fmt.Sprintf("%04d", page*100+i)
+			if i == 50 { // one that does not fit into a batch with others
+				value += string(make([]byte, 1_100_000))
+			}
+			envelopes = append(envelopes, envelope("orders", fmt.Sprint("key-", i%7), value))
+		}
+		for _, err := range p.Publish(context.Background(), envelopes) {
+			require.NoError(t, err)
+		}
+	}
+	last := map[string]string{}
+	for _, r := range read(t, brokers, "orders", 1000) {
+		value := string(r.Value[:4])
+		require.Less(t, last[string(r.Key)], value)
+		last[string(r.Key)] = value
+	}
+	require.Len(t, last, 7)
+}
+
+func TestPublishHoldsBackWhatFollowsAnUndeliveredMessageOfItsKey(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+	brokers := cluster.ListenAddrs()
+	createTopic(t, admin(t, brokers), "large", 1, "max.message.bytes", "10000000")
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "large", Err: kerr.KafkaStorageError, Count: -1,
+		When: func(r kmsg.Request) bool {
+			return len(r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records) > 1_000_000
+		}})
+	o := quickOptions(brokers)
+	o.DeliveryTimeout = time.Second
+	first := envelope("large", "k", "")
+	first.Record.Value = noise(t, 2_000_000)
+	errs := newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+		envelope("large", "k", "before"), first, envelope("large", "k", "after"), envelope("large", "other", "x"), envelope("orders", "k", "x"),
+	})
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], kerr.KafkaStorageError)
+	require.ErrorContains(t, errs[2], "earlier message with the same key")
+	require.Equal(t, dlq.CategoryTransient, deliveryError(t, errs[2]).Category)
+	require.NoError(t, errs[3])
+	require.NoError(t, errs[4])
+	require.Len(t, read(t, brokers, "large", 2), 2)
+}
+
+func TestPublishJudgesRefusals(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  *kerr.Error
+		want dlq.Category
+	}{
+		{kerr.TopicAuthorizationFailed, dlq.CategoryAuth},
+		{kerr.ClusterAuthorizationFailed, dlq.CategoryAuth},
+		{kerr.MessageTooLarge, dlq.CategoryBadData},
+		{kerr.RecordListTooLarge, dlq.CategoryBadData},
+		{kerr.InvalidRecord, dlq.CategoryBadData},
+		{kerr.CorruptMessage, dlq.CategoryBadData},
+		{kerr.UnsupportedForMessageFormat, dlq.CategoryBadData},
+		{kerr.InvalidTimestamp, dlq.CategoryBadData},
+		{kerr.PolicyViolation, dlq.CategoryBadData},
+		{kerr.ThrottlingQuotaExceeded, dlq.CategoryRateLimit},
+		{kerr.UnknownServerError, dlq.CategoryTransient},
+		{kerr.KafkaStorageError, dlq.CategoryTransient},
+		{kerr.NotEnoughReplicas, dlq.CategoryTransient},
+	} {
+		t.Run(test.err.Message, func(t *testing.T) {
+			t.Parallel()
+			cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: test.err, Count: -1})
+			o := quickOptions(cluster.ListenAddrs())
+			o.DeliveryTimeout = time.Second
+			p := newPublisher(t, o)
+			start := time.Now()
+			errs := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1"), envelope("orders", "b", "2")})
+			require.LessOrEqual(t, time.Since(start), p.MaxDuration())
+			for _, err := range errs {
+				require.Equal(t, test.want, deliveryError(t, err).Category, err.Error())
+				require.ErrorIs(t, err, test.err)
+				require.ErrorContains(t, err, "orders")
+			}
+		})
+	}
+}
+
+func TestPublishSaysWhatAuthorisationIsMissing(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	start := time.Now()
+	err := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")})[0]
+	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category)
+	require.ErrorIs(t, err, kerr.TopicAuthorizationFailed)
+	require.Less(t, time.Since(start), 2*time.Second, "no attempts are wasted on it")
+}
+
+func TestPublishGetsOverAMovedLeaderByItself(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "orders"))
+	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 2})
+	p := newPublisher(t, quickOptions(cluster.ListenAddrs()))
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")})[0])
+	require.EqualValues(t, 2, fault.Hits())
+	require.NoError(t, cluster.MoveTopicPartition("orders", 0, (cluster.LeaderFor("orders", 0)+1)%3))
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "2")})[0])
+	require.Len(t, read(t, cluster.ListenAddrs(), "orders", 2), 2)
+}
+
+func TestPublishDoesNotPunishTheNeighboursOfABadRecord(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	brokers := cluster.ListenAddrs()
+	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", "20000")
+	var envelopes []dlq.Envelope
+	for i := range 100 {
+		envelopes = append(envelopes, envelope("orders", "k", fmt.Sprintf("%03d", i)+strings.Repeat(".", 1000)))
+	}
+	envelopes[40].Record.Value = noise(t, 30_000)
+	p := newPublisher(t, quickOptions(brokers))
+	// Another call at the same time shares the partition, and so the refusal.
+	var both sync.WaitGroup
+	both.Go(func() {
+		for range 5 {
+			require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "bystander", "x")})[0])
+		}
+	})
+	errs := p.Publish(context.Background(), envelopes)
+	both.Wait()
+	for i, err := range errs {
+		if i == 40 {
+			require.Equal(t, dlq.CategoryBadData, deliveryError(t, err).Category)
+			require.ErrorIs(t, err, kerr.MessageTooLarge)
+			continue
+		}
+		require.NoError(t, err, "message %d", i)
+	}
+	last := ""
+	for _, r := range read(t, brokers, "orders", 104) {
+		if string(r.Key) == "k" {
+			require.Less(t, last, string(r.Value[:3]), "in order, once")
+			last = string(r.Value[:3])
+		}
+	}
+}
+
+func TestPublishSendsWhatWasConsumedHoweverLarge(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	brokers := cluster.ListenAddrs()
+	createTopic(t, admin(t, brokers), "large", 1, "max.message.bytes", "30000000")
+	createTopic(t, admin(t, brokers), "small", 1)
+	noise := noise(t, 20<<20)
+	large := envelope("large", "k", "")
+	large.Record.Value = noise
+	refused := envelope("small", "k", "")
+	refused.Record.Value = noise[:2<<20]
+	compressible := envelope("small", "k", strings.Repeat("spam ", 1<<20))
+	errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{large, refused, compressible})
+	require.NoError(t, errs[0])
+	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[1]).Category)
+	require.NoError(t, errs[2], "it fits when compressed, as it did when it was first sent")
+	require.True(t, bytes.Equal(noise, read(t, brokers, "large", 1)[0].Value))
+	require.Len(t, read(t, brokers, "small", 1)[0].Value, 5<<20)
+}
+
+func TestPublishToATopicThatDoesNotExistFailsSoonAndCreatesNothing(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.AllowAutoTopicCreation(), kfake.SeedTopics(1, "orders")).ListenAddrs()
+	missingTarget(t, brokers, "nowhere", quickOptions(brokers))
+}
+
+func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options) {
+	t.Helper()
+	p := newPublisher(t, o)
+	start := time.Now()
+	err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
+	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category, "an operator can create the topic")
+	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
+	require.ErrorContains(t, err, topic)
+	require.Less(t, time.Since(start), kafka.DefaultDeliveryTimeout)
+	a := admin(t, brokers)
+	existing, err := a.ListTopics(deadline(t))
+	require.NoError(t, err)
+	require.False(t, existing.Has(topic))
+	createTopic(t, a, topic, 1)
+	require.Eventually(t, func() bool {
+		return p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0] == nil
+	}, patience, tick)
+}
+
+func TestPublishGoesOnToATopicThatWasCreatedAgain(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
+	recreatedTarget(t, brokers, "orders")
+}
+
+func recreatedTarget(t *testing.T, brokers []string, topic string) {
+	t.Helper()
+	p := newPublisher(t, quickOptions(brokers))
+	a := admin(t, brokers)
+	for range 3 {
+		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "old")})[0])
+	}
+	deleteTopic(t, a, topic)
+	createTopic(t, a, topic, 1)
+	require.Eventually(t, func() bool {
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")})[0]
+		require.Equal(t, dlq.CategoryTransient, dlq.CategoryOf(err))
+		return err == nil
+	}, patience, tick)
+	require.Equal(t, "new", string(read(t, brokers, topic, 1)[0].Value))
+}
+
+func TestPublishGivesUpInTimeWhenNoBrokerIsThere(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+	o := quickOptions(cluster.ListenAddrs())
+	o.DeliveryTimeout = time.Second
+	p := newPublisher(t, o)
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0])
+	require.NoError(t, p.Ping(deadline(t)))
+	cluster.Close()
+	start := time.Now()
+	for _, topic := range []string{"orders", "never seen before"} {
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
+		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+		t.Log(err)
+	}
+	require.Less(t, time.Since(start), 2*p.MaxDuration())
+	short, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	require.ErrorIs(t, p.Ping(short), dlq.ErrUnavailable)
+}
+
+func TestPublishGivesUpInTimeWhenTheBrokerIsSilent(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+	silent := make(chan struct{})
+	t.Cleanup(func() { close(silent) })
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		cluster.SleepControl(func() { <-silent })
+		return nil, nil, false
+	})
+	o := quickOptions(cluster.ListenAddrs())
+	o.DeliveryTimeout = time.Second
+	p := newPublisher(t, o)
+	start := time.Now()
+	err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0]
+	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+	require.LessOrEqual(t, time.Since(start), p.MaxDuration())
+}
+
+func TestPublishEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	p := newPublisher(t, quickOptions([]string{listener.Addr().String()}))
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	errs := p.Publish(ctx, []dlq.Envelope{envelope("orders", "k", "v"), envelope("pay", "k", "v")})
+	require.Less(t, time.Since(start), 2*time.Second)
+	for _, err := range errs {
+		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+	}
+	require.Empty(t, p.Publish(context.Background(), nil))
+}
+
+func TestPublishedMessageComesBackAsItself(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders", "orders.dlq")).ListenAddrs()
+	for range 2 {
+		require.NoError(t, client(t, brokers).ProduceSync(deadline(t), &kgo.Record{Topic: "orders.dlq", Value: []byte("v")}).FirstErr())
+	}
+	store := newMemory()
+	startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, []string{"v", "v"})
+	p := newPublisher(t, quickOptions(brokers))
+	for i, count := range []int{2, 7} {
+		first := store.all()[i]
+		e := dlq.Envelope{ID: first.ID, OriginalTopic: first.Origin.Topic, RetryCount: count, Record: first.Record}
+		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{e})[0])
+	}
+	// The consumer fails on them again.
+	for i, r := range read(t, brokers, "orders", 2) {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "error", Value: []byte("again")})
+		require.NoError(t, client(t, brokers).ProduceSync(deadline(t), &kgo.Record{Topic: "orders.dlq", Value: r.Value, Headers: r.Headers}).FirstErr())
+		require.Eventually(t, func() bool { return len(store.all()) == 3+i }, patience, tick)
+		require.Equal(t, store.all()[i].ID, store.all()[2+i].PreviousID)
+	}
+	require.Equal(t, 2, store.all()[2].RetryCount)
+	require.Equal(t, dlq.StatusPending, store.all()[2].Status())
+	require.Equal(t, 3, store.all()[3].RetryCount, "not more than max_retries")
+	require.Equal(t, dlq.StatusDead, store.all()[3].Status())
+	require.Equal(t, "again", store.all()[3].ErrorMessage)
+}
+
+func TestPublishNamesTheCauseWhenAConnectionCannotBeMade(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+	o := quickOptions(cluster.ListenAddrs())
+	o.DeliveryTimeout = 2 * time.Second
+	p := newPublisher(t, o)
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0])
+	cluster.Close()
+	for _, topic := range []string{"orders", "never-seen-before"} {
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
+		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+		require.ErrorContains(t, err, "refused", topic)
+	}
+}

@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// IngestStatus is how the ingest fares.
+type IngestStatus struct {
+	Running bool
+	// Partitions are assigned to this process right now. None is no fault:
+	// other replicas may have them, or no topic matches yet.
+	Partitions int
+	// Waiting is "store" or "kafka" while that is away, else empty, and Since
+	// when; LastError says why.
+	Waiting   string
+	Since     time.Time
+	LastError string
+}
+
+// Status is for readiness checks.
+func (in *Ingest) Status() IngestStatus { return in.status.get() }
+
+type status struct {
+	mu         sync.Mutex
+	metrics    *ingestMetrics
+	running    bool
+	partitions int
+	store      trouble
+	broker     trouble // that no broker answers, or one refuses a fetch
+	group      trouble // that the consumer group cannot be joined
+}
+
+type trouble struct {
+	err   error
+	since time.Time
+}
+
+func (t *trouble) set(err error) {
+	if err != nil && t.err == nil {
+		t.since = time.Now()
+	}
+	t.err = err
+}
+
+func newStatus(metrics *ingestMetrics) *status { return &status{metrics: metrics} }
+
+func (s *status) update(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn()
+	stalled := 0.0
+	if s.store.err != nil || s.broker.err != nil || s.group.err != nil {
+		stalled = 1
+	}
+	s.metrics.stalled.Set(stalled)
+	s.metrics.partitions.Set(float64(s.partitions))
+}
+
+func (s *status) start()            { s.update(func() { s.running = true }) }
+func (s *status) owning(n int)      { s.update(func() { s.partitions = n }) }
+func (s *status) storing(err error) { s.update(func() { s.store.set(err) }) }
+func (s *status) kafka(err error)   { s.update(func() { s.broker.set(err) }) }
+func (s *status) joined(err error)  { s.update(func() { s.group.set(err) }) }
+
+func (s *status) stop() {
+	s.update(func() {
+		s.running, s.partitions = false, 0
+		s.store, s.broker, s.group = trouble{}, trouble{}, trouble{}
+	})
+}
+
+func (s *status) get() IngestStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := IngestStatus{Running: s.running, Partitions: s.partitions}
+	switch {
+	case s.store.err != nil:
+		out.Waiting, out.Since, out.LastError = "store", s.store.since, s.store.err.Error()
+	case s.group.err != nil:
+		out.Waiting, out.Since, out.LastError = "kafka", s.group.since, s.group.err.Error()
+	case s.broker.err != nil:
+		out.Waiting, out.Since, out.LastError = "kafka", s.broker.since, s.broker.err.Error()
+	}
+	return out
+}
+
+// groupErrors is the hook that hears why the group cannot be joined.
+type groupErrors struct{ status *status }
+
+// OnGroupManageError implements kgo.HookGroupManageError.
+func (g groupErrors) OnGroupManageError(err error) { g.status.joined(err) }
+
+type ingestMetrics struct {
+	ingested    *prometheus.CounterVec
+	duplicates  *prometheus.CounterVec
+	lag         *prometheus.GaugeVec
+	lastArrival *prometheus.GaugeVec
+	stalled     prometheus.Gauge
+	partitions  prometheus.Gauge
+}
+
+func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
+	topic := []string{"topic"}
+	m := &ingestMetrics{
+		ingested: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_ingested_total", Help: "Dead letters stored, by dead-letter topic."}, topic),
+		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_ingest_duplicates_total", Help: "Dead letters read again after a crash or rebalance and skipped, by dead-letter topic."}, topic),
+		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dlq_ingest_lag", Help: "Records of this process's partitions that are not stored yet, by dead-letter topic."}, topic),
+		lastArrival: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dlq_ingest_last_arrival_timestamp_seconds", Help: "When a dead letter was last stored, by dead-letter topic."}, topic),
+		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dlq_ingest_stalled", Help: "1 while ingest waits for the store or for Kafka, else 0."}),
+		partitions: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dlq_ingest_partitions", Help: "Partitions assigned to this process."}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.ingested, m.duplicates, m.lag, m.lastArrival, m.stalled, m.partitions)
+	}
+	return m
+}
