@@ -22,6 +22,8 @@ type identity struct {
 	apply func(*syscall.SysProcAttr)
 	// owner is whom the files must belong to; nil leaves them ours.
 	owner *syscall.Credential
+	// other means that it may not reach what only we can.
+	other bool
 }
 
 // ourselves is what an ordinary user runs as.
@@ -53,6 +55,7 @@ func asUser(u *user.User) (identity, error) {
 	return identity{
 		name:  u.Username,
 		owner: credential,
+		other: true,
 		apply: func(a *syscall.SysProcAttr) { a.Credential = credential },
 	}, nil
 }
@@ -69,7 +72,7 @@ func (o *PostgresOptions) prepare(ctx context.Context, dir string) (identity, st
 	}
 	var failures []error
 	for _, who := range identities() {
-		bin, err := binaries(ctx, who.owner != nil)
+		bin, err := binaries(ctx, who.other)
 		if err != nil {
 			return identity{}, "", err
 		}

@@ -31,12 +31,18 @@ func possibleIdentities() []identity {
 	return found
 }
 
-// inNamespace shows root to its children as an ordinary user.
+// inNamespace shows root to its children as an ordinary user. The files must be
+// root's own: an earlier start may have given them to another user.
 func inNamespace(uid, gid int) identity {
-	return identity{name: "root in a user namespace", apply: func(a *syscall.SysProcAttr) {
-		a.Cloneflags |= syscall.CLONE_NEWUSER
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Geteuid(), Size: 1}}
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: os.Getegid(), Size: 1}}
-		a.GidMappingsEnableSetgroups = false
-	}}
+	ourUID, ourGID := os.Geteuid(), os.Getegid()
+	return identity{
+		name:  "root in a user namespace",
+		owner: &syscall.Credential{Uid: uint32(ourUID), Gid: uint32(ourGID)},
+		apply: func(a *syscall.SysProcAttr) {
+			a.Cloneflags |= syscall.CLONE_NEWUSER
+			a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: ourUID, Size: 1}}
+			a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: ourGID, Size: 1}}
+			a.GidMappingsEnableSetgroups = false
+		},
+	}
 }

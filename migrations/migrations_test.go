@@ -1,0 +1,290 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/migrations"
+)
+
+const newest = 7
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+func empty(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return dbtest.Pool(t, dbtest.Empty(t))
+}
+
+func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err, sql)
+}
+
+func texts(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) []string {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), sql, args...)
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return list
+}
+
+func version(t *testing.T, pool *pgxpool.Pool) int {
+	t.Helper()
+	v, err := migrations.Version(t.Context(), pool)
+	require.NoError(t, err)
+	return v
+}
+
+func TestEveryMigrationHasItsWayBack(t *testing.T) {
+	t.Parallel()
+	ups, err := fs.Glob(migrations.Files, "*.up.sql")
+	require.NoError(t, err)
+	downs, err := fs.Glob(migrations.Files, "*.down.sql")
+	require.NoError(t, err)
+	require.Len(t, ups, newest)
+	for i := range ups {
+		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
+	}
+	require.Equal(t, []string{"001_create_schema.up.sql", "002_create_dlq_messages.up.sql", "003_add_partition_management.up.sql"}, ups[:3])
+}
+
+func TestUpDownAndUpAgainWithData(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	require.Zero(t, version(t, pool))
+	for range 2 {
+		require.NoError(t, migrations.Up(t.Context(), pool))
+		require.NoError(t, migrations.Up(t.Context(), pool), "there is nothing left to do")
+		require.Equal(t, newest, version(t, pool))
+		exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'orders', 'boom' FROM generate_series(1, 10)`)
+		exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, seq) VALUES ('orders', 'boom', 1)`)
+		exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '\x00')`)
+		exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, matched)
+			VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, 1) RETURNING id)
+			INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
+		require.NoError(t, migrations.Down(t.Context(), pool))
+		require.Zero(t, version(t, pool))
+		require.Empty(t, texts(t, pool, `SELECT nspname::text FROM pg_namespace WHERE nspname = 'dlq'`))
+		require.Empty(t, texts(t, pool, `SELECT extname::text FROM pg_extension WHERE extname = 'pgcrypto'`))
+	}
+}
+
+func TestSeveralProcessesMigrateOnce(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	failures := make([]error, 6)
+	var group sync.WaitGroup
+	for i := range failures {
+		pool := dbtest.Pool(t, url)
+		group.Go(func() { failures[i] = migrations.Up(t.Context(), pool) })
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(failures...))
+	require.Equal(t, newest, version(t, dbtest.Pool(t, url)))
+}
+
+func TestAProcessThatWaitsForTheLockCanBeStopped(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	holder, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer holder.Release()
+	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_lock(7305011990412)`)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, migrations.Up(ctx, pool), context.DeadlineExceeded)
+}
+
+func TestADirtySchemaSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	exec(t, pool, `CREATE SCHEMA dlq CREATE TABLE dlq_messages (id UUID)`) // in the way of 002
+	err := migrations.Up(t.Context(), pool)
+	require.Error(t, err)
+	var dirty *migrations.DirtyError
+	require.NotErrorAs(t, err, &dirty, "the first error is the reason itself")
+
+	err = migrations.Up(t.Context(), pool)
+	require.ErrorAs(t, err, &dirty)
+	require.Equal(t, 2, dirty.Version)
+	_, statement, found := strings.Cut(err.Error(), `then run "`)
+	require.True(t, found, err)
+	statement, _, _ = strings.Cut(statement, `"`)
+
+	exec(t, pool, `DROP TABLE dlq.dlq_messages`)
+	exec(t, pool, statement)
+	require.NoError(t, migrations.Up(t.Context(), pool))
+	require.Equal(t, newest, version(t, pool))
+}
+
+func TestEveryMigrationMayRunAgain(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	require.NoError(t, migrations.Up(t.Context(), pool))
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+	// As if each had been interrupted between its commit and the note of it.
+	for v := newest - 1; v >= 1; v-- {
+		exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, v)
+		require.NoError(t, migrations.Up(t.Context(), pool), v)
+	}
+	require.Equal(t, []string{"1"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages`))
+}
+
+// A user of that name finds the schema dlq before public.
+func TestAUserNamedAsTheSchemaKeepsOneVersion(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	exec(t, dbtest.Pool(t, url), `ALTER DATABASE "`+dbtest.Pool(t, url).Config().ConnConfig.Database+`" SET search_path = dlq, public`)
+	pool := dbtest.Pool(t, url)
+	require.NoError(t, migrations.Up(t.Context(), pool))
+	require.Equal(t, newest, version(t, pool))
+	require.NoError(t, migrations.Up(t.Context(), pool))
+	require.NoError(t, migrations.Down(t.Context(), pool))
+	require.Zero(t, version(t, pool))
+}
+
+func TestDownKeepsAnExtensionOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	before := empty(t)
+	exec(t, before, `CREATE EXTENSION pgcrypto`)
+	require.NoError(t, migrations.Up(t.Context(), before))
+	require.NoError(t, migrations.Down(t.Context(), before))
+	require.NotEmpty(t, texts(t, before, `SELECT extname::text FROM pg_extension WHERE extname = 'pgcrypto'`))
+
+	used := empty(t)
+	require.NoError(t, migrations.Up(t.Context(), used))
+	exec(t, used, `CREATE TABLE public.passwords (hash TEXT DEFAULT crypt('secret', gen_salt('bf')))`)
+	require.NoError(t, migrations.Down(t.Context(), used), "it is used, and taking it away would need CASCADE")
+	exec(t, used, `INSERT INTO public.passwords DEFAULT VALUES`)
+}
+
+// A database that an earlier program made from the documents alone.
+func TestAnExistingDatabaseIsTakenOver(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	for _, name := range []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"} {
+		sql, err := migrations.Files.ReadFile(name + ".up.sql")
+		require.NoError(t, err)
+		exec(t, pool, string(sql))
+	}
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count, created_at, updated_at) VALUES
+		('second', 'boom', 'RETRYING', 3, '2026-01-02', '2026-01-05'),
+		('first', 'boom', 'RETRYING', 1, '2026-01-01', '2026-01-05'),
+		('fourth', 'boom', 'RESOLVED', 1, '2026-01-04', '2026-01-05')`)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, created_at) VALUES ('third', 'boom', '2026-01-03')`)
+	require.NoError(t, migrations.Up(t.Context(), pool))
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('fifth', 'boom')`)
+	require.Equal(t, []string{"first PENDING", "second DEAD", "fourth RESOLVED", "fifth PENDING"},
+		texts(t, pool, `SELECT original_topic || ' ' || status FROM dlq.dlq_messages ORDER BY seq`))
+	require.Equal(t, []string{"3"}, texts(t, pool, `SELECT seq::text FROM dlq.dlq_messages_archive`))
+	require.Equal(t, []string{"5"}, texts(t, pool, `SELECT seq::text FROM dlq.dlq_messages WHERE original_topic = 'fifth'`))
+	require.Equal(t, []string{"3"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages WHERE updated_at = '2026-01-05'`))
+}
+
+func TestTheDocumentedSchemaIsThere(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	const columns = `SELECT column_name || ' ' || data_type || COALESCE('(' || character_maximum_length || ')', '') ||
+			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, '')
+		FROM information_schema.columns WHERE table_schema = 'dlq' AND table_name = $1 ORDER BY ordinal_position`
+	documented := []string{
+		"id uuid NOT NULL DEFAULT gen_random_uuid()",
+		"original_topic character varying(255) NOT NULL",
+		"error_message text NOT NULL",
+		"retry_count integer NOT NULL DEFAULT 0",
+		"max_retries integer NOT NULL DEFAULT 3",
+		"payload jsonb",
+		"status character varying(50) NOT NULL DEFAULT 'PENDING'::character varying",
+		"created_at timestamp with time zone NOT NULL DEFAULT now()",
+		"updated_at timestamp with time zone NOT NULL DEFAULT now()",
+		"last_retry_at timestamp with time zone",
+	}
+	messages := texts(t, pool, columns, "dlq_messages")
+	require.Equal(t, documented, messages[:len(documented)])
+	require.Equal(t, messages, texts(t, pool, columns, "dlq_messages_archive"), "the archive takes rows as they are")
+
+	require.Subset(t, texts(t, pool, `SELECT indexname || ' ' || split_part(split_part(indexdef, '(', 2), ',', 1) FROM pg_indexes WHERE tablename = 'dlq_messages'`),
+		[]string{"idx_dlq_messages_original_topic original_topic", "idx_dlq_messages_status status", "idx_dlq_messages_created_at created_at)"})
+	for _, table := range []string{"dlq.dlq_messages", "dlq.dlq_messages_archive"} {
+		require.Contains(t, texts(t, pool, `SELECT conname::text FROM pg_constraint WHERE conrelid = $1::text::regclass AND contype = 'c'`, table),
+			"chk_dlq_messages_status")
+		require.Len(t, texts(t, pool, `SELECT conname::text FROM pg_constraint WHERE conrelid = $1::text::regclass AND contype = 'p'`, table), 1)
+	}
+	require.Equal(t, []string{"trg_dlq_messages_updated_at"},
+		texts(t, pool, `SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'dlq.dlq_messages'::regclass`))
+	require.Equal(t, []string{"p_retention_days integer DEFAULT 30, p_batch_size integer DEFAULT 1000"},
+		texts(t, pool, `SELECT replace(pg_get_function_arguments(oid), 'IN ', '') FROM pg_proc WHERE proname = 'archive_old_dlq_messages' AND prokind = 'p'`))
+	require.Equal(t, []string{"pgcrypto"}, texts(t, pool, `SELECT extname::text FROM pg_extension WHERE extname = 'pgcrypto'`))
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message, status) VALUES ('a', 'b', 'GONE')`)
+	require.ErrorContains(t, err, "chk_dlq_messages_status")
+}
+
+func TestTheArchiveProcedureMovesWhatIsDueInBatches(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at)
+		SELECT 'orders', 'boom', s, now() - age
+		FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s, unnest(ARRAY['31 days', '29 days', '61 days']::interval[]) AS age,
+			generate_series(1, 10)`)
+	before := texts(t, pool, `SELECT m::text FROM dlq.dlq_messages m WHERE status IN ('RESOLVED', 'DEAD') AND updated_at < now() - interval '30 days' ORDER BY id`)
+	require.Len(t, before, 40)
+	exec(t, pool, `CALL dlq.archive_old_dlq_messages(p_retention_days := 60, p_batch_size := 3)`)
+	require.Equal(t, []string{"20"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages_archive`))
+	exec(t, pool, `CALL dlq.archive_old_dlq_messages()`)
+	require.Equal(t, before, texts(t, pool, `SELECT a::text FROM dlq.dlq_messages_archive a ORDER BY id`), "every column as it was")
+	require.Equal(t, []string{"80"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages`))
+}
+
+func TestTheArchiveProcedureRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	for _, arguments := range []string{"0", "-1", "NULL", "30, 0", "30, -5", "30, NULL"} {
+		_, err := pool.Exec(t.Context(), `CALL dlq.archive_old_dlq_messages(`+arguments+`)`)
+		var refusal *pgconn.PgError
+		require.ErrorAs(t, err, &refusal, arguments)
+		require.Equal(t, "22023", refusal.Code, arguments)
+		require.Contains(t, refusal.Message, "must be greater than 0")
+	}
+}
+
+func TestTheArchiveProcedureLeavesWhatOthersHold(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at)
+		SELECT CASE n WHEN 1 THEN 'held' ELSE 'free' END, 'boom', 'DEAD', now() - interval '1 year' FROM generate_series(1, 5) AS n`)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE original_topic = 'held' FOR UPDATE`)
+	require.NoError(t, err)
+	exec(t, pool, `CALL dlq.archive_old_dlq_messages(30, 1)`)
+	require.Equal(t, []string{"held"}, texts(t, pool, `SELECT original_topic::text FROM dlq.dlq_messages`))
+	require.Len(t, texts(t, pool, `SELECT original_topic::text FROM dlq.dlq_messages_archive`), 4)
+}
+
+func TestACopyOfBeforeDoesNotStopTheArchive(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at)
+		SELECT 'orders', 'boom', 'DEAD', now() - interval '1 year' FROM generate_series(1, 3)`)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive SELECT * FROM dlq.dlq_messages LIMIT 1`)
+	exec(t, pool, `CALL dlq.archive_old_dlq_messages()`)
+	require.Empty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages`))
+	require.Len(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages_archive`), 3)
+}

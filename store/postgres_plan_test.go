@@ -1,0 +1,115 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+)
+
+const planRows = 40_000
+
+// fill makes planRows messages of two topics, a tenth of them DEAD.
+func fill(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, key_hash, payload)
+		SELECT t, t || '.dlq', 'boom', CASE WHEN n % 10 = 0 THEN 'DEAD' ELSE 'PENDING' END, n, jsonb_build_object('pad', repeat('x', 400))
+		FROM generate_series(1, $1::int) AS n, LATERAL (SELECT CASE WHEN n % 2 = 0 THEN 'orders' ELSE 'users' END AS t) AS topic
+		ORDER BY n`, planRows)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
+	require.NoError(t, err)
+}
+
+// cost runs a statement and returns its plan and how many pages it touched.
+func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs) (plan string, pages int) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = "+mode)
+	require.NoError(t, err)
+	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+sql, args)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for _, line := range lines {
+		if _, buffers, found := strings.Cut(line, "Buffers: shared "); found {
+			for _, field := range strings.Fields(buffers) {
+				var n int
+				for _, kind := range []string{"hit=%d", "read=%d"} {
+					if _, err := fmt.Sscanf(field, kind, &n); err == nil {
+						pages += n
+					}
+				}
+			}
+			break // the first line is of the whole statement
+		}
+	}
+	require.Positive(t, pages)
+	return strings.Join(lines, "\n"), pages
+}
+
+// Both kinds of plan matter: the server changes from one to the other as it
+// sees fit.
+var planModes = []string{"force_custom_plan", "force_generic_plan"}
+
+func TestListCostsTheSameAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, mode := range planModes {
+		for _, statuses := range [][]dlq.Status{nil, {dlq.StatusPending}, {dlq.StatusDead}, {dlq.StatusDead, dlq.StatusPending}} {
+			for _, topic := range []string{"orders.dlq", "orders"} {
+				for _, after := range []int64{planRows + 1, planRows / 2, 500} {
+					q := dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Statuses: statuses}, PageSize: 20, After: &after}
+					args := pgx.NamedArgs{"topic": q.Topic}
+					sql := listSQL(q, filterConditions(q.Filter, args), q.PageSize, args)
+					plan, pages := cost(t, pool, mode, sql, args)
+					require.NotContains(t, plan, "Seq Scan on dlq_messages")
+					require.NotContains(t, plan, "Bitmap")
+					require.Less(t, pages, 400, plan)
+				}
+			}
+		}
+	}
+}
+
+func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	p := NewPostgres(pool, dlqtest.Topics(t))
+	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 4))
+	require.NoError(t, err)
+	require.EqualValues(t, planRows/2*8/10, b.Matched)
+	for _, mode := range planModes {
+		for _, cursor := range []int64{0, planRows / 2, planRows - 4000} {
+			_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retry_lanes SET cursor = $1`, cursor)
+			require.NoError(t, err)
+			plan, pages := cost(t, pool, mode, claimPageSQL, p.laneArgs(dlqtest.Lane(b, 2)))
+			require.NotContains(t, plan, "Seq Scan on dlq_messages")
+			require.NotContains(t, plan, "Bitmap")
+			require.Less(t, pages, 6000, plan) // nearly all is the writing of 100 rows and their index entries
+		}
+	}
+}
+
+func TestWhatAWorkflowOwnsIsFoundByIndex(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	args := pgx.NamedArgs{"workflow": "w", "run": "r", "left": "PENDING", "none": "DEAD", "delta": 0, "attempt": true,
+		"result": "failed", "category": "", "error": ""}
+	plan, pages := cost(t, pool, planModes[1], releaseSQL, args)
+	require.NotContains(t, plan, "Seq Scan on dlq_messages")
+	require.Less(t, pages, 50, plan)
+}
