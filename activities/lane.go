@@ -29,9 +29,9 @@ const finishTimeout = 10 * time.Second
 // LaneReport is what a lane's heartbeat shows in the Temporal Web UI. It is for
 // people: after a crash the lane goes on from the store, never from here.
 type LaneReport struct {
-	Lane    int
-	Counts  dlq.BulkCounts
-	Waiting string `json:",omitempty"`
+	Lane    int            `json:"lane"`
+	Counts  dlq.BulkCounts `json:"counts"`
+	Waiting string         `json:"waiting,omitempty"`
 }
 
 // RunLane sends one lane of a bulk retry, page by page, until nothing in its

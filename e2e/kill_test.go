@@ -24,17 +24,17 @@ const (
 
 func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	t.Parallel()
-	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(3, "orders.dlq.v1", "orders.v1"))
-	s := newSystem(t, cluster.ListenAddrs())
+	cluster := kafkatest.FakeCluster(t)
+	s := newSystem(t, cluster)
 	worker := s.startWorker()
 	s.startAPI()
-	produceDeadLetters(t, cluster)
+	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
 
 	// The worker dies while its publishes are with the broker: some pages are
 	// written and not finalized, which is the worst moment.
 	publishing, goOn := holdPublish(cluster, 60)
-	status, answer := s.call(http.MethodPost, "/api/v1/dlq/orders.dlq.v1/retry-all", "Prefer", "respond-async")
+	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
 	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
 	<-publishing
@@ -56,7 +56,7 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	require.Equal(t, messages, count(answer, "retried"))
 	require.Zero(t, count(answer, "failed")+count(answer, "dead")+count(answer, "skipped"))
 
-	sent := consumeAll(t, cluster, "orders.v1")
+	sent := consumeAll(t, cluster, s.topic)
 	twice := 0
 	for id, copies := range sent {
 		require.LessOrEqual(t, copies, 2, id)
@@ -82,9 +82,10 @@ func (s *system) rows(where string) int {
 	return n
 }
 
-func produceDeadLetters(t *testing.T, cluster *kfake.Cluster) {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("orders.dlq.v1"))
+func (s *system) produceDeadLetters(cluster *kfake.Cluster, messages int) {
+	s.t.Helper()
+	t := s.t
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(s.dlqTopic))
 	require.NoError(t, err)
 	defer client.Close()
 	var failed atomic.Int64
@@ -93,7 +94,7 @@ func produceDeadLetters(t *testing.T, cluster *kfake.Cluster) {
 			Key:   fmt.Appendf(nil, "customer-%d", i%500),
 			Value: fmt.Appendf(nil, `{"order_id":"%d","amount":%d}`, i, i%977),
 			Headers: []kgo.RecordHeader{
-				{Key: "original_topic", Value: []byte("orders.v1")}, {Key: "error", Value: []byte("payment service timed out")},
+				{Key: "original_topic", Value: []byte(s.topic)}, {Key: "error", Value: []byte("payment service timed out")},
 			},
 		}, func(_ *kgo.Record, err error) {
 			if err != nil {
@@ -119,7 +120,7 @@ func holdPublish(cluster *kfake.Cluster, n int64) (held <-chan struct{}, goOn ch
 		if number >= n {
 			cluster.SleepControl(func() { <-goOn })
 		}
-		return nil, nil, false
+		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
 	})
 	return arrived, goOn
 }

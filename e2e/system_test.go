@@ -19,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/temporaltest"
@@ -30,6 +31,9 @@ type system struct {
 	base string
 	pool *pgxpool.Pool
 	env  []string
+	// topic is the test's own: a bulk retry's workflow id is its topic's, and
+	// the tests share a Temporal namespace.
+	topic, dlqTopic string
 }
 
 // program is one running process.
@@ -39,20 +43,28 @@ type program struct {
 	log   *lockedBuffer
 }
 
-func newSystem(t *testing.T, brokers []string) *system {
+func newSystem(t *testing.T, cluster *kfake.Cluster) *system {
 	t.Helper()
-	database := dbtest.URL(t)
-	u, err := url.Parse(database)
+	u, err := url.Parse(dbtest.URL(t))
 	require.NoError(t, err)
+	return newSystemAt(t, u, temporaltest.Address(t), cluster)
+}
+
+// newSystemAt is newSystem with the database and Temporal behind other
+// addresses, such as those of proxies.
+func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Cluster) *system {
+	t.Helper()
 	password, _ := u.User.Password()
-	s := &system{t: t, pool: dbtest.Pool(t, database)}
+	s := &system{t: t, pool: dbtest.Pool(t, dbtest.URL(t)), topic: t.Name() + ".v1", dlqTopic: t.Name() + ".dlq.v1"}
+	require.NoError(t, cluster.CreateTopic(s.topic, 3, nil))
+	require.NoError(t, cluster.CreateTopic(s.dlqTopic, 3, nil))
 	s.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
 		"DLQ_DATABASE_HOST=" + u.Hostname(), "DLQ_DATABASE_PORT=" + u.Port(),
 		"DLQ_DATABASE_NAME=" + strings.TrimPrefix(u.Path, "/"), "DLQ_DATABASE_USER=" + u.User.Username(),
 		"DLQ_DATABASE_PASSWORD=" + password, "DLQ_DATABASE_SSL_MODE=disable",
-		"DLQ_KAFKA_BROKERS=" + strings.Join(brokers, ","),
-		"DLQ_TEMPORAL_ADDRESS=" + temporaltest.Address(t), "DLQ_TEMPORAL_TASK_QUEUE=" + temporaltest.TaskQueue(t),
+		"DLQ_KAFKA_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","),
+		"DLQ_TEMPORAL_ADDRESS=" + temporal, "DLQ_TEMPORAL_TASK_QUEUE=" + temporaltest.TaskQueue(t),
 	}
 	return s
 }
@@ -62,17 +74,25 @@ func (s *system) startAPI() *program {
 	s.t.Helper()
 	address := freeAddress(s.t)
 	s.base = "http://" + address
-	return s.start("api", address, "DLQ_SERVER_PORT="+address[strings.LastIndex(address, ":")+1:])
+	return s.start("api", address, "DLQ_SERVER_PORT="+port(address))
 }
 
 // startWorker starts a worker and waits until it is ready.
 func (s *system) startWorker() *program {
 	s.t.Helper()
 	address := freeAddress(s.t)
-	return s.start("worker", address, "DLQ_WORKER_METRICS_PORT="+address[strings.LastIndex(address, ":")+1:])
+	return s.start("worker", address, "DLQ_WORKER_METRICS_PORT="+port(address))
 }
 
 func (s *system) start(name, address string, env ...string) *program {
+	s.t.Helper()
+	p := s.launch(name, address, env...)
+	s.eventually(name+" is ready", func() bool { return p.readiness() == http.StatusOK })
+	return p
+}
+
+// launch starts the program and does not wait.
+func (s *system) launch(name, address string, env ...string) *program {
 	s.t.Helper()
 	p := &program{Cmd: exec.Command(filepath.Join(programs, name)), ready: "http://" + address + "/readyz", log: &lockedBuffer{}}
 	p.Env = append(append([]string{}, s.env...), env...)
@@ -85,15 +105,17 @@ func (s *system) start(name, address string, env ...string) *program {
 			s.t.Logf("%s said:\n%s", name, p.log.tail(6000))
 		}
 	})
-	s.eventually(name+" is ready", func() bool {
-		response, err := http.Get(p.ready)
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
 	return p
+}
+
+// readiness is the status of /readyz, 0 while nothing listens.
+func (p *program) readiness() int {
+	response, err := http.Get(p.ready)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
 }
 
 // kill ends the process the hard way.
