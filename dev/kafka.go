@@ -137,8 +137,7 @@ func (k *Kafka) Stop(ctx context.Context) error {
 type kafkaLog struct{ log *zap.SugaredLogger }
 
 func (l kafkaLog) Logf(level kfake.LogLevel, format string, args ...any) {
-	switch level {
-	case kfake.LogLevelError, kfake.LogLevelWarn:
+	if level == kfake.LogLevelError || level == kfake.LogLevelWarn {
 		l.log.Warnf("kafka: "+format, args...)
 	}
 }

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -147,8 +148,11 @@ func fetchPostgres(work string) error {
 	}
 	err = embedded.NewDatabase(embedded.DefaultConfig().Version(embedded.V17).Port(uint32(port)).Logger(nil).
 		CachePath(work).RuntimePath(filepath.Join(work, "runtime")).BinariesPath(home).DataPath(decoy)).Start()
-	if err == nil || !strings.HasPrefix(err.Error(), "could not start postgres") {
-		return fmt.Errorf("embedded-postgres: %v", err)
+	if err == nil {
+		return errors.New("embedded-postgres: the server started in a folder that has no database")
+	}
+	if !strings.HasPrefix(err.Error(), "could not start postgres") {
+		return fmt.Errorf("embedded-postgres: %w", err)
 	}
 	for _, name := range []string{"initdb", "postgres"} {
 		if _, err := os.Stat(filepath.Join(home, "bin", name)); err != nil {

@@ -213,7 +213,7 @@ func asOthersOnly() []identity {
 func TestPostgresRunsAsAnotherUserWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	dir, err := os.MkdirTemp("/tmp", "postgres-")
+	dir, err := os.MkdirTemp("/tmp", "postgres-") //nolint:usetesting // t.TempDir is inside a folder that other users cannot enter
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))

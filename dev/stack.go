@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,16 +184,16 @@ func (s *Stack) Stop(ctx context.Context) error {
 	s.parts = nil
 	s.mu.Unlock()
 	var failures []error
-	for i := len(parts) - 1; i >= 0; i-- {
+	for _, p := range slices.Backward(parts) {
 		start := time.Now()
 		limited, cancel := context.WithTimeout(ctx, partStop)
-		err := parts[i].stop(limited)
+		err := p.stop(limited)
 		cancel()
 		if err != nil {
-			failures = append(failures, fmt.Errorf("stop %s: %w", parts[i].name, err))
+			failures = append(failures, fmt.Errorf("stop %s: %w", p.name, err))
 			continue
 		}
-		s.print("  %-16s stopped in %.1f s\n", parts[i].name, time.Since(start).Seconds())
+		s.print("  %-16s stopped in %.1f s\n", p.name, time.Since(start).Seconds())
 	}
 	if s.lock != nil {
 		s.lock.release()

@@ -206,7 +206,10 @@ func (t *Temporal) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-t.process.exited:
-			return fmt.Errorf("it ended at once: %v", t.process.err)
+			if t.process.err == nil {
+				return errors.New("it ended at once, without an error")
+			}
+			return fmt.Errorf("it ended at once: %w", t.process.err)
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(50 * time.Millisecond):

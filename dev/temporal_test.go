@@ -89,7 +89,7 @@ func requireRunning(ctx context.Context, t *testing.T, s *Temporal, id string) {
 	t.Helper()
 	answer, err := temporalClient(t, s).DescribeWorkflowExecution(ctx, id, "")
 	require.NoError(t, err)
-	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, answer.WorkflowExecutionInfo.Status)
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, answer.GetWorkflowExecutionInfo().GetStatus())
 }
 
 func TestTemporalKeepsItsWorkflowsOverARestart(t *testing.T) {

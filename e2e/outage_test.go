@@ -73,11 +73,12 @@ func TestProgramsStopInOrder(t *testing.T) {
 	status, _ := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
 	<-publishing
-	stopped := make(chan int)
-	go func() { stopped <- worker.terminate(t) }()
+	stopped := make(chan error, 1)
+	go func() { stopped <- worker.end() }()
 	s.eventually("it says that it stops", func() bool { return strings.Contains(worker.log.tail(1<<20), `"msg":"ingest stopping"`) })
 	close(goOn)
-	require.Zero(t, <-stopped)
+	require.NoError(t, <-stopped)
+	require.Zero(t, worker.ProcessState.ExitCode())
 	require.Zero(t, s.rows("status = 'RETRYING'"), "no page was left in hand")
 	require.Zero(t, api.terminate(t))
 

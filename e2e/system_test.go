@@ -128,9 +128,18 @@ func (p *program) kill(t *testing.T) {
 // terminate asks the process to stop and returns its exit code.
 func (p *program) terminate(t *testing.T) int {
 	t.Helper()
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	_ = p.Wait()
+	require.NoError(t, p.end())
 	return p.ProcessState.ExitCode()
+}
+
+// end asks the process to stop and waits for it. Unlike terminate it asserts
+// nothing, so a goroutine may call it.
+func (p *program) end() error {
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	_ = p.Wait() // the exit code says more
+	return nil
 }
 
 // call makes a request and decodes the answer into a map.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -46,24 +47,15 @@ func categoryOf(err error) dlq.Category {
 	var certificate *tls.CertificateVerificationError
 	var alert tls.AlertError
 	switch {
-	case anyOf(badData, is):
+	case slices.ContainsFunc(badData, is):
 		return dlq.CategoryBadData
-	case anyOf(auth, is), errors.As(err, &certificate), errors.As(err, &alert):
+	case slices.ContainsFunc(auth, is), errors.As(err, &certificate), errors.As(err, &alert):
 		return dlq.CategoryAuth
 	case is(kerr.ThrottlingQuotaExceeded):
 		return dlq.CategoryRateLimit
 	default:
 		return dlq.CategoryTransient
 	}
-}
-
-func anyOf(targets []error, is func(error) bool) bool {
-	for _, target := range targets {
-		if is(target) {
-			return true
-		}
-	}
-	return false
 }
 
 // connections is a hook that remembers why the last connection failed. The

@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -249,7 +248,7 @@ func awaitCommitted(t testing.TB, a *kadm.Client, group, topic string, want int6
 func deliveryError(t testing.TB, err error) *dlq.DeliveryError {
 	t.Helper()
 	var delivery *dlq.DeliveryError
-	require.Truef(t, errors.As(err, &delivery), "not a delivery error: %v", err)
+	require.ErrorAsf(t, err, &delivery, "not a delivery error: %v", err)
 	return delivery
 }
 

@@ -85,7 +85,7 @@ func TestRetryCountIsInheritedOnlyWhenItMakesSense(t *testing.T) {
 	t.Parallel()
 	id := dlq.NewID()
 	for text, want := range map[string]int{
-		"0": 0, "2": 2, "10000": 10000, "10001": 0, "-1": 0, "": 0, "two": 0, "1.5": 0, " 1": 0,
+		"0": 0, "2": 2, "10000": 10000, "10001": 0, "-1": 0, "": 0, "two": 0, "1.5": 0, " 1": 0, //nolint:gocritic // the space is what is tested
 		"99999999999999999999999": 0, "0x2": 0,
 	} {
 		previous, count := comingBack(headersOf("dlq-message-id", id.String(), "dlq-retry-count", text))

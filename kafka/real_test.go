@@ -218,9 +218,11 @@ func TestRealRefusals(t *testing.T) {
 		last = string(r.Value[:3])
 	}
 	t.Run("missing target", func(t *testing.T) {
+		t.Parallel()
 		missingTarget(t, brokers, s.topic("nowhere"), s.options(brokers))
 	})
 	t.Run("target created again", func(t *testing.T) {
+		t.Parallel()
 		createTopic(t, a, s.topic("again"), 1)
 		recreatedTarget(t, brokers, s.topic("again"))
 	})

@@ -126,7 +126,7 @@ func currentIDs(ctx context.Context, client *kgo.Client, topics map[string]map[i
 	request := kmsg.NewPtrMetadataRequest()
 	for topic := range topics {
 		wanted := kmsg.NewMetadataRequestTopic()
-		wanted.Topic = kmsg.StringPtr(topic)
+		wanted.Topic = new(topic)
 		request.Topics = append(request.Topics, wanted)
 	}
 	response, err := request.RequestWith(ctx, client)

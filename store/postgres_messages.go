@@ -203,6 +203,7 @@ func (p *Postgres) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 			return m, nil
 		case dlq.StatusResolved:
 			return m, m.CheckRetryable()
+		case dlq.StatusPending, dlq.StatusRetrying: // it changed in between: once more
 		}
 	}
 }

@@ -43,7 +43,7 @@ func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs
 	require.NoError(t, err)
 	for _, line := range lines {
 		if _, buffers, found := strings.Cut(line, "Buffers: shared "); found {
-			for _, field := range strings.Fields(buffers) {
+			for field := range strings.FieldsSeq(buffers) {
 				var n int
 				for _, kind := range []string{"hit=%d", "read=%d"} {
 					if _, err := fmt.Sscanf(field, kind, &n); err == nil {

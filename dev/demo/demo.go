@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	o.setDefaults()
 	err := o.run(ctx)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the end of ctx is how the shop is closed
 	}
 	return err
 }

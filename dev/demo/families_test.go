@@ -192,6 +192,6 @@ func TestBigIntegerIsWhatJavaMakes(t *testing.T) {
 	} {
 		got := bigInteger("x", value).Value
 		require.Equal(t, want, got, "%d", value)
-		require.EqualValues(t, value, new(big.Int).SetBytes(got).Int64())
+		require.Equal(t, value, new(big.Int).SetBytes(got).Int64())
 	}
 }

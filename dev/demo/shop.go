@@ -32,7 +32,7 @@ func (s *shop) consume(ctx context.Context) error {
 	for {
 		fetches := s.client.PollRecords(ctx, 100)
 		if ctx.Err() != nil || fetches.IsClientClosed() {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is how the shop is closed
 		}
 		fetches.EachError(func(topic string, _ int32, err error) { s.say("cannot read %s, trying again: %v", topic, err) })
 		// In the order of the events, as far as partitions allow: it reads better.
@@ -48,7 +48,7 @@ func (s *shop) consume(ctx context.Context) error {
 		// processed or safe in a dead-letter topic.
 		if err := s.client.ProduceSync(ctx, dead...).FirstErr(); err != nil {
 			if ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed) {
-				return nil
+				return nil //nolint:nilerr // as above; what was not sent is consumed again
 			}
 			return fmt.Errorf("send %d dead letters: %w", len(dead), err)
 		}
@@ -115,9 +115,9 @@ func deadLetter(r *kgo.Record, way family, f failure, group string) *kgo.Record 
 	}
 	added := way.headers(r, f, group)
 	if way.first {
-		letter.Headers = append(added, r.Headers...)
+		letter.Headers = slices.Concat(added, r.Headers)
 	} else {
-		letter.Headers = append(append(letter.Headers, r.Headers...), added...)
+		letter.Headers = slices.Concat(r.Headers, added)
 	}
 	return letter
 }

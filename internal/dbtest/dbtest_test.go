@@ -20,13 +20,14 @@ func TestEachTestHasItsOwnDatabaseWithTheSchema(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')")
 	require.NoError(t, err)
 	t.Run("another test", func(t *testing.T) {
+		t.Parallel()
 		var count int
 		require.NoError(t, New(t).QueryRow(t.Context(), "SELECT count(*) FROM dlq.dlq_messages").Scan(&count))
 		require.Zero(t, count)
 	})
 }
 
-func TestDatabasesAreDroppedWithTheirTests(t *testing.T) {
+func TestDatabasesAreDroppedWithTheirTests(t *testing.T) { //nolint:tparallel // the inner test has to end before the outer one looks
 	t.Parallel()
 	var inner string
 	t.Run("inner", func(t *testing.T) {

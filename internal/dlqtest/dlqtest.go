@@ -150,6 +150,7 @@ func Outcomes(page []dlq.Envelope, result dlq.Result) []dlq.Outcome {
 	for i, e := range page {
 		outcomes[i] = dlq.Outcome{ID: e.ID, Result: result}
 		switch result {
+		case dlq.ResultDelivered, dlq.ResultReturned: // have no error
 		case dlq.ResultFailed:
 			outcomes[i].Category, outcomes[i].Error = dlq.CategoryTransient, "broker away"
 		case dlq.ResultRejected:

@@ -52,7 +52,8 @@ func SharedCluster(t testing.TB) *Server {
 	t.Helper()
 	needTools(t)
 	shared.once.Do(func() {
-		if shared.dir, shared.err = os.MkdirTemp("", "kafka-for-tests-"); shared.err == nil {
+		shared.dir, shared.err = os.MkdirTemp("", "kafka-for-tests-") //nolint:usetesting // it outlives the test that happens to be first
+		if shared.err == nil {
 			shared.server, shared.err = newServer(shared.dir)
 		}
 	})

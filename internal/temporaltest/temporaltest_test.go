@@ -68,6 +68,7 @@ func TestGivenServerIsUsed(t *testing.T) {
 
 // TestHeldServer is the body of the process that the next test kills.
 func TestHeldServer(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(holdServer) == "" {
 		return
 	}

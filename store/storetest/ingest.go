@@ -56,7 +56,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, first.Record, f.detail(first.ID).Record)
 	},
 
-	"a topic that was made anew is another source": func(t *testing.T, f fixture) {
+	"a topic that was made anew is another source": func(_ *testing.T, f fixture) {
 		first := dlqtest.Arrival()
 		again := first.Source
 		again.TopicID = [16]byte{0xff}
