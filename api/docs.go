@@ -1,0 +1,103 @@
+package api
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/swaggest/swgui"
+	"github.com/swaggest/swgui/v5emb"
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed openapi.yaml
+var specYAML []byte
+
+// specJSON converts the specification, which is written in YAML for people, to
+// JSON for tools. Fields keep their order, so that examples read as documented.
+func specJSON() ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(specYAML, &document); err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	var out bytes.Buffer
+	if err := writeJSON(&out, document.Content[0]); err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func writeJSON(out *bytes.Buffer, node *yaml.Node) error {
+	switch node.Kind {
+	case yaml.MappingNode:
+		out.WriteByte('{')
+		for i := 0; i < len(node.Content); i += 2 {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			name, _ := json.Marshal(node.Content[i].Value) // strings always encode
+			out.Write(name)
+			out.WriteByte(':')
+			if err := writeJSON(out, node.Content[i+1]); err != nil {
+				return err
+			}
+		}
+		out.WriteByte('}')
+		return nil
+	case yaml.SequenceNode:
+		out.WriteByte('[')
+		for i, item := range node.Content {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			if err := writeJSON(out, item); err != nil {
+				return err
+			}
+		}
+		out.WriteByte(']')
+		return nil
+	case yaml.AliasNode:
+		return writeJSON(out, node.Alias)
+	default:
+		return writeScalar(out, node)
+	}
+}
+
+func writeScalar(out *bytes.Buffer, node *yaml.Node) error {
+	var value any = node.Value
+	switch node.Tag {
+	case "!!null", "!!bool", "!!int", "!!float":
+		if err := node.Decode(&value); err != nil {
+			return fmt.Errorf("line %d: %w", node.Line, err)
+		}
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", node.Line, err)
+	}
+	out.Write(encoded)
+	return nil
+}
+
+func (s *Server) openapi(c *fiber.Ctx) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return c.Status(http.StatusOK).Send(s.spec)
+}
+
+// docsHandler shows the specification with Swagger UI, whose files are part of
+// this program: the page needs no other host, and may not call one.
+func docsHandler() fiber.Handler {
+	ui := adaptor.HTTPHandler(v5emb.NewHandlerWithConfig(swgui.Config{
+		Title: "DLQ manager", SwaggerJSON: "/openapi.json", BasePath: "/docs/",
+	}))
+	return func(c *fiber.Ctx) error {
+		err := ui(c)
+		c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'self'; img-src 'self' data:; "+
+			"script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'")
+		return err
+	}
+}

@@ -1,0 +1,47 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+func TestTheSpecificationIsServedAsJSON(t *testing.T) {
+	t.Parallel()
+	got := start(t).call(http.MethodGet, "/openapi.json")
+	require.Equal(t, http.StatusOK, got.status)
+	require.True(t, strings.HasPrefix(got.body, `{"openapi":"3.1.0","info":{"title":`), "the order of the file")
+	var served, written any
+	require.NoError(t, json.Unmarshal([]byte(got.body), &served))
+	content, err := os.ReadFile("openapi.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(content, &written))
+	same, err := json.Marshal(written)
+	require.NoError(t, err)
+	require.JSONEq(t, string(same), got.body)
+}
+
+func TestDocsNeedNoOtherHost(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	got := w.call(http.MethodGet, "/docs")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Contains(t, got.body, "/openapi.json")
+	require.Contains(t, got.header.Get("Content-Security-Policy"), "default-src 'self'")
+	links := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(got.body, -1)
+	require.Greater(t, len(links), 3)
+	for _, link := range links {
+		require.True(t, strings.HasPrefix(link[1], "/docs/"), "%s is elsewhere", link[1])
+		_, file := w.send(http.MethodGet, link[1], nil)
+		require.Equal(t, http.StatusOK, file.status, link[1])
+		require.NotEmpty(t, file.body)
+	}
+	_, missing := w.send(http.MethodGet, "/docs/nothing.js", nil)
+	require.Equal(t, http.StatusNotFound, missing.status)
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// The codes of the error body. They are part of the contract.
+const (
+	codeNotFound         = "SYS_DLQ_NOT_FOUND"
+	codeValidation       = "SYS_DLQ_VALIDATION_ERROR"
+	codeConflict         = "SYS_DLQ_CONFLICT"
+	codeInternal         = "SYS_DLQ_INTERNAL_ERROR"
+	codeUnavailable      = "SYS_DLQ_UNAVAILABLE"
+	codePayloadTooLarge  = "SYS_DLQ_PAYLOAD_TOO_LARGE"
+	codeMethodNotAllowed = "SYS_DLQ_METHOD_NOT_ALLOWED"
+)
+
+// retryAfterSeconds is told with every 503. Dependencies that fail over need
+// some seconds; asking sooner would only add to their load.
+const retryAfterSeconds = "5"
+
+// detail names one bad field.
+type detail struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// errorView is the documented body of every answer that is not a success.
+type errorView struct {
+	Error errorBody `json:"error"`
+}
+
+type errorBody struct {
+	Code      string   `json:"code"`
+	Message   string   `json:"message"`
+	RequestID string   `json:"request_id"`
+	Details   []detail `json:"details"`
+}
+
+// refusal is an answer that is not a success. cause is for the log only.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	details []detail
+	cause   error
+}
+
+func (r *refusal) Error() string {
+	if r.cause != nil {
+		return r.message + ": " + r.cause.Error()
+	}
+	return r.message
+}
+
+func (r *refusal) Unwrap() error { return r.cause }
+
+func (r *refusal) view(requestID string) errorView {
+	details := r.details
+	if details == nil {
+		details = []detail{}
+	}
+	return errorView{errorBody{Code: r.code, Message: r.message, RequestID: requestID, Details: details}}
+}
+
+func invalid(message string, details ...detail) *refusal {
+	return &refusal{status: http.StatusBadRequest, code: codeValidation, message: message, details: details}
+}
+
+func conflict(message string, cause error) *refusal {
+	return &refusal{status: http.StatusConflict, code: codeConflict, message: message, cause: cause}
+}
+
+// about gives dlq.ErrNotFound the name of what was not found, and leaves every
+// other error as it is.
+func about(err error, what string, id dlq.ID) error {
+	if errors.Is(err, dlq.ErrNotFound) {
+		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: fmt.Sprintf("%s not found: %s", what, id), cause: err}
+	}
+	return err
+}
+
+// translate is the one place where errors become answers. What it does not know
+// is an internal error, whose text stays in the log.
+func translate(err error) *refusal {
+	var (
+		refused      *refusal
+		notRetryable *dlq.NotRetryableError
+		owned        *dlq.OwnedError
+		unrouted     *fiber.Error
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &notRetryable):
+		return conflict(notRetryable.Error(), err)
+	case errors.As(err, &owned):
+		return conflict(owned.Error(), err)
+	case errors.Is(err, dlq.ErrNotFound):
+		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
+	case errors.Is(err, dlq.ErrUnavailable):
+		return unavailable("a service that this one needs is away; try again later", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return unavailable("the request took too long; try again later", err)
+	case errors.As(err, &unrouted):
+		return protocol(unrouted)
+	default:
+		return &refusal{status: http.StatusInternalServerError, code: codeInternal, message: "internal error", cause: err}
+	}
+}
+
+func unavailable(message string, cause error) *refusal {
+	return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, message: message, cause: cause}
+}
+
+// protocol translates what Fiber and fasthttp refuse before any handler runs.
+// Their texts quote the request, so ours replace them.
+func protocol(err *fiber.Error) *refusal {
+	r := &refusal{status: err.Code, code: codeValidation, message: strings.ToLower(http.StatusText(err.Code)), cause: err}
+	switch err.Code {
+	case http.StatusNotFound:
+		r.code, r.message = codeNotFound, "no such route"
+	case http.StatusMethodNotAllowed:
+		r.code = codeMethodNotAllowed
+	case http.StatusRequestEntityTooLarge:
+		r.code, r.message = codePayloadTooLarge, "the request body is too large"
+	case http.StatusRequestHeaderFieldsTooLarge:
+		r.message = "the request line and headers are too large"
+	case http.StatusRequestURITooLong:
+		r.message = "the path and query are too long"
+	case http.StatusRequestTimeout:
+		r.message = "the request did not arrive in time"
+	default:
+		r.status, r.message = http.StatusBadRequest, "malformed HTTP request"
+	}
+	return r
+}

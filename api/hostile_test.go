@@ -1,0 +1,200 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+func TestTopicsThatKafkaWouldRefuseAreRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for _, topic := range []string{
+		"a%2Fb", "..%2F..%2Fetc%2Fpasswd", "%2e%2e", "%2e", "a%00b", "a%ff", "a%20b", "a'%20OR%201=1--", "*", "%C3%A9", "a+b", strings.Repeat("a", 250),
+	} {
+		for _, call := range [][2]string{{"GET", ""}, {"POST", "/retry-all"}} {
+			_, got := w.send(call[0], "/api/v1/dlq/"+topic+call[1], nil)
+			_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+			require.Equal(t, []string{"topic"}, fields)
+		}
+	}
+	require.Zero(t, w.retries.starts())
+	for _, topic := range []string{strings.Repeat("a", 249), "messages", "A.b_c-9", "..."} {
+		_, got := w.send(http.MethodGet, "/api/v1/dlq/"+topic, nil)
+		require.Equal(t, http.StatusOK, got.status, topic)
+	}
+}
+
+func TestPathsAreTakenAsTheyAreSent(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for target, status := range map[string]int{
+		"/api/v1/dlq/../../../healthz":       http.StatusNotFound,
+		"/api/v1/../../healthz":              http.StatusNotFound,
+		"/docs/../api/v1/dlq":                http.StatusNotFound,
+		"/docs/../../../../../../etc/passwd": http.StatusNotFound,
+		"/docs/..%2f..%2fetc%2fpasswd":       http.StatusNotFound,
+		"//healthz":                          http.StatusNotFound,
+		"/api/v1/dlq/%zz":                    http.StatusBadRequest,
+		"/api/v1/dlq/messages/%zz":           http.StatusBadRequest,
+		"/api/v1/dlq/a%2fb/retry-all":        http.StatusMethodNotAllowed, // one topic, and GET
+	} {
+		got := w.raw("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.Equal(t, status, got.status, "%s: %s", target, got.body)
+		require.NotContains(t, got.body, "root:")
+	}
+}
+
+func TestRequestsThatAreNotHTTPGetTheDocumentedError(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for _, content := range []string{
+		"hello\r\n\r\n", "GET\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+	} {
+		got := w.raw(content)
+		require.Equal(t, http.StatusBadRequest, got.status, content)
+		message, _ := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, "malformed HTTP request", message, content)
+		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
+	}
+}
+
+func TestWhatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	_, body := w.send(http.MethodPost, retryAllPath, io.LimitReader(zeros{}, 1<<20+1))
+	requireError(t, body, http.StatusRequestEntityTooLarge, "SYS_DLQ_PAYLOAD_TOO_LARGE")
+
+	announced := w.raw("POST " + retryAllPath + " HTTP/1.1\r\nHost: x\r\nX-Request-Id: kept\r\nContent-Length: 1048577\r\n\r\n")
+	requireError(t, announced, http.StatusRequestEntityTooLarge, "SYS_DLQ_PAYLOAD_TOO_LARGE")
+	require.Equal(t, "kept", announced.header.Get("X-Request-Id"))
+
+	long := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?error="+strings.Repeat("a", 9000))
+	requireError(t, long, http.StatusRequestURITooLong, "SYS_DLQ_VALIDATION_ERROR")
+
+	huge := w.raw("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Filler: " + strings.Repeat("a", 20_000) + "\r\n\r\n")
+	requireError(t, huge, http.StatusRequestHeaderFieldsTooLarge, "SYS_DLQ_VALIDATION_ERROR")
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/healthz").status)
+}
+
+func TestManyParametersAreRefusedInOneShortAnswer(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	var query strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&query, "p%d=1&", i)
+	}
+	got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query.String())
+	requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+}
+
+func TestRequestsThatArriveTooSlowlyAreEnded(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) { o.ReadTimeout = 50 * time.Millisecond })
+	connection, err := net.Dial("tcp", w.address)
+	require.NoError(t, err)
+	defer connection.Close()
+	require.NoError(t, connection.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.WriteString(connection, "GET /healthz HTTP/1.1\r\nHost:")
+	require.NoError(t, err)
+	requireError(t, readResponse(t, connection), http.StatusRequestTimeout, "SYS_DLQ_VALIDATION_ERROR")
+}
+
+func TestAnswersMayTakeLongerThanTheyMayTakeToWrite(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) {
+		o.RetryWait, o.ReadTimeout, o.WriteTimeout, o.RequestTimeout = 300*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
+	})
+	w.retries.hold()
+	got := w.call(http.MethodPost, retryPath(w.add(1)[0]))
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.Equal(t, "RETRYING", got.field(t, "status"))
+}
+
+// faulty panics or hangs where a test asks it to.
+type faulty struct{ api.Store }
+
+func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
+
+func (faulty) Detail(ctx context.Context, _ dlq.ID) (dlq.Detail, error) {
+	<-ctx.Done()
+	return dlq.Detail{}, fmt.Errorf("query: %w", ctx.Err())
+}
+
+func TestAPanicIs500WithARequestIDAndNothingElse(t *testing.T) {
+	t.Parallel()
+	w := start(t, with(faulty{}))
+	got := w.call(http.MethodPost, "/api/v1/dlq/messages/"+someID+"/retry", "X-Request-Id: panicked")
+	require.Equal(t, http.StatusInternalServerError, got.status)
+	require.Equal(t, `{"error":{"code":"SYS_DLQ_INTERNAL_ERROR","message":"internal error","request_id":"panicked","details":[]}}`, got.body)
+	entries := w.logs.FilterMessage("panic in a handler").FilterField(zap.String("request_id", "panicked")).All()
+	require.Len(t, entries, 1)
+	require.Contains(t, string(entries[0].ContextMap()["stack"].(string)), "hostile_test.go")
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/healthz").status, "the server goes on")
+}
+
+func TestAStoreThatHangsIs503(t *testing.T) {
+	t.Parallel()
+	w := start(t, with(faulty{}), func(o *api.Options) { o.RequestTimeout = 30 * time.Millisecond })
+	message, _ := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/messages/"+someID), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Contains(t, message, "too long")
+}
+
+// keeper remembers what it was asked, as stores and workflow clients may.
+type keeper struct {
+	api.Store
+	mu    sync.Mutex
+	asked []dlq.ListQuery
+}
+
+func (k *keeper) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = append(k.asked, q)
+	return dlq.Page{TotalExact: true}, nil
+}
+
+func TestWhatIsHandedOnOutlivesTheRequest(t *testing.T) {
+	t.Parallel()
+	store := &keeper{}
+	w := start(t, with(store))
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := range 50 {
+				name := fmt.Sprintf("topic-%d-%d", caller, i)
+				_, got := w.send(http.MethodGet, "/api/v1/dlq/"+name+"?error="+name+"&key="+name, nil, "X-Request-Id: "+name)
+				if got.status != http.StatusOK || got.header.Get("X-Request-Id") != name {
+					t.Errorf("%s: %d %s", name, got.status, got.body)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	seen := map[string]bool{}
+	for _, q := range store.asked {
+		require.Equal(t, q.Topic, q.ErrorContains)
+		require.Equal(t, q.Topic, string(q.Key))
+		seen[q.Topic] = true
+	}
+	require.Len(t, seen, 400)
+	logged := map[any]bool{}
+	for _, entry := range w.logs.FilterMessage("request").All() {
+		logged[entry.ContextMap()["request_id"]] = true
+	}
+	require.Len(t, logged, 400)
+}

@@ -1,0 +1,24 @@
+package api_test
+
+import (
+	"context"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+	"dlqmanager/store"
+)
+
+// memory is the store as the tests use it: the API's part of it, and what
+// ingest and workflows do.
+type memory interface {
+	api.Store
+	StoreArrivals(context.Context, []dlq.Arrival) (int, error)
+	Claim(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
+	Finalize(context.Context, dlq.Owner, dlq.Outcome) (dlq.Message, error)
+	StartBulk(context.Context, dlq.BulkRetry) (dlq.BulkRetry, error)
+	ClaimPage(context.Context, dlq.Lane) ([]dlq.Envelope, error)
+	FinalizePage(context.Context, dlq.Lane, []dlq.Outcome) (dlq.BulkCounts, error)
+	EndBulk(context.Context, dlq.ID, dlq.BulkState, string) (dlq.BulkRetry, error)
+}
+
+func newMemory(topics *dlq.Topics) memory { return store.NewMemory(topics) }

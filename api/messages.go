@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+type detailView struct {
+	messageFields
+	DLQTopic        string        `json:"dlq_topic"`
+	Origin          originView    `json:"origin"`
+	Source          sourceView    `json:"source"`
+	Key             *bytesView    `json:"key"`
+	Value           *bytesView    `json:"value"`
+	Headers         []headerView  `json:"headers"`
+	RecordTimestamp *timestamp    `json:"record_timestamp"`
+	ErrorClass      *string       `json:"error_class"`
+	StackTrace      *string       `json:"stack_trace"`
+	Attempts        []attemptView `json:"attempts"`
+	Workflow        *workflowView `json:"workflow"`
+	PreviousID      *dlq.ID       `json:"previous_id"`
+}
+
+type originView struct {
+	Topic     string `json:"topic"`
+	Partition *int32 `json:"partition"`
+	Offset    *int64 `json:"offset"`
+	Family    string `json:"family"`
+}
+
+type sourceView struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+}
+
+// headerView shows a header's value as base64, and as text where it is text.
+type headerView struct {
+	Key   string  `json:"key"`
+	Value []byte  `json:"value"` // nil is Kafka's null, and null here
+	Text  *string `json:"text"`
+}
+
+type attemptView struct {
+	Number    int           `json:"number"`
+	StartedAt timestamp     `json:"started_at"`
+	EndedAt   timestamp     `json:"ended_at"`
+	Result    dlq.Result    `json:"result"`
+	Category  *string       `json:"category"`
+	Error     *string       `json:"error"`
+	Workflow  *workflowView `json:"workflow"`
+}
+
+func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	d, err := s.options.Store.Detail(ctx, id)
+	if err != nil {
+		return about(err, "dlq message", id)
+	}
+	view := detailView{
+		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
+		Origin: originView(d.Origin), Source: sourceView{d.Source.Partition, d.Source.Offset},
+		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
+		Headers: make([]headerView, 0, len(d.Record.Headers)), RecordTimestamp: optionalTime(&d.Record.Timestamp),
+		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.StackTrace),
+		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), PreviousID: optionalID(d.PreviousID),
+	}
+	for _, header := range d.Record.Headers {
+		view.Headers = append(view.Headers, viewHeader(header))
+	}
+	for _, a := range d.Attempts {
+		view.Attempts = append(view.Attempts, attemptView{
+			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Result: a.Result,
+			Category: optionalText(string(a.Category)), Error: optionalText(a.Error), Workflow: s.viewWorkflow(a.Owner),
+		})
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+func viewHeader(header dlq.Header) headerView {
+	view := headerView{Key: header.Key, Value: header.Value}
+	if header.Value != nil && utf8.Valid(header.Value) {
+		text := string(header.Value)
+		view.Text = &text
+	}
+	return view
+}
+
+type deletedView struct {
+	Success bool   `json:"success"`
+	Message string `json:"message"`
+}
+
+func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	if err := s.options.Store.Delete(ctx, id); err != nil {
+		return about(err, "dlq message", id)
+	}
+	return reply(c, http.StatusOK, deletedView{Success: true, Message: fmt.Sprintf("message %s deleted", id)})
+}
+
+type markedView struct {
+	ID         dlq.ID     `json:"id"`
+	Status     dlq.Status `json:"status"`
+	Message    string     `json:"message"`
+	RetryCount int        `json:"retry_count"`
+	MaxRetries int        `json:"max_retries"`
+}
+
+func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	m, err := s.options.Store.MarkDead(ctx, id)
+	var refused *dlq.NotRetryableError
+	switch {
+	case errors.As(err, &refused):
+		return conflict(fmt.Sprintf("message cannot be marked dead: status=%s", refused.Status), err)
+	case err != nil:
+		return about(err, "dlq message", id)
+	}
+	return reply(c, http.StatusOK, markedView{
+		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s marked dead", id),
+		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+	})
+}

@@ -1,0 +1,162 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+const someID = "550e8400-e29b-41d4-a716-446655440000"
+
+func TestGetMessageReturns404WhenNotFound(t *testing.T) {
+	t.Parallel()
+	got := start(t).call(http.MethodGet, "/api/v1/dlq/messages/"+someID, "X-Request-Id: req_abc123def456")
+	require.Equal(t, http.StatusNotFound, got.status)
+	require.Equal(t, `{"error":{"code":"SYS_DLQ_NOT_FOUND","message":"dlq message not found: 550e8400-e29b-41d4-a716-446655440000",`+
+		`"request_id":"req_abc123def456","details":[]}}`, got.body)
+}
+
+func TestGetMessageReturnsMessage(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String())
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, id.String(), got.field(t, "id"))
+	require.Equal(t, map[string]any{"topic": "orders.v1", "partition": nil, "offset": nil, "family": "topic-name"}, got.field(t, "origin"))
+	require.Equal(t, map[string]any{"base64": "b3JkZXItMQ==", "size": 7.0}, got.field(t, "key"))
+	require.Nil(t, got.field(t, "workflow"))
+	upper := w.call(http.MethodGet, "/api/v1/dlq/messages/"+strings.ToUpper(id.String()))
+	require.Equal(t, got.body, upper.body)
+}
+
+func TestGetMessageReturns400ForInvalidID(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	got := w.call(http.MethodGet, "/api/v1/dlq/messages/not-a-uuid", "X-Request-Id: req_abc123def456")
+	require.Equal(t, http.StatusBadRequest, got.status)
+	require.Equal(t, `{"error":{"code":"SYS_DLQ_VALIDATION_ERROR","message":"invalid message id: not-a-uuid",`+
+		`"request_id":"req_abc123def456","details":[]}}`, got.body)
+	for _, id := range []string{"550e8400e29b41d4a716446655440000", "%7B" + someID + "%7D", someID + "0", "%2e%2e", "%ff", strings.Repeat("a", 500)} {
+		for _, call := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}, {"POST", "/dead"}} {
+			_, got := w.send(call[0], "/api/v1/dlq/messages/"+id+call[1], nil)
+			message, _ := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+			require.Less(t, len(message), 200)
+		}
+	}
+}
+
+func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
+	t.Parallel()
+	m := documented(t)
+	retried := time.Date(2026, 2, 20, 10, 31, 0, 0, time.UTC)
+	m.RetryCount, m.Status, m.UpdatedAt, m.LastRetryAt = 1, dlq.StatusRetrying, retried, &retried
+	m.ErrorClass = "java.lang.IllegalStateException"
+	m.Owner = dlq.Owner{WorkflowID: "retry-message-" + someID, RunID: "run/1"}
+	m.PreviousID = parseID(t, "0199c0de-7000-7000-8000-000000000009")
+	partition, offset := int32(3), int64(4711)
+	detail := dlq.Detail{
+		Message: m,
+		Record: dlq.Record{
+			Key: []byte{}, Value: []byte{0xff, 0x00},
+			Headers:   []dlq.Header{{Key: "a", Value: []byte("<b>")}, {Key: "a"}, {Key: "c", Value: []byte{}}, {Key: "d", Value: []byte{0xfe}}},
+			Timestamp: time.Date(2026, 2, 20, 10, 29, 59, 999_900_000, time.UTC),
+		},
+		Source: dlq.Source{Partition: 5, Offset: 42},
+		Origin: dlq.Origin{Topic: "orders.events.v1", Partition: &partition, Offset: &offset, Family: "spring-kafka"},
+		Attempts: []dlq.Attempt{{
+			Number: 1, Owner: dlq.Owner{WorkflowID: "w", RunID: "r"}, StartedAt: retried, EndedAt: retried.Add(time.Second),
+			Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "no <leader> & co",
+		}},
+	}
+	w := start(t, with(&fixed{detail: detail}), func(o *api.Options) {
+		o.TemporalUI, o.TemporalNamespace = "http://127.0.0.1:8233/", "a b"
+	})
+	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+someID)
+	require.Equal(t, `{"id":"550e8400-e29b-41d4-a716-446655440000","original_topic":"orders.events.v1","error_message":"processing failed",`+
+		`"retry_count":1,"max_retries":3,"payload":{"order_id":"123"},"status":"RETRYING",`+
+		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:31:00.000+00:00","last_retry_at":"2026-02-20T10:31:00.000+00:00",`+
+		`"dlq_topic":"orders.events.dlq.v1","origin":{"topic":"orders.events.v1","partition":3,"offset":4711,"family":"spring-kafka"},`+
+		`"source":{"partition":5,"offset":42},"key":{"base64":"","size":0},"value":{"base64":"/wA=","size":2},`+
+		`"headers":[{"key":"a","value":"PGI+","text":"<b>"},{"key":"a","value":null,"text":null},{"key":"c","value":"","text":""},`+
+		`{"key":"d","value":"/g==","text":null}],"record_timestamp":"2026-02-20T10:29:59.999+00:00",`+
+		`"error_class":"java.lang.IllegalStateException","stack_trace":null,`+
+		`"attempts":[{"number":1,"started_at":"2026-02-20T10:31:00.000+00:00","ended_at":"2026-02-20T10:31:01.000+00:00","result":"failed",`+
+		`"category":"transient","error":"no <leader> & co","workflow":{"workflow_id":"w","run_id":"r",`+
+		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/w/r/history"}}],`+
+		`"workflow":{"workflow_id":"retry-message-550e8400-e29b-41d4-a716-446655440000","run_id":"run/1",`+
+		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/retry-message-550e8400-e29b-41d4-a716-446655440000/run%2F1/history"},`+
+		`"previous_id":"0199c0de-7000-7000-8000-000000000009"}`, got.body)
+}
+
+func TestGetMessageShowsNullAndEmptyApart(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1, func(a *dlq.Arrival) {
+		a.Record = dlq.Record{}
+		a.Payload = nil
+	})[0]
+	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String())
+	for _, name := range []string{"payload", "key", "value", "record_timestamp", "error_class", "stack_trace", "workflow", "previous_id"} {
+		require.Nil(t, got.field(t, name), name)
+	}
+	require.Contains(t, got.body, `"headers":[]`)
+	require.Contains(t, got.body, `"attempts":[]`)
+}
+
+func TestGetMessageKeepsNumbersOfThePayloadExact(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1, func(a *dlq.Arrival) { a.Payload = json.RawMessage(`{"n": 12345678901234567890.10}`) })[0]
+	require.Contains(t, w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String()).body, `"payload":{"n":12345678901234567890.10}`)
+}
+
+func TestDeleteMessageReturnsOK(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	got := w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id.String())
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, `{"success":true,"message":"message `+id.String()+` deleted"}`, got.body)
+	require.Equal(t, http.StatusNotFound, w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String()).status)
+}
+
+func TestDeleteMessageReturnsErrors(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	message, _ := requireError(t, w.call(http.MethodDelete, "/api/v1/dlq/messages/"+someID), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
+	require.Equal(t, "dlq message not found: "+someID, message)
+
+	w.retries.hold()
+	id := w.add(1)[0]
+	w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/retry", "Prefer: respond-async")
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	message, _ = requireError(t, w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id.String()), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Contains(t, message, "retry-message-"+id.String())
+	require.Equal(t, "RETRYING", w.status(id))
+}
+
+func TestMarkDeadEndsAMessage(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	path := "/api/v1/dlq/messages/" + id.String() + "/dead"
+	for range 2 { // the second time changes nothing
+		got := w.call(http.MethodPost, path)
+		require.Equal(t, http.StatusOK, got.status)
+		require.Equal(t, `{"id":"`+id.String()+`","status":"DEAD","message":"message `+id.String()+` marked dead","retry_count":0,"max_retries":3}`, got.body)
+	}
+	requireError(t, w.call(http.MethodPost, "/api/v1/dlq/messages/"+someID+"/dead"), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
+
+	resolved := w.add(1)[0]
+	w.call(http.MethodPost, "/api/v1/dlq/messages/"+resolved.String()+"/retry")
+	message, _ := requireError(t, w.call(http.MethodPost, "/api/v1/dlq/messages/"+resolved.String()+"/dead"), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Equal(t, "message cannot be marked dead: status=RESOLVED", message)
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// durationBuckets reach from a read by key to the longest wait for a retry.
+var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+type httpMetrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+}
+
+func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
+	m := &httpMetrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_http_requests_total",
+			Help: "Requests answered, by method, route template and status code.",
+		}, []string{"method", "route", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "dlq_http_request_duration_seconds",
+			Help:    "Time from the end of reading a request to the start of writing its answer.",
+			Buckets: durationBuckets,
+		}, []string{"method", "route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dlq_http_requests_in_flight",
+			Help: "Requests being answered.",
+		}),
+	}
+	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, fmt.Errorf("HTTP metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *httpMetrics) observe(method, route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(method, route).Observe(took.Seconds())
+}
+
+// metricsHandler shows what can be gathered: one broken collector must not hide
+// the others.
+func metricsHandler(gatherer prometheus.Gatherer, logger *zap.Logger) fiber.Handler {
+	return adaptor.HTTPHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
+		ErrorLog:      zap.NewStdLog(logger),
+		ErrorHandling: promhttp.ContinueOnError,
+	}))
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// reply writes v as JSON. Characters that matter to HTML stay as they are:
+// nobody embeds these answers in a page, and operators read error messages.
+func reply(c *fiber.Ctx, status int, v any) error {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	c.Status(status).Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	c.Response().SetBodyRaw(bytes.TrimSuffix(body.Bytes(), []byte("\n")))
+	return nil
+}
+
+// timestamp is a time as documented: UTC with milliseconds and a numeric offset.
+type timestamp time.Time
+
+func (t timestamp) MarshalText() ([]byte, error) {
+	return time.Time(t).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000-07:00"), nil
+}
+
+// optionalTime is null for nil and for the zero time.
+func optionalTime(t *time.Time) *timestamp {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	ts := timestamp(*t)
+	return &ts
+}
+
+// optionalText is null for an empty string.
+func optionalText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func optionalID(id dlq.ID) *dlq.ID {
+	if id.IsZero() {
+		return nil
+	}
+	return &id
+}
+
+// messageFields are the documented fields of a message, in their order.
+type messageFields struct {
+	ID            dlq.ID          `json:"id"`
+	OriginalTopic string          `json:"original_topic"`
+	ErrorMessage  string          `json:"error_message"`
+	RetryCount    int             `json:"retry_count"`
+	MaxRetries    int             `json:"max_retries"`
+	Payload       json.RawMessage `json:"payload"`
+	Status        dlq.Status      `json:"status"`
+	CreatedAt     timestamp       `json:"created_at"`
+	UpdatedAt     timestamp       `json:"updated_at"`
+	LastRetryAt   *timestamp      `json:"last_retry_at"`
+}
+
+func fieldsOf(m *dlq.Message) messageFields {
+	fields := messageFields{
+		ID: m.ID, OriginalTopic: m.OriginalTopic, ErrorMessage: m.ErrorMessage,
+		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Status: m.Status,
+		CreatedAt: timestamp(m.CreatedAt), UpdatedAt: timestamp(m.UpdatedAt), LastRetryAt: optionalTime(m.LastRetryAt),
+	}
+	if len(m.Payload) > 0 { // an empty RawMessage is not null but an encoding error
+		fields.Payload = m.Payload
+	}
+	return fields
+}
+
+// bytesView shows bytes that may be anything. Kafka's null is JSON's null,
+// which differs from {"base64":"","size":0}.
+type bytesView struct {
+	Base64 []byte `json:"base64"`
+	Size   int    `json:"size"`
+}
+
+func viewBytes(b []byte) *bytesView {
+	if b == nil {
+		return nil
+	}
+	return &bytesView{Base64: b, Size: len(b)}
+}
+
+// workflowView names a workflow and, where the Web UI is known, links to it.
+type workflowView struct {
+	WorkflowID string `json:"workflow_id"`
+	RunID      string `json:"run_id"`
+	URL        string `json:"url,omitempty"`
+}
+
+func (s *Server) viewWorkflow(owner dlq.Owner) *workflowView {
+	if owner.IsZero() {
+		return nil
+	}
+	return &workflowView{WorkflowID: owner.WorkflowID, RunID: owner.RunID, URL: s.workflowURL(owner.WorkflowID, owner.RunID)}
+}
+
+// workflowURL is the address of a run in the Temporal Web UI, or empty.
+func (s *Server) workflowURL(workflowID, runID string) string {
+	if s.options.TemporalUI == "" {
+		return ""
+	}
+	return strings.TrimSuffix(s.options.TemporalUI, "/") + "/namespaces/" + url.PathEscape(s.options.TemporalNamespace) +
+		"/workflows/" + url.PathEscape(workflowID) + "/" + url.PathEscape(runID) + "/history"
+}

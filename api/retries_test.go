@@ -1,0 +1,258 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// retries stands in for the workflows: the same rules on the same store, run by
+// goroutines.
+type retries struct {
+	t     *testing.T
+	store memory
+
+	mu      sync.Mutex
+	deliver func(dlq.Envelope) error // nil delivers
+	silent  bool                     // Kafka is not configured
+	away    error                    // what every call answers when Temporal is away
+	runs    map[string]*run          // by run id
+	latest  map[string]*run          // by workflow id
+	gate    chan struct{}            // workflows wait here after their claim
+	early   chan struct{}            // workflows wait here before anything else
+	started int
+}
+
+type run struct {
+	workflows.Execution
+	done      chan struct{}
+	cancelled chan struct{}
+	cancel    func()
+	message   workflows.RetryMessageResult
+	all       workflows.RetryAllResult
+	err       error
+}
+
+func newRetries(t *testing.T, store memory) *retries {
+	ajar := make(chan struct{})
+	close(ajar)
+	return &retries{t: t, store: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: ajar, early: ajar}
+}
+
+// hold makes workflows stop after their claim, until release.
+func (r *retries) hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gate = make(chan struct{})
+}
+
+// holdEarly makes workflows stop before they have done anything.
+func (r *retries) holdEarly() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.early = make(chan struct{})
+}
+
+// release lets all workflows go on, now and later.
+func (r *retries) release() {
+	r.releaseEarly()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open(r.gate)
+}
+
+func (r *retries) releaseEarly() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open(r.early)
+}
+
+func open(gate chan struct{}) {
+	select {
+	case <-gate:
+	default:
+		close(gate)
+	}
+}
+
+func (r *retries) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliver = func(dlq.Envelope) error { return err }
+}
+
+func (r *retries) starts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started
+}
+
+// begin joins the running workflow of this id, or starts one.
+func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away != nil {
+		return workflows.Execution{}, r.away
+	}
+	if running := r.latest[id]; running != nil {
+		select {
+		case <-running.done:
+		default:
+			return running.Execution, nil
+		}
+	}
+	cancelled := make(chan struct{})
+	started := &run{
+		Execution: workflows.Execution{WorkflowID: id, RunID: dlq.NewID().String()},
+		done:      make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
+	}
+	r.started++
+	r.runs[started.RunID], r.latest[id] = started, started
+	early, gate := r.early, r.gate
+	go func() {
+		defer close(started.done)
+		work(started, early, gate)
+	}()
+	return started.Execution, nil
+}
+
+func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
+	r.mu.Lock()
+	deliver := r.deliver
+	r.mu.Unlock()
+	if deliver == nil {
+		return dlq.Outcome{ID: envelope.ID, Result: dlq.ResultDelivered}
+	}
+	err := deliver(envelope)
+	if err == nil {
+		return dlq.Outcome{ID: envelope.ID, Result: dlq.ResultDelivered}
+	}
+	category := dlq.CategoryOf(err)
+	return dlq.Outcome{ID: envelope.ID, Result: category.Result(), Category: category, Error: err.Error()}
+}
+
+func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
+	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
+		ctx, owner := context.Background(), dlq.Owner(w.Execution)
+		<-early
+		envelope, err := r.store.Claim(ctx, input.MessageID, owner)
+		if err != nil {
+			w.err = err
+			return
+		}
+		<-gate
+		outcome := r.outcome(envelope)
+		m, err := r.store.Finalize(ctx, owner, outcome)
+		w.err = err
+		w.message = workflows.RetryMessageResult{
+			MessageID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+			Published: !r.silent, Error: outcome.Error, Category: outcome.Category,
+		}
+	})
+}
+
+func (r *retries) StartRetryAll(_ context.Context, input workflows.RetryAllInput) (workflows.Execution, error) {
+	return r.begin(workflows.RetryAllID(input.Topic), func(w *run, early, gate <-chan struct{}) {
+		ctx := context.Background()
+		<-early
+		id, err := dlq.ParseID(w.RunID)
+		if err != nil {
+			w.err = err
+			return
+		}
+		job, err := r.store.StartBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: w.WorkflowID, Topic: input.Topic, Lanes: input.Lanes})
+		if err != nil {
+			w.err = err
+			return
+		}
+		state := dlq.BulkCompleted
+		for number := range input.Lanes {
+			lane := dlq.Lane{Bulk: id, Owner: dlq.Owner(w.Execution), Topic: input.Topic, Bound: job.Bound, Number: number, Of: input.Lanes}
+			if !r.lane(ctx, w, lane, gate) {
+				state = dlq.BulkCancelled
+				break
+			}
+		}
+		w.all.Published = !r.silent
+		w.all.Bulk, w.err = r.store.EndBulk(ctx, id, state, "")
+	})
+}
+
+// lane is false when the job was cancelled.
+func (r *retries) lane(ctx context.Context, w *run, lane dlq.Lane, gate <-chan struct{}) bool {
+	for {
+		page, err := r.store.ClaimPage(ctx, lane)
+		if err != nil || len(page) == 0 {
+			return true
+		}
+		select {
+		case <-gate:
+		case <-w.cancelled:
+			return false
+		}
+		outcomes := make([]dlq.Outcome, len(page))
+		for i, envelope := range page {
+			outcomes[i] = r.outcome(envelope)
+		}
+		if _, err := r.store.FinalizePage(ctx, lane, outcomes); err != nil {
+			return true
+		}
+	}
+}
+
+func (r *retries) await(ctx context.Context, execution workflows.Execution) (*run, error) {
+	r.mu.Lock()
+	w, away := r.runs[execution.RunID], r.away
+	r.mu.Unlock()
+	switch {
+	case away != nil:
+		return nil, away
+	case w == nil:
+		return nil, errors.New("no such run")
+	}
+	select {
+	case <-w.done:
+		return w, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (r *retries) AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error) {
+	w, err := r.await(ctx, execution)
+	if err != nil {
+		return workflows.RetryMessageResult{}, err
+	}
+	return w.message, w.err
+}
+
+func (r *retries) AwaitRetryAll(ctx context.Context, execution workflows.Execution) (workflows.RetryAllResult, error) {
+	w, err := r.await(ctx, execution)
+	if err != nil {
+		return workflows.RetryAllResult{}, err
+	}
+	return w.all, w.err
+}
+
+func (r *retries) CancelRetryAll(_ context.Context, execution workflows.Execution) error {
+	r.mu.Lock()
+	w, away := r.runs[execution.RunID], r.away
+	r.mu.Unlock()
+	if away != nil {
+		return away
+	}
+	if w == nil {
+		return dlq.ErrNotFound
+	}
+	select {
+	case <-w.done:
+		return dlq.ErrNotFound
+	default:
+		w.cancel()
+		return nil
+	}
+}

@@ -1,0 +1,124 @@
+package api_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+const retryAllPath = "/api/v1/dlq/orders.dlq.v1/retry-all"
+
+func TestRetryAllOfAnEmptyTopicRetriesNothing(t *testing.T) {
+	t.Parallel()
+	got := start(t).call(http.MethodPost, retryAllPath)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.EqualValues(t, 0, got.field(t, "retried"))
+	require.Equal(t, "0 messages retried in topic orders.dlq.v1", got.field(t, "message"))
+	require.Equal(t, "COMPLETED", got.field(t, "state"))
+}
+
+func TestRetryAllReturnsRetriedCount(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(15)
+	got := w.call(http.MethodPost, retryAllPath)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	run := got.field(t, "run_id").(string)
+	require.Equal(t, `{"retried":15,"message":"15 messages retried in topic orders.dlq.v1",`+
+		`"matched":15,"failed":0,"dead":0,"skipped":0,"state":"COMPLETED","reason":null,"published":true,`+
+		`"bulk_retry_id":"`+run+`","workflow_id":"retry-all-orders.dlq.v1","run_id":"`+run+`"}`, got.body)
+	for _, id := range ids {
+		require.Equal(t, "RESOLVED", w.status(id))
+	}
+}
+
+func TestRetryAllSkipsMessagesThatAreNotRetryable(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.add(2)
+	w.add(2, exhausted)
+	dead, resolved := w.add(1)[0], w.add(1)[0]
+	w.call(http.MethodPost, "/api/v1/dlq/messages/"+dead.String()+"/dead")
+	w.call(http.MethodPost, retryPath(resolved))
+	w.add(1, func(a *dlq.Arrival) { a.DLQTopic, a.Origin.Topic = "payments.dlq", "payments" })
+	got := w.call(http.MethodPost, retryAllPath)
+	require.EqualValues(t, 2, got.field(t, "retried"))
+	require.EqualValues(t, 2, got.field(t, "matched"))
+	require.Equal(t, "DEAD", w.status(dead))
+}
+
+func TestRetryAllCountsOnlyWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(4)
+	w.retries.deliver = func(e dlq.Envelope) error {
+		switch e.ID {
+		case ids[0]:
+			return &dlq.DeliveryError{Category: dlq.CategoryBadData, Err: errors.New("too large")}
+		case ids[1]:
+			return &dlq.DeliveryError{Category: dlq.CategoryAuth, Err: errors.New("not authorized")}
+		}
+		return nil
+	}
+	got := w.call(http.MethodPost, retryAllPath)
+	require.EqualValues(t, 2, got.field(t, "retried"))
+	require.EqualValues(t, 1, got.field(t, "failed"))
+	require.EqualValues(t, 1, got.field(t, "dead"))
+	require.Equal(t, "2 messages retried in topic orders.dlq.v1; 2 could not be delivered", got.field(t, "message"))
+}
+
+func TestRetryAllSaysWhenNothingWasPublished(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.silent = true
+	w.add(1)
+	got := w.call(http.MethodPost, retryAllPath)
+	require.Equal(t, false, got.field(t, "published"))
+	require.Equal(t, "1 messages retried in topic orders.dlq.v1, but nothing was published: Kafka is not configured", got.field(t, "message"))
+}
+
+func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) { o.RetryWait = -1 })
+	w.retries.hold()
+	w.retries.holdEarly()
+	w.add(3)
+	answered := make(chan response, 1)
+	go func() {
+		_, got := w.send(http.MethodPost, retryAllPath, nil)
+		answered <- got
+	}()
+	require.Eventually(t, func() bool { return w.retries.starts() > 0 }, 5*time.Second, time.Millisecond)
+	w.retries.releaseEarly() // only now does the worker write the job
+	got := <-answered
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	id := got.field(t, "bulk_retry_id").(string)
+	require.Equal(t, "/api/v1/bulk-retries/"+id, got.header.Get("Location"))
+	require.Equal(t, "RUNNING", got.field(t, "state"))
+	require.EqualValues(t, 3, got.field(t, "matched"))
+	require.Nil(t, got.field(t, "published"))
+	require.Equal(t, "0 messages retried in topic orders.dlq.v1 so far; the bulk retry goes on", got.field(t, "message"))
+	job := w.call(http.MethodGet, got.header.Get("Location"))
+	require.Equal(t, http.StatusOK, job.status)
+	require.Equal(t, "RUNNING", job.field(t, "state"))
+
+	again := w.call(http.MethodPost, retryAllPath)
+	require.Equal(t, id, again.field(t, "bulk_retry_id"))
+	require.Equal(t, 1, w.retries.starts())
+}
+
+func TestRetryAllAnswers202WhenNoWorkerHasTakenItUpYet(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.holdEarly()
+	got := w.call(http.MethodPost, retryAllPath, "Prefer: respond-async")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.Equal(t, "RUNNING", got.field(t, "state"))
+	require.EqualValues(t, 0, got.field(t, "matched"))
+}

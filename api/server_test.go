@@ -1,0 +1,212 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// world is a server on a loopback port, with everything behind it in memory.
+type world struct {
+	t       *testing.T
+	store   memory
+	retries *retries
+	server  *api.Server
+	logs    *observer.ObservedLogs
+	metrics *prometheus.Registry
+	address string
+	client  *http.Client
+}
+
+// start runs a server until the end of the test. change may replace any option.
+func start(t *testing.T, change ...func(*api.Options)) *world {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	topics := newTopics(t)
+	w := &world{t: t, store: newMemory(topics), logs: logs, metrics: prometheus.NewRegistry()}
+	w.retries = newRetries(t, w.store)
+	options := api.Options{
+		Store: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
+		Registerer: w.metrics, Gatherer: w.metrics,
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	var err error
+	w.server, err = api.New(options)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w.address = listener.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- w.server.Serve(listener) }()
+	w.client = &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
+	t.Cleanup(func() {
+		w.retries.release()
+		w.client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, w.server.Shutdown(ctx))
+		require.NoError(t, <-served)
+	})
+	return w
+}
+
+func newTopics(t *testing.T) *dlq.Topics {
+	t.Helper()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	return topics
+}
+
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call makes a request and holds its response against the specification.
+func (w *world) call(method, path string, headers ...string) response {
+	w.t.Helper()
+	request, got := w.send(method, path, nil, headers...)
+	requireConforms(w.t, request, got)
+	return got
+}
+
+// send makes a request that the specification may not know. headers are
+// "Name: value".
+func (w *world) send(method, path string, body io.Reader, headers ...string) (*http.Request, response) {
+	w.t.Helper()
+	request, err := http.NewRequest(method, "http://"+w.address+path, body)
+	require.NoError(w.t, err)
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		request.Header.Add(name, value)
+	}
+	got, err := w.client.Do(request)
+	require.NoError(w.t, err)
+	defer got.Body.Close()
+	content, err := io.ReadAll(got.Body)
+	require.NoError(w.t, err)
+	return request, response{status: got.StatusCode, header: got.Header, body: string(content)}
+}
+
+// raw writes bytes to a connection of its own and reads one response.
+func (w *world) raw(content string) response {
+	w.t.Helper()
+	connection, err := net.Dial("tcp", w.address)
+	require.NoError(w.t, err)
+	defer connection.Close()
+	require.NoError(w.t, connection.SetDeadline(time.Now().Add(20*time.Second)))
+	go func() { _, _ = io.Copy(connection, strings.NewReader(content)) }() // the server may hang up before the end
+	return readResponse(w.t, connection)
+}
+
+// decode reads the body strictly into a map.
+func (r response) decode(t *testing.T) map[string]any {
+	t.Helper()
+	var object map[string]any
+	decoder := json.NewDecoder(bytes.NewReader([]byte(r.body)))
+	require.NoError(t, decoder.Decode(&object), r.body)
+	return object
+}
+
+func (r response) field(t *testing.T, path ...string) any {
+	t.Helper()
+	var value any = r.decode(t)
+	for _, name := range path {
+		object, ok := value.(map[string]any)
+		require.True(t, ok, "no object at %q in %s", name, r.body)
+		value, ok = object[name]
+		require.True(t, ok, "no field %q in %s", name, r.body)
+	}
+	return value
+}
+
+type errorObject struct {
+	Error struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		RequestID string `json:"request_id"`
+		Details   []struct {
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"details"`
+	} `json:"error"`
+}
+
+// requireError holds a response against the documented error shape and returns
+// the fields that its details name.
+func requireError(t *testing.T, got response, status int, code string) (message string, fields []string) {
+	t.Helper()
+	require.Equal(t, status, got.status, got.body)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	var body errorObject
+	decoder := json.NewDecoder(strings.NewReader(got.body))
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(&body), got.body)
+	require.Equal(t, code, body.Error.Code)
+	require.NotEmpty(t, body.Error.Message)
+	require.NotNil(t, body.Error.Details, got.body)
+	require.NotEmpty(t, body.Error.RequestID)
+	require.Equal(t, got.header.Get("X-Request-Id"), body.Error.RequestID)
+	require.Equal(t, status == http.StatusServiceUnavailable, got.header.Get("Retry-After") != "")
+	for _, d := range body.Error.Details {
+		require.NotEmpty(t, d.Message)
+		fields = append(fields, d.Field)
+	}
+	return body.Error.Message, fields
+}
+
+// add stores n messages of orders.dlq.v1 and returns their ids in order.
+func (w *world) add(n int, change ...func(*dlq.Arrival)) []dlq.ID {
+	w.t.Helper()
+	ids := make([]dlq.ID, n)
+	for i := range ids {
+		arrival := dlq.Arrival{
+			ID: dlq.NewID(), DLQTopic: "orders.dlq.v1",
+			Source: dlq.Source{TopicID: [16]byte{1}, Partition: 2, Offset: nextOffset()},
+			Origin: dlq.Origin{Topic: "orders.v1", Family: "topic-name"},
+			Record: dlq.Record{
+				Key: []byte("order-1"), Value: []byte(`{"order_id":"123"}`),
+				Timestamp: time.Date(2026, 2, 20, 10, 29, 59, 0, time.UTC),
+			},
+			Payload: json.RawMessage(`{"order_id":"123"}`), ErrorMessage: "processing failed", MaxRetries: dlq.DefaultMaxRetries,
+		}
+		for _, c := range change {
+			c(&arrival)
+		}
+		stored, err := w.store.StoreArrivals(w.t.Context(), []dlq.Arrival{arrival})
+		require.NoError(w.t, err)
+		require.Equal(w.t, 1, stored)
+		ids[i] = arrival.ID
+	}
+	return ids
+}
+
+// status reads a message's status through the API.
+func (w *world) status(id dlq.ID) string {
+	w.t.Helper()
+	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String())
+	require.Equal(w.t, http.StatusOK, got.status, got.body)
+	return got.field(w.t, "status").(string)
+}
+
+// with replaces the store of a server.
+func with(store api.Store) func(*api.Options) {
+	return func(o *api.Options) { o.Store = store }
+}

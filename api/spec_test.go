@@ -1,0 +1,167 @@
+package api_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/schema_validation"
+	"github.com/stretchr/testify/require"
+)
+
+var specification = sync.OnceValues(func() (validator.Validator, error) {
+	content, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	document, err := libopenapi.NewDocument(content)
+	if err != nil {
+		return nil, err
+	}
+	v, errs := validator.NewValidator(document)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return v, nil
+})
+
+// validating keeps the validator to one test at a time: it does not promise to
+// be safe for more.
+var validating sync.Mutex
+
+// violations says how a response differs from the specification.
+func violations(t *testing.T, request *http.Request, got response) []string {
+	t.Helper()
+	v, err := specification()
+	require.NoError(t, err)
+	validating.Lock()
+	defer validating.Unlock()
+	_, errs := v.ValidateHttpResponse(request, &http.Response{
+		StatusCode: got.status, Header: got.header, Body: io.NopCloser(strings.NewReader(got.body)), Request: request,
+	})
+	var texts []string
+	for _, e := range errs {
+		texts = append(texts, e.Message+": "+e.Reason)
+		for _, cause := range e.SchemaValidationErrors {
+			texts = append(texts, fmt.Sprintf("  %s: %s", cause.KeywordLocation, cause.Reason))
+		}
+	}
+	return texts
+}
+
+func requireConforms(t *testing.T, request *http.Request, got response) {
+	t.Helper()
+	if found := violations(t, request, got); len(found) > 0 {
+		require.Fail(t, "the response differs from openapi.yaml", "%s %s: %d\n%s\n%s",
+			request.Method, request.URL, got.status, got.body, strings.Join(found, "\n"))
+	}
+}
+
+func readResponse(t *testing.T, connection net.Conn) response {
+	t.Helper()
+	got, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(t, err)
+	defer got.Body.Close()
+	content, err := io.ReadAll(got.Body)
+	require.NoError(t, err)
+	return response{status: got.StatusCode, header: got.Header, body: string(content)}
+}
+
+var offsets atomic.Int64
+
+func nextOffset() int64 { return offsets.Add(1) }
+
+func TestTheSpecificationIsValidOpenAPI(t *testing.T) {
+	t.Parallel()
+	v, err := specification()
+	require.NoError(t, err)
+	validating.Lock()
+	defer validating.Unlock()
+	ok, errs := v.ValidateDocument()
+	require.True(t, ok, "%v", errs)
+}
+
+func TestTheExamplesOfTheSpecificationMatchItsSchemas(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("openapi.yaml")
+	require.NoError(t, err)
+	document, err := libopenapi.NewDocument(content)
+	require.NoError(t, err)
+	model, err := document.BuildV3Model()
+	require.NoError(t, err)
+	validate := schema_validation.NewSchemaValidator()
+	examples := 0
+	for path, item := range model.Model.Paths.PathItems.FromOldest() {
+		for method, operation := range item.GetOperations().FromOldest() {
+			for status, answer := range operation.Responses.Codes.FromOldest() {
+				for _, media := range answer.Content.FromOldest() {
+					check := func(value any) {
+						examples++
+						ok, errs := validate.ValidateSchemaObject(media.Schema.Schema(), value)
+						require.True(t, ok, "%s %s %s: %v", method, path, status, errs)
+					}
+					if media.Example != nil {
+						var value any
+						require.NoError(t, media.Example.Decode(&value))
+						check(value)
+					}
+					for _, example := range media.Examples.FromOldest() {
+						var value any
+						require.NoError(t, example.Value.Decode(&value))
+						check(value)
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, examples, 50)
+}
+
+// A response with a field too many, a field too few or an undocumented code must
+// not pass, or the checks of all the other tests would mean nothing.
+func TestTheSpecificationCatchesDrift(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	for _, path := range []string{
+		"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", "/api/v1/dlq/messages/" + id.String(), "/healthz", "/readyz",
+		"/api/v1/dlq/messages/not-a-uuid",
+	} {
+		request, got := w.send(http.MethodGet, path, nil)
+		requireConforms(t, request, got)
+
+		extra := got
+		extra.body = strings.Replace(got.body, "{", `{"surprise":1,`, 1)
+		require.NotEmpty(t, violations(t, request, extra), path)
+
+		without := got
+		first := strings.SplitN(strings.TrimPrefix(got.body, "{"), ":", 2)[0]
+		without.body = strings.Replace(got.body, first, `"renamed"`, 1)
+		require.NotEmpty(t, violations(t, request, without), path)
+
+		undocumented := got
+		undocumented.status = http.StatusTeapot
+		undocumented.body = `{}`
+		require.NotEmpty(t, violations(t, request, undocumented), path)
+
+		anonymous := got
+		anonymous.header = got.header.Clone()
+		anonymous.header.Del("X-Request-Id")
+		require.NotEmpty(t, violations(t, request, anonymous), path)
+	}
+	request, got := w.send(http.MethodGet, "/api/v1/dlq/orders.dlq.v1", nil)
+	got.body = strings.Replace(got.body, `"dlq_topic"`, `"surprise":1,"dlq_topic"`, 1)
+	require.NotEmpty(t, violations(t, request, got), "a field too many inside a message")
+	_, got = w.send(http.MethodGet, "/api/v1/dlq/orders.dlq.v1", nil)
+	got.body = strings.Replace(got.body, "+00:00", "Z", 1)
+	require.NotEmpty(t, violations(t, request, got), "a time in another form")
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// Pages of a list. Deep pages cost more the deeper they are; cursors do not.
+const (
+	defaultPageSize = 20
+	maxPageSize     = 200
+	maxPage         = 1_000_000
+)
+
+type topicsView struct {
+	Topics []topicView `json:"topics"`
+}
+
+type topicView struct {
+	DLQTopic      string               `json:"dlq_topic"`
+	OriginalTopic string               `json:"original_topic"`
+	Counts        map[dlq.Status]int64 `json:"counts"`
+	OldestPending *timestamp           `json:"oldest_pending"`
+	NewestArrival *timestamp           `json:"newest_arrival"`
+}
+
+func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	summaries, err := s.options.Store.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	view := topicsView{Topics: make([]topicView, 0, len(summaries))}
+	for _, summary := range summaries {
+		counts := make(map[dlq.Status]int64, len(dlq.Statuses))
+		for _, status := range dlq.Statuses {
+			counts[status] = summary.Counts[status]
+		}
+		view.Topics = append(view.Topics, topicView{
+			DLQTopic: summary.DLQTopic, OriginalTopic: summary.OriginalTopic, Counts: counts,
+			OldestPending: optionalTime(summary.OldestPending), NewestArrival: optionalTime(&summary.NewestArrival),
+		})
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+type listView struct {
+	Messages   []listedView   `json:"messages"`
+	Pagination paginationView `json:"pagination"`
+}
+
+type listedView struct {
+	messageFields
+	DLQTopic   string  `json:"dlq_topic"`
+	ErrorClass *string `json:"error_class"`
+}
+
+type paginationView struct {
+	TotalCount      int64   `json:"total_count"`
+	Page            int     `json:"page"`
+	PageSize        int     `json:"page_size"`
+	HasNext         bool    `json:"has_next"`
+	TotalCountExact bool    `json:"total_count_exact"`
+	NextCursor      *string `json:"next_cursor"`
+}
+
+func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
+	topic, err := pathTopic(c)
+	if err != nil {
+		return err
+	}
+	wanted := q.list(topic)
+	if err := q.err(); err != nil {
+		return err
+	}
+	page, err := s.options.Store.List(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	view := listView{
+		Messages: make([]listedView, 0, len(page.Messages)),
+		Pagination: paginationView{
+			TotalCount: page.Total, Page: wanted.Page, PageSize: wanted.PageSize,
+			HasNext: page.HasNext, TotalCountExact: page.TotalExact,
+		},
+	}
+	for i := range page.Messages {
+		m := &page.Messages[i]
+		view.Messages = append(view.Messages, listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass)})
+	}
+	if n := len(page.Messages); page.HasNext && n > 0 {
+		next := encodeCursor(page.Messages[n-1].Seq, wanted.OldestFirst)
+		view.Pagination.NextCursor = &next
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+var listParameters = []string{
+	"page", "page_size", "cursor", "status", "error", "key", "created_from", "created_to", "sort",
+}
+
+// list reads the parameters of a list.
+func (q *query) list(topic string) dlq.ListQuery {
+	wanted := dlq.ListQuery{
+		Filter:   dlq.Filter{Topic: topic, Statuses: q.statuses(), CreatedFrom: q.instant("created_from"), CreatedTo: q.instant("created_to")},
+		Page:     q.integer("page", 1, 1, maxPage),
+		PageSize: q.integer("page_size", defaultPageSize, 1, maxPageSize),
+	}
+	wanted.ErrorContains, _ = q.one("error")
+	if key, given := q.one("key"); given {
+		wanted.Key = []byte(key) // not nil: an empty key is a key
+	}
+	if from, to := wanted.CreatedFrom, wanted.CreatedTo; !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		q.reject("created_to", "must be later than created_from")
+	}
+	switch sort, given := q.one("sort"); {
+	case sort == "created_at":
+		wanted.OldestFirst = true
+	case given && sort != "-created_at":
+		q.reject("sort", "must be created_at or -created_at")
+	}
+	if cursor, given := q.one("cursor"); given {
+		seq, err := decodeCursor(cursor, wanted.OldestFirst)
+		if err != nil {
+			q.reject("cursor", "%s", err.Error())
+		}
+		wanted.After = &seq
+	}
+	return wanted
+}

@@ -1,0 +1,243 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// fixed answers with what a test gives it; everything else is left to Store.
+type fixed struct {
+	api.Store
+	page   dlq.Page
+	detail dlq.Detail
+	topics []dlq.TopicSummary
+	err    error
+	asked  chan dlq.ListQuery
+}
+
+func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
+	if f.asked != nil {
+		f.asked <- q
+	}
+	return f.page, f.err
+}
+func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)    { return f.detail, f.err }
+func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error)  { return f.detail.Message, f.err }
+func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)    { return f.topics, f.err }
+func (f *fixed) Delete(context.Context, dlq.ID) error                  { return f.err }
+func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)   { return dlq.BulkRetry{}, f.err }
+func (f *fixed) Bulks(context.Context, int) ([]dlq.BulkRetry, error)   { return nil, f.err }
+func (f *fixed) MarkDead(context.Context, dlq.ID) (dlq.Message, error) { return dlq.Message{}, f.err }
+
+func parseID(t *testing.T, s string) dlq.ID {
+	t.Helper()
+	id, err := dlq.ParseID(s)
+	require.NoError(t, err)
+	return id
+}
+
+// documented is the message of the documented examples.
+func documented(t *testing.T) dlq.Message {
+	t.Helper()
+	created := time.Date(2026, 2, 20, 19, 30, 0, 0, time.FixedZone("JST", 9*3600)) // shown in UTC
+	return dlq.Message{
+		ID: parseID(t, "550e8400-e29b-41d4-a716-446655440000"), Seq: 130, OriginalTopic: "orders.events.v1", DLQTopic: "orders.events.dlq.v1",
+		ErrorMessage: "processing failed", MaxRetries: 3, Payload: json.RawMessage(`{"order_id": "123"}`),
+		Status: dlq.StatusPending, CreatedAt: created, UpdatedAt: created,
+	}
+}
+
+func TestListMessagesEmptyTopic(t *testing.T) {
+	t.Parallel()
+	got := start(t).call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, `{"messages":[],"pagination":{"total_count":0,"page":1,"page_size":20,"has_next":false,`+
+		`"total_count_exact":true,"next_cursor":null}}`, got.body)
+}
+
+func TestListMessagesReturnsStoredMessage(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	for _, topic := range []string{"orders.dlq.v1", "orders.v1", "orders%2Edlq%2Ev1"} {
+		_, got := w.send(http.MethodGet, "/api/v1/dlq/"+topic, nil)
+		messages := got.field(t, "messages").([]any)
+		require.Len(t, messages, 1, topic)
+		message := messages[0].(map[string]any)
+		require.Equal(t, id.String(), message["id"])
+		require.Equal(t, "PENDING", message["status"])
+		require.Equal(t, map[string]any{"order_id": "123"}, message["payload"])
+		require.EqualValues(t, 1, got.field(t, "pagination", "total_count"))
+	}
+	require.Empty(t, w.call(http.MethodGet, "/api/v1/dlq/payments.dlq.v1").field(t, "messages"))
+}
+
+func TestListMessagesHasTheDocumentedBodyByteForByte(t *testing.T) {
+	t.Parallel()
+	w := start(t, with(&fixed{page: dlq.Page{Messages: []dlq.Message{documented(t)}, Total: 150, TotalExact: true, HasNext: true}}))
+	got := w.call(http.MethodGet, "/api/v1/dlq/orders.events.v1")
+	require.Equal(t, `{"messages":[{"id":"550e8400-e29b-41d4-a716-446655440000","original_topic":"orders.events.v1",`+
+		`"error_message":"processing failed","retry_count":0,"max_retries":3,"payload":{"order_id":"123"},"status":"PENDING",`+
+		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:00.000+00:00","last_retry_at":null,`+
+		`"dlq_topic":"orders.events.dlq.v1","error_class":null}],`+
+		`"pagination":{"total_count":150,"page":1,"page_size":20,"has_next":true,`+
+		`"total_count_exact":true,"next_cursor":"AQAAAAAAAAAAgg"}}`, got.body)
+}
+
+func TestListMessagesPagesByNumber(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(5)
+	var seen []string
+	for page := 1; page <= 3; page++ {
+		got := w.call(http.MethodGet, fmt.Sprintf("/api/v1/dlq/orders.dlq.v1?page=%d&page_size=2", page))
+		for _, m := range got.field(t, "messages").([]any) {
+			seen = append(seen, m.(map[string]any)["id"].(string))
+		}
+		require.EqualValues(t, page, got.field(t, "pagination", "page"))
+		require.EqualValues(t, 2, got.field(t, "pagination", "page_size"))
+		require.EqualValues(t, 5, got.field(t, "pagination", "total_count"))
+		require.Equal(t, page < 3, got.field(t, "pagination", "has_next"))
+	}
+	require.Equal(t, []string{ids[4].String(), ids[3].String(), ids[2].String(), ids[1].String(), ids[0].String()}, seen)
+}
+
+func TestListMessagesFollowsCursorsWhileOthersArrive(t *testing.T) {
+	t.Parallel()
+	for sort, order := range map[string][]int{"-created_at": {4, 3, 2, 1, 0}, "created_at": {0, 1, 2, 3, 4, 5, 6}} {
+		w := start(t)
+		ids := w.add(5)
+		var seen []string
+		path, cursor := "/api/v1/dlq/orders.dlq.v1?page_size=2&sort="+sort, ""
+		for first := true; first || cursor != ""; first = false {
+			where := path
+			if cursor != "" {
+				where += "&page=7&cursor=" + cursor
+			}
+			got := w.call(http.MethodGet, where)
+			require.Equal(t, http.StatusOK, got.status, got.body)
+			for _, m := range got.field(t, "messages").([]any) {
+				seen = append(seen, m.(map[string]any)["id"].(string))
+			}
+			if cursor != "" {
+				require.EqualValues(t, 7, got.field(t, "pagination", "page"))
+			}
+			if first {
+				ids = append(ids, w.add(2)...)
+			}
+			cursor, _ = got.field(t, "pagination", "next_cursor").(string)
+			require.Equal(t, cursor != "", got.field(t, "pagination", "has_next"))
+		}
+		var want []string
+		for _, i := range order {
+			want = append(want, ids[i].String())
+		}
+		require.Equal(t, want, seen, sort)
+	}
+}
+
+func TestListMessagesPassesEveryFilterOn(t *testing.T) {
+	t.Parallel()
+	store := &fixed{asked: make(chan dlq.ListQuery, 1)}
+	w := start(t, with(store))
+	from, to := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC), time.Date(2026, 2, 21, 10, 30, 0, 500_000_000, time.UTC)
+	for query, want := range map[string]dlq.ListQuery{
+		"":                                     {Page: 1, PageSize: 20},
+		"page=3&page_size=200&sort=created_at": {Page: 3, PageSize: 200, OldestFirst: true},
+		"status=PENDING&status=DEAD,RETRYING&status=DEAD": {Page: 1, PageSize: 20, Filter: dlq.Filter{
+			Statuses: []dlq.Status{dlq.StatusPending, dlq.StatusDead, dlq.StatusRetrying}}},
+		"error=" + url.QueryEscape("100% of é & co"): {Page: 1, PageSize: 20, Filter: dlq.Filter{ErrorContains: "100% of é & co"}},
+		"key=order-1": {Page: 1, PageSize: 20, Filter: dlq.Filter{Key: []byte("order-1")}},
+		"key=":        {Page: 1, PageSize: 20, Filter: dlq.Filter{Key: []byte{}}},
+		"created_from=2026-02-20T10:30:00.000+00:00&created_to=2026-02-21T12:30:00.5%2B02:00": {
+			Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from, CreatedTo: to}},
+	} {
+		got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		want.Topic = "orders.dlq.v1"
+		require.Equal(t, want, <-store.asked, query)
+	}
+}
+
+func TestListMessagesNamesEveryBadParameterAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?page=0&page_size=201&status=pending&created_from=yesterday&sort=id&cursor=x&pagesize=3&error=a&error=b")
+	message, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.ElementsMatch(t, []string{"page", "page_size", "status", "created_from", "sort", "cursor", "pagesize", "error"}, fields)
+	require.Contains(t, message, "pagesize")
+
+	for query, field := range map[string]string{
+		"page=-1": "page", "page=1.5": "page", "page=": "page", "page=99999999999999999999": "page", "page=1000001": "page",
+		"page_size=0": "page_size", "page=1&page=2": "page", "status=": "status", "status=PENDING,": "status",
+		"created_from=2026-02-20": "created_from", "created_to=1": "created_to", "sort=": "sort",
+		"created_from=2026-02-21T00:00:00Z&created_to=2026-02-20T00:00:00Z": "created_to",
+		"error=%00": "error", "key=%ff": "key", "error=%zz": "query", "error=a;b": "query", "Page=1": "Page",
+	} {
+		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{field}, fields, query)
+	}
+}
+
+func TestListMessagesRefusesCursorsThatAreNotItsOwn(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.add(3)
+	cursor := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?page_size=1").field(t, "pagination", "next_cursor").(string)
+	for _, query := range []string{
+		"sort=created_at&cursor=" + cursor, "cursor=", "cursor=AQ", "cursor=" + cursor + "AA", "cursor=" + cursor + "%3D%3D",
+		"cursor=AgAAAAAAAAAAgg" /* version 2 */, "cursor=AQIAAAAAAAAAgg" /* order 2 */, "cursor=AQD__________w", /* seq -1 */
+		"cursor=AQAAAAAAAAAAgh", /* bits that no cursor has */
+	} {
+		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{"cursor"}, fields, query)
+	}
+}
+
+func TestListMessagesReturnsErrorsOfTheStore(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", "/api/v1/bulk-retries",
+		"/api/v1/dlq/messages/550e8400-e29b-41d4-a716-446655440000"} {
+		secret := start(t, with(&fixed{err: errors.New("password=hunter2 rejected")})).call(http.MethodGet, path)
+		message, fields := requireError(t, secret, http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")
+		require.Equal(t, "internal error", message)
+		require.Empty(t, fields)
+
+		away := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)})).call(http.MethodGet, path)
+		requireError(t, away, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	}
+}
+
+func TestListMessagesSaysWhenTheTotalIsNotExact(t *testing.T) {
+	t.Parallel()
+	w := start(t, with(&fixed{page: dlq.Page{Messages: []dlq.Message{documented(t)}, Total: dlq.CountLimit, HasNext: true}}))
+	got := w.call(http.MethodGet, "/api/v1/dlq/orders.events.v1")
+	require.EqualValues(t, 10_000, got.field(t, "pagination", "total_count"))
+	require.Equal(t, false, got.field(t, "pagination", "total_count_exact"))
+}
+
+func TestTopicsAreCountedByStatus(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	require.Equal(t, `{"topics":[]}`, w.call(http.MethodGet, "/api/v1/dlq").body)
+	ids := w.add(3)
+	w.call(http.MethodPost, "/api/v1/dlq/messages/"+ids[0].String()+"/dead")
+	got := w.call(http.MethodGet, "/api/v1/dlq")
+	topic := got.field(t, "topics").([]any)[0].(map[string]any)
+	require.Equal(t, "orders.dlq.v1", topic["dlq_topic"])
+	require.Equal(t, "orders.v1", topic["original_topic"])
+	require.Equal(t, map[string]any{"PENDING": 2.0, "RETRYING": 0.0, "RESOLVED": 0.0, "DEAD": 1.0}, topic["counts"])
+	require.NotNil(t, topic["oldest_pending"])
+	require.NotNil(t, topic["newest_arrival"])
+}
