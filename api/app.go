@@ -2,7 +2,7 @@ package api
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -62,7 +62,7 @@ type Options struct {
 
 func (o *Options) setDefaults() error {
 	if o.Store == nil || o.Retries == nil || o.Topics == nil {
-		return fmt.Errorf("api: Store, Retries and Topics are required")
+		return errors.New("api: Store, Retries and Topics are required")
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

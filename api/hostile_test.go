@@ -143,7 +143,7 @@ func TestAPanicIs500WithARequestIDAndNothingElse(t *testing.T) {
 	require.Equal(t, `{"error":{"code":"SYS_DLQ_INTERNAL_ERROR","message":"internal error","request_id":"panicked","details":[]}}`, got.body)
 	entries := w.logs.FilterMessage("panic in a handler").FilterField(zap.String("request_id", "panicked")).All()
 	require.Len(t, entries, 1)
-	require.Contains(t, string(entries[0].ContextMap()["stack"].(string)), "hostile_test.go")
+	require.Contains(t, entries[0].ContextMap()["stack"].(string), "hostile_test.go")
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/healthz").status, "the server goes on")
 }
 

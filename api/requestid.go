@@ -44,7 +44,7 @@ func wellFormed(id string) bool {
 	return true
 }
 
-// isNameByte reports whether b is one of A-Z a-z 0-9 . _ -
+// isNameByte reports whether b is one of A-Z, a-z, 0-9, dot, underscore and hyphen.
 func isNameByte(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '.' || b == '_' || b == '-'
 }

@@ -19,11 +19,13 @@ type retries struct {
 	mu      sync.Mutex
 	deliver func(dlq.Envelope) error // nil delivers
 	silent  bool                     // Kafka is not configured
-	away    error                    // what every call answers when Temporal is away
-	runs    map[string]*run          // by run id
-	latest  map[string]*run          // by workflow id
-	gate    chan struct{}            // workflows wait here after their claim
-	early   chan struct{}            // workflows wait here before anything else
+	// stopped makes every workflow end as if someone had terminated it.
+	stopped bool
+	away    error           // what every call answers when Temporal is away
+	runs    map[string]*run // by run id
+	latest  map[string]*run // by workflow id
+	gate    chan struct{}   // workflows wait here after their claim
+	early   chan struct{}   // workflows wait here before anything else
 	started int
 }
 
@@ -216,6 +218,11 @@ func (r *retries) await(ctx context.Context, execution workflows.Execution) (*ru
 	}
 	select {
 	case <-w.done:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.stopped {
+			return nil, workflows.ErrStopped
+		}
 		return w, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

@@ -60,12 +60,28 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	patience := s.patience(c)
 	result, ended, err := await(s, c, patience, execution, s.options.Retries.AwaitRetryMessage)
 	switch {
-	case err != nil:
+	case errors.Is(err, workflows.ErrStopped):
+		return s.retryStopped(c, id, execution)
+	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return about(err, "dlq message", id)
 	case ended:
 		return reply(c, http.StatusOK, s.viewRetry(id, execution, result))
 	}
-	return s.retryGoesOn(c, m, execution)
+	return s.retryGoesOn(c, m, execution) // also when nobody can say: it was started, and that is durable
+}
+
+// retryStopped answers for a workflow that was cancelled or terminated in
+// Temporal: with the message as that left it.
+func (s *Server) retryStopped(c *fiber.Ctx, id dlq.ID, execution workflows.Execution) error {
+	ctx, cancel := s.deadline(c)
+	defer cancel()
+	m, err := s.options.Store.Message(ctx, id)
+	if err != nil {
+		return about(err, "dlq message", id)
+	}
+	return reply(c, http.StatusOK, s.viewRetry(id, execution, workflows.RetryMessageResult{
+		Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Error: "its workflow was cancelled or terminated",
+	}))
 }
 
 // await waits for a workflow. ended is false when patience ran out, or the

@@ -51,7 +51,10 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	note(c, zap.String("bulk_retry_id", execution.RunID))
 	result, ended, err := await(s, c, s.patience(c), execution, s.options.Retries.AwaitRetryAll)
 	switch {
-	case err != nil:
+	case errors.Is(err, workflows.ErrStopped):
+		bulk := s.startedBulk(c, topic, execution)
+		return reply(c, http.StatusOK, s.viewRetryAll(&bulk, bulkText(&bulk, topic), nil, execution))
+	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return err
 	case ended:
 		text := bulkText(&result.Bulk, topic)
@@ -82,6 +85,7 @@ func bulkText(b *dlq.BulkRetry, topic string) string {
 	switch b.State {
 	case dlq.BulkRunning:
 		text += " so far; the bulk retry goes on"
+	case dlq.BulkCompleted:
 	case dlq.BulkCancelled:
 		text += " before the bulk retry was cancelled"
 	case dlq.BulkFailed:
