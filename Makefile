@@ -40,7 +40,8 @@ build: ## Build the programs into .build/bin
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ## Lint, check the import arrows and the determinism of workflows
-	$(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run ./...
+	@# A cache of its own: a shared one remembers the paths of other checkouts.
+	GOLANGCI_LINT_CACHE=$(abspath .build/lint-cache) $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run ./...
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
 
 .PHONY: bench

@@ -12,18 +12,38 @@ import (
 type BulkStore interface {
 	// StartBulk freezes the scope. Starting the same id again changes nothing.
 	StartBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error)
+	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	// PauseBulk gives back what is still claimed and records why. ResumeBulk
+	// is its inverse. Both may be repeated, and leave a job that has ended.
+	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
+	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	// SetBulkRate changes the rate limit, in messages per second; 0 lifts it.
+	SetBulkRate(ctx context.Context, id dlq.ID, perSecond int) error
+	// SetBulkAllowance is how many messages may be sent from now on; nil
+	// lifts it.
+	SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64) error
+	// EndBulk gives back what is still claimed and closes the job.
+	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
+	LaneStore
+}
+
+// LaneStore is what a lane needs of the store.
+type LaneStore interface {
 	// ClaimedPage returns what the lane's owner has claimed and not finalized.
 	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
 	// ClaimPage claims the next messages of the lane, at most dlq.PageSize, in
-	// order of arrival. None means that the lane is at its end.
-	ClaimPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
+	// order of arrival and as the rate limit allows. None, and no reason to
+	// wait, means that the lane is at its end.
+	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in one
 	// transaction, and returns the counters.
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error)
-	// NoteBulk records why the job is waiting; empty when it no longer is.
+	// HeldKeys are the keys of the lane's messages that the job could not
+	// deliver.
+	HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
+	// NoteBulk records why a part of the job waits; empty when it no longer
+	// does.
 	NoteBulk(ctx context.Context, id dlq.ID, reason string) error
-	// EndBulk gives back what is still claimed and closes the job.
-	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 }
 
 // Bulk holds the steps of a bulk retry.
@@ -48,12 +68,70 @@ func (a *Bulk) PlanBulk(ctx context.Context, bulk dlq.BulkRetry) (BulkPlan, erro
 	if err != nil {
 		return BulkPlan{}, toTemporal(err)
 	}
-	a.Log.Info("bulk retry started", zap.Stringer("bulk_retry_id", started.ID), zap.String("topic", started.Topic),
+	a.Log.Info("bulk retry started", zap.Stringer("bulk_retry_id", started.ID), zap.String("topic", started.Spec.Topic),
 		zap.Int64("matched", started.Matched), zap.Int("lanes", started.Lanes))
 	if a.Publisher == nil {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("bulk_retry_id", started.ID))
 	}
 	return BulkPlan{Bulk: started, Published: a.Publisher != nil}, nil
+}
+
+// ReadBulk returns the job as it stands.
+func (a *Bulk) ReadBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	bulk, err := a.Store.Bulk(ctx, id)
+	return bulk, toTemporal(err)
+}
+
+// PauseInput says why the job pauses.
+type PauseInput struct {
+	ID     dlq.ID
+	Reason string
+}
+
+// PauseBulk records that the job sends nothing. Nothing of it is RETRYING
+// afterwards.
+func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, error) {
+	bulk, err := a.Store.PauseBulk(ctx, in.ID, in.Reason)
+	if err == nil {
+		a.Log.Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
+	}
+	return bulk, toTemporal(err)
+}
+
+// NoteLane records that a part of the job waits, and why.
+func (a *Bulk) NoteLane(ctx context.Context, in PauseInput) error {
+	return toTemporal(a.Store.NoteBulk(ctx, in.ID, in.Reason))
+}
+
+// ResumeBulk records that the job goes on.
+func (a *Bulk) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	bulk, err := a.Store.ResumeBulk(ctx, id)
+	if err == nil {
+		a.Log.Info("bulk retry goes on", zap.Stringer("bulk_retry_id", id))
+	}
+	return bulk, toTemporal(err)
+}
+
+// RateInput is a new rate limit, in messages per second; 0 lifts it.
+type RateInput struct {
+	ID        dlq.ID
+	PerSecond int
+}
+
+// SetBulkRate changes the rate limit. The lanes see it with their next claim.
+func (a *Bulk) SetBulkRate(ctx context.Context, in RateInput) error {
+	return toTemporal(a.Store.SetBulkRate(ctx, in.ID, in.PerSecond))
+}
+
+// AllowanceInput is how many messages may be sent; nil lifts the bound.
+type AllowanceInput struct {
+	ID       dlq.ID
+	Messages *int64
+}
+
+// SetBulkAllowance opens a step of a ramp, or all of the rest.
+func (a *Bulk) SetBulkAllowance(ctx context.Context, in AllowanceInput) error {
+	return toTemporal(a.Store.SetBulkAllowance(ctx, in.ID, in.Messages))
 }
 
 // EndInput says how the job ended.
@@ -69,7 +147,7 @@ func (a *Bulk) EndBulk(ctx context.Context, in EndInput) (dlq.BulkRetry, error) 
 	if err != nil {
 		return dlq.BulkRetry{}, toTemporal(err)
 	}
-	a.Log.Info("bulk retry ended", zap.Stringer("bulk_retry_id", ended.ID), zap.String("topic", ended.Topic),
+	a.Log.Info("bulk retry ended", zap.Stringer("bulk_retry_id", ended.ID), zap.String("topic", ended.Spec.Topic),
 		zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("retried", ended.Counts.Retried),
 		zap.Int64("failed", ended.Counts.Failed), zap.Int64("dead", ended.Counts.Dead), zap.Int64("skipped", ended.Counts.Skipped))

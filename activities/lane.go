@@ -3,87 +3,156 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
 
-// TypeRefused marks the error of a lane whose target refuses every message.
-// Temporal tries again, with growing pauses, for as long as it takes.
-const TypeRefused = "TargetRefusesEverything"
+const (
+	// finishTimeout bounds the writing down of what was already published, once
+	// a lane was told to stop: long enough for a slow database, shorter than
+	// the time a stopping worker is given.
+	finishTimeout = 10 * time.Second
 
-// HeartbeatInterval is how often a lane reports that it lives. It is also the
-// longest that a cancellation takes to reach it.
-const HeartbeatInterval = 500 * time.Millisecond
+	// A lane returns after its slice and is started again, on whichever worker
+	// asks first: that is how a worker that joins gets its share. Longer when
+	// throttled, where each start is dear compared with what it sends.
+	laneSlice          = 15 * time.Second
+	throttledLaneSlice = 5 * time.Minute
 
-// finishTimeout bounds the writing down of what was already published, once a
-// lane was told to stop: long enough for a slow database, shorter than the time
-// a stopping worker is given.
-const finishTimeout = 10 * time.Second
+	// longestNap is how long a throttled lane sleeps before it looks again
+	// whether the rate limit has been changed.
+	longestNap = 500 * time.Millisecond
+)
 
-// LaneReport is what a lane's heartbeat shows in the Temporal Web UI. It is for
-// people: after a crash the lane goes on from the store, never from here.
-type LaneReport struct {
-	Lane    int            `json:"lane"`
-	Counts  dlq.BulkCounts `json:"counts"`
-	Waiting string         `json:"waiting,omitempty"`
+// LaneEnd says why a lane returned.
+type LaneEnd string
+
+const (
+	// LaneDone found nothing more in its scope.
+	LaneDone LaneEnd = "done"
+	// LaneSlice has had its time and wants to go on.
+	LaneSlice LaneEnd = "slice"
+	// LaneSpent has used up the allowance of the ramp's step.
+	LaneSpent LaneEnd = "spent"
+	// LaneRefused had every message of a page refused, for a reason that is
+	// not the messages' own, and gave the page back uncounted.
+	LaneRefused LaneEnd = "refused"
+)
+
+// LaneInput is one lane, and how often in a row it was refused.
+type LaneInput struct {
+	Lane     dlq.Lane
+	Refusals int
+}
+
+// LaneResult is what one slice of a lane came to.
+type LaneResult struct {
+	End LaneEnd
+	// Progress says that something was decided: sent, failed or skipped.
+	Progress bool
+	// Reason and Category say why it was refused.
+	Reason   string       `json:",omitempty"`
+	Category dlq.Category `json:",omitempty"`
 }
 
 // RunLane sends one lane of a bulk retry, page by page, until nothing in its
-// scope is left. What an earlier attempt claimed and did not finalize is sent
-// first: the crash may have come before or after the publish, and sending twice
-// is the lesser harm.
+// scope is left or its slice is over. What an earlier attempt claimed and did
+// not finalize is sent first: the crash may have come before or after the
+// publish, and sending twice is the lesser harm.
 //
 // On cancellation, and when the worker stops, the page in hand is finished and
 // written down; nothing more is claimed.
-func (a *Bulk) RunLane(ctx context.Context, lane dlq.Lane) (dlq.BulkCounts, error) {
-	beat, stopBeating := startHeartbeat(ctx, LaneReport{Lane: lane.Number})
-	defer stopBeating()
+func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
+	reports, stopReporting := startHeartbeat(ctx, LaneReport{Lane: in.Lane.Number})
+	defer stopReporting()
+	l := &laneRun{Bulk: a, lane: in.Lane, refusals: in.Refusals, reports: reports, started: time.Now()}
+	result, err := l.run(ctx)
+	return result, toTemporal(err)
+}
 
-	l := &laneRun{Bulk: a, lane: lane, beat: beat}
-	next := a.Store.ClaimedPage
+// laneRun is one slice of one lane.
+type laneRun struct {
+	*Bulk
+	lane     dlq.Lane
+	refusals int
+	reports  chan<- LaneReport
+	started  time.Time
+	// held are the keys whose later messages must wait, nil where order does
+	// not matter.
+	held     heldKeys
+	counts   dlq.BulkCounts
+	progress bool
+}
+
+func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
+	if l.lane.Spec.Order != dlq.OrderNone {
+		keys, err := l.Store.HeldKeys(ctx, l.lane)
+		if err != nil {
+			return LaneResult{}, err
+		}
+		l.held = newHeldKeys(keys)
+	}
+	left, err := l.Store.ClaimedPage(ctx, l.lane)
+	if err != nil {
+		return LaneResult{}, err
+	}
+	for len(left) > 0 { // at most a page, unless several attempts were cut short
+		page := left[:min(len(left), dlq.PageSize)]
+		left = left[len(page):]
+		if refused, err := l.send(ctx, page); err != nil || refused != nil {
+			return l.end(refused, LaneRefused), err
+		}
+	}
 	for {
 		if err := stopped(ctx); err != nil {
-			return l.counts, err
+			return LaneResult{}, err
 		}
-		page, err := next(ctx, lane)
-		if err != nil {
-			return l.counts, toTemporal(err)
-		}
-		if len(page) > 0 {
-			if err := l.send(ctx, page); err != nil {
-				return l.counts, err
+		claim, err := l.Store.ClaimPage(ctx, l.lane)
+		switch {
+		case err != nil:
+			return LaneResult{}, err
+		case len(claim.Envelopes) > 0:
+			if refused, err := l.send(ctx, claim.Envelopes); err != nil || refused != nil {
+				return l.end(refused, LaneRefused), err
 			}
-			continue
+		case claim.Spent:
+			return l.end(nil, LaneSpent), nil
+		case claim.Wait <= 0:
+			return l.end(nil, LaneDone), nil
 		}
-		if l.reclaimed {
-			return l.counts, nil
+		slice := laneSlice
+		if claim.Throttled {
+			slice = throttledLaneSlice
 		}
-		l.reclaimed, next = true, a.Store.ClaimPage
+		if time.Since(l.started) > slice {
+			return l.end(nil, LaneSlice), nil
+		}
+		if claim.Wait > 0 {
+			if err := sleep(ctx, min(claim.Wait, longestNap)); err != nil {
+				return LaneResult{}, err
+			}
+		}
 	}
 }
 
-// laneRun is one attempt at one lane.
-type laneRun struct {
-	*Bulk
-	lane dlq.Lane
-	beat chan<- LaneReport
-	// reclaimed is whether what an earlier attempt left behind is done.
-	reclaimed bool
-	counts    dlq.BulkCounts
-	// noted is whether the job carries a reason for waiting that we wrote.
-	noted bool
+func (l *laneRun) end(refused *refusal, end LaneEnd) LaneResult {
+	result := LaneResult{End: end, Progress: l.progress}
+	if refused != nil {
+		result.Reason, result.Category = refused.err.Error(), refused.category
+	}
+	return result
 }
 
 // send publishes a claimed page and writes down how each message ended.
-func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) error {
-	outcomes, err := l.publish(ctx, page)
-
+func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, error) {
+	outcomes, refused, err := l.publish(ctx, page)
+	if refused != nil {
+		outcomes = giveBack(page)
+	}
 	// What is published is published: that must be written down even if the
 	// lane was cancelled in the meantime.
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
@@ -91,113 +160,32 @@ func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) error {
 	if len(outcomes) > 0 {
 		counts, finalizeErr := l.Store.FinalizePage(finish, l.lane, outcomes)
 		if finalizeErr != nil {
-			return toTemporal(finalizeErr)
+			return nil, finalizeErr
 		}
 		l.counts = counts
 		l.Metrics.retried(outcomes...)
 	}
-	if err != nil {
-		l.note(finish, err)
-		return err
+	if err != nil || refused != nil {
+		return refused, err
 	}
-	if l.noted || activity.GetInfo(ctx).Attempt > 1 {
-		l.note(finish, nil)
+	if !l.progress && l.refusals > 0 {
+		l.noteRecovery(finish)
 	}
-	l.report(LaneReport{Lane: l.lane.Number, Counts: l.counts})
-	return nil
+	l.progress, l.refusals = true, 0
+	l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts}
+	return nil, nil //nolint:nilnil // no refusal is the normal case
 }
 
-// publish sends the page and tries failed messages again as their category
-// allows. Messages without an outcome were not decided when it returned early,
-// and stay claimed by this lane.
-func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outcome, error) {
-	outcomes := make([]dlq.Outcome, 0, len(page))
-	if l.Publisher == nil {
-		for i := range page {
-			outcomes = append(outcomes, dlq.Outcome{ID: page[i].ID, Result: dlq.ResultDelivered})
-		}
-		return outcomes, nil
+// noteRecovery takes the reason for waiting off the job.
+func (l *laneRun) noteRecovery(ctx context.Context) {
+	if err := l.Store.NoteBulk(ctx, l.lane.Bulk, ""); err != nil {
+		l.Log.Warn("could not record that the bulk retry goes on", zap.Stringer("bulk_retry_id", l.lane.Bulk), zap.Error(err))
 	}
-	// A publish under way is never cut short: its outcome would be unknown. The
-	// publisher's own delivery timeout bounds it.
-	uncut, pending := context.WithoutCancel(ctx), page
-	for attempt := 1; ; attempt++ {
-		round := decide(pending, l.Publisher.Publish(uncut, pending), attempt)
-		if attempt == 1 && round.refused == len(page) {
-			return nil, refusedError(len(page), round.lastErr)
-		}
-		outcomes = append(outcomes, round.outcomes...)
-		if len(round.again) == 0 {
-			return outcomes, nil
-		}
-		pending = round.again
-		l.report(LaneReport{Lane: l.lane.Number, Counts: l.counts, Waiting: round.lastErr.Error()})
-		if err := sleep(ctx, round.wait); err != nil {
-			return outcomes, err
-		}
-	}
-}
-
-// publishRound is what one attempt at publishing decided.
-type publishRound struct {
-	outcomes []dlq.Outcome
-	again    []dlq.Envelope
-	wait     time.Duration
-	// refused counts errors that are about the target, not the message.
-	refused int
-	lastErr error
-}
-
-func decide(page []dlq.Envelope, errs []error, attempt int) publishRound {
-	var round publishRound
-	for i, err := range errs {
-		if err == nil {
-			round.outcomes = append(round.outcomes, dlq.Outcome{ID: page[i].ID, Result: dlq.ResultDelivered})
-			continue
-		}
-		category := dlq.CategoryOf(err)
-		round.lastErr = err
-		if category != dlq.CategoryBadData {
-			round.refused++
-		}
-		if policy := PolicyOf(category); attempt < policy.Attempts {
-			round.again = append(round.again, page[i])
-			round.wait = max(round.wait, policy.Wait(attempt, err))
-			continue
-		}
-		round.outcomes = append(round.outcomes, dlq.Outcome{
-			ID: page[i].ID, Result: category.Result(), Category: category, Error: err.Error(),
-		})
-	}
-	return round
-}
-
-func (l *laneRun) note(ctx context.Context, reason error) {
-	text := ""
-	if reason != nil && !isStop(reason) {
-		text = reason.Error()
-	}
-	l.noted = text != ""
-	if err := l.Store.NoteBulk(ctx, l.lane.Bulk, text); err != nil {
-		l.Log.Warn("could not record why the bulk retry waits", zap.Stringer("bulk_retry_id", l.lane.Bulk), zap.Error(err))
-	}
-}
-
-func (l *laneRun) report(report LaneReport) { l.beat <- report }
-
-func refusedError(messages int, cause error) error {
-	return temporal.NewApplicationErrorWithOptions(
-		fmt.Sprintf("the target refused all of %d messages, trying again: %v", messages, cause), TypeRefused,
-		temporal.ApplicationErrorOptions{Cause: cause})
 }
 
 // errWorkerStopping hands the lane to another worker, or to this one once it is
 // back: Temporal repeats the activity.
 var errWorkerStopping = errors.New("the worker is stopping; the lane goes on elsewhere")
-
-func isStop(err error) bool {
-	return errors.Is(err, errWorkerStopping) || errors.Is(err, context.Canceled)
-}
 
 func stopped(ctx context.Context) error {
 	select {
@@ -219,26 +207,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-activity.GetWorkerStopChannel(ctx):
 		return errWorkerStopping
 	}
-}
-
-// startHeartbeat reports in the background, since a page may wait for its
-// target longer than the heartbeat timeout. Everything that a lane waits for
-// has a time limit of its own, so a beat still means that it makes progress.
-func startHeartbeat(ctx context.Context, report LaneReport) (reports chan<- LaneReport, stop func()) {
-	updates, done, finished := make(chan LaneReport), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(finished)
-		ticker := time.NewTicker(HeartbeatInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case report = <-updates:
-			case <-ticker.C:
-				activity.RecordHeartbeat(ctx, report)
-			case <-done:
-				return
-			}
-		}
-	}()
-	return updates, func() { close(done); <-finished }
 }

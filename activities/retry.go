@@ -29,7 +29,8 @@ type RetryStore interface {
 type Publisher interface {
 	// Publish sends in the order given and waits for all acknowledgements.
 	// The errors are aligned with the envelopes; each is nil or a
-	// *dlq.DeliveryError.
+	// *dlq.DeliveryError. Messages behind an undelivered one of their key are
+	// held back, which is a transient error.
 	Publish(ctx context.Context, envelopes []dlq.Envelope) []error
 }
 

@@ -141,7 +141,8 @@ func New(options Options) (*Server, error) {
 	})
 	s.app.Use(s.observe)
 	s.routes()
-	// Without this a client that keeps its connection busy holds up the end.
+	// Tells busy clients to connect elsewhere, rather than closing the connection
+	// under their next request.
 	s.app.Server().CloseOnShutdown = true
 	s.app.Server().Handler = s.knownMethods(s.app.Server().Handler)
 	return s, nil
@@ -158,7 +159,11 @@ func (s *Server) routes() {
 	v1.Get("/dlq/:topic", s.bounded(s.list, listParameters...))
 	v1.Post("/dlq/:topic/retry-all", s.bounded(s.retryAll))
 	v1.Get("/bulk-retries", s.bounded(s.bulkRetries, "limit"))
+	v1.Post("/bulk-retries", s.bounded(s.createBulkRetry))
 	v1.Get("/bulk-retries/:id", s.bounded(s.bulkRetry))
+	v1.Patch("/bulk-retries/:id", s.bounded(s.changeBulkRetry))
+	v1.Post("/bulk-retries/:id/pause", s.bounded(s.pauseBulkRetry))
+	v1.Post("/bulk-retries/:id/resume", s.bounded(s.resumeBulkRetry))
 	v1.Post("/bulk-retries/:id/cancel", s.bounded(s.cancelBulkRetry))
 
 	s.app.Get("/healthz", s.healthz)
@@ -230,4 +235,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // methods are those that some route may have.
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete, http.MethodOptions}
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodOptions}

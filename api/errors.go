@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"dlqmanager/dlq"
+	"dlqmanager/workflows"
 )
 
 // The codes of the error body. They are part of the contract.
@@ -75,8 +76,8 @@ func invalid(message string, details ...detail) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: codeValidation, message: message, details: details}
 }
 
-func conflict(message string, cause error) *refusal {
-	return &refusal{status: http.StatusConflict, code: codeConflict, message: message, cause: cause}
+func conflict(message string, cause error, details ...detail) *refusal {
+	return &refusal{status: http.StatusConflict, code: codeConflict, message: message, details: details, cause: cause}
 }
 
 // about gives dlq.ErrNotFound the name of what was not found, and leaves every
@@ -95,6 +96,7 @@ func translate(err error) *refusal {
 		refused      *refusal
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
+		busy         *workflows.BusyTopicError
 		unrouted     *fiber.Error
 	)
 	switch {
@@ -104,6 +106,8 @@ func translate(err error) *refusal {
 		return conflict(notRetryable.Error(), err)
 	case errors.As(err, &owned):
 		return conflict(owned.Error(), err)
+	case errors.As(err, &busy):
+		return conflict(busy.Error(), err, detail{Field: "bulk_retry_id", Message: busy.Running.RunID})
 	case errors.Is(err, dlq.ErrNotFound):
 		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
 	case errors.Is(err, dlq.ErrUnavailable):

@@ -3,9 +3,9 @@ package api_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,17 +61,21 @@ func TestReadyzSaysWhatIsAwayAndKeepsTheReasonInTheLog(t *testing.T) {
 
 func TestReadyzRunsChecksTogetherAndDoesNotWaitForOneThatHangs(t *testing.T) {
 	t.Parallel()
-	var meet sync.WaitGroup
-	meet.Add(2)
-	together := func(context.Context) error { // returns only when both run at once
-		meet.Done()
-		meet.Wait()
-		return nil
-	}
+	database, kafka := make(chan struct{}), make(chan struct{})
+	var rounds atomic.Int32
 	never := make(chan struct{})
 	var hung atomic.Int32
 	w := start(t, checks(map[string]func(context.Context) error{
-		"database": together, "kafka": together,
+		"database": func(context.Context) error { // returns only while the other runs
+			rounds.Add(1)
+			database <- <-kafka
+			return nil
+		},
+		"kafka": func(context.Context) error {
+			kafka <- struct{}{}
+			<-database
+			return nil
+		},
 		"temporal": func(context.Context) error { hung.Add(1); <-never; return nil }, // ignores its context
 	}))
 	t.Cleanup(func() { close(never) })
@@ -80,7 +84,11 @@ func TestReadyzRunsChecksTogetherAndDoesNotWaitForOneThatHangs(t *testing.T) {
 	require.Less(t, time.Since(began), 10*time.Second)
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, map[string]any{"database": "ok", "kafka": "ok", "temporal": "away"}, got.field(t, "checks"))
-	require.EqualValues(t, 1, hung.Load())
+	require.Eventually(t, func() bool {
+		w.call(http.MethodGet, "/readyz")
+		return rounds.Load() > 1
+	}, 10*time.Second, 50*time.Millisecond)
+	require.EqualValues(t, 1, hung.Load(), "a check that hangs is not started again")
 }
 
 func TestReadyzAsksOnceForManyProbes(t *testing.T) {
@@ -124,6 +132,31 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	got := <-answered
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
 	require.Equal(t, "RETRYING", got.field(t, "status"))
+}
+
+func TestShutdownEndsThoughAClientKeepsItsConnectionBusy(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	busy, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ; n++ {
+			got, err := w.client.Get("http://" + w.address + "/healthz")
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, got.Body)
+			_ = got.Body.Close()
+			if n == 10 {
+				close(busy)
+			}
+		}
+	}()
+	<-busy
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.NoError(t, w.server.Shutdown(ctx))
+	<-ended
 }
 
 func TestShutdownEndsAServerThatIsJustStarting(t *testing.T) {

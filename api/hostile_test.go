@@ -117,7 +117,7 @@ func TestRequestsThatArriveTooSlowlyAreEnded(t *testing.T) {
 func TestAnswersMayTakeLongerThanTheyMayTakeToWrite(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) {
-		o.RetryWait, o.ReadTimeout, o.WriteTimeout, o.RequestTimeout = 300*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
+		o.RetryWait, o.ReadTimeout, o.WriteTimeout, o.RequestTimeout = 900*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
 	})
 	w.retries.hold()
 	got := w.call(http.MethodPost, retryPath(w.add(1)[0]))
@@ -198,3 +198,7 @@ func TestWhatIsHandedOnOutlivesTheRequest(t *testing.T) {
 	}
 	require.Len(t, logged, 400)
 }
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

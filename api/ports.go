@@ -29,6 +29,8 @@ type Store interface {
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// Bulks returns the latest bulk retries, newest first.
 	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
+	// PreviewBulk tells what a bulk retry would do, and changes nothing.
+	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 }
 
 // Retries starts and watches the workflows that retry. Every method may also
@@ -41,13 +43,26 @@ type Retries interface {
 	// ctx's own and the workflow goes on. Failures are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
-	// StartRetryAll starts the retry of a topic, or joins the one that is
-	// running. The run id is the id of the dlq.BulkRetry.
+	// StartRetryAll starts a bulk retry, or joins the topic's running one when
+	// that has the same filters; *workflows.BusyTopicError when it has others.
+	// The run id is the id of the dlq.BulkRetry.
 	StartRetryAll(ctx context.Context, input workflows.RetryAllInput) (workflows.Execution, error)
 	// AwaitRetryAll is to StartRetryAll what AwaitRetryMessage is to
 	// StartRetryMessage.
 	AwaitRetryAll(ctx context.Context, execution workflows.Execution) (workflows.RetryAllResult, error)
-	// CancelRetryAll asks a bulk retry to stop; it does so a little later.
-	// dlq.ErrNotFound when its workflow has already closed.
+
+	// The commands to a bulk retry take effect a little later, in the order in
+	// which they are given, and change nothing where they are in force already.
+	// dlq.ErrNotFound when its workflow has closed. When ctx ends first, the
+	// command may or may not have been taken up.
+
+	// CancelRetryAll stops a bulk retry for good.
 	CancelRetryAll(ctx context.Context, execution workflows.Execution) error
+	// PauseRetryAll stops it until ResumeRetryAll, also where it has paused
+	// itself. The reason is shown.
+	PauseRetryAll(ctx context.Context, execution workflows.Execution, reason string) error
+	// ResumeRetryAll lets a paused bulk retry go on.
+	ResumeRetryAll(ctx context.Context, execution workflows.Execution) error
+	// SetRetryAllRate changes the rate limit; 0 lifts it.
+	SetRetryAllRate(ctx context.Context, execution workflows.Execution, perSecond int) error
 }

@@ -16,11 +16,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// query reads the parameters of a request and collects everything that is wrong
-// with them, so that a caller hears it all at once.
+// query reads the parameters of a request.
 type query struct {
-	values  url.Values
-	details []detail
+	faults
+	values url.Values
 }
 
 // readQuery refuses unknown parameters too: a filter that is misspelt and
@@ -45,21 +44,7 @@ func readQuery(raw string, known []string) *query {
 	return q
 }
 
-func (q *query) reject(field, format string, args ...any) {
-	q.details = append(q.details, detail{Field: field, Message: fmt.Sprintf(format, args...)})
-}
-
-// err is nil when nothing was wrong.
-func (q *query) err() error {
-	if len(q.details) == 0 {
-		return nil
-	}
-	names := make([]string, len(q.details))
-	for i, d := range q.details {
-		names[i] = d.Field
-	}
-	return invalid("invalid query parameters: "+strings.Join(names, ", "), q.details...)
-}
+func (q *query) err() error { return q.refusal("invalid query parameters") }
 
 // one returns the value of a parameter that may occur once.
 func (q *query) one(name string) (value string, given bool) {
@@ -125,18 +110,26 @@ func pathID(c *fiber.Ctx, what string) (dlq.ID, error) {
 // maxTopic is Kafka's own limit.
 const maxTopic = 249
 
-// pathTopic accepts exactly the names that Kafka does.
 func pathTopic(c *fiber.Ctx) (string, error) {
 	topic, ok := pathValue(c, "topic")
-	for i := range len(topic) {
-		ok = ok && isNameByte(topic[i])
-	}
-	if !ok || topic == "" || len(topic) > maxTopic || topic == "." || topic == ".." {
-		return "", invalid("invalid topic: "+excerpt(topic),
-			detail{Field: "topic", Message: fmt.Sprintf("must be 1 to %d of A-Z a-z 0-9 . _ -", maxTopic)})
+	if !ok || !isTopic(topic) {
+		return "", invalid("invalid topic: "+excerpt(topic), detail{Field: "topic", Message: badTopic})
 	}
 	note(c, zap.String("topic", topic))
 	return topic, nil
+}
+
+// badTopic says what isTopic wants.
+var badTopic = fmt.Sprintf("must be 1 to %d of A-Z a-z 0-9 . _ -", maxTopic)
+
+// isTopic accepts exactly the names that Kafka does.
+func isTopic(name string) bool {
+	for i := range len(name) {
+		if !isNameByte(name[i]) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxTopic && name != "." && name != ".."
 }
 
 // isText reports whether PostgreSQL can take s as TEXT.

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -26,14 +27,17 @@ type retries struct {
 	latest  map[string]*run // by workflow id
 	gate    chan struct{}   // workflows wait here after their claim
 	early   chan struct{}   // workflows wait here before anything else
+	deaf    bool            // commands are taken, but nobody obeys them
 	started int
 }
 
 type run struct {
 	workflows.Execution
+	spec      dlq.BulkSpec
 	done      chan struct{}
 	cancelled chan struct{}
 	cancel    func()
+	commands  chan order
 	message   workflows.RetryMessageResult
 	all       workflows.RetryAllResult
 	err       error
@@ -93,8 +97,8 @@ func (r *retries) starts() int {
 	return r.started
 }
 
-// begin joins the running workflow of this id, or starts one.
-func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
+// begin joins the running workflow of this id and scope, or starts one.
+func (r *retries) begin(id string, spec dlq.BulkSpec, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.away != nil {
@@ -104,13 +108,17 @@ func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struc
 		select {
 		case <-running.done:
 		default:
+			if !reflect.DeepEqual(running.spec.Filter, spec.Filter) {
+				return workflows.Execution{}, &workflows.BusyTopicError{Topic: spec.Topic, Running: running.Execution}
+			}
 			return running.Execution, nil
 		}
 	}
 	cancelled := make(chan struct{})
 	started := &run{
 		Execution: workflows.Execution{WorkflowID: id, RunID: dlq.NewID().String()},
-		done:      make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
+		spec:      spec, commands: make(chan order, 100),
+		done: make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
 	}
 	r.started++
 	r.runs[started.RunID], r.latest[id] = started, started
@@ -138,7 +146,7 @@ func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
 }
 
 func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
-	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
+	return r.begin(workflows.RetryMessageID(input.MessageID), dlq.BulkSpec{}, func(w *run, early, gate <-chan struct{}) {
 		ctx, owner := context.Background(), dlq.Owner(w.Execution)
 		<-early
 		envelope, err := r.store.Claim(ctx, input.MessageID, owner)
@@ -155,55 +163,6 @@ func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMess
 			Published: !r.silent, Error: outcome.Error, Category: outcome.Category,
 		}
 	})
-}
-
-func (r *retries) StartRetryAll(_ context.Context, input workflows.RetryAllInput) (workflows.Execution, error) {
-	return r.begin(workflows.RetryAllID(input.Topic), func(w *run, early, gate <-chan struct{}) {
-		ctx := context.Background()
-		<-early
-		id, err := dlq.ParseID(w.RunID)
-		if err != nil {
-			w.err = err
-			return
-		}
-		job, err := r.store.StartBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: w.WorkflowID, Topic: input.Topic, Lanes: input.Lanes})
-		if err != nil {
-			w.err = err
-			return
-		}
-		state := dlq.BulkCompleted
-		for number := range input.Lanes {
-			lane := dlq.Lane{Bulk: id, Owner: dlq.Owner(w.Execution), Topic: input.Topic, Bound: job.Bound, Number: number, Of: input.Lanes}
-			if !r.lane(ctx, w, lane, gate) {
-				state = dlq.BulkCancelled
-				break
-			}
-		}
-		w.all.Published = !r.silent
-		w.all.Bulk, w.err = r.store.EndBulk(ctx, id, state, "")
-	})
-}
-
-// lane is false when the job was cancelled.
-func (r *retries) lane(ctx context.Context, w *run, lane dlq.Lane, gate <-chan struct{}) bool {
-	for {
-		page, err := r.store.ClaimPage(ctx, lane)
-		if err != nil || len(page) == 0 {
-			return true
-		}
-		select {
-		case <-gate:
-		case <-w.cancelled:
-			return false
-		}
-		outcomes := make([]dlq.Outcome, len(page))
-		for i, envelope := range page {
-			outcomes[i] = r.outcome(envelope)
-		}
-		if _, err := r.store.FinalizePage(ctx, lane, outcomes); err != nil {
-			return true
-		}
-	}
 }
 
 func (r *retries) await(ctx context.Context, execution workflows.Execution) (*run, error) {
@@ -235,31 +194,4 @@ func (r *retries) AwaitRetryMessage(ctx context.Context, execution workflows.Exe
 		return workflows.RetryMessageResult{}, err
 	}
 	return w.message, w.err
-}
-
-func (r *retries) AwaitRetryAll(ctx context.Context, execution workflows.Execution) (workflows.RetryAllResult, error) {
-	w, err := r.await(ctx, execution)
-	if err != nil {
-		return workflows.RetryAllResult{}, err
-	}
-	return w.all, w.err
-}
-
-func (r *retries) CancelRetryAll(_ context.Context, execution workflows.Execution) error {
-	r.mu.Lock()
-	w, away := r.runs[execution.RunID], r.away
-	r.mu.Unlock()
-	if away != nil {
-		return away
-	}
-	if w == nil {
-		return dlq.ErrNotFound
-	}
-	select {
-	case <-w.done:
-		return dlq.ErrNotFound
-	default:
-		w.cancel()
-		return nil
-	}
 }

@@ -2,23 +2,12 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 	"dlqmanager/workflows"
-)
-
-// How long a 202 waits for the new job's row, which the worker writes first of
-// all, so that the Location it gives can be read at once; and how often it looks.
-const (
-	bulkRowPatience = time.Second
-	bulkRowInterval = 20 * time.Millisecond
 )
 
 // retryAllView is the documented answer, then what else the job counted.
@@ -39,33 +28,30 @@ type retryAllView struct {
 	WorkflowURL string        `json:"workflow_url,omitempty"`
 }
 
+// retryAll is the short form of a bulk retry: a whole topic, with the
+// documented answer.
 func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	topic, err := pathTopic(c)
 	if err != nil {
 		return err
 	}
-	execution, err := s.options.Retries.StartRetryAll(ctx, workflows.RetryAllInput{Topic: topic, Lanes: s.options.BulkLanes})
+	// A body is looked at, though nothing is read from it: whoever sends
+	// filters here would have the whole topic retried instead.
+	if err := readBody(c).err(); err != nil {
+		return err
+	}
+	run, err := s.runBulk(ctx, c, dlq.BulkSpec{Topic: topic, Order: dlq.OrderKey})
 	if err != nil {
 		return err
 	}
-	note(c, zap.String("bulk_retry_id", execution.RunID))
-	result, ended, err := await(s, c, s.patience(c), execution, s.options.Retries.AwaitRetryAll)
-	switch {
-	case errors.Is(err, workflows.ErrStopped):
-		bulk := s.startedBulk(c, topic, execution)
-		return reply(c, http.StatusOK, s.viewRetryAll(&bulk, bulkText(&bulk, topic), nil, execution))
-	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
-		return err
-	case ended:
-		text := bulkText(&result.Bulk, topic)
-		if !result.Published {
-			text += ", " + nothingPublished
-		}
-		return reply(c, http.StatusOK, s.viewRetryAll(&result.Bulk, text, &result.Published, execution))
+	text := bulkText(&run.bulk, topic)
+	if run.published != nil && !*run.published {
+		text += ", " + nothingPublished
 	}
-	bulk := s.startedBulk(c, topic, execution)
-	c.Location("/api/v1/bulk-retries/" + execution.RunID)
-	return reply(c, http.StatusAccepted, s.viewRetryAll(&bulk, bulkText(&bulk, topic), nil, execution))
+	if !run.ended {
+		c.Location(bulkPath(run.execution.RunID))
+	}
+	return reply(c, run.status(), s.viewRetryAll(&run.bulk, text, run.published, run.execution))
 }
 
 func (s *Server) viewRetryAll(b *dlq.BulkRetry, text string, published *bool, execution workflows.Execution) retryAllView {
@@ -85,6 +71,8 @@ func bulkText(b *dlq.BulkRetry, topic string) string {
 	switch b.State {
 	case dlq.BulkRunning:
 		text += " so far; the bulk retry goes on"
+	case dlq.BulkPaused:
+		text += " so far; the bulk retry is paused: " + b.Reason
 	case dlq.BulkCompleted:
 	case dlq.BulkCancelled:
 		text += " before the bulk retry was cancelled"
@@ -95,33 +83,4 @@ func bulkText(b *dlq.BulkRetry, topic string) string {
 		text += fmt.Sprintf("; %d could not be delivered", failed)
 	}
 	return text
-}
-
-// startedBulk reads the job that goes on. Before its row is there, or when the
-// store is away, it is told as one that has counted nothing yet: it has been
-// started, and that is durable.
-func (s *Server) startedBulk(c *fiber.Ctx, topic string, execution workflows.Execution) dlq.BulkRetry {
-	fresh := dlq.BulkRetry{WorkflowID: execution.WorkflowID, Topic: topic, State: dlq.BulkRunning}
-	id, err := dlq.ParseID(execution.RunID)
-	if err != nil {
-		return fresh
-	}
-	ctx, cancel := context.WithTimeout(c.UserContext(), bulkRowPatience)
-	defer cancel()
-	ticker := time.NewTicker(bulkRowInterval)
-	defer ticker.Stop()
-	for {
-		bulk, err := s.options.Store.Bulk(ctx, id)
-		if err == nil {
-			return bulk
-		}
-		if !errors.Is(err, dlq.ErrNotFound) {
-			return fresh
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fresh
-		}
-	}
 }

@@ -112,7 +112,7 @@ func TestRetryMessageSaysWhenNothingWasPublished(t *testing.T) {
 func TestRetryMessageAnswers202AndJoinsTheRunningRetry(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) {
-		o.RetryWait, o.TemporalUI = 20*time.Millisecond, "http://127.0.0.1:8233"
+		o.RetryWait, o.TemporalUI = 250*time.Millisecond, "http://127.0.0.1:8233"
 	})
 	w.retries.hold()
 	id := w.add(1)[0]

@@ -87,6 +87,19 @@ func (w *world) call(method, path string, headers ...string) response {
 	return got
 }
 
+// json is call with a JSON body. What is answered with success must be a request
+// that the specification allows.
+func (w *world) json(method, path, body string, headers ...string) response {
+	w.t.Helper()
+	request, got := w.send(method, path, strings.NewReader(body), append(headers, "Content-Type: application/json")...)
+	requireConforms(w.t, request, got)
+	if got.status < http.StatusBadRequest && body != "" {
+		request.Body = io.NopCloser(strings.NewReader(body))
+		require.Empty(w.t, requestViolations(w.t, request), body)
+	}
+	return got
+}
+
 // send makes a request that the specification may not know. headers are
 // "Name: value".
 func (w *world) send(method, path string, body io.Reader, headers ...string) (*http.Request, response) {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	validationerrors "github.com/pb33f/libopenapi-validator/errors"
 	"github.com/pb33f/libopenapi-validator/schema_validation"
+	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 	"github.com/stretchr/testify/require"
 )
 
@@ -48,6 +50,21 @@ func violations(t *testing.T, request *http.Request, got response) []string {
 	_, errs := v.ValidateHttpResponse(request, &http.Response{
 		StatusCode: got.status, Header: got.header, Body: io.NopCloser(strings.NewReader(got.body)), Request: request,
 	})
+	return textsOf(errs)
+}
+
+// requestViolations says what in a request the specification does not allow.
+func requestViolations(t *testing.T, request *http.Request) []string {
+	t.Helper()
+	v, err := specification()
+	require.NoError(t, err)
+	validating.Lock()
+	defer validating.Unlock()
+	_, errs := v.ValidateHttpRequest(request)
+	return textsOf(errs)
+}
+
+func textsOf(errs []*validationerrors.ValidationError) []string {
 	var texts []string
 	for _, e := range errs {
 		texts = append(texts, e.Message+": "+e.Reason)
@@ -102,28 +119,34 @@ func TestTheExamplesOfTheSpecificationMatchItsSchemas(t *testing.T) {
 	examples := 0
 	for path, item := range model.Model.Paths.PathItems.FromOldest() {
 		for method, operation := range item.GetOperations().FromOldest() {
+			check := func(where string, media *v3.MediaType) {
+				one := func(example interface{ Decode(any) error }) {
+					examples++
+					var value any
+					require.NoError(t, example.Decode(&value))
+					ok, errs := validate.ValidateSchemaObject(media.Schema.Schema(), value)
+					require.True(t, ok, "%s %s %s: %v", method, path, where, textsOf(errs))
+				}
+				if media.Example != nil {
+					one(media.Example)
+				}
+				for _, example := range media.Examples.FromOldest() {
+					one(example.Value)
+				}
+			}
+			if operation.RequestBody != nil {
+				for _, media := range operation.RequestBody.Content.FromOldest() {
+					check("request", media)
+				}
+			}
 			for status, answer := range operation.Responses.Codes.FromOldest() {
 				for _, media := range answer.Content.FromOldest() {
-					check := func(value any) {
-						examples++
-						ok, errs := validate.ValidateSchemaObject(media.Schema.Schema(), value)
-						require.True(t, ok, "%s %s %s: %v", method, path, status, errs)
-					}
-					if media.Example != nil {
-						var value any
-						require.NoError(t, media.Example.Decode(&value))
-						check(value)
-					}
-					for _, example := range media.Examples.FromOldest() {
-						var value any
-						require.NoError(t, example.Value.Decode(&value))
-						check(value)
-					}
+					check(status, media)
 				}
 			}
 		}
 	}
-	require.Greater(t, examples, 50)
+	require.Greater(t, examples, 100)
 }
 
 // A response with a field too many, a field too few or an undocumented code must

@@ -35,16 +35,21 @@ func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	view := topicsView{Topics: make([]topicView, 0, len(summaries))}
 	for _, summary := range summaries {
-		counts := make(map[dlq.Status]int64, len(dlq.Statuses))
-		for _, status := range dlq.Statuses {
-			counts[status] = summary.Counts[status]
-		}
 		view.Topics = append(view.Topics, topicView{
-			DLQTopic: summary.DLQTopic, OriginalTopic: summary.OriginalTopic, Counts: counts,
+			DLQTopic: summary.DLQTopic, OriginalTopic: summary.OriginalTopic, Counts: countsOf(summary.Counts),
 			OldestPending: optionalTime(summary.OldestPending), NewestArrival: optionalTime(&summary.NewestArrival),
 		})
 	}
 	return reply(c, http.StatusOK, view)
+}
+
+// countsOf names every status, also those without messages.
+func countsOf(counts map[dlq.Status]int64) map[dlq.Status]int64 {
+	all := make(map[dlq.Status]int64, len(dlq.Statuses))
+	for _, status := range dlq.Statuses {
+		all[status] = counts[status]
+	}
+	return all
 }
 
 type listView struct {
@@ -56,6 +61,10 @@ type listedView struct {
 	messageFields
 	DLQTopic   string  `json:"dlq_topic"`
 	ErrorClass *string `json:"error_class"`
+}
+
+func viewListed(m *dlq.Message) listedView {
+	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass)}
 }
 
 type paginationView struct {
@@ -88,8 +97,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 		},
 	}
 	for i := range page.Messages {
-		m := &page.Messages[i]
-		view.Messages = append(view.Messages, listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass)})
+		view.Messages = append(view.Messages, viewListed(&page.Messages[i]))
 	}
 	if n := len(page.Messages); page.HasNext && n > 0 {
 		next := encodeCursor(page.Messages[n-1].Seq, wanted.OldestFirst)

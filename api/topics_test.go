@@ -32,12 +32,15 @@ func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	}
 	return f.page, f.err
 }
-func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)    { return f.detail, f.err }
-func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error)  { return f.detail.Message, f.err }
-func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)    { return f.topics, f.err }
-func (f *fixed) Delete(context.Context, dlq.ID) error                  { return f.err }
-func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)   { return dlq.BulkRetry{}, f.err }
-func (f *fixed) Bulks(context.Context, int) ([]dlq.BulkRetry, error)   { return nil, f.err }
+func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)   { return f.detail, f.err }
+func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error) { return f.detail.Message, f.err }
+func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)   { return f.topics, f.err }
+func (f *fixed) Delete(context.Context, dlq.ID) error                 { return f.err }
+func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)  { return dlq.BulkRetry{}, f.err }
+func (f *fixed) Bulks(context.Context, int) ([]dlq.BulkRetry, error)  { return nil, f.err }
+func (f *fixed) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, error) {
+	return dlq.BulkPreview{}, f.err
+}
 func (f *fixed) MarkDead(context.Context, dlq.ID) (dlq.Message, error) { return dlq.Message{}, f.err }
 
 func parseID(t *testing.T, s string) dlq.ID {

@@ -47,6 +47,10 @@ const (
 	// ResultReturned was claimed but never sent, so the claim's count is taken
 	// back and the message is as it was.
 	ResultReturned Result = "returned"
+	// ResultSkipped was claimed by a bulk retry and held back, because an
+	// earlier message of its key failed. Like ResultReturned, but this job
+	// does not take it again.
+	ResultSkipped Result = "skipped"
 )
 
 // After returns the status and the retry count of a claimed message once its
@@ -58,7 +62,7 @@ func (r Result) After(retryCount, maxRetries int) (Status, int) {
 		return StatusResolved, retryCount
 	case ResultRejected:
 		return StatusDead, retryCount
-	case ResultReturned:
+	case ResultReturned, ResultSkipped:
 		return StatusPending, max(retryCount-1, 0)
 	default:
 		if retryCount < maxRetries {

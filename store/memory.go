@@ -67,9 +67,25 @@ func (m *Memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (store
 		m.sources[a.Source] = true
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)
+		m.countReturn(a.PreviousID)
 		stored++
 	}
 	return stored, nil
+}
+
+// countReturn counts a message that came back for the bulk retry that sent it
+// last, if one did.
+func (m *Memory) countReturn(previous dlq.ID) {
+	e := m.byID[previous]
+	if e == nil {
+		e = m.archive[previous]
+	}
+	if e == nil {
+		return
+	}
+	if id, err := dlq.ParseID(e.Owner.RunID); err == nil && m.bulks[id] != nil {
+		m.bulks[id].CameBack++
+	}
 }
 
 func newEntry(a dlq.Arrival, seq int64) *entry {

@@ -20,7 +20,7 @@ func (m *Memory) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 		skip = size * (max(q.Page, 1) - 1)
 	}
 	var page dlq.Page
-	needle := strings.ToLower(text(q.ErrorContains))
+	needle := lowered(q.ErrorContains)
 	for e := range m.walk(q.OldestFirst) {
 		if !matches(e, q.Filter, needle) {
 			continue
@@ -56,6 +56,9 @@ func (m *Memory) walk(oldestFirst bool) iter.Seq[*entry] {
 		}
 	}
 }
+
+// lowered is how a part of an error message is looked for.
+func lowered(part string) string { return strings.ToLower(text(part)) }
 
 // matches applies the filter; needle is its ErrorContains in lower case.
 func matches(e *entry, f dlq.Filter, needle string) bool {

@@ -31,10 +31,26 @@ func (e *entry) finish(o dlq.Outcome) {
 	t := now()
 	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
 	e.UpdatedAt = t
+	if isUndone(o.Result) {
+		e.LastRetryAt = e.lastAttempt()
+		if o.Result == dlq.ResultReturned {
+			e.Owner = dlq.Owner{}
+		}
+	}
 	if isAttempt(o.Result) {
 		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: t,
 			Result: o.Result, Category: o.Category, Error: text(o.Error)})
 	}
+}
+
+// lastAttempt is when the last retry began that was kept.
+func (e *entry) lastAttempt() (last *time.Time) {
+	for _, a := range e.Attempts {
+		if last == nil || a.StartedAt.After(*last) {
+			last = &a.StartedAt
+		}
+	}
+	return last
 }
 
 // Claim is like Postgres.Claim.

@@ -83,5 +83,10 @@ func endingOf(r dlq.Result) ending {
 // isAttempt reports whether a retry that ended like this is kept as an attempt:
 // it was made, and it did not deliver.
 func isAttempt(r dlq.Result) bool {
-	return r != dlq.ResultDelivered && r != dlq.ResultReturned
+	return r != dlq.ResultDelivered && !isUndone(r)
+}
+
+// isUndone reports whether the claim is taken back, as if it had never been.
+func isUndone(r dlq.Result) bool {
+	return r == dlq.ResultReturned || r == dlq.ResultSkipped
 }

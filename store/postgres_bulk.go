@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
 )
 
-// The bound looks at the end of each status on each side: eight short index
-// probes, however large the table.
-const startBulkSQL = `
+// startBulkSQL fixes the scope and writes the job with its lanes. The bound looks
+// at the end of each status on each side: eight short index probes, however
+// large the table.
+func startBulkSQL(s *scope) string {
+	return `
 WITH bound AS MATERIALIZED (
 	SELECT COALESCE(max(newest.seq), 0) AS seq
 	FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
@@ -24,35 +25,35 @@ WITH bound AS MATERIALIZED (
 	) AS newest
 ), matched AS MATERIALIZED (
 	SELECT count(*) AS n
-	FROM (
-		SELECT FROM dlq.dlq_messages m
-		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND m.retry_count < m.max_retries AND ` + hasOrigin + `
-			AND m.seq <= (SELECT seq FROM bound)
-		UNION ALL
-		SELECT FROM dlq.dlq_messages m
-		WHERE m.original_topic = @topic AND m.status = 'PENDING' AND m.retry_count < m.max_retries AND ` + hasOrigin + `
-			AND m.seq <= (SELECT seq FROM bound)
-	) AS sides
+	FROM ` + s.sendable("1", " AND m.seq <= (SELECT seq FROM bound)", "", "") + ` AS sides
 ), started AS (
-	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, matched)
-	SELECT @id, @workflow, @topic, @lanes, bound.seq, matched.n FROM bound, matched
+	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, matched)
+	SELECT @id, @workflow, @topic, @spec::jsonb, @rate, @lanes, bound.seq, matched.n FROM bound, matched
 	ON CONFLICT (id) DO NOTHING
 	RETURNING id, lanes
 )
 INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 SELECT started.id, n FROM started, generate_series(0, started.lanes - 1) AS n`
+}
 
 // StartBulk fixes the scope of a bulk retry and writes its lanes. Of b it takes
-// ID, WorkflowID, Topic and Lanes (at least one). Starting one that was started
+// ID, WorkflowID, Spec and Lanes (at least one). Starting one that was started
 // before returns it as it stands.
 func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	known, err := p.Bulk(ctx, b.ID)
 	if !errors.Is(err, dlq.ErrNotFound) {
 		return known, err
 	}
+	spec := normalizedSpec(b.Spec)
+	encoded, err := encodeSpec(spec)
+	if err != nil {
+		return dlq.BulkRetry{}, failed("start bulk retry", err)
+	}
+	s := p.scope(spec)
+	s.args["id"], s.args["workflow"], s.args["spec"] = uuid(b.ID), b.WorkflowID, encoded
+	s.args["rate"], s.args["lanes"] = spec.RateLimit, max(b.Lanes, 1)
 	err = again(func() error {
-		_, err := p.pool.Exec(ctx, startBulkSQL, pgx.NamedArgs{"id": uuid(b.ID), "workflow": b.WorkflowID, "topic": topicText(b.Topic),
-			"lanes": max(b.Lanes, 1), "expression": p.topics.Expression()})
+		_, err := p.pool.Exec(ctx, startBulkSQL(s), s.args)
 		return err
 	})
 	if err != nil {
@@ -61,22 +62,40 @@ func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetr
 	return p.Bulk(ctx, b.ID)
 }
 
-const bulkColumns = `b.id, b.workflow_id, b.topic, b.state, b.reason, b.lanes, b.bound, b.matched,
-	l.retried, l.failed, l.dead, b.skipped, b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at`
+// bulkColumns are what scanBulk reads. The rate is that of each lane's current
+// window and of the part of the one before that is not older than rateWindow.
+const bulkColumns = `b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, b.came_back,
+	l.retried, l.failed, l.dead, b.skipped + l.skipped,
+	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp() - b.started_at)::float8)),
+	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at`
 
 const bulkTables = `
 FROM dlq.dlq_bulk_retries b
 CROSS JOIN LATERAL (
 	SELECT COALESCE(sum(retried), 0)::bigint AS retried, COALESCE(sum(failed), 0)::bigint AS failed,
-		COALESCE(sum(dead), 0)::bigint AS dead, max(updated_at) AS updated_at
-	FROM dlq.dlq_bulk_retry_lanes
+		COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped, max(updated_at) AS updated_at,
+		COALESCE(sum(CASE
+			WHEN age < 10 THEN window_count + previous_count * (1 - age / 10)
+			WHEN age < 20 THEN window_count * (2 - age / 10)
+			ELSE 0 END), 0) AS recent
+	FROM dlq.dlq_bulk_retry_lanes,
+	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp() - window_started_at)::float8) AS age) AS w
 	WHERE bulk_id = b.id
 ) AS l`
 
-func scanBulk(row pgx.CollectableRow) (b dlq.BulkRetry, err error) {
-	err = row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &b.Topic, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
-		&b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.StartedAt, &b.UpdatedAt, &b.EndedAt)
+func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
+	var b dlq.BulkRetry
+	var spec []byte
+	var rate int
+	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
+		&b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
+		&b.StartedAt, &b.UpdatedAt, &b.EndedAt)
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
 	b.StartedAt, b.UpdatedAt, b.EndedAt = b.StartedAt.UTC(), b.UpdatedAt.UTC(), utc(b.EndedAt)
+	b.Spec, err = decodeSpec(spec)
+	b.Spec.RateLimit = rate
 	return b, err
 }
 
@@ -96,6 +115,8 @@ func (p *Postgres) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return b, nil
 }
 
+func bulkNotFound(id dlq.ID) error { return fmt.Errorf("bulk retry %s: %w", id, dlq.ErrNotFound) }
+
 // Bulks returns the newest bulk retries, the newest first.
 func (p *Postgres) Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error) {
 	rows, err := p.pool.Query(ctx, `SELECT `+bulkColumns+bulkTables+` ORDER BY b.started_at DESC, b.id DESC LIMIT $1`, max(limit, 0))
@@ -109,47 +130,15 @@ func (p *Postgres) Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error
 	return bulks, nil
 }
 
-const endBulkSQL = `
-UPDATE dlq.dlq_bulk_retries b
-SET state = $2, reason = $3, ended_at = now(), updated_at = now(),
-	matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
-FROM (SELECT COALESCE(sum(retried + failed + dead), 0)::bigint AS done FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1) AS l
-WHERE b.id = $1`
-
-// EndBulk ends a bulk retry: nothing can be claimed for it any more, what it
-// still owns goes back as it was, and what was matched but not sent is counted
-// as skipped. Ending it again changes nothing; the first end counts. It returns
-// the bulk retry, or dlq.ErrNotFound.
-func (p *Postgres) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
-	if state == dlq.BulkRunning {
-		return dlq.BulkRetry{}, fmt.Errorf("store: end bulk retry %s: %s is not an end", id, state)
+// RunningBulks returns every bulk retry that has not ended, the oldest first.
+func (p *Postgres) RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error) {
+	rows, err := p.pool.Query(ctx, `SELECT `+bulkColumns+bulkTables+` WHERE b.state IN ('RUNNING', 'PAUSED') ORDER BY b.started_at, b.id`)
+	if err != nil {
+		return nil, failed("list running bulk retries", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // it holds locks that the lanes wait for
-	defer cancel()
-	err := again(func() error {
-		return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			var owner dlq.Owner
-			var running bool
-			err := tx.QueryRow(ctx, `SELECT workflow_id, state = 'RUNNING' FROM dlq.dlq_bulk_retries WHERE id = $1 FOR UPDATE`, uuid(id)).
-				Scan(&owner.WorkflowID, &running)
-			if err != nil || !running {
-				return err
-			}
-			owner.RunID = id.String()
-			// Waits for the pages that lanes are claiming or finalizing right now.
-			_, err = tx.Exec(ctx, `UPDATE dlq.dlq_bulk_retry_lanes SET ended = true WHERE bulk_id = $1`, uuid(id))
-			if err != nil {
-				return err
-			}
-			if _, err := release(ctx, tx, owner, dlq.ResultReturned, ""); err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, endBulkSQL, uuid(id), string(state), text(reason))
-			return err
-		})
-	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return dlq.BulkRetry{}, failed("end bulk retry", err)
+	bulks, err := pgx.CollectRows(rows, scanBulk)
+	if err != nil {
+		return nil, failed("list running bulk retries", err)
 	}
-	return p.Bulk(ctx, id)
+	return bulks, nil
 }

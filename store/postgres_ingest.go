@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"dlqmanager/dlq"
@@ -12,7 +13,9 @@ import (
 // what is new: only what gets a body gets a row. Bodies go in by source, so that
 // two programs that take the same records lock them in the same order; rows go
 // in by the order of the batch, which is therefore the order of seq.
-const storeSQL = `
+const storeSQL = storeBodiesSQL + storeMessagesSQL
+
+const storeBodiesSQL = `
 WITH arrival AS (
 	SELECT *
 	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::int[], $8::text[], $9::text[],
@@ -30,7 +33,9 @@ WITH arrival AS (
 	ORDER BY topic_id, partition, record_offset, place
 	ON CONFLICT (topic_id, partition, record_offset) DO NOTHING
 	RETURNING message_id
-)
+)`
+
+const storeMessagesSQL = `
 INSERT INTO dlq.dlq_messages (id, dlq_topic, original_topic, error_message, error_class, retry_count, max_retries, payload,
 	status, key_hash, previous_id)
 SELECT a.id, a.dlq_topic, a.original_topic, a.error_message, a.error_class, a.retry_count, a.max_retries, a.payload::jsonb,
@@ -39,6 +44,32 @@ FROM arrival a
 JOIN body b ON b.message_id = a.id
 ORDER BY a.place`
 
+// storeReturnsSQL also counts what came back for the bulk retry that sent it
+// last: the one whose id is the owner's run id, if it is a bulk retry's at all.
+// It locks the jobs once every body is in, and in one order, so that two
+// programs that do so never wait for each other.
+const storeReturnsSQL = storeBodiesSQL + `, came AS (
+	SELECT CASE WHEN p.run_id ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.run_id::uuid END AS bulk_id,
+		count(*) AS n
+	FROM arrival a
+	JOIN body b ON b.message_id = a.id
+	CROSS JOIN LATERAL (
+		SELECT m.run_id FROM dlq.dlq_messages m WHERE m.id = a.previous_id
+		UNION ALL
+		SELECT m.run_id FROM dlq.dlq_messages_archive m WHERE m.id = a.previous_id
+		LIMIT 1
+	) AS p
+	GROUP BY 1
+), job AS MATERIALIZED (
+	SELECT j.id, came.n
+	FROM came
+	JOIN dlq.dlq_bulk_retries j ON j.id = came.bulk_id
+	ORDER BY j.id
+	FOR UPDATE OF j
+), counted AS (
+	UPDATE dlq.dlq_bulk_retries j SET came_back = j.came_back + job.n FROM job WHERE j.id = job.id
+)` + storeMessagesSQL
+
 // maxStatement bounds the bytes of records in one statement. PostgreSQL takes at
 // most 1 GiB in one parameter, and both sides hold it several times over.
 const maxStatement = 32 << 20
@@ -46,7 +77,8 @@ const maxStatement = 32 << 20
 // StoreArrivals stores dead letters and returns how many were new. One whose
 // Source is known is skipped, also when its message has been archived. The order
 // of the slice becomes the order of Seq. It is one round trip, or one for each
-// 32 MiB of records. After an error a part may be stored; giving the same slice
+// 32 MiB of records. What comes back is counted for the bulk retry that sent it, in
+// the same transaction. After an error a part may be stored; giving the same slice
 // again stores the rest.
 func (p *Postgres) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	for len(arrivals) > 0 {
@@ -103,9 +135,13 @@ func (p *Postgres) storeOnce(ctx context.Context, arrivals []dlq.Arrival) (int, 
 	for _, a := range arrivals {
 		c.add(normalized(a))
 	}
+	sql := storeSQL
+	if slices.ContainsFunc(arrivals, func(a dlq.Arrival) bool { return !a.PreviousID.IsZero() }) {
+		sql = storeReturnsSQL
+	}
 	var stored int
 	err := again(func() error {
-		tag, err := p.pool.Exec(ctx, storeSQL, c.ids, c.dlqTopics, c.originalTopics, c.errorMessages, c.errorClasses,
+		tag, err := p.pool.Exec(ctx, sql, c.ids, c.dlqTopics, c.originalTopics, c.errorMessages, c.errorClasses,
 			c.retryCounts, c.maxRetries, c.payloads, c.statuses, c.keyHashes, c.previousIDs, c.topicIDs, c.partitions, c.offsets,
 			c.keys, c.values, c.headers, c.timestamps, c.originPartitions, c.originOffsets, c.families, c.stackTraces)
 		stored = int(tag.RowsAffected())

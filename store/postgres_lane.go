@@ -3,125 +3,11 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
 )
-
-// inLane is the condition that a message is in a lane. As a CASE it is opaque to
-// the planner, which would otherwise take an equality for one row in 200, fear
-// to read the whole topic for a page, and sort it instead of walking the index.
-const inLane = `CASE WHEN m.key_hash % @of = @number THEN true ELSE false END`
-
-var pageSize = strconv.Itoa(dlq.PageSize)
-
-// candidates are the next page on one side of a topic, read in the index's
-// order. That the cursor comes from the lane's row, which is locked by then,
-// makes the page right also when the lane had to be waited for.
-func candidates(side string) string {
-	return `(SELECT m.id, m.seq
-	FROM dlq.dlq_messages m
-	WHERE ` + side + ` AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM lane) AND m.seq <= @bound
-		AND m.retry_count < m.max_retries AND ` + hasOrigin + ` AND ` + inLane + `
-	ORDER BY m.seq
-	LIMIT ` + pageSize + `)`
-}
-
-// A message cannot be on both sides: then its origin would be its dead-letter
-// topic, which hasOrigin refuses.
-var claimPageSQL = `
-WITH lane AS MATERIALIZED (
-	SELECT cursor FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @number AND NOT ended FOR UPDATE
-), candidate AS MATERIALIZED (
-	SELECT id, seq
-	FROM (` + candidates("m.dlq_topic = @topic") + ` UNION ALL ` + candidates("m.original_topic = @topic") + `) AS sides
-	ORDER BY seq
-	LIMIT ` + pageSize + `
-), free AS MATERIALIZED (
-	SELECT m.id
-	FROM candidate c
-	JOIN dlq.dlq_messages m ON m.id = c.id
-	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries
-	FOR UPDATE OF m SKIP LOCKED
-), claimed AS (
-	UPDATE dlq.dlq_messages m
-	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), workflow_id = @workflow, run_id = @run
-	FROM free
-	WHERE m.id = free.id
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at, m.payload
-), moved AS (
-	UPDATE dlq.dlq_bulk_retry_lanes
-	SET cursor = (SELECT max(seq) FROM candidate), updated_at = now()
-	WHERE bulk_id = @bulk AND lane = @number AND EXISTS (SELECT FROM candidate)
-)
-SELECT seen.some, m.id IS NOT NULL, ` + envelopeColumns + `
-FROM (SELECT EXISTS (SELECT FROM candidate) AS some) AS seen
-LEFT JOIN claimed m ON true
-LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-ORDER BY m.seq`
-
-// ClaimPage claims the lane's next messages for its owner, at most dlq.PageSize
-// in the order of arrival, and moves the lane's cursor past them in the same
-// transaction. Messages that someone else is changing right now are passed over.
-// An empty page means that the lane is done, or that its bulk retry has ended.
-func (p *Postgres) ClaimPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error) {
-	for {
-		var page []dlq.Envelope
-		var more bool
-		err := again(func() error {
-			rows, err := p.pool.Query(ctx, claimPageSQL, p.laneArgs(lane))
-			if err != nil {
-				return err
-			}
-			page, more, err = collectPage(rows)
-			return err
-		})
-		if err != nil {
-			return nil, failed("claim page", err)
-		}
-		// Only when every candidate was taken by others is there a reason to go on.
-		if len(page) > 0 || !more {
-			return page, nil
-		}
-	}
-}
-
-func (p *Postgres) laneArgs(lane dlq.Lane) pgx.NamedArgs {
-	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "number": lane.Number, "of": max(lane.Of, 1), "topic": lane.Topic, "bound": lane.Bound,
-		"workflow": lane.Owner.WorkflowID, "run": lane.Owner.RunID, "expression": p.topics.Expression()}
-}
-
-// collectPage reads rows of claimPageSQL: each says whether there were
-// candidates, and the first may carry no message.
-func collectPage(rows pgx.Rows) (page []dlq.Envelope, more bool, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var claimed bool
-		skip := make([]any, len(rows.FieldDescriptions())-2) // nil targets are not read
-		if err := rows.Scan(append([]any{&more, &claimed}, skip...)...); err != nil {
-			return nil, false, err
-		}
-		if !claimed {
-			continue
-		}
-		e, err := scanEnvelope(shifted{rows})
-		if err != nil {
-			return nil, false, err
-		}
-		page = append(page, e)
-	}
-	return page, more, rows.Err()
-}
-
-// shifted is a row without its first two columns.
-type shifted struct{ pgx.Rows }
-
-func (s shifted) Scan(targets ...any) error {
-	return s.Rows.Scan(append([]any{nil, nil}, targets...)...)
-}
 
 // ClaimedPage returns what the lane's owner has claimed and not finalized, in
 // the order of arrival: what a crash left between the two.
@@ -130,8 +16,8 @@ func (p *Postgres) ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelo
 		SELECT `+envelopeColumns+`
 		FROM dlq.dlq_messages m
 		LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-		WHERE m.status = 'RETRYING' AND m.run_id = @run AND m.workflow_id = @workflow AND `+inLane+`
-		ORDER BY m.seq`, p.laneArgs(lane))
+		WHERE m.status = 'RETRYING' AND m.run_id = @run AND m.workflow_id = @workflow `+inLane+`
+		ORDER BY m.seq`, p.laneScope(lane).args)
 	if err != nil {
 		return nil, failed("read claimed page", err)
 	}
@@ -142,11 +28,38 @@ func (p *Postgres) ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelo
 	return page, nil
 }
 
+const heldKeysSQL = `
+SELECT DISTINCT b.key
+FROM dlq.dlq_retry_attempts a
+JOIN dlq.dlq_message_bodies b ON b.message_id = a.message_id
+WHERE a.run_id = @run AND b.key IS NOT NULL AND b.key_hash % @of = @number`
+
+// HeldKeys returns the keys of the lane's messages that the job has attempted
+// and not delivered, each once and in no order. Messages without a key are left
+// out.
+func (p *Postgres) HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error) {
+	rows, err := p.pool.Query(ctx, heldKeysSQL, pgx.NamedArgs{"run": lane.Owner.RunID, "of": max(lane.Of, 1), "number": lane.Number})
+	if err != nil {
+		return nil, failed("read held keys", err)
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return nil, failed("read held keys", err)
+	}
+	return keys, nil
+}
+
 // finalizePageSQL waits for the lane's row before it changes any message, since
-// EndBulk takes them in that order too.
-const finalizePageSQL = `
-WITH lane AS MATERIALIZED (
-	SELECT bulk_id FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1 AND lane = $2 FOR UPDATE
+// PauseBulk and EndBulk take them in that order too, and for the job's row
+// before that when it has to give an allowance back.
+var finalizePageSQL = `
+WITH job AS MATERIALIZED (
+	SELECT id FROM dlq.dlq_bulk_retries WHERE id = $1 AND $13::bool FOR UPDATE
+), lane AS MATERIALIZED (
+	SELECT bulk_id
+	FROM dlq.dlq_bulk_retry_lanes
+	WHERE bulk_id = $1 AND lane = $2 AND (SELECT count(*) FROM job) >= 0
+	FOR UPDATE
 ), outcome AS MATERIALIZED (
 	SELECT o.*
 	FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::text[], $10::text[], $11::text[], $12::bool[])
@@ -154,29 +67,48 @@ WITH lane AS MATERIALIZED (
 ), ended AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.with_left ELSE o.with_none END,
-		retry_count = greatest(m.retry_count + o.delta, 0)
+		retry_count = greatest(m.retry_count + o.delta, 0), ` + undo("o.result") + `
 	FROM outcome o
 	WHERE m.id = o.id AND m.status = 'RETRYING' AND m.workflow_id = $3 AND m.run_id = $4
-	RETURNING m.id, m.status, m.retry_count, m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt
+	RETURNING m.id, m.seq, m.status, m.retry_count, m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, run_id, started_at, result, category, error)
 	SELECT id, retry_count, $3, $4, COALESCE(last_retry_at, updated_at), result, category, error
 	FROM ended
 	WHERE attempt
-), counted AS (
+), counted AS MATERIALIZED (
 	SELECT count(*) FILTER (WHERE result = 'delivered') AS retried,
 		count(*) FILTER (WHERE attempt AND status = 'PENDING') AS failed,
-		count(*) FILTER (WHERE attempt AND status = 'DEAD') AS dead
+		count(*) FILTER (WHERE attempt AND status = 'DEAD') AS dead,
+		count(*) FILTER (WHERE result = 'skipped') AS skipped,
+		count(*) FILTER (WHERE result = 'delivered' OR attempt) AS processed,
+		count(*) FILTER (WHERE result = 'returned') AS returned,
+		min(seq) FILTER (WHERE result = 'returned') AS lowest
 	FROM ended
+), refunded AS (
+	UPDATE dlq.dlq_bulk_retries b
+	SET allowance = b.allowance + c.returned
+	FROM counted c, job
+	WHERE b.id = job.id AND b.allowance IS NOT NULL AND c.returned > 0
 )
 UPDATE dlq.dlq_bulk_retry_lanes l
-SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead + c.dead, updated_at = now()
+SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead + c.dead, skipped = l.skipped + c.skipped,
+	cursor = least(l.cursor, c.lowest - 1), rewinds = l.rewinds + CASE WHEN c.returned > 0 THEN 1 ELSE 0 END,
+	window_started_at = CASE WHEN now() < l.window_started_at + interval '10 seconds' THEN l.window_started_at
+		WHEN now() < l.window_started_at + interval '20 seconds' THEN l.window_started_at + interval '10 seconds'
+		ELSE now() END,
+	window_count = c.processed + CASE WHEN now() < l.window_started_at + interval '10 seconds' THEN l.window_count ELSE 0 END,
+	previous_count = CASE WHEN now() < l.window_started_at + interval '10 seconds' THEN l.previous_count
+		WHEN now() < l.window_started_at + interval '20 seconds' THEN l.window_count
+		ELSE 0 END,
+	updated_at = now()
 FROM counted c
 WHERE l.bulk_id = $1 AND l.lane = $2
-RETURNING l.retried, l.failed, l.dead`
+RETURNING l.retried, l.failed, l.dead, l.skipped`
 
 // FinalizePage ends the retries of a page, writes the attempts and adds to the
 // lane's counters, all in one transaction, and returns the lane's totals.
+// Returned messages are not counted, and are the next to be claimed again.
 // Messages that are no longer the owner's, because they were finalized before or
 // an operator marked them dead, are neither changed nor counted. It returns
 // dlq.ErrNotFound when there is no such lane.
@@ -185,6 +117,7 @@ func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []d
 	var left, none, results, categories, errs []string
 	var deltas []int32
 	var attempts []bool
+	returned := false
 	seen := make(map[dlq.ID]bool, len(outcomes))
 	for _, o := range outcomes {
 		if seen[o.ID] {
@@ -192,6 +125,7 @@ func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []d
 		}
 		seen[o.ID] = true
 		end := endingOf(o.Result)
+		returned = returned || o.Result == dlq.ResultReturned
 		ids = append(ids, o.ID)
 		left, none, deltas = append(left, end.left), append(none, end.none), append(deltas, int32(end.delta))
 		results, categories = append(results, string(o.Result)), append(categories, string(o.Category))
@@ -200,10 +134,11 @@ func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []d
 	var counts dlq.BulkCounts
 	err := again(func() error {
 		return p.pool.QueryRow(ctx, finalizePageSQL, uuid(lane.Bulk), lane.Number, lane.Owner.WorkflowID, lane.Owner.RunID,
-			ids, left, none, deltas, results, categories, errs, attempts).Scan(&counts.Retried, &counts.Failed, &counts.Dead)
+			ids, left, none, deltas, results, categories, errs, attempts, returned).
+			Scan(&counts.Retried, &counts.Failed, &counts.Dead, &counts.Skipped)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return dlq.BulkCounts{}, fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrNotFound)
+		return dlq.BulkCounts{}, laneNotFound(lane)
 	}
 	if err != nil {
 		return dlq.BulkCounts{}, failed("finalize page", err)

@@ -91,11 +91,12 @@ func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 4))
 	require.NoError(t, err)
 	require.EqualValues(t, planRows/2*8/10, b.Matched)
+	s := p.laneScope(dlqtest.Lane(b, 2))
 	for _, mode := range planModes {
 		for _, cursor := range []int64{0, planRows / 2, planRows - 4000} {
 			_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retry_lanes SET cursor = $1`, cursor)
 			require.NoError(t, err)
-			plan, pages := cost(t, pool, mode, claimPageSQL, p.laneArgs(dlqtest.Lane(b, 2)))
+			plan, pages := cost(t, pool, mode, claimPageSQL(s, freeSQL)+pageSQL, s.args)
 			require.NotContains(t, plan, "Seq Scan on dlq_messages")
 			require.NotContains(t, plan, "Bitmap")
 			require.Less(t, pages, 6000, plan) // nearly all is the writing of 100 rows and their index entries
@@ -108,8 +109,56 @@ func TestWhatAWorkflowOwnsIsFoundByIndex(t *testing.T) {
 	pool := dbtest.New(t)
 	fill(t, pool)
 	args := pgx.NamedArgs{"workflow": "w", "run": "r", "left": "PENDING", "none": "DEAD", "delta": 0, "attempt": true,
-		"result": "failed", "category": "", "error": ""}
+		"result": "failed", "category": "", "error": "", "lanes": 1}
 	plan, pages := cost(t, pool, planModes[1], releaseSQL, args)
 	require.NotContains(t, plan, "Seq Scan on dlq_messages")
 	require.Less(t, pages, 50, plan)
+}
+
+func TestAFilterDoesNotMakeAPageDear(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	p := NewPostgres(pool, dlqtest.Topics(t))
+	rows, err := pool.Query(t.Context(), `SELECT id FROM dlq.dlq_messages WHERE original_topic = 'orders' AND status = 'PENDING' ORDER BY seq LIMIT 1000`)
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id dlq.ID, err error) {
+		err = row.Scan((*[16]byte)(&id))
+		return id, err
+	})
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		filter dlq.BulkFilter
+		limit  int
+	}{
+		"search": {dlq.BulkFilter{ErrorContains: "BOOM"}, 6000},
+		"ids":    {dlq.BulkFilter{IDs: ids}, 9000},
+		"key":    {dlq.BulkFilter{Key: []byte("k")}, 500},
+	} {
+		b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 4, dlqtest.Filter(test.filter)))
+		require.NoError(t, err)
+		s := p.laneScope(dlqtest.Lane(b, 2))
+		for _, mode := range planModes {
+			plan, pages := cost(t, pool, mode, claimPageSQL(s, freeSQL)+pageSQL, s.args)
+			require.NotContains(t, plan, "Seq Scan on dlq_messages", name)
+			require.Less(t, pages, test.limit, name+"\n"+plan)
+		}
+	}
+}
+
+func TestHeldKeysAreFoundByIndex(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, run_id, started_at, result, category, error)
+		SELECT gen_random_uuid(), 1, 'w', 'run-' || n % 1000, now(), 'failed', '', '' FROM generate_series(1, 20000) AS n`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
+	require.NoError(t, err)
+	args := pgx.NamedArgs{"run": "run-7", "of": 1, "number": 0}
+	for _, mode := range planModes {
+		plan, pages := cost(t, pool, mode, heldKeysSQL, args)
+		require.NotContains(t, plan, "Seq Scan on dlq_retry_attempts")
+		require.Less(t, pages, 200, plan)
+	}
 }

@@ -115,16 +115,27 @@ func (p *Postgres) envelope(ctx context.Context, sql string, args pgx.NamedArgs)
 	return e, err == nil, err
 }
 
-const finalizeSQL = `
+// undo takes back what a claim wrote beside status and count, when the result
+// says that there was no retry. A skipped message keeps its owner: that is how
+// the bulk retry which skipped it knows not to take it again.
+func undo(result string) string {
+	return `workflow_id = CASE WHEN ` + result + ` = 'returned' THEN '' ELSE m.workflow_id END,
+		run_id = CASE WHEN ` + result + ` = 'returned' THEN '' ELSE m.run_id END,
+		last_retry_at = CASE WHEN ` + result + ` IN ('returned', 'skipped')
+			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
+			ELSE m.last_retry_at END`
+}
+
+var finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left ELSE @none END,
-		retry_count = greatest(m.retry_count + @delta, 0)
+		retry_count = greatest(m.retry_count + @delta, 0), ` + undo("@result::text") + `
 	WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow AND m.run_id = @run
 	RETURNING m.*
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, run_id, started_at, result, category, error)
-	SELECT m.id, m.retry_count, m.workflow_id, m.run_id, COALESCE(m.last_retry_at, m.updated_at), @result, @category, @error
+	SELECT m.id, m.retry_count, m.workflow_id, m.run_id, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
 	FROM m
 	WHERE @attempt
 )
@@ -171,7 +182,7 @@ func (p *Postgres) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.O
 	return owners, nil
 }
 
-const releaseSQL = `
+var releaseSQL = `
 WITH mine AS (
 	SELECT id FROM dlq.dlq_messages
 	WHERE status = 'RETRYING' AND workflow_id = @workflow AND run_id = @run
@@ -180,15 +191,20 @@ WITH mine AS (
 ), m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left ELSE @none END,
-		retry_count = greatest(m.retry_count + @delta, 0)
+		retry_count = greatest(m.retry_count + @delta, 0), ` + undo("@result::text") + `
 	FROM mine
 	WHERE m.id = mine.id
 	RETURNING m.*
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, run_id, started_at, result, category, error)
-	SELECT m.id, m.retry_count, m.workflow_id, m.run_id, COALESCE(m.last_retry_at, m.updated_at), @result, @category, @error
+	SELECT m.id, m.retry_count, m.workflow_id, m.run_id, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
 	FROM m
 	WHERE @attempt
+), rewound AS (
+	UPDATE dlq.dlq_bulk_retry_lanes l
+	SET cursor = least(l.cursor, lowest.seq - 1)
+	FROM (SELECT key_hash % @lanes::int AS lane, min(seq) AS seq FROM m GROUP BY 1) AS lowest
+	WHERE l.bulk_id = @bulk::uuid AND l.lane = lowest.lane
 )
 SELECT count(*) FROM m`
 
@@ -196,7 +212,7 @@ SELECT count(*) FROM m`
 // reason, and returns how many there were.
 func (p *Postgres) Release(ctx context.Context, owner dlq.Owner, reason string) (released int64, err error) {
 	err = again(func() error {
-		released, err = release(ctx, p.pool, owner, dlq.ResultFailed, reason)
+		released, err = release(ctx, p.pool, owner, dlq.ResultFailed, reason, nil)
 		return err
 	})
 	if err != nil {
@@ -210,11 +226,22 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func release(ctx context.Context, on querier, owner dlq.Owner, result dlq.Result, reason string) (released int64, err error) {
+// rewind is the bulk retry whose lanes go back to what is released.
+type rewind struct {
+	bulk  dlq.ID
+	lanes int
+}
+
+func release(ctx context.Context, on querier, owner dlq.Owner, result dlq.Result, reason string, back *rewind) (released int64, err error) {
 	end := endingOf(result)
-	err = on.QueryRow(ctx, releaseSQL, pgx.NamedArgs{
+	args := pgx.NamedArgs{
 		"workflow": owner.WorkflowID, "run": owner.RunID, "left": end.left, "none": end.none, "delta": end.delta,
 		"result": string(result), "category": string(dlq.CategoryTransient), "error": text(reason), "attempt": isAttempt(result),
-	}).Scan(&released)
+		"bulk": nil, "lanes": 1,
+	}
+	if back != nil {
+		args["bulk"], args["lanes"] = uuid(back.bulk), back.lanes
+	}
+	err = on.QueryRow(ctx, releaseSQL, args).Scan(&released)
 	return released, err
 }

@@ -50,17 +50,25 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 				_, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Sent(id))
 				return err
 			},
-			"Owners":       func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
-			"Release":      func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
-			"StartBulk":    func(ctx context.Context) error { _, err := p.StartBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
-			"ClaimedPage":  func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane); return err },
-			"ClaimPage":    func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane); return err },
-			"FinalizePage": func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
-			"EndBulk":      func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
-			"Bulk":         func(ctx context.Context) error { _, err := p.Bulk(ctx, id); return err },
-			"Bulks":        func(ctx context.Context) error { _, err := p.Bulks(ctx, 1); return err },
-			"ArchiveBatch": func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, 0, 1); return err },
-			"PurgeBatch":   func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, 0, 1); return err },
+			"Owners":           func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
+			"Release":          func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
+			"StartBulk":        func(ctx context.Context) error { _, err := p.StartBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
+			"ClaimedPage":      func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane); return err },
+			"ClaimPage":        func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane); return err },
+			"FinalizePage":     func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
+			"HeldKeys":         func(ctx context.Context) error { _, err := p.HeldKeys(ctx, lane); return err },
+			"PauseBulk":        func(ctx context.Context) error { _, err := p.PauseBulk(ctx, id, ""); return err },
+			"ResumeBulk":       func(ctx context.Context) error { _, err := p.ResumeBulk(ctx, id); return err },
+			"SetBulkRate":      func(ctx context.Context) error { return p.SetBulkRate(ctx, id, 1) },
+			"SetBulkAllowance": func(ctx context.Context) error { return p.SetBulkAllowance(ctx, id, nil) },
+			"NoteBulk":         func(ctx context.Context) error { return p.NoteBulk(ctx, id, "") },
+			"RunningBulks":     func(ctx context.Context) error { _, err := p.RunningBulks(ctx); return err },
+			"PreviewBulk":      func(ctx context.Context) error { _, err := p.PreviewBulk(ctx, dlq.BulkSpec{}); return err },
+			"EndBulk":          func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
+			"Bulk":             func(ctx context.Context) error { _, err := p.Bulk(ctx, id); return err },
+			"Bulks":            func(ctx context.Context) error { _, err := p.Bulks(ctx, 1); return err },
+			"ArchiveBatch":     func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, 0, 1); return err },
+			"PurgeBatch":       func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, 0, 1); return err },
 		} {
 			require.ErrorIs(t, do(t.Context()), dlq.ErrUnavailable, "%s, %s", name, call)
 			cancelled, cancel := context.WithCancel(t.Context())
@@ -218,8 +226,9 @@ func TestARowWithOnlyTheDocumentedColumnsIsAMessage(t *testing.T) {
 
 	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	envelopes, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
 	require.NoError(t, err)
+	envelopes := claim.Envelopes
 	require.Len(t, envelopes, 1)
 	require.JSONEq(t, `{"order": 1}`, string(envelopes[0].Record.Value))
 	require.Nil(t, envelopes[0].Record.Key)
@@ -242,10 +251,10 @@ func TestAPageThatOthersHoldIsNotTheEnd(t *testing.T) {
 	last := arrivals[dlq.PageSize].ID
 	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id <> $1 FOR UPDATE`, [16]byte(last))
 	require.NoError(t, err)
-	page, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
 	require.NoError(t, err)
-	require.Len(t, page, 1)
-	require.Equal(t, last, page[0].ID)
+	require.Len(t, claim.Envelopes, 1)
+	require.Equal(t, last, claim.Envelopes[0].ID)
 }
 
 // EndBulk and the lanes lock the same rows; whoever comes second must see what
@@ -266,7 +275,8 @@ func TestNothingIsLeftRetryingHoweverTheEndMeetsTheLanes(t *testing.T) {
 			lanes.Go(func() {
 				lane := dlqtest.Lane(b, number)
 				for first := true; ; first = false {
-					page, err := p.ClaimPage(t.Context(), lane)
+					claim, err := p.ClaimPage(t.Context(), lane)
+					page := claim.Envelopes
 					if err == nil && len(page) > 0 {
 						_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultReturned))
 					}

@@ -48,43 +48,17 @@ func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessa
 	return result, toDomain(ctx, err)
 }
 
-// StartRetryAll starts the retry of a topic, or joins the one that is running.
-func (c *Client) StartRetryAll(ctx context.Context, in RetryAllInput) (Execution, error) {
-	options := c.startOptions(RetryAllID(in.Topic), "retry all of "+in.Topic)
-	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryAllType, in)
-	return executionOf(run), toDomain(ctx, err)
-}
-
-// AwaitRetryAll waits for the end of a bulk retry, or for the end of ctx, whose
-// error it returns then.
-func (c *Client) AwaitRetryAll(ctx context.Context, e Execution) (RetryAllResult, error) {
-	var result RetryAllResult
-	err := c.temporal.GetWorkflow(ctx, e.WorkflowID, e.RunID).Get(ctx, &result)
-	return result, toDomain(ctx, err)
-}
-
-// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes finish
-// their pages first.
-func (c *Client) CancelRetryAll(ctx context.Context, e Execution) error {
-	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, e.WorkflowID, e.RunID))
-}
-
 // IsRunning reports whether the workflow that made a claim still lives. A later
 // workflow with the same id is not the same owner.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
-	described, err := c.temporal.DescribeWorkflowExecution(ctx, owner.WorkflowID, "")
-	if err = toDomain(ctx, err); err != nil {
-		if errors.Is(err, dlq.ErrNotFound) {
-			return false, nil
-		}
+	info, err := c.describe(ctx, owner.WorkflowID)
+	if errors.Is(err, dlq.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
-	info := described.GetWorkflowExecutionInfo()
-	first := info.GetFirstRunId()
-	if first == "" { // not told by servers before 1.24; there a run is its own first
-		first = info.GetExecution().GetRunId()
-	}
-	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && first == owner.RunID, nil
+	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && firstRunOf(info) == owner.RunID, nil
 }
 
 // Ping returns an error wrapping dlq.ErrUnavailable when Temporal is away.

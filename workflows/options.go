@@ -49,24 +49,24 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// laneOptions are for one lane of a bulk retry: one long activity that
-// heart-beats, which costs the history three events however many messages it
-// sends.
+// laneOptions are for a slice of one lane of a bulk retry: one long activity
+// that heart-beats, which costs the history three events however many messages
+// it sends.
 func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		// Ten million messages at one a second take 116 days.
-		StartToCloseTimeout: 365 * 24 * time.Hour,
+		// A slice is minutes, but a page in a target's bad hour may take longer.
+		StartToCloseTimeout: 24 * time.Hour,
 		// Six missed beats: a killed worker's lane goes on elsewhere after
 		// three seconds, and a slow one is not given up.
 		HeartbeatTimeout: 6 * activities.HeartbeatInterval,
 		// The page in hand is finished before the workflow counts.
 		WaitForCancellation: true,
-		// No end: while the target refuses everything the job waits, with its
-		// messages' counts untouched, and goes on by itself.
+		// No end: a lane fails when its worker is gone or the database is away,
+		// and then it has to go on, soon after either is back.
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    500 * time.Millisecond,
 			BackoffCoefficient: 2,
-			MaximumInterval:    30 * time.Second,
+			MaximumInterval:    5 * time.Second,
 		},
 		Summary: summary,
 	})

@@ -77,11 +77,26 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s.add(t, 300, 300)
 	s.replay(t, "retry_all_completed", s.startAll(t))
 	s.add(t, 300, 300)
-	s.target.answers(refuseAs(dlq.CategoryTransient))
+	s.target.slowly(100 * time.Millisecond)
 	stopped := s.startAll(t)
 	eventually(t, "it has claimed", func() bool { return s.statuses(t)[dlq.StatusRetrying] > 0 })
 	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), stopped.WorkflowID, stopped.RunID))
 	s.replay(t, "retry_all_cancelled", stopped)
+
+	s.add(t, 300, 300)
+	s.target.slowly(0)
+	s.target.answers(refuseAs(dlq.CategoryTransient))
+	refused := s.startAll(t)
+	eventually(t, "it pauses itself", func() bool { return s.state(refused) == dlq.BulkPaused })
+	s.target.answers(nil)
+	s.replay(t, "retry_all_refused", refused)
+
+	s.add(t, 300, 300)
+	ramped := s.startAll(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1, 10}, Wait: 200 * time.Millisecond} })
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), ramped, "to look"))
+	require.NoError(t, s.client.SetRetryAllRate(t.Context(), ramped, 10_000))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), ramped))
+	s.replay(t, "retry_all_ramp_paused_resumed", ramped)
 
 	s.replay(t, "archive", s.archive(t))
 }

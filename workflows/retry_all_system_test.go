@@ -1,6 +1,8 @@
 package workflows_test
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,11 +13,37 @@ import (
 	"dlqmanager/workflows"
 )
 
-func (s *system) startAll(t *testing.T) workflows.Execution {
+func (s *system) startAll(t *testing.T, change ...func(*dlq.BulkSpec)) workflows.Execution {
 	t.Helper()
-	execution, err := s.client.StartRetryAll(t.Context(), workflows.RetryAllInput{Topic: s.topic(), Lanes: 4})
+	spec := dlq.BulkSpec{Topic: s.topic()}
+	for _, c := range change {
+		c(&spec)
+	}
+	execution, err := s.client.StartRetryAll(t.Context(), workflows.RetryAllInput{Spec: spec, Lanes: 4})
 	require.NoError(t, err)
 	return execution
+}
+
+// state is where the job stands, empty before there is one.
+func (s *system) state(e workflows.Execution) dlq.BulkState {
+	id, err := dlq.ParseID(e.RunID)
+	if err != nil {
+		return ""
+	}
+	bulk, err := s.store.Bulk(context.Background(), id)
+	if err != nil {
+		return ""
+	}
+	return bulk.State
+}
+
+func (s *system) bulk(t *testing.T, e workflows.Execution) dlq.BulkRetry {
+	t.Helper()
+	id, err := dlq.ParseID(e.RunID)
+	require.NoError(t, err)
+	bulk, err := s.store.Bulk(t.Context(), id)
+	require.NoError(t, err)
+	return bulk
 }
 
 func TestRetryAllSendsEveryMessageOnceAndCountsThem(t *testing.T) {
@@ -38,13 +66,7 @@ func TestRetryAllKeepsTheOrderOfEveryKey(t *testing.T) {
 	s.add(t, 900, 7)
 	_, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
 	require.NoError(t, err)
-	last := map[string]int64{}
-	for _, envelope := range s.target.taken {
-		key := string(envelope.Record.Key)
-		require.Greater(t, envelope.Seq, last[key], key)
-		last[key] = envelope.Seq
-	}
-	require.Len(t, last, 7)
+	s.target.inOrder(t)
 }
 
 func TestRetryAllOfAnEmptyTopicEndsWithNothing(t *testing.T) {
@@ -121,26 +143,23 @@ func TestSecondRetryAllJoinsTheFirst(t *testing.T) {
 	require.Equal(t, first.RunID, result.Bulk.ID.String())
 }
 
-func TestRetryAllWaitsWhileTheTargetRefusesEverythingAndGoesOnByItself(t *testing.T) {
+func TestRetryAllPausesWhileTheTargetRefusesEverythingAndGoesOnByItself(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 120, 1)
 	s.target.answers(func(dlq.Envelope) error { return refuse(dlq.CategoryTransient) })
 	execution := s.startAll(t)
-	id, err := dlq.ParseID(execution.RunID)
-	require.NoError(t, err)
-	eventually(t, "the job says why it waits", func() bool {
-		bulk, err := s.store.Bulk(t.Context(), id)
-		return err == nil && bulk.Reason != ""
-	})
-	require.Equal(t, 1, s.message(t, ids[0]).RetryCount)
-	require.Zero(t, s.message(t, ids[119]).RetryCount, "never attempted")
+	eventually(t, "it pauses itself", func() bool { return s.state(execution) == dlq.BulkPaused })
+	require.Contains(t, s.bulk(t, execution).Reason, "refused: transient")
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 120}, s.statuses(t), "nothing is RETRYING")
+	require.Zero(t, s.message(t, ids[0]).RetryCount, "what was refused is not counted")
 	s.target.answers(nil)
 	result, err := s.client.AwaitRetryAll(t.Context(), execution)
 	require.NoError(t, err)
 	require.Equal(t, int64(120), result.Bulk.Counts.Retried)
 	require.Empty(t, result.Bulk.Reason)
-	require.Equal(t, 1, s.message(t, ids[0]).RetryCount, "waiting is not counted")
+	require.Equal(t, 1, s.message(t, ids[0]).RetryCount)
+	s.target.inOrder(t)
 }
 
 func TestCancelledRetryAllLeavesNothingRetrying(t *testing.T) {
@@ -170,9 +189,12 @@ func TestTerminatedRetryAllIsClosedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 100, 1)
-	s.target.answers(func(dlq.Envelope) error { return refuse(dlq.CategoryTransient) })
+	publishing, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.target.answers(func(dlq.Envelope) error { once.Do(func() { close(publishing) }); <-goOn; return nil })
+	defer close(goOn)
 	execution := s.startAll(t)
-	eventually(t, "a claim", func() bool { return s.statuses(t)[dlq.StatusRetrying] > 0 })
+	<-publishing
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), execution.WorkflowID, execution.RunID, "by hand"))
 	id, err := dlq.ParseID(execution.RunID)
 	require.NoError(t, err)

@@ -60,11 +60,12 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, bulk := range bulks {
+	for i := range bulks {
+		bulk := &bulks[i]
 		if bulk.StartedAt.After(claimedBefore) {
 			continue
 		}
-		gone, err := s.isGone(ctx, dlq.Owner{WorkflowID: bulk.WorkflowID, RunID: bulk.ID.String()})
+		gone, err := s.isGone(ctx, bulk.Owner())
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,12 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope) []error {
 		<-time.After(pace)
 	}
 	errs := make([]error, len(envelopes))
+	undelivered := map[string]bool{}
 	for i, envelope := range envelopes {
+		if undelivered[string(envelope.Record.Key)] {
+			errs[i] = refuse(dlq.CategoryTransient) // held back, as the Publisher's contract says
+			continue
+		}
 		p.mu.Lock()
 		answer := p.answer
 		p.mu.Unlock()
@@ -49,6 +54,8 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope) []error {
 			p.mu.Lock()
 			p.taken = append(p.taken, envelope)
 			p.mu.Unlock()
+		} else {
+			undelivered[string(envelope.Record.Key)] = true
 		}
 	}
 	return errs
@@ -64,6 +71,19 @@ func (p *target) slowly(pace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace = pace
+}
+
+// inOrder requires that every key was sent in the order of arrival.
+func (p *target) inOrder(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := map[string]int64{}
+	for _, envelope := range p.taken {
+		key := string(envelope.Record.Key)
+		require.Greater(t, envelope.Seq, last[key], key)
+		last[key] = envelope.Seq
+	}
 }
 
 func (p *target) count() int {

@@ -1,6 +1,9 @@
 package workflows
 
 import (
+	"fmt"
+	"time"
+
 	"dlqmanager/dlq"
 )
 
@@ -31,9 +34,31 @@ type RetryMessageResult struct {
 
 // RetryAllInput starts RetryAll.
 type RetryAllInput struct {
-	Topic string
+	Spec dlq.BulkSpec
 	// Lanes is how many parallel scans the job is cut into.
 	Lanes int
+	// Resumed is set when the workflow continues as new: the job exists.
+	Resumed *Resumed `json:",omitempty"`
+}
+
+// Resumed is what a run hands to the next one. All else is in the store.
+type Resumed struct {
+	Bulk      dlq.BulkRetry
+	Published bool
+	// RampStep is the step of the ramp that is next, or, when StepOpen, now.
+	RampStep int
+	StepOpen bool
+	// Paused says that the job is paused, and why.
+	Paused *Pause
+	// Refusals in a row, for the length of the next pause.
+	Refusals int
+}
+
+// Pause is why a job sends nothing.
+type Pause struct {
+	Reason string
+	// For is how long, before it goes on by itself; 0 waits for an operator.
+	For time.Duration
 }
 
 // RetryAllResult is how a bulk retry ended.
@@ -41,4 +66,16 @@ type RetryAllResult struct {
 	Bulk dlq.BulkRetry
 	// Published is false when Kafka is not configured.
 	Published bool
+}
+
+// BusyTopicError refuses a bulk retry because another one, of a different
+// scope, is running on the topic.
+type BusyTopicError struct {
+	Topic   string
+	Running Execution
+}
+
+// Error names the job that is in the way.
+func (e *BusyTopicError) Error() string {
+	return fmt.Sprintf("a bulk retry of topic %s with other filters is running: %s; wait for it or cancel it", e.Topic, e.Running.RunID)
 }

@@ -134,14 +134,28 @@ func Owner() dlq.Owner {
 }
 
 // Bulk is a bulk retry to start; its id is its owner's run id.
-func Bulk(topic string, lanes int) dlq.BulkRetry {
-	return dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "retry-all-" + topic, Topic: topic, Lanes: lanes}
+func Bulk(topic string, lanes int, options ...func(*dlq.BulkSpec)) dlq.BulkRetry {
+	b := dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "retry-all-" + topic, Lanes: lanes,
+		Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderKey}}
+	for _, option := range options {
+		option(&b.Spec)
+	}
+	return b
+}
+
+// Rate limits a bulk retry to messages per second.
+func Rate(messages int) func(*dlq.BulkSpec) {
+	return func(s *dlq.BulkSpec) { s.RateLimit = messages }
+}
+
+// Filter narrows a bulk retry down.
+func Filter(f dlq.BulkFilter) func(*dlq.BulkSpec) {
+	return func(s *dlq.BulkSpec) { s.Filter = f }
 }
 
 // Lane is one lane of a started bulk retry.
 func Lane(b dlq.BulkRetry, number int) dlq.Lane {
-	return dlq.Lane{Bulk: b.ID, Owner: dlq.Owner{WorkflowID: b.WorkflowID, RunID: b.ID.String()}, Topic: b.Topic,
-		Bound: b.Bound, Number: number, Of: b.Lanes}
+	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, Bound: b.Bound, Number: number, Of: b.Lanes}
 }
 
 // Outcomes ends every envelope with one result.
@@ -150,7 +164,7 @@ func Outcomes(page []dlq.Envelope, result dlq.Result) []dlq.Outcome {
 	for i, e := range page {
 		outcomes[i] = dlq.Outcome{ID: e.ID, Result: result}
 		switch result {
-		case dlq.ResultDelivered, dlq.ResultReturned: // have no error
+		case dlq.ResultDelivered, dlq.ResultReturned, dlq.ResultSkipped: // have no error
 		case dlq.ResultFailed:
 			outcomes[i].Category, outcomes[i].Error = dlq.CategoryTransient, "broker away"
 		case dlq.ResultRejected:

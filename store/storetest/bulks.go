@@ -117,7 +117,8 @@ var bulks = map[string]func(*testing.T, fixture){
 			group.Go(func() {
 				lane := dlqtest.Lane(b, number)
 				for {
-					page, err := f.ClaimPage(t.Context(), lane)
+					claim, err := f.ClaimPage(t.Context(), lane)
+					page := claim.Envelopes
 					if err == nil && len(page) > 0 {
 						_, err = f.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 					}
@@ -164,7 +165,8 @@ var bulks = map[string]func(*testing.T, fixture){
 		for w := range workers {
 			group.Go(func() {
 				for {
-					page, err := f.ClaimPage(t.Context(), lane)
+					claim, err := f.ClaimPage(t.Context(), lane)
+					page := claim.Envelopes
 					claimed[w] = append(claimed[w], page...)
 					if failures[w] = err; err != nil || len(page) == 0 {
 						return

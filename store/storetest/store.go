@@ -32,11 +32,19 @@ type Store interface {
 
 	StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
 	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
-	ClaimPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
+	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error)
+	HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
+	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
+	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	SetBulkRate(ctx context.Context, id dlq.ID, rate int) error
+	SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64) error
+	NoteBulk(ctx context.Context, id dlq.ID, reason string) error
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
+	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
+	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
@@ -45,7 +53,7 @@ type Store interface {
 // Run proves the contract. open returns an empty store whose topics are those
 // of dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	for _, suite := range []map[string]func(*testing.T, fixture){ingest, messages, lists, retries, bulks, archives} {
+	for _, suite := range []map[string]func(*testing.T, fixture){ingest, messages, lists, retries, bulks, steering, throttles, previews, returns, archives} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -122,9 +130,58 @@ func (f fixture) startBulk(b dlq.BulkRetry) dlq.BulkRetry {
 
 func (f fixture) claimPage(lane dlq.Lane) []dlq.Envelope {
 	f.t.Helper()
-	page, err := f.ClaimPage(f.t.Context(), lane)
+	claim := f.ask(lane)
+	require.Zero(f.t, claim.Wait)
+	require.False(f.t, claim.Spent)
+	require.False(f.t, claim.Throttled)
+	return claim.Envelopes
+}
+
+// ask claims a page of a lane that may be throttled.
+func (f fixture) ask(lane dlq.Lane) dlq.LaneClaim {
+	f.t.Helper()
+	claim, err := f.ClaimPage(f.t.Context(), lane)
 	require.NoError(f.t, err)
-	return page
+	return claim
+}
+
+func (f fixture) bulk(id dlq.ID) dlq.BulkRetry {
+	f.t.Helper()
+	b, err := f.Bulk(f.t.Context(), id)
+	require.NoError(f.t, err)
+	return b
+}
+
+func (f fixture) pause(id dlq.ID, reason string) dlq.BulkRetry {
+	f.t.Helper()
+	b, err := f.PauseBulk(f.t.Context(), id, reason)
+	require.NoError(f.t, err)
+	return b
+}
+
+func (f fixture) resume(id dlq.ID) dlq.BulkRetry {
+	f.t.Helper()
+	b, err := f.ResumeBulk(f.t.Context(), id)
+	require.NoError(f.t, err)
+	return b
+}
+
+func (f fixture) end(id dlq.ID, state dlq.BulkState) dlq.BulkRetry {
+	f.t.Helper()
+	b, err := f.EndBulk(f.t.Context(), id, state, "")
+	require.NoError(f.t, err)
+	return b
+}
+
+func (f fixture) allow(id dlq.ID, messages int64) {
+	f.t.Helper()
+	require.NoError(f.t, f.SetBulkAllowance(f.t.Context(), id, &messages))
+}
+
+// retrying is how many orders are RETRYING.
+func (f fixture) retrying() int64 {
+	f.t.Helper()
+	return f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusRetrying}}, PageSize: 1}).Total
 }
 
 func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.Outcome) dlq.BulkCounts {

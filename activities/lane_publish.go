@@ -1,0 +1,161 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// refusal is a target that takes nothing.
+type refusal struct {
+	category dlq.Category
+	err      error
+}
+
+// giveBack is the outcome of a page that was refused: as if never claimed.
+func giveBack(page []dlq.Envelope) []dlq.Outcome {
+	outcomes := make([]dlq.Outcome, len(page))
+	for i := range page {
+		outcomes[i] = dlq.Outcome{ID: page[i].ID, Result: dlq.ResultReturned}
+	}
+	return outcomes
+}
+
+// publish sends the page and tries failed messages again as their category
+// allows. Messages without an outcome were not decided when it returned early,
+// and stay claimed by this lane.
+func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outcome, *refusal, error) {
+	outcomes := make([]dlq.Outcome, 0, len(page))
+	if l.Publisher == nil {
+		for i := range page {
+			outcomes = append(outcomes, dlq.Outcome{ID: page[i].ID, Result: dlq.ResultDelivered})
+		}
+		return outcomes, nil, nil
+	}
+	pending, skipped := l.held.split(page)
+	outcomes = append(outcomes, skipped...)
+	if len(pending) == 0 {
+		return outcomes, nil, nil
+	}
+	// A publish under way is never cut short: its outcome would be unknown. The
+	// publisher's own delivery timeout bounds it.
+	uncut := context.WithoutCancel(ctx)
+	for attempt := 1; ; attempt++ {
+		errs := l.Publisher.Publish(uncut, pending)
+		if attempt == 1 {
+			if refused := l.refusedAll(pending, errs); refused != nil {
+				return nil, refused, nil
+			}
+		}
+		round := l.decide(pending, errs, attempt)
+		outcomes = append(outcomes, round.outcomes...)
+		if len(round.again) == 0 {
+			return outcomes, nil, nil
+		}
+		pending = round.again
+		l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts, Waiting: round.lastErr.Error()}
+		if err := sleep(ctx, round.wait); err != nil {
+			return outcomes, nil, err
+		}
+	}
+}
+
+// refusedAll tells a target that is away or closed to us from messages that
+// fail. A full page refused is always the target's doing. Of a smaller one,
+// such as a ramp's single message, that is assumed until it was refused as often
+// as the category allows; then its messages have failed.
+func (l *laneRun) refusedAll(page []dlq.Envelope, errs []error) *refusal {
+	var refused refusal
+	for _, err := range errs {
+		category := dlq.CategoryOf(err)
+		if err == nil || category == dlq.CategoryBadData {
+			return nil
+		}
+		if refused.err == nil {
+			refused = refusal{category: category, err: err} // the ones behind it may only be held back
+		}
+	}
+	if len(page) < dlq.PageSize && l.refusals >= PolicyOf(refused.category).Attempts {
+		return nil
+	}
+	return &refused
+}
+
+// publishRound is what one attempt at publishing decided.
+type publishRound struct {
+	outcomes []dlq.Outcome
+	again    []dlq.Envelope
+	wait     time.Duration
+	lastErr  error
+}
+
+// decide judges one attempt, message by message in their order, so that a
+// message that has failed for good holds back those behind it.
+func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publishRound {
+	var round publishRound
+	for i, err := range errs {
+		e := &page[i]
+		if err == nil {
+			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultDelivered})
+			continue
+		}
+		if l.held.has(e.Record.Key) {
+			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
+			continue
+		}
+		category := dlq.CategoryOf(err)
+		round.lastErr = err
+		policy := PolicyOf(category)
+		if attempt < policy.Attempts && l.refusals < policy.Attempts {
+			round.again = append(round.again, *e)
+			round.wait = max(round.wait, policy.Wait(attempt, err))
+			continue
+		}
+		l.held.add(e.Record.Key)
+		round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: category.Result(), Category: category, Error: err.Error()})
+	}
+	return round
+}
+
+// heldKeys are keys that have a message which could not be delivered. The nil
+// map holds nothing and takes nothing: order does not matter then.
+type heldKeys map[string]struct{}
+
+func newHeldKeys(keys [][]byte) heldKeys {
+	held := make(heldKeys, len(keys))
+	for _, key := range keys {
+		held.add(key)
+	}
+	return held
+}
+
+// has is false for messages without a key: they have no order to keep.
+func (h heldKeys) has(key []byte) bool {
+	if key == nil {
+		return false
+	}
+	_, held := h[string(key)]
+	return held
+}
+
+func (h heldKeys) add(key []byte) {
+	if h != nil && key != nil {
+		h[string(key)] = struct{}{}
+	}
+}
+
+// split takes the messages of held keys out of the page.
+func (h heldKeys) split(page []dlq.Envelope) (free []dlq.Envelope, skipped []dlq.Outcome) {
+	if len(h) == 0 {
+		return page, nil
+	}
+	for i := range page {
+		if h.has(page[i].Record.Key) {
+			skipped = append(skipped, dlq.Outcome{ID: page[i].ID, Result: dlq.ResultSkipped})
+			continue
+		}
+		free = append(free, page[i])
+	}
+	return free, skipped
+}

@@ -1,0 +1,223 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+const wholeTopic = `{"topic":"orders.dlq.v1"}`
+
+func TestCreateBulkRetryAnswers200WhenItEndsInTime(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(3)
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","reason":"the payment service is back"}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, "COMPLETED", got.field(t, "state"))
+	require.EqualValues(t, 3, got.field(t, "retried"))
+	require.Equal(t, true, got.field(t, "published"))
+	require.Equal(t, "the payment service is back", got.field(t, "request_reason"))
+	for _, id := range ids {
+		require.Equal(t, "RESOLVED", w.status(id))
+	}
+	id := got.field(t, "id").(string)
+	require.Equal(t, bulksPath+"/"+id, got.header.Get("Location"))
+	kept := w.call(http.MethodGet, bulksPath+"/"+id)
+	require.Equal(t, strings.Replace(got.body, `,"published":true`, "", 1), kept.body)
+}
+
+func TestCreateBulkRetryAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.hold()
+	w.add(3)
+	got := w.json(http.MethodPost, bulksPath, wholeTopic, "Prefer: respond-async")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.Equal(t, "respond-async", got.header.Get("Preference-Applied"))
+	require.Equal(t, "RUNNING", got.field(t, "state"))
+	require.EqualValues(t, 3, got.field(t, "matched"))
+	require.NotContains(t, got.decode(t), "published")
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, got.header.Get("Location")).status)
+}
+
+func TestCreateBulkRetryAnswers202WhenNoWorkerHasTakenItUpYet(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.holdEarly()
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","rate_limit":7}`, "Prefer: respond-async")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.Equal(t, "RUNNING", got.field(t, "state"))
+	require.EqualValues(t, 7, got.field(t, "rate_limit"))
+	require.Equal(t, bulksPath+"/"+got.field(t, "id").(string), got.header.Get("Location"))
+}
+
+func TestCreateBulkRetryJoinsTheSameAndRefusesAnother(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.hold()
+	ids := w.add(3)
+	one, other := ids[0].String(), ids[1].String()
+	ask := func(body string) response { return w.json(http.MethodPost, bulksPath, body, "Prefer: respond-async") }
+	first := ask(`{"topic":"orders.dlq.v1","status":["DEAD","PENDING"],"ids":["` + one + `","` + other + `"],"order":"key","rate_limit":0}`)
+	id := first.field(t, "id").(string)
+	again := ask(`{"ids":["` + strings.ToUpper(other) + `","` + one + `"],"status":["PENDING","DEAD"],"topic":"orders.dlq.v1"}`)
+	require.Equal(t, id, again.field(t, "id"), "the order of lists and defaults mean nothing")
+	faster := ask(`{"topic":"orders.dlq.v1","status":["PENDING","DEAD"],"ids":["` + one + `","` + other + `"],"rate_limit":5}`)
+	require.Equal(t, id, faster.field(t, "id"))
+	require.EqualValues(t, 0, faster.field(t, "rate_limit"), "the job goes on as it was started")
+	require.Equal(t, 1, w.retries.starts())
+
+	busy := func(got response) {
+		message, fields := requireError(t, got, http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Contains(t, message, id)
+		require.Equal(t, []string{"bulk_retry_id"}, fields)
+		require.Contains(t, got.body, `"message":"`+id+`"`)
+	}
+	busy(ask(wholeTopic))
+	busy(w.call(http.MethodPost, retryAllPath))
+	require.Equal(t, 1, w.retries.starts())
+	w.retries.release()
+	require.Equal(t, http.StatusAccepted, ask(`{"topic":"payments.dlq"}`).status, "another topic")
+}
+
+func TestRetryAllIsTheShortFormOfABulkRetry(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.hold()
+	w.add(1)
+	short := w.call(http.MethodPost, retryAllPath, "Prefer: respond-async")
+	long := w.json(http.MethodPost, bulksPath, wholeTopic, "Prefer: respond-async")
+	require.Equal(t, short.field(t, "bulk_retry_id"), long.field(t, "id"))
+}
+
+func TestCreateBulkRetrySendsOnlyWhatItsFiltersChoose(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	wanted := w.add(1, func(a *dlq.Arrival) { a.ErrorMessage, a.Record.Key = "Timeout after 5 s", []byte("order-7") })[0]
+	others := append(w.add(1, func(a *dlq.Arrival) { a.Record.Key = []byte("order-7") }),
+		w.add(1, func(a *dlq.Arrival) { a.ErrorMessage = "Timeout after 5 s" })...)
+	for _, none := range []string{
+		`{"topic":"orders.dlq.v1","status":"DEAD"}`, `{"topic":"orders.dlq.v1","created_to":"2026-01-01T00:00:00Z"}`,
+		`{"topic":"orders.dlq.v1","key":""}`, `{"topic":"orders.dlq.v1","ids":["` + someID + `"]}`,
+	} {
+		require.EqualValues(t, 0, w.json(http.MethodPost, bulksPath, none).field(t, "matched"), none)
+	}
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","status":"PENDING","error":"timeout","key":"order-7",
+		"created_from":"2026-02-20T10:30:00.000+00:00","ids":["`+wanted.String()+`","`+others[0].String()+`"]}`)
+	require.EqualValues(t, 1, got.field(t, "matched"), got.body)
+	require.Equal(t, "RESOLVED", w.status(wanted))
+	for _, id := range others {
+		require.Equal(t, "PENDING", w.status(id))
+	}
+}
+
+func TestCreateBulkRetrySaysWhenNothingWasPublished(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.silent = true
+	w.add(1)
+	require.Equal(t, false, w.json(http.MethodPost, bulksPath, wholeTopic).field(t, "published"))
+}
+
+func TestCreateBulkRetryWhoseWorkflowWasStoppedTellsTheJobAsItIs(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.add(3)
+	w.retries.stopped = true
+	got := w.json(http.MethodPost, bulksPath, wholeTopic)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, "COMPLETED", got.field(t, "state"))
+}
+
+func TestCreateBulkRetryReturnsErrorsOfWorkflowsAndStore(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.away = fmt.Errorf("dial: %w", dlq.ErrUnavailable)
+	requireError(t, w.json(http.MethodPost, bulksPath, wholeTopic), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	w.retries.away = errors.New("secret")
+	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, wholeTopic), http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")
+	require.Equal(t, "internal error", message)
+	w = start(t, with(&fixed{err: dlq.ErrUnavailable}))
+	requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"a.dlq","dry_run":true}`), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+}
+
+func TestDryRunTellsWhatWouldBeSentAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(2, func(a *dlq.Arrival) { a.ErrorClass = "java.net.SocketTimeoutException" })
+	dead := w.add(1)[0]
+	w.call(http.MethodPost, "/api/v1/dlq/messages/"+dead.String()+"/dead")
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true,"rate_limit":1}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Empty(t, got.header.Get("Location"))
+	require.Equal(t, true, got.field(t, "dry_run"))
+	require.EqualValues(t, 2, got.field(t, "matched"))
+	require.EqualValues(t, 1, got.field(t, "skipped"))
+	require.Equal(t, map[string]any{"PENDING": 2.0, "RETRYING": 0.0, "RESOLVED": 0.0, "DEAD": 1.0}, got.field(t, "by_status"))
+	require.Equal(t, []any{map[string]any{"name": "java.net.SocketTimeoutException", "count": 2.0}}, got.field(t, "by_error_class"))
+	require.Equal(t, []any{map[string]any{"name": "orders.v1", "count": 2.0}}, got.field(t, "by_target_topic"))
+	require.Equal(t, []any{map[string]any{"name": "dead", "count": 1.0}}, got.field(t, "skip_reasons"))
+	sample := got.field(t, "sample").([]any)
+	require.Len(t, sample, 2)
+	require.Equal(t, ids[0].String(), sample[0].(map[string]any)["id"])
+
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, "PENDING", w.status(ids[0]))
+	require.Equal(t, `{"bulk_retries":[]}`, w.call(http.MethodGet, bulksPath).body)
+	require.Equal(t, `{"dry_run":true,"topic":"none.dlq","matched":0,"skipped":0,"by_status":{"DEAD":0,"PENDING":0,"RESOLVED":0,"RETRYING":0},`+
+		`"by_error_class":[],"by_target_topic":[],"skip_reasons":[],"sample":[]}`,
+		w.json(http.MethodPost, bulksPath, `{"topic":"none.dlq","dry_run":true}`).body)
+}
+
+// previewer remembers what it was asked.
+type previewer struct {
+	api.Store
+	asked dlq.BulkSpec
+}
+
+func (p *previewer) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
+	p.asked = spec
+	return dlq.BulkPreview{}, nil
+}
+
+func TestCreateBulkRetryPassesEveryFieldOn(t *testing.T) {
+	t.Parallel()
+	store := &previewer{}
+	w := start(t, with(store))
+	from, to := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC), time.Date(2026, 2, 21, 10, 30, 0, 500_000_000, time.UTC)
+	plain := dlq.BulkSpec{Topic: "orders.dlq.v1", Order: dlq.OrderKey}
+	for body, change := range map[string]func(*dlq.BulkSpec){
+		``:                               func(*dlq.BulkSpec) {},
+		`,"status":"DEAD"`:               func(s *dlq.BulkSpec) { s.Filter.Statuses = []dlq.Status{dlq.StatusDead} },
+		`,"error":"100% of é & 😀"`:       func(s *dlq.BulkSpec) { s.Filter.ErrorContains = "100% of é & 😀" },
+		`,"error":"\ud83d\ude00 \ufffd"`: func(s *dlq.BulkSpec) { s.Filter.ErrorContains = "😀 \ufffd" },
+		`,"key":"order-1"`:               func(s *dlq.BulkSpec) { s.Filter.Key = []byte("order-1") },
+		`,"key":""`:                      func(s *dlq.BulkSpec) { s.Filter.Key = []byte{} },
+		`,"created_from":"2026-02-20T10:30:00.000+00:00","created_to":"2026-02-21T12:30:00.5+02:00"`: func(s *dlq.BulkSpec) {
+			s.Filter.CreatedFrom, s.Filter.CreatedTo = from, to
+		},
+		`,"rate_limit":1000000,"order":"none","reason":"why"`: func(s *dlq.BulkSpec) {
+			s.RateLimit, s.Order, s.Reason = 1_000_000, dlq.OrderNone, "why"
+		},
+		`,"ramp":{"steps":[1,10,100],"wait":"1m30s","max_came_back":0.25}`: func(s *dlq.BulkSpec) {
+			s.Ramp = &dlq.Ramp{Steps: []int{1, 10, 100}, Wait: 90 * time.Second, MaxCameBack: 0.25}
+		},
+		`,"ramp":{"steps":[5]}`: func(s *dlq.BulkSpec) { s.Ramp = &dlq.Ramp{Steps: []int{5}, Wait: 30 * time.Second, MaxCameBack: 0.1} },
+	} {
+		got := w.json(http.MethodPost, bulksPath, ` {"topic":"orders.dlq.v1","dry_run":true`+body+"}\n")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		want := plain
+		change(&want)
+		require.Equal(t, want, store.asked, body)
+	}
+}

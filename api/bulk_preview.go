@@ -1,0 +1,52 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// previewView says what a bulk retry would do.
+type previewView struct {
+	DryRun        bool                 `json:"dry_run"` // always true
+	Topic         string               `json:"topic"`
+	Matched       int64                `json:"matched"`
+	Skipped       int64                `json:"skipped"`
+	ByStatus      map[dlq.Status]int64 `json:"by_status"`
+	ByErrorClass  []previewCountView   `json:"by_error_class"`
+	ByTargetTopic []previewCountView   `json:"by_target_topic"`
+	SkipReasons   []previewCountView   `json:"skip_reasons"`
+	Sample        []listedView         `json:"sample"`
+}
+
+type previewCountView struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+}
+
+func (s *Server) previewBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) error {
+	preview, err := s.options.Store.PreviewBulk(ctx, spec)
+	if err != nil {
+		return err
+	}
+	view := previewView{
+		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
+		ByErrorClass: viewCounts(preview.ByErrorClass), ByTargetTopic: viewCounts(preview.ByTarget), SkipReasons: viewCounts(preview.SkipReasons),
+		Sample: make([]listedView, 0, len(preview.Sample)),
+	}
+	for i := range preview.Sample {
+		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+func viewCounts(counts []dlq.PreviewCount) []previewCountView {
+	view := make([]previewCountView, 0, len(counts))
+	for _, count := range counts {
+		view = append(view, previewCountView(count))
+	}
+	return view
+}

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// Bounds of what a bulk retry may be asked for. Texts are part of a workflow's
+// input, so they stay short.
+const (
+	maxRate       = 1_000_000
+	maxBulkText   = 1000
+	maxBulkKey    = 4096
+	maxRampSteps  = 10
+	maxRampStep   = 1_000_000_000
+	minRampWait   = time.Second
+	maxRampWait   = 24 * time.Hour
+	defaultWait   = 30 * time.Second
+	defaultReturn = 0.1
+)
+
+// bulkFields are those of a bulk retry's request.
+var bulkFields = []string{
+	"topic", "status", "error", "key", "created_from", "created_to", "ids", "rate_limit", "order", "ramp", "dry_run", "reason",
+}
+
+// spec reads what an operator wants retried. Lists whose order means nothing
+// are sorted, so that two requests for the same are equal.
+func (b *body) spec() dlq.BulkSpec {
+	spec := dlq.BulkSpec{Topic: b.topic(), Order: dlq.OrderKey}
+	spec.Filter.Statuses = b.statuses()
+	if text, given := b.text("error", maxBulkText); given {
+		spec.Filter.ErrorContains = text
+		if text == "" {
+			b.reject("error", "must not be empty; leave it out to take every error")
+		}
+	}
+	if key, given := b.text("key", maxBulkKey); given {
+		spec.Filter.Key = []byte(key) // not nil: an empty key is a key
+	}
+	spec.Filter.CreatedFrom, spec.Filter.CreatedTo = b.instant("created_from"), b.instant("created_to")
+	if from, to := spec.Filter.CreatedFrom, spec.Filter.CreatedTo; !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		b.reject("created_to", "must be later than created_from")
+	}
+	spec.Filter.IDs = b.ids()
+	spec.RateLimit = b.integer("rate_limit", maxRate)
+	if raw, given := b.fields["order"]; given {
+		order, _ := textOf(raw)
+		if spec.Order = dlq.Order(order); spec.Order != dlq.OrderKey && spec.Order != dlq.OrderNone {
+			b.reject("order", "must be key or none")
+		}
+	}
+	spec.Ramp = b.ramp()
+	spec.Reason, _ = b.text("reason", maxBulkText)
+	return spec
+}
+
+func (b *body) topic() string {
+	b.require("topic")
+	raw, given := b.fields["topic"]
+	if !given {
+		return ""
+	}
+	topic, ok := textOf(raw)
+	if !ok || !isTopic(topic) {
+		b.reject("topic", "%s", badTopic)
+	}
+	return topic
+}
+
+// statuses reads one status or a list of them.
+func (b *body) statuses() []dlq.Status {
+	raw, given := b.fields["status"]
+	if !given {
+		return nil
+	}
+	items := []json.RawMessage{raw}
+	if raw[0] == '[' {
+		items = b.list("status", len(dlq.Statuses))
+	}
+	var wanted []dlq.Status
+	for i, one := range items {
+		name, _ := textOf(one)
+		status, err := dlq.ParseStatus(name)
+		field := "status"
+		if raw[0] == '[' {
+			field = item(field, i)
+		}
+		switch {
+		case err != nil:
+			b.reject(field, "must be one of PENDING, RETRYING, RESOLVED, DEAD")
+		case slices.Contains(wanted, status):
+			b.reject(field, "is given more than once")
+		}
+		wanted = append(wanted, status)
+	}
+	slices.SortFunc(wanted, func(x, y dlq.Status) int { return slices.Index(dlq.Statuses, x) - slices.Index(dlq.Statuses, y) })
+	return wanted
+}
+
+func (b *body) ids() []dlq.ID {
+	items := b.list("ids", dlq.MaxBulkIDs)
+	if items == nil {
+		return nil
+	}
+	ids, seen := make([]dlq.ID, 0, len(items)), make(map[dlq.ID]int, len(items))
+	for i, raw := range items {
+		text, _ := textOf(raw)
+		id, err := dlq.ParseID(text)
+		first, twice := seen[id]
+		switch {
+		case err != nil:
+			b.reject(item("ids", i), "is not a UUID")
+			continue
+		case twice:
+			b.reject(item("ids", i), "is the same as ids[%d]", first)
+		}
+		ids, seen[id] = append(ids, id), i
+	}
+	slices.SortFunc(ids, func(x, y dlq.ID) int { return slices.Compare(x[:], y[:]) })
+	return ids
+}
+
+func (b *body) ramp() *dlq.Ramp {
+	inner := b.nested("ramp", "steps", "wait", "max_came_back")
+	if inner == nil {
+		return nil
+	}
+	ramp := &dlq.Ramp{Wait: defaultWait, MaxCameBack: defaultReturn}
+	inner.require("steps")
+	for i, raw := range inner.list("steps", maxRampSteps) {
+		step, err := strconv.Atoi(string(raw))
+		if err != nil || step < 1 || step > maxRampStep {
+			inner.reject(item("steps", i), "must be an integer from 1 to %d", maxRampStep)
+		}
+		ramp.Steps = append(ramp.Steps, step)
+	}
+	if raw, given := inner.fields["wait"]; given {
+		text, _ := textOf(raw)
+		var err error
+		if ramp.Wait, err = time.ParseDuration(text); err != nil || ramp.Wait < minRampWait || ramp.Wait > maxRampWait {
+			inner.reject("wait", "must be a duration from %s to %s, such as \"30s\" or \"5m\"", durationText(minRampWait), durationText(maxRampWait))
+		}
+	}
+	if raw, given := inner.fields["max_came_back"]; given {
+		part, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil || part < 0 || part > 1 {
+			inner.reject("max_came_back", "must be a number from 0 to 1")
+		}
+		ramp.MaxCameBack = math.Abs(part) // JSON has a -0
+	}
+	return ramp
+}

@@ -1,0 +1,141 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+func TestCreateBulkRetryNamesEveryBadFieldAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"a/b","status":["PENDING","pending","PENDING"],"error":"","key":7,"created_from":"yesterday",
+		"created_to":null,"ids":["x","`+someID+`","`+strings.ToUpper(someID)+`"],"rate_limit":-1,"order":"random","dry_run":"true","reason":[],
+		"ratelimit":5,"ramp":{"steps":[0,"1",1.5],"wait":"1d","max_came_back":2,"surprise":1},"topic":"b.dlq"}`)
+	message, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.Equal(t, []string{
+		"ratelimit", "topic", "status[1]", "status[2]", "error", "key", "created_from", "created_to", "ids[0]", "ids[2]",
+		"rate_limit", "order", "ramp.surprise", "ramp.steps[0]", "ramp.steps[1]", "ramp.steps[2]", "ramp.wait", "ramp.max_came_back", "reason", "dry_run",
+	}, fields)
+	require.True(t, strings.HasPrefix(message, "invalid request body: ratelimit, topic, "), message)
+	require.Zero(t, w.retries.starts())
+}
+
+func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	many := func(n int) string {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = `"` + dlq.NewID().String() + `"`
+		}
+		return "[" + strings.Join(ids, ",") + "]"
+	}
+	for field, values := range map[string][]string{
+		"topic":         {`""`, `"."`, `"a b"`, `"é"`, `null`, `7`, `["a.dlq"]`, `"` + strings.Repeat("a", 250) + `"`},
+		"status":        {`""`, `"pending"`, `null`, `[]`, `{}`, `["DEAD","DEAD","DEAD","DEAD","DEAD"]`},
+		"error":         {`""`, `null`, `1`, `"a\u0000b"`, `"\ud800"`, `"\udc00\ud800"`, `"` + strings.Repeat("é", 1001) + `"`},
+		"key":           {`null`, `1`, `{}`, `"\u0000"`, `"` + strings.Repeat("a", 4097) + `"`},
+		"created_from":  {`null`, `""`, `"2026-02-20"`, `"2026-02-20T10:30:00"`, `1771583400`, `"9999-12-31T23:00:00-02:00"`, `"0001-01-01T00:00:00+01:00"`},
+		"created_to":    {`"2026-02-30T00:00:00Z"`, `"0000-01-01T00:00:00Z"`},
+		"ids":           {`null`, `[]`, `"` + someID + `"`, `{"0":"` + someID + `"}`, many(dlq.MaxBulkIDs + 1)},
+		"ids[1]":        {`["` + someID + `",null]`, `["` + someID + `","` + someID + `"]`, `["` + someID + `","{` + someID + `}"]`},
+		"rate_limit":    {`-1`, `1000001`, `1.5`, `1e3`, `"5"`, `null`, `99999999999999999999`, `true`},
+		"order":         {`"KEY"`, `""`, `null`, `1`},
+		"ramp":          {`null`, `[]`, `[1,10]`, `"1"`, `true`},
+		"ramp.steps":    {`{}`, `{"wait":"30s"}`, `{"steps":[]}`, `{"steps":null}`, `{"steps":5}`, `{"steps":[1,1,1,1,1,1,1,1,1,1,1]}`, `{"steps":[1],"steps":[2]}`},
+		"ramp.steps[0]": {`{"steps":[0]}`, `{"steps":[-1]}`, `{"steps":[1.0]}`, `{"steps":["1"]}`, `{"steps":[null]}`, `{"steps":[1000000001]}`},
+		"ramp.wait": {`{"steps":[1],"wait":30}`, `{"steps":[1],"wait":""}`, `{"steps":[1],"wait":"999ms"}`, `{"steps":[1],"wait":"24h1s"}`,
+			`{"steps":[1],"wait":"-30s"}`, `{"steps":[1],"wait":"30"}`, `{"steps":[1],"wait":null}`},
+		"ramp.max_came_back": {`{"steps":[1],"max_came_back":-0.1}`, `{"steps":[1],"max_came_back":1.01}`, `{"steps":[1],"max_came_back":"0.1"}`,
+			`{"steps":[1],"max_came_back":1e999}`, `{"steps":[1],"max_came_back":null}`},
+		"dry_run": {`null`, `1`, `"true"`, `[]`},
+		"reason":  {`null`, `1`, `"` + strings.Repeat("a", 1001) + `"`},
+	} {
+		name, _, _ := strings.Cut(strings.ReplaceAll(field, "[", "."), ".")
+		for _, value := range values {
+			body := `{"topic":"orders.dlq.v1","` + name + `":` + value + `}`
+			if name == "topic" {
+				body = `{"topic":` + value + `}`
+			}
+			_, fields := requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+			require.Contains(t, fields, field, body)
+			for _, one := range fields {
+				require.True(t, strings.HasPrefix(one, name), "%s blames %s", body, one)
+			}
+		}
+	}
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","ids":`+many(dlq.MaxBulkIDs)+`}`).status)
+}
+
+func TestCreateBulkRetryRefusesTimesThatNothingLiesBetween(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for _, to := range []string{"2026-02-20T10:30:00Z", "2026-02-20T12:30:00+02:00", "2026-02-20T10:29:59.999Z"} {
+		got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","created_from":"2026-02-20T10:30:00Z","created_to":"`+to+`"}`)
+		_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{"created_to"}, fields)
+	}
+}
+
+func TestBodiesThatAreNotOneJSONObjectAreRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for body, field := range map[string]string{
+		"": "topic", " \n": "topic", "{}": "topic", // an empty body is an object without fields
+		"null": "body", "[]": "body", `"a"`: "body", "1": "body", "true": "body", "{": "body", `{"topic"}`: "body", "topic=a": "body",
+		`{"topic":"a.dlq"}{}`: "body", `{"topic":"a.dlq"} x`: "body", `{"topic":"a.dlq",}`: "body", `{'topic':"a.dlq"}`: "body",
+		"\ufeff" + wholeTopic: "body", "{\"topic\":\"a\xff.dlq\"}": "body", strings.Repeat("[", 20_000): "body",
+		`{"Topic":"a.dlq","topic":"a.dlq"}`: "Topic", `{"topic":"a.dlq","topic":"a.dlq"}`: "topic", `{"topic":"a.dlq","\u0074opic":"b.dlq"}`: "topic",
+		`{"topic":"a.dlq","":1}`: "", `{"topic":"a.dlq","topic\u0000":1}`: "topic\u2400",
+	} {
+		_, fields := requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{field}, fields, body)
+	}
+	for header, field := range map[string]string{
+		"Content-Type: application/x-www-form-urlencoded": "Content-Type", "Content-Type: text/plain": "Content-Type", "X-None: 1": "Content-Type",
+		"Content-Type: ;": "Content-Type",
+	} {
+		_, got := w.send(http.MethodPost, bulksPath, strings.NewReader(wholeTopic), header)
+		_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{field}, fields, header)
+	}
+	_, fields := requireError(t, w.json(http.MethodPost, bulksPath, wholeTopic, "Content-Encoding: gzip"), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.Equal(t, []string{"Content-Encoding"}, fields)
+	require.Zero(t, w.retries.starts())
+	for _, kind := range []string{"application/json; charset=utf-8", "Application/JSON", "application/merge-patch+json"} {
+		_, got := w.send(http.MethodPost, bulksPath, strings.NewReader(wholeTopic), "Content-Type: "+kind)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+	}
+}
+
+func TestBodiesWithManyFaultsAreRefusedInOneShortAnswer(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	var fields strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&fields, `"f%d":1,`, i)
+	}
+	got := w.json(http.MethodPost, bulksPath, "{"+fields.String()+`"topic":"orders.dlq.v1"}`)
+	requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.Less(t, len(got.body), 50_000)
+}
+
+func TestRetryAllTakesNoFilters(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	for body, field := range map[string]string{`{"error":"timeout"}`: "error", `[]`: "body", `{`: "body"} {
+		_, fields := requireError(t, w.json(http.MethodPost, retryAllPath, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{field}, fields)
+	}
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, "PENDING", w.status(id))
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryAllPath, "{}").status)
+}

@@ -1,0 +1,244 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// startBulk starts a bulk retry that is held while it owns the n messages added.
+func (w *world) startBulk(n int) (path string, ids []dlq.ID) {
+	w.t.Helper()
+	w.retries.hold()
+	ids = w.add(n)
+	got := w.json(http.MethodPost, bulksPath, wholeTopic, "Prefer: respond-async")
+	require.Equal(w.t, http.StatusAccepted, got.status, got.body)
+	require.Eventually(w.t, func() bool { return w.status(ids[0]) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	return got.header.Get("Location"), ids
+}
+
+func TestPauseAndResumeLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path, ids := w.startBulk(5)
+	got := w.json(http.MethodPost, path+"/pause", `{"reason":"deploying"}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, path, got.header.Get("Location"))
+	require.Equal(t, "PAUSED", got.field(t, "state"))
+	require.Equal(t, "deploying", got.field(t, "reason"))
+	require.Nil(t, got.field(t, "estimated_end"))
+	for _, id := range ids {
+		require.Equal(t, "PENDING", w.status(id))
+	}
+
+	again := w.call(http.MethodPost, path+"/pause")
+	require.Equal(t, http.StatusOK, again.status, again.body)
+	require.Equal(t, "deploying", again.field(t, "reason"), "a pause without a reason keeps the one it has")
+	another := w.json(http.MethodPost, path+"/pause", `{"reason":"still deploying"}`)
+	require.Equal(t, http.StatusOK, another.status, another.body)
+	require.Equal(t, "still deploying", another.field(t, "reason"))
+
+	joined := w.call(http.MethodPost, retryAllPath, "Prefer: wait=0")
+	require.Equal(t, http.StatusAccepted, joined.status)
+	require.Equal(t, "0 messages retried in topic orders.dlq.v1 so far; the bulk retry is paused: still deploying", joined.field(t, "message"))
+
+	for range 2 { // the second time changes nothing
+		got = w.call(http.MethodPost, path+"/resume")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Equal(t, "RUNNING", got.field(t, "state"))
+		require.Nil(t, got.field(t, "reason"))
+	}
+	w.retries.release()
+	require.Eventually(t, func() bool { return w.call(http.MethodGet, path).field(t, "state") == "COMPLETED" }, 5*time.Second, 5*time.Millisecond)
+	require.EqualValues(t, 5, w.call(http.MethodGet, path).field(t, "retried"))
+}
+
+func TestPauseWithoutAReasonNamesOne(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path, _ := w.startBulk(1)
+	require.Equal(t, "paused by an operator", w.json(http.MethodPost, path+"/pause", "{}").field(t, "reason"))
+}
+
+func TestChangeOfTheRateLimitShowsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path, _ := w.startBulk(3)
+	for _, rate := range []string{"1000000", "50", "50", "0"} {
+		got := w.json(http.MethodPatch, path, `{"rate_limit":`+rate+`}`)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Contains(t, got.body, `"rate_limit":`+rate+`,`)
+	}
+	for body, field := range map[string]string{
+		"": "rate_limit", "{}": "rate_limit", `{"rate_limit":null}`: "rate_limit", `{"rate_limit":-1}`: "rate_limit", `{"rate_limit":1000001}`: "rate_limit",
+		`{"rate_limit":1,"order":"none"}`: "order", `{`: "body",
+	} {
+		_, fields := requireError(t, w.json(http.MethodPatch, path, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{field}, fields, body)
+	}
+	require.EqualValues(t, 0, w.call(http.MethodGet, path).field(t, "rate_limit"))
+}
+
+func TestCommandsRefuseFieldsThatTheyHaveNot(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path, _ := w.startBulk(1)
+	for command, body := range map[string]string{
+		"/pause": `{"reasons":"x"}`, "/resume": `{"reason":"x"}`, "/cancel": `{"reason":"x"}`,
+	} {
+		requireError(t, w.json(http.MethodPost, path+command, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	}
+	for _, reason := range []string{`7`, `null`, `"` + strings.Repeat("a", 1001) + `"`} {
+		_, fields := requireError(t, w.json(http.MethodPost, path+"/pause", `{"reason":`+reason+`}`), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{"reason"}, fields)
+	}
+	require.Equal(t, "RUNNING", w.call(http.MethodGet, path).field(t, "state"))
+}
+
+func TestCancelStopsABulkRetryAndLeavesNothingRetrying(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		w := start(t)
+		path, ids := w.startBulk(5)
+		if paused {
+			w.call(http.MethodPost, path+"/pause")
+		}
+		got := w.call(http.MethodPost, path+"/cancel")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Equal(t, path, got.header.Get("Location"))
+		require.Equal(t, "CANCELLED", got.field(t, "state"))
+		require.EqualValues(t, 5, got.field(t, "skipped"))
+		for _, id := range ids {
+			require.Equal(t, "PENDING", w.status(id))
+		}
+	}
+}
+
+var commands = [][3]string{
+	{http.MethodPost, "/pause", ""}, {http.MethodPost, "/resume", ""}, {http.MethodPost, "/cancel", ""}, {http.MethodPatch, "", `{"rate_limit":7}`},
+}
+
+func TestCommandsToAJobThatHasEndedAre409(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path := w.json(http.MethodPost, bulksPath, wholeTopic).header.Get("Location")
+	w.retries.away = dlq.ErrUnavailable // what has ended is known without Temporal
+	for _, command := range commands {
+		message, _ := requireError(t, w.json(command[0], path+command[1], command[2]), http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message)
+	}
+}
+
+func TestCommandsSayWhenTheWorkflowIsGone(t *testing.T) {
+	t.Parallel()
+	bulk := dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "retry-all-orders.dlq.v1", State: dlq.BulkPaused, StartedAt: time.Now(), UpdatedAt: time.Now()}
+	w := start(t, with(&oneBulk{bulk: bulk})) // its workflow was terminated by hand
+	for _, command := range commands {
+		message, _ := requireError(t, w.json(command[0], bulksPath+"/"+bulk.ID.String()+command[1], command[2]), http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Contains(t, message, "no longer has a running workflow")
+	}
+	w.retries.away = dlq.ErrUnavailable
+	for _, command := range commands {
+		got := w.json(command[0], bulksPath+"/"+bulk.ID.String()+command[1], command[2])
+		requireError(t, got, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	}
+}
+
+func TestCommandsAre202UntilTheirEffectShows(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path, _ := w.startBulk(1)
+	w.retries.deaf = true
+	began := time.Now()
+	got := w.json(http.MethodPatch, path, `{"rate_limit":7}`)
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.Equal(t, path, got.header.Get("Location"))
+	require.EqualValues(t, 0, got.field(t, "rate_limit"))
+	require.Greater(t, time.Since(began), time.Second, "it waits a moment")
+	w.server.Drain() // which ends all waiting
+	for _, command := range []string{"/pause", "/cancel"} {
+		got = w.call(http.MethodPost, path+command)
+		require.Equal(t, http.StatusAccepted, got.status, got.body)
+		require.Equal(t, "RUNNING", got.field(t, "state"))
+	}
+}
+
+// ending is a store whose bulk retry ends between the first look and the next.
+type ending struct {
+	api.Store
+	looks int
+}
+
+func (e *ending) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	bulk, err := e.Store.Bulk(ctx, id)
+	if e.looks++; e.looks > 1 {
+		bulk.State = dlq.BulkCompleted
+	}
+	return bulk, err
+}
+
+func TestCommandsThatCameTooLateSaySo(t *testing.T) {
+	t.Parallel()
+	for _, command := range commands {
+		w := start(t)
+		path, _ := w.startBulk(1)
+		w.retries.deaf = true
+		late := start(t, with(&ending{Store: w.store}), func(o *api.Options) { o.Retries = w.retries })
+		got := late.json(command[0], path+command[1], command[2])
+		gone := start(t, with(&ending{Store: w.store})).json(command[0], path+command[1], command[2])
+		message, _ := requireError(t, gone, http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message, "its workflow had closed")
+		if command[1] == "/cancel" { // it has ended, as was asked
+			require.Equal(t, http.StatusOK, got.status, got.body)
+			continue
+		}
+		message, _ = requireError(t, got, http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message)
+	}
+}
+
+// slow never hears back from Temporal.
+type slow struct{ api.Retries }
+
+func (slow) PauseRetryAll(ctx context.Context, _ workflows.Execution, _ string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// away is a store that can be read once.
+type away struct {
+	api.Store
+	looks int
+}
+
+func (a *away) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	if a.looks++; a.looks > 1 {
+		return dlq.BulkRetry{}, dlq.ErrUnavailable
+	}
+	return a.Store.Bulk(ctx, id)
+}
+
+func TestCommandsThatWereGivenAre202ThoughNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*api.Options, *world){
+		"workflow": func(o *api.Options, w *world) { o.Store, o.Retries = w.store, slow{w.retries} },
+		"store":    func(o *api.Options, w *world) { o.Store, o.Retries = &away{Store: w.store}, w.retries },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			path, _ := w.startBulk(1)
+			got := start(t, func(o *api.Options) { change(o, w) }).call(http.MethodPost, path+"/pause")
+			require.Equal(t, http.StatusAccepted, got.status, got.body)
+			require.Equal(t, "RUNNING", got.field(t, "state"))
+		})
+	}
+}

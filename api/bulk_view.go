@@ -1,0 +1,149 @@
+package api
+
+import (
+	"cmp"
+	"math"
+	"strings"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+type bulksView struct {
+	BulkRetries []bulkView `json:"bulk_retries"`
+}
+
+// bulkView is the resource: where the job stands, then what was asked for.
+type bulkView struct {
+	ID               dlq.ID          `json:"id"`
+	Topic            string          `json:"topic"`
+	State            dlq.BulkState   `json:"state"`
+	Reason           *string         `json:"reason"`
+	Matched          int64           `json:"matched"`
+	Retried          int64           `json:"retried"`
+	Failed           int64           `json:"failed"`
+	Dead             int64           `json:"dead"`
+	Skipped          int64           `json:"skipped"`
+	CameBack         int64           `json:"came_back"`
+	Progress         float64         `json:"progress"`
+	PerSecond        float64         `json:"per_second"`
+	AveragePerSecond float64         `json:"average_per_second"`
+	EstimatedEnd     *timestamp      `json:"estimated_end"`
+	StartedAt        timestamp       `json:"started_at"`
+	UpdatedAt        timestamp       `json:"updated_at"`
+	EndedAt          *timestamp      `json:"ended_at"`
+	Filters          bulkFiltersView `json:"filters"`
+	RateLimit        int             `json:"rate_limit"`
+	Order            dlq.Order       `json:"order"`
+	Ramp             *rampView       `json:"ramp"`
+	RequestReason    *string         `json:"request_reason"`
+	Workflow         *workflowView   `json:"workflow"`
+	// Published is known only to the call that saw the job end.
+	Published *bool `json:"published,omitempty"`
+}
+
+// bulkFiltersView has null where nothing is restricted.
+type bulkFiltersView struct {
+	Status      []dlq.Status `json:"status"`
+	Error       *string      `json:"error"`
+	Key         *string      `json:"key"`
+	CreatedFrom *timestamp   `json:"created_from"`
+	CreatedTo   *timestamp   `json:"created_to"`
+	IDs         []dlq.ID     `json:"ids"`
+}
+
+type rampView struct {
+	Steps       []int   `json:"steps"`
+	Wait        string  `json:"wait"`
+	MaxCameBack float64 `json:"max_came_back"`
+}
+
+// viewBulk derives progress, rates and the estimated end at the given time.
+func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
+	average := averageRate(b, now)
+	view := bulkView{
+		ID: b.ID, Topic: b.Spec.Topic, State: b.State, Reason: optionalText(b.Reason), Matched: b.Matched,
+		Retried: b.Counts.Retried, Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped, CameBack: b.CameBack,
+		Progress: progress(b), PerSecond: rounded(b.RecentPerSecond), AveragePerSecond: rounded(average), EstimatedEnd: estimatedEnd(b, now),
+		StartedAt: timestamp(b.StartedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: optionalTime(b.EndedAt),
+		Filters: viewFilters(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),
+		RequestReason: optionalText(b.Spec.Reason), Workflow: s.viewWorkflow(b.Owner()),
+	}
+	if b.State.IsFinal() {
+		view.PerSecond = view.AveragePerSecond
+	}
+	if ramp := b.Spec.Ramp; ramp != nil {
+		view.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack}
+	}
+	return view
+}
+
+func viewFilters(f *dlq.BulkFilter) bulkFiltersView {
+	view := bulkFiltersView{
+		Status: f.Statuses, Error: optionalText(f.ErrorContains),
+		CreatedFrom: optionalTime(&f.CreatedFrom), CreatedTo: optionalTime(&f.CreatedTo), IDs: f.IDs,
+	}
+	if f.Key != nil {
+		key := string(f.Key)
+		view.Key = &key
+	}
+	return view
+}
+
+// averageRate is in messages per second since the start, pauses included. What
+// was skipped was not sent, so it says nothing of the speed. The clock of the
+// store may be ahead of ours: then there is no rate yet.
+func averageRate(b *dlq.BulkRetry, now time.Time) float64 {
+	end := now
+	if b.EndedAt != nil {
+		end = *b.EndedAt
+	}
+	sent := b.Counts.Retried + b.Counts.Failed + b.Counts.Dead
+	if elapsed := end.Sub(b.StartedAt).Seconds(); elapsed > 0 {
+		return float64(sent) / elapsed
+	}
+	return 0
+}
+
+// estimatedEnd is nil where the job is not going on, or nobody can say.
+func estimatedEnd(b *dlq.BulkRetry, now time.Time) *timestamp {
+	rate := b.RecentPerSecond
+	if limit := float64(b.Spec.RateLimit); limit > 0 {
+		rate = min(rate, limit) // it may just have been lowered
+	}
+	left := b.Matched - b.Counts.Done()
+	if b.State != dlq.BulkRunning || rate <= 0 || left < 0 {
+		return nil
+	}
+	seconds := float64(left) / rate
+	if seconds > (100 * 365 * 24 * time.Hour).Seconds() {
+		return nil
+	}
+	end := timestamp(now.Add(time.Duration(seconds * float64(time.Second))))
+	return &end
+}
+
+// progress is from 0 to 1, and 1 only when nothing is left.
+func progress(b *dlq.BulkRetry) float64 {
+	switch {
+	case b.State == dlq.BulkCompleted:
+		return 1
+	case b.Matched <= 0:
+		return 0
+	}
+	return min(math.Floor(float64(b.Counts.Done())/float64(b.Matched)*10_000)/10_000, 1)
+}
+
+func rounded(rate float64) float64 { return math.Round(rate*1000) / 1000 }
+
+// durationText is shorter than String where that ends in zeros: 5m, not 5m0s.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,103 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// oneBulk is a store with one bulk retry.
+type oneBulk struct {
+	api.Store
+	bulk dlq.BulkRetry
+}
+
+func (o *oneBulk) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error) { return o.bulk, nil }
+
+func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ended := now.Add(-60 * time.Second)
+	started := now.Add(-100 * time.Second)
+	slow := dlq.BulkSpec{RateLimit: 5}
+	for name, example := range map[string]struct {
+		bulk      dlq.BulkRetry
+		progress  float64
+		perSecond float64
+		average   float64
+		left      time.Duration // until the estimated end; negative when there is none
+	}{
+		"running, 1 of 4 in 100 s": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 30,
+			Counts: dlq.BulkCounts{Retried: 900, Failed: 50, Dead: 50}}, 0.25, 30, 10, 100 * time.Second},
+		"limited to less than it just did": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 30, Spec: slow,
+			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 30, 10, 600 * time.Second},
+		"slower than its limit": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 3, Spec: slow,
+			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 3, 10, 1000 * time.Second},
+		"what was skipped is done, but was not sent": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 10,
+			Counts: dlq.BulkCounts{Retried: 1000, Skipped: 2000}}, 0.75, 10, 10, 100 * time.Second},
+		"paused": {dlq.BulkRetry{State: dlq.BulkPaused, Matched: 4000, StartedAt: started, RecentPerSecond: 8,
+			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 8, 10, -1},
+		"nothing sent for ten seconds": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started,
+			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 0, 10, -1},
+		"nothing sent yet": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started}, 0, 0, 0, -1},
+		"nothing matched":  {dlq.BulkRetry{State: dlq.BulkRunning, StartedAt: started}, 0, 0, 0, -1},
+		"started in our future": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 2, StartedAt: now.Add(time.Hour),
+			Counts: dlq.BulkCounts{Retried: 1}}, 0.5, 0, 0, -1},
+		"would take for ever": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 1 << 40, StartedAt: started, RecentPerSecond: 0.1,
+			Counts: dlq.BulkCounts{Retried: 1000}}, 0, 0.1, 10, -1},
+		"cancelled after 40 s": {dlq.BulkRetry{State: dlq.BulkCancelled, Matched: 4000, StartedAt: started, EndedAt: &ended, RecentPerSecond: 3,
+			Counts: dlq.BulkCounts{Retried: 400, Skipped: 3600}}, 1, 10, 10, -1},
+		"nothing matched, completed": {dlq.BulkRetry{State: dlq.BulkCompleted, StartedAt: started, EndedAt: &ended}, 1, 0, 0, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			example.bulk.ID, example.bulk.WorkflowID, example.bulk.UpdatedAt = dlq.NewID(), "retry-all-orders.dlq.v1", now
+			w := start(t, with(&oneBulk{bulk: example.bulk}))
+			got := w.call(http.MethodGet, bulksPath+"/"+example.bulk.ID.String())
+			require.InDelta(t, example.progress, got.field(t, "progress"), 0.0001)
+			require.InDelta(t, example.perSecond, got.field(t, "per_second"), example.perSecond*0.2)
+			require.InDelta(t, example.average, got.field(t, "average_per_second"), example.average*0.2)
+			if example.left < 0 {
+				require.Nil(t, got.field(t, "estimated_end"))
+				return
+			}
+			end, err := time.Parse(time.RFC3339, got.field(t, "estimated_end").(string))
+			require.NoError(t, err)
+			require.WithinDuration(t, now.Add(example.left), end, example.left/4)
+		})
+	}
+}
+
+func TestBulkRetryTellsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	started := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+	ended := started.Add(4 * time.Second)
+	id := parseID(t, someID)
+	bulk := dlq.BulkRetry{
+		ID: id, WorkflowID: "retry-all-orders.dlq.v1", State: dlq.BulkCancelled, Reason: "cancelled by an operator", Lanes: 4, Bound: 99,
+		Matched: 10, Counts: dlq.BulkCounts{Retried: 2, Failed: 1, Dead: 1, Skipped: 6}, CameBack: 1,
+		StartedAt: started, UpdatedAt: ended, EndedAt: &ended,
+		Spec: dlq.BulkSpec{
+			Topic: "orders.dlq.v1", RateLimit: 500, Order: dlq.OrderNone, Reason: "the payment service is back",
+			Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: 5 * time.Minute, MaxCameBack: 0.25},
+			Filter: dlq.BulkFilter{
+				Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: "timeout", Key: []byte{}, CreatedFrom: started, IDs: []dlq.ID{id},
+			},
+		},
+	}
+	w := start(t, with(&oneBulk{bulk: bulk}))
+	require.Equal(t, `{"id":"`+someID+`","topic":"orders.dlq.v1","state":"CANCELLED","reason":"cancelled by an operator",`+
+		`"matched":10,"retried":2,"failed":1,"dead":1,"skipped":6,"came_back":1,"progress":1,"per_second":1,"average_per_second":1,`+
+		`"estimated_end":null,"started_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:04.000+00:00",`+
+		`"ended_at":"2026-02-20T10:30:04.000+00:00","filters":{"status":["PENDING"],"error":"timeout","key":"",`+
+		`"created_from":"2026-02-20T10:30:00.000+00:00","created_to":null,"ids":["`+someID+`"]},"rate_limit":500,"order":"none",`+
+		`"ramp":{"steps":[1,10],"wait":"5m","max_came_back":0.25},"request_reason":"the payment service is back",`+
+		`"workflow":{"workflow_id":"retry-all-orders.dlq.v1","run_id":"`+someID+`"}}`,
+		w.call(http.MethodGet, bulksPath+"/"+someID).body)
+}

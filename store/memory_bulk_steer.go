@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+
+	"dlqmanager/dlq"
+)
+
+// standstill gives back what the job still owns.
+func (m *Memory) standstill(b *bulk) {
+	owner := b.Owner()
+	for _, e := range m.order {
+		if e.ownedBy(owner) {
+			e.finish(dlq.Outcome{Result: dlq.ResultReturned})
+			b.takeBack(e)
+		}
+	}
+}
+
+// steer runs change on a job, which returns false to leave it as it is.
+func (m *Memory) steer(id dlq.ID, change func(*bulk) bool) (dlq.BulkRetry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.bulks[id]
+	if b == nil {
+		return dlq.BulkRetry{}, bulkNotFound(id)
+	}
+	if change(b) {
+		b.UpdatedAt = now()
+	}
+	return b.snapshot(), nil
+}
+
+// PauseBulk is like Postgres.PauseBulk.
+func (m *Memory) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
+	return m.steer(id, func(b *bulk) bool {
+		if b.State.IsFinal() || b.State == dlq.BulkPaused && b.Reason == text(reason) {
+			return false
+		}
+		m.standstill(b) // one that is paused owns nothing
+		b.State, b.Reason = dlq.BulkPaused, text(reason)
+		return true
+	})
+}
+
+// ResumeBulk is like Postgres.ResumeBulk.
+func (m *Memory) ResumeBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	return m.steer(id, func(b *bulk) bool {
+		if b.State != dlq.BulkPaused {
+			return false
+		}
+		b.State, b.Reason, b.nextAt = dlq.BulkRunning, "", now()
+		return true
+	})
+}
+
+// EndBulk is like Postgres.EndBulk.
+func (m *Memory) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
+	if !state.IsFinal() {
+		return dlq.BulkRetry{}, notAnEnd(id, state)
+	}
+	return m.steer(id, func(b *bulk) bool {
+		if b.State.IsFinal() {
+			return false
+		}
+		m.standstill(b)
+		ended := now()
+		b.State, b.Reason, b.EndedAt = state, text(reason), &ended
+		done := b.snapshot().Counts.Done()
+		b.Counts.Skipped = max(b.Matched-done, 0)
+		b.Matched = max(b.Matched, done)
+		return true
+	})
+}
+
+// SetBulkRate is like Postgres.SetBulkRate.
+func (m *Memory) SetBulkRate(_ context.Context, id dlq.ID, rate int) error {
+	_, err := m.steer(id, func(b *bulk) bool {
+		if b.State.IsFinal() {
+			return false
+		}
+		b.Spec.RateLimit = count32(rate)
+		return true
+	})
+	return err
+}
+
+// SetBulkAllowance is like Postgres.SetBulkAllowance.
+func (m *Memory) SetBulkAllowance(_ context.Context, id dlq.ID, messages *int64) error {
+	_, err := m.steer(id, func(b *bulk) bool {
+		if b.State.IsFinal() {
+			return false
+		}
+		b.allowance = nil
+		if messages != nil {
+			b.allowance = optional(max(*messages, 0), false)
+		}
+		return true
+	})
+	return err
+}
+
+// NoteBulk is like Postgres.NoteBulk.
+func (m *Memory) NoteBulk(_ context.Context, id dlq.ID, reason string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b := m.bulks[id]; b != nil && b.State == dlq.BulkRunning && b.Reason != text(reason) {
+		b.Reason, b.UpdatedAt = text(reason), now()
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+func class(name string) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) { a.ErrorClass = name }
+}
+
+var previews = map[string]func(*testing.T, fixture){
+	"a preview tells what would be sent and what not": func(t *testing.T, f fixture) {
+		stored := f.store(
+			dlqtest.Arrival(class("Timeout")), dlqtest.Arrival(class("Timeout")), dlqtest.Arrival(),
+			dlqtest.Arrival(class("Refused"), dlqtest.FromTopic("orders.dlq", "other")),
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders.dlq")), // has no origin
+			dlqtest.Arrival(dlqtest.Retries(3, 3)), dlqtest.Arrival(class("Timeout")), dlqtest.Arrival(), dlqtest.Arrival(),
+			dlqtest.Arrival(dlqtest.Topic("elsewhere")))
+		owner := f.claim(stored[6].ID)
+		f.retry(stored[7].ID, dlq.ResultDelivered)
+		f.retry(stored[8].ID, dlq.ResultDelivered)
+
+		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq"})
+		require.NoError(t, err)
+		require.EqualValues(t, 4, preview.Matched)
+		require.EqualValues(t, 5, preview.Skipped)
+		require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5, dlq.StatusDead: 1, dlq.StatusRetrying: 1, dlq.StatusResolved: 2}, preview.ByStatus)
+		require.Equal(t, []dlq.PreviewCount{{Name: "Timeout", Count: 2}, {Name: "(none)", Count: 1}, {Name: "Refused", Count: 1}}, preview.ByErrorClass)
+		require.Equal(t, []dlq.PreviewCount{{Name: "orders", Count: 3}, {Name: "other", Count: 1}}, preview.ByTarget)
+		require.Equal(t, dlq.PreviewCount{Name: dlq.SkipResolved, Count: 2}, preview.SkipReasons[0])
+		require.ElementsMatch(t, []dlq.PreviewCount{{Name: dlq.SkipDead, Count: 1}, {Name: dlq.SkipRetrying, Count: 1}, {Name: dlq.SkipNoOrigin, Count: 1}},
+			preview.SkipReasons[1:])
+		require.Equal(t, stored[:4], preview.Sample)
+		require.Equal(t, owner, f.message(stored[6].ID).Owner)
+		bulks, err := f.Bulks(t.Context(), 10)
+		require.NoError(t, err)
+		require.Empty(t, bulks, "nothing changed")
+
+		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq",
+			Filter: dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusDead, dlq.StatusResolved}}})
+		require.NoError(t, err)
+		require.Zero(t, preview.Matched)
+		require.EqualValues(t, 3, preview.Skipped)
+		require.Equal(t, map[dlq.Status]int64{dlq.StatusDead: 1, dlq.StatusResolved: 2}, preview.ByStatus)
+		require.Empty(t, preview.Sample)
+		require.Empty(t, preview.ByErrorClass)
+		require.Empty(t, preview.ByTarget)
+
+		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq",
+			Filter: dlq.BulkFilter{IDs: append(ids(stored), stored[0].ID, dlq.NewID())}})
+		require.NoError(t, err)
+		require.EqualValues(t, 4, preview.Matched)
+		require.EqualValues(t, 5, preview.Skipped)
+	},
+
+	"a preview is bounded": func(t *testing.T, f fixture) {
+		var arrivals []dlq.Arrival
+		for i := range dlq.PreviewRows + 5 {
+			arrivals = append(arrivals, dlqtest.Arrivals(1+i/20, class(fmt.Sprintf("class-%02d", i)),
+				dlqtest.FromTopic("orders.dlq", fmt.Sprintf("target-%02d", i)))...)
+		}
+		stored := f.store(arrivals...)
+		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq"})
+		require.NoError(t, err)
+		require.EqualValues(t, len(stored), preview.Matched)
+		require.Len(t, preview.ByErrorClass, dlq.PreviewRows)
+		require.Len(t, preview.ByTarget, dlq.PreviewRows)
+		require.Equal(t, dlq.PreviewCount{Name: "class-20", Count: 2}, preview.ByErrorClass[0], "the most frequent first")
+		require.Equal(t, dlq.PreviewCount{Name: "target-00", Count: 1}, preview.ByTarget[5], "then by name")
+		require.Equal(t, stored[:dlq.PreviewSample], preview.Sample)
+	},
+
+	"a preview of nothing is empty": func(t *testing.T, f fixture) {
+		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "nothing"})
+		require.NoError(t, err)
+		require.Equal(t, dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}, Sample: preview.Sample}, preview)
+		require.Empty(t, preview.Sample)
+	},
+}

@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+// back is the message as it comes back from its consumer.
+func back(m dlq.ID) dlq.Arrival {
+	return dlqtest.Arrival(func(a *dlq.Arrival) { a.PreviousID, a.RetryCount = m, 1 })
+}
+
+var returns = map[string]func(*testing.T, fixture){
+	"what came back is counted for the bulk retry that sent it": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(5)...)
+		f.retry(stored[4].ID, dlq.ResultDelivered) // not of a bulk retry
+		jobs := make([]dlq.BulkRetry, 2)
+		for i, n := range []int{3, 1} {
+			b := f.startBulk(dlqtest.Bulk("orders", 1))
+			lane := dlqtest.Lane(b, 0)
+			f.allow(b.ID, int64(n))
+			page := f.ask(lane).Envelopes
+			require.Len(t, page, n)
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			jobs[i] = b
+		}
+		cameBack := func() []int64 { return []int64{f.bulk(jobs[0].ID).CameBack, f.bulk(jobs[1].ID).CameBack} }
+		require.Equal(t, []int64{0, 0}, cameBack())
+
+		first := back(stored[0].ID)
+		f.store(first, dlqtest.Arrival(), back(stored[3].ID), back(dlq.NewID()), back(stored[4].ID))
+		require.Equal(t, []int64{1, 1}, cameBack())
+
+		again := first // the same record, consumed twice
+		again.ID = dlq.NewID()
+		n, err := f.StoreArrivals(t.Context(), []dlq.Arrival{again, again})
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Equal(t, []int64{1, 1}, cameBack(), "a duplicate does not count")
+
+		twice := back(stored[1].ID)
+		repeated := twice
+		repeated.ID = dlq.NewID()
+		n, err = f.StoreArrivals(t.Context(), []dlq.Arrival{twice, repeated})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, []int64{2, 1}, cameBack(), "not in one batch either")
+
+		f.end(jobs[0].ID, dlq.BulkCompleted)
+		_, err = f.ArchiveBatch(t.Context(), 0, 100)
+		require.NoError(t, err)
+		late := back(stored[2].ID)
+		f.store(late)
+		require.Equal(t, []int64{3, 1}, cameBack(), "after the end, of an archived message")
+		late.ID = dlq.NewID()
+		n, err = f.StoreArrivals(t.Context(), []dlq.Arrival{late})
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Equal(t, []int64{3, 1}, cameBack())
+		require.EqualValues(t, 3, f.end(jobs[0].ID, dlq.BulkFailed).CameBack)
+	},
+
+	"what came back is counted once however many take it in": func(t *testing.T, f fixture) {
+		const messages = 40
+		f.store(dlqtest.Arrivals(messages)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		page := f.claimPage(lane)
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		var arrivals []dlq.Arrival
+		for _, e := range page {
+			arrivals = append(arrivals, back(e.ID))
+		}
+		var group sync.WaitGroup
+		failures := make(chan error, 4)
+		for range 4 {
+			group.Go(func() {
+				for _, a := range arrivals {
+					a.ID = dlq.NewID()
+					if _, err := f.StoreArrivals(t.Context(), []dlq.Arrival{a}); err != nil {
+						failures <- err
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		close(failures)
+		for err := range failures {
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, messages, f.bulk(b.ID).CameBack)
+	},
+}

@@ -1,0 +1,206 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+var throttles = map[string]func(*testing.T, fixture){
+	"a rate limit takes a tenth of a second at once and then waits": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(30)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(50)))
+		require.Equal(t, 50, b.Spec.RateLimit)
+		lane := dlqtest.Lane(b, 0)
+		claimed, waited := 0, false
+		for range 10 {
+			claim := f.ask(lane)
+			require.True(t, claim.Throttled)
+			require.False(t, claim.Spent)
+			require.LessOrEqual(t, len(claim.Envelopes), 5)
+			claimed += len(claim.Envelopes)
+			if claim.Wait > 0 {
+				require.Empty(t, claim.Envelopes)
+				require.LessOrEqual(t, claim.Wait, 100*time.Millisecond)
+				waited = true
+			}
+		}
+		require.NotZero(t, claimed)
+		require.True(t, waited)
+		require.Less(t, claimed, 30)
+
+		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 0))
+		require.Zero(t, f.bulk(b.ID).Spec.RateLimit)
+		require.Len(t, f.claimPage(lane), 30-claimed)
+	},
+
+	"a slow rate lets one message through at a time": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(5)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 1))
+		require.Equal(t, 1, f.bulk(b.ID).Spec.RateLimit)
+		lane := dlqtest.Lane(b, 0)
+		require.Len(t, f.ask(lane).Envelopes, 1)
+		claim := f.ask(lane)
+		require.Empty(t, claim.Envelopes)
+		require.Greater(t, claim.Wait, 500*time.Millisecond)
+		require.LessOrEqual(t, claim.Wait, time.Second)
+		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, -1))
+		require.Len(t, f.claimPage(lane), 4)
+	},
+
+	"an allowance is used up by what is claimed": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(20)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		f.allow(b.ID, 3)
+		claim := f.ask(lane)
+		require.True(t, claim.Throttled)
+		require.False(t, claim.Spent)
+		require.Equal(t, ids(stored[:3]), envelopeIDs(claim.Envelopes))
+		require.Equal(t, dlq.LaneClaim{Spent: true, Throttled: true}, f.ask(lane))
+
+		outcomes := dlqtest.Outcomes(claim.Envelopes, dlq.ResultReturned)
+		outcomes[0].Result = dlq.ResultDelivered
+		f.finalizePage(lane, outcomes)
+		claim = f.ask(lane)
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(claim.Envelopes), "what was returned may be claimed again")
+		require.True(t, f.ask(lane).Spent)
+
+		f.pause(b.ID, "")
+		f.resume(b.ID)
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Envelopes), "also what a pause gave back")
+		require.True(t, f.ask(lane).Spent)
+		require.NoError(t, f.SetBulkAllowance(t.Context(), b.ID, nil))
+		require.Equal(t, ids(stored[3:]), envelopeIDs(f.claimPage(lane)))
+
+		f.allow(b.ID, 5)
+		claim = f.ask(lane)
+		require.Equal(t, dlq.LaneClaim{Throttled: true}, claim, "the lane is done, the allowance is not")
+		f.end(b.ID, dlq.BulkCompleted)
+		require.Equal(t, dlq.LaneClaim{}, f.ask(lane))
+		f.allow(b.ID, 7)
+		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 7))
+		require.Zero(t, f.bulk(b.ID).Spec.RateLimit, "it has ended")
+	},
+
+	"an allowance is shared by all lanes": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(100)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 4, dlqtest.Rate(100_000)))
+		f.allow(b.ID, 37)
+		claims := make(chan int, 4)
+		for number := range 4 {
+			go func() {
+				n := 0
+				for {
+					claim, err := f.ClaimPage(t.Context(), dlqtest.Lane(b, number))
+					n += len(claim.Envelopes)
+					if err != nil || claim.Spent || len(claim.Envelopes) == 0 && claim.Wait == 0 {
+						claims <- n
+						return
+					}
+				}
+			}()
+		}
+		total := 0
+		for range 4 {
+			total += <-claims
+		}
+		require.Equal(t, 37, total)
+		require.EqualValues(t, 37, f.retrying())
+	},
+
+	"a filter decides what is taken": func(t *testing.T, f fixture) {
+		stored := f.store(
+			dlqtest.Arrival(dlqtest.Error("Connection TIMEOUT"), dlqtest.Key("a")),
+			dlqtest.Arrival(dlqtest.Error("100% full"), dlqtest.Key("a")),
+			dlqtest.Arrival(dlqtest.Error("timeout again"), dlqtest.Key("")),
+			dlqtest.Arrival(dlqtest.Error("boom"), dlqtest.NoKey),
+			dlqtest.Arrival(dlqtest.Error("timeout"), dlqtest.Key("a"), dlqtest.Topic("elsewhere")),
+			dlqtest.Arrival(dlqtest.Error("timeout"), dlqtest.Key("a"), dlqtest.Retries(3, 3)))
+		elsewhere, dead, unknown := stored[4].ID, stored[5].ID, dlq.NewID()
+		for name, test := range map[string]struct {
+			filter dlq.BulkFilter
+			want   []int
+		}{
+			"nothing":        {dlq.BulkFilter{}, []int{0, 1, 2, 3}},
+			"error":          {dlq.BulkFilter{ErrorContains: "timeOUT"}, []int{0, 2}},
+			"wildcard":       {dlq.BulkFilter{ErrorContains: "0% f"}, []int{1}},
+			"key":            {dlq.BulkFilter{Key: []byte("a")}, []int{0, 1}},
+			"empty key":      {dlq.BulkFilter{Key: []byte{}}, []int{2}},
+			"from":           {dlq.BulkFilter{CreatedFrom: stored[0].CreatedAt}, []int{0, 1, 2, 3}},
+			"to":             {dlq.BulkFilter{CreatedTo: stored[0].CreatedAt}, nil},
+			"later":          {dlq.BulkFilter{CreatedFrom: stored[0].CreatedAt.Add(time.Hour)}, nil},
+			"ids":            {dlq.BulkFilter{IDs: []dlq.ID{stored[3].ID, unknown, stored[1].ID, stored[3].ID, elsewhere, dead}}, []int{1, 3}},
+			"ids and error":  {dlq.BulkFilter{IDs: ids(stored), ErrorContains: "again"}, []int{2}},
+			"ids and key":    {dlq.BulkFilter{IDs: ids(stored), Key: []byte("a")}, []int{0, 1}},
+			"key and error":  {dlq.BulkFilter{Key: []byte("a"), ErrorContains: "full"}, []int{1}},
+			"pending":        {dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusPending, dlq.StatusDead}}, []int{0, 1, 2, 3}},
+			"dead":           {dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusDead}}, nil},
+			"hostile":        {dlq.BulkFilter{ErrorContains: "\x00'\xff", Key: []byte{0, 0xff}}, nil},
+			"ids and status": {dlq.BulkFilter{IDs: ids(stored), Statuses: []dlq.Status{dlq.StatusResolved}}, nil},
+		} {
+			b := f.startBulk(dlqtest.Bulk("orders", 2, dlqtest.Filter(test.filter)))
+			require.EqualValues(t, len(test.want), b.Matched, name)
+			preview, err := f.PreviewBulk(t.Context(), b.Spec)
+			require.NoError(t, err)
+			require.EqualValues(t, len(test.want), preview.Matched, name)
+			require.Len(t, preview.Sample, len(test.want), name)
+			var claimed []int
+			for number := range 2 {
+				for _, e := range f.claimPage(dlqtest.Lane(b, number)) {
+					claimed = append(claimed, slices.Index(ids(stored), e.ID))
+				}
+			}
+			require.ElementsMatch(t, test.want, claimed, name)
+			require.Zero(t, f.end(b.ID, dlq.BulkCancelled).Counts.Retried)
+		}
+	},
+
+	"a filter that matches little is searched to the end": func(t *testing.T, f fixture) {
+		const messages = 21_000
+		arrivals := dlqtest.Arrivals(messages, func(a *dlq.Arrival) { a.Record.Headers, a.Record.Value, a.Payload = nil, nil, nil })
+		var want []dlq.ID
+		for i := range arrivals {
+			if i%6999 == 0 {
+				arrivals[i].ErrorMessage = "needle"
+				want = append(want, arrivals[i].ID)
+			}
+		}
+		stored, err := f.StoreArrivals(t.Context(), arrivals)
+		require.NoError(t, err)
+		require.Equal(t, messages, stored)
+		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.BulkFilter{ErrorContains: "NEEDLE"})))
+		lane := dlqtest.Lane(b, 0)
+		var claimed []dlq.ID
+		for page := f.claimPage(lane); len(page) > 0; page = f.claimPage(lane) {
+			claimed = append(claimed, envelopeIDs(page)...)
+		}
+		require.Equal(t, want, claimed)
+		f.pause(b.ID, "")
+		f.resume(b.ID)
+		require.Equal(t, want[0], f.claimPage(lane)[0].ID, "also after it went back")
+	},
+
+	"the specification is kept as it was": func(t *testing.T, f fixture) {
+		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
+		spec := dlq.BulkSpec{Topic: "orders", RateLimit: 12, Order: dlq.OrderNone, Reason: "because",
+			Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: 30 * time.Second, MaxCameBack: 0.25},
+			Filter: dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: `a "b" %`, Key: []byte{0, 0xff},
+				CreatedFrom: at, CreatedTo: at.Add(time.Hour), IDs: []dlq.ID{dlq.NewID(), dlq.NewID()}}}
+		for _, spec := range []dlq.BulkSpec{spec, {Topic: "orders"}, {Topic: "orders", Filter: dlq.BulkFilter{Key: []byte{}}}} {
+			b := dlqtest.Bulk("", 1)
+			b.Spec = spec
+			started := f.startBulk(b)
+			require.Equal(t, spec, started.Spec)
+			require.Equal(t, started.Spec, f.bulk(b.ID).Spec)
+		}
+		b := dlqtest.Bulk("a", 1, func(s *dlq.BulkSpec) { s.Topic, s.Reason, s.Filter.ErrorContains = "a\x00", "\x00", "\xff\x00" })
+		require.Equal(t, f.startBulk(b).Spec, f.bulk(b.ID).Spec)
+	},
+}

@@ -1,0 +1,56 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"dlqmanager/activities"
+)
+
+// openStep lets the next step of the ramp be sent, or, after the last one, all
+// of the rest. Without a ramp it does nothing.
+func (r *bulkRun) openStep() error {
+	ramp := r.bulk.Spec.Ramp
+	if ramp == nil || r.stepOpen || r.rampStep > len(ramp.Steps) {
+		return nil
+	}
+	allowance := activities.AllowanceInput{ID: r.bulk.ID}
+	summary := "ramp: the rest"
+	if r.rampStep < len(ramp.Steps) {
+		messages := int64(ramp.Steps[r.rampStep])
+		allowance.Messages = &messages
+		summary = fmt.Sprintf("ramp: step %d, %d messages", r.rampStep+1, messages)
+	}
+	r.stepOpen = true
+	ctx := storeOptions(r.jobCtx, summary)
+	return workflow.ExecuteActivity(ctx, r.steps.SetBulkAllowance, allowance).Get(ctx, nil)
+}
+
+// watchStep waits after a step to see what comes back. It pauses the job when
+// that is too much, and is done when the step was all there was.
+func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
+	ramp := r.bulk.Spec.Ramp
+	if ramp == nil || !r.stepOpen || r.rampStep >= len(ramp.Steps) {
+		return true, nil
+	}
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Sent step %d of the ramp, %d messages. Waiting %s to see what comes back.",
+		r.rampStep+1, ramp.Steps[r.rampStep], ramp.Wait))
+	if _, err := workflow.AwaitWithTimeout(ctx, ramp.Wait, func() bool { return r.pause != nil }); err != nil {
+		return false, err
+	}
+	if r.pause != nil {
+		return false, nil // an operator was quicker; the step is looked at again afterwards
+	}
+	r.rampStep, r.stepOpen = r.rampStep+1, false
+	if err := r.readBulk(ctx); err != nil {
+		return false, err
+	}
+	sent, back := r.bulk.Counts.Retried, r.bulk.CameBack
+	if sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent) {
+		r.pause = &Pause{Reason: fmt.Sprintf(
+			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to go on all the same, or cancel",
+			back, sent, r.rampStep, ramp.MaxCameBack*100)}
+	}
+	return r.bulk.Counts.Done() >= r.bulk.Matched && r.pause == nil, nil
+}

@@ -1,0 +1,219 @@
+package workflows_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 10_000, 100)
+	s.target.slowly(40 * time.Millisecond)
+	execution := s.startAll(t)
+	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
+
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, "the consumer is being mended"))
+	bulk := s.bulk(t, execution)
+	require.Equal(t, dlq.BulkPaused, bulk.State)
+	require.Equal(t, "the consumer is being mended", bulk.Reason)
+	sent := s.target.count()
+	require.Less(t, sent, 10_000)
+	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, "twice does no harm"))
+	require.Equal(t, sent, s.target.count())
+
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	s.target.slowly(0)
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 10_000}, result.Bulk.Counts)
+	require.Equal(t, 10_000, s.target.count(), "nothing was sent twice")
+	s.target.inOrder(t)
+}
+
+func TestPausedRetryAllCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5_000, 100)
+	s.target.slowly(100 * time.Millisecond)
+	execution := s.startAll(t)
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, ""))
+	require.NoError(t, s.client.CancelRetryAll(t.Context(), execution))
+	_, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.ErrorIs(t, err, workflows.ErrStopped)
+	bulk := s.bulk(t, execution)
+	require.Equal(t, dlq.BulkCancelled, bulk.State)
+	require.Equal(t, bulk.Matched, bulk.Counts.Done())
+}
+
+func TestCommandsToAJobThatHasEndedAreNotFound(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 1, 1)
+	execution := s.startAll(t)
+	_, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.ErrorIs(t, s.client.PauseRetryAll(t.Context(), execution, ""), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.ResumeRetryAll(t.Context(), execution), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SetRetryAllRate(t.Context(), execution, 5), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), execution), dlq.ErrNotFound)
+}
+
+func TestAnotherScopeOnARunningTopicIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 1_000, 10)
+	s.target.slowly(50 * time.Millisecond)
+	running := s.startAll(t)
+	_, err := s.client.StartRetryAll(t.Context(), workflows.RetryAllInput{Lanes: 4,
+		Spec: dlq.BulkSpec{Topic: s.topic(), Filter: dlq.BulkFilter{ErrorContains: "timeout"}}})
+	var busy *workflows.BusyTopicError
+	require.ErrorAs(t, err, &busy)
+	require.Equal(t, running, busy.Running)
+}
+
+func TestRateLimitHoldsOverAllLanesAndCanBeChanged(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5_000, 100)
+	execution := s.startAll(t, func(spec *dlq.BulkSpec) { spec.RateLimit = 200 })
+	eventually(t, "it sends", func() bool { return s.target.count() > 20 })
+	from, started := s.target.count(), time.Now()
+	eventually(t, "two seconds' worth", func() bool { return s.target.count() >= from+400 })
+	require.InDelta(t, 2.0, time.Since(started).Seconds(), 0.4)
+
+	require.NoError(t, s.client.SetRetryAllRate(t.Context(), execution, 0))
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, int64(5_000), result.Bulk.Counts.Retried)
+}
+
+func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 500, 500)
+	// The consumer fails on whatever is sent, so it all comes back at once.
+	s.target.answers(func(e dlq.Envelope) error {
+		s.comeBack(t, e)
+		return nil
+	})
+	execution := s.startAll(t, func(spec *dlq.BulkSpec) {
+		spec.Ramp = &dlq.Ramp{Steps: []int{1, 10, 100}, Wait: 50 * time.Millisecond, MaxCameBack: 0.1}
+	})
+	eventually(t, "it pauses itself", func() bool { return s.state(execution) == dlq.BulkPaused })
+	bulk := s.bulk(t, execution)
+	require.Contains(t, bulk.Reason, "1 of 1 messages came back after step 1")
+	require.Equal(t, int64(1), bulk.CameBack)
+	require.Equal(t, 1, s.target.count())
+
+	s.target.answers(nil)
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, int64(500), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(1), result.Bulk.CameBack)
+	require.Equal(t, int64(1), s.statuses(t)[dlq.StatusPending], "what came back is not taken again")
+}
+
+func TestRampTakesItsSteps(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 300, 300)
+	execution := s.startAll(t, func(spec *dlq.BulkSpec) {
+		spec.Ramp = &dlq.Ramp{Steps: []int{3, 20}, Wait: 400 * time.Millisecond, MaxCameBack: 0}
+	})
+	seen := map[int]bool{}
+	eventually(t, "all are sent", func() bool {
+		seen[s.target.count()] = true
+		return s.state(execution) == dlq.BulkCompleted
+	})
+	require.True(t, seen[3], "the first step: %v", seen)
+	require.True(t, seen[23], "and the second: %v", seen)
+	require.True(t, seen[300])
+}
+
+func TestAFailedMessageHoldsBackTheLaterOnesOfItsKey(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ids := s.add(t, 600, 3)
+	s.target.answers(func(e dlq.Envelope) error {
+		if e.ID == ids[30] { // of key-0
+			return refuse(dlq.CategoryBadData)
+		}
+		return nil
+	})
+	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 410, Dead: 1, Skipped: 189}, result.Bulk.Counts)
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 410, dlq.StatusDead: 1, dlq.StatusPending: 189}, s.statuses(t))
+	require.Zero(t, s.message(t, ids[33]).RetryCount, "held back is not tried")
+	s.target.inOrder(t)
+}
+
+func TestOrderNoneSendsWhatIsBehindAFailedMessage(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ids := s.add(t, 600, 3)
+	s.target.answers(func(e dlq.Envelope) error {
+		if e.ID == ids[30] {
+			return refuse(dlq.CategoryBadData)
+		}
+		return nil
+	})
+	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Order = dlq.OrderNone }))
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 599, Dead: 1}, result.Bulk.Counts)
+}
+
+func TestRetryAllTakesOnlyWhatItsFilterMatches(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ids := s.add(t, 40, 4)
+	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Filter.Key = []byte("key-1") }))
+	require.NoError(t, err)
+	require.Equal(t, int64(10), result.Bulk.Counts.Retried)
+	result, err = s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Filter.IDs = []dlq.ID{ids[0], ids[2]} }))
+	require.NoError(t, err)
+	require.Equal(t, int64(2), result.Bulk.Counts.Retried)
+	require.Equal(t, dlq.StatusResolved, s.message(t, ids[2]).Status)
+}
+
+func TestAuthorisationRefusedPausesUntilAnOperatorResumes(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 250, 1)
+	var refusals atomic.Int64
+	s.target.answers(func(dlq.Envelope) error { refusals.Add(1); return refuse(dlq.CategoryAuth) })
+	execution := s.startAll(t)
+	eventually(t, "it pauses itself", func() bool { return s.state(execution) == dlq.BulkPaused })
+	require.Contains(t, s.bulk(t, execution).Reason, "resume")
+	require.LessOrEqual(t, refusals.Load(), int64(2*dlq.PageSize), "it does not try page after page")
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 250}, s.statuses(t))
+	s.target.answers(nil)
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 250}, result.Bulk.Counts)
+	s.target.inOrder(t)
+}
+
+// comeBack stores the dead letter that a consumer makes of a republished one.
+func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
+	t.Helper()
+	_, err := s.store.StoreArrivals(t.Context(), []dlq.Arrival{{
+		ID: dlq.NewID(), DLQTopic: s.topic(), Source: dlq.Source{TopicID: [16]byte(dlq.NewID())},
+		Origin: dlq.Origin{Topic: s.queue}, Record: e.Record, ErrorMessage: "failed again",
+		MaxRetries: dlq.DefaultMaxRetries, RetryCount: e.RetryCount, PreviousID: e.ID,
+	}})
+	if err != nil {
+		t.Errorf("come back: %v", err)
+	}
+}

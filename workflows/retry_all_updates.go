@@ -1,0 +1,91 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+)
+
+// Commands to a running RetryAll are Temporal updates: whoever sends one learns
+// whether it took effect. The query needs nothing but a worker.
+const (
+	UpdatePause   = "pause"
+	UpdateResume  = "resume"
+	UpdateSetRate = "set-rate"
+	// QueryProgress answers with the dlq.BulkRetry, at most 15 s old.
+	QueryProgress = "progress"
+)
+
+// PauseUpdate says why an operator pauses.
+type PauseUpdate struct {
+	Reason string
+}
+
+// RateUpdate is a new limit, in messages per second; 0 lifts it.
+type RateUpdate struct {
+	PerSecond int
+}
+
+const typeEnded = "Ended"
+
+func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.BulkRetry, error) { return r.bulk, nil }); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandler(ctx, UpdatePause, r.onPause); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandler(ctx, UpdateResume, r.onResume); err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandler(ctx, UpdateSetRate, r.onSetRate)
+}
+
+// onPause returns once nothing of the job is RETRYING any more.
+func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
+	reason := in.Reason
+	if reason == "" {
+		reason = "paused by an operator"
+	}
+	r.pause = &Pause{Reason: reason}
+	if r.stopLanes != nil {
+		r.stopLanes()
+	}
+	return r.await(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
+}
+
+// onResume returns once the job runs again.
+func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
+	r.pause = nil
+	return r.await(ctx, func() bool { return r.bulk.State == dlq.BulkRunning || r.pause != nil })
+}
+
+func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry, error) {
+	if _, err := r.await(ctx, func() bool { return r.begun }); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	ctx = storeOptions(ctx, "set the rate limit")
+	err := workflow.ExecuteActivity(ctx, r.steps.SetBulkRate,
+		activities.RateInput{ID: r.bulk.ID, PerSecond: in.PerSecond}).Get(ctx, nil)
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	r.bulk.Spec.RateLimit = in.PerSecond
+	return r.bulk, nil
+}
+
+func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.BulkRetry, error) {
+	if err := workflow.Await(ctx, func() bool { return r.ended || condition() }); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	if r.ended {
+		return dlq.BulkRetry{}, errEnded()
+	}
+	return r.bulk, nil
+}
+
+func errEnded() error {
+	return temporal.NewNonRetryableApplicationError("the bulk retry has ended", typeEnded, nil)
+}
