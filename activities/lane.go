@@ -54,9 +54,9 @@ type LaneResult struct {
 	End LaneEnd
 	// Progress says that something was decided: sent, failed or skipped.
 	Progress bool
-	// Reason and Category say why it was refused.
-	Reason   string       `json:",omitempty"`
-	Category dlq.Category `json:",omitempty"`
+	// Reason and Category say why it was refused; else they are empty.
+	Reason   string
+	Category dlq.Category
 }
 
 // RunLane sends one lane of a bulk retry, page by page, until nothing in its

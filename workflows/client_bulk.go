@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -80,16 +79,11 @@ func (c *Client) join(ctx context.Context, workflowID string, wanted scope) (e E
 }
 
 func sameScope(memo *commonpb.Memo, wanted scope) (bool, error) {
-	var running scope
-	if err := converter.GetDefaultDataConverter().FromPayload(memo.GetFields()[memoScope], &running); err != nil {
-		return false, fmt.Errorf("read the scope of the running bulk retry: %w", err)
-	}
-	a, err := json.Marshal(running)
+	payload, err := converter.GetDefaultDataConverter().ToPayload(wanted)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("scope of the bulk retry: %w", err)
 	}
-	b, err := json.Marshal(wanted)
-	return bytes.Equal(a, b), err
+	return bytes.Equal(payload.GetData(), memo.GetFields()[memoScope].GetData()), nil
 }
 
 // AwaitRetryAll waits for the end of a bulk retry, or for the end of ctx, whose

@@ -38,7 +38,7 @@ type RetryAllInput struct {
 	// Lanes is how many parallel scans the job is cut into.
 	Lanes int
 	// Resumed is set when the workflow continues as new: the job exists.
-	Resumed *Resumed `json:",omitempty"`
+	Resumed *Resumed
 }
 
 // Resumed is what a run hands to the next one. All else is in the store.
