@@ -169,17 +169,17 @@ func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, erro
 		return refused, err
 	}
 	if !l.progress && l.refusals > 0 {
-		l.noteRecovery(finish)
+		l.note(finish, "")
 	}
 	l.progress, l.refusals = true, 0
 	l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts}
 	return nil, nil //nolint:nilnil // no refusal is the normal case
 }
 
-// noteRecovery takes the reason for waiting off the job.
-func (l *laneRun) noteRecovery(ctx context.Context) {
-	if err := l.Store.NoteBulk(ctx, l.lane.Bulk, ""); err != nil {
-		l.Log.Warn("could not record that the bulk retry goes on", zap.Stringer("bulk_retry_id", l.lane.Bulk), zap.Error(err))
+// note records on the job why a part of it waits or was skipped.
+func (l *laneRun) note(ctx context.Context, reason string) {
+	if err := l.Store.NoteBulk(ctx, l.lane.Bulk, reason); err != nil {
+		l.Log.Warn("could not record what the bulk retry is up to", zap.Stringer("bulk_retry_id", l.lane.Bulk), zap.Error(err))
 	}
 }
 

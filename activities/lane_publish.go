@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dlqmanager/dlq"
@@ -50,6 +51,9 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 		}
 		round := l.decide(pending, errs, attempt)
 		outcomes = append(outcomes, round.outcomes...)
+		if round.closed != nil {
+			l.note(uncut, "skipping messages whose target is closed: "+round.closed.Error())
+		}
 		if len(round.again) == 0 {
 			return outcomes, nil, nil
 		}
@@ -69,7 +73,7 @@ func (l *laneRun) refusedAll(page []dlq.Envelope, errs []error) *refusal {
 	var refused refusal
 	for _, err := range errs {
 		category := dlq.CategoryOf(err)
-		if err == nil || category == dlq.CategoryBadData {
+		if err == nil || category == dlq.CategoryBadData || l.closedTarget(err) {
 			return nil
 		}
 		if refused.err == nil {
@@ -82,12 +86,22 @@ func (l *laneRun) refusedAll(page []dlq.Envelope, errs []error) *refusal {
 	return &refused
 }
 
+// closedTarget reports whether the error is about one of several targets of the
+// job: the others go on, and its own messages are skipped, uncounted. Where it
+// is the only target, the job pauses instead.
+func (l *laneRun) closedTarget(err error) bool {
+	var delivery *dlq.DeliveryError
+	return l.lane.Mixed && errors.As(err, &delivery) && delivery.TargetOnly
+}
+
 // publishRound is what one attempt at publishing decided.
 type publishRound struct {
 	outcomes []dlq.Outcome
 	again    []dlq.Envelope
 	wait     time.Duration
 	lastErr  error
+	// closed is why messages were skipped whose target alone is closed.
+	closed error
 }
 
 // decide judges one attempt, message by message in their order, so that a
@@ -104,8 +118,14 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
 			continue
 		}
-		category := dlq.CategoryOf(err)
 		round.lastErr = err
+		if l.closedTarget(err) {
+			l.held.add(e.Record.Key)
+			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
+			round.closed = err
+			continue
+		}
+		category := dlq.CategoryOf(err)
 		policy := PolicyOf(category)
 		if attempt < policy.Attempts && l.refusals < policy.Attempts {
 			round.again = append(round.again, *e)

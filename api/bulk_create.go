@@ -73,25 +73,33 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 		run.bulk, run.ended, run.published = result.Bulk, true, &result.Published
 		return run, nil
 	case errors.Is(err, workflows.ErrStopped): // the row tells how far it came
-		run.bulk = s.startedBulk(c, spec, execution)
+		run.bulk, _ = s.startedBulk(c, spec, execution)
 		run.ended = run.bulk.State.IsFinal()
 		return run, nil
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return bulkRun{}, err
 	}
-	run.bulk = s.startedBulk(c, spec, execution)
+	found := false
+	if run.bulk, found = s.startedBulk(c, spec, execution); !found {
+		// A job that is refused, because another one is on the same messages,
+		// never gets a row.
+		var busy *dlq.BulkBusyError
+		if _, _, err := await(s, c, bulkRowInterval, execution, s.options.Retries.AwaitRetryAll); errors.As(err, &busy) {
+			return bulkRun{}, busy
+		}
+	}
 	return run, nil
 }
 
 // startedBulk reads the job that goes on. Before its row is there, or when the
 // store is away, it is told as one that has counted nothing yet: it has been
 // started, and that is durable.
-func (s *Server) startedBulk(c *fiber.Ctx, spec dlq.BulkSpec, execution workflows.Execution) dlq.BulkRetry {
+func (s *Server) startedBulk(c *fiber.Ctx, spec dlq.BulkSpec, execution workflows.Execution) (bulk dlq.BulkRetry, found bool) {
 	now := time.Now()
 	fresh := dlq.BulkRetry{WorkflowID: execution.WorkflowID, Spec: spec, State: dlq.BulkRunning, StartedAt: now, UpdatedAt: now}
 	id, err := dlq.ParseID(execution.RunID)
 	if err != nil {
-		return fresh
+		return fresh, false
 	}
 	fresh.ID = id
 	ctx, cancel := context.WithTimeout(c.UserContext(), bulkRowPatience)
@@ -101,15 +109,15 @@ func (s *Server) startedBulk(c *fiber.Ctx, spec dlq.BulkSpec, execution workflow
 	for {
 		bulk, err := s.options.Store.Bulk(ctx, id)
 		if err == nil {
-			return bulk
+			return bulk, true
 		}
 		if !errors.Is(err, dlq.ErrNotFound) {
-			return fresh
+			return fresh, false
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fresh
+			return fresh, false
 		}
 	}
 }

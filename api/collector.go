@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,13 +11,8 @@ import (
 )
 
 // Counting every message costs the database, so it is done at most once in
-// backlogInterval, however often and by however many it is scraped. A scrape
-// waits for a new count no longer than backlogPatience.
-const (
-	backlogInterval = 15 * time.Second
-	backlogTimeout  = 10 * time.Second
-	backlogPatience = time.Second
-)
+// backlogInterval, however often and by however many it is scraped.
+const backlogInterval = 15 * time.Second
 
 var (
 	backlogMessages = prometheus.NewDesc("dlq_messages",
@@ -32,20 +26,15 @@ var (
 // BacklogCollector tells how many messages there are and how old the oldest
 // pending one is. While the store is away it tells what it last knew.
 type BacklogCollector struct {
-	topics func(context.Context) ([]dlq.TopicSummary, error)
-	logger *zap.Logger
-
-	mu        sync.Mutex
-	asked     time.Time
-	done      chan struct{} // closed at the end of the latest count
-	counted   time.Time
-	summaries []dlq.TopicSummary
+	topics *latest[[]dlq.TopicSummary]
 }
 
 // NewBacklogCollector counts with topics, which is Store.Topics. The caller
 // registers it.
 func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) *BacklogCollector {
-	return &BacklogCollector{topics: topics, logger: logger}
+	return &BacklogCollector{topics: &latest[[]dlq.TopicSummary]{
+		what: "the backlog", read: topics, interval: backlogInterval, logger: logger,
+	}}
 }
 
 // Describe implements prometheus.Collector.
@@ -57,13 +46,7 @@ func (b *BacklogCollector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (b *BacklogCollector) Collect(metrics chan<- prometheus.Metric) {
-	select {
-	case <-b.refresh():
-	case <-time.After(backlogPatience):
-	}
-	b.mu.Lock()
-	summaries, counted := b.summaries, b.counted
-	b.mu.Unlock()
+	summaries, counted := b.topics.get()
 	if counted.IsZero() {
 		return // nothing known: absent is honest, zero would not be
 	}
@@ -78,38 +61,4 @@ func (b *BacklogCollector) Collect(metrics chan<- prometheus.Metric) {
 		}
 	}
 	metrics <- prometheus.MustNewConstMetric(backlogCounted, prometheus.GaugeValue, float64(counted.UnixMilli())/1000)
-}
-
-// refresh starts a count when the last one is old enough and has ended, and
-// returns when the latest one ends.
-func (b *BacklogCollector) refresh() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.done != nil {
-		select {
-		case <-b.done:
-		default:
-			return b.done
-		}
-		if time.Since(b.asked) < backlogInterval {
-			return b.done
-		}
-	}
-	b.asked, b.done = time.Now(), make(chan struct{})
-	go b.count(b.done)
-	return b.done
-}
-
-func (b *BacklogCollector) count(done chan struct{}) {
-	defer close(done)
-	ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
-	defer cancel()
-	summaries, err := b.topics(ctx)
-	if err != nil {
-		b.logger.Warn("the backlog could not be counted", zap.Error(err))
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.summaries, b.counted = summaries, time.Now()
 }

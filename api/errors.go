@@ -96,7 +96,8 @@ func translate(err error) *refusal {
 		refused      *refusal
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
-		busy         *workflows.BusyTopicError
+		busyTopic    *workflows.BusyTopicError
+		busyBulk     *dlq.BulkBusyError
 		unrouted     *fiber.Error
 	)
 	switch {
@@ -106,8 +107,10 @@ func translate(err error) *refusal {
 		return conflict(notRetryable.Error(), err)
 	case errors.As(err, &owned):
 		return conflict(owned.Error(), err)
-	case errors.As(err, &busy):
-		return conflict(busy.Error(), err, detail{Field: "bulk_retry_id", Message: busy.Running.RunID})
+	case errors.As(err, &busyTopic):
+		return conflict(busyTopic.Error(), err, detail{Field: "bulk_retry_id", Message: busyTopic.Running.RunID})
+	case errors.As(err, &busyBulk):
+		return conflict(busyBulk.Error(), err, detail{Field: "bulk_retry_id", Message: busyBulk.Running.String()})
 	case errors.Is(err, dlq.ErrNotFound):
 		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
 	case errors.Is(err, dlq.ErrUnavailable):

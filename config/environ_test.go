@@ -28,6 +28,7 @@ var everyKey = map[string]string{
 	"DLQ_SERVER_REQUEST_TIMEOUT":     "16s",
 	"DLQ_SERVER_BODY_LIMIT":          "2MiB",
 	"DLQ_SERVER_SHUTDOWN_TIMEOUT":    "21s",
+	"DLQ_SERVER_DRAIN_DELAY":         "4s",
 	"DLQ_DATABASE_HOST":              "db",
 	"DLQ_DATABASE_PORT":              "5433",
 	"DLQ_DATABASE_NAME":              "dlq",

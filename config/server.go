@@ -25,6 +25,9 @@ type Server struct {
 	BodyLimit Size `yaml:"body_limit"`
 	// ShutdownTimeout is how long a stop waits for requests in flight.
 	ShutdownTimeout Duration `yaml:"shutdown_timeout"`
+	// DrainDelay is how long /readyz answers 503 before connections are
+	// refused, so that load balancers look elsewhere first.
+	DrainDelay Duration `yaml:"drain_delay"`
 }
 
 func defaultServer() Server {
@@ -38,6 +41,7 @@ func defaultServer() Server {
 		RequestTimeout:  Duration(15 * time.Second),
 		BodyLimit:       1 << 20,
 		ShutdownTimeout: Duration(20 * time.Second),
+		DrainDelay:      Duration(3 * time.Second),
 	}
 }
 
@@ -53,6 +57,7 @@ func (s Server) validate(r *report) {
 	r.atLeast("server.idle_timeout", s.IdleTimeout, time.Millisecond)
 	r.atLeast("server.request_timeout", s.RequestTimeout, time.Millisecond)
 	r.atLeast("server.shutdown_timeout", s.ShutdownTimeout, 0)
+	r.atLeast("server.drain_delay", s.DrainDelay, 0)
 	if s.BodyLimit < 1 {
 		r.add("server.body_limit", "must be at least 1 byte")
 	}

@@ -96,7 +96,10 @@ type BulkRetry struct {
 	Bound int64
 	// Matched is how many messages were retryable at the start.
 	Matched int64
-	Counts  BulkCounts
+	// Mixed says that they have more than one target. Then one target that is
+	// closed does not stand for all.
+	Mixed  bool
+	Counts BulkCounts
 	// CameBack is how many of those it sent have returned to a dead-letter
 	// topic. It goes on counting after the end.
 	CameBack int64
@@ -136,6 +139,7 @@ type Lane struct {
 	Owner  Owner
 	Spec   BulkSpec
 	Bound  int64
+	Mixed  bool
 	Number int
 	Of     int
 }

@@ -42,6 +42,18 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
 }
 
+// BulkBusyError refuses a bulk retry because another one is under way on the
+// same messages, perhaps under the topic's other name.
+type BulkBusyError struct {
+	Topic   string
+	Running ID
+}
+
+// Error names the job that is in the way.
+func (e *BulkBusyError) Error() string {
+	return fmt.Sprintf("bulk retry %s is under way on messages of topic %s; wait for it or cancel it", e.Running, e.Topic)
+}
+
 // Category is why a delivery failed, which decides what is done about it.
 type Category string
 
@@ -69,6 +81,9 @@ type DeliveryError struct {
 	Category Category
 	// RetryAfter is how long the target asked us to wait; zero when it did not.
 	RetryAfter time.Duration
+	// TargetOnly says that other targets of the same broker may well work: the
+	// topic does not exist, or we may not write to it.
+	TargetOnly bool
 	Err        error
 }
 

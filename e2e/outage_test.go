@@ -80,7 +80,13 @@ func TestProgramsStopInOrder(t *testing.T) {
 	require.NoError(t, <-stopped)
 	require.Zero(t, worker.ProcessState.ExitCode())
 	require.Zero(t, s.rows("status = 'RETRYING'"), "no page was left in hand")
-	require.Zero(t, api.terminate(t))
+
+	// The API first says that it is going, then goes.
+	gone := make(chan error, 1)
+	go func() { gone <- api.end() }()
+	s.eventually("readiness is off", func() bool { return api.readiness() == http.StatusServiceUnavailable })
+	require.NoError(t, <-gone)
+	require.Zero(t, api.ProcessState.ExitCode())
 
 	s.startWorker()
 	s.eventually("the job goes on elsewhere", func() bool { return s.rows("status = 'RESOLVED' AND retry_count = 1") == 10*dlq.PageSize })

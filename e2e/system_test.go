@@ -63,6 +63,7 @@ func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Clust
 		"DLQ_DATABASE_HOST=" + u.Hostname(), "DLQ_DATABASE_PORT=" + u.Port(),
 		"DLQ_DATABASE_NAME=" + strings.TrimPrefix(u.Path, "/"), "DLQ_DATABASE_USER=" + u.User.Username(),
 		"DLQ_DATABASE_PASSWORD=" + password, "DLQ_DATABASE_SSL_MODE=disable",
+		"DLQ_SERVER_DRAIN_DELAY=500ms",
 		"DLQ_KAFKA_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","),
 		"DLQ_TEMPORAL_ADDRESS=" + temporal, "DLQ_TEMPORAL_TASK_QUEUE=" + temporaltest.TaskQueue(t),
 	}
@@ -125,15 +126,8 @@ func (p *program) kill(t *testing.T) {
 	_ = p.Wait()
 }
 
-// terminate asks the process to stop and returns its exit code.
-func (p *program) terminate(t *testing.T) int {
-	t.Helper()
-	require.NoError(t, p.end())
-	return p.ProcessState.ExitCode()
-}
-
-// end asks the process to stop and waits for it. Unlike terminate it asserts
-// nothing, so a goroutine may call it.
+// end asks the process to stop and waits for it. It asserts nothing, so a
+// goroutine may call it.
 func (p *program) end() error {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -179,21 +173,22 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+// lockedBuffer keeps the buffer unembedded: its ReadFrom would go round the lock.
 type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
+	return b.buf.Write(p)
 }
 
 func (b *lockedBuffer) tail(n int) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	text := b.String()
+	text := b.buf.String()
 	if len(text) > n {
 		return fmt.Sprintf("… %s", text[len(text)-n:])
 	}

@@ -40,6 +40,14 @@ var auth = []error{
 	kerr.SecurityDisabled,
 }
 
+// targetOnly are refusals that say nothing about other topics.
+var targetOnly = []error{
+	kerr.UnknownTopicOrPartition,
+	kerr.UnknownTopicID,
+	kerr.InvalidTopicException,
+	kerr.TopicAuthorizationFailed,
+}
+
 // categoryOf judges an error of the client library. What it does not know is
 // transient, such as a topic that does not exist: an operator can create it.
 func categoryOf(err error) dlq.Category {
@@ -56,6 +64,26 @@ func categoryOf(err error) dlq.Category {
 	default:
 		return dlq.CategoryTransient
 	}
+}
+
+// isTargetOnly judges an error of the client library, or of what was held back
+// because of one.
+func isTargetOnly(err error) bool {
+	var held *heldBackError
+	if errors.As(err, &held) {
+		return isTargetOnly(held.behind)
+	}
+	return slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) })
+}
+
+// heldBackError is why a message was not sent. It does not unwrap: the earlier
+// message's category is not that of this one, which nobody has judged.
+type heldBackError struct {
+	behind error // the earlier message's
+}
+
+func (*heldBackError) Error() string {
+	return "not sent, since an earlier message with the same key was not delivered"
 }
 
 // connections is a hook that remembers why the last connection failed. The
@@ -90,5 +118,9 @@ func (c *connections) explain(err error, since time.Time) error {
 }
 
 func deliveryError(topic string, err error) *dlq.DeliveryError {
-	return &dlq.DeliveryError{Category: categoryOf(err), Err: fmt.Errorf("publish to %s: %w", topic, err)}
+	return &dlq.DeliveryError{
+		Category:   categoryOf(err),
+		TargetOnly: isTargetOnly(err),
+		Err:        fmt.Errorf("publish to %s: %w", topic, err),
+	}
 }

@@ -74,11 +74,11 @@ func (in *Ingest) Run(ctx context.Context) error {
 		return errors.New("the ingest is running already")
 	}
 	defer in.running.Store(false)
+	in.status.start() // before the client, which reports to it at once
+	defer in.status.stop()
 	if err := in.open(); err != nil {
 		return err
 	}
-	in.status.start()
-	defer in.status.stop()
 
 	// What is begun is finished: work outlives ctx by the grace period.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -137,7 +137,7 @@ func (in *Ingest) close() {
 }
 
 // batchRecords is how many records are stored at once at most; batchBytes is
-// how many bytes, unless a single record has more.
+// how many bytes, with their headers, unless a single record has more.
 const (
 	batchRecords = 500
 	batchBytes   = 4 << 20
@@ -180,7 +180,7 @@ func (in *Ingest) batches(fetches kgo.Fetches) [][]received {
 				return // taken from us between the fetch and now
 			}
 			for _, r := range fetched.Records {
-				size := len(r.Key) + len(r.Value)
+				size := contentBytes(r)
 				if len(batch) == batchRecords || bytes+size > batchBytes && len(batch) > 0 {
 					batches = append(batches, batch)
 					batch, bytes = nil, 0
@@ -262,6 +262,7 @@ func (in *Ingest) stored(work context.Context, batch []received, stored int) {
 	topic := batch[0].arrival.DLQTopic
 	in.metrics.ingested.WithLabelValues(topic).Add(float64(stored))
 	in.metrics.duplicates.WithLabelValues(topic).Add(float64(len(batch) - stored))
+	in.metrics.cameBack.WithLabelValues(topic).Add(float64(cameBack(batch, stored)))
 	in.metrics.lastArrival.WithLabelValues(topic).SetToCurrentTime()
 	if in.log.Core().Enabled(zap.DebugLevel) {
 		for i := range batch {
@@ -272,6 +273,33 @@ func (in *Ingest) stored(work context.Context, batch []received, stored int) {
 	}
 	in.owned.advance(batch)
 	in.commit(work, nil)
+}
+
+// cameBack counts the arrivals that had been sent back before, among as many of
+// the batch as were new. The known ones of a partition come before its new
+// ones: they are what was stored and not committed. So the count is exact for
+// a batch of one partition, and for one that is new as a whole. Else, which is
+// about once after a crash, it is the least that it can be.
+func cameBack(batch []received, stored int) int {
+	if isOnePartition(batch) {
+		batch = batch[max(len(batch)-stored, 0):]
+	}
+	firstTime := 0
+	for i := range batch {
+		if batch[i].arrival.PreviousID.IsZero() {
+			firstTime++
+		}
+	}
+	return max(stored-firstTime, 0)
+}
+
+func isOnePartition(batch []received) bool {
+	for i := range batch {
+		if batch[i].claim.place != batch[0].claim.place {
+			return false
+		}
+	}
+	return true
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -167,10 +167,13 @@ func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string)
 		// a broker that is just restarting, and everything is bounded anyway.
 		kgo.AlwaysRetryEOF(),
 	}
-	// One registry for all clients: the label tells them apart.
+	// One registry for all clients: the label tells them apart. There is none
+	// for the topic, which the library would add: the publisher's topics are
+	// named by headers that anyone can write. See dlq_republished_total.
 	opts = append(opts, kgo.WithHooks(kprom.NewMetrics("dlq_kafka",
 		kprom.Registerer(reg),
 		kprom.WithStaticLabel(prometheus.Labels{"client": name}),
+		kprom.FetchAndProduceDetail(kprom.UncompressedBytes, kprom.ByNode),
 	)))
 	if mechanism := o.mechanism(); mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"dlqmanager/dlq"
@@ -38,12 +37,18 @@ func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 
 // tooBigForBatch is true a little early: lengths are counted at their greatest.
 func tooBigForBatch(r *kgo.Record) bool {
-	const batchFrame, recordFrame, headerFrame = 61, 40, 10
-	size := batchFrame + recordFrame + len(r.Key) + len(r.Value)
+	const batchFrame, recordFrame = 61, 40
+	return batchFrame+recordFrame+contentBytes(r) > batchMaxBytes
+}
+
+// contentBytes is the size of everything in a record that its producer chose.
+func contentBytes(r *kgo.Record) int {
+	const headerFrame = 10 // both lengths, at their greatest
+	size := len(r.Key) + len(r.Value)
 	for _, header := range r.Headers {
 		size += headerFrame + len(header.Key) + len(header.Value)
 	}
-	return size > batchMaxBytes
+	return size
 }
 
 // turns lets one caller at a time have a topic.
@@ -94,30 +99,4 @@ func (t *turns) leave(topic string, mine *turn) {
 	if mine.callers--; mine.callers == 0 {
 		delete(t.taken, topic)
 	}
-}
-
-// resultDelivered stands beside the categories in the label "result".
-const resultDelivered = "delivered"
-
-type publishMetrics struct {
-	duration prometheus.Histogram
-	total    *prometheus.CounterVec
-}
-
-func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
-	m := &publishMetrics{
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "dlq_republish_duration_seconds",
-			Help:    "Time from handing a message to the publisher until its target acknowledged it.",
-			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20},
-		}),
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dlq_republished_total",
-			Help: "Messages sent to their original topic, by result: delivered, or the category of the error.",
-		}, []string{"topic", "result"}),
-	}
-	if reg != nil {
-		reg.MustRegister(m.duration, m.total)
-	}
-	return m
 }

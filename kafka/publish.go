@@ -128,8 +128,8 @@ func (d *dispatch) together(ctx context.Context, from, to int) {
 	defer cancel()
 	var wait sync.WaitGroup
 	for i := from; i < to; i++ {
-		if d.isHeldBack(i, from) {
-			d.errs[i] = errHeldBack
+		if behind := d.heldBackBy(i, from); behind != nil {
+			d.errs[i] = &heldBackError{behind}
 			continue
 		}
 		d.shared[i] = true
@@ -145,8 +145,8 @@ func (d *dispatch) together(ctx context.Context, from, to int) {
 
 // alone sends one record while no other is on its way to the same topic.
 func (d *dispatch) alone(ctx context.Context, i int) {
-	if d.isHeldBack(i, i) {
-		d.errs[i] = errHeldBack
+	if behind := d.heldBackBy(i, i); behind != nil {
+		d.errs[i] = &heldBackError{behind}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
@@ -171,19 +171,18 @@ func (d *dispatch) settle(i int, err error) {
 	}
 }
 
-var errHeldBack = errors.New("not sent, since an earlier message with the same key was not delivered")
-
-// isHeldBack keeps the order of a key when one of the first settled messages
-// failed and may be tried again. One that never will be holds back no others.
-func (d *dispatch) isHeldBack(i, settled int) bool {
+// heldBackBy keeps the order of a key: it returns the error of one of the first
+// settled messages that failed and may be tried again, or nil. One that never
+// will be holds back no others.
+func (d *dispatch) heldBackBy(i, settled int) error {
 	r := d.records[i]
 	for j, earlier := range d.records[:settled] {
 		if d.errs[j] != nil && categoryOf(d.errs[j]) != dlq.CategoryBadData &&
 			earlier.Topic == r.Topic && string(earlier.Key) == string(r.Key) {
-			return true
+			return d.errs[j]
 		}
 	}
-	return false
+	return nil
 }
 
 // forgetRecreated makes the client learn anew a topic that was deleted and
@@ -206,12 +205,12 @@ func (d *dispatch) finish() []error {
 	for i, err := range d.errs {
 		topic := d.records[i].Topic
 		if err == nil {
-			d.p.metrics.total.WithLabelValues(topic, resultDelivered).Inc()
+			d.p.metrics.count(topic, resultDelivered)
 			continue
 		}
 		delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
 		d.errs[i] = delivery
-		d.p.metrics.total.WithLabelValues(topic, string(delivery.Category)).Inc()
+		d.p.metrics.count(topic, string(delivery.Category))
 	}
 	return d.errs
 }

@@ -220,7 +220,24 @@ func TestPublishSaysWhatAuthorisationIsMissing(t *testing.T) {
 	err := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")})[0]
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category)
 	require.ErrorIs(t, err, kerr.TopicAuthorizationFailed)
+	require.True(t, deliveryError(t, err).TargetOnly)
 	require.Less(t, time.Since(start), 2*time.Second, "no attempts are wasted on it")
+}
+
+func TestPublishHoldsBackBehindAClosedTargetForThatTargetOnly(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders", "pay"))
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // goes alone, after what is before it
+	errs := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(),
+		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")})
+	require.ErrorIs(t, errs[0], kerr.TopicAuthorizationFailed)
+	for _, err := range errs[1:3] {
+		require.ErrorContains(t, err, "earlier message with the same key")
+		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+		require.True(t, deliveryError(t, err).TargetOnly)
+	}
+	require.NoError(t, errs[3])
 }
 
 func TestPublishGetsOverAMovedLeaderByItself(t *testing.T) {
@@ -304,6 +321,7 @@ func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options
 	start := time.Now()
 	err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
 	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category, "an operator can create the topic")
+	require.True(t, deliveryError(t, err).TargetOnly)
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
 	require.ErrorContains(t, err, topic)
 	require.Less(t, time.Since(start), kafka.DefaultDeliveryTimeout)
@@ -353,6 +371,7 @@ func TestPublishGivesUpInTimeWhenNoBrokerIsThere(t *testing.T) {
 	for _, topic := range []string{"orders", "never seen before"} {
 		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+		require.False(t, deliveryError(t, err).TargetOnly)
 		t.Log(err)
 	}
 	require.Less(t, time.Since(start), 2*p.MaxDuration())
@@ -404,7 +423,7 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 		require.NoError(t, client(t, brokers).ProduceSync(deadline(t), &kgo.Record{Topic: "orders.dlq", Value: []byte("v")}).FirstErr())
 	}
 	store := newMemory()
-	startIngest(t, quickOptions(brokers), store)
+	ingest := startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, []string{"v", "v"})
 	p := newPublisher(t, quickOptions(brokers))
 	for i, count := range []int{2, 7} {
@@ -424,6 +443,14 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 	require.Equal(t, 3, store.all()[3].RetryCount, "not more than max_retries")
 	require.Equal(t, dlq.StatusDead, store.all()[3].Status())
 	require.Equal(t, "again", store.all()[3].ErrorMessage)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_came_back_total") == 2 }, patience, tick)
+
+	// The whole topic is read once more, by one that does not know the commits.
+	o := quickOptions(brokers)
+	o.ConsumerGroup = "another"
+	second := startIngest(t, o, store)
+	require.Eventually(t, func() bool { return second.metric(t, "dlq_ingest_duplicates_total") == 4 }, patience, tick)
+	require.Zero(t, second.metric(t, "dlq_came_back_total"))
 }
 
 func TestPublishNamesTheCauseWhenAConnectionCannotBeMade(t *testing.T) {
@@ -439,4 +466,31 @@ func TestPublishNamesTheCauseWhenAConnectionCannotBeMade(t *testing.T) {
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 		require.ErrorContains(t, err, "refused", topic)
 	}
+}
+
+func TestPublishMetricsNameTopicsOnlyWhereTheirNumberIsBounded(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
+	registry := prometheus.NewRegistry()
+	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0])
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	byTopic, produced := []string{}, 0.0
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetValue() == "orders" {
+					byTopic = append(byTopic, family.GetName())
+				}
+			}
+			if family.GetName() == "dlq_kafka_produce_bytes_total" {
+				produced += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Equal(t, []string{"dlq_republished_total"}, byTopic)
+	require.Positive(t, produced, "the client library's own metrics are there")
 }

@@ -9,6 +9,8 @@ import (
 
 // IngestStatus is how the ingest fares.
 type IngestStatus struct {
+	// Running is true while Run runs, also while it waits and while it stops.
+	// When it is false, nothing else is set.
 	Running bool
 	// Partitions are assigned to this process right now. None is no fault:
 	// other replicas may have them, or no topic matches yet.
@@ -60,10 +62,20 @@ func (s *status) update(fn func()) {
 }
 
 func (s *status) start()            { s.update(func() { s.running = true }) }
-func (s *status) owning(n int)      { s.update(func() { s.partitions = n }) }
-func (s *status) storing(err error) { s.update(func() { s.store.set(err) }) }
-func (s *status) kafka(err error)   { s.update(func() { s.broker.set(err) }) }
-func (s *status) joined(err error)  { s.update(func() { s.group.set(err) }) }
+func (s *status) owning(n int)      { s.report(func() { s.partitions = n }) }
+func (s *status) storing(err error) { s.report(func() { s.store.set(err) }) }
+func (s *status) kafka(err error)   { s.report(func() { s.broker.set(err) }) }
+func (s *status) joined(err error)  { s.report(func() { s.group.set(err) }) }
+
+// report changes nothing once the ingest has ended: a client that could not
+// leave its group in time may still speak.
+func (s *status) report(fn func()) {
+	s.update(func() {
+		if s.running {
+			fn()
+		}
+	})
+}
 
 func (s *status) stop() {
 	s.update(func() {
@@ -96,6 +108,7 @@ func (g groupErrors) OnGroupManageError(err error) { g.status.joined(err) }
 type ingestMetrics struct {
 	ingested    *prometheus.CounterVec
 	duplicates  *prometheus.CounterVec
+	cameBack    *prometheus.CounterVec
 	lag         *prometheus.GaugeVec
 	lastArrival *prometheus.GaugeVec
 	stalled     prometheus.Gauge
@@ -109,6 +122,8 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 			Name: "dlq_ingested_total", Help: "Dead letters stored, by dead-letter topic."}, topic),
 		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_ingest_duplicates_total", Help: "Dead letters read again after a crash or rebalance and skipped, by dead-letter topic."}, topic),
+		cameBack: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_came_back_total", Help: "Dead letters stored that had been sent back before and failed again, by dead-letter topic."}, topic),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_lag", Help: "Records of this process's partitions that are not stored yet, by dead-letter topic."}, topic),
 		lastArrival: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -119,7 +134,7 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 			Name: "dlq_ingest_partitions", Help: "Partitions assigned to this process."}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.ingested, m.duplicates, m.lag, m.lastArrival, m.stalled, m.partitions)
+		reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lag, m.lastArrival, m.stalled, m.partitions)
 	}
 	return m
 }

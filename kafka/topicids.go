@@ -55,17 +55,18 @@ func (t *topicIDs) of(topic kgo.FetchTopic) [16]byte {
 
 const signaturePrefix = "dlq-topic-id="
 
-// sign names each claim's incarnation in the commit's metadata.
+// sign names each claim's incarnation in the commit's metadata. Partitions of
+// one topic may differ, while only some of them have been read anew.
 func sign(request *kmsg.OffsetCommitRequest, claims []*claim) {
-	ids := make(map[string]*string, len(claims))
+	signatures := make(map[place]*string, len(claims))
 	for _, c := range claims {
-		signature := signaturePrefix + hex.EncodeToString(c.topicID[:])
-		ids[c.topic] = &signature
+		signatures[c.place] = new(signaturePrefix + hex.EncodeToString(c.topicID[:]))
 	}
 	for i := range request.Topics {
 		topic := &request.Topics[i]
 		for j := range topic.Partitions {
-			topic.Partitions[j].Metadata = ids[topic.Topic]
+			partition := &topic.Partitions[j]
+			partition.Metadata = signatures[place{topic.Topic, partition.Partition}]
 		}
 	}
 }

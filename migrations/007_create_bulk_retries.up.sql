@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
     lanes       INT          NOT NULL,
     bound       BIGINT       NOT NULL, -- the newest seq at the start; what came later is not taken
     matched     BIGINT       NOT NULL,
+    mixed       BOOLEAN      NOT NULL DEFAULT false, -- they have more than one target
     skipped     BIGINT       NOT NULL DEFAULT 0, -- never claimed; known at the end
     came_back   BIGINT       NOT NULL DEFAULT 0, -- sent, and dead letters again
     started_at  TIMESTAMPTZ  NOT NULL DEFAULT NOW(),

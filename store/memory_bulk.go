@@ -83,12 +83,27 @@ func (m *Memory) retryable(e *entry, spec dlq.BulkSpec, bound int64) bool {
 		m.inScope(e, spec) && m.topics.CheckOrigin(&e.Message) == nil
 }
 
+// busy refuses a bulk retry of a topic while another is in its way. Nil is
+// nobody.
+func (m *Memory) busy(topic string) *dlq.BulkBusyError {
+	for _, other := range m.bulkList {
+		shared := func(e *entry) bool { return inTopic(e, topic) && inTopic(e, other.Spec.Topic) }
+		if !other.State.IsFinal() && (other.Spec.Topic == topic || slices.ContainsFunc(m.order, shared)) {
+			return &dlq.BulkBusyError{Topic: topic, Running: other.ID}
+		}
+	}
+	return nil
+}
+
 // StartBulk is like Postgres.StartBulk.
 func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.bulks[b.ID]; known != nil {
 		return known.snapshot(), nil
+	}
+	if busy := m.busy(topicText(b.Spec.Topic)); busy != nil {
+		return dlq.BulkRetry{}, busy
 	}
 	started := now()
 	n := &bulk{nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: normalizedSpec(b.Spec),
@@ -102,10 +117,14 @@ func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 			n.Bound = e.Seq
 		}
 	}
+	target := ""
 	for _, e := range m.order {
-		if m.retryable(e, n.Spec, n.Bound) {
-			n.Matched++
+		if !m.retryable(e, n.Spec, n.Bound) {
+			continue
 		}
+		n.Mixed = n.Mixed || n.Matched > 0 && e.OriginalTopic != target
+		n.Matched++
+		target = e.OriginalTopic
 	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)

@@ -10,61 +10,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// startBulkSQL fixes the scope and writes the job with its lanes. The bound looks
-// at the end of each status on each side: eight short index probes, however
-// large the table.
-func startBulkSQL(s *scope) string {
-	return `
-WITH bound AS MATERIALIZED (
-	SELECT COALESCE(max(newest.seq), 0) AS seq
-	FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
-	LATERAL (
-		(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
-		UNION ALL
-		(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
-	) AS newest
-), matched AS MATERIALIZED (
-	SELECT count(*) AS n
-	FROM ` + s.sendable("1", " AND m.seq <= (SELECT seq FROM bound)", "", "") + ` AS sides
-), started AS (
-	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, matched)
-	SELECT @id, @workflow, @topic, @spec::jsonb, @rate, @lanes, bound.seq, matched.n FROM bound, matched
-	ON CONFLICT (id) DO NOTHING
-	RETURNING id, lanes
-)
-INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
-SELECT started.id, n FROM started, generate_series(0, started.lanes - 1) AS n`
-}
-
-// StartBulk fixes the scope of a bulk retry and writes its lanes. Of b it takes
-// ID, WorkflowID, Spec and Lanes (at least one). Starting one that was started
-// before returns it as it stands.
-func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
-	known, err := p.Bulk(ctx, b.ID)
-	if !errors.Is(err, dlq.ErrNotFound) {
-		return known, err
-	}
-	spec := normalizedSpec(b.Spec)
-	encoded, err := encodeSpec(spec)
-	if err != nil {
-		return dlq.BulkRetry{}, failed("start bulk retry", err)
-	}
-	s := p.scope(spec)
-	s.args["id"], s.args["workflow"], s.args["spec"] = uuid(b.ID), b.WorkflowID, encoded
-	s.args["rate"], s.args["lanes"] = spec.RateLimit, max(b.Lanes, 1)
-	err = again(func() error {
-		_, err := p.pool.Exec(ctx, startBulkSQL(s), s.args)
-		return err
-	})
-	if err != nil {
-		return dlq.BulkRetry{}, failed("start bulk retry", err)
-	}
-	return p.Bulk(ctx, b.ID)
-}
-
 // bulkColumns are what scanBulk reads. The rate is that of each lane's current
 // window and of the part of the one before that is not older than rateWindow.
-const bulkColumns = `b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, b.came_back,
+const bulkColumns = `b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, b.mixed, b.came_back,
 	l.retried, l.failed, l.dead, b.skipped + l.skipped,
 	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp() - b.started_at)::float8)),
 	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at`
@@ -88,7 +36,7 @@ func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
 	var spec []byte
 	var rate int
 	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
-		&b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
+		&b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
 		&b.StartedAt, &b.UpdatedAt, &b.EndedAt)
 	if err != nil {
 		return dlq.BulkRetry{}, err

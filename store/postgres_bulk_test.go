@@ -159,6 +159,8 @@ func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 		require.Empty(t, second.Envelopes)
 		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
 		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE retry_count <> 0 OR run_id <> ''`))
+		_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+		require.NoError(t, err)
 	}
 }
 
@@ -208,6 +210,8 @@ func TestTheRecentRateFadesAway(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, test.want, found.RecentPerSecond, 2, test.age)
 	}
+	_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+	require.NoError(t, err)
 	for _, test := range []struct {
 		age             string
 		count, previous int64
@@ -227,5 +231,7 @@ func TestTheRecentRateFadesAway(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, test.count, count(t, pool, `SELECT window_count FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1`, [16]byte(one.ID)))
 		require.Equal(t, test.previous, count(t, pool, `SELECT previous_count FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1`, [16]byte(one.ID)))
+		_, err = p.EndBulk(t.Context(), one.ID, dlq.BulkCompleted, "")
+		require.NoError(t, err)
 	}
 }

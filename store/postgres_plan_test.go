@@ -143,6 +143,35 @@ func TestAFilterDoesNotMakeAPageDear(t *testing.T) {
 			require.NotContains(t, plan, "Seq Scan on dlq_messages", name)
 			require.Less(t, pages, test.limit, name+"\n"+plan)
 		}
+		_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+		require.NoError(t, err)
+	}
+}
+
+// In the worst case both topics are large and have nothing in common.
+func TestAJobInTheWayIsFoundByIndex(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	p := NewPostgres(pool, dlqtest.Topics(t))
+	for _, mode := range planModes {
+		plan, _ := cost(t, pool, mode, busySQL, pgx.NamedArgs{"id": uuid(dlq.NewID()), "topic": "orders"})
+		for line := range strings.Lines(plan) {
+			if strings.Contains(line, " on dlq_messages ") {
+				require.Contains(t, line, "never executed", "nobody is under way")
+			}
+		}
+	}
+	for _, topic := range []string{"users.dlq", "elsewhere", "nowhere"} {
+		_, err := p.StartBulk(t.Context(), dlqtest.Bulk(topic, 1))
+		require.NoError(t, err)
+	}
+	for _, mode := range planModes {
+		for topic, limit := range map[string]int{"orders": 8000, "orders.dlq": 8000, "users": 50, "users.dlq": 50, "nothing": 50} {
+			plan, pages := cost(t, pool, mode, busySQL, pgx.NamedArgs{"id": uuid(dlq.NewID()), "topic": topic})
+			require.NotContains(t, plan, "Seq Scan on dlq_messages")
+			require.Less(t, pages, limit, plan)
+		}
 	}
 }
 

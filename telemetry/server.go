@@ -48,7 +48,7 @@ func Listen(address string, metrics http.Handler, checks map[string]Check, logge
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, readiness{Status: "ok"})
 	})
-	mux.Handle("GET /readyz", readyHandler(checks))
+	mux.Handle("GET /readyz", readyHandler(checks, logger))
 	s := &Server{
 		listener: listener,
 		http: &http.Server{
@@ -92,7 +92,7 @@ type readiness struct {
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
-func readyHandler(checks map[string]Check) http.Handler {
+func readyHandler(checks map[string]Check, logger *zap.Logger) http.Handler {
 	type answer struct {
 		name string
 		err  error
@@ -112,7 +112,10 @@ func readyHandler(checks map[string]Check) http.Handler {
 			select {
 			case a := <-answers:
 				if body.Checks[a.name] = "ok"; a.err != nil {
-					body.Checks[a.name] = a.err.Error()
+					// The cause names hosts and users: it is for the log, not
+					// for whoever can reach the port.
+					body.Checks[a.name] = "away"
+					logger.Warn("not ready", zap.String("dependency", a.name), zap.Error(a.err))
 				}
 			case <-ctx.Done():
 			}

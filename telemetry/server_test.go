@@ -80,7 +80,7 @@ func TestReadinessFollowsItsDependencies(t *testing.T) {
 	away.Store(true)
 	status, body = ready()
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, map[string]any{"status": "unavailable", "checks": map[string]any{"database": "connection refused", "temporal": "ok"}}, body)
+	require.Equal(t, map[string]any{"status": "unavailable", "checks": map[string]any{"database": "away", "temporal": "ok"}}, body)
 	status, _ = get(t, server, "/healthz")
 	require.Equal(t, http.StatusOK, status, "the process itself is well")
 

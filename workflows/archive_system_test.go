@@ -35,12 +35,12 @@ func TestArchiveMovesWhatHasEndedAndNothingElse(t *testing.T) {
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5}, s.statuses(t))
 }
 
-// Not parallel: the schedule's id is the same for all on one server.
-func TestArchiveScheduleIsCreatedOnceAndKeptUpToDate(t *testing.T) { //nolint:paralleltest // see above
+func TestArchiveScheduleIsCreatedOnceAndKeptUpToDate(t *testing.T) {
+	t.Parallel()
 	s := startlessSystem(t)
 	input := workflows.ArchiveInput{Retention: 30 * 24 * time.Hour, PurgeAfter: 365 * 24 * time.Hour, BatchSize: 1000}
 	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@daily", input))
-	handle := s.temporal.ScheduleClient().GetHandle(t.Context(), workflows.ArchiveScheduleID)
+	handle := s.temporal.ScheduleClient().GetHandle(t.Context(), s.queue+"/"+workflows.ArchiveScheduleID)
 	t.Cleanup(func() { _ = handle.Delete(context.Background()) })
 	require.NoError(t, handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "by ops"}))
 

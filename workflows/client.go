@@ -14,8 +14,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ErrStopped means that a workflow was cancelled, terminated or timed out
-// instead of coming to its own end.
+// ErrStopped means that a workflow was cancelled, was terminated or failed instead
+// of coming to its own end.
 var ErrStopped = errors.New("the workflow was stopped")
 
 // Client starts, awaits and cancels the workflows of this package.
@@ -70,6 +70,15 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
+// own makes an id this installation's. Installations that share a namespace have
+// task queues of their own, and those are part of the ids of all but the first.
+func (c *Client) own(id string) string {
+	if c.taskQueue == DefaultTaskQueue {
+		return id
+	}
+	return c.taskQueue + "/" + id
+}
+
 func (c *Client) startOptions(workflowID, summary string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID:        workflowID,
@@ -104,11 +113,7 @@ func toDomain(ctx context.Context, err error) error {
 	case errors.As(err, &notFound):
 		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case errors.As(err, &execution):
-		domain := activities.FromTemporal(err)
-		if domain == err && isStopped(err) { //nolint:errorlint // FromTemporal hands back the very same error when it finds nothing in it
-			return fmt.Errorf("%w: %w", ErrStopped, err)
-		}
-		return domain
+		return stoppedOr(activities.FromTemporal(err))
 	case isAway(err):
 		return fmt.Errorf("%w: temporal: %w", dlq.ErrUnavailable, err)
 	default:
@@ -116,10 +121,18 @@ func toDomain(ctx context.Context, err error) error {
 	}
 }
 
-func isStopped(err error) bool {
-	var terminated *temporal.TerminatedError
-	var timeout *temporal.TimeoutError
-	return temporal.IsCanceledError(err) || errors.As(err, &terminated) || errors.As(err, &timeout)
+// stoppedOr lets the errors of the domain pass. All others mean that the workflow
+// did not come to its own end, whatever stopped it.
+func stoppedOr(err error) error {
+	var (
+		notRetryable *dlq.NotRetryableError
+		owned        *dlq.OwnedError
+		busy         *dlq.BulkBusyError
+	)
+	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &notRetryable) || errors.As(err, &owned) || errors.As(err, &busy) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStopped, err)
 }
 
 func isAway(err error) bool {

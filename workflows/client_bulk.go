@@ -41,7 +41,7 @@ func scopeOf(spec dlq.BulkSpec) scope {
 // scope it returns a *BusyTopicError.
 func (c *Client) StartRetryAll(ctx context.Context, in RetryAllInput) (Execution, error) {
 	wanted := scopeOf(in.Spec)
-	options := c.startOptions(RetryAllID(in.Spec.Topic), "retry all of "+in.Spec.Topic)
+	options := c.startOptions(c.own(RetryAllID(in.Spec.Topic)), "retry all of "+in.Spec.Topic)
 	options.Memo = map[string]any{memoScope: wanted}
 	options.StaticDetails = in.Spec.Reason
 	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL

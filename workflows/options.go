@@ -26,6 +26,13 @@ func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// planOptions are for counting a scope, which reads all of it: ten million
+// messages take several seconds from memory and longer from a disk.
+func planOptions(ctx workflow.Context, summary string) workflow.Context {
+	ctx = storeOptions(ctx, summary)
+	return workflow.WithStartToCloseTimeout(ctx, 5*time.Minute)
+}
+
 // publishOptions are for sending one message. Temporal repeats transient errors
 // as their category says. Other categories end the activity, and the workflow
 // decides. The timeout is longer than the producer's own delivery timeout, so

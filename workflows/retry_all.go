@@ -95,7 +95,7 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 	workflow.SetCurrentDetails(ctx, "Counting what is to be retried.")
 	var plan activities.BulkPlan
 	request := dlq.BulkRetry{ID: id, WorkflowID: owner.WorkflowID, Spec: r.in.Spec, Lanes: max(r.in.Lanes, 1)}
-	err = workflow.ExecuteActivity(storeOptions(r.jobCtx, "freeze the scope"), r.steps.PlanBulk, request).Get(r.jobCtx, &plan)
+	err = workflow.ExecuteActivity(planOptions(r.jobCtx, "freeze the scope"), r.steps.PlanBulk, request).Get(r.jobCtx, &plan)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 
 // runLane starts one lane again and again until it has nothing more to do.
 func (r *bulkRun) runLane(ctx workflow.Context, lanes []laneState, i int) (lanesEnd, error) {
-	lane := dlq.Lane{Bulk: r.bulk.ID, Owner: r.bulk.Owner(), Spec: r.bulk.Spec, Bound: r.bulk.Bound, Number: i, Of: r.bulk.Lanes}
+	lane := dlq.Lane{Bulk: r.bulk.ID, Owner: r.bulk.Owner(), Spec: r.bulk.Spec, Bound: r.bulk.Bound, Mixed: r.bulk.Mixed, Number: i, Of: r.bulk.Lanes}
 	lanes[i].refusals = r.refusals
 	for {
 		var result activities.LaneResult

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -216,4 +217,45 @@ func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
 	if err != nil {
 		t.Errorf("come back: %v", err)
 	}
+}
+
+func TestTheOtherNameOfARunningTopicIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 1_000, 10)
+	s.target.slowly(50 * time.Millisecond)
+	running := s.startAll(t)
+	eventually(t, "it runs", func() bool { return s.state(running) == dlq.BulkRunning })
+	other := s.startAll(t, func(spec *dlq.BulkSpec) { spec.Topic = s.queue }) // the original topic
+	_, err := s.client.AwaitRetryAll(t.Context(), other)
+	var busy *dlq.BulkBusyError
+	require.ErrorAs(t, err, &busy)
+	require.Equal(t, running.RunID, busy.Running.String())
+}
+
+func TestOneClosedTargetAmongSeveralIsSkippedAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 300, 30)
+	gone := s.queue + ".gone"
+	arrivals := make([]dlq.Arrival, 200)
+	for i := range arrivals {
+		arrivals[i] = dlq.Arrival{
+			ID: dlq.NewID(), DLQTopic: s.topic(), Source: dlq.Source{TopicID: [16]byte(dlq.NewID())},
+			Origin: dlq.Origin{Topic: gone}, Record: dlq.Record{Key: []byte("one")}, ErrorMessage: "x", MaxRetries: 3,
+		}
+	}
+	_, err := s.store.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	s.add(t, 300, 30)
+	s.target.answers(func(e dlq.Envelope) error {
+		if e.OriginalTopic == gone {
+			return &dlq.DeliveryError{Category: dlq.CategoryTransient, TargetOnly: true, Err: errors.New("unknown topic")}
+		}
+		return nil
+	})
+	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 600, Skipped: 200}, result.Bulk.Counts)
+	require.Zero(t, s.message(t, arrivals[0].ID).RetryCount, "none of them is counted")
 }

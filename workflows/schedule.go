@@ -14,13 +14,14 @@ import (
 // one's times and input up to date. Whether ops have paused it, and their notes,
 // stay as they are. cron is a cron expression or @daily and the like, in UTC.
 func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in ArchiveInput) error {
+	id := c.own(ArchiveScheduleID)
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}
 	action := &client.ScheduleWorkflowAction{
-		ID: ArchiveScheduleID, Workflow: ArchiveMessagesType, Args: []any{in}, TaskQueue: c.taskQueue,
+		ID: id, Workflow: ArchiveMessagesType, Args: []any{in}, TaskQueue: c.taskQueue,
 		StaticSummary: "archive old dead letters",
 	}
 	_, err := c.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: ArchiveScheduleID, Spec: spec, Action: action,
+		ID: id, Spec: spec, Action: action,
 		// A run that is still going does the next one's work too.
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
 	})
@@ -28,9 +29,9 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in Arch
 		return nil
 	}
 	if !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		return fmt.Errorf("create schedule %s: %w", ArchiveScheduleID, toDomain(ctx, err))
+		return fmt.Errorf("create schedule %s: %w", id, toDomain(ctx, err))
 	}
-	err = c.temporal.ScheduleClient().GetHandle(ctx, ArchiveScheduleID).Update(ctx, client.ScheduleUpdateOptions{
+	err = c.temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx, client.ScheduleUpdateOptions{
 		DoUpdate: func(current client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 			schedule := current.Description.Schedule
 			schedule.Spec, schedule.Action = &spec, action
@@ -38,7 +39,7 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in Arch
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("update schedule %s: %w", ArchiveScheduleID, toDomain(ctx, err))
+		return fmt.Errorf("update schedule %s: %w", id, toDomain(ctx, err))
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (s *system) start(t *testing.T) {
 		},
 		Bulk:    &activities.Bulk{Store: s.store, Publisher: s.target, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
-	}, 5*time.Second)
+	}, 5*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, worker.Start())
 	s.sweeper = &workflows.Sweeper{Store: s.store, Owners: s.client, Metrics: metrics, Log: log}
 	s.stop = sync.OnceFunc(worker.Stop)

@@ -19,10 +19,12 @@ type Activities struct {
 
 // NewWorker listens on the task queue with every workflow and activity.
 // stopTimeout is how long running activities get to finish once Stop is called;
-// Temporal's default of zero would abandon them.
-func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopTimeout time.Duration) worker.Worker {
+// Temporal's default of zero would abandon them. fatal learns why a worker ended
+// by itself, such as a namespace that was deleted.
+func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopTimeout time.Duration, fatal func(error)) worker.Worker {
 	w := worker.New(temporal, taskQueue, worker.Options{
 		WorkerStopTimeout: stopTimeout,
+		OnFatalError:      fatal,
 		// Heartbeats carry cancellations back; the default would hold them
 		// back for most of the heartbeat timeout.
 		MaxHeartbeatThrottleInterval:     activities.HeartbeatInterval,

@@ -89,7 +89,7 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 
 // environOf adds where the parts are. What the user set wins.
 func environOf(environ []string, e dev.Endpoints) []string {
-	result := []string{"DLQ_APP_ENVIRONMENT=dev", "DLQ_APP_VERSION=" + app.Version}
+	result := []string{"DLQ_APP_ENVIRONMENT=dev", "DLQ_APP_VERSION=" + app.Version, "DLQ_SERVER_DRAIN_DELAY=0s"}
 	if e.DatabaseURL != "" {
 		result = append(result,
 			"DLQ_DATABASE_HOST="+e.DatabaseHost, "DLQ_DATABASE_PORT="+strconv.Itoa(e.DatabasePort),

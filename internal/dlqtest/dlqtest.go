@@ -155,7 +155,7 @@ func Filter(f dlq.BulkFilter) func(*dlq.BulkSpec) {
 
 // Lane is one lane of a started bulk retry.
 func Lane(b dlq.BulkRetry, number int) dlq.Lane {
-	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, Bound: b.Bound, Number: number, Of: b.Lanes}
+	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, Bound: b.Bound, Mixed: b.Mixed, Number: number, Of: b.Lanes}
 }
 
 // Outcomes ends every envelope with one result.

@@ -28,6 +28,9 @@ var returns = map[string]func(*testing.T, fixture){
 			require.Len(t, page, n)
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			jobs[i] = b
+			if i == 0 { // the next one cannot start before
+				f.end(b.ID, dlq.BulkCompleted)
+			}
 		}
 		cameBack := func() []int64 { return []int64{f.bulk(jobs[0].ID).CameBack, f.bulk(jobs[1].ID).CameBack} }
 		require.Equal(t, []int64{0, 0}, cameBack())
@@ -51,7 +54,7 @@ var returns = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, n)
 		require.Equal(t, []int64{2, 1}, cameBack(), "not in one batch either")
 
-		f.end(jobs[0].ID, dlq.BulkCompleted)
+		f.end(jobs[1].ID, dlq.BulkCompleted)
 		_, err = f.ArchiveBatch(t.Context(), 0, 100)
 		require.NoError(t, err)
 		late := back(stored[2].ID)

@@ -64,6 +64,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, lane.Owner, d.Owner)
 		require.Nil(t, d.LastRetryAt)
 		require.Empty(t, d.Attempts)
+		f.end(lane.Bulk, dlq.BulkCompleted)
 		other := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		require.Len(t, f.claimPage(other), 1, "another job takes it")
 	},

@@ -53,7 +53,9 @@ type Store interface {
 // Run proves the contract. open returns an empty store whose topics are those
 // of dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	for _, suite := range []map[string]func(*testing.T, fixture){ingest, messages, lists, retries, bulks, steering, throttles, previews, returns, archives} {
+	for _, suite := range []map[string]func(*testing.T, fixture){
+		ingest, messages, lists, retries, bulks, overlaps, steering, throttles, previews, returns, archives,
+	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -199,6 +199,7 @@ var throttles = map[string]func(*testing.T, fixture){
 			started := f.startBulk(b)
 			require.Equal(t, spec, started.Spec)
 			require.Equal(t, started.Spec, f.bulk(b.ID).Spec)
+			f.end(b.ID, dlq.BulkCancelled)
 		}
 		b := dlqtest.Bulk("a", 1, func(s *dlq.BulkSpec) { s.Topic, s.Reason, s.Filter.ErrorContains = "a\x00", "\x00", "\xff\x00" })
 		require.Equal(t, f.startBulk(b).Spec, f.bulk(b.ID).Spec)

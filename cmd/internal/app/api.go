@@ -63,12 +63,18 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	p.log.Info("serving", zap.String("address", listener.Addr().String()))
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Serve(listener) })
+	failed := make(chan struct{}) // nobody can be told to look elsewhere any more
+	group.Go(func() error { defer close(failed); return server.Serve(listener) })
 	if engine != nil {
 		group.Go(func() error { return engine.run(ctx) })
 	}
 	<-ctx.Done()
 	p.log.Info("stopping", zap.Error(context.Cause(ctx)))
+	server.Drain()
+	select {
+	case <-time.After(cfg.Server.DrainDelay.Std()):
+	case <-failed:
+	}
 	stop := stopping{p.log}
 	stop.step("requests", cfg.Server.ShutdownTimeout.Std()+time.Second, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout.Std())

@@ -87,7 +87,7 @@ func newEngine(p *parts) (*engine, error) {
 		p.log.Warn("kafka is not configured: nothing is taken in, and retries resolve messages without publishing them")
 	}
 	metrics := activities.NewMetrics(p.registry)
-	p.registry.MustRegister(api.NewBacklogCollector(p.store.Topics, p.log))
+	p.registry.MustRegister(api.NewBacklogCollector(p.store.Topics, p.log), api.NewBulkCollector(p.store.RunningBulks, p.log))
 	e.steps = workflows.Activities{
 		Retry: &activities.Retry{
 			Store: p.store, Publisher: publisher, Owners: p.workflows, Topics: p.topics, Metrics: metrics, Log: p.log,
@@ -116,7 +116,11 @@ func (e *engine) addChecks(checks map[string]func(context.Context) error) {
 	if e.publisher != nil {
 		own["kafka"] = e.publisher.Ping
 		own["ingest"] = func(context.Context) error {
-			if s := e.ingest.Status(); s.Waiting != "" {
+			s := e.ingest.Status()
+			if !s.Running {
+				return errStarting
+			}
+			if s.Waiting != "" {
 				return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
 					s.Since.UTC().Format("15:04:05"), s.LastError)
 			}
@@ -150,16 +154,15 @@ func (e *engine) run(ctx context.Context) error {
 }
 
 func (e *engine) runWorkflows(ctx context.Context) error {
-	archive, limit := e.cfg.Archive, e.cfg.Worker.StopTimeout.Std()
+	limit := e.cfg.Worker.StopTimeout.Std()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	var running worker.Worker
 	err := waitFor(ctx, e.log, "temporal", func(ctx context.Context) error {
-		err := e.workflows.EnsureArchiveSchedule(ctx, archive.Schedule, workflows.ArchiveInput{
-			Retention: archive.Retention.Std(), PurgeAfter: archive.PurgeAfter.Std(), BatchSize: archive.BatchSize,
-		})
-		if err != nil {
+		if err := e.ensureSchedule(ctx); err != nil {
 			return err
 		}
-		running = workflows.NewWorker(e.temporal, e.cfg.Temporal.TaskQueue, e.steps, limit)
+		running = workflows.NewWorker(e.temporal, e.cfg.Temporal.TaskQueue, e.steps, limit, fail)
 		return running.Start()
 	})
 	if err != nil {
@@ -168,5 +171,20 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 	close(e.started)
 	e.sweeper.Run(ctx) // until ctx ends
 	stopping{e.log}.step("temporal worker", limit+limit/4, running.Stop)
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("temporal worker: %w", cause)
+	}
 	return nil
+}
+
+// ensureSchedule creates the archive's schedule. Messages in memory need none,
+// and must not take over that of an installation with a database.
+func (e *engine) ensureSchedule(ctx context.Context) error {
+	if e.pool == nil {
+		return e.workflows.Ping(ctx)
+	}
+	archive := e.cfg.Archive
+	return e.workflows.EnsureArchiveSchedule(ctx, archive.Schedule, workflows.ArchiveInput{
+		Retention: archive.Retention.Std(), PurgeAfter: archive.PurgeAfter.Std(), BatchSize: archive.BatchSize,
+	})
 }

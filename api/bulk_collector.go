@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// bulkInterval is short enough to watch a bulk retry by, maxBulkTopics bounds
+// the labels. A topic has one bulk retry at a time, so few are ever needed.
+const (
+	bulkInterval  = 5 * time.Second
+	maxBulkTopics = 1000
+)
+
+var (
+	bulkMatched = bulkDesc("matched", "Messages that the topic's unfinished bulk retry found retryable when it started.")
+	bulkDone    = bulkDesc("done", "Messages that the topic's unfinished bulk retry has dealt with: sent back, failed, dead or skipped.")
+	bulkBack    = bulkDesc("came_back", "Messages that the topic's unfinished bulk retry sent and that failed again.")
+	bulkRate    = bulkDesc("per_second", "Messages that the topic's unfinished bulk retry deals with in a second, of late.")
+	bulkPaused  = bulkDesc("paused", "1 while the topic's unfinished bulk retry is paused, else 0.")
+)
+
+func bulkDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("dlq_bulk_retry_"+name, help+" Every replica tells the same.", []string{"topic"}, nil)
+}
+
+// bulkCollector tells how far the unfinished bulk retries have come, by the
+// topic that they were asked for. While the store is away it tells what it last
+// knew; dlq_messages_counted_timestamp_seconds shows that.
+type bulkCollector struct {
+	bulks  *latest[[]dlq.BulkRetry]
+	logger *zap.Logger
+}
+
+// NewBulkCollector reads with running, which is Store.RunningBulks. The caller
+// registers it. Topics beyond the first 1,000 are left out.
+func NewBulkCollector(running func(context.Context) ([]dlq.BulkRetry, error), logger *zap.Logger) prometheus.Collector {
+	return &bulkCollector{logger: logger, bulks: &latest[[]dlq.BulkRetry]{
+		what: "the bulk retries", read: running, interval: bulkInterval, logger: logger,
+	}}
+}
+
+// Describe implements prometheus.Collector.
+func (b *bulkCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (b *bulkCollector) Collect(metrics chan<- prometheus.Metric) {
+	bulks, _ := b.bulks.get()
+	topics, leftOut := byTopic(bulks)
+	if leftOut > 0 {
+		b.logger.Warn("too many bulk retries for the metrics", zap.Int("left_out", leftOut))
+	}
+	for topic, sum := range topics {
+		gauge := func(desc *prometheus.Desc, value float64) {
+			metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, topic)
+		}
+		gauge(bulkMatched, float64(sum.Matched))
+		gauge(bulkDone, float64(sum.Counts.Done()))
+		gauge(bulkBack, float64(sum.CameBack))
+		gauge(bulkRate, sum.RecentPerSecond)
+		paused := 0.0
+		if sum.State == dlq.BulkPaused {
+			paused = 1
+		}
+		gauge(bulkPaused, paused)
+	}
+}
+
+// byTopic adds up the bulk retries of each topic, since two with one label
+// would fail the whole scrape. A topic is paused when one of its is.
+func byTopic(bulks []dlq.BulkRetry) (topics map[string]*dlq.BulkRetry, leftOut int) {
+	topics = map[string]*dlq.BulkRetry{}
+	for i := range bulks {
+		b := &bulks[i]
+		if b.State.IsFinal() {
+			continue
+		}
+		sum := topics[b.Spec.Topic]
+		if sum == nil {
+			if len(topics) == maxBulkTopics {
+				leftOut++
+				continue
+			}
+			sum = &dlq.BulkRetry{State: dlq.BulkRunning}
+			topics[b.Spec.Topic] = sum
+		}
+		sum.Matched += b.Matched
+		sum.CameBack += b.CameBack
+		sum.RecentPerSecond += b.RecentPerSecond
+		sum.Counts.Retried += b.Counts.Retried
+		sum.Counts.Failed += b.Counts.Failed
+		sum.Counts.Dead += b.Counts.Dead
+		sum.Counts.Skipped += b.Counts.Skipped
+		if b.State == dlq.BulkPaused {
+			sum.State = dlq.BulkPaused
+		}
+	}
+	return topics, leftOut
+}

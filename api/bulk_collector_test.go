@@ -1,0 +1,92 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+func job(topic string, state dlq.BulkState) dlq.BulkRetry {
+	return dlq.BulkRetry{Spec: dlq.BulkSpec{Topic: topic}, State: state, Matched: 100, CameBack: 3, RecentPerSecond: 12.5,
+		Counts: dlq.BulkCounts{Retried: 40, Failed: 5, Dead: 4, Skipped: 1}}
+}
+
+func TestUnfinishedBulkRetriesAreShownByTopicAndReadSeldom(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(api.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
+		reads.Add(1)
+		return []dlq.BulkRetry{
+			job("orders.dlq", dlq.BulkRunning), job("pay.dlq", dlq.BulkPaused), job("done.dlq", dlq.BulkCompleted),
+			job("twice.dlq", dlq.BulkRunning), job("twice.dlq", dlq.BulkPaused),
+		}, nil
+	}, zap.NewNop())))
+	for range 10 {
+		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP dlq_bulk_retry_came_back Messages that the topic's unfinished bulk retry sent and that failed again. Every replica tells the same.
+# TYPE dlq_bulk_retry_came_back gauge
+dlq_bulk_retry_came_back{topic="orders.dlq"} 3
+dlq_bulk_retry_came_back{topic="pay.dlq"} 3
+dlq_bulk_retry_came_back{topic="twice.dlq"} 6
+# HELP dlq_bulk_retry_done Messages that the topic's unfinished bulk retry has dealt with: sent back, failed, dead or skipped. Every replica tells the same.
+# TYPE dlq_bulk_retry_done gauge
+dlq_bulk_retry_done{topic="orders.dlq"} 50
+dlq_bulk_retry_done{topic="pay.dlq"} 50
+dlq_bulk_retry_done{topic="twice.dlq"} 100
+# HELP dlq_bulk_retry_matched Messages that the topic's unfinished bulk retry found retryable when it started. Every replica tells the same.
+# TYPE dlq_bulk_retry_matched gauge
+dlq_bulk_retry_matched{topic="orders.dlq"} 100
+dlq_bulk_retry_matched{topic="pay.dlq"} 100
+dlq_bulk_retry_matched{topic="twice.dlq"} 200
+# HELP dlq_bulk_retry_paused 1 while the topic's unfinished bulk retry is paused, else 0. Every replica tells the same.
+# TYPE dlq_bulk_retry_paused gauge
+dlq_bulk_retry_paused{topic="orders.dlq"} 0
+dlq_bulk_retry_paused{topic="pay.dlq"} 1
+dlq_bulk_retry_paused{topic="twice.dlq"} 1
+# HELP dlq_bulk_retry_per_second Messages that the topic's unfinished bulk retry deals with in a second, of late. Every replica tells the same.
+# TYPE dlq_bulk_retry_per_second gauge
+dlq_bulk_retry_per_second{topic="orders.dlq"} 12.5
+dlq_bulk_retry_per_second{topic="pay.dlq"} 12.5
+dlq_bulk_retry_per_second{topic="twice.dlq"} 25
+`)))
+	}
+	require.LessOrEqual(t, reads.Load(), int32(2), "10 scrapes in a moment")
+}
+
+func TestBulkRetriesAreShownForAThousandTopicsAtMost(t *testing.T) {
+	t.Parallel()
+	collector := api.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
+		var jobs []dlq.BulkRetry
+		for i := range 1200 {
+			jobs = append(jobs, job(fmt.Sprintf("t%d.dlq", i), dlq.BulkRunning))
+		}
+		return append(jobs, job("t7.dlq", dlq.BulkPaused)), nil
+	}, zap.NewNop())
+	require.Equal(t, 1000, testutil.CollectAndCount(collector, "dlq_bulk_retry_matched"))
+	require.Equal(t, 5000, testutil.CollectAndCount(collector))
+}
+
+func TestBulkRetriesAreAbsentWhileNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(context.Context) ([]dlq.BulkRetry, error){
+		"refused": func(context.Context) ([]dlq.BulkRetry, error) { return nil, errors.New("connection refused") },
+		"silent":  func(ctx context.Context) ([]dlq.BulkRetry, error) { <-ctx.Done(); return nil, ctx.Err() },
+	} {
+		began := time.Now()
+		require.Zero(t, testutil.CollectAndCount(api.NewBulkCollector(read, zap.NewNop())), name)
+		require.Less(t, time.Since(began), 5*time.Second, name)
+	}
+}

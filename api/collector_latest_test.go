@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+)
+
+func TestLatestReadingIsKeptWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	reads := 0
+	l := &latest[int]{what: "a number", logger: zap.NewNop(), read: func(context.Context) (int, error) {
+		if reads++; reads == 2 {
+			return 0, errors.New("connection refused")
+		}
+		return reads, nil
+	}}
+	value, first := l.get()
+	require.Equal(t, 1, value)
+	value, at := l.get() // the interval is zero: every get reads
+	require.Equal(t, 1, value)
+	require.Equal(t, first, at, "it stands still")
+	value, at = l.get()
+	require.Equal(t, 3, value)
+	require.True(t, at.After(first))
+}
+
+func TestLatestReadingIsMadeByOneAtATime(t *testing.T) {
+	t.Parallel()
+	started, release := make(chan struct{}, 2), make(chan struct{})
+	l := &latest[int]{what: "a number", logger: zap.NewNop(), read: func(context.Context) (int, error) {
+		started <- struct{}{}
+		<-release
+		return 1, nil
+	}}
+	done := l.refresh()
+	require.Equal(t, done, l.refresh(), "joined, not begun again")
+	close(release)
+	<-done
+	require.Len(t, started, 1)
+}

@@ -1,0 +1,87 @@
+package kafka
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+func idleIngest(t *testing.T) *Ingest {
+	t.Helper()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	ingest, err := NewIngest(Options{Brokers: []string{"127.0.0.1:1"}}, nil, topics, zap.NewNop(), prometheus.NewRegistry())
+	require.NoError(t, err)
+	return ingest
+}
+
+func TestBatchIsBoundedByItsHeadersToo(t *testing.T) {
+	t.Parallel()
+	in := idleIngest(t)
+	in.ids = newTopicIDs()
+	in.assigned(map[string][]int32{"orders.dlq": {0}})
+	records := make([]*kgo.Record, 10)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: "orders.dlq", Offset: int64(i), Value: []byte("small"),
+			Headers: []kgo.RecordHeader{{Key: "stack", Value: make([]byte, 1<<20)}}}
+	}
+	fetches := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "orders.dlq", TopicID: [16]byte{1},
+		Partitions: []kgo.FetchPartition{{Partition: 0, Records: records}}}}}}
+	var sizes []int
+	for _, batch := range in.batches(fetches) {
+		sizes = append(sizes, len(batch))
+	}
+	require.Equal(t, []int{3, 3, 3, 1}, sizes)
+}
+
+func TestCameBackIsCountedAmongTheNewArrivalsOnly(t *testing.T) {
+	t.Parallel()
+	zero, one := newClaim(place{"orders.dlq", 0}), newClaim(place{"orders.dlq", 1})
+	first := func(c *claim) received { return received{claim: c} }
+	again := func(c *claim) received {
+		return received{claim: c, arrival: dlq.Arrival{PreviousID: dlq.NewID()}}
+	}
+	for name, test := range map[string]struct {
+		batch  []received
+		stored int
+		want   int
+	}{
+		"all new":                       {[]received{first(zero), again(zero), again(one)}, 3, 2},
+		"none new":                      {[]received{again(zero), again(one)}, 0, 0},
+		"none came back":                {[]received{first(zero), first(one)}, 1, 0},
+		"the last of a partition":       {[]received{again(zero), again(zero), first(zero), again(zero)}, 2, 1},
+		"only the last of a partition":  {[]received{again(zero), first(zero)}, 1, 0},
+		"of two partitions, some new":   {[]received{again(zero), again(zero), again(one), first(one)}, 3, 2},
+		"of two partitions, one is new": {[]received{again(zero), first(one)}, 1, 0},
+	} {
+		require.Equal(t, test.want, cameBack(test.batch, test.stored), name)
+	}
+}
+
+func TestStatusIsEmptyUnlessTheIngestRuns(t *testing.T) {
+	t.Parallel()
+	in := idleIngest(t)
+	late := func() {
+		in.status.kafka(errors.New("away"))
+		groupErrors{in.status}.OnGroupManageError(errors.New("left"))
+		in.status.storing(errors.New("away"))
+		in.status.owning(3)
+	}
+	require.Zero(t, in.Status())
+	late()
+	require.Zero(t, in.Status(), "before the start")
+	in.status.start()
+	require.Equal(t, IngestStatus{Running: true}, in.Status())
+	late()
+	require.Equal(t, "store", in.Status().Waiting)
+	in.status.stop()
+	require.Zero(t, in.Status())
+	late()
+	require.Zero(t, in.Status(), "after the end")
+}

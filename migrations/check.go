@@ -1,0 +1,67 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// checkSQL also tells whether another process migrates right now: then the
+// version is marked dirty too, though nothing is wrong. It looks at that
+// process's lock without taking any.
+const checkSQL = `
+SELECT version, dirty, dirty AND EXISTS (
+	SELECT FROM pg_locks
+	WHERE locktype = 'advisory' AND granted AND objsubid = 1
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (classid::bigint << 32) + objid::bigint = $1)
+FROM ` + versionTable
+
+// noSuchTable is the SQLSTATE of a table that is not there.
+const noSuchTable = "42P01"
+
+// Check reports whether the program can work on the database: nil when its
+// schema is the one of this program or a newer one, which an upgrade that is
+// under way may already have made. A schema that an interrupted migration left
+// behind is a *DirtyError. Check changes nothing and waits for nobody.
+func Check(ctx context.Context, pool *pgxpool.Pool) error {
+	needed, err := newest()
+	if err != nil {
+		return fmt.Errorf("check the database schema: %w", err)
+	}
+	var version int
+	var dirty, underWay bool
+	err = pool.QueryRow(ctx, checkSQL, int64(lockID)).Scan(&version, &dirty, &underWay)
+	var refusal *pgconn.PgError
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), errors.As(err, &refusal) && refusal.Code == noSuchTable:
+		return fmt.Errorf("the database has no schema yet, and version %d is needed: a worker applies migrations at its start", needed)
+	case err != nil:
+		return fmt.Errorf("check the database schema: %w", err)
+	case underWay:
+		return fmt.Errorf("the database schema is being migrated, at version %d now, and version %d is needed: wait for it", version, needed)
+	case dirty:
+		return &DirtyError{Version: version}
+	case version < needed:
+		return fmt.Errorf("the database schema has version %d, and version %d is needed: a worker applies migrations at its start",
+			version, needed)
+	}
+	return nil
+}
+
+// newest is the number of the last of Files.
+func newest() (int, error) {
+	names, err := fs.Glob(Files, "*.up.sql")
+	if err != nil || len(names) == 0 {
+		return 0, errors.Join(err, errors.New("the program has no migrations"))
+	}
+	number, _, _ := strings.Cut(names[len(names)-1], "_") // they are sorted, and their numbers have three digits
+	return strconv.Atoi(number)
+}
