@@ -27,7 +27,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 
 	checks := map[string]func(context.Context) error{"temporal": p.workflows.Ping}
 	if p.pool != nil {
-		checks["database"] = p.store.Ping
+		checks["database"] = p.checkDatabase
 	}
 	var engine *engine
 	if p.pool == nil {

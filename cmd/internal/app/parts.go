@@ -17,6 +17,7 @@ import (
 	"dlqmanager/config"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
+	"dlqmanager/migrations"
 	"dlqmanager/store"
 	"dlqmanager/telemetry"
 	"dlqmanager/workflows"
@@ -122,6 +123,15 @@ func (p *parts) openTemporal() error {
 	}
 	p.workflows = workflows.NewClient(p.temporal, p.cfg.Temporal.TaskQueue)
 	return nil
+}
+
+// checkDatabase is for readiness: the database answers, and its schema is the one
+// that this program was written for.
+func (p *parts) checkDatabase(ctx context.Context) error {
+	if err := p.store.Ping(ctx); err != nil {
+		return err
+	}
+	return migrations.Check(ctx, p.pool)
 }
 
 // kafkaOptions translate the configuration; ok is false without Kafka.

@@ -38,7 +38,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	checks := map[string]func(context.Context) error{"database": p.store.Ping, "temporal": p.workflows.Ping}
+	checks := map[string]func(context.Context) error{"database": p.checkDatabase, "temporal": p.workflows.Ping}
 	engine.addChecks(checks)
 	// Off as soon as it stops, so that nobody waits for it any more.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
