@@ -79,7 +79,7 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return bulkRun{}, err
 	}
-	found := false
+	var found bool
 	if run.bulk, found = s.startedBulk(c, spec, execution); !found {
 		// A job that is refused, because another one is on the same messages,
 		// never gets a row.

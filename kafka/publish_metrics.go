@@ -24,7 +24,8 @@ func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
 		}),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_republished_total",
-			Help: "Messages sent to their original topic, by result: delivered, or the category of the error. Topics beyond the first 1000 are counted as \"other\".",
+			Help: "Messages sent to their original topic, by result: delivered, or the category of the error. " +
+				"Topics beyond the first 1000 are counted as \"other\".",
 		}, []string{"topic", "result"}),
 	}
 	if reg != nil {
