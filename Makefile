@@ -45,8 +45,16 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKF
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
 
 .PHONY: bench
-bench: ## Measure: bulk retry against a plain loop, ingest, lists
-	go test -run '^$$' -bench . -benchmem ./bench
+bench: ## Measure against baselines of the same run, about 20 minutes; writes docs/bench.md and its chart
+	go run ./bench
+
+.PHONY: bench-quick
+bench-quick: ## The same at a fiftieth of the size, to see that it works
+	go run ./bench -quick
+
+.PHONY: chaos
+chaos: ## Half an hour of kills, restarts and outages, then the proof that nothing was lost
+	DLQ_CHAOS_DURATION=30m go test ./e2e -run 'TestChaos$$' -count=1 -timeout 60m -v
 
 .PHONY: histories
 histories: ## Record the workflow histories that the replay test replays

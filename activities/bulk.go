@@ -29,6 +29,9 @@ type BulkStore interface {
 
 // LaneStore is what a lane needs of the store.
 type LaneStore interface {
+	// OpenLane makes the caller the only one that may claim and finalize in
+	// the lane, as long as nobody opens it again.
+	OpenLane(ctx context.Context, lane dlq.Lane) (dlq.Lane, error)
 	// ClaimedPage returns what the lane's owner has claimed and not finalized.
 	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
 	// ClaimPage claims the next messages of the lane, at most dlq.PageSize, in

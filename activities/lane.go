@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -38,12 +39,16 @@ const (
 	LaneSlice LaneEnd = "slice"
 	// LaneSpent has used up the allowance of the ramp's step.
 	LaneSpent LaneEnd = "spent"
+	// LaneClosed may not claim: the job does not run, or a newer attempt has
+	// the lane. What is left is not known.
+	LaneClosed LaneEnd = "closed"
 	// LaneRefused had every message of a page refused, for a reason that is
 	// not the messages' own, and gave the page back uncounted.
 	LaneRefused LaneEnd = "refused"
 )
 
-// LaneInput is one lane, and how often in a row it was refused.
+// LaneInput is one lane, and how often in a row it was refused while the target
+// took what other lanes sent.
 type LaneInput struct {
 	Lane     dlq.Lane
 	Refusals int
@@ -52,7 +57,7 @@ type LaneInput struct {
 // LaneResult is what one slice of a lane came to.
 type LaneResult struct {
 	End LaneEnd
-	// Progress says that something was decided: sent, failed or skipped.
+	// Progress says that the target took something, or judged it.
 	Progress bool
 	// Reason and Category say why it was refused; else they are empty.
 	Reason   string
@@ -88,7 +93,12 @@ type laneRun struct {
 	progress bool
 }
 
-func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
+func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
+	// An earlier attempt that lost touch with Temporal may still be at work;
+	// from here on it can change nothing.
+	if l.lane, err = l.Store.OpenLane(ctx, l.lane); err != nil {
+		return LaneResult{}, err
+	}
 	if l.lane.Spec.Order != dlq.OrderNone {
 		keys, err := l.Store.HeldKeys(ctx, l.lane)
 		if err != nil {
@@ -119,6 +129,8 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 			if refused, err := l.send(ctx, claim.Envelopes); err != nil || refused != nil {
 				return l.end(refused, LaneRefused), err
 			}
+		case claim.Closed:
+			return l.end(nil, LaneClosed), nil
 		case claim.Spent:
 			return l.end(nil, LaneSpent), nil
 		case claim.Wait <= 0:
@@ -171,9 +183,17 @@ func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, erro
 	if !l.progress && l.refusals > 0 {
 		l.note(finish, "")
 	}
-	l.progress, l.refusals = true, 0
+	if slices.ContainsFunc(outcomes, isProgress) {
+		l.progress, l.refusals = true, 0
+	}
 	l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts}
 	return nil, nil //nolint:nilnil // no refusal is the normal case
+}
+
+// isProgress is true of what shows that the target is there: it has taken the
+// message, or refused it for what it is.
+func isProgress(o dlq.Outcome) bool {
+	return o.Result == dlq.ResultDelivered || o.Result == dlq.ResultRejected
 }
 
 // note records on the job why a part of it waits or was skipped.

@@ -66,9 +66,9 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 }
 
 // refusedAll tells a target that is away or closed to us from messages that
-// fail. A full page refused is always the target's doing. Of a smaller one,
-// such as a ramp's single message, that is assumed until it was refused as often
-// as the category allows; then its messages have failed.
+// fail. A full page refused is always the target's doing. Of a smaller one that
+// is assumed too, until it was refused as often as the category allows while
+// other lanes got through; then its messages have failed.
 func (l *laneRun) refusedAll(page []dlq.Envelope, errs []error) *refusal {
 	var refused refusal
 	for _, err := range errs {

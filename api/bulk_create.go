@@ -61,7 +61,7 @@ func (r *bulkRun) status() int {
 // runBulk starts a bulk retry, or joins the one that is running, and waits as
 // long as the caller prefers.
 func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (bulkRun, error) {
-	execution, err := s.options.Retries.StartRetryAll(ctx, workflows.RetryAllInput{Spec: spec, Lanes: s.options.BulkLanes})
+	execution, err := s.startBulk(ctx, spec)
 	if err != nil {
 		return bulkRun{}, err
 	}
@@ -89,6 +89,33 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 		}
 	}
 	return run, nil
+}
+
+// startBulk starts a bulk retry or joins the running one. A workflow may still be
+// closing when its job has ended: joining that would show an old job as a new
+// one, so its end is waited for and the start tried once more.
+func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (workflows.Execution, error) {
+	input := workflows.RetryAllInput{Spec: spec, Lanes: s.options.BulkLanes}
+	asked := time.Now()
+	execution, err := s.options.Retries.StartRetryAll(ctx, input)
+	if err != nil || !s.isOver(ctx, execution, asked) {
+		return execution, err
+	}
+	if _, err := s.options.Retries.AwaitRetryAll(ctx, execution); err != nil && !errors.Is(err, workflows.ErrStopped) {
+		return workflows.Execution{}, err
+	}
+	return s.options.Retries.StartRetryAll(ctx, input)
+}
+
+// isOver reports whether the job had ended before it was asked for. A job of
+// this very request started later than a second before it, whatever the clocks.
+func (s *Server) isOver(ctx context.Context, execution workflows.Execution, asked time.Time) bool {
+	id, err := dlq.ParseID(execution.RunID)
+	if err != nil {
+		return false
+	}
+	bulk, err := s.options.Store.Bulk(ctx, id)
+	return err == nil && bulk.State.IsFinal() && bulk.StartedAt.Before(asked.Add(-time.Second)) && bulk.EndedAt.Before(asked)
 }
 
 // startedBulk reads the job that goes on. Before its row is there, or when the

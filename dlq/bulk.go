@@ -142,6 +142,9 @@ type Lane struct {
 	Mixed  bool
 	Number int
 	Of     int
+	// Epoch is which attempt at the lane this is. Only the newest may claim
+	// and finalize.
+	Epoch int
 }
 
 // LaneClaim is what a lane may send next.
@@ -154,6 +157,9 @@ type LaneClaim struct {
 	Spent bool
 	// Throttled says that a rate limit or an allowance is in force.
 	Throttled bool
+	// Closed says that nothing may be claimed: the job does not run, or a
+	// newer attempt has the lane. It says nothing of what is left.
+	Closed bool
 }
 
 // BulkPreview is what a bulk retry would do.

@@ -132,7 +132,18 @@ func (in *Ingest) close() {
 	if err := in.client.LeaveGroupContext(ctx); err != nil {
 		in.log.Warn("could not leave the consumer group; it will notice by itself", zap.Error(err))
 	}
-	in.client.Close()
+	// Close leaves the group once more and waits for the answer, which a group
+	// that is rebalancing owes until its dead members have timed out.
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		in.client.Close()
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		in.log.Warn("the consumer group does not answer; not waiting for it any longer")
+	}
 	in.log.Info("ingest stopped")
 }
 

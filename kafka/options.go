@@ -148,6 +148,7 @@ const (
 // together these must stay well below rebalanceTimeout.
 const (
 	rebalanceTimeout = 60 * time.Second
+	sessionTimeout   = 12 * time.Second
 	pollBudget       = 15 * time.Second
 	storeTimeout     = 15 * time.Second
 	commitTimeout    = 5 * time.Second
@@ -248,6 +249,9 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.RebalanceTimeout(rebalanceTimeout),
+		// A killed member's partitions rest until its session ends. The default
+		// of 45 s is for members that pause for long; ours beat on their own.
+		kgo.SessionTimeout(sessionTimeout),
 		// Offsets are committed by the ingest, after the store has the records.
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),

@@ -176,6 +176,9 @@ func (d *dispatch) settle(i int, err error) {
 // will be holds back no others.
 func (d *dispatch) heldBackBy(i, settled int) error {
 	r := d.records[i]
+	if r.Key == nil {
+		return nil // no order to keep
+	}
 	for j, earlier := range d.records[:settled] {
 		if d.errs[j] != nil && categoryOf(d.errs[j]) != dlq.CategoryBadData &&
 			earlier.Topic == r.Topic && string(earlier.Key) == string(r.Key) {

@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
     window_started_at TIMESTAMPTZ NOT NULL DEFAULT NOW(), -- of the ten seconds that are being counted
     window_count      BIGINT      NOT NULL DEFAULT 0,
     previous_count    BIGINT      NOT NULL DEFAULT 0,     -- of the ten seconds before
+    epoch             INT         NOT NULL DEFAULT 0, -- which attempt may claim and finalize
     closed            BOOLEAN     NOT NULL DEFAULT false, -- paused or ended: nothing may be claimed
     updated_at        TIMESTAMPTZ NOT NULL DEFAULT NOW(),
 
@@ -52,3 +53,6 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
 
 -- What a job attempted and did not deliver.
 CREATE INDEX IF NOT EXISTS idx_dlq_retry_attempts_run ON dlq.dlq_retry_attempts (run_id);
+
+-- Small: of the pending messages only those that a job has failed or skipped.
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_tried ON dlq.dlq_messages (run_id) WHERE status = 'PENDING' AND run_id <> '';

@@ -18,6 +18,7 @@ type bulk struct {
 
 type laneState struct {
 	cursor int64
+	epoch  int
 	counts dlq.BulkCounts
 	window rateWindow
 	tried  map[dlq.ID]bool // what failed or was skipped

@@ -26,6 +26,19 @@ func inLaneOf(e *entry, lane dlq.Lane) bool {
 	return int(e.keyHash)%max(lane.Of, 1) == lane.Number
 }
 
+// OpenLane is like Postgres.OpenLane.
+func (m *Memory) OpenLane(_ context.Context, lane dlq.Lane) (dlq.Lane, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, state, err := m.lane(lane)
+	if err != nil {
+		return dlq.Lane{}, err
+	}
+	state.epoch++
+	lane.Epoch = state.epoch
+	return lane, nil
+}
+
 // ClaimedPage is like Postgres.ClaimedPage.
 func (m *Memory) ClaimedPage(_ context.Context, lane dlq.Lane) ([]dlq.Envelope, error) {
 	m.mu.Lock()
@@ -75,8 +88,8 @@ func (m *Memory) ClaimPage(_ context.Context, lane dlq.Lane) (dlq.LaneClaim, err
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, state, err := m.lane(lane)
-	if err != nil || b.State != dlq.BulkRunning {
-		return dlq.LaneClaim{}, nil // as in Postgres, a lane that does not exist has nothing to claim
+	if err != nil || b.State != dlq.BulkRunning || state.epoch != lane.Epoch {
+		return dlq.LaneClaim{Closed: true}, nil // as in Postgres, a lane that does not exist has nothing to claim
 	}
 	at := time.Now()
 	quota, wait := b.quota(at)
@@ -106,6 +119,9 @@ func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.O
 	b, state, err := m.lane(lane)
 	if err != nil {
 		return dlq.BulkCounts{}, err
+	}
+	if state.epoch != lane.Epoch {
+		return state.counts, nil
 	}
 	var processed int64
 	for _, o := range outcomes {
@@ -153,6 +169,11 @@ func (m *Memory) HeldKeys(_ context.Context, lane dlq.Lane) ([][]byte, error) {
 	seen := map[string]bool{}
 	hold := func(e *entry) {
 		if e.Record.Key == nil || !inLaneOf(e, lane) || seen[string(e.Record.Key)] {
+			return
+		}
+		if e.Status == dlq.StatusPending && e.Owner.RunID == lane.Owner.RunID {
+			seen[string(e.Record.Key)] = true
+			keys = append(keys, bytes.Clone(e.Record.Key))
 			return
 		}
 		for _, a := range e.Attempts {

@@ -76,7 +76,7 @@ func claimPageSQL(s *scope, job string) string {
 ), held AS MATERIALIZED (
 	SELECT cursor, reached, rewinds
 	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = @bulk AND lane = @number AND NOT closed AND EXISTS (SELECT FROM job WHERE wait IS NULL AND quota > 0)
+	WHERE bulk_id = @bulk AND lane = @number AND epoch = @epoch AND NOT closed AND EXISTS (SELECT FROM job WHERE wait IS NULL AND quota > 0)
 	FOR UPDATE
 ), lane AS MATERIALIZED (
 	SELECT held.cursor, held.reached, job.quota FROM held, before, job WHERE held.rewinds = before.rewinds
@@ -146,8 +146,7 @@ type look struct {
 // in the order of arrival and not more than the job's rate limit and allowance
 // let through now, and moves the lane's cursor past them in the same
 // transaction. Messages that someone else is changing right now are passed over.
-// An empty page without Wait or Spent means that the lane is done, or that its
-// bulk retry does not run.
+// An empty page without Wait, Spent or Closed means that the lane is done.
 func (p *Postgres) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error) {
 	if key := lane.Spec.Filter.Key; key != nil && int(dlq.KeyHash(key, dlq.ID{}))%max(lane.Of, 1) != lane.Number {
 		return dlq.LaneClaim{}, nil // the key is another lane's
@@ -167,6 +166,7 @@ func (p *Postgres) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim,
 		}
 		claim := dlq.LaneClaim{Envelopes: page, Throttled: seen.throttled, Spent: seen.spent,
 			Wait: time.Duration(seen.wait) * time.Microsecond}
+		claim.Closed = !seen.running || !seen.open && claim.Wait == 0 && !claim.Spent
 		// Only when every candidate was taken by others, or when nothing matched
 		// as far as it looked, is there a reason to go on.
 		if len(page) > 0 || claim.Spent || claim.Wait > 0 || !seen.open || !seen.more {
@@ -195,6 +195,7 @@ func (p *Postgres) claim(ctx context.Context, s *scope, sql string, locked bool)
 func (p *Postgres) laneScope(lane dlq.Lane) *scope {
 	s := p.scope(lane.Spec)
 	s.args["bulk"], s.args["number"], s.args["of"], s.args["bound"] = uuid(lane.Bulk), lane.Number, max(lane.Of, 1), lane.Bound
+	s.args["epoch"] = lane.Epoch
 	s.args["workflow"], s.args["run"] = lane.Owner.WorkflowID, lane.Owner.RunID
 	return s
 }

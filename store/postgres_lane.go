@@ -28,15 +28,38 @@ func (p *Postgres) ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelo
 	return page, nil
 }
 
+// OpenLane makes the caller the lane's newest attempt and returns the lane to use
+// from now on. It waits for a claim or a finalize that is under way; an older
+// attempt can do neither afterwards. It returns dlq.ErrNotFound for an unknown
+// lane.
+func (p *Postgres) OpenLane(ctx context.Context, lane dlq.Lane) (dlq.Lane, error) {
+	err := again(func() error {
+		return p.pool.QueryRow(ctx, `UPDATE dlq.dlq_bulk_retry_lanes SET epoch = epoch + 1
+			WHERE bulk_id = $1 AND lane = $2 RETURNING epoch`, uuid(lane.Bulk), lane.Number).Scan(&lane.Epoch)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return dlq.Lane{}, laneNotFound(lane)
+	}
+	if err != nil {
+		return dlq.Lane{}, failed("open lane", err)
+	}
+	return lane, nil
+}
+
 const heldKeysSQL = `
-SELECT DISTINCT b.key
+SELECT b.key
 FROM dlq.dlq_retry_attempts a
 JOIN dlq.dlq_message_bodies b ON b.message_id = a.message_id
-WHERE a.run_id = @run AND b.key IS NOT NULL AND b.key_hash % @of = @number`
+WHERE a.run_id = @run AND b.key IS NOT NULL AND b.key_hash % @of = @number
+UNION
+SELECT b.key
+FROM dlq.dlq_messages m
+JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
+WHERE m.run_id = @run AND m.run_id <> '' AND m.status = 'PENDING' AND b.key IS NOT NULL AND b.key_hash % @of = @number`
 
 // HeldKeys returns the keys of the lane's messages that the job has attempted
-// and not delivered, each once and in no order. Messages without a key are left
-// out.
+// and not delivered, or skipped, each once and in no order. Messages without a
+// key are left out.
 func (p *Postgres) HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error) {
 	rows, err := p.pool.Query(ctx, heldKeysSQL, pgx.NamedArgs{"run": lane.Owner.RunID, "of": max(lane.Of, 1), "number": lane.Number})
 	if err != nil {
@@ -58,7 +81,7 @@ WITH job AS MATERIALIZED (
 ), lane AS MATERIALIZED (
 	SELECT bulk_id
 	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = $1 AND lane = $2 AND (SELECT count(*) FROM job) >= 0
+	WHERE bulk_id = $1 AND lane = $2 AND epoch = $14 AND (SELECT count(*) FROM job) >= 0
 	FOR UPDATE
 ), outcome AS MATERIALIZED (
 	SELECT o.*
@@ -134,7 +157,7 @@ func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []d
 	var counts dlq.BulkCounts
 	err := again(func() error {
 		return p.pool.QueryRow(ctx, finalizePageSQL, uuid(lane.Bulk), lane.Number, lane.Owner.WorkflowID, lane.Owner.RunID,
-			ids, left, none, deltas, results, categories, errs, attempts, returned).
+			ids, left, none, deltas, results, categories, errs, attempts, returned, lane.Epoch).
 			Scan(&counts.Retried, &counts.Failed, &counts.Dead, &counts.Skipped)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {

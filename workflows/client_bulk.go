@@ -33,7 +33,14 @@ type scope struct {
 }
 
 func scopeOf(spec dlq.BulkSpec) scope {
-	return scope{Topic: spec.Topic, Filter: spec.Filter, Order: cmp.Or(spec.Order, dlq.OrderKey), Ramp: spec.Ramp}
+	filter := spec.Filter
+	if len(filter.Statuses) == 0 {
+		filter.Statuses = nil // as JSON an empty list and none differ
+	}
+	if len(filter.IDs) == 0 {
+		filter.IDs = nil
+	}
+	return scope{Topic: spec.Topic, Filter: filter, Order: cmp.Or(spec.Order, dlq.OrderKey), Ramp: spec.Ramp}
 }
 
 // StartRetryAll starts a bulk retry, or joins the one that runs on the topic
@@ -139,6 +146,8 @@ func (c *Client) update(ctx context.Context, e Execution, name string, args ...a
 	switch {
 	case err == nil:
 		return nil
+	case temporal.IsCanceledError(err): // the job was cancelled meanwhile
+		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case errors.As(err, &application) && (application.Type() == typeEnded || application.Type() == acceptedUpdateLost):
 		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case ctx.Err() != nil:

@@ -1,7 +1,9 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -19,7 +21,7 @@ import (
 // itself when its target refuses everything or when a ramp sees too much come
 // back. Paused or ended, it leaves no message RETRYING.
 func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
-	r := &bulkRun{in: in}
+	r := &bulkRun{in: in, rate: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
 	// Before anything that waits: a command may be the first thing to arrive.
 	if err := r.handleUpdates(ctx); err != nil {
@@ -30,12 +32,19 @@ func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 		return RetryAllResult{}, err
 	}
 	runErr := r.run(ctx)
-	// A command that came late is answered before the workflow closes.
+	// Commands are answered before the workflow closes.
+	if r.ended = !errors.Is(runErr, errHandOver); !r.ended {
+		r.handingOver = true
+	}
 	if err := workflow.Await(r.jobCtx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return RetryAllResult{}, err
 	}
-	if workflow.IsContinueAsNewError(runErr) {
-		return RetryAllResult{}, runErr
+	switch {
+	case r.ended:
+	case ctx.Err() != nil: // cancelled while it was about to hand over
+		runErr = ctx.Err()
+	default:
+		return RetryAllResult{}, r.continueAsNew(ctx)
 	}
 
 	end := activities.EndInput{ID: r.bulk.ID, State: dlq.BulkCompleted}
@@ -68,12 +77,22 @@ type bulkRun struct {
 	rampStep  int
 	// stepOpen is whether the allowance of step rampStep is being sent.
 	stepOpen bool
-	refusals int
+	// refusals is how often in a row the job paused itself, and through how
+	// often a lane got through.
+	refusals, through int
 
 	// pause is what somebody wants; nil to run.
 	pause *Pause
 	// stopLanes ends the lanes that run; nil when none do.
 	stopLanes workflow.CancelFunc
+	// commands counts pauses and resumes, so that one knows when another has
+	// taken its place.
+	commands int
+	// handingOver lets commands go unfinished to the next run.
+	handingOver bool
+	// rate keeps changes of the rate in the order in which they came.
+	rate workflow.Mutex
+
 	// begun is whether there is a job yet; ended makes commands that come too
 	// late fail.
 	begun, ended bool
@@ -105,10 +124,12 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 
 // run alternates between sending and pausing until nothing is left to send.
 func (r *bulkRun) run(ctx workflow.Context) error {
-	defer func() { r.ended = true }()
 	for {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			return r.continueAsNew(ctx)
+			return errHandOver
 		}
 		if r.pause != nil {
 			if err := r.waitPaused(ctx); err != nil {
@@ -129,7 +150,11 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 		case err != nil:
 			return err
 		case r.pause != nil:
-		case end == lanesHandOver:
+		case end == lanesHandOver, end == lanesStopped:
+		case end == lanesClosed:
+			if err := r.reopen(ctx); err != nil {
+				return err
+			}
 		case end == lanesDone:
 			return nil
 		default: // the step is sent
@@ -138,6 +163,22 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			}
 		}
 	}
+}
+
+// errHandOver ends a run whose history has grown long.
+var errHandOver = errors.New("continue as new")
+
+// reopen makes the job's row agree that it runs. It disagrees when a pause that
+// was taken for lost got through after all.
+func (r *bulkRun) reopen(ctx workflow.Context) error {
+	err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "go on"), r.steps.ResumeBulk, r.bulk.ID).Get(r.jobCtx, &r.bulk)
+	if err != nil {
+		return err
+	}
+	if r.bulk.State.IsFinal() {
+		return temporal.NewNonRetryableApplicationError("the job was closed by somebody else", typeEnded, nil)
+	}
+	return workflow.Sleep(ctx, time.Second)
 }
 
 // waitPaused records that nothing is sent and waits for an operator, or, where
@@ -150,10 +191,10 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 		return err
 	}
 	r.describe(ctx)
-	resumed := func() bool { return r.pause != pause }
+	resumed := func() bool { return r.pause != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
 	if pause.For > 0 {
 		var passed bool
-		if passed, err = workflow.AwaitWithTimeout(ctx, pause.For, resumed); !passed && err == nil && !resumed() {
+		if passed, err = workflow.AwaitWithTimeout(ctx, pause.For, resumed); !passed && err == nil && r.pause == pause {
 			r.pause = nil
 		}
 	} else {
@@ -163,7 +204,7 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 		return err
 	}
 	if r.pause != nil {
-		return nil // paused anew, for another reason
+		return nil // paused anew, for another reason, or about to hand over
 	}
 	return workflow.ExecuteActivity(storeOptions(r.jobCtx, "go on"), r.steps.ResumeBulk, r.bulk.ID).Get(r.jobCtx, &r.bulk)
 }

@@ -26,10 +26,14 @@ const (
 type lanesEnd int
 
 const (
+	// lanesStopped were told to stop and know nothing of what is left.
+	lanesStopped lanesEnd = iota
 	// lanesDone found nothing more.
-	lanesDone lanesEnd = iota
+	lanesDone
 	// lanesSpent have sent what the ramp's step allows.
 	lanesSpent
+	// lanesClosed were not allowed to claim, though the job should run.
+	lanesClosed
 	// lanesHandOver stopped so that the workflow can continue as new.
 	lanesHandOver
 )
@@ -38,8 +42,11 @@ const (
 type laneState struct {
 	over bool
 	// waiting is why a refused lane waits; nil while it sends.
-	waiting  *activities.LaneResult
-	refusals int
+	waiting *activities.LaneResult
+	// refusals in a row, and of those the ones while others got through.
+	refusals, alone int
+	// seen is how often any lane had got through at the last refusal.
+	seen int
 }
 
 // runLanes starts every lane and waits for all of them, also when one failed:
@@ -50,7 +57,7 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	defer func() { r.stopLanes = nil; stop() }()
 
 	lanes := make([]laneState, r.bulk.Lanes)
-	end, firstErr := lanesDone, error(nil)
+	end, firstErr := lanesStopped, error(nil)
 	running := workflow.NewWaitGroup(ctx)
 	for i := range lanes {
 		running.Add(1)
@@ -71,23 +78,26 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	workflow.Go(ticking, r.reportProgress)
 	running.Wait(r.jobCtx)
 	stopTicking()
+	if lanesCtx.Err() != nil && firstErr == nil {
+		end = lanesStopped
+	}
 	return end, firstErr
 }
 
 // runLane starts one lane again and again until it has nothing more to do.
 func (r *bulkRun) runLane(ctx workflow.Context, lanes []laneState, i int) (lanesEnd, error) {
 	lane := dlq.Lane{Bulk: r.bulk.ID, Owner: r.bulk.Owner(), Spec: r.bulk.Spec, Bound: r.bulk.Bound, Mixed: r.bulk.Mixed, Number: i, Of: r.bulk.Lanes}
-	lanes[i].refusals = r.refusals
 	for {
 		var result activities.LaneResult
 		laneCtx := laneOptions(ctx, fmt.Sprintf("lane %d of %d", i+1, r.bulk.Lanes))
 		err := workflow.ExecuteActivity(laneCtx, r.steps.RunLane,
-			activities.LaneInput{Lane: lane, Refusals: lanes[i].refusals}).Get(laneCtx, &result)
+			activities.LaneInput{Lane: lane, Refusals: lanes[i].alone}).Get(laneCtx, &result)
 		if err != nil {
-			return lanesDone, err
+			return lanesStopped, err
 		}
 		if result.Progress {
-			lanes[i].refusals, r.refusals = 0, 0
+			lanes[i].refusals, lanes[i].alone, r.refusals = 0, 0, 0
+			r.through++
 		}
 		switch result.End {
 		case activities.LaneDone:
@@ -95,12 +105,17 @@ func (r *bulkRun) runLane(ctx workflow.Context, lanes []laneState, i int) (lanes
 		case activities.LaneSpent:
 			return lanesSpent, nil
 		case activities.LaneRefused:
-			lanes[i].refusals++
-			lanes[i].waiting = &result
+			lane := &lanes[i]
+			if lane.refusals++; lane.refusals > 1 && r.through > lane.seen {
+				lane.alone++
+			}
+			lane.seen, lane.waiting = r.through, &result
 			if err := r.waitRefused(ctx, lanes, i); err != nil {
-				return lanesDone, err
+				return lanesStopped, err
 			}
 			lanes[i].waiting = nil
+		case activities.LaneClosed:
+			return lanesClosed, nil
 		case activities.LaneSlice:
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
@@ -114,9 +129,9 @@ func (r *bulkRun) runLane(ctx workflow.Context, lanes []laneState, i int) (lanes
 func (r *bulkRun) waitRefused(ctx workflow.Context, lanes []laneState, i int) error {
 	refused := lanes[i]
 	rest := refusalPause(refused.refusals)
-	if r.pause == nil && allWaiting(lanes) {
-		r.refusals = refused.refusals
-		r.pause = &Pause{Reason: "the target refuses everything: " + refused.waiting.Reason, For: rest}
+	if r.pause == nil && allWaiting(lanes) && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		r.refusals++
+		r.pause = &Pause{Reason: "the target refuses everything: " + refused.waiting.Reason, For: refusalPause(r.refusals)}
 		if refused.waiting.Category == dlq.CategoryAuth {
 			r.pause.For = 0 // no amount of waiting changes a password
 			r.pause.Reason += "; mend that, then resume"

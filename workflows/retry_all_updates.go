@@ -53,16 +53,28 @@ func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, 
 	if r.stopLanes != nil {
 		r.stopLanes()
 	}
-	return r.await(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
+	return r.awaitCommand(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
 }
 
 // onResume returns once the job runs again.
 func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
 	r.pause = nil
-	return r.await(ctx, func() bool { return r.bulk.State == dlq.BulkRunning || r.pause != nil })
+	return r.awaitCommand(ctx, func() bool { return r.bulk.State == dlq.BulkRunning })
+}
+
+// awaitCommand waits for the effect of a pause or a resume, or for the next
+// command, which takes its place.
+func (r *bulkRun) awaitCommand(ctx workflow.Context, effect func() bool) (dlq.BulkRetry, error) {
+	r.commands++
+	mine := r.commands
+	return r.await(ctx, func() bool { return effect() || r.commands != mine })
 }
 
 func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry, error) {
+	if err := r.rate.Lock(ctx); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	defer r.rate.Unlock()
 	if _, err := r.await(ctx, func() bool { return r.begun }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
@@ -76,8 +88,10 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 	return r.bulk, nil
 }
 
+// await waits until the condition holds or the run ends. A command whose run
+// continues as new has been taken over by the next one.
 func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.BulkRetry, error) {
-	if err := workflow.Await(ctx, func() bool { return r.ended || condition() }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return r.ended || r.handingOver || condition() }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
 	if r.ended {

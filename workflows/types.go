@@ -77,5 +77,5 @@ type BusyTopicError struct {
 
 // Error names the job that is in the way.
 func (e *BusyTopicError) Error() string {
-	return fmt.Sprintf("a bulk retry of topic %s with other filters is running: %s; wait for it or cancel it", e.Topic, e.Running.RunID)
+	return fmt.Sprintf("a bulk retry of topic %s with other filters, order or ramp is running: %s; wait for it or cancel it", e.Topic, e.Running.RunID)
 }

@@ -83,7 +83,7 @@ var throttles = map[string]func(*testing.T, fixture){
 		claim = f.ask(lane)
 		require.Equal(t, dlq.LaneClaim{Throttled: true}, claim, "the lane is done, the allowance is not")
 		f.end(b.ID, dlq.BulkCompleted)
-		require.Equal(t, dlq.LaneClaim{}, f.ask(lane))
+		require.Equal(t, dlq.LaneClaim{Closed: true}, f.ask(lane))
 		f.allow(b.ID, 7)
 		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 7))
 		require.Zero(t, f.bulk(b.ID).Spec.RateLimit, "it has ended")

@@ -1,0 +1,88 @@
+package workflows_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 4_000, 100)
+	s.target.slowly(40 * time.Millisecond)
+	execution := s.startAll(t)
+	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
+	var commands sync.WaitGroup
+	for range 4 {
+		commands.Go(func() {
+			if err := s.client.PauseRetryAll(t.Context(), execution, "to look"); err != nil {
+				t.Errorf("pause: %v", err)
+			}
+		})
+		commands.Go(func() {
+			if err := s.client.ResumeRetryAll(t.Context(), execution); err != nil {
+				t.Errorf("resume: %v", err)
+			}
+		})
+	}
+	commands.Wait()
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	s.target.slowly(0)
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 4_000}, result.Bulk.Counts)
+	require.Equal(t, 4_000, s.target.count())
+	s.target.inOrder(t)
+}
+
+// A pause may be repeated by Temporal after it was taken for lost, and then come
+// after the resume.
+func TestAJobWhoseRowWasPausedBehindItsBackGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 2_000, 100)
+	s.target.slowly(40 * time.Millisecond)
+	execution := s.startAll(t)
+	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
+	_, err := s.store.PauseBulk(t.Context(), s.bulk(t, execution).ID, "late")
+	require.NoError(t, err)
+	s.target.slowly(0)
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCompleted, result.Bulk.State)
+	require.Equal(t, int64(2_000), result.Bulk.Counts.Retried)
+}
+
+func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
+	t.Parallel()
+	s := startlessSystem(t)
+	s.add(t, 300, 10)
+	job, err := s.store.StartBulk(t.Context(), dlq.BulkRetry{
+		ID: dlq.NewID(), WorkflowID: "job", Spec: dlq.BulkSpec{Topic: s.topic()}, Lanes: 1,
+	})
+	require.NoError(t, err)
+	lane := dlq.Lane{Bulk: job.ID, Owner: job.Owner(), Spec: job.Spec, Bound: job.Bound, Of: 1}
+	older, err := s.store.OpenLane(t.Context(), lane)
+	require.NoError(t, err)
+	claim, err := s.store.ClaimPage(t.Context(), older)
+	require.NoError(t, err)
+	require.Len(t, claim.Envelopes, dlq.PageSize)
+	newer, err := s.store.OpenLane(t.Context(), lane)
+	require.NoError(t, err)
+
+	stale, err := s.store.ClaimPage(t.Context(), older)
+	require.NoError(t, err)
+	require.True(t, stale.Closed)
+	require.Empty(t, stale.Envelopes)
+	counts, err := s.store.FinalizePage(t.Context(), older, []dlq.Outcome{{ID: claim.Envelopes[0].ID, Result: dlq.ResultReturned}})
+	require.NoError(t, err)
+	require.Zero(t, counts)
+	left, err := s.store.ClaimedPage(t.Context(), newer)
+	require.NoError(t, err)
+	require.Len(t, left, dlq.PageSize, "what it had claimed is the newer one's to send")
+}
