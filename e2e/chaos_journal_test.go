@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// journal is what was done, when, and what went against the promises.
+type journal struct {
+	mu      sync.Mutex
+	started time.Time
+	lines   []string
+	wrong   []string
+	counts  map[string]int
+}
+
+func newJournal() *journal { return &journal{started: time.Now(), counts: map[string]int{}} }
+
+func (j *journal) note(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.add(fmt.Sprintf(format, args...))
+}
+
+func (j *journal) add(text string) {
+	now := time.Now()
+	j.lines = append(j.lines, fmt.Sprintf("%s %8.3fs  %s", now.Format("15:04:05.000"), now.Sub(j.started).Seconds(), text))
+}
+
+// violate notes something that must never happen. The run goes on, since more
+// of it makes the cause plainer.
+func (j *journal) violate(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	j.add("VIOLATION: " + text)
+	j.wrong = append(j.wrong, text)
+}
+
+// count adds to the summary.
+func (j *journal) count(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.counts[what]++
+}
+
+func (j *journal) violations() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.wrong)
+}
+
+func (j *journal) text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Join(j.lines, "\n")
+}
+
+func (j *journal) summary() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var lines []string
+	for _, what := range slices.Sorted(maps.Keys(j.counts)) {
+		lines = append(lines, fmt.Sprintf("%5d × %s", j.counts[what], what))
+	}
+	return lines
+}
+
+// window is a time in which a page that was under way may have been sent
+// without that being written down. A claim that was open then may be sent once
+// more.
+type window struct {
+	what     string
+	from, to time.Time
+}
+
+// windows collects them.
+type windows struct {
+	mu   sync.Mutex
+	list []window
+}
+
+func (w *windows) add(what string, from, to time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = append(w.list, window{what, from, to})
+}
+
+func (w *windows) all() []window {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.list)
+}

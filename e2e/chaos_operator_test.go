@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// chaosClient does not keep connections: one to an API that was killed would
+// fail the next request, which is no fault of the next API.
+var chaosClient = &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// job is what the API tells of a bulk retry.
+type job struct {
+	ID        string `json:"id"`
+	Topic     string `json:"topic"`
+	State     string `json:"state"`
+	Reason    string `json:"reason"`
+	RateLimit int    `json:"rate_limit"`
+	Matched   int    `json:"matched"`
+	Retried   int    `json:"retried"`
+	Failed    int    `json:"failed"`
+	Skipped   int    `json:"skipped"`
+}
+
+func (j *job) live() bool { return j.State == "RUNNING" || j.State == "PAUSED" }
+
+// operate gives commands, one after the other, until ctx ends.
+func (c *chaos) operate(ctx context.Context) {
+	for ctx.Err() == nil {
+		var (
+			topic   = chaosTopics[c.operatorDice.IntN(len(chaosTopics))]
+			choice  = c.operatorDice.IntN(100)
+			command = c.operatorDice.IntN(100)
+			number  = c.operatorDice.IntN(1 << 30)
+			rest    = between(c.operatorDice, 50*time.Millisecond, 700*time.Millisecond)
+		)
+		if choice < 15 {
+			c.retryOne(ctx, topic, number)
+		} else {
+			c.steerTopic(ctx, topic, command, number)
+		}
+		pause(ctx, rest)
+	}
+}
+
+func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, number int) {
+	running, known := c.liveJob(ctx, topic)
+	switch {
+	case known && running == nil && command < 40:
+		c.startJob(ctx, topic, command, number)
+	case known && running == nil: // let some more arrive, so that the next job has something to do
+	case running == nil: // nobody can say; the one we remember may have ended
+		if id := c.lastJob[topic.dlq]; id != "" {
+			c.steer(ctx, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
+		}
+	case running.State == "PAUSED" && command < 70:
+		c.steer(ctx, running.ID, "resume", number)
+	case running.State == "PAUSED" && command < 80:
+		c.steer(ctx, running.ID, "cancel", number)
+	case command < 30:
+		c.steer(ctx, running.ID, "pause", number)
+	case command < 65:
+		c.steer(ctx, running.ID, "rate", number)
+	case command < 75:
+		c.steer(ctx, running.ID, "cancel", number)
+	case command < 85:
+		c.steer(ctx, running.ID, "resume", number) // of one that runs
+	default:
+		c.startJob(ctx, topic, command, number) // joins it
+	}
+}
+
+var chaosRates = []int{0, 150, 300, 600, 600, 1200}
+
+func (c *chaos) startJob(ctx context.Context, topic chaosTopic, command, number int) {
+	order := "key"
+	if number%5 == 0 {
+		order = "none"
+	}
+	answer := c.ask(ctx, "start", http.MethodPost, "/api/v1/bulk-retries", map[string]any{
+		"topic": topic.dlq, "rate_limit": chaosRates[command%len(chaosRates)], "order": order, "reason": "chaos",
+	})
+	var started job
+	if answer.ok() && json.Unmarshal(answer.body, &started) == nil {
+		c.lastJob[topic.dlq] = started.ID
+	}
+}
+
+func (c *chaos) steer(ctx context.Context, id, command string, number int) {
+	path := "/api/v1/bulk-retries/" + id
+	switch command {
+	case "rate":
+		c.ask(ctx, "rate", http.MethodPatch, path, map[string]any{"rate_limit": chaosRates[number%len(chaosRates)]})
+	case "pause":
+		c.ask(ctx, "pause", http.MethodPost, path+"/pause", map[string]any{"reason": fmt.Sprintf("chaos %d", number)})
+	default:
+		c.ask(ctx, command, http.MethodPost, path+"/"+command, nil)
+	}
+}
+
+// retryOne retries one message by itself, whoever else is after it.
+func (c *chaos) retryOne(ctx context.Context, topic chaosTopic, number int) {
+	answer := c.ask(ctx, "list", http.MethodGet, "/api/v1/dlq/"+topic.dlq+"?status=PENDING&page_size=50", nil)
+	var page struct {
+		Messages []struct {
+			ID string `json:"id"`
+		} `json:"messages"`
+	}
+	if !answer.ok() || json.Unmarshal(answer.body, &page) != nil || len(page.Messages) == 0 {
+		return
+	}
+	c.singles.Add(1)
+	c.ask(ctx, "retry one", http.MethodPost, "/api/v1/dlq/messages/"+page.Messages[number%len(page.Messages)].ID+"/retry", nil)
+}
+
+// liveJob returns the topic's job; known is false when nobody can say.
+func (c *chaos) liveJob(ctx context.Context, topic chaosTopic) (live *job, known bool) {
+	jobs, known := c.jobs(ctx)
+	if i := slices.IndexFunc(jobs, func(j job) bool { return j.Topic == topic.dlq && j.live() }); i >= 0 {
+		return &jobs[i], true
+	}
+	return nil, known
+}
+
+func (c *chaos) jobs(ctx context.Context) (jobs []job, known bool) {
+	answer := c.ask(ctx, "jobs", http.MethodGet, "/api/v1/bulk-retries?limit=50", nil)
+	var list struct {
+		BulkRetries []job `json:"bulk_retries"`
+	}
+	if !answer.ok() || json.Unmarshal(answer.body, &list) != nil {
+		return nil, false
+	}
+	return list.BulkRetries, true
+}
+
+type chaosAnswer struct {
+	status int
+	body   []byte
+}
+
+func (a *chaosAnswer) ok() bool { return a.status == http.StatusOK || a.status == http.StatusAccepted }
+
+// ask calls the API. While something is away it may say so, and while the API
+// is away it may say nothing; anything else but an answer that the contract has
+// for the command is a violation.
+func (c *chaos) ask(ctx context.Context, what, method, path string, body any) chaosAnswer {
+	started := time.Now()
+	text := []byte(nil)
+	if body != nil {
+		text, _ = json.Marshal(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+c.api.address+path, bytes.NewReader(text))
+	if err != nil {
+		c.journal.violate("%s: %v", what, err)
+		return chaosAnswer{}
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set("Prefer", "respond-async")
+	answer := chaosAnswer{}
+	response, err := chaosClient.Do(request)
+	if err == nil {
+		answer.status = response.StatusCode
+		answer.body, err = io.ReadAll(response.Body)
+		_ = response.Body.Close()
+	}
+	took := time.Since(started).Round(time.Millisecond)
+	if ctx.Err() != nil {
+		return chaosAnswer{}
+	}
+	if err != nil {
+		c.journal.count("command: " + what + ": no answer")
+		c.journal.note("%s %s: %v, after %s", method, path, err, took)
+		if !c.api.wasDown(started) {
+			c.journal.violate("%s %s: the API runs and gave no answer in %s: %v", method, path, took, err)
+		}
+		return chaosAnswer{}
+	}
+	c.journal.count(fmt.Sprintf("command: %s: %d", what, answer.status))
+	if method != http.MethodGet || !answer.ok() {
+		c.journal.note("%s %s %s: %d after %s %s", method, path, text, answer.status, took, shortened(answer.body))
+	}
+	switch answer.status {
+	case http.StatusOK, http.StatusAccepted, http.StatusConflict, http.StatusServiceUnavailable:
+	case http.StatusNotFound:
+		if what != "pause" && what != "resume" && what != "cancel" && what != "rate" { // the worker may not have written the row yet
+			c.journal.violate("%s %s: %d %s", method, path, answer.status, answer.body)
+		}
+	default:
+		c.journal.violate("%s %s: %d %s", method, path, answer.status, answer.body)
+	}
+	return answer
+}
+
+// shortened is what a reader of the journal wants of an answer.
+func shortened(body []byte) string {
+	const most = 200
+	var j job
+	if json.Unmarshal(body, &j) == nil && j.State != "" {
+		return fmt.Sprintf("%s of %s: %s %q, %d/s, %d matched, %d retried, %d failed, %d skipped", j.ID, j.Topic, j.State, j.Reason,
+			j.RateLimit, j.Matched, j.Retried, j.Failed, j.Skipped)
+	}
+	text := string(bytes.TrimSpace(body))
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// backlog is what is there before the chaos begins, three times.
+	backlog = 15_000
+	// arrivalsPerSecond come during a short run; a long one gets fewer, since
+	// the proof keeps all of them in memory.
+	arrivalsPerSecond, arrivalsPerSecondLong = 300, 80
+
+	chaosKeys = 40
+)
+
+// deadLetters produces, and remembers what the broker acknowledged.
+type deadLetters struct {
+	client *kgo.Client
+	serial map[string]int
+	// acknowledged are values; each is produced once, or, when its
+	// acknowledgement got lost, more often.
+	acknowledged map[string]bool
+	padding      string
+}
+
+func (c *chaos) newProducer() *deadLetters {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(c.broker.Brokers()...),
+		// The embedded broker forgets sequence numbers when it restarts, so
+		// order must come from one request at a time.
+		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
+		kgo.RecordDeliveryTimeout(3*time.Second), kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+	)
+	require.NoError(c.t, err)
+	c.t.Cleanup(client.Close)
+	return &deadLetters{client: client, serial: map[string]int{}, acknowledged: map[string]bool{}, padding: strings.Repeat("x", 200)}
+}
+
+// keepProducing goes on until ctx ends, in bursts, through every outage.
+func (c *chaos) keepProducing(ctx context.Context) {
+	rate := arrivalsPerSecond
+	if c.duration > chaosLong {
+		rate = arrivalsPerSecondLong
+	}
+	for ctx.Err() == nil {
+		rest := between(c.producerDice, 50*time.Millisecond, 350*time.Millisecond)
+		c.produceBurst(ctx, max(int(float64(rate)*rest.Seconds()), 1))
+		pause(ctx, rest)
+	}
+}
+
+// produceBurst returns when every record is acknowledged, or ctx ends. What was
+// not acknowledged is sent again, so the topic may hold it twice; each is a dead
+// letter of its own then.
+func (c *chaos) produceBurst(ctx context.Context, n int) {
+	p := c.producer
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		topic := chaosTopics[c.producerDice.IntN(len(chaosTopics))]
+		key := fmt.Sprintf("key-%02d", c.producerDice.IntN(chaosKeys))
+		var bytes []byte
+		if c.producerDice.IntN(12) == 0 {
+			key = "none"
+		} else {
+			bytes = []byte(key)
+		}
+		p.serial[topic.dlq+key]++
+		records[i] = &kgo.Record{
+			Topic: topic.dlq, Key: bytes,
+			Value: fmt.Appendf(nil, `{"topic":%q,"key":%q,"n":%d,"padding":%q}`, topic.dlq, key, p.serial[topic.dlq+key], p.padding),
+			Headers: []kgo.RecordHeader{
+				{Key: "original_topic", Value: []byte(topic.target)}, {Key: "error", Value: []byte("payment service timed out")},
+			},
+		}
+	}
+	for len(records) > 0 && ctx.Err() == nil {
+		var again []*kgo.Record
+		for _, result := range p.client.ProduceSync(ctx, records...) {
+			if result.Err == nil {
+				p.acknowledged[string(result.Record.Value)] = true
+				continue
+			}
+			r := result.Record
+			again = append(again, &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Headers: r.Headers})
+		}
+		if len(again) > 0 {
+			c.journal.note("%d of %d dead letters were not acknowledged and are sent again", len(again), len(records))
+			pause(ctx, 200*time.Millisecond)
+		}
+		records = again
+	}
+}

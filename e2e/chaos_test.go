@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+)
+
+// The environment of TestChaos. A failing run prints what to set to repeat it:
+// the seed decides every choice, though not how long the parts take.
+const (
+	envChaosSeed     = "DLQ_CHAOS_SEED"
+	envChaosDuration = "DLQ_CHAOS_DURATION"
+	// envChaosKafka is "fake" or "real"; by default runs beyond chaosLong take
+	// the real one.
+	envChaosKafka = "DLQ_CHAOS_KAFKA"
+	// envChaosKeep is a folder for the journal and the programs' whole logs.
+	envChaosKeep = "DLQ_CHAOS_KEEP"
+)
+
+const (
+	chaosSeed  = 20260117
+	chaosShort = 50 * time.Second
+	chaosLong  = 5 * time.Minute
+)
+
+// TestChaos breaks everything that can break, while operators steer bulk
+// retries and dead letters keep arriving, and then proves from the topics and
+// the tables alone that nothing was lost, sent without a claim, or sent out of
+// order; see verify.
+//
+// Storms of faults alternate with calm spells, in which only the operators act:
+// a copy too many from a calm spell has no excuse.
+func TestChaos(t *testing.T) { //nolint:paralleltest // its faults come by the clock, so it should have the machine to itself
+	c := newChaos(t)
+	c.startParts()
+	for range 3 {
+		c.produceBurst(t.Context(), backlog)
+	}
+	c.waitUntil("the backlog is stored", time.Minute, func() bool { return c.stored() >= 3*backlog })
+
+	var helpers sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	defer helpers.Wait()
+	defer stop()
+	helpers.Go(func() { c.keepProducing(ctx) })
+	helpers.Go(func() { c.operate(ctx) })
+	helpers.Go(func() { c.watchClaims(ctx) })
+	for c.begun = time.Now(); time.Since(c.begun) < c.duration; {
+		c.storm()
+		c.calm()
+	}
+	stop()
+	helpers.Wait()
+
+	c.heal()
+	c.drain()
+	c.verify()
+	for _, line := range c.journal.summary() {
+		t.Log(line)
+	}
+	require.Empty(t, c.journal.violations(), "seed %d", c.seed)
+}
+
+// chaos is one run: the parts, what was done to them, and what was seen.
+type chaos struct {
+	t        *testing.T
+	seed     uint64
+	duration time.Duration
+	dir      string
+	real     bool
+	begun    time.Time
+	journal  *journal
+
+	postgres *chaosPostgres
+	temporal *chaosTemporal
+	broker   chaosBroker
+	workers  []*chaosProgram
+	api      *chaosProgram
+	pool     *pgxpool.Pool
+
+	// faultDice belongs to the goroutine of the test, producerDice to the
+	// producer's and operatorDice to the operator's: which number each draws
+	// next must not depend on the others' pace.
+	faultDice, producerDice, operatorDice *rand.Rand
+	deck                                  []faultKind
+
+	producer *deadLetters
+	windows  windows
+	singles  atomic.Int64
+	// lastJob is the operator's memory of each topic's job, for when nobody
+	// can be asked.
+	lastJob map[string]string
+}
+
+func newChaos(t *testing.T) *chaos {
+	t.Helper()
+	c := &chaos{t: t, seed: chaosSeed, duration: chaosShort, journal: newJournal(), lastJob: map[string]string{}}
+	var err error
+	if text := os.Getenv(envChaosSeed); text != "" {
+		c.seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, envChaosSeed)
+	}
+	if text := os.Getenv(envChaosDuration); text != "" {
+		c.duration, err = time.ParseDuration(text)
+		require.NoError(t, err, envChaosDuration)
+	}
+	switch kind := os.Getenv(envChaosKafka); kind {
+	case "":
+		c.real = c.duration > chaosLong
+	case "fake", "real":
+		c.real = kind == "real"
+	default:
+		require.Failf(t, "not a kind of Kafka", "%s=%s: use fake or real", envChaosKafka, kind)
+	}
+	c.faultDice = rand.New(rand.NewPCG(c.seed, 1))
+	c.producerDice = rand.New(rand.NewPCG(c.seed, 2))
+	c.operatorDice = rand.New(rand.NewPCG(c.seed, 3))
+	c.dir = t.TempDir()
+	t.Logf("chaos for %s; to repeat it: %s=%d %s=%s %s=%s", c.duration,
+		envChaosSeed, c.seed, envChaosDuration, c.duration, envChaosKafka, map[bool]string{false: "fake", true: "real"}[c.real])
+	t.Cleanup(func() {
+		c.keep()
+		if t.Failed() {
+			c.explain()
+		}
+	})
+	return c
+}
+
+// explain prints what a person needs to understand a failure.
+func (c *chaos) explain() {
+	c.t.Logf("seed %d, what was done:\n%s", c.seed, c.journal.text())
+	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))
+	for _, path := range logs {
+		c.t.Logf("the end of %s:\n%s", filepath.Base(path), endOfFile(path, 4000))
+	}
+}
+
+// keep copies the logs and the journal to where somebody wants them.
+func (c *chaos) keep() {
+	folder := os.Getenv(envChaosKeep)
+	if folder == "" {
+		return
+	}
+	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))
+	for _, path := range logs {
+		if text, err := os.ReadFile(path); err == nil {
+			_ = os.WriteFile(filepath.Join(folder, filepath.Base(path)), text, 0o600)
+		}
+	}
+	_ = os.WriteFile(filepath.Join(folder, "journal.txt"), []byte(c.journal.text()), 0o600)
+}
+
+func endOfFile(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(len(text)-n, 0):])
+}
+
+// waitUntil polls for a condition of the test's goroutine.
+func (c *chaos) waitUntil(what string, limit time.Duration, condition func() bool) {
+	c.t.Helper()
+	c.journal.note("waiting: %s", what)
+	started := time.Now()
+	for !condition() {
+		if time.Since(started) > limit {
+			require.Failf(c.t, "waited in vain", "seed %d: %s, for %s", c.seed, what, limit)
+		}
+		pause(c.t.Context(), 100*time.Millisecond)
+	}
+	c.journal.note("%s, after %s", what, time.Since(started).Round(time.Millisecond))
+}
+
+// pause is a part of the timetable of the chaos, or the interval of a poll.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// between draws a duration.
+func between(dice *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(dice.Int64N(int64(to-from)))
+}
+
+// stored is how many dead letters the table has, -1 when it cannot be asked.
+func (c *chaos) stored() int { return c.countRows("true") }
+
+func (c *chaos) countRows(where string) int {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	defer cancel()
+	var n int
+	if err := c.pool.QueryRow(ctx, "SELECT count(*) FROM dlq.dlq_messages WHERE "+where).Scan(&n); err != nil {
+		return -1
+	}
+	return n
+}
+
+// chaosTopics are the dead-letter topics, and where their messages belong.
+var chaosTopics = []chaosTopic{newChaosTopic("orders"), newChaosTopic("payments"), newChaosTopic("mail")}
+
+type chaosTopic struct{ dlq, target string }
+
+func newChaosTopic(name string) chaosTopic {
+	return chaosTopic{dlq: fmt.Sprintf("chaos.%s.dlq.v1", name), target: fmt.Sprintf("chaos.%s.v1", name)}
+}
