@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// plainLoop does what a bulk retry does, over the same store and publisher and
+// with the same lanes, but as a loop in a program: without Temporal, and without
+// anything that would go on after a crash.
+func plainLoop(ctx context.Context, s activities.BulkStore, publisher activities.Publisher, topic string, lanes, messages int) (time.Duration, error) {
+	started := time.Now()
+	bulk, err := s.StartBulk(ctx, dlq.BulkRetry{
+		ID: dlq.NewID(), WorkflowID: "plain-loop", Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderNone}, Lanes: lanes,
+	})
+	if err != nil {
+		return 0, err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for number := range lanes {
+		lane := dlq.Lane{Bulk: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, Bound: bulk.Bound, Number: number, Of: lanes}
+		group.Go(func() error { return plainLane(groupCtx, s, publisher, lane) })
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	ended, err := s.EndBulk(ctx, bulk.ID, dlq.BulkCompleted, "")
+	if err == nil && ended.Counts.Retried != int64(messages) {
+		err = fmt.Errorf("the plain loop sent %d of %d messages", ended.Counts.Retried, messages)
+	}
+	return time.Since(started), err
+}
+
+func plainLane(ctx context.Context, s activities.BulkStore, publisher activities.Publisher, lane dlq.Lane) error {
+	for {
+		claim, err := s.ClaimPage(ctx, lane)
+		if err != nil || len(claim.Envelopes) == 0 {
+			return err
+		}
+		outcomes := make([]dlq.Outcome, len(claim.Envelopes))
+		for i, err := range publisher.Publish(ctx, claim.Envelopes) {
+			if err != nil {
+				return err
+			}
+			outcomes[i] = dlq.Outcome{ID: claim.Envelopes[i].ID, Result: dlq.ResultDelivered}
+		}
+		if _, err := s.FinalizePage(ctx, lane, outcomes); err != nil {
+			return err
+		}
+	}
+}
+
+// script is what people write in an evening: it reads the dead-letter topic from
+// its start and writes every record to the target. It keeps no state at all: no
+// status, no counters, no way to go on, and whoever starts it twice sends twice.
+func script(ctx context.Context, brokers []string, from, to string, messages int) (time.Duration, error) {
+	started := time.Now()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(from),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	var failed atomic.Int64
+	for read := 0; read < messages; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return 0, err
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			read++
+			client.Produce(ctx, &kgo.Record{Topic: to, Key: r.Key, Value: r.Value, Headers: r.Headers}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					failed.Add(1)
+				}
+			})
+		})
+	}
+	err = client.Flush(ctx)
+	if n := failed.Load(); err == nil && n > 0 {
+		err = fmt.Errorf("the script could not write %d records", n)
+	}
+	return time.Since(started), err
+}
+
+// starters is how many workflows are being started at the same time. More only
+// queue up inside the connection.
+const starters = 64
+
+// oneByOne retries every message of a topic with a workflow of its own, all
+// started at once. It looks into the table for the end, which costs the server
+// less than to wait for each workflow.
+func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (messages int, took time.Duration, err error) {
+	var ids [][16]byte
+	err = db.pool.QueryRow(ctx, "SELECT array_agg(id) FROM dlq.dlq_messages WHERE dlq_topic = $1 AND status = 'PENDING'", topic).Scan(&ids)
+	if err != nil {
+		return 0, 0, err
+	}
+	started := time.Now()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(starters)
+	for _, id := range ids {
+		group.Go(func() error {
+			_, err := e.client.StartRetryMessage(groupCtx, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, 0, err
+	}
+	for left := 1; left > 0; {
+		err := db.pool.QueryRow(ctx,
+			"SELECT count(*) FROM dlq.dlq_messages WHERE dlq_topic = $1 AND status IN ('PENDING', 'RETRYING')", topic).Scan(&left)
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(ids), time.Since(started), nil
+}
+
+// pause waits, unless the program is to end.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

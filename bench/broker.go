@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"dlqmanager/dev"
+	"dlqmanager/kafka"
+)
+
+// partitions of every topic.
+const partitions = 4
+
+// broker is an in-process broker of one measurement, so that none finds the
+// records of another in memory.
+type broker struct {
+	server *dev.Kafka
+	client *kgo.Client
+	admin  *kadm.Client
+}
+
+func startBroker(ctx context.Context, topics ...string) (*broker, error) {
+	server, err := dev.StartKafka(ctx, dev.KafkaOptions{Topics: topics, Partitions: partitions})
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(server.Brokers...))
+	if err != nil {
+		return nil, errors.Join(err, server.Stop(ctx))
+	}
+	return &broker{server: server, client: client, admin: kadm.NewClient(client)}, nil
+}
+
+func (k *broker) stop(ctx context.Context) {
+	k.client.Close()
+	_ = k.server.Stop(ctx) // it holds nothing that is needed
+}
+
+// publisher is the programs' own, with its defaults.
+func (k *broker) publisher() (*kafka.Publisher, error) {
+	return kafka.NewPublisher(kafka.Options{Brokers: k.server.Brokers}, zap.NewNop(), prometheus.NewRegistry())
+}
+
+// written is how many records a topic has ever got.
+func (k *broker) written(ctx context.Context, topic string) (int64, error) {
+	offsets, err := k.admin.ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = offsets.Error()
+	}
+	var written int64
+	offsets.Each(func(o kadm.ListedOffset) { written += o.Offset })
+	return written, err
+}
+
+// forget deletes what a topic holds, so that memory stays bounded.
+func (k *broker) forget(ctx context.Context, topic string) error {
+	offsets, err := k.admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	_, err = k.admin.DeleteRecords(ctx, offsets.Offsets())
+	return err
+}
+
+// fill writes n dead letters to a topic.
+func (b *bench) fill(ctx context.Context, k *broker, topic string, n int) error {
+	var failed atomic.Pointer[error]
+	for i := range n {
+		r := b.samples[i%len(b.samples)].Record
+		record := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value}
+		for _, h := range r.Headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		k.client.Produce(ctx, record, func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	if err := k.client.Flush(ctx); err != nil {
+		return err
+	}
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("fill %s: %w", topic, *err)
+	}
+	return nil
+}

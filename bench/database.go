@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"dlqmanager/migrations"
+	"dlqmanager/store"
+)
+
+// database is one database of the server, with the schema.
+type database struct {
+	name  string
+	pool  *pgxpool.Pool
+	store *store.Postgres
+}
+
+// connections of a pool: the programs' own default.
+const connections = 25
+
+func (b *bench) open(ctx context.Context, name string) (*database, error) {
+	options, err := pgxpool.ParseConfig(b.postgres.URL(name))
+	if err != nil {
+		return nil, err
+	}
+	options.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &database{name: name, pool: pool, store: store.NewPostgres(pool, b.topics)}, nil
+}
+
+// create makes a database with the schema and the messages of these topics,
+// none to leave it empty. The messages look as if they had been taken in long
+// ago: vacuumed, analysed, nothing of them in the log any more.
+func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*database, error) {
+	if err := b.postgres.EnsureDatabase(ctx, name); err != nil {
+		return nil, err
+	}
+	db, err := b.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err = migrations.Up(ctx, db.pool); err == nil && len(topics) > 0 {
+		err = b.seed(ctx, db, topics)
+	}
+	if err != nil {
+		db.pool.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// template makes a database to copy, once.
+func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) error {
+	if b.templates[name] {
+		return nil
+	}
+	db, err := b.create(ctx, name, topics...)
+	if err != nil {
+		return err
+	}
+	db.pool.Close() // a database with connections cannot be copied
+	b.templates[name] = true
+	return nil
+}
+
+// copyOf makes a copy of a template, file by file: every measurement finds the
+// very same tables. The server writes them to the disk before it returns, so
+// nothing of that is left to do during the measurement.
+func (b *bench) copyOf(ctx context.Context, template string) (*database, error) {
+	b.databases++
+	name := fmt.Sprintf("%s_%d", template, b.databases)
+	if _, err := b.admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, template)); err != nil {
+		return nil, err
+	}
+	return b.open(ctx, name)
+}
+
+// drop removes the database.
+func (b *bench) drop(ctx context.Context, db *database) error {
+	db.pool.Close()
+	_, err := b.admin.Exec(ctx, "DROP DATABASE "+db.name+" WITH (FORCE)")
+	return err
+}
+
+// walPosition is how many bytes of log the server has written.
+func (b *bench) walPosition(ctx context.Context) (float64, error) {
+	var position float64
+	err := b.admin.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8").Scan(&position)
+	return position, err
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/worker"
+	"go.uber.org/zap"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/store"
+	"dlqmanager/workflows"
+)
+
+// engine is a worker in this process, wired as the program wires it.
+type engine struct {
+	temporal *temporal
+	client   *workflows.Client
+	worker   worker.Worker
+	timings  *timings
+}
+
+// queues numbers the task queues, so that no measurement gets another's tasks.
+var queues atomic.Int64
+
+func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publisher) (*engine, error) {
+	queue := fmt.Sprintf("bench-%d", queues.Add(1))
+	e := &engine{temporal: t, client: workflows.NewClient(t.client, queue), timings: &timings{}}
+	timed := timedStore{db.store, e.timings}
+	sender := timedPublisher{publisher, e.timings}
+	metrics, log := activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
+	e.worker = workflows.NewWorker(t.client, queue, workflows.Activities{
+		Retry:   &activities.Retry{Store: db.store, Publisher: sender, Owners: e.client, Topics: b.topics, Metrics: metrics, Log: log},
+		Bulk:    &activities.Bulk{Store: timed, Publisher: sender, Metrics: metrics, Log: log},
+		Archive: &activities.Archive{Store: db.store, Metrics: metrics, Log: log},
+	}, 20*time.Second, func(err error) { fmt.Fprintln(os.Stderr, "the worker ended:", err) })
+	return e, e.worker.Start()
+}
+
+func (e *engine) stop() { e.worker.Stop() }
+
+// job is a bulk retry that came to its end.
+type job struct {
+	took   time.Duration
+	events int
+	bulk   dlq.BulkRetry
+}
+
+// retryAll sends all of a topic and returns when the workflow has ended, the way
+// a caller of the REST API does.
+func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int) (job, error) {
+	started := time.Now()
+	execution, err := e.client.StartRetryAll(ctx, workflows.RetryAllInput{
+		Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderKey}, Lanes: lanes,
+	})
+	if err != nil {
+		return job{}, err
+	}
+	result, err := e.client.AwaitRetryAll(ctx, execution)
+	if err != nil {
+		return job{}, err
+	}
+	j := job{took: time.Since(started), bulk: result.Bulk}
+	if result.Bulk.Counts.Retried != int64(messages) {
+		return job{}, fmt.Errorf("%d of %d messages were retried: %+v", result.Bulk.Counts.Retried, messages, result.Bulk)
+	}
+	events := e.temporal.client.GetWorkflowHistory(ctx, execution.WorkflowID, execution.RunID, false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		if _, err := events.Next(); err != nil {
+			return job{}, err
+		}
+		j.events++
+	}
+	return j, nil
+}
+
+// timings add up what the lanes wait for.
+type timings struct{ claim, publish, finalize, pages atomic.Int64 }
+
+func (t *timings) measure(sum *atomic.Int64, started time.Time) { sum.Add(int64(time.Since(started))) }
+
+// shares says where the lanes' time went.
+func (t *timings) shares(lanes int, took time.Duration) string {
+	all := float64(lanes) * float64(took)
+	percent := func(sum *atomic.Int64) float64 { return 100 * float64(sum.Load()) / all }
+	claim, publish, finalize := percent(&t.claim), percent(&t.publish), percent(&t.finalize)
+	return fmt.Sprintf("claim %.0f %%, publish %.0f %%, finalize %.0f %%, everything else %.0f %%",
+		claim, publish, finalize, 100-claim-publish-finalize)
+}
+
+// timedStore times the two statements of a page.
+type timedStore struct {
+	*store.Postgres
+	t *timings
+}
+
+func (s timedStore) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error) {
+	defer s.t.measure(&s.t.claim, time.Now())
+	s.t.pages.Add(1)
+	return s.Postgres.ClaimPage(ctx, lane)
+}
+
+func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error) {
+	defer s.t.measure(&s.t.finalize, time.Now())
+	return s.Postgres.FinalizePage(ctx, lane, outcomes)
+}
+
+// timedPublisher times the publishing.
+type timedPublisher struct {
+	activities.Publisher
+	t *timings
+}
+
+func (p timedPublisher) Publish(ctx context.Context, envelopes []dlq.Envelope) []error {
+	defer p.t.measure(&p.t.publish, time.Now())
+	return p.Publisher.Publish(ctx, envelopes)
+}

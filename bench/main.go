@@ -1,0 +1,151 @@
+// Command bench measures the manager on real parts that it starts itself in a
+// temporary folder: PostgreSQL with the durability of production, Temporal's
+// development server, an in-process Kafka broker, and, where a row says so, the
+// programs as they ship. Every row is a ratio to a baseline of the same run,
+// measured in turn with it, so that a slow or busy machine slows down both.
+//
+//	go run ./bench                  everything, about a quarter of an hour
+//	go run ./bench -quick           a fiftieth of the sizes, as a smoke test
+//	go run ./bench -rows 1,4 -runs 9
+//
+// The table goes to the standard output, and with the chart into -out.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the sizes of a run.
+type options struct {
+	runs  int
+	quick bool
+	rows  []int
+	// out is the folder of bench.md and bench.svg; empty writes neither.
+	out string
+	// profile is the folder of profiles and statement statistics; empty takes
+	// none, since they cost a few percent.
+	profile string
+
+	// messages of a bulk retry; few of a short one; stored beside it; single
+	// are retried one by one.
+	messages, few, stored, single int
+	lanes                         int
+	// calls are timed in each run of what is measured call by call.
+	calls int
+}
+
+// quickly is what -quick divides sizes by.
+const quickly = 50
+
+func parse(args []string, progress io.Writer) (options, error) {
+	o := options{}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	flags.IntVar(&o.runs, "runs", 5, "how often each side of a row is measured (-quick: 1)")
+	flags.BoolVar(&o.quick, "quick", false, "a fiftieth of the sizes: shows that it works, not how fast")
+	rows := flags.String("rows", "", "only these rows, such as 1,4,7")
+	flags.StringVar(&o.out, "out", "docs", "folder for bench.md and bench.svg; empty for none (-quick: none)")
+	flags.StringVar(&o.profile, "profile", "", "folder for CPU profiles and statement statistics")
+	flags.IntVar(&o.messages, "messages", 200_000, "messages of a bulk retry")
+	flags.IntVar(&o.few, "few", 20_000, "messages of a short bulk retry")
+	flags.IntVar(&o.stored, "stored", 2_000_000, "messages in a large table")
+	flags.IntVar(&o.single, "single", 400, "messages that get a workflow each")
+	flags.IntVar(&o.lanes, "lanes", 4, "lanes of a bulk retry, and connections of the ingest")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.calls = 20
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if o.quick {
+		for name, size := range map[string]*int{"messages": &o.messages, "few": &o.few, "stored": &o.stored, "single": &o.single} {
+			if !given[name] {
+				*size /= quickly
+			}
+		}
+		if !given["runs"] {
+			o.runs = 1
+		}
+		o.calls = 5
+		if !given["out"] {
+			o.out = ""
+		}
+	}
+	for _, field := range strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' || r == ' ' }) {
+		number, err := strconv.Atoi(field)
+		if err != nil || number < 1 || number > 10 {
+			return o, fmt.Errorf("-rows: there is no row %q, they are 1 to 10", field)
+		}
+		o.rows = append(o.rows, number)
+	}
+	if min(o.runs, o.messages, o.few, o.stored, o.single, o.lanes) < 1 {
+		return o, errors.New("sizes must be at least 1")
+	}
+	return o, nil
+}
+
+// wants reports whether one of the rows is asked for.
+func (o *options) wants(rows ...int) bool {
+	return len(o.rows) == 0 || slices.ContainsFunc(rows, func(row int) bool { return slices.Contains(o.rows, row) })
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	o, err := parse(args, progress)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, o, progress)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for _, group := range []struct {
+		rows    []int
+		measure func(context.Context) error
+	}{
+		{[]int{1, 2, 3, 4}, b.measureBulk},
+		{[]int{6}, b.measureIngest},
+		{[]int{7}, b.measureSingle},
+		{[]int{8}, b.measureCrash},
+		{[]int{5}, b.measureStored},
+		{[]int{9}, b.measureLists},
+		{[]int{5, 10}, b.measureMemory}, // last: it uses up the large table
+	} {
+		if !o.wants(group.rows...) {
+			continue
+		}
+		if err := group.measure(ctx); err != nil {
+			return fmt.Errorf("rows %v: %w", group.rows, err)
+		}
+	}
+	slices.SortStableFunc(b.rows, func(x, y row) int { return x.number - y.number })
+	text := b.markdown()
+	if _, err := io.WriteString(out, text); err != nil || o.out == "" {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(o.out, "bench.md"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.out, "bench.svg"), []byte(chart(b.rows)), 0o644)
+}

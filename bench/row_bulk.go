@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// bulkTopic and singleTopic are in the same template: one for bulk retries, the
+// other for a workflow per message.
+const (
+	bulkTopic   = "orders"
+	singleTopic = "payments"
+)
+
+// bulkRun collects the runs of rows 1 to 4.
+type bulkRun struct {
+	ours, loop, script, single, events, wal, cpu spread
+	shares, loopShares                           string
+}
+
+// measureBulk measures a bulk retry against what one could write instead.
+func (b *bench) measureBulk(ctx context.Context) error {
+	bulk, single := seedTopic{name: bulkTopic, pending: b.messages}, seedTopic{name: singleTopic, pending: b.single}
+	if err := b.template(ctx, "bulk", bulk, single); err != nil {
+		return err
+	}
+	var r bulkRun
+	for run := range b.runs {
+		b.step("bulk retry, run %d of %d", run+1, b.runs)
+		for _, measure := range []struct {
+			rows []int
+			one  func(context.Context, *bulkRun, *database, *broker) error
+		}{{[]int{1, 2, 3, 4}, b.bulkOurs}, {[]int{1}, b.bulkLoop}, {[]int{3}, b.bulkSingle}} {
+			if !b.wants(measure.rows...) {
+				continue
+			}
+			if err := b.onCopy(ctx, "bulk", func(db *database, k *broker) error { return measure.one(ctx, &r, db, k) }); err != nil {
+				return err
+			}
+		}
+		if b.wants(2) {
+			if err := b.bulkScript(ctx, &r); err != nil {
+				return err
+			}
+		}
+	}
+	b.reportBulk(&r)
+	return nil
+}
+
+// onCopy gives a measurement a fresh copy of a database and a fresh broker.
+func (b *bench) onCopy(ctx context.Context, template string, measure func(*database, *broker) error) error {
+	db, err := b.copyOf(ctx, template)
+	if err != nil {
+		return err
+	}
+	k, err := startBroker(ctx, bulkTopic, bulkTopic+".dlq", singleTopic)
+	if err != nil {
+		db.pool.Close()
+		return err
+	}
+	runtime.GC() // what the measurement before left is not this one's to clean up
+	err = measure(db, k)
+	k.stop(ctx)
+	if dropErr := b.drop(ctx, db); err == nil {
+		err = dropErr
+	}
+	return err
+}
+
+func (b *bench) bulkOurs(ctx context.Context, r *bulkRun, db *database, k *broker) error {
+	publisher, err := k.publisher()
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	e, err := b.startEngine(b.tuned, db, publisher)
+	if err != nil {
+		return err
+	}
+	defer e.stop()
+	before, err := b.walPosition(ctx)
+	if err != nil {
+		return err
+	}
+	endProfile, err := b.profiled(ctx, "bulk")
+	if err != nil {
+		return err
+	}
+	cpu := b.postgresCPU()
+	j, err := e.retryAll(ctx, bulkTopic+".dlq", b.lanes, b.messages)
+	if err != nil {
+		return err
+	}
+	r.cpu = append(r.cpu, float64((b.postgresCPU()-cpu).Microseconds())/float64(b.messages))
+	if err := endProfile(); err != nil {
+		return err
+	}
+	after, err := b.walPosition(ctx)
+	if err != nil {
+		return err
+	}
+	r.ours = append(r.ours, rate(b.messages, j.took))
+	r.events = append(r.events, float64(j.events)*1000/float64(b.messages))
+	r.wal = append(r.wal, (after-before)/float64(b.messages))
+	r.shares = e.timings.shares(b.lanes, j.took)
+	b.step("       ours %s, %s", perSecond(r.ours[len(r.ours)-1]), r.shares)
+	return nil
+}
+
+func (b *bench) bulkLoop(ctx context.Context, r *bulkRun, db *database, k *broker) error {
+	publisher, err := k.publisher()
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	var t timings
+	took, err := plainLoop(ctx, timedStore{db.store, &t}, timedPublisher{publisher, &t}, bulkTopic+".dlq", b.lanes, b.messages)
+	if err != nil {
+		return err
+	}
+	r.loop = append(r.loop, rate(b.messages, took))
+	r.loopShares = t.shares(b.lanes, took)
+	b.step("       loop %s, %s", perSecond(r.loop[len(r.loop)-1]), r.loopShares)
+	return nil
+}
+
+func (b *bench) bulkSingle(ctx context.Context, r *bulkRun, db *database, k *broker) error {
+	publisher, err := k.publisher()
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	e, err := b.startEngine(b.tuned, db, publisher)
+	if err != nil {
+		return err
+	}
+	defer e.stop()
+	messages, took, err := e.oneByOne(ctx, db, singleTopic+".dlq")
+	if err != nil {
+		return err
+	}
+	r.single = append(r.single, rate(messages, took))
+	b.step("       one workflow each %s", perSecond(r.single[len(r.single)-1]))
+	return nil
+}
+
+func (b *bench) bulkScript(ctx context.Context, r *bulkRun) error {
+	k, err := startBroker(ctx, bulkTopic, bulkTopic+".dlq")
+	if err != nil {
+		return err
+	}
+	defer k.stop(ctx)
+	if err := b.fill(ctx, k, bulkTopic+".dlq", b.messages); err != nil {
+		return err
+	}
+	runtime.GC()
+	var took time.Duration
+	if took, err = script(ctx, k.server.Brokers, bulkTopic+".dlq", bulkTopic, b.messages); err != nil {
+		return err
+	}
+	r.script = append(r.script, rate(b.messages, took))
+	b.step("       script %s", perSecond(r.script[len(r.script)-1]))
+	return nil
+}
+
+func (b *bench) reportBulk(r *bulkRun) {
+	size := count(float64(b.messages))
+	ours := r.ours.show(perSecond)
+	if b.wants(1) {
+		b.add(row{number: 1, label: "bulk retry vs a plain loop",
+			what: "bulk retry of " + size + " messages; baseline: a plain loop without Temporal over the same store",
+			ours: ours, base: r.loop.show(perSecond), judged: r.ours.over(r.loop), goal: goal{atLeast: 0.95},
+			notes: []string{
+				fmt.Sprintf("time of the lanes: %s; of the plain loop: %s", r.shares, r.loopShares),
+				fmt.Sprintf("for each message PostgreSQL writes %s bytes of log, page images after the checkpoint included, and uses %s µs of a core",
+					r.wal.show(count), r.cpu.show(count)),
+			}})
+	}
+	if b.wants(2) {
+		b.add(row{number: 2, label: "bulk retry vs a script without state",
+			what: "the same; baseline: a script from the dead-letter topic to the target that keeps no state",
+			ours: ours, base: r.script.show(perSecond), judged: r.ours.over(r.script),
+			notes: []string{"the script neither claims nor records anything; ours spends the lanes' time on " + r.shares}})
+	}
+	if b.wants(3) {
+		b.add(row{number: 3, label: "bulk retry vs a workflow for each message",
+			what: "the same; baseline: a workflow for each message, " + count(float64(b.single)) + " at once",
+			ours: ours, base: r.single.show(perSecond), judged: r.ours.over(r.single), goal: goal{atLeast: 50}})
+	}
+	if b.wants(4) {
+		b.add(row{number: 4, label: "history events for 1,000 messages",
+			what: "history events for 1,000 messages of the bulk retry", ours: r.events.show(count),
+			judged: r.events, goal: goal{atMost: 1}})
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// listSize is the page that the API gives by default.
+const listSize = 20
+
+// measureLists compares lists of the large table with its own first page. Every
+// list also counts its total, as the API does.
+func (b *bench) measureLists(ctx context.Context) error {
+	large, err := b.largeTable(ctx)
+	if err != nil {
+		return err
+	}
+	topic := dlq.Filter{Topic: storedTopic + ".dlq"}
+	first := dlq.ListQuery{Filter: topic, Page: 1, PageSize: listSize}
+	newest, err := large.store.List(ctx, first)
+	if err != nil || len(newest.Messages) == 0 {
+		return fmt.Errorf("the first page: %d messages, %w", len(newest.Messages), err)
+	}
+	last := newest.Messages[0].Seq
+	all := b.stored + b.stored/20
+	near, middle := last-int64(all)+3*listSize, newest.Messages[0].CreatedAt.Add(-time.Duration(all/2)*time.Millisecond)
+	with := func(change func(*dlq.ListQuery)) dlq.ListQuery {
+		q := first
+		change(&q)
+		return q
+	}
+	lists := []struct {
+		what  string
+		query dlq.ListQuery
+	}{
+		{"page at the end, by cursor", with(func(q *dlq.ListQuery) { q.After = &near })},
+		{"oldest first", with(func(q *dlq.ListQuery) { q.OldestFirst = true })},
+		{"one status", with(func(q *dlq.ListQuery) { q.Statuses = []dlq.Status{dlq.StatusDead} })},
+		{"one status that no message has", with(func(q *dlq.ListQuery) { q.Statuses = []dlq.Status{dlq.StatusResolved} })},
+		{"created in the older half", with(func(q *dlq.ListQuery) { q.CreatedTo = middle })},
+		{"one key", with(func(q *dlq.ListQuery) { q.Key = b.samples[7].Record.Key })},
+		{"part of the error, one message in ten", with(func(q *dlq.ListQuery) { q.ErrorContains = rareError })},
+	}
+	times, base := make([]spread, len(lists)), make([]spread, len(lists))
+	for run := range b.runs {
+		b.step("lists, run %d of %d", run+1, b.runs)
+		for i, list := range lists {
+			ours, page, err := listInTurn(ctx, large, list.query, first, b.calls)
+			if err != nil {
+				return err
+			}
+			times[i], base[i] = append(times[i], ours), append(base[i], page)
+		}
+	}
+	for i, list := range lists {
+		b.add(row{number: 9, label: "list: " + list.what,
+			what: "list of " + count(float64(b.stored)) + " messages: " + list.what + "; baseline: its first page",
+			ours: times[i].show(milliseconds), base: base[i].show(milliseconds), judged: times[i].over(base[i]), goal: goal{atMost: 2}})
+	}
+	return nil
+}
+
+// listInTurn times two lists, call by call, and returns the p50 of each in
+// milliseconds.
+func listInTurn(ctx context.Context, db *database, query, baseline dlq.ListQuery, calls int) (ours, base float64, err error) {
+	var a, b spread
+	for range calls {
+		for _, side := range []struct {
+			query dlq.ListQuery
+			times *spread
+		}{{query, &a}, {baseline, &b}} {
+			started := time.Now()
+			if _, err := db.store.List(ctx, side.query); err != nil {
+				return 0, 0, err
+			}
+			*side.times = append(*side.times, float64(time.Since(started).Microseconds())/1000)
+		}
+	}
+	return a.median(), b.median(), nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// measureMemory runs jobs in workers that are processes of their own: short ones
+// and one over the whole large table. That one takes minutes, so it runs once.
+func (b *bench) measureMemory(ctx context.Context) error {
+	if err := b.smallTable(ctx); err != nil {
+		return err
+	}
+	large, err := b.largeTable(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	var peaks, rates spread
+	for run := range b.runs {
+		b.step("memory of a worker, short job, run %d of %d", run+1, b.runs)
+		small, err := b.copyOf(ctx, "small")
+		if err != nil {
+			return err
+		}
+		peak, perSecond, err := b.memoryOf(ctx, small, partTopic(0), b.few)
+		if err != nil {
+			return err
+		}
+		if err := b.drop(ctx, small); err != nil {
+			return err
+		}
+		peaks, rates = append(peaks, peak), append(rates, perSecond)
+	}
+	b.step("memory of a worker, a job of %s messages", count(float64(b.stored)))
+	peak, speed, err := b.memoryOf(ctx, large, storedTopic, b.stored)
+	if err != nil {
+		return err
+	}
+	over := func(value float64, base spread) spread {
+		ratios := make(spread, len(base))
+		for i := range base {
+			ratios[i] = value / base[i]
+		}
+		return ratios
+	}
+	if b.wants(5) {
+		b.add(row{number: 5, label: "bulk retry of the large table vs a small one",
+			what: fmt.Sprintf("bulk retry of %s messages; baseline: of %s", count(float64(b.stored)), count(float64(b.few))),
+			ours: perSecond(speed), base: rates.show(perSecond), judged: over(speed, rates), goal: goal{atLeast: 0.9},
+			notes: []string{"in a worker that is a process of its own; the long job runs once"}})
+	}
+	if b.wants(10) {
+		b.add(row{number: 10, label: "memory of the worker, large job vs small",
+			what: fmt.Sprintf("peak memory of the worker in a job of %s messages; baseline: of %s",
+				count(float64(b.stored)), count(float64(b.few))),
+			ours: megabytes(peak), base: peaks.show(megabytes), judged: over(peak, peaks), goal: goal{atMost: 1.2},
+			notes: []string{"the most resident memory that the process ever had, from the system; the long job runs once"}})
+	}
+	return nil
+}
+
+// memoryOf retries a topic in a fresh worker process and returns the most memory
+// that it had, in bytes, and the messages per second.
+func (b *bench) memoryOf(ctx context.Context, db *database, topic string, messages int) (peak, speed float64, err error) {
+	k, err := startBroker(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer k.stop(ctx)
+	s := b.newSite(db, k, b.tuned)
+	worker, err := b.start(ctx, s, "worker")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, worker.kill()) }()
+
+	forgetting, stop := context.WithCancel(ctx)
+	defer stop()
+	go k.keepForgetting(forgetting, topic)
+	started := time.Now()
+	client := workflows.NewClient(s.temporal.client, s.queue)
+	execution, err := client.StartRetryAll(ctx, workflows.RetryAllInput{
+		Spec: dlq.BulkSpec{Topic: topic + ".dlq", Order: dlq.OrderKey}, Lanes: b.lanes,
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	result, err := client.AwaitRetryAll(ctx, execution)
+	if err != nil {
+		return 0, 0, err
+	}
+	speed = rate(messages, time.Since(started))
+	if result.Bulk.Counts.Retried != int64(messages) {
+		return 0, 0, fmt.Errorf("%d of %d messages were retried", result.Bulk.Counts.Retried, messages)
+	}
+	peak, err = worker.peakMemory()
+	return peak, speed, err
+}
+
+// keepForgetting empties a topic again and again until ctx ends: the broker is
+// in this process, whose memory millions of messages would fill.
+func (k *broker) keepForgetting(ctx context.Context, topic string) {
+	for pause(ctx, 2*time.Second) == nil {
+		_ = k.forget(ctx, topic) // the next time does the rest
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+)
+
+const (
+	// singleWarmUp calls come before those that are timed.
+	singleWarmUp = 5
+	// singleRest lies between two calls: the system is idle when one comes.
+	singleRest = 100 * time.Millisecond
+)
+
+// measureSingle retries messages one at a time over REST, through the programs
+// as they ship, and directly: the same claim, publish and finalize, called from
+// here without Temporal.
+func (b *bench) measureSingle(ctx context.Context) error {
+	need := 2 * b.runs * (b.calls + singleWarmUp)
+	if err := b.template(ctx, "single", seedTopic{name: singleTopic, pending: need}); err != nil {
+		return err
+	}
+	untuned, err := b.startTemporal(ctx, "default", false)
+	if err != nil {
+		return err
+	}
+	defer untuned.stop(ctx)
+	for _, server := range []struct {
+		name string
+		*temporal
+		goal goal
+		note string
+	}{
+		{"tuned Temporal server", b.tuned, goal{atMost: 15}, "the API and the worker are processes of their own; the answer is awaited"},
+		{"default Temporal development server", untuned, goal{}, "that server paces what it hands out to 20 tasks a second; one retry takes several"},
+	} {
+		err := b.onCopy(ctx, "single", func(db *database, k *broker) error {
+			return b.singleOn(ctx, b.newSite(db, k, server.temporal), server.name, server.goal, server.note)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) singleOn(ctx context.Context, s *site, name string, target goal, note string) (err error) {
+	for _, program := range []string{"worker", "api"} {
+		p, startErr := b.start(ctx, s, program)
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, p.kill()) }()
+		if program == "api" {
+			defer http.DefaultClient.CloseIdleConnections()
+			err = b.singleRuns(ctx, s, p.base, name, target, note)
+		}
+	}
+	return err
+}
+
+func (b *bench) singleRuns(ctx context.Context, s *site, base, name string, target goal, note string) error {
+	publisher, err := s.broker.publisher()
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	var ids [][16]byte
+	if err := s.db.pool.QueryRow(ctx, "SELECT array_agg(id) FROM dlq.dlq_messages WHERE status = 'PENDING'").Scan(&ids); err != nil {
+		return err
+	}
+	var ours, direct, ratios spread
+	for run := range b.runs {
+		b.step("single retries, %s, run %d of %d", name, run+1, b.runs)
+		var rest, steps spread
+		for call := range b.calls + singleWarmUp {
+			id := dlq.ID(ids[0])
+			ours, err := timed(ctx, func() error { return retryOverREST(ctx, base, id) })
+			if err != nil {
+				return err
+			}
+			id, ids = dlq.ID(ids[1]), ids[2:]
+			direct, err := timed(ctx, func() error { return retryDirectly(ctx, s.db, publisher, id) })
+			if err != nil {
+				return err
+			}
+			if call >= singleWarmUp {
+				rest, steps = append(rest, ours), append(steps, direct)
+			}
+		}
+		ours, direct = append(ours, rest...), append(direct, steps...)
+		ratios = append(ratios, rest.median()/steps.median())
+	}
+	percentiles := func(s spread) string {
+		return fmt.Sprintf("p50 %s, p99 %s", milliseconds(s.median()), milliseconds(s.quantile(0.99)))
+	}
+	b.add(row{number: 7, label: "single retry vs direct calls, " + name,
+		what: "retry of one message over REST, " + name + "; baseline: the three steps called directly",
+		ours: percentiles(ours), base: percentiles(direct), judged: ratios, goal: target,
+		notes: []string{fmt.Sprintf("%s: %s; %d calls of each kind, in turn, %s apart", name, note, len(ours), singleRest)}})
+	return nil
+}
+
+// timed rests and then takes the time of one call, in milliseconds.
+func timed(ctx context.Context, call func() error) (float64, error) {
+	if err := pause(ctx, singleRest); err != nil {
+		return 0, err
+	}
+	started := time.Now()
+	err := call()
+	return float64(time.Since(started).Microseconds()) / 1000, err
+}
+
+func retryOverREST(ctx context.Context, base string, id dlq.ID) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/api/v1/dlq/messages/"+id.String()+"/retry", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Status dlq.Status `json:"status"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != dlq.StatusResolved {
+		return fmt.Errorf("retry of %s: %s: %s", id, response.Status, body)
+	}
+	return nil
+}
+
+func retryDirectly(ctx context.Context, db *database, publisher activities.Publisher, id dlq.ID) error {
+	owner := dlq.Owner{WorkflowID: "direct", RunID: dlq.NewID().String()}
+	envelope, err := db.store.Claim(ctx, id, owner)
+	if err != nil {
+		return err
+	}
+	if err := publisher.Publish(ctx, []dlq.Envelope{envelope})[0]; err != nil {
+		return err
+	}
+	_, err = db.store.Finalize(ctx, owner, dlq.Outcome{ID: id, Result: dlq.ResultDelivered})
+	return err
+}

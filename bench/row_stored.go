@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// storedTopic holds the many messages of the large table.
+const storedTopic = "warehouse"
+
+// partTopic is one of the short jobs in the large table: each run takes another,
+// since a retried message cannot be retried again.
+func partTopic(run int) string { return fmt.Sprintf("part-%d", run) }
+
+// largeTable opens the large table, and makes it first if need be. A twentieth of
+// it is dead, for the lists.
+func (b *bench) largeTable(ctx context.Context) (*database, error) {
+	if b.large != nil {
+		return b.large, nil
+	}
+	topics := []seedTopic{{name: storedTopic, pending: b.stored, dead: b.stored / 20}}
+	for run := range b.runs + 1 {
+		topics = append(topics, seedTopic{name: partTopic(run), pending: b.few})
+	}
+	var err error
+	b.large, err = b.create(ctx, "large", topics...)
+	return b.large, err
+}
+
+// smallTable is a template with the same short job and nothing else.
+func (b *bench) smallTable(ctx context.Context) error {
+	return b.template(ctx, "small", seedTopic{name: partTopic(0), pending: b.few})
+}
+
+// measureStored measures the same short job in a large and in a small table.
+func (b *bench) measureStored(ctx context.Context) error {
+	if err := b.smallTable(ctx); err != nil {
+		return err
+	}
+	large, err := b.largeTable(ctx)
+	if err != nil {
+		return err
+	}
+	var many, few spread
+	for run := -1; run < b.runs; run++ { // the first one warms up, and is not counted
+		inMany, err := b.jobIn(ctx, large, partTopic(run+1))
+		if err != nil {
+			return err
+		}
+		small, err := b.copyOf(ctx, "small")
+		if err != nil {
+			return err
+		}
+		inFew, err := b.jobIn(ctx, small, partTopic(0))
+		if err != nil {
+			return err
+		}
+		if err := b.drop(ctx, small); err != nil {
+			return err
+		}
+		b.step("bulk retry in a large table %s, in a small one %s", perSecond(inMany), perSecond(inFew))
+		if run >= 0 {
+			many, few = append(many, inMany), append(few, inFew)
+		}
+	}
+	b.add(row{number: 5, label: "bulk retry in a large table vs a small one",
+		what: fmt.Sprintf("bulk retry of %s messages with %s others in the table; baseline: with no others",
+			count(float64(b.few)), count(float64(b.stored))),
+		ours: many.show(perSecond), base: few.show(perSecond), judged: many.over(few), goal: goal{atLeast: 0.9},
+		notes: []string{"these jobs take about a second, so that their start weighs more than in row 1"}})
+	return nil
+}
+
+// jobIn retries a topic of a database and returns the messages per second.
+func (b *bench) jobIn(ctx context.Context, db *database, topic string) (float64, error) {
+	k, err := startBroker(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	defer k.stop(ctx)
+	publisher, err := k.publisher()
+	if err != nil {
+		return 0, err
+	}
+	defer publisher.Close()
+	e, err := b.startEngine(b.tuned, db, publisher)
+	if err != nil {
+		return 0, err
+	}
+	defer e.stop()
+	if err := warmUp(ctx, db); err != nil {
+		return 0, err
+	}
+	j, err := e.retryAll(ctx, topic+".dlq", b.lanes, b.few)
+	return rate(b.few, j.took), err
+}
+
+// warmUp makes the pool's connections, so that no side pays for them.
+func warmUp(ctx context.Context, db *database) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for range connections {
+		connection, err := db.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer connection.Release()
+	}
+	return nil
+}

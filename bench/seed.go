@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// seedTopic is how many messages a topic gets. Its dead-letter topic has the
+// suffix .dlq.
+type seedTopic struct {
+	name    string
+	pending int
+	// dead are strewn in evenly.
+	dead int
+}
+
+func (t seedTopic) dlqTopic() string { return t.name + ".dlq" }
+
+// seedChunk is how many rows one INSERT makes: few enough to be sorted in
+// memory, so that rows lie in the tables in the order of their arrival.
+const seedChunk = 50_000
+
+// seed stores the samples the way the ingest does and multiplies them inside
+// the server, under ids that grow like those of version 7.
+func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) error {
+	if _, err := db.store.StoreArrivals(ctx, b.samples); err != nil {
+		return err
+	}
+	if err := db.exec(ctx, `
+		CREATE UNLOGGED TABLE public.sample AS
+		SELECT row_number() OVER (ORDER BY m.seq) - 1 AS n, m.error_message, m.error_class, m.max_retries, m.payload, m.key_hash,
+			b.key, b.key_hash AS key_hash_of_key, b.value, b.headers, b.origin_family, b.stack_trace
+		FROM dlq.dlq_messages m
+		JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`,
+		"TRUNCATE dlq.dlq_messages, dlq.dlq_message_bodies",
+		`CREATE FUNCTION public.id_of(n BIGINT, first_ms BIGINT) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+			SELECT (lpad(to_hex(first_ms + n / 1000), 12, '0') || '7' || lpad(to_hex(n % 1000), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid
+		$$`); err != nil {
+		return err
+	}
+	first := time.Now().Add(-24 * time.Hour).UnixMilli()
+	var done int64
+	for _, topic := range topics {
+		b.step("storing %s messages in %s", count(float64(topic.pending+topic.dead)), topic.dlqTopic())
+		for from := 0; from < topic.pending+topic.dead; from += seedChunk {
+			to := min(from+seedChunk, topic.pending+topic.dead)
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return db.seedMessages(ctx, topic, done, from, to, first) })
+			group.Go(func() error { return db.seedBodies(ctx, done, from, to, first) })
+			if err := group.Wait(); err != nil {
+				return err
+			}
+		}
+		done += int64(topic.pending + topic.dead)
+	}
+	if err := db.exec(ctx, "DROP FUNCTION public.id_of", "DROP TABLE public.sample"); err != nil {
+		return err
+	}
+	return db.exec(ctx, "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")
+}
+
+func (db *database) exec(ctx context.Context, statements ...string) error {
+	for _, sql := range statements {
+		if _, err := db.pool.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%w in %s", err, sql)
+		}
+	}
+	return nil
+}
+
+// seedMessages makes a range of the rows of a topic, which is preceded by done
+// rows of others. Each is a millisecond younger than the one before.
+func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, from, to int, firstMS int64) error {
+	deadEvery := 0
+	if t.dead > 0 {
+		deadEvery = (t.pending + t.dead) / t.dead
+	}
+	_, err := db.pool.Exec(ctx, `
+		INSERT INTO dlq.dlq_messages (id, original_topic, dlq_topic, error_message, error_class, retry_count, max_retries, payload,
+			status, key_hash, created_at, updated_at)
+		SELECT public.id_of($1::bigint + i, $4::bigint), $5, $6, s.error_message, s.error_class, 0, s.max_retries, s.payload,
+			CASE WHEN $7::bigint > 0 AND i % greatest($7::bigint, 1) = 0 AND i / greatest($7::bigint, 1) < $8::bigint
+				THEN 'DEAD' ELSE 'PENDING' END, s.key_hash, at, at
+		FROM generate_series($2::bigint, $3::bigint - 1) AS i
+		JOIN public.sample s ON s.n = i % $9::bigint
+		CROSS JOIN LATERAL (SELECT to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms' AS at) AS t
+		ORDER BY i`,
+		done, from, to, firstMS, t.name, t.dlqTopic(), deadEvery, t.dead, sampleCount)
+	return err
+}
+
+func (db *database) seedBodies(ctx context.Context, done int64, from, to int, firstMS int64) error {
+	_, err := db.pool.Exec(ctx, `
+		INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,
+			record_timestamp, origin_family, stack_trace)
+		SELECT public.id_of($1::bigint + i, $4::bigint), '00000000-0000-4000-8000-000000000001',
+			($1::bigint + i) % $6::bigint, ($1::bigint + i) / $6::bigint, s.key, s.key_hash_of_key, s.value, s.headers,
+			to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms', s.origin_family, s.stack_trace
+		FROM generate_series($2::bigint, $3::bigint - 1) AS i
+		JOIN public.sample s ON s.n = i % $5::bigint
+		ORDER BY i`,
+		done, from, to, firstMS, sampleCount, partitions)
+	return err
+}
