@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
 
@@ -95,8 +96,9 @@ func newBench(ctx context.Context, o options, progress io.Writer) (_ *bench, err
 
 // temporal is a Temporal server and a connection to it.
 type temporal struct {
-	server *dev.Temporal
-	client client.Client
+	server  *dev.Temporal
+	client  client.Client
+	version string
 }
 
 // startTemporal keeps its state in memory: the fastest that a workflow for each
@@ -117,7 +119,14 @@ func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*te
 	if err != nil {
 		return nil, errors.Join(err, server.Stop(ctx))
 	}
-	return &temporal{server: server, client: connection}, nil
+	t := &temporal{server: server, client: connection}
+	info, err := connection.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+	if err != nil {
+		t.stop(ctx)
+		return nil, err
+	}
+	t.version = info.GetServerVersion()
+	return t, nil
 }
 
 func (t *temporal) stop(ctx context.Context) {

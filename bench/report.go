@@ -104,7 +104,7 @@ func (b *bench) machine() []string {
 	lines := []string{
 		fmt.Sprintf("%d cores%s, %s/%s, %s", runtime.NumCPU(), memory(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
 		fmt.Sprintf("PostgreSQL %s, data on the disk: %s, the rest as it comes", b.postgres.Version, strings.Join(settings, ", ")),
-		"Temporal development server of CLI 1.5, state in memory, tuned as `make run` tunes it unless a row says default; Go SDK " +
+		"Temporal development server " + b.tuned.version + ", state in memory, tuned as `make run` tunes it unless a row says default; Go SDK " +
 			versionOf("go.temporal.io/sdk"),
 		"Kafka: kfake inside this process, so its processor time counts against both sides; franz-go " + versionOf("github.com/twmb/franz-go"),
 		"Everything shares the cores: PostgreSQL, Temporal, the broker, and what is measured",
