@@ -12,8 +12,9 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 
 COPY . .
 ARG VERSION=dev
+ENV GOCACHE=/var/cache/go-build
 # timetzdata puts the time zones into the programs, since the image has none.
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/var/cache/go-build \
     for program in api worker; do \
       go build -trimpath -tags timetzdata \
         -ldflags "-s -w -X dlqmanager/cmd/internal/app.Version=${VERSION}" \
