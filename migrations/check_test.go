@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,12 +16,13 @@ func TestCheckSaysWhichVersionIsNeeded(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
 	check := func() error { return migrations.Check(t.Context(), pool) }
-	require.EqualError(t, check(), "the database has no schema yet, and version 7 is needed: a worker applies migrations at its start")
+	require.EqualError(t, check(), fmt.Sprintf("the database has no schema yet, and version %d is needed: a worker applies migrations at its start", newest))
 	require.NoError(t, migrations.Up(t.Context(), pool))
 	require.NoError(t, check())
 
 	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, newest-1)
-	require.EqualError(t, check(), "the database schema has version 6, and version 7 is needed: a worker applies migrations at its start")
+	require.EqualError(t, check(), fmt.Sprintf("the database schema has version %d, and version %d is needed: a worker applies migrations at its start",
+		newest-1, newest))
 	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, newest+1)
 	require.NoError(t, check(), "a newer program is being rolled out")
 

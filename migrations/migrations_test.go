@@ -19,7 +19,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 7
+const newest = 8
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 

@@ -93,7 +93,8 @@ func claimPageSQL(s *scope, job string) string {
 	FOR UPDATE OF m SKIP LOCKED
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
-	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), workflow_id = @workflow, run_id = @run
+	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
+		workflow_id = @workflow, run_id = @run
 	FROM free
 	WHERE m.id = free.id
 	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at, m.payload

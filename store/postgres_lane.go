@@ -90,7 +90,7 @@ WITH job AS MATERIALIZED (
 ), ended AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.with_left ELSE o.with_none END,
-		retry_count = greatest(m.retry_count + o.delta, 0), ` + undo("o.result") + `
+		retry_count = greatest(m.retry_count + o.delta, 0), updated_at = now(), ` + undo("o.result") + `
 	FROM outcome o
 	WHERE m.id = o.id AND m.status = 'RETRYING' AND m.workflow_id = $3 AND m.run_id = $4
 	RETURNING m.id, m.seq, m.status, m.retry_count, m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt

@@ -186,7 +186,7 @@ func (p *Postgres) Delete(ctx context.Context, id dlq.ID) error {
 func (p *Postgres) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	for {
 		m, found, err := p.one(ctx, `
-			UPDATE dlq.dlq_messages m SET status = 'DEAD'
+			UPDATE dlq.dlq_messages m SET status = 'DEAD', updated_at = now()
 			WHERE m.id = $1 AND m.status IN ('PENDING', 'RETRYING')
 			RETURNING `+messageColumns, uuid(id))
 		if err != nil {

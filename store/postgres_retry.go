@@ -42,7 +42,7 @@ func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 const claimSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
-	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), workflow_id = @workflow, run_id = @run
+	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(), workflow_id = @workflow, run_id = @run
 	WHERE m.id = @id AND m.status = 'PENDING' AND m.retry_count < m.max_retries AND ` + hasOrigin + `
 	RETURNING m.*
 )
@@ -130,7 +130,7 @@ var finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left ELSE @none END,
-		retry_count = greatest(m.retry_count + @delta, 0), ` + undo("@result::text") + `
+		retry_count = greatest(m.retry_count + @delta, 0), updated_at = now(), ` + undo("@result::text") + `
 	WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow AND m.run_id = @run
 	RETURNING m.*
 ), attempt AS (
@@ -191,7 +191,7 @@ WITH mine AS (
 ), m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left ELSE @none END,
-		retry_count = greatest(m.retry_count + @delta, 0), ` + undo("@result::text") + `
+		retry_count = greatest(m.retry_count + @delta, 0), updated_at = now(), ` + undo("@result::text") + `
 	FROM mine
 	WHERE m.id = mine.id
 	RETURNING m.*

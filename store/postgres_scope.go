@@ -76,8 +76,11 @@ func (s *scope) selects(columns, condition, hidden, ending string) string {
 	}
 	hidden += s.opaque
 	if s.byIDs() {
-		// The ids alone lead to the messages; there are never many.
-		return fmt.Sprintf(`(SELECT %s FROM %s JOIN unnest(@ids::uuid[]) AS wanted (id) ON wanted.id = m.id
+		// The ids alone lead to the messages; there are never many. The LIMIT
+		// makes it look them up one by one: a join might read the whole table.
+		tables = strings.Replace(tables, "dlq.dlq_messages m",
+			"unnest(@ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = wanted.id LIMIT 1) AS m", 1)
+		return fmt.Sprintf(`(SELECT %s FROM %s
 	WHERE CASE WHEN (m.dlq_topic = @topic OR m.original_topic = @topic) AND %s%s THEN true ELSE false END%s%s)`,
 			columns, tables, condition, hidden, s.filter, ending)
 	}

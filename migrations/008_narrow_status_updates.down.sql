@@ -1,0 +1,11 @@
+DROP INDEX IF EXISTS dlq.idx_dlq_messages_status;
+CREATE INDEX idx_dlq_messages_status ON dlq.dlq_messages (status, updated_at);
+
+CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
+    BEFORE UPDATE ON dlq.dlq_messages
+    FOR EACH ROW
+    EXECUTE FUNCTION dlq.update_updated_at();
+
+ALTER TABLE dlq.dlq_messages RESET (fillfactor, toast_tuple_target);
+ALTER TABLE dlq.dlq_messages_archive DROP COLUMN IF EXISTS ballast;
+ALTER TABLE dlq.dlq_messages DROP COLUMN IF EXISTS ballast;
