@@ -12,6 +12,8 @@ import (
 type BulkStore interface {
 	// StartBulk freezes the scope. Starting the same id again changes nothing.
 	StartBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error)
+	// CountBulk counts what is in it, which may take long. Again changes nothing.
+	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// PauseBulk gives back what is still claimed and records why. ResumeBulk
 	// is its inverse. Both may be repeated, and leave a job that has ended.
@@ -39,8 +41,8 @@ type LaneStore interface {
 	// wait, means that the lane is at its end.
 	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in one
-	// transaction, and returns the counters.
-	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error)
+	// transaction. What is no longer the lane's stays as it is.
+	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
 	// HeldKeys are the keys of the lane's messages that the job could not
 	// deliver.
 	HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
@@ -65,9 +67,13 @@ type BulkPlan struct {
 	Published bool
 }
 
-// PlanBulk freezes the scope of the job and records it.
+// PlanBulk freezes the scope of the job, records it, and then counts it: the job
+// can be seen from the first moment, and is sent from the last.
 func (a *Bulk) PlanBulk(ctx context.Context, bulk dlq.BulkRetry) (BulkPlan, error) {
-	started, err := a.Store.StartBulk(ctx, bulk)
+	if _, err := a.Store.StartBulk(ctx, bulk); err != nil {
+		return BulkPlan{}, toTemporal(err)
+	}
+	started, err := a.Store.CountBulk(ctx, bulk.ID)
 	if err != nil {
 		return BulkPlan{}, toTemporal(err)
 	}

@@ -70,7 +70,8 @@ type LaneResult struct {
 // publish, and sending twice is the lesser harm.
 //
 // On cancellation, and when the worker stops, the page in hand is finished and
-// written down; nothing more is claimed.
+// written down, unless the job did not wait for that and took it back; nothing
+// more is claimed.
 func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	reports, stopReporting := startHeartbeat(ctx, LaneReport{Lane: in.Lane.Number})
 	defer stopReporting()
@@ -170,12 +171,16 @@ func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, erro
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if len(outcomes) > 0 {
-		counts, finalizeErr := l.Store.FinalizePage(finish, l.lane, outcomes)
+		result, finalizeErr := l.Store.FinalizePage(finish, l.lane, outcomes)
 		if finalizeErr != nil {
 			return nil, finalizeErr
 		}
-		l.counts = counts
-		l.Metrics.retried(outcomes...)
+		l.counts = result.Counts
+		// A page is taken back as a whole, when the job is paused or ended over
+		// it or a newer attempt has the lane. Then nothing has ended here.
+		if result.Ended > 0 {
+			l.Metrics.retried(outcomes...)
+		}
 	}
 	if err != nil || refused != nil {
 		return refused, err

@@ -43,7 +43,7 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 	// publisher's own delivery timeout bounds it.
 	uncut := context.WithoutCancel(ctx)
 	for attempt := 1; ; attempt++ {
-		errs := l.Publisher.Publish(uncut, pending)
+		errs := l.Publisher.Publish(uncut, pending, l.lane.Spec.Order)
 		if attempt == 1 {
 			if refused := l.refusedAll(pending, errs); refused != nil {
 				return nil, refused, nil
@@ -58,7 +58,7 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 			return outcomes, nil, nil
 		}
 		pending = round.again
-		l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts, Waiting: round.lastErr.Error()}
+		l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts, Waiting: round.cause.Error()}
 		if err := sleep(ctx, round.wait); err != nil {
 			return outcomes, nil, err
 		}
@@ -99,13 +99,18 @@ type publishRound struct {
 	outcomes []dlq.Outcome
 	again    []dlq.Envelope
 	wait     time.Duration
-	lastErr  error
+	// cause is why the first of them is sent again; those behind it may only
+	// be held back.
+	cause error
 	// closed is why messages were skipped whose target alone is closed.
 	closed error
 }
 
 // decide judges one attempt, message by message in their order, so that a
-// message that has failed for good holds back those behind it.
+// message that has failed for good holds back those behind it. What the
+// publisher held back is a transient error. That category allows the most
+// attempts, so such a message is sent again for as long as the one before it,
+// and skipped once that one has failed.
 func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publishRound {
 	var round publishRound
 	for i, err := range errs {
@@ -118,7 +123,6 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
 			continue
 		}
-		round.lastErr = err
 		if l.closedTarget(err) {
 			l.held.add(e.Record.Key)
 			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
@@ -130,6 +134,9 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 		if attempt < policy.Attempts && l.refusals < policy.Attempts {
 			round.again = append(round.again, *e)
 			round.wait = max(round.wait, policy.Wait(attempt, err))
+			if round.cause == nil {
+				round.cause = err
+			}
 			continue
 		}
 		l.held.add(e.Record.Key)

@@ -19,7 +19,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_retried_total",
-			Help: "Retries that ended, by result (delivered, failed, rejected, returned) and error category.",
+			Help: "Retries that ended, by result (delivered, failed, rejected, skipped, returned) and error category.",
 		}, []string{"result", "category"}),
 		archived: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dlq_archived_total", Help: "Messages moved to the archive table.",

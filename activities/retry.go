@@ -29,9 +29,11 @@ type RetryStore interface {
 type Publisher interface {
 	// Publish sends in the order given and waits for all acknowledgements.
 	// The errors are aligned with the envelopes; each is nil or a
-	// *dlq.DeliveryError. Messages behind an undelivered one of their key are
-	// held back, which is a transient error.
-	Publish(ctx context.Context, envelopes []dlq.Envelope) []error
+	// *dlq.DeliveryError. Unless the order is dlq.OrderNone, messages behind
+	// an undelivered one of their topic and key are held back. That is a
+	// transient error, whatever the other one's category: nobody has judged
+	// them. It is TargetOnly if the other one's is.
+	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error
 }
 
 // Owners tells whether the workflow that owns a message still lives.
@@ -117,7 +119,7 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return false, nil
 	}
-	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope})[0])
+	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey)[0])
 }
 
 // FinalizeInput is how the retry ended.

@@ -177,10 +177,9 @@ func (b *body) instant(name string) time.Time {
 		return time.Time{}
 	}
 	value, _ := textOf(raw)
-	t, err := time.Parse(time.RFC3339, value)
-	t = t.UTC()
-	if err != nil || t.Year() < 1 || t.Year() > 9999 { // an offset may lead out of what JSON and SQL can write
-		b.reject(name, "must be a time such as 2026-02-20T10:30:00Z (RFC 3339)")
+	t, ok := parseInstant(value)
+	if !ok {
+		b.reject(name, notAnInstant)
 		return time.Time{}
 	}
 	return t

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// How long a 202 waits for the new job's row, which the worker writes first of
-// all, so that the Location it gives can be read at once; and how often it looks.
+// How long a call waits at least for the new job's row, which the worker writes
+// first of all, and at most for it to be counted; and how often it looks.
 const (
 	bulkRowPatience = time.Second
 	bulkRowInterval = 20 * time.Millisecond
@@ -61,6 +62,7 @@ func (r *bulkRun) status() int {
 // runBulk starts a bulk retry, or joins the one that is running, and waits as
 // long as the caller prefers.
 func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (bulkRun, error) {
+	asked := time.Now()
 	execution, err := s.startBulk(ctx, spec)
 	if err != nil {
 		return bulkRun{}, err
@@ -72,23 +74,15 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 	case ended:
 		run.bulk, run.ended, run.published = result.Bulk, true, &result.Published
 		return run, nil
-	case errors.Is(err, workflows.ErrStopped): // the row tells how far it came
-		run.bulk, _ = s.startedBulk(c, spec, execution)
+	case errors.Is(err, workflows.ErrStopped):
+		run.bulk, err = s.endedBulk(c, execution, err)
 		run.ended = run.bulk.State.IsFinal()
-		return run, nil
+		return run, err
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return bulkRun{}, err
 	}
-	var found bool
-	if run.bulk, found = s.startedBulk(c, spec, execution); !found {
-		// A job that is refused, because another one is on the same messages,
-		// never gets a row.
-		var busy *dlq.BulkBusyError
-		if _, _, err := await(s, c, bulkRowInterval, execution, s.options.Retries.AwaitRetryAll); errors.As(err, &busy) {
-			return bulkRun{}, busy
-		}
-	}
-	return run, nil
+	run.bulk, err = s.begunBulk(c, spec, execution, asked)
+	return run, err
 }
 
 // startBulk starts a bulk retry or joins the running one. A workflow may still be
@@ -118,33 +112,71 @@ func (s *Server) isOver(ctx context.Context, execution workflows.Execution, aske
 	return err == nil && bulk.State.IsFinal() && bulk.StartedAt.Before(asked.Add(-time.Second)) && bulk.EndedAt.Before(asked)
 }
 
-// startedBulk reads the job that goes on. Before its row is there, or when the
-// store is away, it is told as one that has counted nothing yet: it has been
-// started, and that is durable.
-func (s *Server) startedBulk(c *fiber.Ctx, spec dlq.BulkSpec, execution workflows.Execution) (bulk dlq.BulkRetry, found bool) {
+// begunBulk reads the job that goes on. It waits until there is one, or until its
+// workflow ends without: one that is refused because another is on the same
+// messages, or that was terminated before a worker took it up, never gets a row,
+// and a 202 for it would be a lie. So it waits as long as the server waits
+// for workflows, whatever the caller prefers; for the count it waits a moment.
+// Where no worker takes the job up by then, or the store is away, it is told as
+// one that has counted nothing yet: it has been started, and that is durable.
+func (s *Server) begunBulk(c *fiber.Ctx, spec dlq.BulkSpec, execution workflows.Execution, asked time.Time) (dlq.BulkRetry, error) {
 	now := time.Now()
-	fresh := dlq.BulkRetry{WorkflowID: execution.WorkflowID, Spec: spec, State: dlq.BulkRunning, StartedAt: now, UpdatedAt: now}
+	job := dlq.BulkRetry{WorkflowID: execution.WorkflowID, Spec: spec, State: dlq.BulkRunning, Counting: true, StartedAt: now, UpdatedAt: now}
 	id, err := dlq.ParseID(execution.RunID)
 	if err != nil {
-		return fresh, false
+		return job, nil
 	}
-	fresh.ID = id
-	ctx, cancel := context.WithTimeout(c.UserContext(), bulkRowPatience)
+	job.ID = id
+	patience := max(bulkRowPatience, min(s.options.RetryWait, s.options.MaxWait))
+	ctx, cancel := s.waiting(c, patience-now.Sub(asked))
 	defer cancel()
+	end := make(chan error, 1)
+	go func() {
+		_, err := s.options.Retries.AwaitRetryAll(ctx, execution)
+		end <- err
+	}()
 	ticker := time.NewTicker(bulkRowInterval)
 	defer ticker.Stop()
+	last := false
 	for {
-		bulk, err := s.options.Store.Bulk(ctx, id)
+		look, done := s.deadline(c)
+		bulk, err := s.options.Store.Bulk(look, id)
+		done()
 		if err == nil {
-			return bulk, true
+			job, last = bulk, last || !bulk.Counting || time.Since(asked) > bulkRowPatience
 		}
-		if !errors.Is(err, dlq.ErrNotFound) {
-			return fresh, false
+		if last || err != nil && !errors.Is(err, dlq.ErrNotFound) {
+			return job, nil
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fresh, false
+			last = true
+		case err := <-end:
+			// Without Temporal it may go on all the same.
+			if ctx.Err() == nil && !errors.Is(err, dlq.ErrUnavailable) {
+				return s.endedBulk(c, execution, err)
+			}
 		}
+	}
+}
+
+// endedBulk reads a job whose workflow has ended, with the given cause or none:
+// the row tells how far it came. Where there is none, the cause is the error.
+func (s *Server) endedBulk(c *fiber.Ctx, execution workflows.Execution, cause error) (dlq.BulkRetry, error) {
+	id, err := dlq.ParseID(execution.RunID)
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	ctx, cancel := s.deadline(c)
+	defer cancel()
+	bulk, err := s.options.Store.Bulk(ctx, id)
+	switch {
+	case !errors.Is(err, dlq.ErrNotFound):
+		return bulk, err
+	case cause == nil || errors.Is(cause, workflows.ErrStopped) || errors.Is(cause, dlq.ErrNotFound):
+		return dlq.BulkRetry{}, conflict(fmt.Sprintf("bulk retry %s was stopped before it began", id), cause)
+	default: // refused, or a defect
+		return dlq.BulkRetry{}, cause
 	}
 }

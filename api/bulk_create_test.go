@@ -13,6 +13,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/workflows"
 )
 
 const wholeTopic = `{"topic":"orders.dlq.v1"}`
@@ -50,15 +51,76 @@ func TestCreateBulkRetryAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T)
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, got.header.Get("Location")).status)
 }
 
-func TestCreateBulkRetryAnswers202WhenNoWorkerHasTakenItUpYet(t *testing.T) {
+func TestABulkRetryThatNoWorkerHasTakenUpYetCanBeReadAndCancelled(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, func(o *api.Options) { o.RetryWait = -1 })
+	ids := w.add(1)
+	w.retries.hold()
 	w.retries.holdEarly()
 	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","rate_limit":7}`, "Prefer: respond-async")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
-	require.Equal(t, "RUNNING", got.field(t, "state"))
-	require.EqualValues(t, 7, got.field(t, "rate_limit"))
-	require.Equal(t, bulksPath+"/"+got.field(t, "id").(string), got.header.Get("Location"))
+	path := bulksPath + "/" + got.field(t, "id").(string)
+	require.Equal(t, path, got.header.Get("Location"))
+	cancelled := make(chan response, 1)
+	for _, got := range []response{got, w.call(http.MethodGet, path)} {
+		require.Equal(t, "RUNNING", got.field(t, "state"))
+		require.Equal(t, true, got.field(t, "counting"))
+		require.EqualValues(t, 0, got.field(t, "matched"))
+		require.EqualValues(t, 7, got.field(t, "rate_limit"))
+	}
+	go func() {
+		_, got := w.send(http.MethodPost, path+"/cancel", nil)
+		cancelled <- got
+	}()
+	require.Eventually(t, func() bool { return w.retries.cancelled() }, 5*time.Second, time.Millisecond)
+	w.retries.releaseEarly()
+	got = <-cancelled
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, "CANCELLED", got.field(t, "state"))
+	require.Equal(t, "PENDING", w.status(ids[0]))
+}
+
+func TestABulkRetryIs409HoweverLateItIsRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) { o.Retries = lateRefusals{o.Retries.(*retries)} })
+	w.startBulk(1)
+	w.retries.holdEarly()
+	refused := w.call(http.MethodPost, "/api/v1/dlq/orders.v1/retry-all", "Prefer: respond-async")
+	message, fields := requireError(t, refused, http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Contains(t, message, "orders.v1")
+	require.Equal(t, []string{"bulk_retry_id"}, fields)
+}
+
+// lateRefusals are heard only by those who wait for about as long as the server
+// waits for workflows.
+type lateRefusals struct{ *retries }
+
+func (r lateRefusals) AwaitRetryAll(ctx context.Context, e workflows.Execution) (workflows.RetryAllResult, error) {
+	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > 5*time.Second {
+		r.releaseEarly()
+	}
+	return r.retries.AwaitRetryAll(ctx, e)
+}
+
+func TestABulkRetryThatWasStoppedBeforeItBeganIsNotTold(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(*world) response{
+		"waiting": func(w *world) response { return w.json(http.MethodPost, bulksPath, wholeTopic) },
+		"not waiting": func(w *world) response {
+			return w.json(http.MethodPost, bulksPath, wholeTopic, "Prefer: respond-async")
+		},
+		"short form": func(w *world) response { return w.call(http.MethodPost, retryAllPath, "Prefer: respond-async") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			w.retries.unplanned = fmt.Errorf("%w: terminated", workflows.ErrStopped)
+			message, _ := requireError(t, call(w), http.StatusConflict, "SYS_DLQ_CONFLICT")
+			require.Regexp(t, "^bulk retry [0-9a-f-]{36} was stopped before it began$", message)
+			w.retries.unplanned = errors.New("secret")
+			requireError(t, call(w), http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")
+		})
+	}
 }
 
 func TestCreateBulkRetryJoinsTheSameAndRefusesAnother(t *testing.T) {

@@ -42,7 +42,7 @@ func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
 		"error":         {`""`, `null`, `1`, `"a\u0000b"`, `"\ud800"`, `"\udc00\ud800"`, `"` + strings.Repeat("é", 1001) + `"`},
 		"key":           {`null`, `1`, `{}`, `"\u0000"`, `"` + strings.Repeat("a", 4097) + `"`},
 		"created_from":  {`null`, `""`, `"2026-02-20"`, `"2026-02-20T10:30:00"`, `1771583400`, `"9999-12-31T23:00:00-02:00"`, `"0001-01-01T00:00:00+01:00"`},
-		"created_to":    {`"2026-02-30T00:00:00Z"`, `"0000-01-01T00:00:00Z"`},
+		"created_to":    {`"2026-02-30T00:00:00Z"`, `"0000-01-01T00:00:00Z"`, `"0001-01-01T00:00:00Z"`},
 		"ids":           {`null`, `[]`, `"` + someID + `"`, `{"0":"` + someID + `"}`, many(dlq.MaxBulkIDs + 1)},
 		"ids[1]":        {`["` + someID + `",null]`, `["` + someID + `","` + someID + `"]`, `["` + someID + `","{` + someID + `}"]`},
 		"rate_limit":    {`-1`, `1000001`, `1.5`, `1e3`, `"5"`, `null`, `99999999999999999999`, `true`},

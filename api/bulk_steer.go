@@ -96,9 +96,9 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dl
 	if err := b.err(); err != nil {
 		return err
 	}
-	bulk, err := s.options.Store.Bulk(ctx, id)
+	bulk, err := s.findBulk(ctx, id)
 	if err != nil {
-		return about(err, "bulk retry", id)
+		return err
 	}
 	if bulk.State.IsFinal() {
 		return bulkEnded(&bulk, nil)
@@ -133,12 +133,15 @@ func (s *Server) watchBulk(patient context.Context, c *fiber.Ctx, bulk *dlq.Bulk
 		ctx, cancel := s.deadline(c)
 		now, err := s.options.Store.Bulk(ctx, bulk.ID)
 		cancel()
-		if err != nil {
+		switch {
+		case errors.Is(err, dlq.ErrNotFound): // no worker has taken the job up yet
+		case err != nil:
 			return
-		}
-		*bulk = now
-		if shows(bulk) || bulk.State.IsFinal() {
-			return
+		default:
+			*bulk = now
+			if shows(bulk) || bulk.State.IsFinal() {
+				return
+			}
 		}
 		select {
 		case <-ticker.C:

@@ -38,6 +38,8 @@ type bulkView struct {
 	Ramp             *rampView       `json:"ramp"`
 	RequestReason    *string         `json:"request_reason"`
 	Workflow         *workflowView   `json:"workflow"`
+	// Counting is there while Matched is not known yet.
+	Counting bool `json:"counting,omitempty"`
 	// Published is known only to the call that saw the job end.
 	Published *bool `json:"published,omitempty"`
 }
@@ -67,7 +69,7 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 		Progress: progress(b), PerSecond: rounded(b.RecentPerSecond), AveragePerSecond: rounded(average), EstimatedEnd: estimatedEnd(b, now),
 		StartedAt: timestamp(b.StartedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: optionalTime(b.EndedAt),
 		Filters: viewFilters(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),
-		RequestReason: optionalText(b.Spec.Reason), Workflow: s.viewWorkflow(b.Owner()),
+		RequestReason: optionalText(b.Spec.Reason), Workflow: s.viewWorkflow(b.Owner()), Counting: b.Counting,
 	}
 	if b.State.IsFinal() {
 		view.PerSecond = view.AveragePerSecond
@@ -112,7 +114,7 @@ func estimatedEnd(b *dlq.BulkRetry, now time.Time) *timestamp {
 		rate = min(rate, limit) // it may just have been lowered
 	}
 	left := b.Matched - b.Counts.Done()
-	if b.State != dlq.BulkRunning || rate <= 0 || left < 0 {
+	if b.State != dlq.BulkRunning || b.Counting || rate <= 0 || left < 0 {
 		return nil
 	}
 	seconds := float64(left) / rate

@@ -46,6 +46,7 @@ func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
 		"nothing sent for ten seconds": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started,
 			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 0, 10, -1},
 		"nothing sent yet": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started}, 0, 0, 0, -1},
+		"counting":         {dlq.BulkRetry{State: dlq.BulkRunning, Counting: true, StartedAt: started, RecentPerSecond: 5}, 0, 5, 0, -1},
 		"nothing matched":  {dlq.BulkRetry{State: dlq.BulkRunning, StartedAt: started}, 0, 0, 0, -1},
 		"started in our future": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 2, StartedAt: now.Add(time.Hour),
 			Counts: dlq.BulkCounts{Retried: 1}}, 0.5, 0, 0, -1},

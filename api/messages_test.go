@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -141,6 +143,17 @@ func TestDeleteMessageReturnsErrors(t *testing.T) {
 	message, _ = requireError(t, w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id.String()), http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Contains(t, message, "retry-message-"+id.String())
 	require.Equal(t, "RETRYING", w.status(id))
+}
+
+func TestDeleteMessageReturnsErrorsOfTheStore(t *testing.T) {
+	t.Parallel()
+	path := "/api/v1/dlq/messages/" + someID
+	secret := start(t, with(&fixed{err: errors.New("password=hunter2 rejected")})).call(http.MethodDelete, path)
+	message, _ := requireError(t, secret, http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")
+	require.Equal(t, "internal error", message)
+
+	away := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)})).call(http.MethodDelete, path)
+	requireError(t, away, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 }
 
 func TestMarkDeadEndsAMessage(t *testing.T) {

@@ -50,6 +50,11 @@ type Retries interface {
 	// AwaitRetryAll is to StartRetryAll what AwaitRetryMessage is to
 	// StartRetryMessage.
 	AwaitRetryAll(ctx context.Context, execution workflows.Execution) (workflows.RetryAllResult, error)
+	// FindRetryAll finds a bulk retry that is running by its id, so that one
+	// can be told before a worker has taken it up: as RUNNING, and counting.
+	// dlq.ErrNotFound when there is none; a new one may be found a moment
+	// late.
+	FindRetryAll(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 
 	// The commands to a bulk retry take effect a little later, in the order in
 	// which they are given, and change nothing where they are in force already.

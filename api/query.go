@@ -79,11 +79,23 @@ func (q *query) instant(name string) time.Time {
 	if !given {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, strings.Replace(value, " ", "+", 1))
-	if err != nil {
-		q.reject(name, "must be a time such as 2026-02-20T10:30:00Z (RFC 3339)")
+	t, ok := parseInstant(strings.Replace(value, " ", "+", 1))
+	if !ok {
+		q.reject(name, notAnInstant)
+		return time.Time{}
 	}
-	return t.UTC()
+	return t
+}
+
+const notAnInstant = "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2"
+
+// parseInstant reads RFC 3339, into UTC. An offset may lead out of the years that
+// JSON and SQL can write. The first of them is what some programs send when they
+// mean no time, which would be taken for no bound.
+func parseInstant(value string) (_ time.Time, ok bool) {
+	t, err := time.Parse(time.RFC3339, value)
+	t = t.UTC()
+	return t, err == nil && t.Year() > 1 && t.Year() <= 9999
 }
 
 // pathValue decodes a path parameter. It is taken from the path as it was sent,

@@ -20,6 +20,9 @@ func (r *retries) StartRetryAll(_ context.Context, input workflows.RetryAllInput
 	return r.begin(workflows.RetryAllID(input.Spec.Topic), input.Spec, func(w *run, early, gate <-chan struct{}) {
 		ctx := context.Background()
 		<-early
+		if w.err = r.unplanned; w.err != nil {
+			return
+		}
 		id, err := dlq.ParseID(w.RunID)
 		if err != nil {
 			w.err = err
@@ -27,6 +30,10 @@ func (r *retries) StartRetryAll(_ context.Context, input workflows.RetryAllInput
 		}
 		job, err := r.store.StartBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: w.WorkflowID, Spec: input.Spec, Lanes: input.Lanes})
 		if err != nil {
+			w.err = err
+			return
+		}
+		if _, err := r.store.CountBulk(ctx, id); err != nil {
 			w.err = err
 			return
 		}
@@ -117,6 +124,36 @@ func (r *retries) AwaitRetryAll(ctx context.Context, execution workflows.Executi
 		return workflows.RetryAllResult{}, err
 	}
 	return w.all, w.err
+}
+
+func (r *retries) FindRetryAll(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	r.mu.Lock()
+	w, away := r.runs[id.String()], r.away
+	r.mu.Unlock()
+	switch {
+	case away != nil:
+		return dlq.BulkRetry{}, away
+	case w == nil:
+		return dlq.BulkRetry{}, dlq.ErrNotFound
+	}
+	if _, _, err := r.running(w.Execution); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return dlq.BulkRetry{ID: id, WorkflowID: w.WorkflowID, Spec: w.spec, State: dlq.BulkRunning, Counting: true, StartedAt: time.Now(), UpdatedAt: time.Now()}, nil
+}
+
+// cancelled reports whether a workflow has been asked to stop.
+func (r *retries) cancelled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.runs {
+		select {
+		case <-w.cancelled:
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // running finds a workflow that has not closed. heard is false when its

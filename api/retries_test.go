@@ -22,13 +22,15 @@ type retries struct {
 	silent  bool                     // Kafka is not configured
 	// stopped makes every workflow end as if someone had terminated it.
 	stopped bool
-	away    error           // what every call answers when Temporal is away
-	runs    map[string]*run // by run id
-	latest  map[string]*run // by workflow id
-	gate    chan struct{}   // workflows wait here after their claim
-	early   chan struct{}   // workflows wait here before anything else
-	deaf    bool            // commands are taken, but nobody obeys them
-	started int
+	// unplanned is what bulk retries end with before they have a row.
+	unplanned error
+	away      error           // what every call answers when Temporal is away
+	runs      map[string]*run // by run id
+	latest    map[string]*run // by workflow id
+	gate      chan struct{}   // workflows wait here after their claim
+	early     chan struct{}   // workflows wait here before anything else
+	deaf      bool            // commands are taken, but nobody obeys them
+	started   int
 }
 
 type run struct {

@@ -26,6 +26,7 @@ type retryAllView struct {
 	WorkflowID  string        `json:"workflow_id"`
 	RunID       string        `json:"run_id"`
 	WorkflowURL string        `json:"workflow_url,omitempty"`
+	Counting    bool          `json:"counting,omitempty"` // Matched is not known yet
 }
 
 // retryAll is the short form of a bulk retry: a whole topic, with the
@@ -60,7 +61,7 @@ func (s *Server) viewRetryAll(b *dlq.BulkRetry, text string, published *bool, ex
 		Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped,
 		State: b.State, Reason: optionalText(b.Reason), Published: published,
 		BulkRetryID: execution.RunID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
-		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
+		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID), Counting: b.Counting,
 	}
 }
 

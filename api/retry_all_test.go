@@ -115,10 +115,11 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 
 func TestRetryAllAnswers202WhenNoWorkerHasTakenItUpYet(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, func(o *api.Options) { o.RetryWait = -1 })
 	w.retries.holdEarly()
 	got := w.call(http.MethodPost, retryAllPath, "Prefer: respond-async")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
 	require.Equal(t, "RUNNING", got.field(t, "state"))
+	require.Equal(t, true, got.field(t, "counting"))
 	require.EqualValues(t, 0, got.field(t, "matched"))
 }

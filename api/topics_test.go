@@ -184,7 +184,7 @@ func TestListMessagesNamesEveryBadParameterAtOnce(t *testing.T) {
 	for query, field := range map[string]string{
 		"page=-1": "page", "page=1.5": "page", "page=": "page", "page=99999999999999999999": "page", "page=1000001": "page",
 		"page_size=0": "page_size", "page=1&page=2": "page", "status=": "status", "status=PENDING,": "status",
-		"created_from=2026-02-20": "created_from", "created_to=1": "created_to", "sort=": "sort",
+		"created_from=2026-02-20": "created_from", "created_to=1": "created_to", "sort=": "sort", "created_to=0001-01-01T00:00:00Z": "created_to",
 		"created_from=2026-02-21T00:00:00Z&created_to=2026-02-20T00:00:00Z": "created_to",
 		"error=%00": "error", "key=%ff": "key", "error=%zz": "query", "error=a;b": "query", "Page=1": "Page",
 	} {

@@ -22,6 +22,9 @@ func plainLoop(ctx context.Context, s activities.BulkStore, publisher activities
 	bulk, err := s.StartBulk(ctx, dlq.BulkRetry{
 		ID: dlq.NewID(), WorkflowID: "plain-loop", Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderNone}, Lanes: lanes,
 	})
+	if err == nil {
+		bulk, err = s.CountBulk(ctx, bulk.ID)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +50,7 @@ func plainLane(ctx context.Context, s activities.BulkStore, publisher activities
 			return err
 		}
 		outcomes := make([]dlq.Outcome, len(claim.Envelopes))
-		for i, err := range publisher.Publish(ctx, claim.Envelopes) {
+		for i, err := range publisher.Publish(ctx, claim.Envelopes, lane.Spec.Order) {
 			if err != nil {
 				return err
 			}

@@ -21,9 +21,10 @@ const partitions = 4
 // broker is an in-process broker of one measurement, so that none finds the
 // records of another in memory.
 type broker struct {
-	server *dev.Kafka
-	client *kgo.Client
-	admin  *kadm.Client
+	addresses  []string
+	stopServer func(context.Context) error
+	client     *kgo.Client
+	admin      *kadm.Client
 }
 
 func startBroker(ctx context.Context, topics ...string) (*broker, error) {
@@ -31,21 +32,25 @@ func startBroker(ctx context.Context, topics ...string) (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(server.Brokers...))
+	return connect(ctx, server.Brokers, server.Stop)
+}
+
+func connect(ctx context.Context, addresses []string, stopServer func(context.Context) error) (*broker, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...))
 	if err != nil {
-		return nil, errors.Join(err, server.Stop(ctx))
+		return nil, errors.Join(err, stopServer(ctx))
 	}
-	return &broker{server: server, client: client, admin: kadm.NewClient(client)}, nil
+	return &broker{addresses: addresses, stopServer: stopServer, client: client, admin: kadm.NewClient(client)}, nil
 }
 
 func (k *broker) stop(ctx context.Context) {
 	k.client.Close()
-	_ = k.server.Stop(ctx) // it holds nothing that is needed
+	_ = k.stopServer(ctx) // it holds nothing that is needed
 }
 
 // publisher is the programs' own, with its defaults.
 func (k *broker) publisher() (*kafka.Publisher, error) {
-	return kafka.NewPublisher(kafka.Options{Brokers: k.server.Brokers}, zap.NewNop(), prometheus.NewRegistry())
+	return kafka.NewPublisher(kafka.Options{Brokers: k.addresses}, zap.NewNop(), prometheus.NewRegistry())
 }
 
 // written is how many records a topic has ever got.

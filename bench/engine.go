@@ -107,7 +107,7 @@ func (s timedStore) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim
 	return s.Postgres.ClaimPage(ctx, lane)
 }
 
-func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error) {
+func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error) {
 	defer s.t.measure(&s.t.finalize, time.Now())
 	return s.Postgres.FinalizePage(ctx, lane, outcomes)
 }
@@ -118,7 +118,7 @@ type timedPublisher struct {
 	t *timings
 }
 
-func (p timedPublisher) Publish(ctx context.Context, envelopes []dlq.Envelope) []error {
+func (p timedPublisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
 	defer p.t.measure(&p.t.publish, time.Now())
-	return p.Publisher.Publish(ctx, envelopes)
+	return p.Publisher.Publish(ctx, envelopes, order)
 }

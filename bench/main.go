@@ -4,7 +4,7 @@
 // programs as they ship. Every row is a ratio to a baseline of the same run,
 // measured in turn with it, so that a slow or busy machine slows down both.
 //
-//	go run ./bench                  everything, about a quarter of an hour
+//	go run ./bench                  everything, about half an hour
 //	go run ./bench -quick           a fiftieth of the sizes, as a smoke test
 //	go run ./bench -rows 1,4 -runs 9
 //
@@ -55,8 +55,12 @@ type options struct {
 	calls int
 }
 
-// quickly is what -quick divides sizes by.
-const quickly = 50
+const (
+	// quickly is what -quick divides sizes by.
+	quickly = 50
+	// lastRow is the greatest number of a row.
+	lastRow = 12
+)
 
 func parse(args []string, progress io.Writer) (options, error) {
 	o := options{}
@@ -94,8 +98,8 @@ func parse(args []string, progress io.Writer) (options, error) {
 	}
 	for _, field := range strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' || r == ' ' }) {
 		number, err := strconv.Atoi(field)
-		if err != nil || number < 1 || number > 10 {
-			return o, fmt.Errorf("-rows: there is no row %q, they are 1 to 10", field)
+		if err != nil || number < 1 || number > lastRow {
+			return o, fmt.Errorf("-rows: there is no row %q, they are 1 to %d", field, lastRow)
 		}
 		o.rows = append(o.rows, number)
 	}
@@ -128,6 +132,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{6}, b.measureIngest},
 		{[]int{7}, b.measureSingle},
 		{[]int{8}, b.measureCrash},
+		{[]int{11}, b.measureScale},
+		{[]int{12}, b.measureRate},
 		{[]int{5}, b.measureStored},
 		{[]int{9}, b.measureLists},
 		{[]int{5, 10}, b.measureMemory}, // last: it uses up the large table

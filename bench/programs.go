@@ -84,7 +84,7 @@ func (b *bench) start(ctx context.Context, s *site, name string) (*program, erro
 		"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir,
 		"DLQ_DATABASE_HOST=" + database.Hostname(), "DLQ_DATABASE_PORT=" + database.Port(), "DLQ_DATABASE_NAME=" + s.db.name,
 		"DLQ_DATABASE_USER=" + database.User.Username(), "DLQ_DATABASE_SSL_MODE=disable",
-		"DLQ_KAFKA_BROKERS=" + strings.Join(s.broker.server.Brokers, ","),
+		"DLQ_KAFKA_BROKERS=" + strings.Join(s.broker.addresses, ","),
 		"DLQ_TEMPORAL_ADDRESS=" + s.temporal.server.Address, "DLQ_TEMPORAL_TASK_QUEUE=" + s.queue,
 		"DLQ_SERVER_PORT=" + port, "DLQ_WORKER_METRICS_PORT=" + port, "DLQ_BULK_LANES=" + strconv.Itoa(b.lanes),
 	}

@@ -158,7 +158,7 @@ func (b *bench) bulkScript(ctx context.Context, r *bulkRun) error {
 	}
 	runtime.GC()
 	var took time.Duration
-	if took, err = script(ctx, k.server.Brokers, bulkTopic+".dlq", bulkTopic, b.messages); err != nil {
+	if took, err = script(ctx, k.addresses, bulkTopic+".dlq", bulkTopic, b.messages); err != nil {
 		return err
 	}
 	r.script = append(r.script, rate(b.messages, took))

@@ -129,7 +129,7 @@ func (k *broker) copies(ctx context.Context, topic string, messages int) (int, e
 	if err != nil {
 		return 0, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.server.Brokers...), kgo.ConsumeTopics(topic),
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.addresses...), kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return 0, err

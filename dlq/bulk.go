@@ -94,8 +94,12 @@ type BulkRetry struct {
 	// Bound is the Seq of the newest message at the start. What arrives later
 	// is not taken, so that what comes back is not sent for ever.
 	Bound int64
-	// Matched is how many messages were retryable at the start.
+	// Matched is how many messages were retryable at the start and had not been
+	// touched since when they were counted, which is before the first is sent.
 	Matched int64
+	// Counting says that they are being counted: Matched is 0, and Mixed not
+	// known.
+	Counting bool
 	// Mixed says that they have more than one target. Then one target that is
 	// closed does not stand for all.
 	Mixed  bool
@@ -160,6 +164,15 @@ type LaneClaim struct {
 	// Closed says that nothing may be claimed: the job does not run, or a
 	// newer attempt has the lane. It says nothing of what is left.
 	Closed bool
+}
+
+// PageResult is what finalizing a page of a lane came to.
+type PageResult struct {
+	// Counts are the lane's totals.
+	Counts BulkCounts
+	// Ended is how many messages of the page it ended: none where the page had
+	// been taken back from the lane.
+	Ended int
 }
 
 // BulkPreview is what a bulk retry would do.

@@ -1,6 +1,7 @@
 package dlq_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,15 @@ func TestResultDecidesTheStatusAfterARetry(t *testing.T) {
 		status, count := c.result.After(c.count, 3)
 		require.Equal(t, c.status, status, "%s after %d/3", c.result, c.count)
 		require.Equal(t, c.wantCount, count, "%s after %d/3", c.result, c.count)
+	}
+}
+
+func TestStatusIsShownByItsDocumentedName(t *testing.T) {
+	t.Parallel()
+	for status, name := range map[dlq.Status]string{
+		dlq.StatusPending: "PENDING", dlq.StatusRetrying: "RETRYING", dlq.StatusResolved: "RESOLVED", dlq.StatusDead: "DEAD",
+	} {
+		require.Equal(t, name, fmt.Sprint(status))
 	}
 }
 

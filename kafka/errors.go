@@ -76,8 +76,9 @@ func isTargetOnly(err error) bool {
 	return slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) })
 }
 
-// heldBackError is why a message was not sent. It does not unwrap: the earlier
-// message's category is not that of this one, which nobody has judged.
+// heldBackError is why a message was not sent. It does not unwrap, and so is
+// always transient: the earlier message's category is not that of this one,
+// which nobody has judged.
 type heldBackError struct {
 	behind error // the earlier message's
 }

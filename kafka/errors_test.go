@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"dlqmanager/dlq"
 )
 
 func TestOnlyErrorsAboutOneTopicLeaveOtherTargetsOpen(t *testing.T) {
@@ -30,6 +32,16 @@ func TestOnlyErrorsAboutOneTopicLeaveOtherTargetsOpen(t *testing.T) {
 		io.EOF, &net.OpError{Op: "dial", Err: io.EOF}, &heldBackError{kgo.ErrRecordTimeout},
 	} {
 		require.False(t, deliveryError("orders", err).TargetOnly, err.Error())
+	}
+}
+
+func TestWhatIsHeldBackIsTransientWhateverHoldsItBack(t *testing.T) {
+	t.Parallel()
+	for _, err := range append(append([]error{kerr.ThrottlingQuotaExceeded}, badData...), auth...) {
+		require.NotEqual(t, dlq.CategoryTransient, deliveryError("orders", err).Category, err.Error())
+		held := deliveryError("orders", &heldBackError{err})
+		require.Equal(t, dlq.CategoryTransient, held.Category, err.Error())
+		require.NotErrorIs(t, held, err)
 	}
 }
 

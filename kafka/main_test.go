@@ -155,7 +155,13 @@ func (r *running) stop(t testing.TB) {
 
 func (r *running) metric(t testing.TB, name string) float64 {
 	t.Helper()
-	families, err := r.metrics.Gather()
+	return sumOf(t, r.metrics, name)
+}
+
+// sumOf adds up a metric over all its labels.
+func sumOf(t testing.TB, metrics *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
 	require.NoError(t, err)
 	sum := 0.0
 	for _, family := range families {

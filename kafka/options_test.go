@@ -84,7 +84,7 @@ func TestMutualTLSReadsItsFilesForEveryConnection(t *testing.T) {
 	o.SecurityProtocol = kafka.SSL
 	o.TLS = kafka.TLS{CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: filepath.Join(dir, "client.key")}
 	publish := func(p *kafka.Publisher) error {
-		return p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0]
+		return p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0]
 	}
 
 	stranger.write(t, o.TLS.CAFile)
@@ -117,9 +117,12 @@ func TestMetricsOfAllClientsShareOneRegistry(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	}
-	errs := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v"), envelope("missing", "k", "v")})
+	errs := p.Publish(context.Background(), []dlq.Envelope{
+		envelope("orders", "k", "v"), envelope("missing", "k", "v"), badEnvelope(t, "missing", "k", tooLargeForABatch),
+	}, dlq.OrderKey)
 	require.NoError(t, errs[0])
 	require.Error(t, errs[1])
+	require.Error(t, errs[2])
 
 	families, err := registry.Gather()
 	require.NoError(t, err)
@@ -139,7 +142,7 @@ func TestMetricsOfAllClientsShareOneRegistry(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string]float64{"orders delivered": 1, "missing transient": 1}, counted)
+	require.Equal(t, map[string]float64{"orders delivered": 1, "missing transient": 1, "missing held_back": 1}, counted)
 }
 
 // authority is a certificate authority of one test.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,29 +69,42 @@ func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time
 // acknowledged by all in-sync replicas or given up. The result has one entry
 // for each message: nil, or a *dlq.DeliveryError. A message that failed with a
 // timeout or a broken connection may still have been written.
-func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope) []error {
+//
+// Unless the order is dlq.OrderNone, one that fails, for whatever reason, holds
+// back the later ones of its topic and key: they are not sent, and theirs is a
+// transient error that says so, since nobody has judged them.
+//
+// What is on its way behind a refused batch fails with it: the broker refuses
+// it by its sequence number. Two gaps are left, in which a message is written
+// before an earlier one of its key, or though that one has failed:
+//   - The client starts a new sequence after a refusal, be it of this call's
+//     record or of another's in the same partition. What is handed to it before
+//     the refusal is known here is part of the new one. That is a moment, but a
+//     long one for a message that waits for room (maxBufferedBytes).
+//   - A broker forgets a producer that was silent in a partition for a day
+//     (producer.id.expiration.ms) and takes whatever sequence number comes
+//     next. When the first batch after that is refused, those on their way
+//     behind it are written, and reported as held back.
+func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
 
-	d := newDispatch(p, envelopes)
+	d := newDispatch(p, envelopes, order)
 	for from := 0; from < len(d.records); {
-		to := from
-		for to < len(d.records) && !tooBigForBatch(d.records[to]) {
-			to++
+		to := d.together(ctx, from)
+		// One bad record fails every record that waits for the same partition,
+		// also those of other calls. Alone, each gets the answer that is its
+		// own, and what comes after them waits for it.
+		for i := from; i < to; i++ {
+			if d.shared[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
+				d.alone(ctx, i)
+			}
 		}
-		d.together(ctx, from, to)
-		if to < len(d.records) {
+		if to < len(d.records) && tooBigForBatch(d.records[to]) {
 			d.alone(ctx, to)
 			to++
 		}
 		from = to
-	}
-	// One bad record fails every record that waits for the same partition,
-	// also those of other calls. Alone, each gets the answer that is its own.
-	for i := range d.records {
-		if d.shared[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
-			d.alone(ctx, i)
-		}
 	}
 	return d.finish()
 }
@@ -103,15 +117,18 @@ type dispatch struct {
 	errs    []error
 	// shared tells which records went out together with others.
 	shared []bool
+	// ordered tells whether the order of a key matters.
+	ordered bool
 }
 
-func newDispatch(p *Publisher, envelopes []dlq.Envelope) *dispatch {
+func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order) *dispatch {
 	d := &dispatch{
 		p:       p,
 		started: time.Now(),
 		records: make([]*kgo.Record, len(envelopes)),
 		errs:    make([]error, len(envelopes)),
 		shared:  make([]bool, len(envelopes)),
+		ordered: order != dlq.OrderNone,
 	}
 	for i := range envelopes {
 		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
@@ -119,15 +136,21 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope) *dispatch {
 	return d
 }
 
-// together sends records[from:to] in batches.
-func (d *dispatch) together(ctx context.Context, from, to int) {
-	if from == to {
-		return
-	}
+// together sends records in batches, from the given one on, and returns where
+// it stopped: at the end, at a record that must travel alone, or, where order
+// matters, once one has failed, so that it can hold back those after it.
+func (d *dispatch) together(ctx context.Context, from int) (to int) {
 	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
 	defer cancel()
-	var wait sync.WaitGroup
-	for i := from; i < to; i++ {
+	var (
+		wait   sync.WaitGroup
+		failed atomic.Bool
+	)
+	for to = from; to < len(d.records) && !tooBigForBatch(d.records[to]); to++ {
+		if d.ordered && failed.Load() {
+			break
+		}
+		i := to
 		if behind := d.heldBackBy(i, from); behind != nil {
 			d.errs[i] = &heldBackError{behind}
 			continue
@@ -136,11 +159,15 @@ func (d *dispatch) together(ctx context.Context, from, to int) {
 		wait.Add(1)
 		d.p.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
 			d.settle(i, err)
+			if err != nil {
+				failed.Store(true)
+			}
 			wait.Done()
 		})
 	}
 	wait.Wait()
 	d.forgetRecreated(d.p.batched, from, to)
+	return to
 }
 
 // alone sends one record while no other is on its way to the same topic.
@@ -171,17 +198,16 @@ func (d *dispatch) settle(i int, err error) {
 	}
 }
 
-// heldBackBy keeps the order of a key: it returns the error of one of the first
-// settled messages that failed and may be tried again, or nil. One that never
-// will be holds back no others.
+// heldBackBy keeps the order of a key: it returns the error of the first of the
+// settled messages that failed, or nil. Messages without a key were given one
+// of their own, and so have no order to keep.
 func (d *dispatch) heldBackBy(i, settled int) error {
-	r := d.records[i]
-	if r.Key == nil {
-		return nil // no order to keep
+	if !d.ordered {
+		return nil
 	}
+	r := d.records[i]
 	for j, earlier := range d.records[:settled] {
-		if d.errs[j] != nil && categoryOf(d.errs[j]) != dlq.CategoryBadData &&
-			earlier.Topic == r.Topic && string(earlier.Key) == string(r.Key) {
+		if d.errs[j] != nil && earlier.Topic == r.Topic && string(earlier.Key) == string(r.Key) {
 			return d.errs[j]
 		}
 	}
@@ -213,7 +239,11 @@ func (d *dispatch) finish() []error {
 		}
 		delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
 		d.errs[i] = delivery
-		d.p.metrics.count(topic, string(delivery.Category))
+		result := string(delivery.Category)
+		if errors.As(err, new(*heldBackError)) {
+			result = resultHeldBack
+		}
+		d.p.metrics.count(topic, result)
 	}
 	return d.errs
 }

@@ -6,8 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// resultDelivered stands beside the categories in the label "result".
-const resultDelivered = "delivered"
+// These stand beside the categories in the label "result".
+const (
+	resultDelivered = "delivered"
+	resultHeldBack  = "held_back"
+)
 
 type publishMetrics struct {
 	duration prometheus.Histogram
@@ -24,7 +27,8 @@ func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
 		}),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_republished_total",
-			Help: "Messages sent to their original topic, by result: delivered, or the category of the error. " +
+			Help: "Messages sent to their original topic, by result: delivered, held_back behind a failed one of their key, " +
+				"or the category of the error. " +
 				"Topics beyond the first 1000 are counted as \"other\".",
 		}, []string{"topic", "result"}),
 	}

@@ -75,7 +75,7 @@ func TestPublishSendsBytesKeysAndHeadersAsTheyWere(t *testing.T) {
 		},
 	}}
 	before := time.Now().Add(-time.Second)
-	require.Equal(t, []error{nil}, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}))
+	require.Equal(t, []error{nil}, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey))
 
 	r := read(t, brokers, "orders", 1)[0]
 	require.Equal(t, e.Record.Key, r.Key)
@@ -94,7 +94,7 @@ func TestPublishGivesAKeyOnlyWhereThereIsNone(t *testing.T) {
 	send := func(o kafka.Options, topic string, key []byte) {
 		e := envelope(topic, "", "v")
 		e.Record.Key = key
-		require.NoError(t, newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{e})[0])
+		require.NoError(t, newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey)[0])
 	}
 	for _, key := range [][]byte{nil, {}, []byte("k")} {
 		send(quickOptions(brokers), "orders", key)
@@ -118,7 +118,7 @@ func TestPublishSendsTombstones(t *testing.T) {
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
 	e := envelope("orders", "k", "")
 	e.Record.Value = nil
-	require.NoError(t, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e})[0])
+	require.NoError(t, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey)[0])
 	require.Nil(t, read(t, brokers, "orders", 1)[0].Value)
 }
 
@@ -135,7 +135,7 @@ func TestPublishKeepsTheOrderOfEachKey(t *testing.T) {
 			}
 			envelopes = append(envelopes, envelope("orders", fmt.Sprint("key-", i%7), value))
 		}
-		for _, err := range p.Publish(context.Background(), envelopes) {
+		for _, err := range p.Publish(context.Background(), envelopes, dlq.OrderKey) {
 			require.NoError(t, err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestPublishHoldsBackWhatFollowsAnUndeliveredMessageOfItsKey(t *testing.T) {
 	first.Record.Value = noise(t, 2_000_000)
 	errs := newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
 		envelope("large", "k", "before"), first, envelope("large", "k", "after"), envelope("large", "other", "x"), envelope("orders", "k", "x"),
-	})
+	}, dlq.OrderKey)
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], kerr.KafkaStorageError)
 	require.ErrorContains(t, errs[2], "earlier message with the same key")
@@ -201,7 +201,7 @@ func TestPublishJudgesRefusals(t *testing.T) {
 			o.DeliveryTimeout = time.Second
 			p := newPublisher(t, o)
 			start := time.Now()
-			errs := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1"), envelope("orders", "b", "2")})
+			errs := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1"), envelope("orders", "b", "2")}, dlq.OrderKey)
 			require.LessOrEqual(t, time.Since(start), p.MaxDuration())
 			for _, err := range errs {
 				require.Equal(t, test.want, deliveryError(t, err).Category, err.Error())
@@ -217,7 +217,7 @@ func TestPublishSaysWhatAuthorisationIsMissing(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	start := time.Now()
-	err := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")})[0]
+	err := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")}, dlq.OrderKey)[0]
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category)
 	require.ErrorIs(t, err, kerr.TopicAuthorizationFailed)
 	require.True(t, deliveryError(t, err).TargetOnly)
@@ -230,7 +230,7 @@ func TestPublishHoldsBackBehindAClosedTargetForThatTargetOnly(t *testing.T) {
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // goes alone, after what is before it
 	errs := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(),
-		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")})
+		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")}, dlq.OrderKey)
 	require.ErrorIs(t, errs[0], kerr.TopicAuthorizationFailed)
 	for _, err := range errs[1:3] {
 		require.ErrorContains(t, err, "earlier message with the same key")
@@ -245,10 +245,10 @@ func TestPublishGetsOverAMovedLeaderByItself(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "orders"))
 	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 2})
 	p := newPublisher(t, quickOptions(cluster.ListenAddrs()))
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")})[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")}, dlq.OrderKey)[0])
 	require.Equal(t, 2, fault.Hits())
 	require.NoError(t, cluster.MoveTopicPartition("orders", 0, (cluster.LeaderFor("orders", 0)+1)%3))
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "2")})[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "2")}, dlq.OrderKey)[0])
 	require.Len(t, read(t, cluster.ListenAddrs(), "orders", 2), 2)
 }
 
@@ -261,16 +261,16 @@ func TestPublishDoesNotPunishTheNeighboursOfABadRecord(t *testing.T) {
 	for i := range 100 {
 		envelopes = append(envelopes, envelope("orders", "k", fmt.Sprintf("%03d", i)+strings.Repeat(".", 1000)))
 	}
-	envelopes[40].Record.Value = noise(t, 30_000)
+	envelopes[40] = badEnvelope(t, "orders", "bad", tooLarge)
 	p := newPublisher(t, quickOptions(brokers))
 	// Another call at the same time shares the partition, and so the refusal.
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 5 {
-			require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "bystander", "x")})[0])
+			require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "bystander", "x")}, dlq.OrderKey)[0])
 		}
 	})
-	errs := p.Publish(context.Background(), envelopes)
+	errs := p.Publish(context.Background(), envelopes, dlq.OrderKey)
 	both.Wait()
 	for i, err := range errs {
 		if i == 40 {
@@ -298,10 +298,10 @@ func TestPublishSendsWhatWasConsumedHoweverLarge(t *testing.T) {
 	noise := noise(t, 20<<20)
 	large := envelope("large", "k", "")
 	large.Record.Value = noise
-	refused := envelope("small", "k", "")
+	refused := envelope("small", "bad", "")
 	refused.Record.Value = noise[:2<<20]
 	compressible := envelope("small", "k", strings.Repeat("spam ", 1<<20))
-	errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{large, refused, compressible})
+	errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{large, refused, compressible}, dlq.OrderKey)
 	require.NoError(t, errs[0])
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[1]).Category)
 	require.NoError(t, errs[2], "it fits when compressed, as it did when it was first sent")
@@ -319,7 +319,7 @@ func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options
 	t.Helper()
 	p := newPublisher(t, o)
 	start := time.Now()
-	err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
+	err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0]
 	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category, "an operator can create the topic")
 	require.True(t, deliveryError(t, err).TargetOnly)
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
@@ -331,7 +331,7 @@ func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options
 	require.False(t, existing.Has(topic))
 	createTopic(t, a, topic, 1)
 	require.Eventually(t, func() bool {
-		return p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0] == nil
+		return p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0] == nil
 	}, patience, tick)
 }
 
@@ -346,12 +346,12 @@ func recreatedTarget(t *testing.T, brokers []string, topic string) {
 	p := newPublisher(t, quickOptions(brokers))
 	a := admin(t, brokers)
 	for range 3 {
-		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "old")})[0])
+		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "old")}, dlq.OrderKey)[0])
 	}
 	deleteTopic(t, a, topic)
 	createTopic(t, a, topic, 1)
 	require.Eventually(t, func() bool {
-		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")})[0]
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")}, dlq.OrderKey)[0]
 		require.Equal(t, dlq.CategoryTransient, dlq.CategoryOf(err))
 		return err == nil
 	}, patience, tick)
@@ -364,12 +364,12 @@ func TestPublishGivesUpInTimeWhenNoBrokerIsThere(t *testing.T) {
 	o := quickOptions(cluster.ListenAddrs())
 	o.DeliveryTimeout = time.Second
 	p := newPublisher(t, o)
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0])
 	require.NoError(t, p.Ping(deadline(t)))
 	cluster.Close()
 	start := time.Now()
 	for _, topic := range []string{"orders", "never seen before"} {
-		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0]
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 		require.False(t, deliveryError(t, err).TargetOnly)
 		t.Log(err)
@@ -394,7 +394,7 @@ func TestPublishGivesUpInTimeWhenTheBrokerIsSilent(t *testing.T) {
 	o.DeliveryTimeout = time.Second
 	p := newPublisher(t, o)
 	start := time.Now()
-	err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0]
+	err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0]
 	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 	require.LessOrEqual(t, time.Since(start), p.MaxDuration())
 }
@@ -408,12 +408,12 @@ func TestPublishEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	errs := p.Publish(ctx, []dlq.Envelope{envelope("orders", "k", "v"), envelope("pay", "k", "v")})
+	errs := p.Publish(ctx, []dlq.Envelope{envelope("orders", "k", "v"), envelope("pay", "k", "v")}, dlq.OrderKey)
 	require.Less(t, time.Since(start), 2*time.Second)
 	for _, err := range errs {
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 	}
-	require.Empty(t, p.Publish(context.Background(), nil))
+	require.Empty(t, p.Publish(context.Background(), nil, dlq.OrderKey))
 }
 
 func TestPublishedMessageComesBackAsItself(t *testing.T) {
@@ -429,7 +429,7 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 	for i, count := range []int{2, 7} {
 		first := store.all()[i]
 		e := dlq.Envelope{ID: first.ID, OriginalTopic: first.Origin.Topic, RetryCount: count, Record: first.Record}
-		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{e})[0])
+		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey)[0])
 	}
 	// The consumer fails on them again.
 	for i, r := range read(t, brokers, "orders", 2) {
@@ -459,10 +459,10 @@ func TestPublishNamesTheCauseWhenAConnectionCannotBeMade(t *testing.T) {
 	o := quickOptions(cluster.ListenAddrs())
 	o.DeliveryTimeout = 2 * time.Second
 	p := newPublisher(t, o)
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0])
 	cluster.Close()
 	for _, topic := range []string{"orders", "never-seen-before"} {
-		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")})[0]
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0]
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 		require.ErrorContains(t, err, "refused", topic)
 	}
@@ -475,7 +475,7 @@ func TestPublishMetricsNameTopicsOnlyWhereTheirNumberIsBounded(t *testing.T) {
 	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")})[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0])
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	byTopic, produced := []string{}, 0.0

@@ -1,6 +1,3 @@
-DROP INDEX IF EXISTS dlq.idx_dlq_messages_status;
-CREATE INDEX idx_dlq_messages_status ON dlq.dlq_messages (status, updated_at);
-
 CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
     BEFORE UPDATE ON dlq.dlq_messages
     FOR EACH ROW

@@ -26,8 +26,3 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
     FOR EACH ROW
     WHEN (OLD.updated_at IS NOT DISTINCT FROM NEW.updated_at)
     EXECUTE FUNCTION dlq.update_updated_at();
-
--- It finds what is due for the archive. The other statuses are found with their
--- topic, and would only be taken in and out again.
-DROP INDEX IF EXISTS dlq.idx_dlq_messages_status;
-CREATE INDEX idx_dlq_messages_status ON dlq.dlq_messages (status, updated_at) WHERE status IN ('RESOLVED', 'DEAD');

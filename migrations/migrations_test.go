@@ -19,7 +19,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 8
+const newest = 9
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 

@@ -42,12 +42,15 @@ func isUnavailable(err error) bool {
 	return false
 }
 
+// lockNotAvailable is the SQLSTATE of a lock that was not granted in time.
+const lockNotAvailable = "55P03"
+
 // isAway tells by SQLSTATE whether asking later can help by itself.
 func isAway(code string) bool {
 	switch code {
 	case "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting up, idle for too long
 		"57014",          // the server's own time limit
-		"55P03",          // its limit for waiting for a lock
+		lockNotAvailable, // its limit for waiting for a lock
 		"25006",          // read only: the primary has moved elsewhere
 		"40001", "40P01": // in each other's way more often than we try again
 		return true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dlqmanager/dlq"
@@ -48,8 +49,20 @@ func NewMemory(topics *dlq.Topics) *Memory {
 // Ping always succeeds.
 func (m *Memory) Ping(context.Context) error { return nil }
 
-// now has the precision of PostgreSQL's timestamps.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+// lastNow is what now told last, in microseconds.
+var lastNow atomic.Int64
+
+// now has the precision of PostgreSQL's timestamps and is later each time: what a
+// bulk retry takes depends on what came first.
+func now() time.Time {
+	for {
+		last := lastNow.Load()
+		at := max(time.Now().UnixMicro(), last+1)
+		if lastNow.CompareAndSwap(last, at) {
+			return time.UnixMicro(at).UTC()
+		}
+	}
+}
 
 // StoreArrivals is like Postgres.StoreArrivals.
 func (m *Memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (stored int, err error) {

@@ -11,6 +11,7 @@ import (
 // bulk is a bulk retry with its lanes.
 type bulk struct {
 	dlq.BulkRetry
+	frozenAt  time.Time // what changed later is not taken
 	lanes     []laneState
 	allowance *int64
 	nextAt    time.Time // when the rate limit allows the next message
@@ -79,9 +80,9 @@ func (m *Memory) inScope(e *entry, spec dlq.BulkSpec) bool {
 }
 
 // retryable is what a bulk retry takes.
-func (m *Memory) retryable(e *entry, spec dlq.BulkSpec, bound int64) bool {
-	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= bound &&
-		m.inScope(e, spec) && m.topics.CheckOrigin(&e.Message) == nil
+func (m *Memory) retryable(e *entry, b *bulk) bool {
+	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.Bound && !e.UpdatedAt.After(b.frozenAt) &&
+		m.inScope(e, b.Spec) && m.topics.CheckOrigin(&e.Message) == nil
 }
 
 // busy refuses a bulk retry of a topic while another is in its way. Nil is
@@ -107,8 +108,8 @@ func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 		return dlq.BulkRetry{}, busy
 	}
 	started := now()
-	n := &bulk{nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: normalizedSpec(b.Spec),
-		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), StartedAt: started, UpdatedAt: started}}
+	n := &bulk{frozenAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: normalizedSpec(b.Spec),
+		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), Counting: true, StartedAt: started, UpdatedAt: started}}
 	n.lanes = make([]laneState, n.Lanes)
 	for i := range n.lanes {
 		n.lanes[i].window.startedAt, n.lanes[i].tried = started, map[dlq.ID]bool{}
@@ -118,18 +119,29 @@ func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 			n.Bound = e.Seq
 		}
 	}
-	target := ""
-	for _, e := range m.order {
-		if !m.retryable(e, n.Spec, n.Bound) {
-			continue
-		}
-		n.Mixed = n.Mixed || n.Matched > 0 && e.OriginalTopic != target
-		n.Matched++
-		target = e.OriginalTopic
-	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)
 	return n.snapshot(), nil
+}
+
+// CountBulk is like Postgres.CountBulk.
+func (m *Memory) CountBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	return m.steer(id, func(b *bulk) bool {
+		if !b.Counting {
+			return false
+		}
+		target := ""
+		for _, e := range m.order {
+			if !m.retryable(e, b) {
+				continue
+			}
+			b.Mixed = b.Mixed || b.Matched > 0 && e.OriginalTopic != target
+			b.Matched++
+			target = e.OriginalTopic
+		}
+		b.Counting = false
+		return true
+	})
 }
 
 // Bulk is like Postgres.Bulk.

@@ -65,7 +65,7 @@ func (m *Memory) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reas
 		}
 		m.standstill(b)
 		ended := now()
-		b.State, b.Reason, b.EndedAt = state, text(reason), &ended
+		b.State, b.Reason, b.EndedAt, b.Counting = state, text(reason), &ended, false
 		done := b.snapshot().Counts.Done()
 		b.Counts.Skipped = max(b.Matched-done, 0)
 		b.Matched = max(b.Matched, done)

@@ -102,7 +102,7 @@ func (m *Memory) ClaimPage(_ context.Context, lane dlq.Lane) (dlq.LaneClaim, err
 		if len(claim.Envelopes) == quota || e.Seq > lane.Bound {
 			break
 		}
-		if inLaneOf(e, lane) && !state.tried[e.ID] && m.retryable(e, lane.Spec, lane.Bound) {
+		if inLaneOf(e, lane) && !state.tried[e.ID] && m.retryable(e, b) {
 			e.claim(lane.Owner)
 			claim.Envelopes = append(claim.Envelopes, e.envelope())
 			state.cursor, b.UpdatedAt = e.Seq, e.UpdatedAt
@@ -113,16 +113,17 @@ func (m *Memory) ClaimPage(_ context.Context, lane dlq.Lane) (dlq.LaneClaim, err
 }
 
 // FinalizePage is like Postgres.FinalizePage.
-func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error) {
+func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, state, err := m.lane(lane)
 	if err != nil {
-		return dlq.BulkCounts{}, err
+		return dlq.PageResult{}, err
 	}
 	if state.epoch != lane.Epoch {
-		return state.counts, nil
+		return dlq.PageResult{Counts: state.counts}, nil
 	}
+	var ended int
 	var processed int64
 	for _, o := range outcomes {
 		e := m.byID[o.ID]
@@ -130,6 +131,7 @@ func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.O
 			continue
 		}
 		e.finish(o)
+		ended++
 		state.tried[e.ID] = o.Result != dlq.ResultReturned
 		switch {
 		case o.Result == dlq.ResultReturned:
@@ -149,11 +151,12 @@ func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.O
 	}
 	b.UpdatedAt = now()
 	state.window.add(processed, b.UpdatedAt)
-	return state.counts, nil
+	return dlq.PageResult{Counts: state.counts, Ended: ended}, nil
 }
 
 // takeBack lets a returned message be claimed again.
 func (b *bulk) takeBack(e *entry) {
+	e.UpdatedAt = b.frozenAt
 	state := &b.lanes[int(e.keyHash)%len(b.lanes)]
 	state.cursor = min(state.cursor, e.Seq-1)
 	if b.allowance != nil {

@@ -12,8 +12,8 @@ import (
 
 // bulkColumns are what scanBulk reads. The rate is that of each lane's current
 // window and of the part of the one before that is not older than rateWindow.
-const bulkColumns = `b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, b.mixed, b.came_back,
-	l.retried, l.failed, l.dead, b.skipped + l.skipped,
+const bulkColumns = `b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, NOT b.counted, b.mixed,
+	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped,
 	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp() - b.started_at)::float8)),
 	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at`
 
@@ -36,7 +36,7 @@ func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
 	var spec []byte
 	var rate int
 	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
-		&b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
+		&b.Counting, &b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
 		&b.StartedAt, &b.UpdatedAt, &b.EndedAt)
 	if err != nil {
 		return dlq.BulkRetry{}, err

@@ -3,8 +3,12 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"dlqmanager/dlq"
 )
@@ -47,38 +51,47 @@ UNION ALL
 (SELECT live.id FROM other JOIN live USING (topic) LIMIT 1)
 LIMIT 1`
 
-// startBulkSQL fixes the scope and writes the job with its lanes. The bound looks
-// at the end of each status on each side: eight short index probes, however
-// large the table. Topics are compared byte by byte, which is all that it takes
-// to tell whether there are two.
-func startBulkSQL(s *scope) string {
-	return `
-WITH bound AS MATERIALIZED (
-	SELECT COALESCE(max(newest.seq), 0) AS seq
-	FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
-	LATERAL (
-		(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
-		UNION ALL
-		(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
-	) AS newest
-), matched AS MATERIALIZED (
-	SELECT count(*) AS n, COALESCE(min(target) <> max(target), false) AS mixed
-	FROM ` + s.sendable(`m.original_topic COLLATE "C" AS target`, " AND m.seq <= (SELECT seq FROM bound)", "", "") + ` AS sides
-), started AS (
-	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, matched, mixed)
-	SELECT @id, @workflow, @topic, @spec::jsonb, @rate, @lanes, bound.seq, matched.n, matched.mixed FROM bound, matched
+// ingestLock is the advisory lock that ingest shares while it stores, and that a
+// start takes alone to read the bound. The order of arrival is given out before
+// it is committed: without the lock, a message below the bound could become
+// visible after it was counted. A program that inserts messages by hand is not
+// covered unless it takes the lock too. The number is arbitrary and must never
+// change.
+const ingestLock = 7_305_011_990_415
+
+// freezePatience bounds how long a start waits for the ingest that is under way,
+// and so how long the ingest behind it waits for the start.
+const freezePatience = 2 * time.Second
+
+// boundSQL looks at the end of each status on each side: eight short index
+// probes, however large the table.
+const boundSQL = `
+SELECT COALESCE(max(newest.seq), 0), clock_timestamp()
+FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
+LATERAL (
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
+	UNION ALL
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
+) AS newest`
+
+// startBulkSQL writes the job with its lanes. What it matches is not counted yet.
+const startBulkSQL = `
+WITH started AS (
+	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, frozen_at, matched, counted)
+	VALUES (@id, @workflow, @topic, @spec::jsonb, @rate, @lanes, @bound, @frozen, 0, false)
 	ON CONFLICT (id) DO NOTHING
 	RETURNING id, lanes
 )
 INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 SELECT started.id, n FROM started, generate_series(0, started.lanes - 1) AS n`
-}
 
-// StartBulk fixes the scope of a bulk retry and writes its lanes. Of b it takes
-// ID, WorkflowID, Spec and Lanes (at least one). Starting one that was started
-// before returns it as it stands. While another that has not ended takes
-// messages of the same topic, perhaps under its other name, the answer is a
-// *dlq.BulkBusyError; filters are not compared.
+// StartBulk fixes the scope of a bulk retry and writes its lanes; it takes a few
+// milliseconds at any size, and leaves it to CountBulk to say how many messages
+// match. Of b it takes ID, WorkflowID, Spec and Lanes (at least one). Starting one
+// that was started before returns it as it stands. While another that has not
+// ended takes messages of the same topic, perhaps under its other name, the answer
+// is a *dlq.BulkBusyError; filters are not compared. When ingest does not come to
+// a moment of rest in time it is dlq.ErrUnavailable.
 func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	known, err := p.Bulk(ctx, b.ID)
 	if !errors.Is(err, dlq.ErrNotFound) {
@@ -89,10 +102,16 @@ func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetr
 	if err != nil {
 		return dlq.BulkRetry{}, failed("start bulk retry", err)
 	}
-	s := p.scope(spec)
-	s.args["id"], s.args["workflow"], s.args["spec"] = uuid(b.ID), b.WorkflowID, encoded
-	s.args["rate"], s.args["lanes"] = spec.RateLimit, max(b.Lanes, 1)
-	err = again(func() error { return p.startBulk(ctx, s) })
+	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow": b.WorkflowID, "topic": spec.Topic, "spec": encoded,
+		"rate": spec.RateLimit, "lanes": max(b.Lanes, 1)}
+	// One that cannot start does not stop ingest either.
+	err = again(func() error { return busyWith(ctx, p.pool, spec.Topic, args) })
+	if err == nil {
+		err = again(func() error { return p.freeze(ctx, spec.Topic, args) })
+	}
+	if err == nil {
+		err = again(func() error { return p.startBulk(ctx, spec.Topic, args) })
+	}
 	var busy *dlq.BulkBusyError
 	switch {
 	case errors.As(err, &busy):
@@ -103,23 +122,92 @@ func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetr
 	return p.Bulk(ctx, b.ID)
 }
 
+// freeze reads what bounds the scope, between two ingests, into args. It is a
+// transaction of its own, which ends without hearing from us again: no ingest
+// waits for this program or its network.
+func (p *Postgres) freeze(ctx context.Context, topic string, args pgx.NamedArgs) error {
+	var bound int64
+	var at time.Time
+	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
+	batch.Queue(`SET LOCAL lock_timeout = ` + strconv.FormatInt(freezePatience.Milliseconds(), 10))
+	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(ingestLock))
+	batch.Queue(boundSQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
+	batch.Queue(`COMMIT`)
+	err := p.pool.SendBatch(ctx, batch).Close()
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
+		return fmt.Errorf("ingest has stored without a pause for %s: %w", freezePatience, err)
+	}
+	args["bound"], args["frozen"] = bound, at
+	return err
+}
+
 // startBulk starts one unless another is in its way. Each statement has to see
 // what was committed before the lock was granted, whatever the database's
 // default is.
-func (p *Postgres) startBulk(ctx context.Context, s *scope) error {
+func (p *Postgres) startBulk(ctx context.Context, topic string, args pgx.NamedArgs) error {
 	return pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(startLock)); err != nil {
 			return err
 		}
-		busy := dlq.BulkBusyError{Topic: s.spec.Topic}
-		err := tx.QueryRow(ctx, busySQL, pgx.NamedArgs{"id": s.args["id"], "topic": s.args["topic"]}).Scan((*[16]byte)(&busy.Running))
-		switch {
-		case err == nil:
-			return &busy
-		case !errors.Is(err, pgx.ErrNoRows):
+		if err := busyWith(ctx, tx, topic, args); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, startBulkSQL(s), s.args)
+		_, err := tx.Exec(ctx, startBulkSQL, args)
 		return err
 	})
+}
+
+// busyWith returns a *dlq.BulkBusyError when another job is in the way.
+func busyWith(ctx context.Context, on querier, topic string, args pgx.NamedArgs) error {
+	busy := dlq.BulkBusyError{Topic: topic}
+	err := on.QueryRow(ctx, busySQL, pgx.NamedArgs{"id": args["id"], "topic": topic}).Scan((*[16]byte)(&busy.Running))
+	switch {
+	case err == nil:
+		return &busy
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	}
+	return err
+}
+
+// countBulkSQL counts what the lanes will find, by the conditions that they claim
+// by. It locks nothing while it reads.
+func countBulkSQL(s *scope) string {
+	return `
+WITH job AS MATERIALIZED (
+	SELECT bound, frozen_at FROM dlq.dlq_bulk_retries WHERE id = @id
+), matched AS MATERIALIZED (
+	SELECT count(*) AS n, COALESCE(min(target) <> max(target), false) AS mixed
+	FROM ` + s.sendable(`m.original_topic COLLATE "C" AS target`, " AND m.seq <= (SELECT bound FROM job)", untouched, "") + ` AS sides
+)
+UPDATE dlq.dlq_bulk_retries b
+SET matched = matched.n, mixed = matched.mixed, counted = true, updated_at = clock_timestamp()
+FROM matched
+WHERE b.id = @id AND NOT b.counted`
+}
+
+// CountBulk counts what a bulk retry matches, once: again changes nothing, nor
+// does counting one that has ended. It reads the whole scope, and nobody has to
+// wait for it; nothing may be claimed before. It returns the bulk retry, or
+// dlq.ErrNotFound.
+func (p *Postgres) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	b, err := p.Bulk(ctx, id)
+	if err != nil || !b.Counting {
+		return b, err
+	}
+	s := p.scope(b.Spec)
+	s.args["id"] = uuid(id)
+	err = again(func() error {
+		batch := &pgx.Batch{} // which is one transaction
+		// As long as it takes, or as ctx allows: half done it is not done.
+		batch.Queue(`SELECT set_config('statement_timeout', '0', true)`)
+		batch.Queue(countBulkSQL(s), s.args)
+		return p.pool.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return dlq.BulkRetry{}, failed("count bulk retry", err)
+	}
+	return p.Bulk(ctx, id)
 }

@@ -107,15 +107,16 @@ func (p *Postgres) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, er
 
 const endBulkSQL = `
 UPDATE dlq.dlq_bulk_retries b
-SET state = $2, reason = $3, ended_at = now(), updated_at = now(),
+SET state = $2, reason = $3, ended_at = now(), updated_at = now(), counted = true,
 	matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
 FROM (SELECT COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1) AS l
 WHERE b.id = $1`
 
 // EndBulk ends a bulk retry: nothing can be claimed for it any more, what it
 // still owns goes back as it was, and what was matched but not sent is counted
-// as skipped. Ending it again changes nothing; the first end counts. It returns
-// the bulk retry, or dlq.ErrNotFound.
+// as skipped. One that ends before it was counted has matched what it has done.
+// Ending it again changes nothing; the first end counts. It returns the bulk
+// retry, or dlq.ErrNotFound.
 func (p *Postgres) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if !state.IsFinal() {
 		return dlq.BulkRetry{}, notAnEnd(id, state)

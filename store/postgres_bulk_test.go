@@ -164,6 +164,40 @@ func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 	}
 }
 
+// A claim that waits for its lane sees the messages as they were before, and
+// must not take one that somebody else has failed to send meanwhile.
+func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	arrivals := dlqtest.Arrivals(3)
+	_, err := p.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE`)
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var claim dlq.LaneClaim
+	var failure error
+	group.Go(func() { claim, failure = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0)) })
+	waiting(t, pool, 1)
+	owner := dlqtest.Owner()
+	_, err = p.Claim(t.Context(), arrivals[1].ID, owner)
+	require.NoError(t, err)
+	_, err = p.Finalize(t.Context(), owner, dlqtest.Failed(arrivals[1].ID))
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	group.Wait()
+	require.NoError(t, failure)
+	require.Len(t, claim.Envelopes, 2)
+	require.Equal(t, arrivals[0].ID, claim.Envelopes[0].ID)
+	require.Equal(t, arrivals[2].ID, claim.Envelopes[1].ID)
+}
+
 // The job's row is written by every throttled page; without a limit it is only
 // read, so that no lane waits for another.
 func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
@@ -234,4 +268,141 @@ func TestTheRecentRateFadesAway(t *testing.T) {
 		_, err = p.EndBulk(t.Context(), one.ID, dlq.BulkCompleted, "")
 		require.NoError(t, err)
 	}
+}
+
+// late stores an arrival that has its place in the order of arrival and is not
+// committed before release is called.
+func late(t *testing.T, pool *pgxpool.Pool, p *store.Postgres) (a dlq.Arrival, release func()) {
+	t.Helper()
+	a = dlqtest.Arrival()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	_, err = tx.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (id, original_topic, error_message) VALUES ($1, 'elsewhere', 'boom')`, [16]byte(a.ID))
+	require.NoError(t, err)
+	var stored error
+	var group sync.WaitGroup
+	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), []dlq.Arrival{a}) })
+	waiting(t, pool, 1)
+	return a, func() {
+		t.Helper()
+		require.NoError(t, tx.Rollback(t.Context()))
+		group.Wait()
+		require.NoError(t, stored)
+	}
+}
+
+func TestAStartWaitsForTheIngestThatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	first, release := late(t, pool, p)
+	second := dlqtest.Arrival() // further back in the order, and there before
+	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{second})
+	require.NoError(t, err)
+
+	var group sync.WaitGroup
+	var started dlq.BulkRetry
+	var failure error
+	group.Go(func() { started, failure = p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1)) })
+	waiting(t, pool, 2)
+	release()
+	group.Wait()
+	require.NoError(t, failure)
+	started, err = p.CountBulk(t.Context(), started.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, started.Matched)
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(started, 0))
+	require.NoError(t, err)
+	require.Len(t, claim.Envelopes, 2)
+	require.Equal(t, first.ID, claim.Envelopes[0].ID)
+}
+
+func TestAStartDoesNotHoldIngestUpForLong(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	_, release := late(t, pool, p)
+	var group sync.WaitGroup
+	var started, stored error
+	group.Go(func() { _, started = p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1)) })
+	waiting(t, pool, 2)
+	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1)) })
+	waiting(t, pool, 3)
+	group.Wait() // though the first ingest is still under way
+	require.ErrorIs(t, started, dlq.ErrUnavailable)
+	require.ErrorContains(t, started, "ingest has stored without a pause for 2s")
+	require.NoError(t, stored)
+	release()
+	_, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`))
+}
+
+func TestNobodyWaitsForACount(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
+	require.NoError(t, err)
+	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retries FOR UPDATE`) // the count cannot end
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var counted dlq.BulkRetry
+	var failure error
+	group.Go(func() { counted, failure = p.CountBulk(t.Context(), b.ID) })
+	waiting(t, pool, 1)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	found, err := p.Bulk(ctx, b.ID)
+	require.NoError(t, err)
+	require.Equal(t, b, found)
+	_, err = p.StoreArrivals(ctx, dlqtest.Arrivals(1))
+	require.NoError(t, err)
+	other, err := p.StartBulk(ctx, dlqtest.Bulk("elsewhere", 1))
+	require.NoError(t, err)
+	_, err = p.CountBulk(ctx, other.ID)
+	require.NoError(t, err)
+	var busy *dlq.BulkBusyError
+	_, err = p.StartBulk(ctx, dlqtest.Bulk("orders.dlq", 1))
+	require.ErrorAs(t, err, &busy)
+	require.NoError(t, tx.Rollback(t.Context()))
+	group.Wait()
+	require.NoError(t, failure)
+	require.EqualValues(t, 3, counted.Matched)
+}
+
+// A program of before neither notes when the scope was fixed nor dates back what
+// it returns.
+func TestAJobOfBeforeTakesWhatItWasGivenBack(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
+	require.NoError(t, err)
+	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET frozen_at = NULL, counted = DEFAULT, matched = 3`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET updated_at = now()`)
+	require.NoError(t, err)
+	for range 2 {
+		claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+		require.NoError(t, err)
+		require.Len(t, claim.Envelopes, 3)
+		_, err = p.PauseBulk(t.Context(), b.ID, "deploying")
+		require.NoError(t, err)
+		_, err = p.ResumeBulk(t.Context(), b.ID)
+		require.NoError(t, err)
+	}
+	counted, err := p.CountBulk(t.Context(), b.ID)
+	require.NoError(t, err)
+	require.False(t, counted.Counting)
+	require.EqualValues(t, 3, counted.Matched)
 }

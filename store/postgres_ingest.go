@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"dlqmanager/dlq"
 )
 
@@ -141,11 +144,16 @@ func (p *Postgres) storeOnce(ctx context.Context, arrivals []dlq.Arrival) (int, 
 	}
 	var stored int
 	err := again(func() error {
-		tag, err := p.pool.Exec(ctx, sql, c.ids, c.dlqTopics, c.originalTopics, c.errorMessages, c.errorClasses,
+		batch := &pgx.Batch{} // which is one transaction
+		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, int64(ingestLock))
+		batch.Queue(sql, c.ids, c.dlqTopics, c.originalTopics, c.errorMessages, c.errorClasses,
 			c.retryCounts, c.maxRetries, c.payloads, c.statuses, c.keyHashes, c.previousIDs, c.topicIDs, c.partitions, c.offsets,
-			c.keys, c.values, c.headers, c.timestamps, c.originPartitions, c.originOffsets, c.families, c.stackTraces)
-		stored = int(tag.RowsAffected())
-		return err
+			c.keys, c.values, c.headers, c.timestamps, c.originPartitions, c.originOffsets, c.families, c.stackTraces).
+			Exec(func(tag pgconn.CommandTag) error {
+				stored = int(tag.RowsAffected())
+				return nil
+			})
+		return p.pool.SendBatch(ctx, batch).Close()
 	})
 	return stored, err
 }

@@ -46,16 +46,18 @@ func (p *Postgres) OpenLane(ctx context.Context, lane dlq.Lane) (dlq.Lane, error
 	return lane, nil
 }
 
+// heldKeysSQL looks the bodies up one by one, which the LIMIT makes sure of: how
+// many there are is not known to the planner, and a join might read them all.
 const heldKeysSQL = `
 SELECT b.key
-FROM dlq.dlq_retry_attempts a
-JOIN dlq.dlq_message_bodies b ON b.message_id = a.message_id
-WHERE a.run_id = @run AND b.key IS NOT NULL AND b.key_hash % @of = @number
-UNION
-SELECT b.key
-FROM dlq.dlq_messages m
-JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-WHERE m.run_id = @run AND m.run_id <> '' AND m.status = 'PENDING' AND b.key IS NOT NULL AND b.key_hash % @of = @number`
+FROM (
+	SELECT message_id FROM dlq.dlq_retry_attempts WHERE run_id = @run
+	UNION
+	SELECT id FROM dlq.dlq_messages WHERE run_id = @run AND run_id <> '' AND status = 'PENDING'
+) AS held
+CROSS JOIN LATERAL (SELECT key, key_hash FROM dlq.dlq_message_bodies WHERE message_id = held.message_id LIMIT 1) AS b
+WHERE b.key IS NOT NULL AND b.key_hash % @of = @number
+GROUP BY b.key`
 
 // HeldKeys returns the keys of the lane's messages that the job has attempted
 // and not delivered, or skipped, each once and in no order. Messages without a
@@ -74,10 +76,13 @@ func (p *Postgres) HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error
 
 // finalizePageSQL waits for the lane's row before it changes any message, since
 // PauseBulk and EndBulk take them in that order too, and for the job's row
-// before that when it has to give an allowance back.
+// before that when it has to give an allowance back. What is returned is dated
+// back to where it was untouched. The CASE hides from the planner that the owner
+// has an index too: in that one lies everything that the job has ever claimed,
+// until the table is vacuumed.
 var finalizePageSQL = `
 WITH job AS MATERIALIZED (
-	SELECT id FROM dlq.dlq_bulk_retries WHERE id = $1 AND $13::bool FOR UPDATE
+	SELECT id, frozen_at FROM dlq.dlq_bulk_retries WHERE id = $1 AND $13::bool FOR UPDATE
 ), lane AS MATERIALIZED (
 	SELECT bulk_id
 	FROM dlq.dlq_bulk_retry_lanes
@@ -90,9 +95,10 @@ WITH job AS MATERIALIZED (
 ), ended AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.with_left ELSE o.with_none END,
-		retry_count = greatest(m.retry_count + o.delta, 0), updated_at = now(), ` + undo("o.result") + `
+		retry_count = greatest(m.retry_count + o.delta, 0), ` + undo("o.result") + `,
+		updated_at = CASE WHEN o.result = 'returned' THEN COALESCE((SELECT frozen_at FROM job), now()) ELSE now() END
 	FROM outcome o
-	WHERE m.id = o.id AND m.status = 'RETRYING' AND m.workflow_id = $3 AND m.run_id = $4
+	WHERE m.id = o.id AND CASE WHEN m.status = 'RETRYING' AND m.workflow_id = $3 AND m.run_id = $4 THEN true ELSE false END
 	RETURNING m.id, m.seq, m.status, m.retry_count, m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, run_id, started_at, result, category, error)
@@ -100,7 +106,8 @@ WITH job AS MATERIALIZED (
 	FROM ended
 	WHERE attempt
 ), counted AS MATERIALIZED (
-	SELECT count(*) FILTER (WHERE result = 'delivered') AS retried,
+	SELECT count(*) AS ended,
+		count(*) FILTER (WHERE result = 'delivered') AS retried,
 		count(*) FILTER (WHERE attempt AND status = 'PENDING') AS failed,
 		count(*) FILTER (WHERE attempt AND status = 'DEAD') AS dead,
 		count(*) FILTER (WHERE result = 'skipped') AS skipped,
@@ -127,15 +134,16 @@ SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead
 	updated_at = now()
 FROM counted c
 WHERE l.bulk_id = $1 AND l.lane = $2
-RETURNING l.retried, l.failed, l.dead, l.skipped`
+RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 
 // FinalizePage ends the retries of a page, writes the attempts and adds to the
-// lane's counters, all in one transaction, and returns the lane's totals.
+// lane's counters, all in one transaction, and returns the lane's totals and how
+// many messages it has ended.
 // Returned messages are not counted, and are the next to be claimed again.
 // Messages that are no longer the owner's, because they were finalized before or
 // an operator marked them dead, are neither changed nor counted. It returns
 // dlq.ErrNotFound when there is no such lane.
-func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error) {
+func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error) {
 	var ids [][16]byte
 	var left, none, results, categories, errs []string
 	var deltas []int32
@@ -154,17 +162,21 @@ func (p *Postgres) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []d
 		results, categories = append(results, string(o.Result)), append(categories, string(o.Category))
 		errs, attempts = append(errs, text(o.Error)), append(attempts, isAttempt(o.Result))
 	}
-	var counts dlq.BulkCounts
+	var result dlq.PageResult
 	err := again(func() error {
-		return p.pool.QueryRow(ctx, finalizePageSQL, uuid(lane.Bulk), lane.Number, lane.Owner.WorkflowID, lane.Owner.RunID,
-			ids, left, none, deltas, results, categories, errs, attempts, returned, lane.Epoch).
-			Scan(&counts.Retried, &counts.Failed, &counts.Dead, &counts.Skipped)
+		batch := &pgx.Batch{} // which is one transaction
+		batch.Queue(lanePlanSQL)
+		batch.Queue(finalizePageSQL, uuid(lane.Bulk), lane.Number, lane.Owner.WorkflowID, lane.Owner.RunID,
+			ids, left, none, deltas, results, categories, errs, attempts, returned, lane.Epoch).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&result.Counts.Retried, &result.Counts.Failed, &result.Counts.Dead, &result.Counts.Skipped, &result.Ended)
+		})
+		return p.pool.SendBatch(ctx, batch).Close()
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return dlq.BulkCounts{}, laneNotFound(lane)
+		return dlq.PageResult{}, laneNotFound(lane)
 	}
 	if err != nil {
-		return dlq.BulkCounts{}, failed("finalize page", err)
+		return dlq.PageResult{}, failed("finalize page", err)
 	}
-	return counts, nil
+	return result, nil
 }

@@ -191,7 +191,8 @@ WITH mine AS (
 ), m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left ELSE @none END,
-		retry_count = greatest(m.retry_count + @delta, 0), updated_at = now(), ` + undo("@result::text") + `
+		retry_count = greatest(m.retry_count + @delta, 0), ` + undo("@result::text") + `,
+		updated_at = COALESCE((SELECT frozen_at FROM dlq.dlq_bulk_retries WHERE id = @bulk::uuid), now())
 	FROM mine
 	WHERE m.id = mine.id
 	RETURNING m.*
@@ -226,7 +227,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// rewind is the bulk retry whose lanes go back to what is released.
+// rewind is the bulk retry whose lanes go back to what is released, which is
+// dated back to where it was untouched.
 type rewind struct {
 	bulk  dlq.ID
 	lanes int

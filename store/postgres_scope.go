@@ -10,8 +10,20 @@ import (
 	"dlqmanager/dlq"
 )
 
-// isRetryable is the condition that a bulk retry can send a message m now.
-const isRetryable = `m.status = 'PENDING' AND m.retry_count < m.max_retries AND ` + hasOrigin
+// isRetryable is the condition that a message m can be retried now, if it has
+// somewhere to go.
+const isRetryable = `m.status = 'PENDING' AND m.retry_count < m.max_retries`
+
+// untouched is the condition that a message m has waited since the scope of the
+// job was frozen, of a CTE job with its frozen_at. Every statement that changes a
+// status writes updated_at, as of its transaction's start by the database's own
+// clock. What the job gives back it dates back to frozen_at, so that this holds
+// for it again. A job of before has no frozen_at and takes what it finds.
+//
+// A transaction that began before the scope was frozen and ends only after the
+// count slips through: its message is taken though it was not matched. EndBulk
+// then raises what was matched to what was done, so that the sum stays right.
+const untouched = ` AND COALESCE(m.updated_at <= (SELECT frozen_at FROM job), true)`
 
 // scope is the topic and filter of a bulk retry, on the way to SQL.
 type scope struct {
@@ -94,10 +106,11 @@ func (s *scope) selects(columns, condition, hidden, ending string) string {
 	return "(" + strings.Join(parts, "\n\tUNION ALL ") + ")"
 }
 
-// sendable is selects for what can be sent.
+// sendable is selects for what can be sent. The dearest condition comes last: a
+// lane passes over what is not its own without matching a pattern.
 func (s *scope) sendable(columns, condition, hidden, ending string) string {
 	if !takesPending(s.spec.Filter) {
 		condition += " AND false"
 	}
-	return s.selects(columns, isRetryable+condition, hidden, ending)
+	return s.selects(columns, isRetryable+condition, hidden+" AND "+hasOrigin, ending)
 }

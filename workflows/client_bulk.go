@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -101,8 +102,53 @@ func (c *Client) AwaitRetryAll(ctx context.Context, e Execution) (RetryAllResult
 	return result, toDomain(ctx, err)
 }
 
-// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes finish
-// their pages first. It returns dlq.ErrNotFound when the job has ended.
+// FindRetryAll finds a bulk retry that is running by its id, and tells it as one
+// that has counted nothing yet: it is for those that no worker has taken up, which
+// the store does not know. It returns dlq.ErrNotFound when there is none; a new
+// one may be found a moment late, as Temporal lists it. Servers that cannot list by
+// run id, those with standard visibility, find none.
+func (c *Client) FindRetryAll(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	listed, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("RunId = '%s' AND WorkflowType = '%s' AND ExecutionStatus = 'Running'", id, RetryAllType),
+	})
+	var unable *serviceerror.InvalidArgument
+	if errors.As(err, &unable) {
+		return dlq.BulkRetry{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	}
+	if err != nil {
+		return dlq.BulkRetry{}, toDomain(ctx, err)
+	}
+	for _, info := range listed.GetExecutions() {
+		if info.GetTaskQueue() != c.taskQueue {
+			continue // another installation's
+		}
+		in, err := c.inputOf(ctx, info.GetExecution())
+		started := info.GetStartTime().AsTime()
+		return dlq.BulkRetry{
+			ID: id, WorkflowID: info.GetExecution().GetWorkflowId(), Spec: in.Spec, Lanes: in.Lanes, State: dlq.BulkRunning,
+			Counting: true, StartedAt: started, UpdatedAt: started,
+		}, err
+	}
+	return dlq.BulkRetry{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+}
+
+// inputOf reads what a bulk retry was started with.
+func (c *Client) inputOf(ctx context.Context, e *commonpb.WorkflowExecution) (in RetryAllInput, err error) {
+	events := c.temporal.GetWorkflowHistory(ctx, e.GetWorkflowId(), e.GetRunId(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	first, err := events.Next()
+	if err != nil {
+		return in, toDomain(ctx, err)
+	}
+	input := first.GetWorkflowExecutionStartedEventAttributes().GetInput()
+	if err := converter.GetDefaultDataConverter().FromPayloads(input, &in); err != nil {
+		return in, fmt.Errorf("input of the bulk retry: %w", err)
+	}
+	return in, nil
+}
+
+// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes first have
+// stopGrace to finish their pages. It returns dlq.ErrNotFound when the job has
+// ended.
 func (c *Client) CancelRetryAll(ctx context.Context, e Execution) error {
 	info, err := c.describe(ctx, e.WorkflowID)
 	if err != nil {

@@ -24,15 +24,19 @@ import (
 type target struct {
 	mu    sync.Mutex
 	taken []dlq.Envelope
-	// answer may be nil: everything works then.
+	// answer may be nil: everything works then. A call keeps the one that it
+	// began with.
 	answer func(envelope dlq.Envelope) error
 	// pace is how long each call takes.
 	pace time.Duration
+	// calls is how many have begun, each with its answer in hand.
+	calls int
 }
 
-func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope) []error {
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
 	p.mu.Lock()
-	pace := p.pace
+	pace, answer := p.pace, p.answer
+	p.calls++
 	p.mu.Unlock()
 	if pace > 0 {
 		<-time.After(pace)
@@ -40,13 +44,10 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope) []error {
 	errs := make([]error, len(envelopes))
 	undelivered := map[string]bool{}
 	for i, envelope := range envelopes {
-		if undelivered[string(envelope.Record.Key)] {
+		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
 			errs[i] = refuse(dlq.CategoryTransient) // held back, as the Publisher's contract says
 			continue
 		}
-		p.mu.Lock()
-		answer := p.answer
-		p.mu.Unlock()
 		if answer != nil {
 			errs[i] = answer(envelope)
 		}
@@ -84,6 +85,12 @@ func (p *target) inOrder(t *testing.T) {
 		require.Greater(t, envelope.Seq, last[key], key)
 		last[key] = envelope.Seq
 	}
+}
+
+func (p *target) begun() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
 }
 
 func (p *target) count() int {

@@ -42,6 +42,58 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.ElementsMatch(t, ids(stored[2:]), claimed)
 	},
 
+	"a bulk retry is there before it is counted": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
+		owner := f.claim(stored[3].ID)
+		asked := dlqtest.Bulk("orders", 2)
+		b, err := f.StartBulk(t.Context(), asked)
+		require.NoError(t, err)
+		require.True(t, b.Counting)
+		require.Equal(t, dlq.BulkRunning, b.State)
+		require.Zero(t, b.Matched)
+		require.Equal(t, b, f.bulk(b.ID))
+		again, err := f.StartBulk(t.Context(), asked)
+		require.NoError(t, err)
+		require.Equal(t, b, again)
+		listed, err := f.Bulks(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, []dlq.BulkRetry{b}, listed)
+		f.refuses(dlqtest.Bulk("orders.dlq", 1), b)
+
+		f.store(dlqtest.Arrivals(3)...)
+		_, err = f.Finalize(t.Context(), owner, dlqtest.Failed(stored[3].ID))
+		require.NoError(t, err)
+		f.pause(b.ID, "operator")
+		counted := f.countBulk(b.ID)
+		require.False(t, counted.Counting)
+		require.EqualValues(t, 3, counted.Matched, "what there was at the start, untouched")
+		require.Equal(t, dlq.BulkPaused, counted.State)
+		require.Equal(t, "operator", counted.Reason)
+		require.Equal(t, counted, f.bulk(b.ID))
+
+		f.resume(b.ID)
+		f.retry(stored[0].ID, dlq.ResultDelivered)
+		require.EqualValues(t, 3, f.countBulk(b.ID).Matched, "once counted, it stays")
+		_, err = f.CountBulk(t.Context(), dlq.NewID())
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+	},
+
+	"a bulk retry that ends before it is counted has matched what it did": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(3)...)
+		for _, done := range []int64{0, 1} {
+			b, err := f.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+			require.NoError(t, err)
+			lane := dlqtest.Lane(b, 0)
+			page := f.claimPage(lane)
+			f.finalizePage(lane, dlqtest.Outcomes(page[:done], dlq.ResultDelivered))
+			ended := f.end(b.ID, dlq.BulkFailed)
+			require.False(t, ended.Counting)
+			require.Equal(t, done, ended.Matched)
+			require.Equal(t, dlq.BulkCounts{Retried: done}, ended.Counts)
+			require.Equal(t, ended, f.countBulk(b.ID), "too late")
+		}
+	},
+
 	"a bulk retry of a topic takes both sides of it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("orders", "b")),
 			dlqtest.Arrival(dlqtest.FromTopic("c.dlq", "c")), dlqtest.Arrival(dlqtest.FromTopic("d.dlq", "orders")))
@@ -212,7 +264,9 @@ var bulks = map[string]func(*testing.T, fixture){
 		outcomes[7] = dlqtest.Failed(stored[7].ID) // its last retry
 		outcomes = append(outcomes, dlqtest.Failed(stored[0].ID), dlqtest.Sent(dlq.NewID()))
 		want := dlq.BulkCounts{Retried: 3, Failed: 1, Dead: 2}
-		require.Equal(t, want, f.finalizePage(lane, outcomes))
+		first, err := f.FinalizePage(t.Context(), lane, outcomes)
+		require.NoError(t, err)
+		require.Equal(t, dlq.PageResult{Counts: want, Ended: 7}, first)
 		require.Equal(t, want, f.finalizePage(lane, outcomes), "again, as after a lost answer")
 		require.Equal(t, want, f.finalizePage(lane, nil))
 
@@ -294,20 +348,91 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 3}, ended.Counts)
 	},
 
-	"what became retryable meanwhile is matched too": func(t *testing.T, f fixture) {
-		stored := f.store(dlqtest.Arrivals(2)...)
-		owner := f.claim(stored[0].ID)
-		f.store(dlqtest.Arrival(dlqtest.Retries(3, 3))) // so that the first two are inside the bound
+	"what becomes PENDING while it runs is not taken": func(t *testing.T, f fixture) {
+		for _, filter := range []dlq.BulkFilter{{}, {ErrorContains: "boom"}, {Key: []byte("k")}, {IDs: []dlq.ID{}}} {
+			stored := f.store(dlqtest.Arrivals(5, dlqtest.Key("k"))...)
+			if filter.IDs != nil {
+				filter.IDs = ids(stored)
+			}
+			single, abandoned := f.claim(stored[0].ID), f.claim(stored[1].ID)
+			b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter)))
+			require.EqualValues(t, 3, b.Matched)
+			_, err := f.Finalize(t.Context(), single, dlqtest.Failed(stored[0].ID))
+			require.NoError(t, err)
+			_, err = f.Release(t.Context(), abandoned, "gone")
+			require.NoError(t, err)
+			f.retry(stored[2].ID, dlq.ResultFailed) // matched, but somebody else has retried it meanwhile
+			f.retry(stored[3].ID, dlq.ResultReturned)
+
+			lane := dlqtest.Lane(b, 0)
+			page := f.claimPage(lane)
+			require.Equal(t, ids(stored[4:]), envelopeIDs(page))
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			f.pause(b.ID, "")
+			f.resume(b.ID)
+			require.Empty(t, f.claimPage(lane))
+			ended := f.end(b.ID, dlq.BulkCompleted)
+			require.EqualValues(t, 3, ended.Matched)
+			require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 2}, ended.Counts)
+			for _, m := range stored[:4] {
+				_, err := f.MarkDead(t.Context(), m.ID)
+				require.NoError(t, err)
+			}
+		}
+	},
+
+	"what it gave back is still its own, until somebody else retries it": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
-		require.EqualValues(t, 1, b.Matched)
-		_, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
-		require.NoError(t, err)
 		lane := dlqtest.Lane(b, 0)
-		f.finalizePage(lane, dlqtest.Outcomes(f.claimPage(lane), dlq.ResultDelivered))
-		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
-		require.NoError(t, err)
-		require.EqualValues(t, 2, ended.Matched)
-		require.Equal(t, dlq.BulkCounts{Retried: 2}, ended.Counts)
+		page := f.claimPage(lane)
+		f.finalizePage(lane, dlqtest.Outcomes(page[:2], dlq.ResultReturned))
+		f.pause(b.ID, "")
+		f.resume(b.ID)
+		f.retry(stored[1].ID, dlq.ResultFailed)
+		f.retry(stored[3].ID, dlq.ResultReturned)
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, envelopeIDs(f.claimPage(lane)))
+		f.end(b.ID, dlq.BulkCancelled)
+		require.EqualValues(t, 4, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next one takes them all")
+	},
+
+	"what is stored while it starts is either counted or not taken": func(t *testing.T, f fixture) {
+		const batches = 30
+		failures := make([]error, 4)
+		stored := make(chan struct{})
+		var group sync.WaitGroup
+		for i := range failures {
+			group.Go(func() {
+				for range batches {
+					if _, failures[i] = f.StoreArrivals(t.Context(), dlqtest.Arrivals(1+i)); failures[i] != nil {
+						return
+					}
+				}
+			})
+		}
+		go func() {
+			group.Wait()
+			close(stored)
+		}()
+		var sent int64
+		for last := false; !last; {
+			select {
+			case <-stored:
+				last = true
+			default:
+			}
+			b := f.startBulk(dlqtest.Bulk("orders", 1))
+			lane := dlqtest.Lane(b, 0)
+			for page := f.claimPage(lane); len(page) > 0; page = f.claimPage(lane) {
+				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			}
+			ended := f.end(b.ID, dlq.BulkCompleted)
+			require.Equal(t, b.Matched, ended.Matched)
+			require.Equal(t, dlq.BulkCounts{Retried: b.Matched}, ended.Counts)
+			sent += b.Matched
+		}
+		require.NoError(t, errors.Join(failures...))
+		require.EqualValues(t, batches*(1+2+3+4), sent)
 	},
 
 	"a bulk retry ends in a state that is an end": func(t *testing.T, f fixture) {

@@ -103,6 +103,16 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Zero(t, stored)
 	},
 
+	"a new message is PENDING and was never retried": func(t *testing.T, f fixture) {
+		m := f.store(dlqtest.Arrival())[0]
+		require.Equal(t, dlq.StatusPending, m.Status)
+		require.Zero(t, m.RetryCount)
+		require.Equal(t, 3, m.MaxRetries)
+		require.Nil(t, m.LastRetryAt)
+		require.True(t, m.Owner.IsZero())
+		require.Equal(t, m.CreatedAt, m.UpdatedAt)
+	},
+
 	"an arrival becomes a message": func(t *testing.T, f fixture) {
 		partition, offset := int32(3), int64(77)
 		before := time.Now().Add(-time.Second)

@@ -128,6 +128,60 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"what an attempt had in hand at a pause is no longer its own": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(dlq.PageSize + 50)...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
+		older := f.openLane(lane)
+		hanging := f.claimPage(older)
+		finalizeLate := func(want dlq.BulkCounts) {
+			t.Helper()
+			before := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)})
+			for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultReturned} {
+				late, err := f.FinalizePage(t.Context(), older, dlqtest.Outcomes(hanging, result))
+				require.NoError(t, err)
+				require.Equal(t, dlq.PageResult{Counts: want}, late, result)
+			}
+			require.Equal(t, before, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)}))
+		}
+		f.pause(lane.Bulk, "the broker hangs")
+		require.Zero(t, f.retrying())
+		finalizeLate(dlq.BulkCounts{})
+		f.resume(lane.Bulk) // which opens the lane before a newer attempt has it
+		finalizeLate(dlq.BulkCounts{})
+		newer := f.openLane(lane)
+		page := f.claimPage(newer)
+		require.Equal(t, envelopeIDs(hanging), envelopeIDs(page))
+		finalizeLate(dlq.BulkCounts{})
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered)))
+		finalizeLate(dlq.BulkCounts{Retried: dlq.PageSize})
+		page = f.claimPage(newer)
+		require.Equal(t, ids(stored[dlq.PageSize:]), envelopeIDs(page))
+		ended := f.end(lane.Bulk, dlq.BulkCancelled)
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 50}, ended.Counts)
+		finalizeLate(dlq.BulkCounts{Retried: dlq.PageSize})
+		f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
+	},
+
+	"what an attempt of before a pause claims after it is the next one's to send": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(dlq.PageSize)...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
+		older := f.openLane(lane)
+		f.claimPage(older)
+		f.pause(lane.Bulk, "it knows nothing of this")
+		f.resume(lane.Bulk)
+		page := f.claimPage(older)
+		require.Len(t, page, dlq.PageSize)
+		newer := f.openLane(lane)
+		left, err := f.ClaimedPage(t.Context(), newer)
+		require.NoError(t, err)
+		require.Equal(t, envelopeIDs(page), envelopeIDs(left))
+		require.Zero(t, f.finalizePage(older, dlqtest.Outcomes(page, dlq.ResultDelivered)))
+		require.Equal(t, dlq.LaneClaim{Closed: true}, f.ask(older))
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(left, dlq.ResultDelivered)))
+		require.Empty(t, f.claimPage(newer))
+	},
+
 	"a paused bulk retry can be cancelled": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(5)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))

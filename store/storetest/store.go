@@ -31,9 +31,11 @@ type Store interface {
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 
 	StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
+	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	OpenLane(ctx context.Context, lane dlq.Lane) (dlq.Lane, error)
 	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
 	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
-	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.BulkCounts, error)
+	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
 	HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
@@ -123,11 +125,26 @@ func (f fixture) list(q dlq.ListQuery) dlq.Page {
 	return page
 }
 
+// startBulk starts a bulk retry and counts what it matches.
 func (f fixture) startBulk(b dlq.BulkRetry) dlq.BulkRetry {
 	f.t.Helper()
-	started, err := f.StartBulk(f.t.Context(), b)
+	_, err := f.StartBulk(f.t.Context(), b)
 	require.NoError(f.t, err)
-	return started
+	return f.countBulk(b.ID)
+}
+
+func (f fixture) countBulk(id dlq.ID) dlq.BulkRetry {
+	f.t.Helper()
+	counted, err := f.CountBulk(f.t.Context(), id)
+	require.NoError(f.t, err)
+	return counted
+}
+
+func (f fixture) openLane(lane dlq.Lane) dlq.Lane {
+	f.t.Helper()
+	opened, err := f.OpenLane(f.t.Context(), lane)
+	require.NoError(f.t, err)
+	return opened
 }
 
 func (f fixture) claimPage(lane dlq.Lane) []dlq.Envelope {
@@ -188,9 +205,9 @@ func (f fixture) retrying() int64 {
 
 func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.Outcome) dlq.BulkCounts {
 	f.t.Helper()
-	counts, err := f.FinalizePage(f.t.Context(), lane, outcomes)
+	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)
 	require.NoError(f.t, err)
-	return counts
+	return result.Counts
 }
 
 func ids(messages []dlq.Message) []dlq.ID {

@@ -1,0 +1,39 @@
+package activities
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+// Whatever the first message of a key ends with and whenever, one that was held
+// back behind it shares its fate in this round, and never gets an error.
+func TestWhatWasHeldBackNeverEndsByItself(t *testing.T) {
+	t.Parallel()
+	page := []dlq.Envelope{{ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}, {ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}}
+	heldBack := &dlq.DeliveryError{Category: dlq.CategoryTransient, Err: errors.New("held back")}
+	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData} {
+		for attempt := 1; attempt <= 10; attempt++ {
+			for refusals := range 11 {
+				l := &laneRun{refusals: refusals, held: newHeldKeys(nil)}
+				cause := &dlq.DeliveryError{Category: category, Err: errors.New("refused")}
+				round := l.decide(page, []error{cause, heldBack}, attempt)
+				what := fmt.Sprintf("%s, attempt %d, %d refusals", category, attempt, refusals)
+				if len(round.again) > 0 {
+					require.Equal(t, page, round.again, what)
+					require.Empty(t, round.outcomes, what)
+					require.Equal(t, cause, round.cause, what)
+					continue
+				}
+				require.Equal(t, []dlq.Outcome{
+					{ID: page[0].ID, Result: category.Result(), Category: category, Error: "refused"},
+					{ID: page[1].ID, Result: dlq.ResultSkipped},
+				}, round.outcomes, what)
+			}
+		}
+	}
+}

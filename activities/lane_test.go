@@ -1,0 +1,346 @@
+package activities_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.temporal.io/sdk/testsuite"
+	"go.uber.org/zap"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+	"dlqmanager/store"
+)
+
+// target is a scripted Publisher, which keeps to the contract of the interface.
+type target struct {
+	mu sync.Mutex
+	// answers are the errors of each value, one for each time that it is sent;
+	// after them it is taken.
+	answers map[string][]error
+	// asked are the values that were sent, in order, and orders those of the
+	// calls.
+	asked  []string
+	orders []dlq.Order
+}
+
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.orders = append(p.orders, order)
+	errs := make([]error, len(envelopes))
+	undelivered := map[[2]string]error{}
+	for i, e := range envelopes {
+		key := [2]string{e.OriginalTopic, string(e.Record.Key)}
+		if behind := undelivered[key]; behind != nil && order != dlq.OrderNone {
+			var delivery *dlq.DeliveryError
+			heldBack := &dlq.DeliveryError{Category: dlq.CategoryTransient, RetryAfter: time.Millisecond, Err: errHeldBack}
+			heldBack.TargetOnly = errors.As(behind, &delivery) && delivery.TargetOnly
+			errs[i] = heldBack
+			continue
+		}
+		value := string(e.Record.Value)
+		p.asked = append(p.asked, value)
+		if answers := p.answers[value]; len(answers) > 0 {
+			errs[i], p.answers[value] = answers[0], answers[1:]
+		}
+		if errs[i] != nil {
+			undelivered[key] = errs[i]
+		}
+	}
+	return errs
+}
+
+var errHeldBack = errors.New("held back")
+
+// refuse is a refusal after which there is no need to wait long.
+func refuse(category dlq.Category) *dlq.DeliveryError {
+	return &dlq.DeliveryError{Category: category, RetryAfter: time.Millisecond, Err: fmt.Errorf("refused: %s", category)}
+}
+
+// laneTest is a bulk retry of one lane.
+type laneTest struct {
+	target  *target
+	store   *store.Memory
+	metrics *prometheus.Registry
+	lane    dlq.Lane
+	ids     map[string]dlq.ID
+}
+
+// message is a dead letter whose value tells it from the others.
+func message(topic, key, value string) dlq.Arrival {
+	return dlqtest.Arrival(dlqtest.FromTopic("all.dlq", topic), dlqtest.Key(key), dlqtest.Value(value))
+}
+
+func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arrivals ...dlq.Arrival) *laneTest {
+	t.Helper()
+	l := &laneTest{
+		target: &target{answers: answers}, store: store.NewMemory(dlqtest.Topics(t)),
+		metrics: prometheus.NewRegistry(), ids: map[string]dlq.ID{},
+	}
+	for _, a := range arrivals {
+		l.ids[string(a.Record.Value)] = a.ID
+	}
+	_, err := l.store.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	bulk, err := l.store.StartBulk(t.Context(), dlq.BulkRetry{
+		ID: dlq.NewID(), WorkflowID: "retry-all", Spec: dlq.BulkSpec{Topic: "all.dlq", Order: order}, Lanes: 1,
+	})
+	require.NoError(t, err)
+	l.lane = dlq.Lane{Bulk: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, Bound: bulk.Bound, Of: 1}
+	l.lane.Spec.Order = order // as it came, also when that is empty
+	return l
+}
+
+func (l *laneTest) run(t *testing.T) activities.LaneResult {
+	t.Helper()
+	return l.runTo(t, l.target)
+}
+
+func (l *laneTest) runTo(t *testing.T, publisher activities.Publisher) activities.LaneResult {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	bulk := &activities.Bulk{
+		Store: l.store, Publisher: publisher, Metrics: activities.NewMetrics(l.metrics), Log: zap.NewNop(),
+	}
+	env.RegisterActivity(bulk)
+	value, err := env.ExecuteActivity(bulk.RunLane, activities.LaneInput{Lane: l.lane})
+	require.NoError(t, err)
+	var result activities.LaneResult
+	require.NoError(t, value.Get(&result))
+	return result
+}
+
+func (l *laneTest) counts(t *testing.T) dlq.BulkCounts {
+	t.Helper()
+	bulk, err := l.store.Bulk(t.Context(), l.lane.Bulk)
+	require.NoError(t, err)
+	return bulk.Counts
+}
+
+// counted is dlq_retried_total by result.
+func (l *laneTest) counted(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := l.metrics.Gather()
+	require.NoError(t, err)
+	counted := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "dlq_retried_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "result" {
+					counted[label.GetValue()] += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return counted
+}
+
+func (l *laneTest) detail(t *testing.T, value string) dlq.Detail {
+	t.Helper()
+	detail, err := l.store.Detail(t.Context(), l.ids[value])
+	require.NoError(t, err)
+	return detail
+}
+
+// requireUntouched requires that a message bears no trace of another's error.
+func (l *laneTest) requireUntouched(t *testing.T, values ...string) {
+	t.Helper()
+	for _, value := range values {
+		detail := l.detail(t, value)
+		require.Equal(t, dlq.StatusPending, detail.Status, value)
+		require.Zero(t, detail.RetryCount, value)
+		require.Empty(t, detail.Attempts, value)
+	}
+}
+
+func TestLaneSkipsWhatIsBehindABadMessageOfItsKey(t *testing.T) {
+	t.Parallel()
+	for _, order := range []dlq.Order{dlq.OrderKey, ""} {
+		t.Run(fmt.Sprintf("order %q", order), func(t *testing.T) {
+			t.Parallel()
+			l := newLaneTest(t, order, map[string][]error{"bad": {refuse(dlq.CategoryBadData)}},
+				message("orders", "a", "before"), message("orders", "a", "bad"), message("orders", "b", "other"),
+				message("orders", "a", "after"), message("orders", "a", "last"))
+			require.Equal(t, activities.LaneResult{End: activities.LaneDone, Progress: true}, l.run(t))
+			require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 1, Skipped: 2}, l.counts(t))
+			require.Equal(t, dlq.StatusDead, l.detail(t, "bad").Status)
+			require.Equal(t, dlq.StatusResolved, l.detail(t, "before").Status)
+			require.Equal(t, dlq.StatusResolved, l.detail(t, "other").Status)
+			l.requireUntouched(t, "after", "last")
+			require.Equal(t, []dlq.Order{order}, l.target.orders, "no second attempt")
+		})
+	}
+}
+
+func TestLaneSkipsWhatIsBehindABadMessageOnKafka(t *testing.T) {
+	t.Parallel()
+	for order, want := range map[dlq.Order]dlq.BulkCounts{
+		dlq.OrderKey:  {Retried: 2, Dead: 1, Skipped: 97},
+		dlq.OrderNone: {Retried: 99, Dead: 1},
+	} {
+		t.Run(string(order), func(t *testing.T) {
+			t.Parallel()
+			brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"),
+				kfake.BrokerConfigs(map[string]string{"message.max.bytes": "20000"})).ListenAddrs()
+			publisher, err := kafka.NewPublisher(kafka.Options{Brokers: brokers}, zap.NewNop(), prometheus.NewRegistry())
+			require.NoError(t, err)
+			t.Cleanup(publisher.Close)
+			noise := make([]byte, 30_000) // does not compress, and so does not fit
+			_, err = rand.Read(noise)
+			require.NoError(t, err)
+			page := []dlq.Arrival{message("orders", "a", "before"), message("orders", "a", string(noise)), message("orders", "b", "other")}
+			for i := len(page); i < dlq.PageSize; i++ {
+				page = append(page, message("orders", "a", fmt.Sprint(i)))
+			}
+			l := newLaneTest(t, order, nil, page...)
+			require.Equal(t, activities.LaneResult{End: activities.LaneDone, Progress: true}, l.runTo(t, publisher))
+			require.Equal(t, want, l.counts(t))
+			bad := l.detail(t, string(noise))
+			require.Equal(t, dlq.StatusDead, bad.Status)
+			require.Equal(t, dlq.CategoryBadData, bad.Attempts[0].Category)
+			if order == dlq.OrderKey {
+				l.requireUntouched(t, "3", "99")
+			}
+		})
+	}
+}
+
+func TestLaneWithoutOrderSendsWhatIsBehindABadMessage(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderNone, map[string][]error{
+		"bad": {refuse(dlq.CategoryBadData)}, "worse": {refuse(dlq.CategoryTransient), refuse(dlq.CategoryBadData)},
+	}, message("orders", "a", "bad"), message("orders", "a", "after"), message("orders", "a", "worse"), message("orders", "a", "last"))
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 2}, l.counts(t))
+	require.Equal(t, dlq.StatusResolved, l.detail(t, "after").Status)
+	require.Equal(t, dlq.StatusResolved, l.detail(t, "last").Status)
+	require.Equal(t, []dlq.Order{dlq.OrderNone, dlq.OrderNone}, l.target.orders)
+}
+
+func TestPageBehindABadMessageIsNotARefusal(t *testing.T) {
+	t.Parallel()
+	var arrivals []dlq.Arrival
+	for i := range 2*dlq.PageSize + 1 {
+		arrivals = append(arrivals, message("orders", "a", fmt.Sprint(i)))
+	}
+	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"0": {refuse(dlq.CategoryBadData)}}, arrivals...)
+	require.Equal(t, activities.LaneResult{End: activities.LaneDone, Progress: true}, l.run(t))
+	require.Equal(t, dlq.BulkCounts{Dead: 1, Skipped: 2 * dlq.PageSize}, l.counts(t))
+	require.Equal(t, []string{"0"}, l.target.asked)
+	l.requireUntouched(t, "1", "99", "100", "200")
+}
+
+// pausing is a target that is so slow that the job is paused over it.
+type pausing struct {
+	*target
+	pause func()
+}
+
+func (p pausing) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+	p.pause()
+	return p.target.Publish(ctx, envelopes, order)
+}
+
+func TestLaneCountsOnlyPagesThatAreItsOwnInTheEnd(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"bad": {refuse(dlq.CategoryBadData)}},
+		message("orders", "a", "bad"), message("orders", "a", "after"), message("orders", "b", "other"))
+	require.Equal(t, activities.LaneClosed, l.runTo(t, pausing{&target{}, func() {
+		_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
+		require.NoError(t, err)
+	}}).End)
+	require.Empty(t, l.counted(t), "the pause took its page back")
+	_, err := l.store.ResumeBulk(t.Context(), l.lane.Bulk)
+	require.NoError(t, err)
+	l.metrics = prometheus.NewRegistry() // another worker's
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, map[string]float64{"delivered": 1, "rejected": 1, "skipped": 1}, l.counted(t))
+}
+
+func TestLaneJudgesWhatIsHeldBackByTheEndOfTheOneBeforeIt(t *testing.T) {
+	t.Parallel()
+	transient, bad := refuse(dlq.CategoryTransient), refuse(dlq.CategoryBadData)
+	page := func() []dlq.Arrival {
+		return []dlq.Arrival{
+			message("orders", "a", "a1"), message("orders", "a", "a2"), message("orders", "b", "b1"), message("orders", "a", "a3"),
+		}
+	}
+	t.Run("it is delivered in the end", func(t *testing.T) {
+		t.Parallel()
+		l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {transient, transient}}, page()...)
+		l.run(t)
+		require.Equal(t, dlq.BulkCounts{Retried: 4}, l.counts(t))
+		require.Equal(t, []string{"a1", "b1", "a1", "a1", "a2", "a3"}, l.target.asked)
+	})
+	t.Run("it turns out to be bad", func(t *testing.T) {
+		t.Parallel()
+		l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {transient, transient, bad}}, page()...)
+		l.run(t)
+		require.Equal(t, dlq.BulkCounts{Retried: 1, Dead: 1, Skipped: 2}, l.counts(t))
+		require.Equal(t, []string{"a1", "b1", "a1", "a1"}, l.target.asked)
+		l.requireUntouched(t, "a2", "a3")
+	})
+	t.Run("the second is bad", func(t *testing.T) {
+		t.Parallel()
+		l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {transient}, "a2": {bad}}, page()...)
+		l.run(t)
+		require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 1, Skipped: 1}, l.counts(t))
+		require.Equal(t, []string{"a1", "b1", "a1", "a2"}, l.target.asked)
+		l.requireUntouched(t, "a3")
+	})
+}
+
+func TestWhatIsBehindAMessageOfAClosedTargetIsSkipped(t *testing.T) {
+	t.Parallel()
+	closed := func(category dlq.Category) map[string][]error {
+		err := refuse(category)
+		err.TargetOnly = true
+		return map[string][]error{"a1": {err}}
+	}
+	page := func() []dlq.Arrival {
+		return []dlq.Arrival{message("orders", "a", "a1"), message("orders", "a", "a2"), message("pay", "b", "b1")}
+	}
+	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryAuth, dlq.CategoryBadData} {
+		t.Run(string(category), func(t *testing.T) {
+			t.Parallel()
+			l := newLaneTest(t, dlq.OrderKey, closed(category), page()...)
+			l.lane.Mixed = true
+			require.Equal(t, activities.LaneDone, l.run(t).End)
+			require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 2}, l.counts(t))
+			l.requireUntouched(t, "a1", "a2")
+		})
+	}
+	t.Run("a name that is no topic's, and the only target", func(t *testing.T) {
+		t.Parallel()
+		l := newLaneTest(t, dlq.OrderKey, closed(dlq.CategoryBadData), page()[:2]...)
+		require.Equal(t, activities.LaneDone, l.run(t).End)
+		require.Equal(t, dlq.BulkCounts{Dead: 1, Skipped: 1}, l.counts(t))
+		l.requireUntouched(t, "a2")
+	})
+}
+
+func TestSingleRetryIsSentInOrder(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	retry := &activities.Retry{Store: l.store, Publisher: l.target, Log: zap.NewNop()}
+	sent, err := retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlq.Owner{WorkflowID: "w", RunID: "r"}})
+	require.NoError(t, err)
+	require.True(t, sent)
+	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+const (
+	// scaleAck is how long the broker takes for each produce request, as one
+	// does that replicates over a long way. It makes the connection of each
+	// worker the limit and leaves the processors idle.
+	scaleAck = 100 * time.Millisecond
+	// scaleRuns are enough for jobs that go by the clock.
+	scaleRuns = 3
+)
+
+// measureScale adds a worker, as a process, to a bulk retry that is under way.
+func (b *bench) measureScale(ctx context.Context) error {
+	if b.quick && len(b.options.rows) == 0 {
+		b.step("row 11 is left out: lanes change workers every 15 s, however few messages there are")
+		return nil
+	}
+	messages := max(b.messages/5, 400*dlq.PageSize)
+	if err := b.template(ctx, "scale", seedTopic{name: bulkTopic, pending: messages}); err != nil {
+		return err
+	}
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	var two, one, shares spread
+	for run := range min(b.runs, scaleRuns) {
+		for _, joins := range []bool{true, false} {
+			b.step("adding a worker, run %d of %d, joins: %t", run+1, min(b.runs, scaleRuns), joins)
+			speed, share, err := b.scaleOnce(ctx, messages, joins)
+			if err != nil {
+				return err
+			}
+			b.step("       %s, %.0f %% by the second", perSecond(speed), 100*share)
+			if joins {
+				two, shares = append(two, speed), append(shares, 100*share)
+			} else {
+				one = append(one, speed)
+			}
+		}
+	}
+	b.add(row{number: 11, label: "adding a worker to a running job",
+		what: fmt.Sprintf("bulk retry of %s messages once a second worker has joined it; baseline: the same job with one worker",
+			count(float64(messages))),
+		ours: two.show(perSecond), base: one.show(perSecond), judged: two.over(one), goal: goal{atLeast: 1.2},
+		notes: []string{
+			fmt.Sprintf("the broker takes %d ms for a produce request and, as Kafka does, works on one request of a connection at a time: "+
+				"that is what limits each worker here, since nothing limits the lanes that a worker runs. Workers share these cores, "+
+				"so a speed-up of what computes cannot be shown", scaleAck.Milliseconds()),
+			fmt.Sprintf("from the moment when the second worker is ready, after a quarter of the messages, to the end; "+
+				"it gets lanes when their slices of 15 s end, and sends %s %% of what is left then; each side runs %d times",
+				shares.show(count), len(two)),
+		}})
+	return nil
+}
+
+// scaleOnce returns how fast the rest of a job went after a quarter of it, and
+// which part of that rest a second worker sent, if it was to join then.
+func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed, share float64, err error) {
+	db, err := b.copyOf(ctx, "scale")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, b.drop(ctx, db)) }()
+	k, err := startWatched(ctx, scaleAck, bulkTopic, bulkTopic+".dlq")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer k.stop(ctx)
+	s := b.newSite(db, k.broker, b.tuned)
+	workers := []*program{}
+	defer func() {
+		for _, worker := range workers {
+			err = errors.Join(err, worker.kill())
+		}
+	}()
+	join := func() error {
+		worker, err := b.start(ctx, s, "worker")
+		if err == nil {
+			workers = append(workers, worker)
+		}
+		return err
+	}
+	if err := join(); err != nil {
+		return 0, 0, err
+	}
+	client := workflows.NewClient(s.temporal.client, s.queue)
+	execution, err := client.StartRetryAll(ctx, workflows.RetryAllInput{
+		Spec: dlq.BulkSpec{Topic: bulkTopic + ".dlq", Order: dlq.OrderKey}, Lanes: b.lanes,
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := s.awaitWritten(ctx, bulkTopic, int64(messages/4)); err != nil {
+		return 0, 0, err
+	}
+	if joins {
+		if err := join(); err != nil {
+			return 0, 0, err
+		}
+	}
+	before, err := k.written(ctx, bulkTopic)
+	if err != nil {
+		return 0, 0, err
+	}
+	started := time.Now()
+	result, err := client.AwaitRetryAll(ctx, execution)
+	if err != nil {
+		return 0, 0, err
+	}
+	left := messages - int(before)
+	speed = rate(left, time.Since(started))
+	if result.Bulk.Counts.Retried != int64(messages) {
+		return 0, 0, fmt.Errorf("%d of %d messages were retried", result.Bulk.Counts.Retried, messages)
+	}
+	appends, err := k.seen()
+	return speed, float64(othersThanFirst(appends)) / float64(left), err
+}
+
+// othersThanFirst is how many records were written by others than the producer
+// that began.
+func othersThanFirst(appends []appended) int {
+	sum := 0
+	for _, a := range appends {
+		if a.producer != appends[0].producer {
+			sum += a.records
+		}
+	}
+	return sum
+}

@@ -1,0 +1,245 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+)
+
+// tooLarge is refused by a topic with max.message.bytes=20000, in a batch.
+const tooLarge = 30_000
+
+// tooLargeForABatch is refused there too, alone.
+const tooLargeForABatch = 1_100_000
+
+func badEnvelope(t testing.TB, topic, key string, size int) dlq.Envelope {
+	t.Helper()
+	e := envelope(topic, key, "")
+	e.Record.Value = noise(t, size)
+	return e
+}
+
+// requireHeldBack requires an error that nobody can take for the message's own.
+func requireHeldBack(t testing.TB, err error) {
+	t.Helper()
+	require.ErrorContains(t, err, "earlier message with the same key")
+	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
+	require.NotErrorIs(t, err, kerr.MessageTooLarge)
+}
+
+func TestPublishHoldsBackWhatFollowsABadMessageOfItsKey(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"sent together": tooLarge, "sent alone": tooLargeForABatch} {
+		for _, order := range []dlq.Order{dlq.OrderKey, ""} {
+			t.Run(fmt.Sprintf("%s, order %q", name, order), func(t *testing.T) {
+				t.Parallel()
+				brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "pay")).ListenAddrs()
+				createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", "20000")
+				errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
+					envelope("orders", "k", "before"),
+					badEnvelope(t, "orders", "k", size),
+					envelope("orders", "k", "after"),
+					badEnvelope(t, "orders", "k", tooLarge), // nobody asks the target about it
+					envelope("orders", "k", strings.Repeat("x", tooLargeForABatch)),
+					envelope("orders", "other", "x"),
+					envelope("pay", "k", "x"),
+				}, order)
+				require.NoError(t, errs[0])
+				require.ErrorIs(t, errs[1], kerr.MessageTooLarge)
+				require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[1]).Category)
+				for _, err := range errs[2:5] {
+					requireHeldBack(t, err)
+					require.False(t, deliveryError(t, err).TargetOnly)
+				}
+				require.NoError(t, errs[5], "another key")
+				require.NoError(t, errs[6], "another topic")
+				require.Len(t, read(t, brokers, "orders", 2), 2)
+			})
+		}
+	}
+}
+
+func TestPublishWithoutOrderHoldsBackNothing(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	brokers := cluster.ListenAddrs()
+	createTopic(t, admin(t, brokers), "small", 1, "max.message.bytes", "20000")
+	createTopic(t, admin(t, brokers), "away", 1, "max.message.bytes", "10000000")
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "away", Err: kerr.KafkaStorageError, Count: -1,
+		When: func(r kmsg.Request) bool {
+			return len(r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records) > 1_000_000
+		}})
+	o := quickOptions(brokers)
+	o.DeliveryTimeout = time.Second
+	errs := newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+		badEnvelope(t, "small", "k", tooLarge), envelope("small", "k", "after"),
+		badEnvelope(t, "small", "k", tooLargeForABatch), envelope("small", "k", "after"),
+		badEnvelope(t, "away", "k", tooLargeForABatch), envelope("away", "k", "after"),
+	}, dlq.OrderNone)
+	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[0]).Category)
+	require.NoError(t, errs[1])
+	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[2]).Category)
+	require.NoError(t, errs[3])
+	require.ErrorIs(t, errs[4], kerr.KafkaStorageError)
+	require.NoError(t, errs[5])
+}
+
+// The bad record fails its neighbours with it, which are sent again. Those that
+// come after a record that travels alone must wait for that.
+func TestPublishKeepsTheOrderOfTheNeighboursOfABadRecord(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t).ListenAddrs()
+	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", "20000")
+	errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
+		badEnvelope(t, "orders", "bad", tooLarge),
+		envelope("orders", "k", "1"),
+		envelope("orders", "other", strings.Repeat("x", tooLargeForABatch)), // fits when compressed
+		envelope("orders", "k", "2"),
+	}, dlq.OrderKey)
+	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[0]).Category)
+	for _, err := range errs[1:] {
+		require.NoError(t, err)
+	}
+	var values []string
+	for _, r := range read(t, brokers, "orders", 3) {
+		if string(r.Key) == "k" {
+			values = append(values, string(r.Value))
+		}
+	}
+	require.Equal(t, []string{"1", "2"}, values)
+}
+
+// The client has room for 10 000 records, and keeps the next one waiting. That
+// one may go through when the refusal makes room; those after it must not.
+func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	brokers := cluster.ListenAddrs()
+	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", batchesLimit)
+	full := make(chan struct{})
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		cluster.SleepControl(func() { <-full })
+		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
+	})
+	registry := prometheus.NewRegistry()
+	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	page := []dlq.Envelope{badEnvelope(t, "orders", "k", batchesBadSize)}
+	for len(page) < 12_000 {
+		page = append(page, envelope("orders", "k", "after"))
+	}
+	published := make(chan []error, 1)
+	go func() { published <- p.Publish(context.Background(), page, dlq.OrderKey) }()
+	require.Eventually(t, func() bool { return sumOf(t, registry, "dlq_kafka_buffered_produce_records_total") >= 10_000 }, patience, tick)
+	close(full)
+	delivered := 0
+	for _, err := range <-published {
+		if err == nil {
+			delivered++
+		}
+	}
+	require.LessOrEqual(t, delivered, 1)
+}
+
+func TestPublishWritesNoLaterBatchOfTheKeyOfABadRecord(t *testing.T) {
+	t.Parallel()
+	var received atomic.Int64
+	cluster := kafkatest.FakeCluster(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		listener, err := net.Listen(network, address)
+		return countingListener{listener, &received}, err
+	}))
+	brokers := cluster.ListenAddrs()
+	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", batchesLimit)
+	// The broker looks at the bad record only when a later batch has arrived.
+	arrived := make(chan struct{})
+	cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if len(r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records) > batchesBadSize {
+			cluster.SleepControl(func() { <-arrived })
+		}
+		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
+	})
+	p := newPublisher(t, quickOptions(brokers))
+	page := batches(t, p, "orders")
+	published := make(chan []error, 1)
+	go func() { published <- p.Publish(context.Background(), page, dlq.OrderKey) }()
+	require.Eventually(t, func() bool { return received.Load() > 2_700_000 }, patience, tick)
+	close(arrived)
+	requireNoLaterBatch(t, brokers, "orders", p, <-published)
+}
+
+// countingListener counts the bytes that its connections have received.
+type countingListener struct {
+	net.Listener
+	received *atomic.Int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return countingConn{conn, l.received}, err
+}
+
+type countingConn struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+func (c countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.received.Add(int64(n))
+	return n, err
+}
+
+// A topic that takes up to batchesLimit bytes takes each of the batches but
+// the bad one.
+const (
+	batchesLimit   = "950000"
+	batchesBadSize = 970_000
+)
+
+// batches are ten batches of one key, of which the second is bad. The client
+// sends several at a time, which it does only where one has succeeded before.
+func batches(t testing.TB, p *kafka.Publisher, topic string) []dlq.Envelope {
+	t.Helper()
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "first")}, dlq.OrderKey)[0])
+	var envelopes []dlq.Envelope
+	for i := range 30 { // three to a batch
+		envelopes = append(envelopes, envelope(topic, "k", fmt.Sprintf("%02d", i)+strings.Repeat(".", 300_000)))
+	}
+	envelopes[3] = badEnvelope(t, topic, "k", batchesBadSize)
+	return envelopes
+}
+
+func requireNoLaterBatch(t testing.TB, brokers []string, topic string, p *kafka.Publisher, errs []error) {
+	t.Helper()
+	for _, err := range errs[:3] {
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, errs[3], kerr.MessageTooLarge)
+	for _, err := range errs[4:] {
+		requireHeldBack(t, err)
+	}
+	// What is sent now comes after everything that was written before.
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "last")}, dlq.OrderKey)[0])
+	var values []string
+	for _, r := range read(t, brokers, topic, 5) {
+		values = append(values, string(r.Value[:min(4, len(r.Value))]))
+	}
+	require.Equal(t, []string{"firs", "00..", "01..", "02..", "last"}, values)
+}
