@@ -66,8 +66,12 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 		// Six missed beats: a killed worker's lane goes on elsewhere after
 		// three seconds, and a slow one is not given up.
 		HeartbeatTimeout: 6 * activities.HeartbeatInterval,
-		// The page in hand is finished before the workflow counts.
+		// The page in hand is finished before the workflow counts, where that
+		// does not take longer than stopGrace.
 		WaitForCancellation: true,
+		// Eagerly, the lanes would stay with the worker that has the workflow,
+		// and one that joins would get nothing.
+		DisableEagerExecution: true,
 		// No end: a lane fails when its worker is gone or the database is away,
 		// and then it has to go on, soon after either is back.
 		RetryPolicy: &temporal.RetryPolicy{

@@ -99,6 +99,17 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), ramped))
 	s.replay(t, "retry_all_ramp_paused_resumed", ramped)
 
+	s.add(t, 1_000, 100)
+	release := s.hang(t, nil)
+	hung := s.startAll(t)
+	eventually(t, "every lane hangs", func() bool { return s.statuses(t)[dlq.StatusRetrying] == 4*dlq.PageSize })
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), hung, "the broker hangs"))
+	release()
+	eventually(t, "the lanes have ended", func() bool { return s.attempts(t, hung) == 0 })
+	s.target.answers(nil)
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), hung))
+	s.replay(t, "retry_all_paused_while_hanging", hung)
+
 	s.replay(t, "archive", s.archive(t))
 }
 
@@ -128,12 +139,20 @@ func (s *system) history(t *testing.T, e workflows.Execution, toTheEnd bool) *hi
 	return history
 }
 
-func (s *system) replay(t *testing.T, name string, e workflows.Execution) {
+// replays waits for the end of a workflow and replays it.
+func (s *system) replays(t *testing.T, name string, e workflows.Execution) *historypb.History {
 	t.Helper()
 	history := s.history(t, e, true)
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer)
 	require.NoError(t, replayer.ReplayWorkflowHistory(nil, history), name)
+	return history
+}
+
+// replay is replays, and writes the history down if asked to.
+func (s *system) replay(t *testing.T, name string, e workflows.Execution) {
+	t.Helper()
+	history := s.replays(t, name, e)
 	if !*record {
 		return
 	}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -20,6 +21,13 @@ const (
 	// broker's restart, rare enough through a night's outage.
 	firstRefusalPause   = time.Second
 	longestRefusalPause = 30 * time.Second
+	// stopGrace is how long lanes that were told to stop may take for the page
+	// in hand. Half a second passes until they hear of it, and a pause has to
+	// be in force within two; a publish to a broker that hangs takes far longer.
+	stopGrace = 1400 * time.Millisecond
+	// leaveHangingLanes is the change since which a run goes on without them. A
+	// run that was stopped before it waits for them until it continues as new.
+	leaveHangingLanes = "leave-hanging-lanes"
 )
 
 // lanesEnd says why the lanes ended together.
@@ -49,22 +57,35 @@ type laneState struct {
 	seen int
 }
 
-// runLanes starts every lane and waits for all of them, also when one failed:
-// only then is it certain that nothing is being sent any more.
+// laneGroup is the lanes of one call of runLanes.
+type laneGroup struct {
+	lanes []laneState
+	// left says that the run has gone on without those that still hang. What
+	// becomes of them is no longer its business.
+	left bool
+}
+
+func (g *laneGroup) over() bool {
+	return !slices.ContainsFunc(g.lanes, func(lane laneState) bool { return !lane.over })
+}
+
+// runLanes starts every lane and waits for all of them, also when one failed.
+// Once they were told to stop it waits for stopGrace, and leaves those that hang
+// behind. The caller then has to pause or end the job, or to run its lanes anew:
+// each takes from the old attempts the power to change anything. What such an
+// attempt has with a broker may still be delivered, and is sent a second time
+// when the job goes on.
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	lanesCtx, stop := workflow.WithCancel(ctx)
 	r.stopLanes = stop
 	defer func() { r.stopLanes = nil; stop() }()
 
-	lanes := make([]laneState, r.bulk.Lanes)
+	group := &laneGroup{lanes: make([]laneState, r.bulk.Lanes)}
 	end, firstErr := lanesStopped, error(nil)
-	running := workflow.NewWaitGroup(ctx)
-	for i := range lanes {
-		running.Add(1)
+	for i := range group.lanes {
 		workflow.Go(lanesCtx, func(laneCtx workflow.Context) {
-			defer running.Done()
-			laneEnd, err := r.runLane(laneCtx, lanes, i)
-			lanes[i].over = true
+			laneEnd, err := r.runLane(laneCtx, group, i)
+			group.lanes[i].over = true
 			switch {
 			case err != nil && laneCtx.Err() == nil:
 				firstErr = err
@@ -76,23 +97,45 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	}
 	ticking, stopTicking := workflow.WithCancel(lanesCtx)
 	workflow.Go(ticking, r.reportProgress)
-	running.Wait(r.jobCtx)
+	err := r.awaitLanes(lanesCtx, group)
 	stopTicking()
+	if err != nil {
+		return lanesStopped, err
+	}
 	if lanesCtx.Err() != nil && firstErr == nil {
 		end = lanesStopped
 	}
 	return end, firstErr
 }
 
+// awaitLanes waits until all lanes are over or have been left behind.
+func (r *bulkRun) awaitLanes(lanesCtx workflow.Context, group *laneGroup) error {
+	err := workflow.Await(r.jobCtx, func() bool { return group.over() || lanesCtx.Err() != nil })
+	if err != nil || group.over() {
+		return err
+	}
+	if workflow.GetVersion(r.jobCtx, leaveHangingLanes, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return workflow.Await(r.jobCtx, group.over)
+	}
+	graceCtx, endGrace := workflow.WithCancel(r.jobCtx)
+	defer endGrace()
+	over, err := workflow.AwaitWithOptions(graceCtx, workflow.AwaitOptions{
+		Timeout: stopGrace, TimerOptions: workflow.TimerOptions{Summary: "the lanes are stopping"},
+	}, group.over)
+	group.left = !over
+	return err
+}
+
 // runLane starts one lane again and again until it has nothing more to do.
-func (r *bulkRun) runLane(ctx workflow.Context, lanes []laneState, i int) (lanesEnd, error) {
+func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesEnd, error) {
+	lanes := group.lanes
 	lane := dlq.Lane{Bulk: r.bulk.ID, Owner: r.bulk.Owner(), Spec: r.bulk.Spec, Bound: r.bulk.Bound, Mixed: r.bulk.Mixed, Number: i, Of: r.bulk.Lanes}
 	for {
 		var result activities.LaneResult
 		laneCtx := laneOptions(ctx, fmt.Sprintf("lane %d of %d", i+1, r.bulk.Lanes))
 		err := workflow.ExecuteActivity(laneCtx, r.steps.RunLane,
 			activities.LaneInput{Lane: lane, Refusals: lanes[i].alone}).Get(laneCtx, &result)
-		if err != nil {
+		if err != nil || group.left {
 			return lanesStopped, err
 		}
 		if result.Progress {

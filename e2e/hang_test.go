@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+)
+
+func TestPauseIsInForceWhileTheBrokerHangs(t *testing.T) {
+	t.Parallel()
+	const messages = 5_000
+	cluster := kafkatest.FakeCluster(t)
+	s := newSystem(t, cluster)
+	s.startWorker()
+	s.startAPI()
+	s.produceDeadLetters(cluster, messages)
+	s.eventually("all are stored", func() bool { return s.pending() == messages })
+
+	publishing, goOn := holdPublish(cluster, 20)
+	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, status, "%v", answer)
+	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	<-publishing
+	s.eventually("some were sent before", func() bool { return s.rows("status = 'RESOLVED'") > 0 })
+
+	// It is in force within two seconds, for which 200 stands, unless the machine
+	// is busy.
+	started := time.Now()
+	status, answer = s.call(http.MethodPost, bulk+"/pause")
+	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, "%v", answer)
+	require.Eventually(t, func() bool {
+		_, answer = s.call(http.MethodGet, bulk)
+		return answer["state"] == "PAUSED"
+	}, 8*time.Second, 20*time.Millisecond, "it is paused while the broker hangs")
+	t.Logf("answered %d, paused after %s", status, time.Since(started).Round(time.Millisecond))
+	require.Zero(t, s.rows("status = 'RETRYING'"))
+	retried := count(answer, "retried")
+	require.Less(t, retried, messages, "it was paused in the middle")
+	require.Equal(t, retried, s.rows("status = 'RESOLVED'"))
+
+	close(goOn)
+	status, answer = s.call(http.MethodPost, bulk+"/resume")
+	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, "%v", answer)
+	s.eventually("the job ends", func() bool {
+		_, answer = s.call(http.MethodGet, bulk)
+		return answer["state"] != "PAUSED" && answer["state"] != "RUNNING"
+	})
+	require.Equal(t, "COMPLETED", answer["state"])
+	require.Equal(t, messages, count(answer, "matched"))
+	require.Equal(t, messages, count(answer, "retried"))
+	require.Zero(t, count(answer, "failed")+count(answer, "dead")+count(answer, "skipped"))
+	require.Equal(t, messages, s.rows("status = 'RESOLVED' AND retry_count = 1"))
+
+	sent := consumeAll(t, cluster, s.topic)
+	require.Len(t, sent, messages, "every message is in the target topic")
+	twice := 0
+	for id, copies := range sent {
+		require.LessOrEqual(t, copies, 2, id)
+		twice += copies - 1
+	}
+	t.Logf("%d messages were sent twice", twice)
+	require.LessOrEqual(t, twice, lanes*dlq.PageSize, "no more than the pages that hung")
+}
