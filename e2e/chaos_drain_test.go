@@ -55,7 +55,7 @@ func (c *chaos) hurryJobs(ctx context.Context) bool {
 			c.ask(ctx, "rate", "PATCH", "/api/v1/bulk-retries/"+j.ID, map[string]any{"rate_limit": 0})
 		}
 		if j.State == "PAUSED" {
-			c.steer(ctx, j.ID, "resume", 0)
+			c.steer(ctx, j.Topic, j.ID, "resume", 0)
 		}
 	}
 	return known

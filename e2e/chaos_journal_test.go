@@ -76,6 +76,8 @@ func (j *journal) summary() []string {
 type window struct {
 	what     string
 	from, to time.Time
+	// topic is the dead-letter topic whose job it hurts; empty when it hurts all.
+	topic string
 }
 
 // windows collects them.
@@ -85,9 +87,13 @@ type windows struct {
 }
 
 func (w *windows) add(what string, from, to time.Time) {
+	w.insert(window{what: what, from: from, to: to})
+}
+
+func (w *windows) insert(more ...window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.list = append(w.list, window{what, from, to})
+	w.list = append(w.list, more...)
 }
 
 func (w *windows) all() []window {

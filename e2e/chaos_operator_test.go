@@ -57,20 +57,20 @@ func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, numbe
 	case known && running == nil: // let some more arrive, so that the next job has something to do
 	case running == nil: // nobody can say; the one we remember may have ended
 		if id := c.lastJob[topic.dlq]; id != "" {
-			c.steer(ctx, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
+			c.steer(ctx, topic.dlq, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
 		}
 	case running.State == "PAUSED" && command < 70:
-		c.steer(ctx, running.ID, "resume", number)
+		c.steer(ctx, topic.dlq, running.ID, "resume", number)
 	case running.State == "PAUSED" && command < 80:
-		c.steer(ctx, running.ID, "cancel", number)
+		c.steer(ctx, topic.dlq, running.ID, "cancel", number)
 	case command < 30:
-		c.steer(ctx, running.ID, "pause", number)
+		c.steer(ctx, topic.dlq, running.ID, "pause", number)
 	case command < 65:
-		c.steer(ctx, running.ID, "rate", number)
+		c.steer(ctx, topic.dlq, running.ID, "rate", number)
 	case command < 75:
-		c.steer(ctx, running.ID, "cancel", number)
+		c.steer(ctx, topic.dlq, running.ID, "cancel", number)
 	case command < 85:
-		c.steer(ctx, running.ID, "resume", number) // of one that runs
+		c.steer(ctx, topic.dlq, running.ID, "resume", number) // of one that runs
 	default:
 		c.startJob(ctx, topic, command, number) // joins it
 	}
@@ -92,16 +92,44 @@ func (c *chaos) startJob(ctx context.Context, topic chaosTopic, command, number 
 	}
 }
 
-func (c *chaos) steer(ctx context.Context, id, command string, number int) {
+// steer gives a command to a job of this dead-letter topic.
+func (c *chaos) steer(ctx context.Context, topic, id, command string, number int) {
 	path := "/api/v1/bulk-retries/" + id
+	from := time.Now()
 	switch command {
 	case "rate":
 		c.ask(ctx, "rate", http.MethodPatch, path, map[string]any{"rate_limit": chaosRates[number%len(chaosRates)]})
 	case "pause":
-		c.ask(ctx, "pause", http.MethodPost, path+"/pause", map[string]any{"reason": fmt.Sprintf("chaos %d", number)})
+		answer := c.ask(ctx, "pause", http.MethodPost, path+"/pause", map[string]any{"reason": fmt.Sprintf("chaos %d", number)})
+		c.windows.insert(stopWindow(topic, answer.status, from, time.Now())...)
+	case "cancel":
+		answer := c.ask(ctx, "cancel", http.MethodPost, path+"/cancel", nil)
+		c.windows.insert(stopWindow(topic, answer.status, from, time.Now())...)
 	default:
 		c.ask(ctx, command, http.MethodPost, path+"/"+command, nil)
 	}
+}
+
+// leavesLanes is less than the grace that a job gives its lanes when it stops
+// them, 1.4 s. A stop that was in force sooner has left none behind.
+const leavesLanes = 1200 * time.Millisecond
+
+// stopWindow is the window of a pause or a cancel of this topic's job, if it may
+// have left lanes behind, with what they had with the broker. The status is 0
+// when there was no answer.
+func stopWindow(topic string, status int, from, to time.Time) []window {
+	what := "stopped"
+	switch status {
+	case http.StatusConflict, http.StatusNotFound: // there was nothing to stop
+		return nil
+	case http.StatusOK:
+		if to.Sub(from) < leavesLanes {
+			return nil
+		}
+	case 0:
+		what = "stopped unseen"
+	}
+	return []window{{what: what, from: from, to: to, topic: topic}}
 }
 
 // retryOne retries one message by itself, whoever else is after it.
@@ -189,10 +217,6 @@ func (c *chaos) ask(ctx context.Context, what, method, path string, body any) ch
 	}
 	switch answer.status {
 	case http.StatusOK, http.StatusAccepted, http.StatusConflict, http.StatusServiceUnavailable:
-	case http.StatusNotFound:
-		if what != "pause" && what != "resume" && what != "cancel" && what != "rate" { // the worker may not have written the row yet
-			c.journal.violate("%s %s: %d %s", method, path, answer.status, answer.body)
-		}
 	default:
 		c.journal.violate("%s %s: %d %s", method, path, answer.status, answer.body)
 	}

@@ -28,14 +28,19 @@ func soundEvidence(at time.Time) *evidence {
 }
 
 // The proof of TestChaos must find each kind of harm, and excuse only what a
-// crash explains.
+// crash explains, or a stop that leaves lanes behind.
 func TestChaosProofFindsEveryHarm(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	again := func(l *letter, offset int64, at time.Time) {
 		l.copies = append(l.copies, sent{place: place{topic: "t.v1", offset: offset}, at: at})
 	}
-	kill := window{"worker", at.Add(time.Second), at.Add(time.Second)}
+	kill := window{what: "worker", from: at.Add(time.Second), to: at.Add(time.Second)}
+	twice := func(e *evidence) { again(e.letters[2], 3, at.Add(4*time.Second)) }
+	stop := func(topic string, status int, took time.Duration) []window {
+		return stopWindow(topic, status, at.Add(time.Second), at.Add(time.Second).Add(took))
+	}
+	const mine, other = "t.dlq.v1", "other.dlq.v1"
 	for name, test := range map[string]struct {
 		harm    func(*evidence)
 		windows []window
@@ -52,7 +57,20 @@ func TestChaosProofFindsEveryHarm(t *testing.T) {
 		"beyond the bound":        {harm: func(e *evidence) { e.jobs[0].bound = 2 }, want: "scope"},
 		"came back":               {harm: func(e *evidence) { e.jobs[0].cameBack = 1 }, want: "came back"},
 		"sent twice in the calm":  {harm: func(e *evidence) { again(e.letters[2], 3, at.Add(time.Second)) }, want: "nothing to excuse"},
-		"sent twice over a crash": {harm: func(e *evidence) { again(e.letters[2], 3, at.Add(4*time.Second)) }, windows: []window{kill}},
+		"sent twice over a crash": {harm: twice, windows: []window{kill}},
+
+		"sent twice over a pause":                         {harm: twice, windows: stop(mine, 200, 1400*time.Millisecond)},
+		"sent twice over a pause in force late":           {harm: twice, windows: stop(mine, 202, 2*time.Second)},
+		"sent twice over a pause without an answer":       {harm: twice, windows: stop(mine, 0, 10*time.Millisecond)},
+		"sent twice over a pause that was quick":          {harm: twice, windows: stop(mine, 200, time.Second), want: "nothing to excuse"},
+		"sent twice over a pause of a job that had ended": {harm: twice, windows: stop(mine, 409, 2*time.Second), want: "nothing to excuse"},
+		"sent twice over a pause of no job":               {harm: twice, windows: stop(mine, 404, 2*time.Second), want: "nothing to excuse"},
+		"sent twice over a pause of another topic":        {harm: twice, windows: stop(other, 200, 1400*time.Millisecond), want: "nothing to excuse"},
+		"pauses of other topics allow no copies":          {harm: twice, windows: stop(other, 200, 1400*time.Millisecond), want: "the crashes excuse 0"},
+		"sent after a pause was in force": {harm: func(e *evidence) {
+			e.letters[2].copies[0].at = at.Add(4 * time.Second)
+			again(e.letters[2], 3, at.Add(9*time.Second))
+		}, windows: stop(mine, 200, 1400*time.Millisecond), want: "nothing to excuse"},
 		"sent three times over one crash": {harm: func(e *evidence) {
 			again(e.letters[2], 3, at.Add(4*time.Second))
 			again(e.letters[2], 4, at.Add(4*time.Second))
@@ -78,9 +96,7 @@ func TestChaosProofFindsEveryHarm(t *testing.T) {
 			t.Parallel()
 			c, e := &chaos{t: t, journal: newJournal()}, soundEvidence(at)
 			test.harm(e)
-			for _, w := range test.windows {
-				c.windows.add(w.what, w.from, w.to)
-			}
+			c.windows.insert(test.windows...)
 			c.check(e)
 			if found := strings.Join(c.journal.violations(), "\n"); test.want == "" {
 				require.Empty(t, found)

@@ -40,7 +40,8 @@ const (
 // order; see verify.
 //
 // Storms of faults alternate with calm spells, in which only the operators act:
-// a copy too many from a calm spell has no excuse.
+// a copy too many from a calm spell has no excuse but a pause or a cancel of its
+// topic that took as long as one over pages that hang.
 func TestChaos(t *testing.T) { //nolint:paralleltest // its faults come by the clock, so it should have the machine to itself
 	c := newChaos(t)
 	c.startParts()

@@ -14,8 +14,8 @@ import (
 //
 //  1. Nothing is lost: every record of the dead-letter topics is stored once,
 //     is RESOLVED, and is in its target topic, byte for byte.
-//  2. Nothing is sent without a claim, but for what a crash excuses; see
-//     checkCopies.
+//  2. Nothing is sent without a claim, but for what a crash excuses, or a stop
+//     that leaves lanes behind; see checkCopies.
 //  3. The messages of a key are sent in the order of their arrival; see
 //     checkOrder.
 //  4. Counters are exact.
@@ -144,12 +144,26 @@ const (
 // tails are how long after its end an outage still has victims: pooled
 // connections of before, and, after Temporal, lanes that it gave to another
 // worker since it missed their heartbeats, which learn of that with their next
-// one, once they are connected again.
-var tails = map[string]time.Duration{"worker": 0, "frozen": 2 * time.Second, "broker": 2 * time.Second, "postgres": 2 * time.Second, "temporal": 12 * time.Second, "isolated": 12 * time.Second}
+// one, once they are connected again. A job that was stopped has lanes that
+// begin a page before they hear of that, within a second; without an answer to
+// the command nobody knows when that second begins, but in force it is within
+// two more. When such a page is delivered does not matter: it is told by when it
+// was handed over.
+var tails = map[string]time.Duration{
+	"worker": 0, "frozen": 2 * time.Second, "broker": 2 * time.Second, "postgres": 2 * time.Second,
+	"temporal": 12 * time.Second, "isolated": 12 * time.Second, "stopped": time.Second, "stopped unseen": 3 * time.Second,
+}
 
-// excuses reports whether a copy that was sent at this time may have been under
-// way, sent and not written down, when the window was open.
-func (w window) excuses(at time.Time) bool {
+// hurts reports whether the window is one of this dead-letter topic's jobs.
+func (w window) hurts(topic string) bool { return w.topic == "" || w.topic == topic }
+
+// excuses reports whether a copy of a message of this topic that was sent at
+// this time may have been under way, sent and not written down, when the window
+// was open.
+func (w window) excuses(topic string, at time.Time) bool {
+	if !w.hurts(topic) {
+		return false
+	}
 	flight := inFlight
 	if w.what == "broker" {
 		flight += deliveryTimeout
@@ -160,21 +174,23 @@ func (w window) excuses(at time.Time) bool {
 // checkCopies bounds how often a message is sent.
 //
 // A claim that counts (retry_count) is published once, and is written down in
-// the transaction that closes it. Claims that are given back are published not
-// at all. So copies ≤ retry_count, but for this: what was published and not yet
+// the transaction that closes it. Claims that are given back were not published,
+// or were refused. So copies ≤ retry_count, but for this: what was published and not yet
 // written down when its worker was killed, when PostgreSQL went away, when the
 // broker went away before it acknowledged, or when Temporal gave the lane to
-// another worker, because it was away itself, or the worker hung or was cut off from it, has to be
-// published again, since nobody can know whether it
-// was. Each such window repeats a claim at most once, and only a claim that was
-// open in it. Kills of the API, orderly stops of workers, pauses, resumes, rate
-// changes and cancels excuse nothing.
+// another worker, because it was away itself, or the worker hung or was cut off
+// from it, or when a pause or a cancel gave back a page that hung, has to be
+// published again, since nobody can know whether it was. Each such window
+// repeats a claim at most once, and only a claim that was open in it. Kills of
+// the API, orderly stops of workers, resumes and rate changes excuse nothing, and
+// nor does a pause or a cancel that was in force before it could leave lanes
+// behind, or of another topic; see stopWindow.
 //
 // Hence, for each message: of the copies that have another one after them, all
 // but retry_count-1 must be excused by a window, each by one of its own. And for
 // each topic and window: one job runs there, with at most a page in each lane,
 // so a window excuses at most lanes × PageSize copies, and none when no job was
-// running.
+// running or when it was a stop of another topic's.
 func (c *chaos) checkCopies(e *evidence) {
 	windows := c.windows.all()
 	slices.SortFunc(windows, func(a, b window) int { return a.to.Add(tails[a.what]).Compare(b.to.Add(tails[b.what])) })
@@ -190,7 +206,7 @@ func (c *chaos) checkCopies(e *evidence) {
 			surplus[l.source.topic] += extra
 		}
 		c.journal.count("copies beyond the retry count")
-		if found := excused(l.copies, windows); found < extra {
+		if found := excused(l, windows); found < extra {
 			unexcused.add("%d too many, %d excused: %s", extra, found, l)
 		}
 	}
@@ -207,14 +223,14 @@ func (c *chaos) checkCopies(e *evidence) {
 	}
 }
 
-// excused counts the copies before the last that a window excuses, each window
-// once.
-func excused(copies []sent, windows []window) int {
+// excused counts the message's copies before the last that a window excuses,
+// each window once.
+func excused(l *letter, windows []window) int {
 	used := make([]bool, len(windows))
 	n := 0
-	for _, s := range copies[:len(copies)-1] {
+	for _, s := range l.copies[:len(l.copies)-1] {
 		for i, w := range windows { // the first to end, so the first that fits leaves the most for the later copies
-			if !used[i] && w.excuses(s.at) {
+			if !used[i] && w.excuses(l.source.topic, s.at) {
 				used[i] = true
 				n++
 				break
@@ -226,6 +242,9 @@ func excused(copies []sent, windows []window) int {
 
 // lanesIn is how many lanes a topic's jobs had while the window could hurt them.
 func (e *evidence) lanesIn(topic string, w window) int {
+	if !w.hurts(topic) {
+		return 0
+	}
 	lanes := 0
 	for _, j := range e.jobs {
 		if j.topic == topic && j.startedAt.Before(w.to.Add(tails[w.what])) && (j.endedAt == nil || j.endedAt.After(w.from.Add(-inFlight))) {
