@@ -45,7 +45,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKF
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
 
 .PHONY: bench
-bench: ## Measure against baselines of the same run, about 20 minutes; writes docs/bench.md and its chart
+bench: ## Measure against baselines of the same run, about half an hour; writes docs/bench.md and its chart
 	go run ./bench
 
 .PHONY: bench-quick
