@@ -3,6 +3,6 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
     FOR EACH ROW
     EXECUTE FUNCTION dlq.update_updated_at();
 
-ALTER TABLE dlq.dlq_messages RESET (fillfactor, toast_tuple_target);
+ALTER TABLE dlq.dlq_messages RESET (fillfactor, toast_tuple_target, autovacuum_analyze_scale_factor);
 ALTER TABLE dlq.dlq_messages_archive DROP COLUMN IF EXISTS ballast;
 ALTER TABLE dlq.dlq_messages DROP COLUMN IF EXISTS ballast;
