@@ -2,13 +2,16 @@ package telemetry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"dlqmanager/telemetry"
@@ -103,8 +106,10 @@ func TestTemporalLogsLikeEverythingElse(t *testing.T) {
 		bound.Error("four", "alone")
 		logger.Info("five")
 		log.Skip(logger, 0).Info("six")
+		logger.Error("seven", "Error", fmt.Errorf("stopped: %w", context.Canceled))
+		logger.Error("eight", "Error", temporal.NewCanceledError())
 	})
-	require.Len(t, lines, 6)
+	require.Len(t, lines, 8)
 	for i, want := range []map[string]any{
 		{"msg": "one", "level": "debug", "workflow_id": "w", "run_id": "r", "task_queue": "q", "error": "boom"},
 		{"msg": "two", "level": "info", "activity_type": "publish", "message_id": "m", "http_status_code": 503.0, "worker_id": 1.0},
@@ -112,6 +117,8 @@ func TestTemporalLogsLikeEverythingElse(t *testing.T) {
 		{"msg": "four", "level": "error", "activity_type": "publish", "message_id": "m", "no_key": "alone"},
 		{"msg": "five", "level": "info"},
 		{"msg": "six", "level": "info"},
+		{"msg": "seven", "level": "info", "error": "stopped: context canceled"},
+		{"msg": "eight", "level": "info", "error": "canceled"},
 	} {
 		require.Contains(t, lines[i]["caller"], "telemetry/log_test.go:", "the caller is who logged, not the adapter")
 		delete(lines[i], "time")

@@ -1,11 +1,15 @@
 package telemetry
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 )
 
@@ -34,8 +38,21 @@ func (l temporalLogger) Info(msg string, keyvals ...any) { l.zap.Info(msg, zapFi
 // Warn implements log.Logger.
 func (l temporalLogger) Warn(msg string, keyvals ...any) { l.zap.Warn(msg, zapFields(keyvals)...) }
 
-// Error implements log.Logger.
-func (l temporalLogger) Error(msg string, keyvals ...any) { l.zap.Error(msg, zapFields(keyvals)...) }
+// Error implements log.Logger. The SDK takes what somebody has cancelled, such as
+// the lanes of a bulk retry that is paused, for an error; nobody should be woken
+// up for it.
+func (l temporalLogger) Error(msg string, keyvals ...any) {
+	level := zap.ErrorLevel
+	if slices.ContainsFunc(keyvals, isCancellation) {
+		level = zap.InfoLevel
+	}
+	l.zap.Log(level, msg, zapFields(keyvals)...)
+}
+
+func isCancellation(value any) bool {
+	err, ok := value.(error)
+	return ok && (errors.Is(err, context.Canceled) || temporal.IsCanceledError(err))
+}
 
 // With implements log.WithLogger.
 func (l temporalLogger) With(keyvals ...any) log.Logger {
