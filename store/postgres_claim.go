@@ -182,7 +182,7 @@ func (p *Postgres) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim,
 // each page, which takes a fifth of its time, or keeps for long a plan that it made
 // when the tables were small.
 const lanePlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 
 // claim runs one statement; after locking the job's row, all in one round trip,
 // when it is to be throttled.

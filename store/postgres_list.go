@@ -23,7 +23,10 @@ func (p *Postgres) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) 
 	conditions := filterConditions(q.Filter, args)
 	size := max(q.PageSize, 1)
 
-	batch := &pgx.Batch{} // one round trip for both
+	batch := &pgx.Batch{} // one round trip for all, and one transaction
+	if inOrder(q.Filter) {
+		batch.Queue(walkSQL)
+	}
 	var page dlq.Page
 	batch.Queue(listSQL(q, conditions, size, args), args).Query(func(rows pgx.Rows) (err error) {
 		page.Messages, err = pgx.CollectRows(rows, scanMessage)
@@ -120,8 +123,23 @@ func listSQL(q dlq.ListQuery, conditions string, size int, args pgx.NamedArgs) s
 
 // countSQL stops at one more than is counted exactly.
 func countSQL(f dlq.Filter, conditions string) string {
-	return fmt.Sprintf("SELECT count(*) FROM (\n%s\nLIMIT %d) AS m", branches(f, "1", conditions, ""), dlq.CountLimit+1)
+	order := ""
+	if inOrder(f) {
+		order = " ORDER BY m.seq"
+	}
+	return fmt.Sprintf("SELECT count(*) FROM (\n%s\nLIMIT %d) AS m", branches(f, "1", conditions, order), dlq.CountLimit+1)
 }
+
+// inOrder reports whether a list is best read in the order of arrival: keys and
+// times have indexes of their own.
+func inOrder(f dlq.Filter) bool { return f.Key == nil && f.CreatedFrom.IsZero() && f.CreatedTo.IsZero() }
+
+// walkSQL makes the statements of its transaction read in the order that they ask
+// for. Left to itself, the planner takes the index of statuses for one that it
+// believes to be rare, and then that finds the messages of all topics. The few
+// rows that are sorted in the end look so dear to it then that it would compile
+// the statement.
+const walkSQL = `SELECT set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
 
 // topicsSQL counts along the index of dead-letter topics, which has all that is
 // counted in it. Rows that another program has put in, with the documented

@@ -117,6 +117,29 @@ func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
+// A bulk retry makes thousands of messages RESOLVED before the server looks at
+// the table again.
+func TestAListIsNotMisledByOldStatistics(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{
+		`ALTER TABLE dlq.dlq_messages SET (autovacuum_enabled = false)`,
+		`UPDATE dlq.dlq_messages SET status = 'RESOLVED' WHERE original_topic = 'users' AND seq % 2 = 1`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Statuses: []dlq.Status{dlq.StatusResolved}}, PageSize: 20}
+	for _, mode := range planModes {
+		args := pgx.NamedArgs{"topic": q.Topic}
+		for _, sql := range []string{listSQL(q, "", q.PageSize, args), countSQL(q.Filter, "")} {
+			plan, pages := cost(t, pool, mode, sql, args, walkSQL)
+			require.Less(t, pages, 100, plan)
+		}
+	}
+}
+
 func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
