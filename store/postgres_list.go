@@ -132,7 +132,9 @@ func countSQL(f dlq.Filter, conditions string) string {
 
 // inOrder reports whether a list is best read in the order of arrival: keys and
 // times have indexes of their own.
-func inOrder(f dlq.Filter) bool { return f.Key == nil && f.CreatedFrom.IsZero() && f.CreatedTo.IsZero() }
+func inOrder(f dlq.Filter) bool {
+	return f.Key == nil && f.CreatedFrom.IsZero() && f.CreatedTo.IsZero()
+}
 
 // walkSQL makes the statements of its transaction read in the order that they ask
 // for. Left to itself, the planner takes the index of statuses for one that it
