@@ -70,8 +70,10 @@ func waitLock(ctx context.Context, path string, waiting func()) (*fileLock, erro
 }
 
 // release frees the lock. The file stays: removing it would let two processes
-// lock two files of one name.
+// lock two files of one name. Closing it alone would not do while a program that
+// is just being started still has a copy of it.
 func (l *fileLock) release() {
 	_ = l.file.Truncate(0)
+	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	_ = l.file.Close()
 }

@@ -1,0 +1,27 @@
+package dev
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program that is being started has a copy of each open file for a moment.
+func TestALockIsFreeOnceItIsReleasedWhoeverElseHasTheFileOpen(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	lock, err := tryLock(path)
+	require.NoError(t, err)
+	_, err = tryLock(path)
+	require.ErrorIs(t, err, errLocked)
+
+	inherited, err := syscall.Dup(int(lock.file.Fd()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Close(inherited) })
+	lock.release()
+	again, err := tryLock(path)
+	require.NoError(t, err)
+	again.release()
+}
