@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"dlqmanager/dlq"
@@ -20,6 +19,7 @@ type Memory struct {
 	topics *dlq.Topics
 
 	mu       sync.Mutex
+	last     time.Time // what now told last
 	lastSeq  int64
 	byID     map[dlq.ID]*entry
 	order    []*entry // by Seq, without the archived
@@ -49,25 +49,23 @@ func NewMemory(topics *dlq.Topics) *Memory {
 // Ping always succeeds.
 func (m *Memory) Ping(context.Context) error { return nil }
 
-// lastNow is what now told last, in microseconds.
-var lastNow atomic.Int64
-
-// now has the precision of PostgreSQL's timestamps and is later each time: what a
-// bulk retry takes depends on what came first.
-func now() time.Time {
-	for {
-		last := lastNow.Load()
-		at := max(time.Now().UnixMicro(), last+1)
-		if lastNow.CompareAndSwap(last, at) {
-			return time.UnixMicro(at).UTC()
-		}
+// now is the time of a call as PostgreSQL would tell it: once for all that the
+// call does, in microseconds, and later each time, since what a bulk retry takes
+// depends on what came first.
+func (m *Memory) now() time.Time {
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	if !at.After(m.last) {
+		at = m.last.Add(time.Microsecond)
 	}
+	m.last = at
+	return at
 }
 
 // StoreArrivals is like Postgres.StoreArrivals.
 func (m *Memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	at := m.now()
 	for _, a := range arrivals {
 		if m.sources[a.Source] {
 			continue
@@ -76,7 +74,7 @@ func (m *Memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (store
 			return stored, fmt.Errorf("store: store arrivals: there is a message %s already", a.ID)
 		}
 		m.lastSeq++
-		e := newEntry(normalized(a), m.lastSeq)
+		e := newEntry(normalized(a), m.lastSeq, at)
 		m.sources[a.Source] = true
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)
@@ -101,9 +99,8 @@ func (m *Memory) countReturn(previous dlq.ID) {
 	}
 }
 
-func newEntry(a dlq.Arrival, seq int64) *entry {
+func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 	e := &entry{keyHash: dlq.KeyHash(a.Record.Key, a.ID)}
-	created := now()
 	e.Message = dlq.Message{ID: a.ID, Seq: seq, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic,
 		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
 		// What JSONB would refuse has no searchable view here either.
@@ -183,7 +180,7 @@ func (m *Memory) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
 	case e.Status == dlq.StatusResolved:
 		return e.Message, e.CheckRetryable()
 	case e.Status != dlq.StatusDead:
-		e.Status, e.UpdatedAt = dlq.StatusDead, now()
+		e.Status, e.UpdatedAt = dlq.StatusDead, m.now()
 	}
 	return e.Message, nil
 }
@@ -195,7 +192,7 @@ func (m *Memory) ArchiveBatch(_ context.Context, olderThan time.Duration, limit 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cutoff := now().Add(-olderThan)
+	cutoff := m.now().Add(-olderThan)
 	var moved int64
 	m.order = slices.DeleteFunc(m.order, func(e *entry) bool {
 		if moved == int64(limit) || !e.Status.IsFinal() || !e.UpdatedAt.Before(cutoff) {
@@ -216,7 +213,7 @@ func (m *Memory) PurgeBatch(_ context.Context, olderThan time.Duration, limit in
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cutoff := now().Add(-olderThan)
+	cutoff := m.now().Add(-olderThan)
 	var purged int64
 	for id, e := range m.archive {
 		if purged == int64(limit) {

@@ -56,9 +56,9 @@ func (w *rateWindow) recent(at time.Time) float64 {
 	}
 }
 
-// snapshot is the bulk retry with the sum of its lanes.
-func (b *bulk) snapshot() dlq.BulkRetry {
-	s, at := b.BulkRetry, now()
+// snapshot is the bulk retry with the sum of its lanes at a time.
+func (b *bulk) snapshot(at time.Time) dlq.BulkRetry {
+	s := b.BulkRetry
 	s.Spec = normalizedSpec(s.Spec)
 	recent := 0.0
 	for i := range b.lanes {
@@ -102,12 +102,12 @@ func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.bulks[b.ID]; known != nil {
-		return known.snapshot(), nil
+		return known.snapshot(m.now()), nil
 	}
 	if busy := m.busy(topicText(b.Spec.Topic)); busy != nil {
 		return dlq.BulkRetry{}, busy
 	}
-	started := now()
+	started := m.now()
 	n := &bulk{frozenAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: normalizedSpec(b.Spec),
 		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), Counting: true, StartedAt: started, UpdatedAt: started}}
 	n.lanes = make([]laneState, n.Lanes)
@@ -121,12 +121,12 @@ func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)
-	return n.snapshot(), nil
+	return n.snapshot(started), nil
 }
 
 // CountBulk is like Postgres.CountBulk.
 func (m *Memory) CountBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	return m.steer(id, func(b *bulk) bool {
+	return m.steer(id, func(b *bulk, _ time.Time) bool {
 		if !b.Counting {
 			return false
 		}
@@ -152,7 +152,7 @@ func (m *Memory) Bulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	if b == nil {
 		return dlq.BulkRetry{}, bulkNotFound(id)
 	}
-	return b.snapshot(), nil
+	return b.snapshot(m.now()), nil
 }
 
 // Bulks is like Postgres.Bulks.
@@ -164,7 +164,7 @@ func (m *Memory) Bulks(_ context.Context, limit int) ([]dlq.BulkRetry, error) {
 		if len(list) >= limit {
 			break
 		}
-		list = append(list, b.snapshot())
+		list = append(list, b.snapshot(m.now()))
 	}
 	return list, nil
 }
@@ -176,7 +176,7 @@ func (m *Memory) RunningBulks(context.Context) ([]dlq.BulkRetry, error) {
 	var running []dlq.BulkRetry
 	for _, b := range m.bulkList {
 		if !b.State.IsFinal() {
-			running = append(running, b.snapshot())
+			running = append(running, b.snapshot(m.now()))
 		}
 	}
 	return running, nil

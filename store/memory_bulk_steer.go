@@ -2,42 +2,44 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"dlqmanager/dlq"
 )
 
 // standstill gives back what the job still owns.
-func (m *Memory) standstill(b *bulk) {
+func (m *Memory) standstill(b *bulk, at time.Time) {
 	owner := b.Owner()
 	for _, e := range m.order {
 		if e.ownedBy(owner) {
-			e.finish(dlq.Outcome{Result: dlq.ResultReturned})
+			e.finish(dlq.Outcome{Result: dlq.ResultReturned}, at)
 			b.takeBack(e)
 		}
 	}
 }
 
-// steer runs change on a job, which returns false to leave it as it is.
-func (m *Memory) steer(id dlq.ID, change func(*bulk) bool) (dlq.BulkRetry, error) {
+// steer runs change on a job at a time; it returns false to leave the job as it is.
+func (m *Memory) steer(id dlq.ID, change func(b *bulk, at time.Time) bool) (dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.bulks[id]
 	if b == nil {
 		return dlq.BulkRetry{}, bulkNotFound(id)
 	}
-	if change(b) {
-		b.UpdatedAt = now()
+	at := m.now()
+	if change(b, at) {
+		b.UpdatedAt = at
 	}
-	return b.snapshot(), nil
+	return b.snapshot(at), nil
 }
 
 // PauseBulk is like Postgres.PauseBulk.
 func (m *Memory) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
-	return m.steer(id, func(b *bulk) bool {
+	return m.steer(id, func(b *bulk, at time.Time) bool {
 		if b.State.IsFinal() || b.State == dlq.BulkPaused && b.Reason == text(reason) {
 			return false
 		}
-		m.standstill(b) // one that is paused owns nothing
+		m.standstill(b, at) // one that is paused owns nothing
 		b.State, b.Reason = dlq.BulkPaused, text(reason)
 		return true
 	})
@@ -45,11 +47,11 @@ func (m *Memory) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.Bul
 
 // ResumeBulk is like Postgres.ResumeBulk.
 func (m *Memory) ResumeBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	return m.steer(id, func(b *bulk) bool {
+	return m.steer(id, func(b *bulk, at time.Time) bool {
 		if b.State != dlq.BulkPaused {
 			return false
 		}
-		b.State, b.Reason, b.nextAt = dlq.BulkRunning, "", now()
+		b.State, b.Reason, b.nextAt = dlq.BulkRunning, "", at
 		return true
 	})
 }
@@ -59,14 +61,13 @@ func (m *Memory) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reas
 	if !state.IsFinal() {
 		return dlq.BulkRetry{}, notAnEnd(id, state)
 	}
-	return m.steer(id, func(b *bulk) bool {
+	return m.steer(id, func(b *bulk, at time.Time) bool {
 		if b.State.IsFinal() {
 			return false
 		}
-		m.standstill(b)
-		ended := now()
-		b.State, b.Reason, b.EndedAt, b.Counting = state, text(reason), &ended, false
-		done := b.snapshot().Counts.Done()
+		m.standstill(b, at)
+		b.State, b.Reason, b.EndedAt, b.Counting = state, text(reason), &at, false
+		done := b.snapshot(at).Counts.Done()
 		b.Counts.Skipped = max(b.Matched-done, 0)
 		b.Matched = max(b.Matched, done)
 		return true
@@ -75,7 +76,7 @@ func (m *Memory) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reas
 
 // SetBulkRate is like Postgres.SetBulkRate.
 func (m *Memory) SetBulkRate(_ context.Context, id dlq.ID, rate int) error {
-	_, err := m.steer(id, func(b *bulk) bool {
+	_, err := m.steer(id, func(b *bulk, _ time.Time) bool {
 		if b.State.IsFinal() {
 			return false
 		}
@@ -87,7 +88,7 @@ func (m *Memory) SetBulkRate(_ context.Context, id dlq.ID, rate int) error {
 
 // SetBulkAllowance is like Postgres.SetBulkAllowance.
 func (m *Memory) SetBulkAllowance(_ context.Context, id dlq.ID, messages *int64) error {
-	_, err := m.steer(id, func(b *bulk) bool {
+	_, err := m.steer(id, func(b *bulk, _ time.Time) bool {
 		if b.State.IsFinal() {
 			return false
 		}
@@ -105,7 +106,7 @@ func (m *Memory) NoteBulk(_ context.Context, id dlq.ID, reason string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if b := m.bulks[id]; b != nil && b.State == dlq.BulkRunning && b.Reason != text(reason) {
-		b.Reason, b.UpdatedAt = text(reason), now()
+		b.Reason, b.UpdatedAt = text(reason), m.now()
 	}
 	return nil
 }

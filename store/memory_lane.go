@@ -91,7 +91,7 @@ func (m *Memory) ClaimPage(_ context.Context, lane dlq.Lane) (dlq.LaneClaim, err
 	if err != nil || b.State != dlq.BulkRunning || state.epoch != lane.Epoch {
 		return dlq.LaneClaim{Closed: true}, nil // as in Postgres, a lane that does not exist has nothing to claim
 	}
-	at := time.Now()
+	at := m.now()
 	quota, wait := b.quota(at)
 	claim := dlq.LaneClaim{Wait: wait, Spent: quota == 0, Throttled: b.Spec.RateLimit > 0 || b.allowance != nil}
 	if claim.Wait > 0 || claim.Spent {
@@ -103,7 +103,7 @@ func (m *Memory) ClaimPage(_ context.Context, lane dlq.Lane) (dlq.LaneClaim, err
 			break
 		}
 		if inLaneOf(e, lane) && !state.tried[e.ID] && m.retryable(e, b) {
-			e.claim(lane.Owner)
+			e.claim(lane.Owner, at)
 			claim.Envelopes = append(claim.Envelopes, e.envelope())
 			state.cursor, b.UpdatedAt = e.Seq, e.UpdatedAt
 		}
@@ -123,6 +123,7 @@ func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.O
 	if state.epoch != lane.Epoch {
 		return dlq.PageResult{Counts: state.counts}, nil
 	}
+	at := m.now()
 	var ended int
 	var processed int64
 	for _, o := range outcomes {
@@ -130,7 +131,7 @@ func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.O
 		if e == nil || !e.ownedBy(lane.Owner) {
 			continue
 		}
-		e.finish(o)
+		e.finish(o, at)
 		ended++
 		state.tried[e.ID] = o.Result != dlq.ResultReturned
 		switch {
@@ -149,7 +150,7 @@ func (m *Memory) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.O
 		}
 		processed++
 	}
-	b.UpdatedAt = now()
+	b.UpdatedAt = at
 	state.window.add(processed, b.UpdatedAt)
 	return dlq.PageResult{Counts: state.counts, Ended: ended}, nil
 }

@@ -12,9 +12,8 @@ import (
 )
 
 // claim makes a message the owner's and counts the retry.
-func (e *entry) claim(owner dlq.Owner) {
-	t := now()
-	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &t, t
+func (e *entry) claim(owner dlq.Owner, at time.Time) {
+	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &at, at
 	e.RetryCount++
 }
 
@@ -27,10 +26,9 @@ func (e *entry) ownedBy(owner dlq.Owner) bool {
 }
 
 // finish ends a retry and keeps it as an attempt when it did not deliver.
-func (e *entry) finish(o dlq.Outcome) {
-	t := now()
+func (e *entry) finish(o dlq.Outcome, at time.Time) {
 	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
-	e.UpdatedAt = t
+	e.UpdatedAt = at
 	if isUndone(o.Result) {
 		e.LastRetryAt = e.lastAttempt()
 		if o.Result == dlq.ResultReturned {
@@ -38,7 +36,7 @@ func (e *entry) finish(o dlq.Outcome) {
 		}
 	}
 	if isAttempt(o.Result) {
-		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: t,
+		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: at,
 			Result: o.Result, Category: o.Category, Error: text(o.Error)})
 	}
 }
@@ -76,7 +74,7 @@ func (m *Memory) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envel
 	if err := m.topics.CheckOrigin(&e.Message); err != nil {
 		return dlq.Envelope{}, err
 	}
-	e.claim(owner)
+	e.claim(owner, m.now())
 	return e.envelope(), nil
 }
 
@@ -89,7 +87,7 @@ func (m *Memory) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (dl
 		return dlq.Message{}, notFound(o.ID)
 	}
 	if e.ownedBy(owner) {
-		e.finish(o)
+		e.finish(o, m.now())
 	}
 	return e.Message, nil
 }
@@ -117,9 +115,10 @@ func (m *Memory) Release(_ context.Context, owner dlq.Owner, reason string) (int
 }
 
 func (m *Memory) release(owner dlq.Owner, o dlq.Outcome) (released int64) {
+	at := m.now()
 	for _, e := range m.order {
 		if e.ownedBy(owner) {
-			e.finish(o)
+			e.finish(o, at)
 			released++
 		}
 	}

@@ -33,6 +33,14 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, arrivalIDs(arrivals), ids(page.Messages))
 	},
 
+	"a batch arrives at one time, the next one later": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(50)...)
+		for _, m := range stored {
+			require.Equal(t, stored[0].CreatedAt, m.CreatedAt)
+		}
+		require.True(t, f.store(dlqtest.Arrival())[0].CreatedAt.After(stored[0].CreatedAt))
+	},
+
 	"a known source is stored once": func(t *testing.T, f fixture) {
 		first := dlqtest.Arrival()
 		second := dlqtest.Arrival(dlqtest.Source(first.Source), dlqtest.Value("another"))
