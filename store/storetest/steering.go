@@ -109,7 +109,9 @@ var steering = map[string]func(*testing.T, fixture){
 		resumed := f.resume(b.ID)
 		require.Equal(t, dlq.BulkRunning, resumed.State)
 		require.Empty(t, resumed.Reason)
-		require.Equal(t, resumed, f.resume(b.ID), "again changes nothing")
+		again := f.resume(b.ID)
+		again.RecentPerSecond = resumed.RecentPerSecond // which sinks as time passes
+		require.Equal(t, resumed, again, "again changes nothing")
 		next := f.claimPage(lanes[0])
 		require.Equal(t, envelopeIDs(sent[40:]), envelopeIDs(next[:len(sent)-40]))
 		for len(next) > 0 {
