@@ -4,13 +4,16 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"time"
+
+	"dlqmanager/dlq"
 )
 
 // A cursor is the place after one message in one order of the list. Callers
 // must not look inside: the version lets it change.
 const (
-	cursorVersion = 1
-	cursorSize    = 10 // version, order, seq
+	cursorVersion = 2
+	cursorSize    = 18 // version, order, microseconds since 1970, seq
 )
 
 var (
@@ -20,24 +23,27 @@ var (
 	cursorEncoding = base64.RawURLEncoding.Strict()
 )
 
-func encodeCursor(seq int64, oldestFirst bool) string {
+func encodeCursor(place dlq.Place, oldestFirst bool) string {
 	b := make([]byte, 2, cursorSize)
 	b[0], b[1] = cursorVersion, cursorOrder(oldestFirst)
-	return cursorEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, uint64(seq)))
+	b = binary.BigEndian.AppendUint64(b, uint64(place.CreatedAt.UnixMicro()))
+	return cursorEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, uint64(place.Seq)))
 }
 
-func decodeCursor(cursor string, oldestFirst bool) (seq int64, err error) {
+func decodeCursor(cursor string, oldestFirst bool) (place dlq.Place, err error) {
 	b, err := cursorEncoding.DecodeString(cursor)
 	if err != nil || len(b) != cursorSize || b[0] != cursorVersion || b[1] > 1 {
-		return 0, errCursor
+		return dlq.Place{}, errCursor
 	}
-	if seq = int64(binary.BigEndian.Uint64(b[2:])); seq < 0 {
-		return 0, errCursor
+	place.CreatedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:]))).UTC()
+	place.Seq = int64(binary.BigEndian.Uint64(b[10:]))
+	if year := place.CreatedAt.Year(); year < 1 || year > 9999 || place.Seq < 0 {
+		return dlq.Place{}, errCursor
 	}
 	if b[1] != cursorOrder(oldestFirst) {
-		return 0, errCursorOrder
+		return dlq.Place{}, errCursorOrder
 	}
-	return seq, nil
+	return place, nil
 }
 
 func cursorOrder(oldestFirst bool) byte {

@@ -100,7 +100,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 		view.Messages = append(view.Messages, viewListed(&page.Messages[i]))
 	}
 	if n := len(page.Messages); page.HasNext && n > 0 {
-		next := encodeCursor(page.Messages[n-1].Seq, wanted.OldestFirst)
+		next := encodeCursor(page.Messages[n-1].Place(), wanted.OldestFirst)
 		view.Pagination.NextCursor = &next
 	}
 	return reply(c, http.StatusOK, view)
@@ -131,11 +131,11 @@ func (q *query) list(topic string) dlq.ListQuery {
 		q.reject("sort", "must be created_at or -created_at")
 	}
 	if cursor, given := q.one("cursor"); given {
-		seq, err := decodeCursor(cursor, wanted.OldestFirst)
+		place, err := decodeCursor(cursor, wanted.OldestFirst)
 		if err != nil {
 			q.reject("cursor", "%s", err.Error())
 		}
-		wanted.After = &seq
+		wanted.After = &place
 	}
 	return wanted
 }

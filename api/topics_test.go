@@ -95,7 +95,7 @@ func TestListMessagesHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:00.000+00:00","last_retry_at":null,`+
 		`"dlq_topic":"orders.events.dlq.v1","error_class":null}],`+
 		`"pagination":{"total_count":150,"page":1,"page_size":20,"has_next":true,`+
-		`"total_count_exact":true,"next_cursor":"AQAAAAAAAAAAgg"}}`, got.body)
+		`"total_count_exact":true,"next_cursor":"AgAABks-5z86AAAAAAAAAACC"}}`, got.body)
 }
 
 func TestListMessagesPagesByNumber(t *testing.T) {
@@ -200,8 +200,8 @@ func TestListMessagesRefusesCursorsThatAreNotItsOwn(t *testing.T) {
 	cursor := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?page_size=1").field(t, "pagination", "next_cursor").(string)
 	for _, query := range []string{
 		"sort=created_at&cursor=" + cursor, "cursor=", "cursor=AQ", "cursor=" + cursor + "AA", "cursor=" + cursor + "%3D%3D",
-		"cursor=AgAAAAAAAAAAgg" /* version 2 */, "cursor=AQIAAAAAAAAAgg" /* order 2 */, "cursor=AQD__________w", /* seq -1 */
-		"cursor=AQAAAAAAAAAAgh", /* bits that no cursor has */
+		"cursor=AQAAAAAAAAAAgg" /* version 1 */, "cursor=AwAABks-5z86AAAAAAAAAACC" /* version 3 */, "cursor=AgIABks-5z86AAAAAAAAAACC", /* order 2 */
+		"cursor=AgAABks-5z86AP__________" /* seq -1 */, "cursor=AgB__________wAAAAAAAACC", /* year 294247 */
 	} {
 		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 		require.Equal(t, []string{"cursor"}, fields, query)

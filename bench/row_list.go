@@ -24,9 +24,12 @@ func (b *bench) measureLists(ctx context.Context) error {
 	if err != nil || len(newest.Messages) == 0 {
 		return fmt.Errorf("the first page: %d messages, %w", len(newest.Messages), err)
 	}
-	last := newest.Messages[0].Seq
+	last := newest.Messages[0].Place()
 	all := b.stored + b.stored/20
-	near, middle := last-int64(all)+3*listSize, newest.Messages[0].CreatedAt.Add(-time.Duration(all/2)*time.Millisecond)
+	back := func(messages int) dlq.Place {
+		return dlq.Place{CreatedAt: last.CreatedAt.Add(-time.Duration(messages) * time.Millisecond), Seq: last.Seq - int64(messages)}
+	}
+	near, middle := back(all-3*listSize), back(all/2).CreatedAt
 	with := func(change func(*dlq.ListQuery)) dlq.ListQuery {
 		q := first
 		change(&q)
@@ -41,7 +44,8 @@ func (b *bench) measureLists(ctx context.Context) error {
 		{"one status", with(func(q *dlq.ListQuery) { q.Statuses = []dlq.Status{dlq.StatusDead} })},
 		{"one status that no message has", with(func(q *dlq.ListQuery) { q.Statuses = []dlq.Status{dlq.StatusResolved} })},
 		{"created in the older half", with(func(q *dlq.ListQuery) { q.CreatedTo = middle })},
-		{"one key", with(func(q *dlq.ListQuery) { q.Key = b.samples[7].Record.Key })},
+		{"one key, of " + count(float64(all/sampleCount/rareEvery)) + " messages", with(func(q *dlq.ListQuery) { q.Key = b.samples[rareSample].Record.Key })},
+		{"one key, of " + count(float64(all/sampleCount)) + " messages", with(func(q *dlq.ListQuery) { q.Key = b.samples[rareSample-1].Record.Key })},
 		{"part of the error, one message in ten", with(func(q *dlq.ListQuery) { q.ErrorContains = rareError })},
 	}
 	times, base := make([]spread, len(lists)), make([]spread, len(lists))

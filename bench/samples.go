@@ -14,6 +14,9 @@ const (
 	// sampleCount is how many different messages there are; the rest are
 	// copies of them under other ids, and as many keys.
 	sampleCount = 1000
+	// rareSample is the sample whose key only one in rareEvery of its copies keeps.
+	rareSample = 8
+	rareEvery  = 100
 	// valueBytes is the size of a message's value.
 	valueBytes = 1024
 	// rareError is part of the error of one message in ten.

@@ -92,16 +92,19 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 	return err
 }
 
+// seedBodies makes the bodies of those. Of the rare sample's, most have no key.
 func (db *database) seedBodies(ctx context.Context, done int64, from, to int, firstMS int64) error {
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,
 			record_timestamp, origin_family, stack_trace)
 		SELECT public.id_of($1::bigint + i, $4::bigint), '00000000-0000-4000-8000-000000000001',
-			($1::bigint + i) % $6::bigint, ($1::bigint + i) / $6::bigint, s.key, s.key_hash_of_key, s.value, s.headers,
+			($1::bigint + i) % $6::bigint, ($1::bigint + i) / $6::bigint,
+			CASE WHEN kept THEN s.key END, CASE WHEN kept THEN s.key_hash_of_key END, s.value, s.headers,
 			to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms', s.origin_family, s.stack_trace
 		FROM generate_series($2::bigint, $3::bigint - 1) AS i
 		JOIN public.sample s ON s.n = i % $5::bigint
+		CROSS JOIN LATERAL (SELECT s.n <> $7::bigint OR i / $5::bigint % $8::bigint = 0 AS kept) AS k
 		ORDER BY i`,
-		done, from, to, firstMS, sampleCount, partitions)
+		done, from, to, firstMS, sampleCount, partitions, rareSample, rareEvery)
 	return err
 }

@@ -1,6 +1,9 @@
 package dlq
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // CountLimit is how far a total is counted exactly. Beyond it a list says that
 // there are more; counting them all would cost more the more there are.
@@ -20,14 +23,29 @@ type Filter struct {
 	CreatedTo   time.Time
 }
 
+// Place is where a message stands in lists: at the time when it was stored, and
+// among those of one moment in the order of arrival.
+type Place struct {
+	CreatedAt time.Time
+	Seq       int64
+}
+
+// Place is where the message stands in lists.
+func (m *Message) Place() Place { return Place{m.CreatedAt, m.Seq} }
+
+// Compare is negative when p is the older place, and positive when it is the newer.
+func (p Place) Compare(other Place) int {
+	return cmp.Or(p.CreatedAt.Compare(other.CreatedAt), cmp.Compare(p.Seq, other.Seq))
+}
+
 // ListQuery asks for one page of messages, newest first unless OldestFirst.
 type ListQuery struct {
 	Filter
 	// Page counts from 1 and is ignored when After is set.
 	Page     int
 	PageSize int
-	// After is the Seq of the last message of the page before; nil starts over.
-	After       *int64
+	// After is the place of the last message of the page before; nil starts over.
+	After       *Place
 	OldestFirst bool
 }
 

@@ -19,7 +19,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 9
+const newest = 10
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 

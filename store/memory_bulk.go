@@ -115,7 +115,7 @@ func (m *Memory) StartBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 		n.lanes[i].window.startedAt, n.lanes[i].tried = started, map[dlq.ID]bool{}
 	}
 	for _, e := range m.order {
-		if inTopic(e, n.Spec.Topic) {
+		if inTopic(e, n.Spec.Topic) && e.Status == dlq.StatusPending {
 			n.Bound = e.Seq
 		}
 	}

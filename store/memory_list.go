@@ -26,7 +26,7 @@ func (m *Memory) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 			continue
 		}
 		page.Total++
-		if q.After != nil && (q.OldestFirst && e.Seq <= *q.After || !q.OldestFirst && e.Seq >= *q.After) {
+		if q.After != nil && (!isBeyond(e.Place(), q)) {
 			continue
 		}
 		switch {
@@ -43,7 +43,16 @@ func (m *Memory) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	return page, nil
 }
 
-// walk gives every living message in the order of arrival or against it.
+// isBeyond reports whether a place comes after the query's.
+func isBeyond(place dlq.Place, q dlq.ListQuery) bool {
+	if q.OldestFirst {
+		return place.Compare(*q.After) > 0
+	}
+	return place.Compare(*q.After) < 0
+}
+
+// walk gives every living message in the order of lists or against it. It is that
+// of arrival too: time only goes on here.
 func (m *Memory) walk(oldestFirst bool) iter.Seq[*entry] {
 	if oldestFirst {
 		return slices.Values(m.order)
@@ -78,8 +87,8 @@ func (m *Memory) Topics(context.Context) ([]dlq.TopicSummary, error) {
 	defer m.mu.Unlock()
 	topics := topicSummaries{}
 	for _, e := range m.order {
-		topics.add(topicCount{topic: e.DLQTopic, status: e.Status, count: 1, newestSeq: e.Seq, originalTopic: e.OriginalTopic,
-			newest: e.CreatedAt, oldest: e.CreatedAt})
+		topics.add(topicCount{topic: e.DLQTopic, status: e.Status, count: 1, newest: e.Place(), originalTopic: e.OriginalTopic,
+			oldest: e.CreatedAt})
 	}
 	return topics.sorted(), nil
 }

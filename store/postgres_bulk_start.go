@@ -37,12 +37,12 @@ WITH live AS MATERIALIZED (
 		(SELECT m.original_topic AS topic FROM dlq.dlq_messages m
 			WHERE m.dlq_topic = @topic AND m.status = s.status
 				AND CASE WHEN m.original_topic = ANY (ARRAY(SELECT topic FROM live)) THEN true ELSE false END
-			ORDER BY m.seq DESC LIMIT 1)
+			ORDER BY m.created_at DESC, m.seq DESC LIMIT 1)
 		UNION ALL
 		(SELECT m.dlq_topic FROM dlq.dlq_messages m
 			WHERE m.original_topic = @topic AND m.status = s.status
 				AND CASE WHEN m.dlq_topic = ANY (ARRAY(SELECT topic FROM live)) THEN true ELSE false END
-			ORDER BY m.seq DESC LIMIT 1)
+			ORDER BY m.created_at DESC, m.seq DESC LIMIT 1)
 	) AS name
 	WHERE EXISTS (SELECT FROM live)
 )
@@ -63,15 +63,14 @@ const ingestLock = 7_305_011_990_415
 // and so how long the ingest behind it waits for the start.
 const freezePatience = 2 * time.Second
 
-// boundSQL looks at the end of each status on each side: eight short index
-// probes, however large the table.
+// boundSQL looks for the newest message that may be taken: two short index probes,
+// however large the table. What becomes PENDING later is not taken anyway.
 const boundSQL = `
 SELECT COALESCE(max(newest.seq), 0), clock_timestamp()
-FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
-LATERAL (
-	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
+FROM (
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
 	UNION ALL
-	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = s.status ORDER BY m.seq DESC LIMIT 1)
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
 ) AS newest`
 
 // startBulkSQL writes the job with its lanes. What it matches is not counted yet.
@@ -132,6 +131,7 @@ func (p *Postgres) freeze(ctx context.Context, topic string, args pgx.NamedArgs)
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
 	batch.Queue(`SET LOCAL lock_timeout = ` + strconv.FormatInt(freezePatience.Milliseconds(), 10))
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(ingestLock))
+	batch.Queue(walkSQL)
 	batch.Queue(boundSQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
 	batch.Queue(`COMMIT`)
 	err := p.pool.SendBatch(ctx, batch).Close()
@@ -162,7 +162,12 @@ func (p *Postgres) startBulk(ctx context.Context, topic string, args pgx.NamedAr
 // busyWith returns a *dlq.BulkBusyError when another job is in the way.
 func busyWith(ctx context.Context, on querier, topic string, args pgx.NamedArgs) error {
 	busy := dlq.BulkBusyError{Topic: topic}
-	err := on.QueryRow(ctx, busySQL, pgx.NamedArgs{"id": args["id"], "topic": topic}).Scan((*[16]byte)(&busy.Running))
+	batch := &pgx.Batch{}
+	batch.Queue(walkSQL)
+	batch.Queue(busySQL, pgx.NamedArgs{"id": args["id"], "topic": topic}).QueryRow(func(row pgx.Row) error {
+		return row.Scan((*[16]byte)(&busy.Running))
+	})
+	err := on.SendBatch(ctx, batch).Close()
 	switch {
 	case err == nil:
 		return &busy

@@ -225,7 +225,7 @@ func collectPage(rows pgx.Rows) (seen look, page []dlq.Envelope, err error) {
 		if !claimed {
 			continue
 		}
-		e, err := scanEnvelope(shifted{rows})
+		e, err := scanEnvelope(shifted{rows, lookColumns})
 		if err != nil {
 			return look{}, nil, err
 		}
@@ -235,8 +235,11 @@ func collectPage(rows pgx.Rows) (seen look, page []dlq.Envelope, err error) {
 }
 
 // shifted is a row without its first columns.
-type shifted struct{ pgx.Rows }
+type shifted struct {
+	pgx.Rows
+	columns int
+}
 
 func (s shifted) Scan(targets ...any) error {
-	return s.Rows.Scan(append(make([]any, lookColumns), targets...)...)
+	return s.Rows.Scan(append(make([]any, s.columns), targets...)...)
 }

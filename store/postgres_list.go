@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
 )
 
-// List returns one page of a topic's messages in the order of arrival.
+// List returns one page of a topic's messages in the order of their places.
 //
 // With After, and on the first page, it costs the same at any depth: each status
 // on each side of the topic is one index scan that stops after a page, and they
@@ -19,16 +20,35 @@ import (
 // further it goes. ErrorContains must look at every message until a page is
 // full.
 func (p *Postgres) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
+	page, complete, err := dlq.Page{}, false, error(nil)
+	if q.Key != nil {
+		page, complete, err = p.listKey(ctx, q)
+	}
+	if err == nil && !complete {
+		page, err = p.listInOrder(ctx, q)
+	}
+	if err != nil {
+		return dlq.Page{}, err
+	}
+	size := pageSizeOf(q)
+	if page.HasNext = len(page.Messages) > size; page.HasNext {
+		page.Messages = page.Messages[:size]
+	}
+	page.TotalExact = page.Total <= dlq.CountLimit
+	page.Total = min(page.Total, dlq.CountLimit)
+	return page, nil
+}
+
+// listInOrder gives one message more than the page holds, and a total that goes
+// one beyond what is counted.
+func (p *Postgres) listInOrder(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
 	args := pgx.NamedArgs{"topic": q.Topic}
 	conditions := filterConditions(q.Filter, args)
-	size := max(q.PageSize, 1)
-
 	batch := &pgx.Batch{} // one round trip for all, and one transaction
 	if inOrder(q.Filter) {
 		batch.Queue(walkSQL)
 	}
-	var page dlq.Page
-	batch.Queue(listSQL(q, conditions, size, args), args).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(listSQL(q, conditions, args), args).Query(func(rows pgx.Rows) (err error) {
 		page.Messages, err = pgx.CollectRows(rows, scanMessage)
 		return err
 	})
@@ -38,11 +58,6 @@ func (p *Postgres) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) 
 	if err := p.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return dlq.Page{}, failed("list messages", err)
 	}
-	if page.HasNext = len(page.Messages) > size; page.HasNext {
-		page.Messages = page.Messages[:size]
-	}
-	page.TotalExact = page.Total <= dlq.CountLimit
-	page.Total = min(page.Total, dlq.CountLimit)
 	return page, nil
 }
 
@@ -55,8 +70,9 @@ var sides = []string{"m.dlq_topic = @topic", "m.original_topic = @topic AND m.dl
 func filterConditions(f dlq.Filter, args pgx.NamedArgs) string {
 	var b strings.Builder
 	if f.ErrorContains != "" {
-		b.WriteString(" AND m.error_message ILIKE @error")
-		args["error"] = "%" + escapeLike(text(f.ErrorContains)) + "%"
+		part := text(f.ErrorContains)
+		b.WriteString(" AND m.error_message" + asciiCollation(part) + " ILIKE @error")
+		args["error"] = "%" + escapeLike(part) + "%"
 	}
 	if f.Key != nil {
 		b.WriteString(" AND m.key_hash = @hash AND b.key_hash = @hash AND b.key = @key")
@@ -71,6 +87,15 @@ func filterConditions(f dlq.Filter, args pgx.NamedArgs) string {
 		args["to"] = f.CreatedTo
 	}
 	return b.String()
+}
+
+// asciiCollation spares the server to fold letters that the part does not have:
+// by most locales' rules that takes as long as all the rest of a search.
+func asciiCollation(part string) string {
+	if strings.ContainsFunc(part, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return ""
+	}
+	return ` COLLATE "C"`
 }
 
 // escapeLike makes the wildcards of LIKE stand for themselves.
@@ -99,49 +124,60 @@ func branches(f dlq.Filter, selected, conditions, ending string) string {
 	return strings.Join(parts, "\nUNION ALL\n")
 }
 
-// listSQL takes one message more than the page holds, to see whether there is a
-// next page. It chooses ids first, so that rows which are only skipped are not
-// carried along.
-func listSQL(q dlq.ListQuery, conditions string, size int, args pgx.NamedArgs) string {
-	direction, beyond := "DESC", "<"
+// inPlace is the order of places, oldest first.
+const inPlace = " ORDER BY m.created_at, m.seq"
+
+// pageSizeOf is how many messages the page holds.
+func pageSizeOf(q dlq.ListQuery) int { return max(q.PageSize, 1) }
+
+// pageOf says which messages m the page takes of those that match: the condition
+// that they come after the query's place, their order, and with @limit and @skip
+// one message more than the page holds, to see whether there is a next one.
+func pageOf(q dlq.ListQuery, args pgx.NamedArgs) (after, order string) {
+	order, beyond := " ORDER BY m.created_at DESC, m.seq DESC", "<"
 	if q.OldestFirst {
-		direction, beyond = "ASC", ">"
+		order, beyond = inPlace, ">"
 	}
-	skip := 0
+	size := pageSizeOf(q)
+	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
 	if q.After != nil {
-		conditions += " AND m.seq " + beyond + " @after"
-		args["after"] = *q.After
-	} else {
-		skip = size * (max(q.Page, 1) - 1)
+		after = " AND (m.created_at, m.seq) " + beyond + " (@after_time::timestamptz, @after_seq::bigint)"
+		args["after_time"], args["after_seq"], args["skip"] = q.After.CreatedAt, q.After.Seq, 0
 	}
-	args["limit"], args["skip"], args["reach"] = size+1, skip, skip+size+1
-	order := " ORDER BY m.seq " + direction
-	return "SELECT " + messageColumns + " FROM (\nSELECT m.id, m.seq FROM (\n" +
-		branches(q.Filter, "m.id, m.seq", conditions, order+" LIMIT @reach") +
+	return after, order
+}
+
+// listSQL chooses ids first, so that rows which are only skipped are not carried
+// along.
+func listSQL(q dlq.ListQuery, conditions string, args pgx.NamedArgs) string {
+	after, order := pageOf(q, args)
+	return "SELECT " + messageColumns + " FROM (\nSELECT m.id FROM (\n" +
+		branches(q.Filter, "m.id, m.created_at, m.seq", conditions+after, order+" LIMIT @limit::bigint + @skip") +
 		"\n) AS m" + order + " LIMIT @limit OFFSET @skip\n) AS page JOIN dlq.dlq_messages m ON m.id = page.id" + order
 }
 
-// countSQL stops at one more than is counted exactly.
+// countSQL stops at one more than is counted exactly. A search for a part of the
+// error takes so long that the planner may choose: it reads in parallel, or the
+// table as it lies.
 func countSQL(f dlq.Filter, conditions string) string {
 	order := ""
-	if inOrder(f) {
-		order = " ORDER BY m.seq"
+	if inOrder(f) && f.ErrorContains == "" {
+		order = inPlace
 	}
 	return fmt.Sprintf("SELECT count(*) FROM (\n%s\nLIMIT %d) AS m", branches(f, "1", conditions, order), dlq.CountLimit+1)
 }
 
-// inOrder reports whether a list is best read in the order of arrival: keys and
-// times have indexes of their own.
-func inOrder(f dlq.Filter) bool {
-	return f.Key == nil && f.CreatedFrom.IsZero() && f.CreatedTo.IsZero()
-}
+// inOrder reports whether a list is best read in the order that it has: keys have
+// an index of their own.
+func inOrder(f dlq.Filter) bool { return f.Key == nil }
 
 // walkSQL makes the statements of its transaction read in the order that they ask
 // for. Left to itself, the planner takes the index of statuses for one that it
 // believes to be rare, and then that finds the messages of all topics. The few
 // rows that are sorted in the end look so dear to it then that it would compile
 // the statement.
-const walkSQL = `SELECT set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
+const walkSQL = `SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
+	set_config('jit', 'off', true)`
 
 // topicsSQL counts along the index of dead-letter topics, which has all that is
 // counted in it. Rows that another program has put in, with the documented
@@ -159,37 +195,38 @@ WITH counted AS (
 	GROUP BY original_topic, status
 )
 SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END, c.status, c.n,
-	newest.seq, newest.original_topic, newest.created_at, oldest.created_at
+	newest.created_at, newest.seq, newest.original_topic, oldest.created_at
 FROM counted c
 CROSS JOIN LATERAL (
 	SELECT m.seq, m.original_topic, m.created_at
 	FROM dlq.dlq_messages m
 	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
-	ORDER BY m.seq DESC
+	ORDER BY m.created_at DESC, m.seq DESC
 	LIMIT 1
 ) AS newest
 CROSS JOIN LATERAL (
 	SELECT m.created_at
 	FROM dlq.dlq_messages m
 	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
-	ORDER BY m.seq
+	ORDER BY m.created_at, m.seq
 	LIMIT 1
 ) AS oldest`
 
 // Topics summarises every dead-letter topic, in the order of their names.
 func (p *Postgres) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
-	rows, err := p.pool.Query(ctx, topicsSQL)
-	if err != nil {
-		return nil, failed("list topics", err)
-	}
 	topics := topicSummaries{}
 	var one topicCount
-	_, err = pgx.ForEachRow(rows, []any{&one.topic, (*string)(&one.status), &one.count, &one.newestSeq, &one.originalTopic,
-		&one.newest, &one.oldest}, func() error {
-		topics.add(one)
-		return nil
+	batch := &pgx.Batch{}
+	batch.Queue(walkSQL)
+	batch.Queue(topicsSQL).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&one.topic, (*string)(&one.status), &one.count, &one.newest.CreatedAt, &one.newest.Seq,
+			&one.originalTopic, &one.oldest}, func() error {
+			topics.add(one)
+			return nil
+		})
+		return err
 	})
-	if err != nil {
+	if err := p.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, failed("list topics", err)
 	}
 	return topics.sorted(), nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,15 +17,20 @@ import (
 
 const planRows = 40_000
 
+// filledFrom is when the first message of fill was stored; each is a second younger
+// than the one before.
+var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+
 // fill makes planRows messages of two topics, a tenth of them DEAD, and their
 // bodies.
 func fill(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
-		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, key_hash, payload)
-		SELECT t, t || '.dlq', 'boom', CASE WHEN n % 10 = 0 THEN 'DEAD' ELSE 'PENDING' END, n, jsonb_build_object('pad', repeat('x', 400))
+		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, key_hash, payload, created_at)
+		SELECT t, t || '.dlq', 'boom', CASE WHEN n % 10 = 0 THEN 'DEAD' ELSE 'PENDING' END, n, jsonb_build_object('pad', repeat('x', 400)),
+			$2::timestamptz + n * interval '1 s'
 		FROM generate_series(1, $1::int) AS n, LATERAL (SELECT CASE WHEN n % 2 = 0 THEN 'orders' ELSE 'users' END AS t) AS topic
-		ORDER BY n`, planRows)
+		ORDER BY n`, planRows, filledFrom)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `
 		INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers)
@@ -103,16 +109,51 @@ func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 	for _, mode := range planModes {
 		for _, statuses := range [][]dlq.Status{nil, {dlq.StatusPending}, {dlq.StatusDead}, {dlq.StatusDead, dlq.StatusPending}} {
 			for _, topic := range []string{"orders.dlq", "orders"} {
-				for _, after := range []int64{planRows + 1, planRows / 2, 500} {
+				for _, seq := range []int64{planRows + 1, planRows / 2, 500} {
+					after := dlq.Place{CreatedAt: filledFrom.Add(time.Duration(seq) * time.Second), Seq: seq}
 					q := dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Statuses: statuses}, PageSize: 20, After: &after}
 					args := pgx.NamedArgs{"topic": q.Topic}
-					sql := listSQL(q, filterConditions(q.Filter, args), q.PageSize, args)
-					plan, pages := cost(t, pool, mode, sql, args)
+					sql := listSQL(q, filterConditions(q.Filter, args), args)
+					plan, pages := cost(t, pool, mode, sql, args, walkSQL)
 					require.NotContains(t, plan, "Seq Scan on dlq_messages")
 					require.NotContains(t, plan, "Bitmap")
 					require.Less(t, pages, 400, plan)
 				}
 			}
+		}
+	}
+}
+
+func TestListOfASpanOfTimeCostsTheSameWhereverItLies(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	at := func(n int) time.Time { return filledFrom.Add(time.Duration(n) * time.Second) }
+	for _, mode := range planModes {
+		for _, span := range [][2]time.Time{{{}, at(planRows / 2)}, {{}, at(1000)}, {at(planRows / 2), {}}, {at(500), at(600)}, {at(2), at(planRows)}} {
+			for _, oldestFirst := range []bool{false, true} {
+				q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", CreatedFrom: span[0], CreatedTo: span[1]}, PageSize: 20, OldestFirst: oldestFirst}
+				args := pgx.NamedArgs{"topic": q.Topic}
+				conditions := filterConditions(q.Filter, args)
+				plan, pages := cost(t, pool, mode, listSQL(q, conditions, args), args, walkSQL)
+				require.Less(t, pages, 400, plan)
+				plan, pages = cost(t, pool, mode, countSQL(q.Filter, conditions), args, walkSQL)
+				require.Less(t, pages, 400, plan)
+			}
+		}
+	}
+}
+
+func TestListOfAKeyLooksUpItsMessagesOnly(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, mode := range planModes {
+		for _, topic := range []string{"orders.dlq", "orders"} {
+			q := dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Key: []byte("20"), CreatedFrom: filledFrom}, PageSize: 20}
+			args := pgx.NamedArgs{"topic": q.Topic}
+			plan, pages := cost(t, pool, mode, listKeySQL(q, args), args, lookUpSQL)
+			require.Less(t, pages, 60, plan)
 		}
 	}
 }
@@ -133,7 +174,7 @@ func TestAListIsNotMisledByOldStatistics(t *testing.T) {
 	q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Statuses: []dlq.Status{dlq.StatusResolved}}, PageSize: 20}
 	for _, mode := range planModes {
 		args := pgx.NamedArgs{"topic": q.Topic}
-		for _, sql := range []string{listSQL(q, "", q.PageSize, args), countSQL(q.Filter, "")} {
+		for _, sql := range []string{listSQL(q, "", args), countSQL(q.Filter, "")} {
 			plan, pages := cost(t, pool, mode, sql, args, walkSQL)
 			require.Less(t, pages, 100, plan)
 		}
@@ -214,7 +255,7 @@ func TestAJobInTheWayIsFoundByIndex(t *testing.T) {
 	fill(t, pool)
 	p := NewPostgres(pool, dlqtest.Topics(t))
 	for _, mode := range planModes {
-		plan, _ := cost(t, pool, mode, busySQL, pgx.NamedArgs{"id": uuid(dlq.NewID()), "topic": "orders"})
+		plan, _ := cost(t, pool, mode, busySQL, pgx.NamedArgs{"id": uuid(dlq.NewID()), "topic": "orders"}, walkSQL)
 		for line := range strings.Lines(plan) {
 			if strings.Contains(line, " on dlq_messages ") {
 				require.Contains(t, line, "never executed", "nobody is under way")
@@ -227,7 +268,7 @@ func TestAJobInTheWayIsFoundByIndex(t *testing.T) {
 	}
 	for _, mode := range planModes {
 		for topic, limit := range map[string]int{"orders": 8000, "orders.dlq": 8000, "users": 50, "users.dlq": 50, "nothing": 50} {
-			plan, pages := cost(t, pool, mode, busySQL, pgx.NamedArgs{"id": uuid(dlq.NewID()), "topic": topic})
+			plan, pages := cost(t, pool, mode, busySQL, pgx.NamedArgs{"id": uuid(dlq.NewID()), "topic": topic}, walkSQL)
 			require.NotContains(t, plan, "Seq Scan on dlq_messages")
 			require.Less(t, pages, limit, plan)
 		}

@@ -26,7 +26,7 @@ func previewSQL(s *scope) string {
 WITH counted AS (
 	SELECT GROUPING(status) = 0 AS is_status, GROUPING(error_class) = 0 AS is_class,
 		COALESCE(status, error_class, original_topic) AS name, reason, count(*) AS n
-	FROM ` + s.selects(columns, s.statuses(), "", "") + ` AS scope
+	FROM ` + s.selects(columns, inStatuses(s.spec.Filter.Statuses), "", "") + ` AS scope
 	GROUP BY GROUPING SETS ((status, reason), (error_class, reason), (original_topic, reason))
 ), ranked AS (
 	SELECT *, row_number() OVER (PARTITION BY is_status, is_class ORDER BY n DESC, name) AS place

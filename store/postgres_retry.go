@@ -225,6 +225,7 @@ func (p *Postgres) Release(ctx context.Context, owner dlq.Owner, reason string) 
 // querier is a pool or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
 // rewind is the bulk retry whose lanes go back to what is released, which is

@@ -58,15 +58,15 @@ func (s *scope) byIDs() bool { return len(s.spec.Filter.IDs) > 0 }
 // isSearch reports whether most of what a scan reads may be of no use to it.
 func (s *scope) isSearch() bool { return s.opaque != "" && !s.byIDs() && s.spec.Filter.Key == nil }
 
-// statuses is the condition that a message has one of the filter's statuses.
-// They are written into the text, as there are four.
-func (s *scope) statuses() string {
-	if len(s.spec.Filter.Statuses) == 0 {
+// inStatuses is the condition that a message has one of some statuses, or any if
+// there are none. They are written into the text, as there are four.
+func inStatuses(wanted []dlq.Status) string {
+	if len(wanted) == 0 {
 		return "true"
 	}
 	var names []string
 	for _, status := range dlq.Statuses {
-		if slices.Contains(s.spec.Filter.Statuses, status) {
+		if slices.Contains(wanted, status) {
 			names = append(names, "'"+string(status)+"'")
 		}
 	}

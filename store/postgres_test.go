@@ -234,6 +234,74 @@ func TestARowWithOnlyTheDocumentedColumnsIsAMessage(t *testing.T) {
 	require.Nil(t, envelopes[0].Record.Key)
 }
 
+// Another program may date its messages as it likes, and a server's clock may go
+// back. Lists follow the dates, retries the order of arrival.
+func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, created_at, status)
+		SELECT 'orders', 'orders.dlq', n::text, timestamptz '2026-02-20 10:30:00Z' + n % 5 * interval '1 h', CASE WHEN n % 3 = 0 THEN 'DEAD' ELSE 'PENDING' END
+		FROM generate_series(0, 9) AS n ORDER BY n`)
+	require.NoError(t, err)
+	names := func(q dlq.ListQuery) (names string) {
+		q.Topic, q.PageSize = "orders", 2
+		for page := (dlq.Page{HasNext: true}); page.HasNext; {
+			page, err = p.List(t.Context(), q)
+			require.NoError(t, err)
+			for _, m := range page.Messages {
+				names += m.ErrorMessage
+				place := m.Place()
+				q.After = &place
+			}
+		}
+		return names
+	}
+	require.Equal(t, "9483726150", names(dlq.ListQuery{}))
+	require.Equal(t, "0516273849", names(dlq.ListQuery{OldestFirst: true}))
+	from := time.Date(2026, 2, 20, 11, 30, 0, 0, time.UTC)
+	require.Equal(t, "837261", names(dlq.ListQuery{Filter: dlq.Filter{CreatedFrom: from, CreatedTo: from.Add(3 * time.Hour)}}))
+	topics, err := p.Topics(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, from.Add(3*time.Hour), topics[0].NewestArrival)
+	require.Equal(t, from.Add(-time.Hour), *topics[0].OldestPending)
+
+	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+	require.NoError(t, err)
+	var seqs []int64
+	for _, e := range claim.Envelopes {
+		seqs = append(seqs, e.Seq)
+	}
+	require.Equal(t, []int64{2, 3, 5, 6, 8, 9}, seqs)
+}
+
+// A key with very many messages is not looked up but looked for.
+func TestAFrequentKeyIsListedToo(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := store.NewPostgres(pool, dlqtest.Topics(t))
+	arrivals := []dlq.Arrival{dlqtest.Arrival(dlqtest.Key("k")), dlqtest.Arrival(dlqtest.Key("other")), dlqtest.Arrival(dlqtest.Key("k"))}
+	_, err := p.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	check := func() {
+		page, err := p.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Key: []byte("k")}, PageSize: 1})
+		require.NoError(t, err)
+		require.Len(t, page.Messages, 1)
+		require.Equal(t, arrivals[2].ID, page.Messages[0].ID)
+		require.True(t, page.HasNext)
+		require.EqualValues(t, 2, page.Total)
+	}
+	check()
+	_, err = pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_message_bodies (message_id, key, key_hash, headers)
+		SELECT gen_random_uuid(), 'k', $1::int, '' FROM generate_series(1, 20000)`, dlq.KeyHash([]byte("k"), dlq.ID{}))
+	require.NoError(t, err)
+	check()
+}
+
 // A page whose candidates others hold right now is not the end of the lane.
 func TestAPageThatOthersHoldIsNotTheEnd(t *testing.T) {
 	t.Parallel()

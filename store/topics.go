@@ -13,9 +13,8 @@ type topicCount struct {
 	topic         string
 	status        dlq.Status
 	count         int64
-	newestSeq     int64
+	newest        dlq.Place
 	originalTopic string // of the newest
-	newest        time.Time
 	oldest        time.Time
 }
 
@@ -24,7 +23,7 @@ type topicSummaries map[string]*topicSummary
 
 type topicSummary struct {
 	dlq.TopicSummary
-	newestSeq int64
+	newest dlq.Place
 }
 
 func (s topicSummaries) add(c topicCount) {
@@ -34,9 +33,9 @@ func (s topicSummaries) add(c topicCount) {
 		s[c.topic] = summary
 	}
 	summary.Counts[c.status] += c.count
-	if c.newestSeq > summary.newestSeq {
-		summary.newestSeq = c.newestSeq
-		summary.OriginalTopic, summary.NewestArrival = c.originalTopic, c.newest.UTC()
+	if c.newest.Compare(summary.newest) > 0 {
+		summary.newest = c.newest
+		summary.OriginalTopic, summary.NewestArrival = c.originalTopic, c.newest.CreatedAt.UTC()
 	}
 	if c.status == dlq.StatusPending && (summary.OldestPending == nil || c.oldest.Before(*summary.OldestPending)) {
 		summary.OldestPending = utc(&c.oldest)
