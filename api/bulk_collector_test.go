@@ -87,6 +87,6 @@ func TestBulkRetriesAreAbsentWhileNothingIsKnown(t *testing.T) {
 	} {
 		began := time.Now()
 		require.Zero(t, testutil.CollectAndCount(api.NewBulkCollector(read, zap.NewNop())), name)
-		require.Less(t, time.Since(began), 5*time.Second, name)
+		require.Less(t, time.Since(began), 20*time.Second, name)
 	}
 }

@@ -72,7 +72,7 @@ func TestABulkRetryThatNoWorkerHasTakenUpYetCanBeReadAndCancelled(t *testing.T) 
 		_, got := w.send(http.MethodPost, path+"/cancel", nil)
 		cancelled <- got
 	}()
-	require.Eventually(t, func() bool { return w.retries.cancelled() }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.retries.cancelled() }, 20*time.Second, time.Millisecond)
 	w.retries.releaseEarly()
 	got = <-cancelled
 	require.Equal(t, http.StatusOK, got.status, got.body)

@@ -21,7 +21,7 @@ func (w *world) startBulk(n int) (path string, ids []dlq.ID) {
 	ids = w.add(n)
 	got := w.json(http.MethodPost, bulksPath, wholeTopic, "Prefer: respond-async")
 	require.Equal(w.t, http.StatusAccepted, got.status, got.body)
-	require.Eventually(w.t, func() bool { return w.status(ids[0]) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(w.t, func() bool { return w.status(ids[0]) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	return got.header.Get("Location"), ids
 }
 
@@ -57,7 +57,7 @@ func TestPauseAndResumeLeaveNothingBehind(t *testing.T) {
 		require.Nil(t, got.field(t, "reason"))
 	}
 	w.retries.release()
-	require.Eventually(t, func() bool { return w.call(http.MethodGet, path).field(t, "state") == "COMPLETED" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.call(http.MethodGet, path).field(t, "state") == "COMPLETED" }, 20*time.Second, 5*time.Millisecond)
 	require.EqualValues(t, 5, w.call(http.MethodGet, path).field(t, "retried"))
 }
 

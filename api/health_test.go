@@ -125,7 +125,7 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 		_, got := w.send(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/retry", nil)
 		answered <- got
 	}()
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // less than the retry would wait
 	defer cancel()
 	require.NoError(t, w.server.Shutdown(ctx))

@@ -139,7 +139,7 @@ func TestDeleteMessageReturnsErrors(t *testing.T) {
 	w.retries.hold()
 	id := w.add(1)[0]
 	w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/retry", "Prefer: respond-async")
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	message, _ = requireError(t, w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id.String()), http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Contains(t, message, "retry-message-"+id.String())
 	require.Equal(t, "RETRYING", w.status(id))

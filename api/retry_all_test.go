@@ -94,7 +94,7 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 		_, got := w.send(http.MethodPost, retryAllPath, nil)
 		answered <- got
 	}()
-	require.Eventually(t, func() bool { return w.retries.starts() > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.retries.starts() > 0 }, 20*time.Second, time.Millisecond)
 	w.retries.releaseEarly() // only now does the worker write the job
 	got := <-answered
 	require.Equal(t, http.StatusAccepted, got.status, got.body)

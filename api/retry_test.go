@@ -147,7 +147,7 @@ func TestRetryMessageJoinsThoughItsLastRetryIsCounted(t *testing.T) {
 	w.retries.hold()
 	id := w.add(1, func(a *dlq.Arrival) { a.RetryCount = 2 })[0]
 	w.call(http.MethodPost, retryPath(id), "Prefer: respond-async")
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	got := w.call(http.MethodPost, retryPath(id), "Prefer: respond-async")
 	require.Equal(t, http.StatusAccepted, got.status, "3 of 3 are counted, but the retry is running: %s", got.body)
 	require.EqualValues(t, 3, got.field(t, "retry_count"))
@@ -193,7 +193,7 @@ func TestRetryMessageStopsWaitingWhenTheServerDrains(t *testing.T) {
 		_, got := w.send(http.MethodPost, retryPath(id), nil, "Prefer: wait=20")
 		answered <- got
 	}()
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	w.server.Drain()
 	select {
 	case got := <-answered:
@@ -209,7 +209,7 @@ func TestRetryMessageLeavesAMessageToTheBulkRetryThatOwnsIt(t *testing.T) {
 	w.retries.hold()
 	id := w.add(1)[0]
 	w.call(http.MethodPost, "/api/v1/dlq/orders.dlq.v1/retry-all", "Prefer: respond-async")
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	message, _ := requireError(t, w.call(http.MethodPost, retryPath(id)), http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Contains(t, message, "retry-all-orders.dlq.v1")
 }
@@ -224,7 +224,7 @@ func TestRetryMessageSaysWhatAnOperatorDidMeanwhile(t *testing.T) {
 		_, got := w.send(http.MethodPost, retryPath(id), nil)
 		answered <- got
 	}()
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
 	w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/dead")
 	w.retries.release()
 	got := <-answered
