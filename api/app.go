@@ -47,6 +47,9 @@ type Options struct {
 	// RequestTimeout bounds the work for one request, without the waiting
 	// above. Default 10 s. Beyond it the answer is 503.
 	RequestTimeout time.Duration
+	// PreviewTimeout is the same for a dry run, which reads all that it counts.
+	// Default 60 s.
+	PreviewTimeout time.Duration
 	// ReadTimeout bounds the reading of a request, WriteTimeout the writing of
 	// its answer, IdleTimeout the pause between two requests of a connection.
 	// Defaults 10 s, 10 s and 60 s.
@@ -76,6 +79,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.MaxWait, 60*time.Second)
 	setDefault(&o.BulkLanes, 4)
 	setDefault(&o.RequestTimeout, 10*time.Second)
+	setDefault(&o.PreviewTimeout, 60*time.Second)
 	setDefault(&o.ReadTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 10*time.Second)
 	setDefault(&o.IdleTimeout, 60*time.Second)

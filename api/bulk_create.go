@@ -29,7 +29,7 @@ func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 	}
 	note(c, zap.String("topic", spec.Topic))
 	if dryRun {
-		return s.previewBulk(ctx, c, spec)
+		return s.previewBulk(c, spec)
 	}
 	run, err := s.runBulk(ctx, c, spec)
 	if err != nil {

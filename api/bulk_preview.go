@@ -27,7 +27,9 @@ type previewCountView struct {
 	Count int64  `json:"count"`
 }
 
-func (s *Server) previewBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) error {
+func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
+	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
+	defer cancel()
 	preview, err := s.options.Store.PreviewBulk(ctx, spec)
 	if err != nil {
 		return err

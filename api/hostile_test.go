@@ -135,6 +135,26 @@ func (faulty) Detail(ctx context.Context, _ dlq.ID) (dlq.Detail, error) {
 	return dlq.Detail{}, fmt.Errorf("query: %w", ctx.Err())
 }
 
+func (faulty) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
+	select {
+	case <-ctx.Done():
+		return dlq.BulkPreview{}, fmt.Errorf("query: %w", ctx.Err())
+	case <-time.After(100 * time.Millisecond):
+		return dlq.BulkPreview{Matched: 10_000_000}, nil
+	}
+}
+
+func TestADryRunMayTakeLongerThanOtherRequests(t *testing.T) {
+	t.Parallel()
+	const body = `{"topic":"orders.dlq.v1","dry_run":true}`
+	w := start(t, with(faulty{}), func(o *api.Options) { o.RequestTimeout = 10 * time.Millisecond })
+	got := w.json(http.MethodPost, bulksPath, body)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.EqualValues(t, 10_000_000, got.field(t, "matched"))
+	w = start(t, with(faulty{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
+	requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+}
+
 func TestAPanicIs500WithARequestIDAndNothingElse(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(faulty{}))

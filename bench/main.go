@@ -136,7 +136,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{12}, b.measureRate},
 		{[]int{5}, b.measureStored},
 		{[]int{9}, b.measureLists},
-		{[]int{5, 10}, b.measureMemory}, // last: it uses up the large table
+		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table
 	} {
 		if !o.wants(group.rows...) {
 			continue

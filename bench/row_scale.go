@@ -10,14 +10,10 @@ import (
 	"dlqmanager/workflows"
 )
 
-const (
-	// scaleAck is how long the broker takes for each produce request, as one
-	// does that replicates over a long way. It makes the connection of each
-	// worker the limit and leaves the processors idle.
-	scaleAck = 100 * time.Millisecond
-	// scaleRuns are enough for jobs that go by the clock.
-	scaleRuns = 3
-)
+// scaleAck is how long the broker takes for each produce request, as one
+// does that replicates over a long way. It makes the connection of each
+// worker the limit and leaves the processors idle.
+const scaleAck = 100 * time.Millisecond
 
 // measureScale adds a worker, as a process, to a bulk retry that is under way.
 func (b *bench) measureScale(ctx context.Context) error {
@@ -33,9 +29,9 @@ func (b *bench) measureScale(ctx context.Context) error {
 		return err
 	}
 	var two, one, shares spread
-	for run := range min(b.runs, scaleRuns) {
+	for run := range b.runs {
 		for _, joins := range []bool{true, false} {
-			b.step("adding a worker, run %d of %d, joins: %t", run+1, min(b.runs, scaleRuns), joins)
+			b.step("adding a worker, run %d of %d, joins: %t", run+1, b.runs, joins)
 			speed, share, err := b.scaleOnce(ctx, messages, joins)
 			if err != nil {
 				return err
@@ -57,8 +53,7 @@ func (b *bench) measureScale(ctx context.Context) error {
 				"that is what limits each worker here, since nothing limits the lanes that a worker runs. Workers share these cores, "+
 				"so a speed-up of what computes cannot be shown", scaleAck.Milliseconds()),
 			fmt.Sprintf("from the moment when the second worker is ready, after a quarter of the messages, to the end; "+
-				"it gets lanes when their slices of 15 s end, and sends %s %% of what is left then; each side runs %d times",
-				shares.show(count), len(two)),
+				"it gets lanes when their slices of 15 s end, and sends %s %% of what is left then", shares.show(count)),
 		}})
 	return nil
 }

@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// storedTopic holds the many messages of the large table.
-const storedTopic = "warehouse"
+const (
+	// storedTopic holds the many messages of the large table.
+	storedTopic = "warehouse"
+	// largeTemplate is the large table's database.
+	largeTemplate = "large"
+)
 
 // partTopic is one of the short jobs in the large table: each run takes another,
 // since a retried message cannot be retried again.
@@ -24,8 +28,19 @@ func (b *bench) largeTable(ctx context.Context) (*database, error) {
 		topics = append(topics, seedTopic{name: partTopic(run), pending: b.few})
 	}
 	var err error
-	b.large, err = b.create(ctx, "large", topics...)
+	b.large, err = b.create(ctx, largeTemplate, topics...)
 	return b.large, err
+}
+
+// closeLargeTable makes the large table a template: from then on it is only copied.
+func (b *bench) closeLargeTable(ctx context.Context) error {
+	large, err := b.largeTable(ctx)
+	if err != nil {
+		return err
+	}
+	large.pool.Close() // a database with connections cannot be copied
+	b.templates[largeTemplate] = true
+	return nil
 }
 
 // smallTable is a template with the same short job and nothing else.

@@ -193,6 +193,10 @@ FROM matched
 WHERE b.id = @id AND NOT b.counted`
 }
 
+// patientSQL lets the statements of its transaction take as long as they take, or as
+// their context allows: what reads a whole scope is of no use half done.
+const patientSQL = `SELECT set_config('statement_timeout', '0', true)`
+
 // CountBulk counts what a bulk retry matches, once: again changes nothing, nor
 // does counting one that has ended. It reads the whole scope, and nobody has to
 // wait for it; nothing may be claimed before. It returns the bulk retry, or
@@ -206,8 +210,7 @@ func (p *Postgres) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, err
 	s.args["id"] = uuid(id)
 	err = again(func() error {
 		batch := &pgx.Batch{} // which is one transaction
-		// As long as it takes, or as ctx allows: half done it is not done.
-		batch.Queue(`SELECT set_config('statement_timeout', '0', true)`)
+		batch.Queue(patientSQL)
 		batch.Queue(countBulkSQL(s), s.args)
 		return p.pool.SendBatch(ctx, batch).Close()
 	})

@@ -12,21 +12,30 @@ import (
 // noClass stands for messages whose error names no class.
 const noClass = "(none)"
 
-// previewSQL counts the scope in one pass. Of the classes and targets of what
-// would be sent it keeps the most frequent; status and reason are few.
+// previewSQL counts the scope in one pass, by what the answer depends on: whether a
+// message has somewhere to go is asked once for all that are alike. Of the classes
+// and targets of what would be sent it keeps the most frequent; status and reason
+// are few.
 func previewSQL(s *scope) string {
-	columns := `m.status, CASE
-			WHEN m.status = 'RESOLVED' THEN '` + dlq.SkipResolved + `'
-			WHEN m.status = 'DEAD' THEN '` + dlq.SkipDead + `'
-			WHEN m.status = 'RETRYING' THEN '` + dlq.SkipRetrying + `'
-			WHEN m.retry_count >= m.max_retries THEN '` + dlq.SkipExhausted + `'
-			WHEN NOT (` + hasOrigin + `) THEN '` + dlq.SkipNoOrigin + `'
-			ELSE '' END AS reason, m.error_class, m.original_topic`
 	return `
-WITH counted AS (
+WITH alike AS MATERIALIZED (
+	SELECT status, exhausted, error_class, dlq_topic, original_topic, count(*) AS n
+	FROM ` + s.selects("m.status, m.retry_count >= m.max_retries AS exhausted, m.error_class, m.dlq_topic, m.original_topic",
+		inStatuses(s.spec.Filter.Statuses), "", "") + ` AS scope
+	GROUP BY status, exhausted, error_class, dlq_topic, original_topic
+), reasoned AS (
+	SELECT m.*, CASE
+		WHEN m.status = 'RESOLVED' THEN '` + dlq.SkipResolved + `'
+		WHEN m.status = 'DEAD' THEN '` + dlq.SkipDead + `'
+		WHEN m.status = 'RETRYING' THEN '` + dlq.SkipRetrying + `'
+		WHEN m.exhausted THEN '` + dlq.SkipExhausted + `'
+		WHEN NOT (` + hasOrigin + `) THEN '` + dlq.SkipNoOrigin + `'
+		ELSE '' END AS reason
+	FROM alike m
+), counted AS (
 	SELECT GROUPING(status) = 0 AS is_status, GROUPING(error_class) = 0 AS is_class,
-		COALESCE(status, error_class, original_topic) AS name, reason, count(*) AS n
-	FROM ` + s.selects(columns, inStatuses(s.spec.Filter.Statuses), "", "") + ` AS scope
+		COALESCE(status, error_class, original_topic) AS name, reason, sum(n)::bigint AS n
+	FROM reasoned
 	GROUP BY GROUPING SETS ((status, reason), (error_class, reason), (original_topic, reason))
 ), ranked AS (
 	SELECT *, row_number() OVER (PARTITION BY is_status, is_class ORDER BY n DESC, name) AS place
@@ -48,11 +57,13 @@ ORDER BY m.seq`
 }
 
 // PreviewBulk tells what a bulk retry would do if it started now. It changes
-// nothing, and all that it tells is of one moment. It reads the whole scope.
+// nothing, and all that it tells is of one moment. It reads the whole scope, and
+// takes as long as that takes or ctx allows.
 func (p *Postgres) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
 	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
 	s := p.scope(normalizedSpec(spec))
 	batch := &pgx.Batch{}
+	batch.Queue(patientSQL)
 	batch.Queue(previewSQL(s), s.args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
 	batch.Queue(sampleSQL(s), s.args).Query(func(rows pgx.Rows) (err error) {
 		preview.Sample, err = pgx.CollectRows(rows, scanMessage)
