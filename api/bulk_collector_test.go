@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -81,12 +80,12 @@ func TestBulkRetriesAreShownForAThousandTopicsAtMost(t *testing.T) {
 
 func TestBulkRetriesAreAbsentWhileNothingIsKnown(t *testing.T) {
 	t.Parallel()
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
 	for name, read := range map[string]func(context.Context) ([]dlq.BulkRetry, error){
 		"refused": func(context.Context) ([]dlq.BulkRetry, error) { return nil, errors.New("connection refused") },
-		"silent":  func(ctx context.Context) ([]dlq.BulkRetry, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"silent":  func(context.Context) ([]dlq.BulkRetry, error) { <-never; return nil, nil },
 	} {
-		began := time.Now()
 		require.Zero(t, testutil.CollectAndCount(api.NewBulkCollector(read, zap.NewNop())), name)
-		require.Less(t, time.Since(began), 20*time.Second, name)
 	}
 }

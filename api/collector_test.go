@@ -57,11 +57,11 @@ dlq_messages{status="RETRYING",topic="orders.dlq"} 0
 
 func TestBacklogDoesNotHoldUpAScrapeNorInventNumbers(t *testing.T) {
 	t.Parallel()
-	collector := api.NewBacklogCollector(func(ctx context.Context) ([]dlq.TopicSummary, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	collector := api.NewBacklogCollector(func(context.Context) ([]dlq.TopicSummary, error) {
+		<-never
+		return nil, nil
 	}, zap.NewNop())
-	began := time.Now()
 	require.Zero(t, testutil.CollectAndCount(collector))
-	require.Less(t, time.Since(began), 20*time.Second)
 }

@@ -91,7 +91,7 @@ type BulkRetry struct {
 	// Reason says why it is paused, waiting, cancelled or failed.
 	Reason string
 	Lanes  int
-	// Bound is the Seq of the newest message at the start. What arrives later
+	// Bound is the Seq of the newest PENDING message at the start. What arrives later
 	// is not taken, so that what comes back is not sent for ever.
 	Bound int64
 	// Matched is how many messages were retryable at the start and had not been

@@ -130,16 +130,19 @@ func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t)
 	brokers := cluster.ListenAddrs()
 	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", batchesLimit)
+	registry := prometheus.NewRegistry()
+	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	// What waits for a topic that the client does not know yet counts as buffered,
+	// but has no place in a sequence.
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "first", "v")}, dlq.OrderKey)[0])
 	full := make(chan struct{})
 	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		cluster.SleepControl(func() { <-full })
 		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
 	})
-	registry := prometheus.NewRegistry()
-	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
-	require.NoError(t, err)
-	t.Cleanup(p.Close)
 	page := []dlq.Envelope{badEnvelope(t, "orders", "k", batchesBadSize)}
 	for len(page) < 12_000 {
 		page = append(page, envelope("orders", "k", "after"))

@@ -19,6 +19,7 @@ type Memory struct {
 	topics *dlq.Topics
 
 	mu       sync.Mutex
+	started  time.Time
 	last     time.Time // what now told last
 	lastSeq  int64
 	byID     map[dlq.ID]*entry
@@ -39,6 +40,7 @@ type entry struct {
 func NewMemory(topics *dlq.Topics) *Memory {
 	return &Memory{
 		topics:  topics,
+		started: time.Now(),
 		byID:    map[dlq.ID]*entry{},
 		archive: map[dlq.ID]*entry{},
 		sources: map[dlq.Source]bool{},
@@ -51,9 +53,9 @@ func (m *Memory) Ping(context.Context) error { return nil }
 
 // now is the time of a call as PostgreSQL would tell it: once for all that the
 // call does, in microseconds, and later each time, since what a bulk retry takes
-// depends on what came first.
+// depends on what came first. Setting the clock does not change it.
 func (m *Memory) now() time.Time {
-	at := time.Now().UTC().Truncate(time.Microsecond)
+	at := m.started.Add(time.Since(m.started)).UTC().Truncate(time.Microsecond)
 	if !at.After(m.last) {
 		at = m.last.Add(time.Microsecond)
 	}

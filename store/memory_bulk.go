@@ -160,11 +160,12 @@ func (m *Memory) Bulks(_ context.Context, limit int) ([]dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []dlq.BulkRetry
+	at := m.now()
 	for _, b := range slices.Backward(m.bulkList) {
 		if len(list) >= limit {
 			break
 		}
-		list = append(list, b.snapshot(m.now()))
+		list = append(list, b.snapshot(at))
 	}
 	return list, nil
 }
@@ -174,9 +175,10 @@ func (m *Memory) RunningBulks(context.Context) ([]dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var running []dlq.BulkRetry
+	at := m.now()
 	for _, b := range m.bulkList {
 		if !b.State.IsFinal() {
-			running = append(running, b.snapshot(m.now()))
+			running = append(running, b.snapshot(at))
 		}
 	}
 	return running, nil

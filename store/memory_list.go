@@ -26,7 +26,7 @@ func (m *Memory) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 			continue
 		}
 		page.Total++
-		if q.After != nil && (!isBeyond(e.Place(), q)) {
+		if q.After != nil && !isBeyond(e.Place(), q) {
 			continue
 		}
 		switch {

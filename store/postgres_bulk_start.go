@@ -63,8 +63,9 @@ const ingestLock = 7_305_011_990_415
 // and so how long the ingest behind it waits for the start.
 const freezePatience = 2 * time.Second
 
-// boundSQL looks for the newest message that may be taken: two short index probes,
-// however large the table. What becomes PENDING later is not taken anyway.
+// boundSQL looks for the newest message that may be taken: two index probes, which
+// only have to pass over what has been taken since the table was vacuumed. What
+// becomes PENDING later is not taken anyway.
 const boundSQL = `
 SELECT COALESCE(max(newest.seq), 0), clock_timestamp()
 FROM (
