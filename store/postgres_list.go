@@ -183,9 +183,14 @@ func listSQL(q dlq.ListQuery, conditions string, args pgx.NamedArgs) string {
 // in parallel, or the table as it lies. What statuses there are must not mislead it
 // (see walkSQL), so they are not asked for then.
 func countSQL(f dlq.Filter, conditions string) string {
-	matches := branches(f, "1", conditions, inPlace)
-	if f.ErrorContains != "" && len(f.Statuses) == 0 {
+	var matches string
+	switch {
+	case f.Key != nil: // has an index of its own; in order, all would be looked up first
+		matches = branches(f, "1", conditions, "")
+	case f.ErrorContains != "" && len(f.Statuses) == 0:
 		matches = bothSides(f, "1", conditions, "")
+	default:
+		matches = branches(f, "1", conditions, inPlace)
 	}
 	return fmt.Sprintf("SELECT count(*) FROM (\n%s\nLIMIT %d) AS m", matches, dlq.CountLimit+1)
 }

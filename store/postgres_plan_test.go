@@ -158,6 +158,24 @@ func TestListOfAKeyLooksUpItsMessagesOnly(t *testing.T) {
 	}
 }
 
+func TestCountOfAFrequentKeyEndsWhereItMay(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{`UPDATE dlq.dlq_messages SET key_hash = 7`, `UPDATE dlq.dlq_message_bodies SET key_hash = 7, key = 'k'`, `VACUUM ANALYZE`} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	f := dlq.Filter{Topic: "orders.dlq", Key: []byte("k")}
+	args := pgx.NamedArgs{"topic": f.Topic}
+	sql := countSQL(f, filterConditions(f, args))
+	args["hash"] = 7
+	for _, mode := range planModes {
+		plan, _ := cost(t, pool, mode, sql, args)
+		require.NotContains(t, plan, "Sort")
+	}
+}
+
 // A bulk retry makes thousands of messages RESOLVED before the server looks at
 // the table again.
 func TestAListIsNotMisledByOldStatistics(t *testing.T) {
