@@ -24,6 +24,10 @@ const (
 	laneSlice          = 15 * time.Second
 	throttledLaneSlice = 5 * time.Minute
 
+	// preparationShare is how many times longer than its preparation a slice is
+	// at least: what must be read first grows with what the job has failed.
+	preparationShare = 20
+
 	// longestNap is how long a throttled lane sleeps before it looks again
 	// whether the rate limit has been changed.
 	longestNap = 500 * time.Millisecond
@@ -107,6 +111,7 @@ func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 		}
 		l.held = newHeldKeys(keys)
 	}
+	prepared := time.Since(l.started)
 	left, err := l.Store.ClaimedPage(ctx, l.lane)
 	if err != nil {
 		return LaneResult{}, err
@@ -137,11 +142,7 @@ func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 		case claim.Wait <= 0:
 			return l.end(nil, LaneDone), nil
 		}
-		slice := laneSlice
-		if claim.Throttled {
-			slice = throttledLaneSlice
-		}
-		if time.Since(l.started) > slice {
+		if time.Since(l.started) > sliceOf(claim.Throttled, prepared) {
 			return l.end(nil, LaneSlice), nil
 		}
 		if claim.Wait > 0 {
@@ -150,6 +151,14 @@ func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 			}
 		}
 	}
+}
+
+// sliceOf is how long a lane goes on before it returns.
+func sliceOf(throttled bool, prepared time.Duration) time.Duration {
+	if throttled {
+		return max(throttledLaneSlice, preparationShare*prepared)
+	}
+	return max(laneSlice, preparationShare*prepared)
 }
 
 func (l *laneRun) end(refused *refusal, end LaneEnd) LaneResult {

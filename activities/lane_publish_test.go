@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,4 +37,11 @@ func TestWhatWasHeldBackNeverEndsByItself(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestASliceOutweighsItsPreparation(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, laneSlice, sliceOf(false, 100*time.Millisecond))
+	require.Equal(t, time.Minute, sliceOf(false, 3*time.Second))
+	require.Equal(t, throttledLaneSlice, sliceOf(true, 3*time.Second))
 }
