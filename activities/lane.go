@@ -24,9 +24,10 @@ const (
 	laneSlice          = 15 * time.Second
 	throttledLaneSlice = 5 * time.Minute
 
-	// preparationShare is how many times longer than its preparation a slice is
-	// at least: what must be read first grows with what the job has failed.
-	preparationShare = 20
+	// readingShare is how many times longer than the reading of its held keys a
+	// slice is at least, up to throttledLaneSlice: they grow with what the job has
+	// failed.
+	readingShare = 20
 
 	// longestNap is how long a throttled lane sleeps before it looks again
 	// whether the rate limit has been changed.
@@ -104,14 +105,15 @@ func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 	if l.lane, err = l.Store.OpenLane(ctx, l.lane); err != nil {
 		return LaneResult{}, err
 	}
+	var reading time.Duration
 	if l.lane.Spec.Order != dlq.OrderNone {
+		began := time.Now()
 		keys, err := l.Store.HeldKeys(ctx, l.lane)
 		if err != nil {
 			return LaneResult{}, err
 		}
-		l.held = newHeldKeys(keys)
+		l.held, reading = newHeldKeys(keys), time.Since(began)
 	}
-	prepared := time.Since(l.started)
 	left, err := l.Store.ClaimedPage(ctx, l.lane)
 	if err != nil {
 		return LaneResult{}, err
@@ -142,7 +144,7 @@ func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 		case claim.Wait <= 0:
 			return l.end(nil, LaneDone), nil
 		}
-		if time.Since(l.started) > sliceOf(claim.Throttled, prepared) {
+		if time.Since(l.started) > sliceOf(claim.Throttled, reading) {
 			return l.end(nil, LaneSlice), nil
 		}
 		if claim.Wait > 0 {
@@ -154,11 +156,11 @@ func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 }
 
 // sliceOf is how long a lane goes on before it returns.
-func sliceOf(throttled bool, prepared time.Duration) time.Duration {
+func sliceOf(throttled bool, reading time.Duration) time.Duration {
 	if throttled {
-		return max(throttledLaneSlice, preparationShare*prepared)
+		return throttledLaneSlice
 	}
-	return max(laneSlice, preparationShare*prepared)
+	return min(max(laneSlice, readingShare*reading), throttledLaneSlice)
 }
 
 func (l *laneRun) end(refused *refusal, end LaneEnd) LaneResult {

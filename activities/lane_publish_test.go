@@ -39,9 +39,10 @@ func TestWhatWasHeldBackNeverEndsByItself(t *testing.T) {
 	}
 }
 
-func TestASliceOutweighsItsPreparation(t *testing.T) {
+func TestASliceOutweighsTheReadingOfHeldKeys(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, laneSlice, sliceOf(false, 100*time.Millisecond))
 	require.Equal(t, time.Minute, sliceOf(false, 3*time.Second))
+	require.Equal(t, throttledLaneSlice, sliceOf(false, time.Hour))
 	require.Equal(t, throttledLaneSlice, sliceOf(true, 3*time.Second))
 }

@@ -105,6 +105,7 @@ type Server struct {
 	spec    []byte
 
 	draining context.Context
+	previews chan struct{} // holds one for each dry run under way
 	drain    context.CancelFunc
 
 	mu       sync.Mutex
@@ -118,7 +119,8 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, ready: newReadiness(options.Checks, options.Logger)}
+	s := &Server{options: options, ready: newReadiness(options.Checks, options.Logger),
+		previews: make(chan struct{}, previewsAtOnce)}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newHTTPMetrics(options.Registerer); err != nil {

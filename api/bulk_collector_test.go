@@ -86,6 +86,7 @@ func TestBulkRetriesAreAbsentWhileNothingIsKnown(t *testing.T) {
 		"refused": func(context.Context) ([]dlq.BulkRetry, error) { return nil, errors.New("connection refused") },
 		"silent":  func(context.Context) ([]dlq.BulkRetry, error) { <-never; return nil, nil },
 	} {
-		require.Zero(t, testutil.CollectAndCount(api.NewBulkCollector(read, zap.NewNop())), name)
+		t.Log(name)
+		requireNothing(t, api.NewBulkCollector(read, zap.NewNop()))
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -27,9 +28,19 @@ type previewCountView struct {
 	Count int64  `json:"count"`
 }
 
+// previewsAtOnce bounds what dry runs take of the database's connections and time.
+const previewsAtOnce = 2
+
 func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
 	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
+	select {
+	case s.previews <- struct{}{}:
+		defer func() { <-s.previews }()
+	case <-ctx.Done():
+		return fmt.Errorf("other dry runs are under way: %w", ctx.Err())
+	}
 	preview, err := s.options.Store.PreviewBulk(ctx, spec)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,6 +154,71 @@ func TestADryRunMayTakeLongerThanOtherRequests(t *testing.T) {
 	require.EqualValues(t, 10_000_000, got.field(t, "matched"))
 	w = start(t, with(faulty{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
 	requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+}
+
+// gated gives no preview before its context ends or its gate opens.
+type gated struct {
+	api.Store
+	asked, gate chan struct{}
+	underWay    *atomic.Int32
+}
+
+func newGated() gated {
+	return gated{asked: make(chan struct{}), gate: make(chan struct{}), underWay: new(atomic.Int32)}
+}
+
+func (g gated) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
+	n := g.underWay.Add(1)
+	defer g.underWay.Add(-1)
+	g.asked <- struct{}{}
+	select {
+	case <-ctx.Done():
+	case <-g.gate:
+	}
+	return dlq.BulkPreview{Matched: int64(n)}, ctx.Err()
+}
+
+// dryRun asks for a dry run and returns its answer when it comes.
+func (w *world) dryRun() <-chan response {
+	answer := make(chan response, 1)
+	go func() {
+		_, got := w.send(http.MethodPost, bulksPath, strings.NewReader(`{"topic":"orders.dlq.v1","dry_run":true}`), "Content-Type: application/json")
+		answer <- got
+	}()
+	return answer
+}
+
+func TestTwoDryRunsAtOnceAndTheOthersWait(t *testing.T) {
+	t.Parallel()
+	g := newGated()
+	w := start(t, with(g))
+	var answers []<-chan response
+	for range 6 {
+		answers = append(answers, w.dryRun())
+	}
+	<-g.asked
+	for range 5 {
+		<-g.asked
+		g.gate <- struct{}{}
+	}
+	g.gate <- struct{}{}
+	for _, answer := range answers {
+		got := <-answer
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.LessOrEqual(t, got.field(t, "matched"), 2.0)
+	}
+}
+
+func TestAStopDoesNotWaitForADryRun(t *testing.T) {
+	t.Parallel()
+	g := newGated()
+	w := start(t, with(g))
+	answer := w.dryRun()
+	<-g.asked
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, w.server.Shutdown(ctx))
+	requireError(t, <-answer, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 }
 
 func TestAPanicIs500WithARequestIDAndNothingElse(t *testing.T) {

@@ -19,7 +19,8 @@ type Server struct {
 	ReadTimeout  Duration `yaml:"read_timeout"`
 	WriteTimeout Duration `yaml:"write_timeout"`
 	IdleTimeout  Duration `yaml:"idle_timeout"`
-	// RequestTimeout is the deadline of the work behind one request.
+	// RequestTimeout is the deadline of the work behind one request. A dry run, which
+	// counts all that it would send, has a minute.
 	RequestTimeout Duration `yaml:"request_timeout"`
 	// BodyLimit is the largest request body; a larger one is 413.
 	BodyLimit Size `yaml:"body_limit"`

@@ -19,7 +19,6 @@ type Memory struct {
 	topics *dlq.Topics
 
 	mu       sync.Mutex
-	started  time.Time
 	last     time.Time // what now told last
 	lastSeq  int64
 	byID     map[dlq.ID]*entry
@@ -40,7 +39,6 @@ type entry struct {
 func NewMemory(topics *dlq.Topics) *Memory {
 	return &Memory{
 		topics:  topics,
-		started: time.Now(),
 		byID:    map[dlq.ID]*entry{},
 		archive: map[dlq.ID]*entry{},
 		sources: map[dlq.Source]bool{},
@@ -53,9 +51,9 @@ func (m *Memory) Ping(context.Context) error { return nil }
 
 // now is the time of a call as PostgreSQL would tell it: once for all that the
 // call does, in microseconds, and later each time, since what a bulk retry takes
-// depends on what came first. Setting the clock does not change it.
+// depends on what came first.
 func (m *Memory) now() time.Time {
-	at := m.started.Add(time.Since(m.started)).UTC().Truncate(time.Microsecond)
+	at := time.Now().UTC().Truncate(time.Microsecond)
 	if !at.After(m.last) {
 		at = m.last.Add(time.Microsecond)
 	}

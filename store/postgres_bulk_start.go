@@ -194,9 +194,19 @@ FROM matched
 WHERE b.id = @id AND NOT b.counted`
 }
 
-// patientSQL lets the statements of its transaction take as long as they take, or as
-// their context allows: what reads a whole scope is of no use half done.
-const patientSQL = `SELECT set_config('statement_timeout', '0', true)`
+// patientSQL lets the statements of its transaction take as long as a patience: what
+// reads a whole scope is of no use half done.
+const patientSQL = `SELECT set_config('statement_timeout', $1, true)`
+
+// patience is as long as ctx allows, and a second, in milliseconds: the server ends
+// a statement by itself when the program that wants to end it is gone.
+func patience(ctx context.Context) string {
+	deadline, limited := ctx.Deadline()
+	if !limited {
+		return "0" // no end
+	}
+	return strconv.FormatInt((max(time.Until(deadline), 0) + time.Second).Milliseconds(), 10)
+}
 
 // CountBulk counts what a bulk retry matches, once: again changes nothing, nor
 // does counting one that has ended. It reads the whole scope, and nobody has to
@@ -211,7 +221,7 @@ func (p *Postgres) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, err
 	s.args["id"] = uuid(id)
 	err = again(func() error {
 		batch := &pgx.Batch{} // which is one transaction
-		batch.Queue(patientSQL)
+		batch.Queue(patientSQL, patience(ctx))
 		batch.Queue(countBulkSQL(s), s.args)
 		return p.pool.SendBatch(ctx, batch).Close()
 	})

@@ -63,7 +63,7 @@ func (p *Postgres) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.Bulk
 	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
 	s := p.scope(normalizedSpec(spec))
 	batch := &pgx.Batch{}
-	batch.Queue(patientSQL)
+	batch.Queue(patientSQL, patience(ctx))
 	batch.Queue(previewSQL(s), s.args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
 	batch.Queue(sampleSQL(s), s.args).Query(func(rows pgx.Rows) (err error) {
 		preview.Sample, err = pgx.CollectRows(rows, scanMessage)

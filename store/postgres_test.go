@@ -302,6 +302,25 @@ func TestAFrequentKeyIsListedToo(t *testing.T) {
 	check()
 }
 
+func TestADryRunHasThePatienceOfItsCaller(t *testing.T) {
+	t.Parallel()
+	url := dbtest.URL(t)
+	impatient := dbtest.Pool(t, url+"&statement_timeout=300&pool_max_conns=1")
+	p := store.NewPostgres(impatient, dlqtest.Topics(t))
+	spec := dlqtest.Bulk("orders", 1).Spec
+	_, err := p.PreviewBulk(t.Context(), spec) // so that its statements are prepared
+	require.NoError(t, err)
+	tx, err := dbtest.Pool(t, url).Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = tx.Exec(t.Context(), `LOCK dlq.dlq_messages`)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	_, err = p.PreviewBulk(ctx, spec)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
 // A page whose candidates others hold right now is not the end of the lane.
 func TestAPageThatOthersHoldIsNotTheEnd(t *testing.T) {
 	t.Parallel()
