@@ -105,8 +105,8 @@ type Server struct {
 	spec    []byte
 
 	draining context.Context
-	previews chan struct{} // holds one for each dry run under way
 	drain    context.CancelFunc
+	previews chan struct{} // holds one for each dry run under way
 
 	mu       sync.Mutex
 	listener net.Listener

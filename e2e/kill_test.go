@@ -51,21 +51,28 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 		return answer["state"] != "RUNNING"
 	})
 	t.Logf("went on and ended %s after the kill", time.Since(killed).Round(time.Millisecond))
-	require.Equal(t, "COMPLETED", answer["state"])
-	require.Equal(t, messages, count(answer, "matched"))
-	require.Equal(t, messages, count(answer, "retried"))
-	require.Zero(t, count(answer, "failed")+count(answer, "dead")+count(answer, "skipped"))
+	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
+}
 
-	sent := consumeAll(t, cluster, s.topic)
+// requireAllSent requires that a job has completed and sent every message, no more
+// than so many of them twice, and that the counters and the rows say so.
+func (s *system) requireAllSent(cluster *kfake.Cluster, job map[string]any, messages, twiceAtMost int) {
+	s.t.Helper()
+	require.Equal(s.t, "COMPLETED", job["state"])
+	require.Equal(s.t, messages, count(job, "matched"))
+	require.Equal(s.t, messages, count(job, "retried"))
+	require.Zero(s.t, count(job, "failed")+count(job, "dead")+count(job, "skipped"))
+	require.Equal(s.t, messages, s.rows("status = 'RESOLVED' AND retry_count = 1"))
+
+	sent := consumeAll(s.t, cluster, s.topic)
+	require.Len(s.t, sent, messages, "every message is in the target topic")
 	twice := 0
 	for id, copies := range sent {
-		require.LessOrEqual(t, copies, 2, id)
+		require.LessOrEqual(s.t, copies, 2, id)
 		twice += copies - 1
 	}
-	require.Len(t, sent, messages, "every message is in the target topic")
-	t.Logf("%d messages were sent twice", twice)
-	require.LessOrEqual(t, twice, lanes*dlq.PageSize, "no more than the pages in flight")
-	require.Equal(t, messages, s.rows("status = 'RESOLVED' AND retry_count = 1"))
+	s.t.Logf("%d messages were sent twice", twice)
+	require.LessOrEqual(s.t, twice, twiceAtMost, "no more than the pages in flight")
 }
 
 // pending is how many messages wait for a retry.

@@ -47,18 +47,7 @@ func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 		_, answer = s.call(http.MethodGet, bulk)
 		return answer["state"] != "RUNNING"
 	})
-	require.Equal(t, "COMPLETED", answer["state"])
-	require.Equal(t, messages, count(answer, "matched"))
-	require.Equal(t, messages, count(answer, "retried"))
-	require.Zero(t, count(answer, "failed")+count(answer, "dead")+count(answer, "skipped"))
-	require.Equal(t, messages, s.rows("status = 'RESOLVED' AND retry_count = 1"))
-	sent := consumeAll(t, cluster, s.topic)
-	require.Len(t, sent, messages, "every message is in the target topic")
-	twice := 0
-	for _, copies := range sent {
-		twice += copies - 1
-	}
-	require.LessOrEqual(t, twice, lanes*dlq.PageSize, "no more than the pages in flight")
+	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
 }
 
 // slowPublish makes every record take its time, those of one connection one

@@ -107,7 +107,7 @@ func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetr
 	// One that cannot start does not stop ingest either.
 	err = again(func() error { return busyWith(ctx, p.pool, spec.Topic, args) })
 	if err == nil {
-		err = again(func() error { return p.freeze(ctx, spec.Topic, args) })
+		err = again(func() error { return p.freeze(ctx, args) })
 	}
 	if err == nil {
 		err = again(func() error { return p.startBulk(ctx, spec.Topic, args) })
@@ -125,7 +125,7 @@ func (p *Postgres) StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetr
 // freeze reads what bounds the scope, between two ingests, into args. It is a
 // transaction of its own, which ends without hearing from us again: no ingest
 // waits for this program or its network.
-func (p *Postgres) freeze(ctx context.Context, topic string, args pgx.NamedArgs) error {
+func (p *Postgres) freeze(ctx context.Context, args pgx.NamedArgs) error {
 	var bound int64
 	var at time.Time
 	batch := &pgx.Batch{}
@@ -133,7 +133,7 @@ func (p *Postgres) freeze(ctx context.Context, topic string, args pgx.NamedArgs)
 	batch.Queue(`SET LOCAL lock_timeout = ` + strconv.FormatInt(freezePatience.Milliseconds(), 10))
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(ingestLock))
 	batch.Queue(walkSQL)
-	batch.Queue(boundSQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
+	batch.Queue(boundSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
 	batch.Queue(`COMMIT`)
 	err := p.pool.SendBatch(ctx, batch).Close()
 	var refusal *pgconn.PgError
@@ -165,7 +165,7 @@ func busyWith(ctx context.Context, on querier, topic string, args pgx.NamedArgs)
 	busy := dlq.BulkBusyError{Topic: topic}
 	batch := &pgx.Batch{}
 	batch.Queue(walkSQL)
-	batch.Queue(busySQL, pgx.NamedArgs{"id": args["id"], "topic": topic}).QueryRow(func(row pgx.Row) error {
+	batch.Queue(busySQL, args).QueryRow(func(row pgx.Row) error {
 		return row.Scan((*[16]byte)(&busy.Running))
 	})
 	err := on.SendBatch(ctx, batch).Close()

@@ -198,21 +198,35 @@ func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
 	require.Equal(t, arrivals[2].ID, claim.Envelopes[1].ID)
 }
 
-// The job's row is written by every throttled page; without a limit it is only
-// read, so that no lane waits for another.
-func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
-	t.Parallel()
+// startOfThree is a bulk retry of three messages that has just been started.
+func startOfThree(t *testing.T) (*pgxpool.Pool, *store.Postgres, dlq.BulkRetry) {
+	t.Helper()
 	pool := dbtest.New(t)
 	p := store.NewPostgres(pool, dlqtest.Topics(t))
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
 	require.NoError(t, err)
 	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
+	return pool, p, b
+}
+
+// lockJob holds the row of the only job until unlock, which may be called again.
+func lockJob(t *testing.T, pool *pgxpool.Pool) (unlock func()) {
+	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.Background()) }()
 	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retries FOR UPDATE`)
 	require.NoError(t, err)
+	return sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.Background())) })
+}
+
+// The job's row is written by every throttled page; without a limit it is only
+// read, so that no lane waits for another.
+func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
+	t.Parallel()
+	pool, p, b := startOfThree(t)
+	unlock := lockJob(t, pool)
+	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	claim, err := p.ClaimPage(ctx, dlqtest.Lane(b, 0))
@@ -341,17 +355,9 @@ func TestAStartDoesNotHoldIngestUpForLong(t *testing.T) {
 
 func TestNobodyWaitsForACount(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	p := store.NewPostgres(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
-	require.NoError(t, err)
-	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
-	require.NoError(t, err)
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retries FOR UPDATE`) // the count cannot end
-	require.NoError(t, err)
+	pool, p, b := startOfThree(t)
+	unlock := lockJob(t, pool) // the count cannot end
+	defer unlock()
 	var group sync.WaitGroup
 	var counted dlq.BulkRetry
 	var failure error
@@ -372,7 +378,7 @@ func TestNobodyWaitsForACount(t *testing.T) {
 	var busy *dlq.BulkBusyError
 	_, err = p.StartBulk(ctx, dlqtest.Bulk("orders.dlq", 1))
 	require.ErrorAs(t, err, &busy)
-	require.NoError(t, tx.Rollback(t.Context()))
+	unlock()
 	group.Wait()
 	require.NoError(t, failure)
 	require.EqualValues(t, 3, counted.Matched)
@@ -382,13 +388,8 @@ func TestNobodyWaitsForACount(t *testing.T) {
 // it returns.
 func TestAJobOfBeforeTakesWhatItWasGivenBack(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	p := store.NewPostgres(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
-	require.NoError(t, err)
-	b, err := p.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET frozen_at = NULL, counted = DEFAULT, matched = 3`)
+	pool, p, b := startOfThree(t)
+	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET frozen_at = NULL, counted = DEFAULT, matched = 3`)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET updated_at = now()`)
 	require.NoError(t, err)

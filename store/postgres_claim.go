@@ -210,36 +210,8 @@ func (p *Postgres) laneScope(lane dlq.Lane) *scope {
 	return s
 }
 
-// lookColumns is how many columns of pageSQL come before the message's.
-const lookColumns = 7
-
 // collectPage reads rows of pageSQL.
 func collectPage(rows pgx.Rows) (seen look, page []dlq.Envelope, err error) {
-	for rows.Next() {
-		var claimed bool
-		skip := make([]any, len(rows.FieldDescriptions())-lookColumns) // nil targets are not read
-		targets := []any{&seen.running, &seen.open, &seen.more, &seen.throttled, &seen.spent, &seen.wait, &claimed}
-		if err := rows.Scan(append(targets, skip...)...); err != nil {
-			return look{}, nil, err
-		}
-		if !claimed {
-			continue
-		}
-		e, err := scanEnvelope(shifted{rows, lookColumns})
-		if err != nil {
-			return look{}, nil, err
-		}
-		page = append(page, e)
-	}
-	return seen, page, rows.Err()
-}
-
-// shifted is a row without its first columns.
-type shifted struct {
-	pgx.Rows
-	columns int
-}
-
-func (s shifted) Scan(targets ...any) error {
-	return s.Rows.Scan(append(make([]any, s.columns), targets...)...)
+	page, err = collectBehind(rows, scanEnvelope, &seen.running, &seen.open, &seen.more, &seen.throttled, &seen.spent, &seen.wait)
+	return seen, page, err
 }

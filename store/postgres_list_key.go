@@ -20,23 +20,9 @@ func (p *Postgres) listKey(ctx context.Context, q dlq.ListQuery) (page dlq.Page,
 	args := pgx.NamedArgs{"topic": q.Topic}
 	batch := &pgx.Batch{}
 	batch.Queue(lookUpSQL)
-	batch.Queue(listKeySQL(q, args), args).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var found bool
-			skip := make([]any, len(rows.FieldDescriptions())-listKeyColumns) // nil targets are not read
-			if err := rows.Scan(append([]any{&few, &page.Total, &found}, skip...)...); err != nil {
-				return err
-			}
-			if !found {
-				continue
-			}
-			m, err := scanMessage(shifted{rows, listKeyColumns})
-			if err != nil {
-				return err
-			}
-			page.Messages = append(page.Messages, m)
-		}
-		return rows.Err()
+	batch.Queue(listKeySQL(q, args), args).Query(func(rows pgx.Rows) (err error) {
+		page.Messages, err = collectBehind(rows, scanMessage, &few, &page.Total)
+		return err
 	})
 	if err := p.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return dlq.Page{}, false, err
@@ -47,9 +33,6 @@ func (p *Postgres) listKey(ctx context.Context, q dlq.ListQuery) (page dlq.Page,
 // lookUpSQL makes the next statement of its transaction go by indexes: that a key
 // is rare is not always known to the planner.
 const lookUpSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
-
-// listKeyColumns is how many columns of listKeySQL come before the message's.
-const listKeyColumns = 3
 
 // listKeySQL looks every message of the key up, once for the page and the total.
 // The first row may carry no message. The LIMIT makes it look them up one by one: a

@@ -16,6 +16,16 @@ import (
 // promptly is far more than a command takes.
 const promptly = 10 * time.Second
 
+// sendsAll requires that the job ends promptly and has delivered its thousand.
+func (s *system) sendsAll(t *testing.T, execution workflows.Execution) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), promptly)
+	defer cancel()
+	result, err := s.client.AwaitRetryAll(ctx, execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 1_000}, result.Bulk.Counts)
+}
+
 // hang makes every publish that begins from now on wait for release and then
 // end with err.
 func (s *system) hang(t *testing.T, err error) (release func()) {
@@ -154,18 +164,14 @@ func TestJobThatIsResumedWhilePublishesHangEndsWithoutThem(t *testing.T) {
 	s.pauseHanging(t, execution)
 	s.target.answers(nil)
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
-	ctx, cancel := context.WithTimeout(t.Context(), promptly)
-	defer cancel()
-	result, err := s.client.AwaitRetryAll(ctx, execution)
-	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 1_000}, result.Bulk.Counts)
+	s.sendsAll(t, execution)
 	require.Equal(t, 1_000, s.target.count(), "the first publishes still hang")
 	s.target.inOrder(t)
 
 	release()
 	s.stop() // which waits for the lanes
 	require.Equal(t, 1_000+4*dlq.PageSize, s.target.count())
-	require.Equal(t, result.Bulk.Counts, s.bulk(t, execution).Counts)
+	require.Equal(t, dlq.BulkCounts{Retried: 1_000}, s.bulk(t, execution).Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1_000}, s.statuses(t))
 	s.retryCounts(t, 1)
 	s.replays(t, "completed", execution)
@@ -200,11 +206,7 @@ func TestJobThatIsResumedBeforeItIsPausedSendsAnewWhatHangs(t *testing.T) {
 	require.Zero(t, bulk.Counts)
 
 	goOn()
-	ctx, cancel := context.WithTimeout(t.Context(), promptly)
-	defer cancel()
-	result, err := s.client.AwaitRetryAll(ctx, execution)
-	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 1_000}, result.Bulk.Counts)
+	s.sendsAll(t, execution)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1_000}, s.statuses(t))
 	s.retryCounts(t, 1)
 	require.Equal(t, 1_000+4*dlq.PageSize, s.target.count(), "only what had hung was sent twice")
@@ -231,11 +233,7 @@ func TestRefusalsThatCameTooLateForAPauseAreNotHeard(t *testing.T) {
 	require.Empty(t, bulk.Reason)
 
 	goOn()
-	ctx, cancel := context.WithTimeout(t.Context(), promptly)
-	defer cancel()
-	result, err := s.client.AwaitRetryAll(ctx, execution)
-	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 1_000}, result.Bulk.Counts)
+	s.sendsAll(t, execution)
 	require.Equal(t, 1_000, s.target.count(), "nothing was sent twice")
 	s.retryCounts(t, 1)
 	for _, event := range s.replays(t, "refused", execution).GetEvents() {
