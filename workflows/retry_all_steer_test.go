@@ -2,11 +2,13 @@ package workflows_test
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
 
 	"dlqmanager/dlq"
 	"dlqmanager/workflows"
@@ -258,4 +260,45 @@ func TestOneClosedTargetAmongSeveralIsSkippedAndTheOthersGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCounts{Retried: 600, Skipped: 200}, result.Bulk.Counts)
 	require.Zero(t, s.message(t, arrivals[0].ID).RetryCount, "none of them is counted")
+}
+
+// The row is what REST tells.
+func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 2_000, 100)
+	s.target.slowly(20 * time.Millisecond)
+	execution := s.startAll(t)
+	requireSame := func(sentence string) {
+		t.Helper()
+		var asked dlq.BulkRetry
+		s.query(t, execution, workflows.QueryProgress, &asked)
+		row := s.bulk(t, execution)
+		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // which sinks as time passes
+		row.UpdatedAt, asked.UpdatedAt = time.Time{}, time.Time{}
+		require.Equal(t, row, asked)
+		var shown sdkpb.WorkflowMetadata
+		s.query(t, execution, "__temporal_workflow_metadata", &shown)
+		require.Contains(t, shown.GetCurrentDetails(), fmt.Sprintf("**%s** %s: %d of %d done, %d retried, 0 failed, 0 dead, 0 skipped, 0 came back.",
+			row.State, s.topic(), row.Counts.Done(), row.Matched, row.Counts.Retried))
+		require.Contains(t, shown.GetCurrentDetails(), sentence)
+	}
+	eventually(t, "some are sent", func() bool { return s.target.count() > 100 })
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, "the consumer is being mended"))
+	requireSame("the consumer is being mended")
+
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	s.target.slowly(0)
+	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 2_000}, result.Bulk.Counts)
+	requireSame("2000 of 2000 done")
+}
+
+// query asks a workflow for something, and decodes the answer.
+func (s *system) query(t *testing.T, e workflows.Execution, what string, answer any) {
+	t.Helper()
+	value, err := s.temporal.QueryWorkflow(t.Context(), e.WorkflowID, e.RunID, what)
+	require.NoError(t, err)
+	require.NoError(t, value.Get(answer))
 }
