@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/converter"
 
 	"dlqmanager/dlq"
 	"dlqmanager/workflows"
@@ -153,4 +155,25 @@ func (s *system) terminateWhileRetrying(t *testing.T, id dlq.ID) {
 	_, err = s.client.AwaitRetryMessage(t.Context(), execution)
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
+}
+
+// The Web UI shows these beside the workflow and each of its steps.
+func TestRetryReadsAsASentenceAStep(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	var told []string
+	for _, event := range s.history(t, execution, true).GetEvents() {
+		if summary := event.GetUserMetadata().GetSummary(); summary != nil {
+			var text string
+			require.NoError(t, converter.GetDefaultDataConverter().FromPayload(summary, &text))
+			told = append(told, text)
+		}
+	}
+	require.Equal(t, []string{"retry message " + id.String(), "mark RETRYING", "republish to " + s.message(t, id).OriginalTopic, "finalize: delivered"}, told)
+	var shown sdkpb.WorkflowMetadata
+	s.query(t, execution, "__temporal_workflow_metadata", &shown)
+	require.Equal(t, "**RESOLVED**: acknowledged by "+s.message(t, id).OriginalTopic+".", shown.GetCurrentDetails())
 }
