@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/activities"
-	"dlqmanager/api"
 	"dlqmanager/config"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
@@ -87,7 +86,7 @@ func newEngine(p *parts) (*engine, error) {
 		p.log.Warn("kafka is not configured: nothing is taken in, and retries resolve messages without publishing them")
 	}
 	metrics := activities.NewMetrics(p.registry)
-	p.registry.MustRegister(api.NewBacklogCollector(p.store.Topics, p.log), api.NewBulkCollector(p.store.RunningBulks, p.log))
+	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log))
 	e.steps = workflows.Activities{
 		Retry: &activities.Retry{
 			Store: p.store, Publisher: publisher, Owners: p.workflows, Topics: p.topics, Metrics: metrics, Log: p.log,

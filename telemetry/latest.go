@@ -1,4 +1,4 @@
-package api
+package telemetry
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// A scrape waits for a new reading no longer than readPatience; the reading
-// itself may take readTimeout, and is then there for the next scrape.
+// A scrape waits for a new reading no longer than readingPatience; the reading
+// itself may take readingTimeout, and is then there for the next scrape.
 const (
-	readPatience = time.Second
-	readTimeout  = 10 * time.Second
+	readingPatience = time.Second
+	readingTimeout  = 10 * time.Second
 )
 
 // latest is what was last read from the store, for metrics: read at most once
@@ -34,7 +34,7 @@ type latest[T any] struct {
 // get returns the latest reading and when it was made: never, as long as none
 // succeeded.
 func (l *latest[T]) get() (T, time.Time) {
-	patience := time.NewTimer(readPatience)
+	patience := time.NewTimer(readingPatience)
 	defer patience.Stop()
 	select {
 	case <-l.refresh():
@@ -67,7 +67,7 @@ func (l *latest[T]) refresh() <-chan struct{} {
 
 func (l *latest[T]) run(done chan struct{}) {
 	defer close(done)
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), readingTimeout)
 	defer cancel()
 	value, err := l.read(ctx)
 	if err != nil {

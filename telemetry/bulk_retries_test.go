@@ -1,4 +1,4 @@
-package api_test
+package telemetry_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/telemetry"
 )
 
 func job(topic string, state dlq.BulkState) dlq.BulkRetry {
@@ -26,7 +26,7 @@ func TestUnfinishedBulkRetriesAreShownByTopicAndReadSeldom(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(api.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
+	require.NoError(t, registry.Register(telemetry.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
 		reads.Add(1)
 		return []dlq.BulkRetry{
 			job("orders.dlq", dlq.BulkRunning), job("pay.dlq", dlq.BulkPaused), job("done.dlq", dlq.BulkCompleted),
@@ -67,7 +67,7 @@ dlq_bulk_retry_per_second{topic="twice.dlq"} 25
 
 func TestBulkRetriesAreShownForAThousandTopicsAtMost(t *testing.T) {
 	t.Parallel()
-	collector := api.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
+	collector := telemetry.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
 		var jobs []dlq.BulkRetry
 		for i := range 1200 {
 			jobs = append(jobs, job(fmt.Sprintf("t%d.dlq", i), dlq.BulkRunning))
@@ -87,6 +87,6 @@ func TestBulkRetriesAreAbsentWhileNothingIsKnown(t *testing.T) {
 		"silent":  func(context.Context) ([]dlq.BulkRetry, error) { <-never; return nil, nil },
 	} {
 		t.Log(name)
-		requireNothing(t, api.NewBulkCollector(read, zap.NewNop()))
+		requireNothing(t, telemetry.NewBulkCollector(read, zap.NewNop()))
 	}
 }

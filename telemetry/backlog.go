@@ -1,4 +1,4 @@
-package api
+package telemetry
 
 import (
 	"context"
@@ -23,29 +23,29 @@ var (
 		"When dlq_messages was last counted, in Unix time. It stands still while the database is away.", nil, nil)
 )
 
-// BacklogCollector tells how many messages there are and how old the oldest
+// backlogCollector tells how many messages there are and how old the oldest
 // pending one is. While the store is away it tells what it last knew.
-type BacklogCollector struct {
+type backlogCollector struct {
 	topics *latest[[]dlq.TopicSummary]
 }
 
 // NewBacklogCollector counts with topics, which is Store.Topics. The caller
 // registers it.
-func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) *BacklogCollector {
-	return &BacklogCollector{topics: &latest[[]dlq.TopicSummary]{
+func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) prometheus.Collector {
+	return &backlogCollector{topics: &latest[[]dlq.TopicSummary]{
 		what: "the backlog", read: topics, interval: backlogInterval, logger: logger,
 	}}
 }
 
 // Describe implements prometheus.Collector.
-func (b *BacklogCollector) Describe(descs chan<- *prometheus.Desc) {
+func (b *backlogCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- backlogMessages
 	descs <- backlogOldest
 	descs <- backlogCounted
 }
 
 // Collect implements prometheus.Collector.
-func (b *BacklogCollector) Collect(metrics chan<- prometheus.Metric) {
+func (b *backlogCollector) Collect(metrics chan<- prometheus.Metric) {
 	summaries, counted := b.topics.get()
 	if counted.IsZero() {
 		return // nothing known: absent is honest, zero would not be

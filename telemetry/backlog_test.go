@@ -1,4 +1,4 @@
-package api_test
+package telemetry_test
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/telemetry"
 )
 
 func TestBacklogIsShownByTopicAndStatusAndCountedSeldom(t *testing.T) {
 	t.Parallel()
 	var counts atomic.Int32
 	oldest := time.Now().Add(-time.Hour)
-	collector := api.NewBacklogCollector(func(context.Context) ([]dlq.TopicSummary, error) {
+	collector := telemetry.NewBacklogCollector(func(context.Context) ([]dlq.TopicSummary, error) {
 		counts.Add(1)
 		return []dlq.TopicSummary{
 			{DLQTopic: "orders.dlq", Counts: map[dlq.Status]int64{dlq.StatusPending: 7, dlq.StatusDead: 2}, OldestPending: &oldest},
@@ -59,7 +59,7 @@ func TestBacklogDoesNotHoldUpAScrapeNorInventNumbers(t *testing.T) {
 	t.Parallel()
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	collector := api.NewBacklogCollector(func(context.Context) ([]dlq.TopicSummary, error) {
+	collector := telemetry.NewBacklogCollector(func(context.Context) ([]dlq.TopicSummary, error) {
 		<-never
 		return nil, nil
 	}, zap.NewNop())
