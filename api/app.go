@@ -22,8 +22,9 @@ type Options struct {
 	Retries Retries
 	// Topics tells which messages have a place to go back to.
 	Topics *dlq.Topics
-	// Checks are the dependencies that /readyz asks, by name.
-	Checks map[string]func(context.Context) error
+	// Ready returns for every dependency why it is away, or nil. /readyz shows
+	// the names alone. Default: there are none.
+	Ready func() map[string]error
 
 	// Logger receives the access log and the causes of errors.
 	Logger *zap.Logger
@@ -74,6 +75,9 @@ func (o *Options) setDefaults() error {
 		registry := prometheus.NewRegistry()
 		o.Registerer, o.Gatherer = registry, registry
 	}
+	if o.Ready == nil {
+		o.Ready = func() map[string]error { return nil }
+	}
 	setDefault(&o.TemporalNamespace, "default")
 	setDefault(&o.RetryWait, 10*time.Second)
 	setDefault(&o.MaxWait, 60*time.Second)
@@ -101,7 +105,6 @@ type Server struct {
 	options Options
 	app     *fiber.App
 	metrics *httpMetrics
-	ready   *readiness
 	spec    []byte
 
 	draining context.Context
@@ -119,8 +122,7 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, ready: newReadiness(options.Checks, options.Logger),
-		previews: make(chan struct{}, previewsAtOnce)}
+	s := &Server{options: options, previews: make(chan struct{}, previewsAtOnce)}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newHTTPMetrics(options.Registerer); err != nil {

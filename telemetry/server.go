@@ -21,10 +21,6 @@ const (
 	readyTimeout  = 3 * time.Second
 )
 
-// Check says why a dependency is away, or nil when it is there. It must heed its
-// context.
-type Check = func(context.Context) error
-
 // Server serves /metrics, /healthz and /readyz for a program without an API of
 // its own.
 type Server struct {
@@ -46,9 +42,9 @@ func Listen(address string, metrics http.Handler, checks map[string]Check, logge
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, readiness{Status: "ok"})
+		writeJSON(w, http.StatusOK, healthBody{Status: "ok"})
 	})
-	mux.Handle("GET /readyz", readyHandler(checks, logger))
+	mux.Handle("GET /readyz", readyHandler(NewReadiness(checks, readyTimeout, logger)))
 	s := &Server{
 		listener: listener,
 		http: &http.Server{
@@ -85,51 +81,34 @@ func (s *Server) Stop(ctx context.Context) error {
 	return stopped
 }
 
-// readiness is the body of /readyz. Checks has "ok" or the reason for each
-// dependency.
-type readiness struct {
+// healthBody answers /healthz and /readyz. Checks has "ok", "away" or
+// "no answer within 3s" for each dependency.
+type healthBody struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
-func readyHandler(checks map[string]Check, logger *zap.Logger) http.Handler {
-	type answer struct {
-		name string
-		err  error
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		answers := make(chan answer, len(checks))
-		for name, check := range checks {
-			go func() { answers <- answer{name, check(ctx)} }()
-		}
-		body, status := readiness{Status: "ok", Checks: map[string]string{}}, http.StatusOK
-		for name := range checks {
-			body.Checks[name] = "no answer within " + readyTimeout.String()
-		}
-		for range checks {
-			select {
-			case a := <-answers:
-				if body.Checks[a.name] = "ok"; a.err != nil {
-					// The cause names hosts and users: it is for the log, not
-					// for whoever can reach the port.
-					body.Checks[a.name] = "away"
-					logger.Warn("not ready", zap.String("dependency", a.name), zap.Error(a.err))
-				}
-			case <-ctx.Done():
+func readyHandler(ready *Readiness) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		body, status := healthBody{Status: "ok", Checks: map[string]string{}}, http.StatusOK
+		for name, err := range ready.Results() {
+			var late noAnswer
+			switch {
+			case err == nil:
+				body.Checks[name] = "ok"
+				continue
+			case errors.As(err, &late):
+				body.Checks[name] = late.Error()
+			default:
+				body.Checks[name] = "away"
 			}
-		}
-		for _, said := range body.Checks {
-			if said != "ok" {
-				body.Status, status = "unavailable", http.StatusServiceUnavailable
-			}
+			body.Status, status = "unavailable", http.StatusServiceUnavailable
 		}
 		writeJSON(w, status, body)
-	})
+	}
 }
 
-func writeJSON(w http.ResponseWriter, status int, body readiness) {
+func writeJSON(w http.ResponseWriter, status int, body healthBody) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

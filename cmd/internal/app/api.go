@@ -14,6 +14,7 @@ import (
 	"dlqmanager/api"
 	"dlqmanager/config"
 	"dlqmanager/kafka"
+	"dlqmanager/telemetry"
 )
 
 // RunAPI serves REST until ctx ends. Without a database it runs the worker's
@@ -25,7 +26,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 	defer p.close()
 
-	checks := map[string]func(context.Context) error{"temporal": p.workflows.Ping}
+	checks := map[string]telemetry.Check{"temporal": p.workflows.Ping}
 	if p.pool != nil {
 		checks["database"] = p.checkDatabase
 	}
@@ -45,7 +46,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 
 	server, err := api.New(api.Options{
-		Store: p.store, Retries: p.workflows, Topics: p.topics, Checks: checks,
+		Store: p.store, Retries: p.workflows, Topics: p.topics,
+		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
 		RetryWait: waitOf(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
@@ -85,6 +87,9 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	})
 	return ended(group.Wait())
 }
+
+// readyTimeout is how long /readyz waits for a dependency.
+const readyTimeout = 2 * time.Second
 
 // waitOf tells the API not to wait at all where the configuration says zero.
 func waitOf(d time.Duration) time.Duration {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"time"
 
 	"go.temporal.io/sdk/worker"
@@ -37,9 +36,9 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	checks := map[string]func(context.Context) error{"database": p.checkDatabase, "temporal": p.workflows.Ping}
+	checks := map[string]telemetry.Check{"database": p.checkDatabase, "temporal": p.workflows.Ping}
 	engine.addChecks(checks)
-	// Off as soon as it stops, so that nobody waits for it any more.
+	// Off when it stops, so that nobody waits for it any more.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
 
 	server, err := telemetry.Listen(cfg.Worker.MetricsAddress(), telemetry.Handler(p.registry, p.log), checks, p.log)
@@ -101,32 +100,30 @@ func newEngine(p *parts) (*engine, error) {
 var errStarting = fmt.Errorf("%w: still starting", dlq.ErrUnavailable)
 
 // addChecks adds to /readyz what the engine depends on.
-func (e *engine) addChecks(checks map[string]func(context.Context) error) {
-	own := map[string]func(context.Context) error{
-		"worker": func(context.Context) error {
-			select {
-			case <-e.started:
-				return nil
-			default:
-				return errStarting
-			}
-		},
-	}
-	if e.publisher != nil {
-		own["kafka"] = e.publisher.Ping
-		own["ingest"] = func(context.Context) error {
-			s := e.ingest.Status()
-			if !s.Running {
-				return errStarting
-			}
-			if s.Waiting != "" {
-				return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
-					s.Since.UTC().Format("15:04:05"), s.LastError)
-			}
+func (e *engine) addChecks(checks map[string]telemetry.Check) {
+	checks["worker"] = func(context.Context) error {
+		select {
+		case <-e.started:
 			return nil
+		default:
+			return errStarting
 		}
 	}
-	maps.Copy(checks, own)
+	if e.publisher == nil {
+		return
+	}
+	checks["kafka"] = e.publisher.Ping
+	checks["ingest"] = func(context.Context) error {
+		s := e.ingest.Status()
+		if !s.Running {
+			return errStarting
+		}
+		if s.Waiting != "" {
+			return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
+				s.Since.UTC().Format("15:04:05"), s.LastError)
+		}
+		return nil
+	}
 }
 
 // run starts each part of the engine as soon as what it needs is there, and
