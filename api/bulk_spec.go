@@ -67,7 +67,7 @@ func (b *body) topic() string {
 		return ""
 	}
 	topic, ok := textOf(raw)
-	if !ok || !isTopic(topic) {
+	if !ok || !dlq.IsTopicName(topic) {
 		b.reject("topic", "%s", badTopic)
 	}
 	return topic

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -119,30 +118,17 @@ func pathID(c *fiber.Ctx, what string) (dlq.ID, error) {
 	return id, nil
 }
 
-// maxTopic is Kafka's own limit.
-const maxTopic = 249
-
 func pathTopic(c *fiber.Ctx) (string, error) {
 	topic, ok := pathValue(c, "topic")
-	if !ok || !isTopic(topic) {
+	if !ok || !dlq.IsTopicName(topic) {
 		return "", invalid("invalid topic: "+excerpt(topic), detail{Field: "topic", Message: badTopic})
 	}
 	note(c, zap.String("topic", topic))
 	return topic, nil
 }
 
-// badTopic says what isTopic wants.
-var badTopic = fmt.Sprintf("must be 1 to %d of A-Z a-z 0-9 . _ -", maxTopic)
-
-// isTopic accepts exactly the names that Kafka does.
-func isTopic(name string) bool {
-	for i := range len(name) {
-		if !isNameByte(name[i]) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxTopic && name != "." && name != ".."
-}
+// badTopic says which names dlq.IsTopicName accepts.
+const badTopic = "must be 1 to 249 of A-Z a-z 0-9 . _ -"
 
 // isText reports whether PostgreSQL can take s as TEXT.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

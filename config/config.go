@@ -144,7 +144,13 @@ func (c *Config) CheckFiles() error {
 	if _, err := c.Temporal.ClientOptions(); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if _, err := c.Kafka.TLS.Config(); err != nil {
+		return fmt.Errorf("kafka.tls: %w", err)
+	}
+	return nil
 }
 
 // readFile returns the name and the bytes of the configuration file, or nothing

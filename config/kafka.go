@@ -1,9 +1,13 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
-	"regexp"
+	"os"
 	"strings"
+
+	"dlqmanager/dlq"
 )
 
 // Kafka is the cluster that dead letters come from and go back to. Without
@@ -54,14 +58,38 @@ type KafkaTLS struct {
 	ServerName string `yaml:"server_name"`
 }
 
+// Config is how to encrypt a connection. It reads the files, so call it for every
+// new connection.
+func (t KafkaTLS) Config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file: no certificate in %s", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	return config, nil
+}
+
 func defaultKafka() Kafka {
 	return Kafka{
 		ClientID:         "dlq-manager",
 		ConsumerGroup:    "dlq-manager.default",
 		SecurityProtocol: "PLAINTEXT",
-		DLQTopicPattern:  []string{"*.dlq.v1", "*.dlq"},
+		DLQTopicPattern:  dlq.DefaultTopicPatterns,
 		RepublishKey:     "original",
-		MaxRetries:       3,
+		MaxRetries:       dlq.DefaultMaxRetries,
 	}
 }
 
@@ -110,40 +138,30 @@ func (s SASL) validate(r *report, used bool, protocol string) {
 	exclusive(r, "kafka.sasl.password", !s.StaticPassword.IsZero(), s.PasswordFile)
 }
 
-// maxTopicLength is Kafka's.
-const maxTopicLength = 249
-
-var (
-	topicName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
-	topicGlob = regexp.MustCompile(`^[A-Za-z0-9._*?-]+$`)
-)
-
 func (k Kafka) validateTopics(r *report) {
+	r.oneOf("kafka.republish_key", k.RepublishKey, "original", "uuid")
+	r.between("kafka.max_retries", k.MaxRetries, 1, 1000)
 	if len(k.DLQTopicPattern) == 0 {
-		r.add("kafka.dlq_topic_pattern", "needs at least one pattern, such as *.dlq.v1")
+		r.add("kafka.dlq_topic_pattern", "needs at least one pattern, such as %s", dlq.DefaultTopicPatterns[0])
 	}
+	var sound []string
 	for i, glob := range k.DLQTopicPattern {
 		path := "kafka.dlq_topic_pattern"
 		if len(k.DLQTopicPattern) > 1 {
 			path = fmt.Sprintf("%s[%d]", path, i)
 		}
-		switch {
-		case !topicGlob.MatchString(glob) || len(glob) > maxTopicLength:
-			r.add(path, "must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
-		case strings.Trim(glob, "*?") == "":
-			r.add(path, "%q matches every topic, so that no message could ever go back", glob)
+		if _, err := dlq.NewTopics([]string{glob}, nil); err != nil {
+			r.add(path, "%s", err)
+			continue
 		}
+		sound = append(sound, glob)
+	}
+	if len(sound) == 0 {
+		return // an origin cannot be judged without them
 	}
 	for from, to := range k.OriginTopics {
-		for _, name := range []string{from, to} {
-			if !topicName.MatchString(name) || len(name) > maxTopicLength {
-				r.add("kafka.origin_topics", "%q is not the name of a topic", name)
-			}
-		}
-		if from == to {
-			r.add("kafka.origin_topics", "%q cannot be its own origin", from)
+		if _, err := dlq.NewTopics(sound, map[string]string{from: to}); err != nil {
+			r.add("kafka.origin_topics", "%s", err)
 		}
 	}
-	r.oneOf("kafka.republish_key", k.RepublishKey, "original", "uuid")
-	r.between("kafka.max_retries", k.MaxRetries, 1, 1000)
 }

@@ -138,12 +138,6 @@ kafka:
 	require.Equal(t, config.KafkaTLS{CAFile: "ca.pem", CertFile: "c.pem", KeyFile: "k.pem", ServerName: "kafka"}, c.Kafka.TLS)
 }
 
-func TestDomainAcceptsTheDefaultPatterns(t *testing.T) {
-	t.Parallel()
-	_, err := dlq.NewTopics(config.Default().Kafka.DLQTopicPattern, nil)
-	require.NoError(t, err)
-}
-
 func TestFileThatIsNamedMustExist(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none.yaml")

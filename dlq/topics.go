@@ -16,34 +16,52 @@ type Topics struct {
 	origins    map[string]string
 }
 
-// NewTopics compiles globs, in which * stands for any run of characters, ? for
-// one, and all else, dots too, for itself. origins maps the name of a
-// dead-letter topic to its original topic, where its name does not tell.
+// NewTopics compiles globs, in which * stands for any run of characters and ? for
+// one. origins maps the name of a dead-letter topic to its original topic, where
+// its name does not tell. The error is the first thing that is wrong.
 func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 	if len(globs) == 0 {
-		return nil, fmt.Errorf("no dead-letter topic pattern: give at least one, such as %q", DefaultTopicPatterns[0])
+		return nil, fmt.Errorf("needs at least one pattern, such as %s", DefaultTopicPatterns[0])
 	}
 	alternatives := make([]string, len(globs))
 	for i, glob := range globs {
-		if strings.Trim(glob, "*?") == "" {
-			return nil, fmt.Errorf("dead-letter topic pattern %q matches every topic", glob)
+		switch {
+		case !IsTopicName(wildcards.Replace(glob)):
+			return nil, fmt.Errorf("must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
+		case strings.Trim(glob, "*?") == "":
+			return nil, fmt.Errorf("%q matches every topic, so that no message could ever go back", glob)
 		}
-		quoted := regexp.QuoteMeta(glob)
-		quoted = strings.ReplaceAll(quoted, `\*`, `.*`)
-		alternatives[i] = strings.ReplaceAll(quoted, `\?`, `.`)
+		alternatives[i] = expressions.Replace(glob)
 	}
 	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: origins}
-	var err error
-	if t.dlq, err = regexp.Compile(t.expression); err != nil {
-		return nil, fmt.Errorf("dead-letter topic pattern: %w", err)
-	}
+	t.dlq = regexp.MustCompile(t.expression)
 	for from, to := range origins {
-		if t.dlq.MatchString(to) {
+		switch {
+		case !IsTopicName(from):
+			return nil, fmt.Errorf("%q is not the name of a topic", from)
+		case !IsTopicName(to):
+			return nil, fmt.Errorf("%q is not the name of a topic", to)
+		case from == to:
+			return nil, fmt.Errorf("%q cannot be its own origin", from)
+		case t.IsDeadLetter(to):
 			return nil, fmt.Errorf("original topic %q of %q is itself a dead-letter topic", to, from)
 		}
 	}
 	return t, nil
 }
+
+var (
+	wildcards   = strings.NewReplacer("*", "x", "?", "x")
+	expressions = strings.NewReplacer(".", `\.`, "*", ".*", "?", ".")
+)
+
+// IsTopicName reports whether Kafka takes name for a topic: 1 to 249 of
+// A-Z a-z 0-9 . _ -, but not "." and not "..".
+func IsTopicName(name string) bool {
+	return len(name) <= 249 && topicName.MatchString(name) && name != "." && name != ".."
+}
+
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // IsDeadLetter reports whether the topic's name matches a dead-letter pattern.
 func (t *Topics) IsDeadLetter(topic string) bool { return t.dlq.MatchString(topic) }

@@ -1,6 +1,7 @@
 package dlq_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,12 +30,25 @@ func TestTopicPatternsThatMatchEverythingAreRefused(t *testing.T) {
 	}
 }
 
-func TestPatternsTreatExpressionCharactersAsText(t *testing.T) {
+func TestPatternsThatNoTopicCanMatchAreRefused(t *testing.T) {
 	t.Parallel()
-	topics, err := dlq.NewTopics([]string{"a+(b)?.dlq"}, nil)
+	for _, glob := range []string{"a+(b)?.dlq", "^b.*$", "a b.dlq", "é.dlq", "..", strings.Repeat("a", 250)} {
+		_, err := dlq.NewTopics([]string{glob}, nil)
+		require.ErrorContains(t, err, "must be a topic name in which * stands for", glob)
+	}
+	topics, err := dlq.NewTopics([]string{"a-b_?.dlq"}, nil)
 	require.NoError(t, err)
-	require.True(t, topics.IsDeadLetter("a+(b)x.dlq"))
-	require.False(t, topics.IsDeadLetter("aab.dlq"))
+	require.Equal(t, `^(?:a-b_.\.dlq)$`, topics.Expression())
+}
+
+func TestTopicNamesAreThoseOfKafka(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"orders": true, "A.b_c-9": true, ".a": true, "...": true, "*": false, strings.Repeat("a", 249): true,
+		"": false, ".": false, "..": false, "a b": false, "a\n": false, "a\xff": false, "é": false, strings.Repeat("a", 250): false,
+	} {
+		require.Equal(t, want, dlq.IsTopicName(name), name)
+	}
 }
 
 func TestOriginIsToldByTheNameOrTheMapping(t *testing.T) {
@@ -53,10 +67,17 @@ func TestOriginIsToldByTheNameOrTheMapping(t *testing.T) {
 	}
 }
 
-func TestAMappingOntoADeadLetterTopicIsRefused(t *testing.T) {
+func TestMappingsThatLeadNowhereAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := dlq.NewTopics(dlq.DefaultTopicPatterns, map[string]string{"a.dlq": "b.dlq"})
-	require.ErrorContains(t, err, "itself a dead-letter topic")
+	for want, origins := range map[string]map[string]string{
+		`original topic "b.dlq" of "a.dlq" is itself a dead-letter topic`: {"a.dlq": "b.dlq"},
+		`"a.dlq" cannot be its own origin`:                                {"a.dlq": "a.dlq"},
+		`"a b" is not the name of a topic`:                                {"a b": "a"},
+		`".." is not the name of a topic`:                                 {"a.dlq": ".."},
+	} {
+		_, err := dlq.NewTopics(dlq.DefaultTopicPatterns, origins)
+		require.EqualError(t, err, want)
+	}
 }
 
 func TestAMessageIsNeverSentToADeadLetterTopic(t *testing.T) {

@@ -16,7 +16,7 @@ func idleIngest(t *testing.T) *Ingest {
 	t.Helper()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
-	ingest, err := NewIngest(Options{Brokers: []string{"127.0.0.1:1"}}, nil, topics, zap.NewNop(), prometheus.NewRegistry())
+	ingest, err := NewIngest(Options{Brokers: []string{"127.0.0.1:1"}, ConsumerGroup: "group"}, nil, topics, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)
 	return ingest
 }

@@ -50,12 +50,13 @@ type Ingest struct {
 
 // NewIngest connects to nothing; Run does.
 func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logger, reg prometheus.Registerer) (*Ingest, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
+	o = o.withDefaults()
+	if err := kgo.ValidateOpts(o.consumer(log, reg, topics.Expression())...); err != nil {
+		return nil, fmt.Errorf("kafka ingest: %w", err)
 	}
 	metrics := newIngestMetrics(reg)
 	return &Ingest{
-		o:       o.withDefaults(),
+		o:       o,
 		store:   store,
 		topics:  topics,
 		log:     log,

@@ -32,14 +32,14 @@ func TestIngestStoresEverythingFromTheStartAndCommitsIt(t *testing.T) {
 	ingest := startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, want)
 	a := admin(t, brokers)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 1200)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "pay.dlq.v1", 10)
+	awaitCommitted(t, a, group, "orders.dlq", 1200)
+	awaitCommitted(t, a, group, "pay.dlq.v1", 10)
 	require.Equal(t, 1210.0, ingest.metric(t, "dlq_ingested_total"))
 	require.Equal(t, 0.0, ingest.metric(t, "dlq_ingest_duplicates_total"))
 	require.Equal(t, 6, ingest.Status().Partitions)
 
 	ingest.stop(t)
-	require.Empty(t, cluster.GroupInfo(kafka.DefaultConsumerGroup).Members, "the member left the group")
+	require.Empty(t, cluster.GroupInfo(group).Members, "the member left the group")
 	require.False(t, ingest.Status().Running)
 }
 
@@ -72,10 +72,10 @@ func TestIngestAfterACrashBetweenStoreAndCommitStoresNothingTwice(t *testing.T) 
 	first.stop(t)
 	lost.Remove()
 	a := admin(t, brokers)
-	require.Zero(t, committed(t, a, kafka.DefaultConsumerGroup, "orders.dlq"))
+	require.Zero(t, committed(t, a, group, "orders.dlq"))
 
 	second := startIngest(t, quickOptions(brokers), store)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 700)
+	awaitCommitted(t, a, group, "orders.dlq", 700)
 	awaitValues(t, store, want)
 	require.Equal(t, 700, store.duplicates())
 	require.Equal(t, 700.0, second.metric(t, "dlq_ingest_duplicates_total"))
@@ -94,7 +94,7 @@ func TestIngestCommitsNothingThatIsNotStored(t *testing.T) {
 	first := startIngest(t, o, store)
 	require.Eventually(t, func() bool { return asked.Load() > 2 }, patience, tick)
 	first.stop(t)
-	require.Zero(t, committed(t, admin(t, brokers), kafka.DefaultConsumerGroup, "orders.dlq"))
+	require.Zero(t, committed(t, admin(t, brokers), group, "orders.dlq"))
 
 	store.refuseWith(nil)
 	startIngest(t, o, store)
@@ -126,7 +126,7 @@ func TestIngestWaitsForAStoreThatIsAwayAndSkipsNothing(t *testing.T) {
 	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
 	require.Equal(t, 0.0, ingest.metric(t, "dlq_ingest_stalled"))
 	require.Zero(t, store.duplicates(), "nobody else got the partitions meanwhile")
-	awaitCommitted(t, admin(t, brokers), kafka.DefaultConsumerGroup, "orders.dlq", 1010)
+	awaitCommitted(t, admin(t, brokers), group, "orders.dlq", 1010)
 }
 
 func TestIngestGivesPartitionsAwayWhileItsStoreIsAway(t *testing.T) {
@@ -151,7 +151,7 @@ func TestIngestGivesPartitionsAwayWhileItsStoreIsAway(t *testing.T) {
 	stuck.refuseWith(nil)
 	require.Eventually(t, func() bool { return len(stuck.all()) == 200 }, patience, tick)
 	require.ElementsMatch(t, want, append(stuck.values(), healthy.values()...))
-	awaitCommitted(t, admin(t, brokers), kafka.DefaultConsumerGroup, "orders.dlq", 400)
+	awaitCommitted(t, admin(t, brokers), group, "orders.dlq", 400)
 }
 
 func TestIngestIsolatesTheOneArrivalThatTheStoreRefuses(t *testing.T) {
@@ -170,7 +170,7 @@ func TestIngestIsolatesTheOneArrivalThatTheStoreRefuses(t *testing.T) {
 	ingest := startIngest(t, quickOptions(brokers), store)
 	require.Eventually(t, func() bool { return len(store.all()) == 71 }, patience, tick)
 	a := admin(t, brokers)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 71)
+	awaitCommitted(t, a, group, "orders.dlq", 71)
 	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
 	require.Contains(t, ingest.Status().LastError, "value too long")
 	store.refuseWith(nil)
@@ -198,13 +198,13 @@ func TestIngestTakesATopicThatWasCreatedAgainForAnother(t *testing.T) {
 	store := newMemory()
 	startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, want)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 10)
+	awaitCommitted(t, a, group, "orders.dlq", 10)
 
 	deleteTopic(t, a, "orders.dlq")
 	createTopic(t, a, "orders.dlq", 1)
 	want = append(want, produce(t, brokers, "orders.dlq", "new", 15)...)
 	awaitValues(t, store, want)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 15)
+	awaitCommitted(t, a, group, "orders.dlq", 15)
 	ids := map[[16]byte]int{}
 	for _, arrival := range store.all() {
 		ids[arrival.Source.TopicID]++
@@ -221,9 +221,9 @@ func TestIngestResumesFromNoCommitOfATopicThatIsGone(t *testing.T) {
 	store := newMemory()
 	first := startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, want)
-	awaitCommitted(t, a, kafka.DefaultConsumerGroup, "orders.dlq", 10)
+	awaitCommitted(t, a, group, "orders.dlq", 10)
 	first.stop(t)
-	offsets, err := a.FetchOffsets(deadline(t), kafka.DefaultConsumerGroup)
+	offsets, err := a.FetchOffsets(deadline(t), group)
 	require.NoError(t, err)
 	old, _ := offsets.Lookup("orders.dlq", 0)
 
@@ -234,8 +234,8 @@ func TestIngestResumesFromNoCommitOfATopicThatIsGone(t *testing.T) {
 	late := kadm.Offsets{}
 	late.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: old.At, LeaderEpoch: -1, Metadata: old.Metadata})
 	byName := kadm.NewClient(client(t, brokers, kgo.MaxVersions(kversion.V3_8_0()))) // as brokers before 4.2 take it
-	require.NoError(t, byName.CommitAllOffsets(deadline(t), kafka.DefaultConsumerGroup, late))
-	require.EqualValues(t, 10, committed(t, a, kafka.DefaultConsumerGroup, "orders.dlq"))
+	require.NoError(t, byName.CommitAllOffsets(deadline(t), group, late))
+	require.EqualValues(t, 10, committed(t, a, group, "orders.dlq"))
 
 	startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, want)
@@ -247,7 +247,7 @@ func TestIngestObeysOffsetsThatAnOperatorSet(t *testing.T) {
 	values := produce(t, brokers, "orders.dlq", "v", 10)
 	set := kadm.Offsets{}
 	set.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: 6, LeaderEpoch: -1})
-	require.NoError(t, admin(t, brokers).CommitAllOffsets(deadline(t), kafka.DefaultConsumerGroup, set))
+	require.NoError(t, admin(t, brokers).CommitAllOffsets(deadline(t), group, set))
 	store := newMemory()
 	startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, values[6:])
@@ -259,7 +259,7 @@ func TestIngestReadsAgainFromTheStartWhenItsOffsetIsGone(t *testing.T) {
 	values := produce(t, brokers, "orders.dlq", "v", 10)
 	beyond := kadm.Offsets{}
 	beyond.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: 500, LeaderEpoch: -1})
-	require.NoError(t, admin(t, brokers).CommitAllOffsets(deadline(t), kafka.DefaultConsumerGroup, beyond))
+	require.NoError(t, admin(t, brokers).CommitAllOffsets(deadline(t), group, beyond))
 	store := newMemory()
 	startIngest(t, quickOptions(brokers), store)
 	awaitValues(t, store, values)
@@ -287,7 +287,7 @@ func rebalances(t *testing.T, brokers []string, topic string, o kafka.Options, t
 	want = append(want, produce(t, brokers, topic, "three", 2000)...)
 	require.Eventually(t, func() bool { return second.Status().Partitions == 4 && third.Status().Partitions == 4 }, patience, tick)
 	awaitValues(t, store, want)
-	awaitCommitted(t, admin(t, brokers), group(o), topic, int64(len(want)))
+	awaitCommitted(t, admin(t, brokers), o.ConsumerGroup, topic, int64(len(want)))
 }
 
 func TestIngestStoresWhatCannotBeDecodedAsItIs(t *testing.T) {

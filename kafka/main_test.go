@@ -107,8 +107,10 @@ func topics(t testing.TB) *dlq.Topics {
 	return topics
 }
 
+const group = "dlq-manager.default"
+
 func quickOptions(brokers []string) kafka.Options {
-	return kafka.Options{Brokers: brokers, MetadataMaxAge: 250 * time.Millisecond}
+	return kafka.Options{Brokers: brokers, ConsumerGroup: group, MaxRetries: dlq.DefaultMaxRetries, MetadataMaxAge: 250 * time.Millisecond}
 }
 
 func testLog(t testing.TB) *zap.Logger {
@@ -265,13 +267,6 @@ func port(t testing.TB, address string) int {
 	number, err := strconv.Atoi(text)
 	require.NoError(t, err)
 	return number
-}
-
-func group(o kafka.Options) string {
-	if o.ConsumerGroup == "" {
-		return kafka.DefaultConsumerGroup
-	}
-	return o.ConsumerGroup
 }
 
 // noise does not compress.

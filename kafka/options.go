@@ -1,11 +1,10 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,37 +15,32 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Values of Options.RepublishKey.
-const (
-	// RepublishOriginalKey keeps the key, so that a message goes back to its
-	// partition and stays in order with its neighbours.
-	RepublishOriginalKey = "original"
-	// RepublishUUIDKey gives every republished message a new UUID version 4.
-	RepublishUUIDKey = "uuid"
-)
+// RepublishUUIDKey, as Options.RepublishKey, gives every republished message a new
+// UUID version 4. Without it a message goes back to its partition and stays in
+// order with its neighbours.
+const RepublishUUIDKey = "uuid"
 
-// Documented defaults.
+// Defaults.
 const (
-	DefaultClientID        = "dlq-manager"
-	DefaultConsumerGroup   = "dlq-manager.default"
 	DefaultDeliveryTimeout = 5 * time.Second
 	DefaultMetadataMaxAge  = 10 * time.Second
 	DefaultStopGrace       = 10 * time.Second
 )
 
-// Options is how to reach Kafka and what to do there. The zero value of a field
-// takes its default, except Brokers, which has none.
+// Options is how to reach Kafka and what to do there. They are not checked here:
+// the configuration has been, and the client library refuses what it cannot use.
 type Options struct {
 	// Brokers are host:port pairs to start from. They need not be up yet.
 	Brokers  []string
 	ClientID string
 	// ConsumerGroup is shared by every replica of the ingest.
 	ConsumerGroup string
-	// SecurityProtocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-	SecurityProtocol string
-	SASL             SASL
-	TLS              TLS
-	// RepublishKey is RepublishOriginalKey or RepublishUUIDKey.
+	// SASL authenticates connections; the zero value does not.
+	SASL SASL
+	// TLS is called for every new connection, so that a renewed certificate is
+	// used without a restart. Nil means that connections are not encrypted.
+	TLS func() (*tls.Config, error)
+	// RepublishKey is RepublishUUIDKey, or else the key is kept.
 	RepublishKey string
 	// MaxRetries is what every new arrival is given.
 	MaxRetries int
@@ -62,60 +56,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	set := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	set(&o.ClientID, DefaultClientID)
-	set(&o.ConsumerGroup, DefaultConsumerGroup)
-	set(&o.SecurityProtocol, Plaintext)
-	set(&o.RepublishKey, RepublishOriginalKey)
-	if o.MaxRetries == 0 {
-		o.MaxRetries = dlq.DefaultMaxRetries
-	}
-	if o.DeliveryTimeout == 0 {
-		o.DeliveryTimeout = DefaultDeliveryTimeout
-	}
-	if o.MetadataMaxAge == 0 {
-		o.MetadataMaxAge = DefaultMetadataMaxAge
-	}
-	if o.StopGrace == 0 {
-		o.StopGrace = DefaultStopGrace
-	}
+	o.DeliveryTimeout = cmp.Or(o.DeliveryTimeout, DefaultDeliveryTimeout)
+	o.MetadataMaxAge = cmp.Or(o.MetadataMaxAge, DefaultMetadataMaxAge)
+	o.StopGrace = cmp.Or(o.StopGrace, DefaultStopGrace)
 	return o
-}
-
-// Validate returns everything that is wrong with the options, named by the
-// keys of the configuration. It connects to nothing.
-func (o Options) Validate() error {
-	o = o.withDefaults()
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kafka."+format, args...)) }
-	if len(o.Brokers) == 0 {
-		bad("brokers: give at least one host:port")
-	}
-	for _, broker := range o.Brokers {
-		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
-			bad("brokers: %q is not host:port", broker)
-		}
-	}
-	if o.RepublishKey != RepublishOriginalKey && o.RepublishKey != RepublishUUIDKey {
-		bad("republish_key: %q is neither %s nor %s", o.RepublishKey, RepublishOriginalKey, RepublishUUIDKey)
-	}
-	if o.MaxRetries < 0 {
-		bad("max_retries: %d is negative", o.MaxRetries)
-	}
-	if o.DeliveryTimeout < time.Second {
-		bad("delivery_timeout: %s is less than a second", o.DeliveryTimeout)
-	}
-	if o.MetadataMaxAge < minMetadataAge {
-		bad("metadata_max_age: %s is less than %s", o.MetadataMaxAge, minMetadataAge)
-	}
-	if o.StopGrace < 0 {
-		bad("stop_grace: %s is negative", o.StopGrace)
-	}
-	return errors.Join(append(errs, o.validateSecurity()...)...)
 }
 
 // minMetadataAge is the least time between two metadata requests. The default
@@ -176,7 +120,7 @@ func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string)
 		kprom.WithStaticLabel(prometheus.Labels{"client": name}),
 		kprom.FetchAndProduceDetail(kprom.UncompressedBytes, kprom.ByNode),
 	)))
-	if mechanism := o.mechanism(); mechanism != nil {
+	if mechanism := o.SASL.mechanism(); mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))
 	}
 	return opts
@@ -261,9 +205,6 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 // NewClient returns a plain client with these options and any others, for
 // probes and tools. Brokers that are away are no error.
 func NewClient(o Options, log *zap.Logger, reg prometheus.Registerer, name string, more ...kgo.Opt) (*kgo.Client, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	return newClient(append(o.withDefaults().common(log, reg, name), more...))
 }
 
@@ -282,5 +223,3 @@ func Ping(ctx context.Context, client *kgo.Client) error {
 	}
 	return nil
 }
-
-func upper(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }

@@ -8,11 +8,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,74 +24,44 @@ import (
 	"dlqmanager/kafka"
 )
 
-func TestOptionsSayWhatIsWrong(t *testing.T) {
+func TestOptionsThatTheLibraryRefusesAreAnError(t *testing.T) {
 	t.Parallel()
-	good := kafka.Options{Brokers: []string{"127.0.0.1:9092"}}
-	require.NoError(t, good.Validate())
-	for want, spoil := range map[string]func(*kafka.Options){
-		"kafka.brokers: give at least one host:port": func(o *kafka.Options) { o.Brokers = nil },
-		`kafka.brokers: "nohost" is not host:port`:   func(o *kafka.Options) { o.Brokers = []string{"nohost"} },
-		`kafka.security_protocol: "TLS" is none of`:  func(o *kafka.Options) { o.SecurityProtocol = "TLS" },
-		`kafka.republish_key: "random" is neither`:   func(o *kafka.Options) { o.RepublishKey = "random" },
-		"kafka.max_retries: -1 is negative":          func(o *kafka.Options) { o.MaxRetries = -1 },
-		"kafka.delivery_timeout: 1ms":                func(o *kafka.Options) { o.DeliveryTimeout = time.Millisecond },
-		"kafka.metadata_max_age: 1ms":                func(o *kafka.Options) { o.MetadataMaxAge = time.Millisecond },
-		"kafka.stop_grace: -1s":                      func(o *kafka.Options) { o.StopGrace = -time.Second },
-		`kafka.sasl.mechanism: "GSSAPI" is none of`: func(o *kafka.Options) {
-			o.SecurityProtocol, o.SASL.Mechanism = kafka.SASLSSL, "GSSAPI"
-		},
-		"kafka.sasl.user: SASL_SSL needs it":                func(o *kafka.Options) { o.SecurityProtocol = kafka.SASLSSL },
-		"kafka.sasl.password: SASL_SSL needs it":            func(o *kafka.Options) { o.SecurityProtocol = kafka.SASLSSL },
-		"kafka.sasl: security_protocol SSL does not use it": func(o *kafka.Options) { o.SecurityProtocol, o.SASL.User = kafka.SSL, "me" },
-		"kafka.tls: security_protocol PLAINTEXT does not":   func(o *kafka.Options) { o.SecurityProtocol, o.TLS.CAFile = kafka.Plaintext, "ca.pem" },
-		"kafka.tls: ca_file: open nowhere.pem":              func(o *kafka.Options) { o.SecurityProtocol, o.TLS.CAFile = kafka.SSL, "nowhere.pem" },
-		"kafka.tls: give both cert_file and key_file":       func(o *kafka.Options) { o.SecurityProtocol, o.TLS.CertFile = kafka.SSL, "c.pem" },
-		"kafka.tls: cert_file and key_file: open nocert.pem": func(o *kafka.Options) {
-			o.SecurityProtocol, o.TLS.CertFile, o.TLS.KeyFile = kafka.SSL, "nocert.pem", "k"
-		},
-	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			o := good
-			spoil(&o)
-			require.ErrorContains(t, o.Validate(), want)
-			_, err := kafka.NewPublisher(o, zap.NewNop(), nil)
-			require.ErrorContains(t, err, want)
-			_, err = kafka.NewIngest(o, newMemory(), topics(t), zap.NewNop(), nil)
-			require.ErrorContains(t, err, want)
-			_, err = kafka.NewClient(o, zap.NewNop(), nil, "test")
-			require.ErrorContains(t, err, want)
-		})
-	}
+	const want = "no seed brokers"
+	o, registry := quickOptions(nil), prometheus.NewRegistry()
+	_, err := kafka.NewPublisher(o, zap.NewNop(), registry)
+	require.ErrorContains(t, err, want)
+	_, err = kafka.NewIngest(o, newMemory(), topics(t), zap.NewNop(), registry)
+	require.ErrorContains(t, err, want)
+	_, err = kafka.NewClient(o, zap.NewNop(), registry, "test")
+	require.ErrorContains(t, err, want)
 }
 
-func TestMutualTLSReadsItsFilesForEveryConnection(t *testing.T) {
+func TestMutualTLSIsSetUpAnewForEveryConnection(t *testing.T) {
 	t.Parallel()
 	ca, stranger := newAuthority(t), newAuthority(t)
-	dir := t.TempDir()
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.certificate)
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"), kfake.TLS(&tls.Config{
-		Certificates: []tls.Certificate{ca.issue(t, dir, "broker")},
-		ClientCAs:    pool,
+		Certificates: []tls.Certificate{ca.issue(t, "broker")},
+		ClientCAs:    ca.pool(),
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 	}))
-	ca.issue(t, dir, "client")
+	client := ca.issue(t, "client")
+	var trusted atomic.Pointer[authority]
+	trusted.Store(stranger)
 	o := quickOptions(cluster.ListenAddrs())
 	o.DeliveryTimeout = time.Second
-	o.SecurityProtocol = kafka.SSL
-	o.TLS = kafka.TLS{CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: filepath.Join(dir, "client.key")}
+	o.TLS = func() (*tls.Config, error) {
+		return &tls.Config{RootCAs: trusted.Load().pool(), Certificates: []tls.Certificate{client}}, nil
+	}
 	publish := func(p *kafka.Publisher) error {
 		return p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0]
 	}
 
-	stranger.write(t, o.TLS.CAFile)
 	p := newPublisher(t, o)
 	err := publish(p)
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category, err.Error())
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 
-	ca.write(t, o.TLS.CAFile)
+	trusted.Store(ca)
 	require.Eventually(t, func() bool { return publish(p) == nil }, patience, tick)
 	require.NoError(t, p.Ping(deadline(t)))
 }
@@ -166,13 +134,14 @@ func newAuthority(t testing.TB) *authority {
 	return &authority{certificate, key}
 }
 
-func (a *authority) write(t testing.TB, file string) {
-	t.Helper()
-	writePEM(t, file, "CERTIFICATE", a.certificate.Raw)
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
 }
 
-// issue writes name.pem and name.key for 127.0.0.1.
-func (a *authority) issue(t testing.TB, dir, name string) tls.Certificate {
+// issue makes a certificate for 127.0.0.1.
+func (a *authority) issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -183,16 +152,5 @@ func (a *authority) issue(t testing.TB, dir, name string) tls.Certificate {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
 	require.NoError(t, err)
-	raw, err := x509.MarshalECPrivateKey(key)
-	require.NoError(t, err)
-	writePEM(t, filepath.Join(dir, name+".pem"), "CERTIFICATE", der)
-	writePEM(t, filepath.Join(dir, name+".key"), "EC PRIVATE KEY", raw)
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key"))
-	require.NoError(t, err)
-	return pair
-}
-
-func writePEM(t testing.TB, file, kind string, der []byte) {
-	t.Helper()
-	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -88,7 +88,7 @@ func describe(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) (dlq.Or
 	}
 	// A topic that cannot exist tells nothing, and then neither do the
 	// partition and offset beside it.
-	if topic, ok := f.topic.find(headers); ok && validTopic(string(topic)) {
+	if topic, ok := f.topic.find(headers); ok && dlq.IsTopicName(string(topic)) {
 		origin = dlq.Origin{Topic: string(topic), Family: f.name}
 		if partition, ok := f.partition.find(headers); ok && partition >= 0 && partition <= 1<<31-1 {
 			value := int32(partition)
@@ -164,19 +164,4 @@ func find(headers []dlq.Header, name string, which repeat) (value []byte, found 
 		value, found = header.Value, true
 	}
 	return value, found
-}
-
-// validTopic is Kafka's own rule for the names of topics.
-func validTopic(name string) bool {
-	if name == "" || len(name) > 249 || name == "." || name == ".." {
-		return false
-	}
-	for _, c := range []byte(name) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
 }

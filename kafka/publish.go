@@ -31,9 +31,6 @@ type Publisher struct {
 // NewPublisher connects when it is first used, so brokers that are away are no
 // error yet.
 func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	o = o.withDefaults()
 	seen := &connections{}
 	batched, err := newClient(append(o.producer(log, reg, "publish"), kgo.WithHooks(seen)))

@@ -42,7 +42,6 @@ func (s scope) options(brokers []string) kafka.Options {
 
 func saslOptions(o kafka.Options, brokers []string, mechanism string, password func() (string, error)) kafka.Options {
 	o.Brokers = brokers
-	o.SecurityProtocol = kafka.SASLPlaintext
 	o.SASL = kafka.SASL{Mechanism: mechanism, User: kafkatest.User, Password: password}
 	return o
 }

@@ -137,15 +137,15 @@ func (p *parts) checkDatabase(ctx context.Context) error {
 // kafkaOptions translate the configuration; ok is false without Kafka.
 func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	k := p.cfg.Kafka
-	return kafka.Options{
+	options = kafka.Options{
 		Brokers: k.Brokers, ClientID: k.ClientID, ConsumerGroup: k.ConsumerGroup,
-		SecurityProtocol: k.SecurityProtocol,
-		SASL:             kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password},
-		TLS: kafka.TLS{
-			CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile, ServerName: k.TLS.ServerName,
-		},
+		SASL:         kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password},
 		RepublishKey: k.RepublishKey, MaxRetries: k.MaxRetries,
-	}, k.Configured()
+	}
+	if k.UsesTLS() {
+		options.TLS = k.TLS.Config
+	}
+	return options, k.Configured()
 }
 
 // close ends the connections that assemble prepared.
