@@ -192,13 +192,13 @@ func (w *world) add(n int, change ...func(*dlq.Arrival)) []dlq.ID {
 	for i := range ids {
 		arrival := dlq.Arrival{
 			ID: dlq.NewID(), DLQTopic: "orders.dlq.v1",
-			Source: dlq.Source{TopicID: [16]byte{1}, Partition: 2, Offset: nextOffset()},
-			Origin: dlq.Origin{Topic: "orders.v1", Family: "topic-name"},
+			Source:  dlq.Source{TopicID: [16]byte{1}, Partition: 2, Offset: nextOffset()},
+			Failure: dlq.Failure{Origin: dlq.Origin{Topic: "orders.v1", Family: "topic-name"}, ErrorMessage: "processing failed"},
 			Record: dlq.Record{
 				Key: []byte("order-1"), Value: []byte(`{"order_id":"123"}`),
 				Timestamp: time.Date(2026, 2, 20, 10, 29, 59, 0, time.UTC),
 			},
-			Payload: json.RawMessage(`{"order_id":"123"}`), ErrorMessage: "processing failed", MaxRetries: dlq.DefaultMaxRetries,
+			Payload: json.RawMessage(`{"order_id":"123"}`), MaxRetries: dlq.DefaultMaxRetries,
 		}
 		for _, c := range change {
 			c(&arrival)

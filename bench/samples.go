@@ -42,7 +42,7 @@ func sampleArrivals() []dlq.Arrival {
 		reason := sampleErrors[i%len(sampleErrors)]
 		arrivals[i] = dlq.Arrival{
 			ID: dlq.NewID(), DLQTopic: sampleTopic + ".dlq", Source: dlq.Source{TopicID: [16]byte{1}, Offset: int64(i)},
-			Origin: dlq.Origin{Topic: sampleTopic, Family: "this-system"},
+			Failure: dlq.Failure{Origin: dlq.Origin{Topic: sampleTopic, Family: "this-system"}, ErrorMessage: reason},
 			Record: dlq.Record{
 				Key: fmt.Appendf(nil, "customer-%d", i), Value: sampleValue(random, i), Timestamp: time.Now(),
 				Headers: []dlq.Header{
@@ -53,7 +53,7 @@ func sampleArrivals() []dlq.Arrival {
 					{Key: "error", Value: []byte(reason)},
 				},
 			},
-			ErrorMessage: reason, MaxRetries: dlq.DefaultMaxRetries,
+			MaxRetries: dlq.DefaultMaxRetries,
 		}
 		arrivals[i].Payload = dlq.PayloadOf(arrivals[i].Record.Value)
 	}

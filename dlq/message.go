@@ -92,18 +92,25 @@ type Origin struct {
 	Family string
 }
 
+// Failure is where a dead letter was before it failed, and why it failed, as far
+// as its headers or the name of its topic tell.
+type Failure struct {
+	Origin       Origin
+	ErrorMessage string
+	// ErrorClass is the exception's type.
+	ErrorClass string
+	StackTrace string
+}
+
 // Arrival is a dead letter on its way into the store.
 type Arrival struct {
-	ID           ID
-	DLQTopic     string
-	Source       Source
-	Origin       Origin
-	Record       Record
-	Payload      json.RawMessage
-	ErrorMessage string
-	ErrorClass   string
-	StackTrace   string
-	MaxRetries   int
+	ID       ID
+	DLQTopic string
+	Source   Source
+	Failure
+	Record     Record
+	Payload    json.RawMessage
+	MaxRetries int
 	// RetryCount and PreviousID are inherited when the message came back.
 	RetryCount int
 	PreviousID ID

@@ -46,39 +46,11 @@ func TestOriginIsReadFromHeadersElseFromTheName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			origin, why := describe(topics, test.dlqTopic, test.headers)
-			require.Equal(t, dlq.Origin{Topic: test.topic, Family: test.family}, origin)
-			require.Equal(t, failure{message: test.message}, why)
+			require.Equal(t, dlq.Failure{
+				Origin: dlq.Origin{Topic: test.topic, Family: test.family}, ErrorMessage: test.message,
+			}, describe(topics, test.dlqTopic, test.headers))
 		})
 	}
-}
-
-func TestFamilyGivesPlaceAndFailureInItsOwnEncoding(t *testing.T) {
-	t.Parallel()
-	hex := func(b []byte) (int64, bool) {
-		var n int64
-		for _, c := range b {
-			n = n<<8 | int64(c)
-		}
-		return n, len(b) == 2
-	}
-	f := &family{
-		owns:      []string{"x-*", "y"},
-		partition: number{text{headers: []string{"x-partition"}}, hex},
-		offset:    number{text{headers: []string{"x-offset"}, repeat: lastCounts}, hex},
-	}
-	headers := headersOf("x-partition", "\x01\x00", "x-offset", "\x00\x01", "x-offset", "\x00\x02")
-	partition, ok := f.partition.find(headers)
-	require.True(t, ok)
-	require.EqualValues(t, 256, partition)
-	offset, _ := f.offset.find(headers)
-	require.EqualValues(t, 2, offset)
-	_, ok = f.partition.find(headersOf("x-partition", "\x01"))
-	require.False(t, ok)
-	require.True(t, f.takesOff("x-anything"))
-	require.True(t, f.takesOff("y"))
-	require.False(t, f.takesOff("yes"))
-	require.False(t, f.takesOff("ax-"))
 }
 
 func TestRetryCountIsInheritedOnlyWhenItMakesSense(t *testing.T) {

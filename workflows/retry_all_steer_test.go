@@ -213,7 +213,7 @@ func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
 	t.Helper()
 	_, err := s.store.StoreArrivals(t.Context(), []dlq.Arrival{{
 		ID: dlq.NewID(), DLQTopic: s.topic(), Source: dlq.Source{TopicID: [16]byte(dlq.NewID())},
-		Origin: dlq.Origin{Topic: s.queue}, Record: e.Record, ErrorMessage: "failed again",
+		Failure: dlq.Failure{Origin: dlq.Origin{Topic: s.queue}, ErrorMessage: "failed again"}, Record: e.Record,
 		MaxRetries: dlq.DefaultMaxRetries, RetryCount: e.RetryCount, PreviousID: e.ID,
 	}})
 	if err != nil {
@@ -244,7 +244,7 @@ func TestOneClosedTargetAmongSeveralIsSkippedAndTheOthersGoOn(t *testing.T) {
 	for i := range arrivals {
 		arrivals[i] = dlq.Arrival{
 			ID: dlq.NewID(), DLQTopic: s.topic(), Source: dlq.Source{TopicID: [16]byte(dlq.NewID())},
-			Origin: dlq.Origin{Topic: gone}, Record: dlq.Record{Key: []byte("one")}, ErrorMessage: "x", MaxRetries: 3,
+			Failure: dlq.Failure{Origin: dlq.Origin{Topic: gone}, ErrorMessage: "x"}, Record: dlq.Record{Key: []byte("one")}, MaxRetries: 3,
 		}
 	}
 	_, err := s.store.StoreArrivals(t.Context(), arrivals)

@@ -162,10 +162,10 @@ func (s *system) add(t *testing.T, messages, keys int) []dlq.ID {
 		ids[i] = dlq.NewID()
 		arrivals[i] = dlq.Arrival{
 			ID: ids[i], DLQTopic: s.topic(),
-			Source:       dlq.Source{TopicID: source, Offset: int64(i)},
-			Origin:       dlq.Origin{Topic: s.queue, Family: "topic-name"},
-			Record:       dlq.Record{Key: fmt.Appendf(nil, "key-%d", i%keys), Value: fmt.Appendf(nil, "%d", i)},
-			ErrorMessage: dlq.UnknownError, MaxRetries: dlq.DefaultMaxRetries,
+			Source:     dlq.Source{TopicID: source, Offset: int64(i)},
+			Failure:    dlq.Failure{Origin: dlq.Origin{Topic: s.queue, Family: "topic-name"}, ErrorMessage: dlq.UnknownError},
+			Record:     dlq.Record{Key: fmt.Appendf(nil, "key-%d", i%keys), Value: fmt.Appendf(nil, "%d", i)},
+			MaxRetries: dlq.DefaultMaxRetries,
 		}
 	}
 	stored, err := s.store.StoreArrivals(t.Context(), arrivals)

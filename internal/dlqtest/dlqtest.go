@@ -37,14 +37,13 @@ func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
 		ID:       dlq.NewID(),
 		DLQTopic: "orders.dlq",
 		Source:   dlq.Source{TopicID: TopicID, Offset: offset},
-		Origin:   dlq.Origin{Topic: "orders", Family: "topic-name"},
+		Failure:  dlq.Failure{Origin: dlq.Origin{Topic: "orders", Family: "topic-name"}, ErrorMessage: "boom"},
 		Record: dlq.Record{
 			Key:       fmt.Appendf(nil, "order-%d", offset),
 			Headers:   []dlq.Header{{Key: "error", Value: []byte("boom")}},
 			Timestamp: time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC),
 		},
-		ErrorMessage: "boom",
-		MaxRetries:   dlq.DefaultMaxRetries,
+		MaxRetries: dlq.DefaultMaxRetries,
 	}
 	Value(fmt.Sprintf(`{"order": %d}`, offset))(&a)
 	for _, option := range options {
