@@ -67,14 +67,6 @@ func Load(path string, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// Validate checks a configuration that was put together in code.
-func (c *Config) Validate() error {
-	if problems := c.problems(nil); len(problems) > 0 {
-		return problems
-	}
-	return nil
-}
-
 // problems checks every section. sources adds to each problem where the value
 // came from.
 func (c *Config) problems(sources map[string]source) Problems {

@@ -69,30 +69,6 @@ func (d Database) Password() (string, error) { return secretFrom(d.StaticPasswor
 // URL is the connection URL without a password, fit for logs and for
 // pgxpool.ParseConfig; Credentials gives what is missing.
 func (d Database) URL() string {
-	u := d.url()
-	if d.User != "" {
-		u.User = url.User(d.User)
-	}
-	return u.String()
-}
-
-// ConnectionURL is the connection URL with user and password as they are now,
-// for libraries that take nothing else. It must not be logged.
-func (d Database) ConnectionURL() (string, error) {
-	user, password, err := d.Credentials()
-	if err != nil {
-		return "", err
-	}
-	u := d.url()
-	if password != "" {
-		u.User = url.UserPassword(user, password)
-	} else {
-		u.User = url.User(user)
-	}
-	return u.String(), nil
-}
-
-func (d Database) url() *url.URL {
 	query := url.Values{}
 	query.Set("sslmode", d.SSLMode)
 	if d.SSLRootCert != "" {
@@ -105,6 +81,9 @@ func (d Database) url() *url.URL {
 		query.Set("statement_timeout", strconv.FormatInt(millis, 10))
 	}
 	u := &url.URL{Scheme: "postgres", Path: "/" + d.Name}
+	if d.User != "" {
+		u.User = url.User(d.User)
+	}
 	if strings.HasPrefix(d.Host, "/") {
 		query.Set("host", d.Host)
 		query.Set("port", strconv.Itoa(d.Port))
@@ -114,7 +93,7 @@ func (d Database) url() *url.URL {
 	// A + for a space is the form's encoding, which not every reader of
 	// connection URLs knows.
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
-	return u
+	return u.String()
 }
 
 func (d Database) validate(r *report) {

@@ -99,9 +99,6 @@ func (k Kafka) Configured() bool { return len(k.Brokers) > 0 }
 // UsesTLS reports whether connections are encrypted.
 func (k Kafka) UsesTLS() bool { return strings.HasSuffix(k.SecurityProtocol, "SSL") }
 
-// UsesSASL reports whether connections authenticate with SASL.
-func (k Kafka) UsesSASL() bool { return strings.HasPrefix(k.SecurityProtocol, "SASL_") }
-
 func (k Kafka) validate(r *report) {
 	k.validateTopics(r) // these also matter in memory, without a cluster
 	if !k.Configured() {
@@ -116,15 +113,15 @@ func (k Kafka) validate(r *report) {
 	r.notEmpty("kafka.client_id", k.ClientID)
 	r.notEmpty("kafka.consumer_group", k.ConsumerGroup)
 	r.oneOf("kafka.security_protocol", k.SecurityProtocol, "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-	k.SASL.validate(r, k.UsesSASL(), k.SecurityProtocol)
+	k.SASL.validate(r, k.SecurityProtocol)
 	if k.TLS != (KafkaTLS{}) && !k.UsesTLS() {
 		r.add("kafka.tls", "has no effect with security_protocol %q: use SSL or SASL_SSL", k.SecurityProtocol)
 	}
 	r.certificate("kafka.tls", k.TLS.CertFile, k.TLS.KeyFile)
 }
 
-func (s SASL) validate(r *report, used bool, protocol string) {
-	if !used {
+func (s SASL) validate(r *report, protocol string) {
+	if !strings.HasPrefix(protocol, "SASL_") {
 		if s != (SASL{}) {
 			r.add("kafka.sasl", "has no effect with security_protocol %q: use SASL_SSL or SASL_PLAINTEXT", protocol)
 		}

@@ -3,9 +3,6 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Redacted is the whole configuration, defaults included, as nested maps by the
@@ -36,16 +33,4 @@ func redactSection(structure reflect.Value) map[string]any {
 		}
 	}
 	return section
-}
-
-// String is Redacted as YAML, so that printing a Config by any verb shows no
-// secret.
-func (c *Config) String() string {
-	var text strings.Builder
-	encoder := yaml.NewEncoder(&text)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(c.Redacted()); err != nil {
-		return fmt.Sprintf("configuration: %v", err)
-	}
-	return text.String()
 }

@@ -72,12 +72,12 @@ kafka:
 	require.NoError(t, err)
 	redacted, err := json.Marshal(c.Redacted())
 	require.NoError(t, err)
-	all := fmt.Sprintf("%v %+v %#v %s %v %+v %#v", c, c, c, c, *c, *c, *c) + string(asJSON) + string(asYAML) + string(redacted) + c.Database.URL()
+	all := fmt.Sprintf("%v %+v %#v %v %+v %#v", c, c, c, *c, *c, *c) + string(asJSON) + string(asYAML) + string(redacted) + c.Database.URL()
 	for _, secret := range []string{"secret-one", "secret-two", "secret-three"} {
 		require.NotContains(t, all, secret)
 	}
-	require.Contains(t, c.String(), "password: '[redacted]'")
-	require.Contains(t, c.String(), "api_key: '[redacted]'")
+	require.Contains(t, string(redacted), `"password":"[redacted]"`)
+	require.Contains(t, string(redacted), `"api_key":"[redacted]"`)
 	require.Contains(t, string(redacted), `"max_open_conns":25`, "defaults are shown too")
 }
 
@@ -125,7 +125,7 @@ func TestPasswordFileIsReadEveryTime(t *testing.T) {
 	require.NoError(t, os.Remove(file))
 	_, err = c.Kafka.SASL.Password()
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = c.Database.ConnectionURL()
+	_, _, err = c.Database.Credentials()
 	require.ErrorIs(t, err, os.ErrNotExist)
 	set(string(make([]byte, 70_000)))
 	_, err = c.Database.Password()
