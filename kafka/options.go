@@ -15,9 +15,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RepublishUUIDKey, as Options.RepublishKey, gives every republished message a new
-// UUID version 4. Without it a message goes back to its partition and stays in
-// order with its neighbours.
+// RepublishUUIDKey is the Options.RepublishKey that gives every republished message
+// a new UUID version 4. Without it a message keeps its key, so that it goes back to
+// its partition and stays in order with its neighbours.
 const RepublishUUIDKey = "uuid"
 
 // Defaults.

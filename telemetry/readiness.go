@@ -29,10 +29,10 @@ type Readiness struct {
 	running map[string]chan error // checks that have not returned, with their answer to come
 }
 
-// noAnswer is the result of a check that took longer than this.
-type noAnswer time.Duration
+// noAnswerError is the result of a check that took longer than this.
+type noAnswerError time.Duration
 
-func (n noAnswer) Error() string { return "no answer within " + time.Duration(n).String() }
+func (n noAnswerError) Error() string { return "no answer within " + time.Duration(n).String() }
 
 // NewReadiness takes the checks by the names of their dependencies. A check that
 // takes longer than limit counts as failed.
@@ -77,7 +77,7 @@ func (r *Readiness) answer(ctx context.Context, name string) error {
 		delete(r.running, name)
 		return err
 	default:
-		return noAnswer(r.limit)
+		return noAnswerError(r.limit)
 	}
 }
 

@@ -92,7 +92,7 @@ func readyHandler(ready *Readiness) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		body, status := healthBody{Status: "ok", Checks: map[string]string{}}, http.StatusOK
 		for name, err := range ready.Results() {
-			var late noAnswer
+			var late noAnswerError
 			switch {
 			case err == nil:
 				body.Checks[name] = "ok"
