@@ -2,9 +2,11 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 )
 
@@ -25,8 +27,8 @@ type Archive struct {
 
 // ArchiveInput says what is old.
 type ArchiveInput struct {
-	OlderThan time.Duration
-	BatchSize int
+	OlderThan time.Duration `json:"older_than_ns"`
+	BatchSize int           `json:"batch_size"`
 }
 
 // MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by
@@ -44,6 +46,10 @@ func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
 func (a *Archive) inBatches(ctx context.Context, in ArchiveInput,
 	batch func(context.Context, time.Duration, int) (int64, error), count func(int64),
 ) (int64, error) {
+	if in.OlderThan < 0 || in.BatchSize <= 0 {
+		return 0, temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("a batch of %d messages older than %s: both must be positive", in.BatchSize, in.OlderThan), TypeInvalid, nil)
+	}
 	var total int64
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &total) // only the count is lost if it cannot be read

@@ -10,9 +10,8 @@ import (
 
 // BulkStore is what a bulk retry needs of the store.
 type BulkStore interface {
-	// StartBulk freezes the scope. Starting the same id again changes nothing.
-	StartBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error)
-	// CountBulk counts what is in it, which may take long. Again changes nothing.
+	// CountBulk counts what is in the scope, which may take long. Again changes
+	// nothing. It returns dlq.ErrNotFound for an unknown job.
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// PauseBulk gives back what is still claimed and records why. ResumeBulk
@@ -33,7 +32,7 @@ type BulkStore interface {
 type LaneStore interface {
 	// OpenLane makes the caller the only one that may claim and finalize in
 	// the lane, as long as nobody opens it again.
-	OpenLane(ctx context.Context, lane dlq.Lane) (dlq.Lane, error)
+	OpenLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error)
 	// ClaimedPage returns what the lane's owner has claimed and not finalized.
 	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
 	// ClaimPage claims the next messages of the lane, at most dlq.PageSize, in
@@ -43,9 +42,9 @@ type LaneStore interface {
 	// FinalizePage ends claims and adds them to the lane's counters, in one
 	// transaction. What is no longer the lane's stays as it is.
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
-	// HeldKeys are the keys of the lane's messages that the job could not
+	// BlockedKeys are the keys of the lane's messages that the job could not
 	// deliver.
-	HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
+	BlockedKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
 	// NoteBulk records why a part of the job waits; empty when it no longer
 	// does.
 	NoteBulk(ctx context.Context, id dlq.ID, reason string) error
@@ -60,29 +59,26 @@ type Bulk struct {
 	Log       *zap.Logger
 }
 
-// BulkPlan is a frozen scope.
-type BulkPlan struct {
-	Bulk dlq.BulkRetry
+// BulkBegun is a job that may be sent.
+type BulkBegun struct {
+	Bulk dlq.BulkRetry `json:"bulk"`
 	// Published is false when Kafka is not configured.
-	Published bool
+	Published bool `json:"published"`
 }
 
-// PlanBulk freezes the scope of the job, records it, and then counts it: the job
-// can be seen from the first moment, and is sent from the last.
-func (a *Bulk) PlanBulk(ctx context.Context, bulk dlq.BulkRetry) (BulkPlan, error) {
-	if _, err := a.Store.StartBulk(ctx, bulk); err != nil {
-		return BulkPlan{}, toTemporal(err)
-	}
-	started, err := a.Store.CountBulk(ctx, bulk.ID)
+// BeginBulk counts the scope of the job, which was frozen when it was created. The
+// job can be seen from that moment, and is sent from this one.
+func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
+	bulk, err := a.Store.CountBulk(ctx, id)
 	if err != nil {
-		return BulkPlan{}, toTemporal(err)
+		return BulkBegun{}, toTemporal(err)
 	}
-	a.Log.Info("bulk retry started", zap.Stringer("bulk_retry_id", started.ID), zap.String("topic", started.Spec.Topic),
-		zap.Int64("matched", started.Matched), zap.Int("lanes", started.Lanes))
+	a.Log.Info("bulk retry started", zap.Stringer("bulk_retry_id", bulk.ID), zap.String("topic", bulk.Spec.Topic),
+		zap.Int64("matched", bulk.Matched), zap.Int("lanes", bulk.Lanes))
 	if a.Publisher == nil {
-		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("bulk_retry_id", started.ID))
+		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("bulk_retry_id", bulk.ID))
 	}
-	return BulkPlan{Bulk: started, Published: a.Publisher != nil}, nil
+	return BulkBegun{Bulk: bulk, Published: a.Publisher != nil}, nil
 }
 
 // ReadBulk returns the job as it stands.
@@ -93,8 +89,8 @@ func (a *Bulk) ReadBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 
 // PauseInput says why the job pauses.
 type PauseInput struct {
-	ID     dlq.ID
-	Reason string
+	ID     dlq.ID `json:"id"`
+	Reason string `json:"reason"`
 }
 
 // PauseBulk records that the job sends nothing. Nothing of it is RETRYING
@@ -123,8 +119,8 @@ func (a *Bulk) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 
 // RateInput is a new rate limit, in messages per second; 0 lifts it.
 type RateInput struct {
-	ID        dlq.ID
-	PerSecond int
+	ID        dlq.ID `json:"id"`
+	PerSecond int    `json:"per_second"`
 }
 
 // SetBulkRate changes the rate limit. The lanes see it with their next claim.
@@ -134,8 +130,8 @@ func (a *Bulk) SetBulkRate(ctx context.Context, in RateInput) error {
 
 // AllowanceInput is how many messages may be sent; nil lifts the bound.
 type AllowanceInput struct {
-	ID       dlq.ID
-	Messages *int64
+	ID       dlq.ID `json:"id"`
+	Messages *int64 `json:"messages"`
 }
 
 // SetBulkAllowance opens a step of a ramp, or all of the rest.
@@ -145,9 +141,9 @@ func (a *Bulk) SetBulkAllowance(ctx context.Context, in AllowanceInput) error {
 
 // EndInput says how the job ended.
 type EndInput struct {
-	ID     dlq.ID
-	State  dlq.BulkState
-	Reason string
+	ID     dlq.ID        `json:"id"`
+	State  dlq.BulkState `json:"state"`
+	Reason string        `json:"reason"`
 }
 
 // EndBulk closes the job. Nothing of it is RETRYING afterwards.

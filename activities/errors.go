@@ -21,7 +21,7 @@ const (
 	TypeNotFound     = "NotFound"
 	TypeNotRetryable = "NotRetryable"
 	TypeOwned        = "Owned"
-	TypeBusy         = "Busy"
+	TypeInvalid      = "Invalid"
 )
 
 // toTemporal gives a domain error the type, the details and the finality that a
@@ -34,7 +34,6 @@ func toTemporal(err error) error {
 	var (
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
-		busy         *dlq.BulkBusyError
 		delivery     *dlq.DeliveryError
 	)
 	switch {
@@ -44,9 +43,6 @@ func toTemporal(err error) error {
 	case errors.As(err, &owned):
 		options.Details = []any{owned}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
-	case errors.As(err, &busy):
-		options.Details = []any{busy}
-		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeBusy, options)
 	case errors.Is(err, dlq.ErrNotFound):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotFound, options)
 	case errors.As(err, &delivery):
@@ -75,11 +71,6 @@ func FromTemporal(err error) error {
 		}
 	case TypeOwned:
 		domain := new(dlq.OwnedError)
-		if application.Details(domain) == nil {
-			return domain
-		}
-	case TypeBusy:
-		domain := new(dlq.BulkBusyError)
 		if application.Details(domain) == nil {
 			return domain
 		}

@@ -20,11 +20,11 @@ const (
 
 	// A lane returns after its slice and is started again, on whichever worker
 	// asks first: that is how a worker that joins gets its share. Longer when
-	// throttled, where each start is dear compared with what it sends.
+	// throttled, where each start is expensive compared with what it sends.
 	laneSlice          = 15 * time.Second
 	throttledLaneSlice = 5 * time.Minute
 
-	// readingShare is how many times longer than the reading of its held keys a
+	// readingShare is how many times longer than the reading of its blocked keys a
 	// slice is at least, up to throttledLaneSlice: they grow with what the job has
 	// failed.
 	readingShare = 20
@@ -52,21 +52,23 @@ const (
 	LaneRefused LaneEnd = "refused"
 )
 
-// LaneInput is one lane, and how often in a row it was refused while the target
-// took what other lanes sent.
+// LaneInput names one lane of a bulk retry.
 type LaneInput struct {
-	Lane     dlq.Lane
-	Refusals int
+	Bulk   dlq.ID `json:"bulk_retry_id"`
+	Number int    `json:"lane"`
+	// RefusedAlone is how often in a row the lane was refused while the target took
+	// what other lanes sent.
+	RefusedAlone int `json:"refused_alone,omitempty"`
 }
 
 // LaneResult is what one slice of a lane came to.
 type LaneResult struct {
-	End LaneEnd
+	End LaneEnd `json:"end"`
 	// Progress says that the target took something, or judged it.
-	Progress bool
+	Progress bool `json:"progress,omitempty"`
 	// Reason and Category say why it was refused; else they are empty.
-	Reason   string
-	Category dlq.Category
+	Reason   string       `json:"reason,omitempty"`
+	Category dlq.Category `json:"category,omitempty"`
 }
 
 // RunLane sends one lane of a bulk retry, page by page, until nothing in its
@@ -78,9 +80,9 @@ type LaneResult struct {
 // written down, unless the job did not wait for that and took it back; nothing
 // more is claimed.
 func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
-	reports, stopReporting := startHeartbeat(ctx, LaneReport{Lane: in.Lane.Number})
+	reports, stopReporting := startHeartbeat(ctx, LaneReport{Lane: in.Number})
 	defer stopReporting()
-	l := &laneRun{Bulk: a, lane: in.Lane, refusals: in.Refusals, reports: reports, started: time.Now()}
+	l := &laneRun{Bulk: a, in: in, reports: reports, started: time.Now()}
 	result, err := l.run(ctx)
 	return result, toTemporal(err)
 }
@@ -88,31 +90,39 @@ func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 // laneRun is one slice of one lane.
 type laneRun struct {
 	*Bulk
-	lane     dlq.Lane
-	refusals int
-	reports  chan<- LaneReport
-	started  time.Time
-	// held are the keys whose later messages must wait, nil where order does
+	in      LaneInput
+	lane    dlq.Lane
+	reports chan<- LaneReport
+	started time.Time
+	// blocked are the keys whose later messages must wait, nil where order does
 	// not matter.
-	held     heldKeys
+	blocked  blockedKeys
 	counts   dlq.BulkCounts
 	progress bool
+}
+
+// refusedAlone is how often in a row the lane was refused while others got through.
+func (l *laneRun) refusedAlone() int {
+	if l.progress {
+		return 0
+	}
+	return l.in.RefusedAlone
 }
 
 func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
 	// An earlier attempt that lost touch with Temporal may still be at work;
 	// from here on it can change nothing.
-	if l.lane, err = l.Store.OpenLane(ctx, l.lane); err != nil {
+	if l.lane, err = l.Store.OpenLane(ctx, l.in.Bulk, l.in.Number); err != nil {
 		return LaneResult{}, err
 	}
 	var reading time.Duration
 	if l.lane.Spec.Order != dlq.OrderNone {
 		began := time.Now()
-		keys, err := l.Store.HeldKeys(ctx, l.lane)
+		keys, err := l.Store.BlockedKeys(ctx, l.lane)
 		if err != nil {
 			return LaneResult{}, err
 		}
-		l.held, reading = newHeldKeys(keys), time.Since(began)
+		l.blocked, reading = newBlockedKeys(keys), time.Since(began)
 	}
 	left, err := l.Store.ClaimedPage(ctx, l.lane)
 	if err != nil {
@@ -196,12 +206,10 @@ func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, erro
 	if err != nil || refused != nil {
 		return refused, err
 	}
-	if !l.progress && l.refusals > 0 {
+	if l.refusedAlone() > 0 {
 		l.note(finish, "")
 	}
-	if slices.ContainsFunc(outcomes, isProgress) {
-		l.progress, l.refusals = true, 0
-	}
+	l.progress = l.progress || slices.ContainsFunc(outcomes, isProgress)
 	l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts}
 	return nil, nil //nolint:nilnil // no refusal is the normal case
 }

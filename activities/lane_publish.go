@@ -34,7 +34,7 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 		}
 		return outcomes, nil, nil
 	}
-	pending, skipped := l.held.split(page)
+	pending, skipped := l.blocked.split(page)
 	outcomes = append(outcomes, skipped...)
 	if len(pending) == 0 {
 		return outcomes, nil, nil
@@ -72,15 +72,18 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 func (l *laneRun) refusedAll(page []dlq.Envelope, errs []error) *refusal {
 	var refused refusal
 	for _, err := range errs {
+		if errors.As(err, new(*dlq.BlockedError)) {
+			continue // the target was not asked about it
+		}
 		category := dlq.CategoryOf(err)
 		if err == nil || category == dlq.CategoryBadData || l.closedTarget(err) {
 			return nil
 		}
 		if refused.err == nil {
-			refused = refusal{category: category, err: err} // the ones behind it may only be held back
+			refused = refusal{category: category, err: err}
 		}
 	}
-	if len(page) < dlq.PageSize && l.refusals >= PolicyOf(refused.category).Attempts {
+	if len(page) < dlq.PageSize && l.refusedAlone() >= PolicyOf(refused.category).Attempts {
 		return nil
 	}
 	return &refused
@@ -99,18 +102,16 @@ type publishRound struct {
 	outcomes []dlq.Outcome
 	again    []dlq.Envelope
 	wait     time.Duration
-	// cause is why the first of them is sent again; those behind it may only
-	// be held back.
+	// cause is why the first of them is sent again.
 	cause error
 	// closed is why messages were skipped whose target alone is closed.
 	closed error
 }
 
 // decide judges one attempt, message by message in their order, so that a
-// message that has failed for good holds back those behind it. What the
-// publisher held back is a transient error. That category allows the most
-// attempts, so such a message is sent again for as long as the one before it,
-// and skipped once that one has failed.
+// message that has failed for good blocks those behind it. One that the publisher
+// did not send, because of an earlier message of its key, is sent again with that
+// one, and skipped once that one has failed.
 func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publishRound {
 	var round publishRound
 	for i, err := range errs {
@@ -119,19 +120,23 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultDelivered})
 			continue
 		}
-		if l.held.has(e.Record.Key) {
+		if l.blocked.has(e.Record.Key) {
 			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
 			continue
 		}
+		if errors.As(err, new(*dlq.BlockedError)) {
+			round.again = append(round.again, *e)
+			continue
+		}
 		if l.closedTarget(err) {
-			l.held.add(e.Record.Key)
+			l.blocked.add(e.Record.Key)
 			round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: dlq.ResultSkipped})
 			round.closed = err
 			continue
 		}
 		category := dlq.CategoryOf(err)
 		policy := PolicyOf(category)
-		if attempt < policy.Attempts && l.refusals < policy.Attempts {
+		if attempt < policy.Attempts && l.refusedAlone() < policy.Attempts {
 			round.again = append(round.again, *e)
 			round.wait = max(round.wait, policy.Wait(attempt, err))
 			if round.cause == nil {
@@ -139,46 +144,46 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 			}
 			continue
 		}
-		l.held.add(e.Record.Key)
+		l.blocked.add(e.Record.Key)
 		round.outcomes = append(round.outcomes, dlq.Outcome{ID: e.ID, Result: category.Result(), Category: category, Error: err.Error()})
 	}
 	return round
 }
 
-// heldKeys are keys that have a message which could not be delivered. The nil
-// map holds nothing and takes nothing: order does not matter then.
-type heldKeys map[string]struct{}
+// blockedKeys are keys that have a message which could not be delivered. The nil
+// map has none and takes none: order does not matter then.
+type blockedKeys map[string]struct{}
 
-func newHeldKeys(keys [][]byte) heldKeys {
-	held := make(heldKeys, len(keys))
+func newBlockedKeys(keys [][]byte) blockedKeys {
+	blocked := make(blockedKeys, len(keys))
 	for _, key := range keys {
-		held.add(key)
+		blocked.add(key)
 	}
-	return held
+	return blocked
 }
 
 // has is false for messages without a key: they have no order to keep.
-func (h heldKeys) has(key []byte) bool {
+func (b blockedKeys) has(key []byte) bool {
 	if key == nil {
 		return false
 	}
-	_, held := h[string(key)]
-	return held
+	_, blocked := b[string(key)]
+	return blocked
 }
 
-func (h heldKeys) add(key []byte) {
-	if h != nil && key != nil {
-		h[string(key)] = struct{}{}
+func (b blockedKeys) add(key []byte) {
+	if b != nil && key != nil {
+		b[string(key)] = struct{}{}
 	}
 }
 
-// split takes the messages of held keys out of the page.
-func (h heldKeys) split(page []dlq.Envelope) (free []dlq.Envelope, skipped []dlq.Outcome) {
-	if len(h) == 0 {
+// split takes the messages of blocked keys out of the page.
+func (b blockedKeys) split(page []dlq.Envelope) (free []dlq.Envelope, skipped []dlq.Outcome) {
+	if len(b) == 0 {
 		return page, nil
 	}
 	for i := range page {
-		if h.has(page[i].Record.Key) {
+		if b.has(page[i].Record.Key) {
 			skipped = append(skipped, dlq.Outcome{ID: page[i].ID, Result: dlq.ResultSkipped})
 			continue
 		}

@@ -11,18 +11,17 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Whatever the first message of a key ends with and whenever, one that was held
-// back behind it shares its fate in this round, and never gets an error.
-func TestWhatWasHeldBackNeverEndsByItself(t *testing.T) {
+// Whatever the first message of a key ends with and whenever, one that was blocked
+// by it shares its fate in this round, and never gets an error.
+func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 	t.Parallel()
 	page := []dlq.Envelope{{ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}, {ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}}
-	heldBack := &dlq.DeliveryError{Category: dlq.CategoryTransient, Err: errors.New("held back")}
 	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData} {
 		for attempt := 1; attempt <= 10; attempt++ {
 			for refusals := range 11 {
-				l := &laneRun{refusals: refusals, held: newHeldKeys(nil)}
+				l := &laneRun{in: LaneInput{RefusedAlone: refusals}, blocked: newBlockedKeys(nil)}
 				cause := &dlq.DeliveryError{Category: category, Err: errors.New("refused")}
-				round := l.decide(page, []error{cause, heldBack}, attempt)
+				round := l.decide(page, []error{cause, &dlq.BlockedError{Behind: cause}}, attempt)
 				what := fmt.Sprintf("%s, attempt %d, %d refusals", category, attempt, refusals)
 				if len(round.again) > 0 {
 					require.Equal(t, page, round.again, what)
@@ -39,7 +38,7 @@ func TestWhatWasHeldBackNeverEndsByItself(t *testing.T) {
 	}
 }
 
-func TestASliceOutweighsTheReadingOfHeldKeys(t *testing.T) {
+func TestASliceOutweighsTheReadingOfBlockedKeys(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, laneSlice, sliceOf(false, 100*time.Millisecond))
 	require.Equal(t, time.Minute, sliceOf(false, 3*time.Second))

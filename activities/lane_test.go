@@ -3,7 +3,6 @@ package activities_test
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,7 +19,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/kafkatest"
 	"dlqmanager/kafka"
-	"dlqmanager/store"
+	"dlqmanager/store/memory"
 )
 
 // target is a scripted Publisher, which keeps to the contract of the interface.
@@ -44,10 +43,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 	for i, e := range envelopes {
 		key := [2]string{e.OriginalTopic, string(e.Record.Key)}
 		if behind := undelivered[key]; behind != nil && order != dlq.OrderNone {
-			var delivery *dlq.DeliveryError
-			heldBack := &dlq.DeliveryError{Category: dlq.CategoryTransient, RetryAfter: time.Millisecond, Err: errHeldBack}
-			heldBack.TargetOnly = errors.As(behind, &delivery) && delivery.TargetOnly
-			errs[i] = heldBack
+			errs[i] = &dlq.BlockedError{Behind: behind}
 			continue
 		}
 		value := string(e.Record.Value)
@@ -62,8 +58,6 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 	return errs
 }
 
-var errHeldBack = errors.New("held back")
-
 // refuse is a refusal after which there is no need to wait long.
 func refuse(category dlq.Category) *dlq.DeliveryError {
 	return &dlq.DeliveryError{Category: category, RetryAfter: time.Millisecond, Err: fmt.Errorf("refused: %s", category)}
@@ -72,7 +66,7 @@ func refuse(category dlq.Category) *dlq.DeliveryError {
 // laneTest is a bulk retry of one lane.
 type laneTest struct {
 	target  *target
-	store   *store.Memory
+	store   *memory.Store
 	metrics *prometheus.Registry
 	lane    dlq.Lane
 	ids     map[string]dlq.ID
@@ -86,7 +80,7 @@ func message(topic, key, value string) dlq.Arrival {
 func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arrivals ...dlq.Arrival) *laneTest {
 	t.Helper()
 	l := &laneTest{
-		target: &target{answers: answers}, store: store.NewMemory(dlqtest.Topics(t)),
+		target: &target{answers: answers}, store: memory.New(dlqtest.Topics(t)),
 		metrics: prometheus.NewRegistry(), ids: map[string]dlq.ID{},
 	}
 	for _, a := range arrivals {
@@ -94,12 +88,11 @@ func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arri
 	}
 	_, err := l.store.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	bulk, err := l.store.StartBulk(t.Context(), dlq.BulkRetry{
-		ID: dlq.NewID(), WorkflowID: "retry-all", Spec: dlq.BulkSpec{Topic: "all.dlq", Order: order}, Lanes: 1,
-	})
+	bulk, err := l.store.CreateBulk(t.Context(), dlqtest.Bulk("all.dlq", 1, func(s *dlq.BulkSpec) { s.Order = order }))
 	require.NoError(t, err)
-	l.lane = dlq.Lane{Bulk: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, Bound: bulk.Bound, Of: 1}
-	l.lane.Spec.Order = order // as it came, also when that is empty
+	_, err = l.store.CountBulk(t.Context(), bulk.ID) // which also says whether it has several targets
+	require.NoError(t, err)
+	l.lane = dlqtest.Lane(bulk, 0)
 	return l
 }
 
@@ -116,7 +109,7 @@ func (l *laneTest) runTo(t *testing.T, publisher activities.Publisher) activitie
 		Store: l.store, Publisher: publisher, Metrics: activities.NewMetrics(l.metrics), Log: zap.NewNop(),
 	}
 	env.RegisterActivity(bulk)
-	value, err := env.ExecuteActivity(bulk.RunLane, activities.LaneInput{Lane: l.lane})
+	value, err := env.ExecuteActivity(bulk.RunLane, activities.LaneInput{Bulk: l.lane.Bulk, Number: l.lane.Number})
 	require.NoError(t, err)
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
@@ -339,7 +332,7 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	retry := &activities.Retry{Store: l.store, Publisher: l.target, Log: zap.NewNop()}
-	sent, err := retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlq.Owner{WorkflowID: "w", RunID: "r"}})
+	sent, err := retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlq.Owner{WorkflowID: "w", Token: "r"}})
 	require.NoError(t, err)
 	require.True(t, sent)
 	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)

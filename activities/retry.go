@@ -28,11 +28,10 @@ type RetryStore interface {
 // Publisher sends messages back to their original topics.
 type Publisher interface {
 	// Publish sends in the order given and waits for all acknowledgements.
-	// The errors are aligned with the envelopes; each is nil or a
-	// *dlq.DeliveryError. Unless the order is dlq.OrderNone, messages behind
-	// an undelivered one of their topic and key are held back. That is a
-	// transient error, whatever the other one's category: nobody has judged
-	// them. It is TargetOnly if the other one's is.
+	// The errors are aligned with the envelopes; each is nil, a
+	// *dlq.DeliveryError, or, unless the order is dlq.OrderNone, a
+	// *dlq.BlockedError where an earlier message of its topic and key was not
+	// delivered.
 	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error
 }
 
@@ -55,15 +54,15 @@ type Retry struct {
 
 // RetryInput names the message and the workflow that retries it.
 type RetryInput struct {
-	MessageID dlq.ID
-	Owner     dlq.Owner
+	MessageID dlq.ID    `json:"message_id"`
+	Owner     dlq.Owner `json:"owner"`
 }
 
 // Claimed says what was claimed, for people who read the workflow.
 type Claimed struct {
-	OriginalTopic string
-	RetryCount    int
-	MaxRetries    int
+	OriginalTopic string `json:"original_topic"`
+	RetryCount    int    `json:"retry_count"`
+	MaxRetries    int    `json:"max_retries"`
 }
 
 // MarkRetrying claims the message for the workflow. A claim left behind by a
@@ -124,15 +123,15 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
 
 // FinalizeInput is how the retry ended.
 type FinalizeInput struct {
-	Owner   dlq.Owner
-	Outcome dlq.Outcome
+	Owner   dlq.Owner   `json:"owner"`
+	Outcome dlq.Outcome `json:"outcome"`
 }
 
 // Finalized is where the message stands afterwards.
 type Finalized struct {
-	Status     dlq.Status
-	RetryCount int
-	MaxRetries int
+	Status     dlq.Status `json:"status"`
+	RetryCount int        `json:"retry_count"`
+	MaxRetries int        `json:"max_retries"`
 }
 
 // Finalize records how the retry ended.

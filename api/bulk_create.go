@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -14,12 +13,9 @@ import (
 	"dlqmanager/workflows"
 )
 
-// How long a call waits at least for the new job's row, which the worker writes
-// first of all, and at most for it to be counted; and how often it looks.
-const (
-	bulkRowPatience = time.Second
-	bulkRowInterval = 20 * time.Millisecond
-)
+// countPatience is how long a call that does not wait for the end waits for the
+// messages to be counted.
+const countPatience = time.Second
 
 func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	b := readBody(c, bulkFields...)
@@ -37,146 +33,55 @@ func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 	}
 	view := s.viewBulk(&run.bulk, time.Now())
 	view.Published = run.published
-	c.Location(bulkPath(run.execution.RunID))
+	c.Location(bulkPath(run.bulk.ID))
 	return reply(c, run.status(), view)
 }
 
-func bulkPath(id string) string { return "/api/v1/bulk-retries/" + id }
+func bulkPath(id dlq.ID) string { return "/api/v1/bulk-retries/" + id.String() }
 
-// bulkRun is a bulk retry that a call has started or joined, and waited for.
+// bulkRun is a bulk retry that a call has created or joined, and waited for.
 type bulkRun struct {
-	execution workflows.Execution
 	bulk      dlq.BulkRetry
-	ended     bool
+	execution workflows.Execution
 	// published is nil while that is not known.
 	published *bool
 }
 
 func (r *bulkRun) status() int {
-	if r.ended {
+	if r.bulk.State.IsFinal() {
 		return http.StatusOK
 	}
 	return http.StatusAccepted
 }
 
-// runBulk starts a bulk retry, or joins the one that is running, and waits as
-// long as the caller prefers.
-func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (bulkRun, error) {
-	asked := time.Now()
-	execution, err := s.startBulk(ctx, spec)
+// runBulk creates a bulk retry, or joins the one under way that does the same, starts
+// its workflow, and waits as long as the caller prefers.
+//
+// The row comes first. Without its workflow nothing is sent, and the sweeper closes
+// it; until then the same request joins it and starts the workflow after all.
+func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (run bulkRun, err error) {
+	id := dlq.NewID()
+	run.bulk, err = s.options.Store.CreateBulk(ctx,
+		dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Spec: spec, Lanes: s.options.BulkLanes})
 	if err != nil {
-		return bulkRun{}, err
-	}
-	note(c, zap.String("bulk_retry_id", execution.RunID))
-	run := bulkRun{execution: execution}
-	result, ended, err := await(s, c, s.patience(c), execution, s.options.Retries.AwaitRetryAll)
-	switch {
-	case ended:
-		run.bulk, run.ended, run.published = result.Bulk, true, &result.Published
-		return run, nil
-	case errors.Is(err, workflows.ErrStopped):
-		run.bulk, err = s.endedBulk(c, execution, err)
-		run.ended = run.bulk.State.IsFinal()
 		return run, err
-	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
-		return bulkRun{}, err
 	}
-	run.bulk, err = s.begunBulk(c, spec, execution, asked)
-	return run, err
-}
-
-// startBulk starts a bulk retry or joins the running one. A workflow may still be
-// closing when its job has ended: joining that would show an old job as a new
-// one, so its end is waited for and the start tried once more.
-func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (workflows.Execution, error) {
-	input := workflows.RetryAllInput{Spec: spec, Lanes: s.options.BulkLanes}
-	asked := time.Now()
-	execution, err := s.options.Retries.StartRetryAll(ctx, input)
-	if err != nil || !s.isOver(ctx, execution, asked) {
-		return execution, err
+	note(c, zap.Stringer("bulk_retry_id", run.bulk.ID))
+	if run.execution, err = s.options.Retries.StartRetryAll(ctx, run.bulk); err != nil {
+		return run, err
 	}
-	if _, err := s.options.Retries.AwaitRetryAll(ctx, execution); err != nil && !errors.Is(err, workflows.ErrStopped) {
-		return workflows.Execution{}, err
+	result, ended, err := await(s, c, s.patience(c), run.bulk.ID, s.options.Retries.AwaitRetryAll)
+	if ended {
+		run.bulk, run.published = result.Bulk, &result.Published
+		return run, nil
 	}
-	return s.options.Retries.StartRetryAll(ctx, input)
-}
-
-// isOver reports whether the job had ended before it was asked for. A job of
-// this very request started later than a second before it, whatever the clocks.
-func (s *Server) isOver(ctx context.Context, execution workflows.Execution, asked time.Time) bool {
-	id, err := dlq.ParseID(execution.RunID)
-	if err != nil {
-		return false
+	if err != nil && !errors.Is(err, workflows.ErrStopped) && !errors.Is(err, dlq.ErrUnavailable) {
+		return run, err
 	}
-	bulk, err := s.options.Store.Bulk(ctx, id)
-	return err == nil && bulk.State.IsFinal() && bulk.StartedAt.Before(asked.Add(-time.Second)) && bulk.EndedAt.Before(asked)
-}
-
-// begunBulk reads the job that goes on. It waits until there is one, or until its
-// workflow ends without: one that is refused because another is on the same
-// messages, or that was terminated before a worker took it up, never gets a row,
-// and a 202 for it would be a lie. So it waits as long as the server waits
-// for workflows, whatever the caller prefers; for the count it waits a moment.
-// Where no worker takes the job up by then, or the store is away, it is told as
-// one that has counted nothing yet: it has been started, and that is durable.
-func (s *Server) begunBulk(c *fiber.Ctx, spec dlq.BulkSpec, execution workflows.Execution, asked time.Time) (dlq.BulkRetry, error) {
-	now := time.Now()
-	job := dlq.BulkRetry{WorkflowID: execution.WorkflowID, Spec: spec, State: dlq.BulkRunning, Counting: true, StartedAt: now, UpdatedAt: now}
-	id, err := dlq.ParseID(execution.RunID)
-	if err != nil {
-		return job, nil
-	}
-	job.ID = id
-	patience := max(bulkRowPatience, min(s.options.RetryWait, s.options.MaxWait))
-	ctx, cancel := s.waiting(c, patience-now.Sub(asked))
+	// It goes on, or was stopped, or nobody can say: the row tells how far it came. It
+	// has been started, and that is durable, also where the store is away.
+	patient, cancel := context.WithTimeout(c.UserContext(), countPatience)
 	defer cancel()
-	end := make(chan error, 1)
-	go func() {
-		_, err := s.options.Retries.AwaitRetryAll(ctx, execution)
-		end <- err
-	}()
-	ticker := time.NewTicker(bulkRowInterval)
-	defer ticker.Stop()
-	last := false
-	for {
-		look, done := s.deadline(c)
-		bulk, err := s.options.Store.Bulk(look, id)
-		done()
-		if err == nil {
-			job, last = bulk, last || !bulk.Counting || time.Since(asked) > bulkRowPatience
-		}
-		if last || err != nil && !errors.Is(err, dlq.ErrNotFound) {
-			return job, nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			last = true
-		case err := <-end:
-			// Without Temporal it may go on all the same.
-			if ctx.Err() == nil && !errors.Is(err, dlq.ErrUnavailable) {
-				return s.endedBulk(c, execution, err)
-			}
-		}
-	}
-}
-
-// endedBulk reads a job whose workflow has ended, with the given cause or none:
-// the row tells how far it came. Where there is none, the cause is the error.
-func (s *Server) endedBulk(c *fiber.Ctx, execution workflows.Execution, cause error) (dlq.BulkRetry, error) {
-	id, err := dlq.ParseID(execution.RunID)
-	if err != nil {
-		return dlq.BulkRetry{}, err
-	}
-	ctx, cancel := s.deadline(c)
-	defer cancel()
-	bulk, err := s.options.Store.Bulk(ctx, id)
-	switch {
-	case !errors.Is(err, dlq.ErrNotFound):
-		return bulk, err
-	case cause == nil || errors.Is(cause, workflows.ErrStopped) || errors.Is(cause, dlq.ErrNotFound):
-		return dlq.BulkRetry{}, conflict(fmt.Sprintf("bulk retry %s was stopped before it began", id), cause)
-	default: // refused, or a defect
-		return dlq.BulkRetry{}, cause
-	}
+	s.watchBulk(patient, c, &run.bulk, func(now *dlq.BulkRetry) bool { return !now.Counting })
+	return run, nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -38,25 +37,11 @@ func (s *Server) bulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	bulk, err := s.findBulk(ctx, id)
+	bulk, err := s.options.Store.Bulk(ctx, id)
 	if err != nil {
-		return err
+		return about(err, "bulk retry", id)
 	}
 	return reply(c, http.StatusOK, s.viewBulk(&bulk, time.Now()))
-}
-
-// findBulk reads a bulk retry. One that no worker has taken up yet has no row,
-// and is known to Temporal alone. One that Temporal does not list as running may
-// have begun, and even ended, since the first look.
-func (s *Server) findBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	bulk, err := s.options.Store.Bulk(ctx, id)
-	if errors.Is(err, dlq.ErrNotFound) {
-		bulk, err = s.options.Retries.FindRetryAll(ctx, id)
-	}
-	if errors.Is(err, dlq.ErrNotFound) {
-		bulk, err = s.options.Store.Bulk(ctx, id)
-	}
-	return bulk, about(err, "bulk retry", id)
 }
 
 func bulkEnded(b *dlq.BulkRetry, cause error) error {

@@ -1,14 +1,12 @@
 package api_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/api"
-	"dlqmanager/dlq"
 )
 
 const bulksPath = "/api/v1/bulk-retries"
@@ -43,8 +41,8 @@ func TestBulkRetryTellsItsResult(t *testing.T) {
 	require.NotNil(t, got.field(t, "ended_at"))
 	require.Greater(t, got.field(t, "per_second"), 0.0)
 	require.Equal(t, map[string]any{
-		"workflow_id": "retry-all-orders.dlq.v1", "run_id": id,
-		"url": "http://127.0.0.1:8233/namespaces/default/workflows/retry-all-orders.dlq.v1/" + id + "/history",
+		"workflow_id": "retry-all-" + id, "bulk_retry_id": id,
+		"url": "http://127.0.0.1:8233/namespaces/default/workflows/retry-all-" + id,
 	}, got.field(t, "workflow"))
 }
 
@@ -57,36 +55,4 @@ func TestBulkRetryReturnsErrors(t *testing.T) {
 		message, _ = requireError(t, w.json(call[0], bulksPath+"/x"+call[1], call[2]), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 		require.Equal(t, "invalid bulk retry id: x", message)
 	}
-}
-
-func TestABulkRetryThatHasNoRowIsNotDeniedWhileTemporalIsAway(t *testing.T) {
-	t.Parallel()
-	w := start(t)
-	w.retries.away = dlq.ErrUnavailable
-	got := w.call(http.MethodGet, bulksPath+"/"+someID)
-	requireError(t, got, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.NotEmpty(t, got.header.Get("Retry-After"))
-}
-
-// unwritten is a store that does not have the row yet at the first look.
-type unwritten struct {
-	api.Store
-	looks int
-}
-
-func (u *unwritten) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	if u.looks++; u.looks == 1 {
-		return dlq.BulkRetry{}, dlq.ErrNotFound
-	}
-	return u.Store.Bulk(ctx, id)
-}
-
-func TestABulkRetryThatBeganAndEndedBetweenTwoLooksIsFound(t *testing.T) {
-	t.Parallel()
-	w := start(t)
-	path := w.json(http.MethodPost, bulksPath, wholeTopic).header.Get("Location")
-	late := start(t, func(o *api.Options) { o.Store, o.Retries = &unwritten{Store: w.store}, w.retries })
-	got := late.call(http.MethodGet, path)
-	require.Equal(t, http.StatusOK, got.status, got.body)
-	require.Equal(t, "COMPLETED", got.field(t, "state"))
 }

@@ -25,30 +25,11 @@ const (
 )
 
 // bulkFields are those of a bulk retry's request.
-var bulkFields = []string{
-	"topic", "status", "error", "key", "created_from", "created_to", "ids", "rate_limit", "order", "ramp", "dry_run", "reason",
-}
+var bulkFields = append([]string{"topic", "ids", "rate_limit", "order", "ramp", "dry_run", "reason"}, filterFields...)
 
-// spec reads what an operator wants retried. Lists whose order means nothing
-// are sorted, so that two requests for the same are equal.
+// spec reads what an operator wants retried.
 func (b *body) spec() dlq.BulkSpec {
-	spec := dlq.BulkSpec{Topic: b.topic(), Order: dlq.OrderKey}
-	spec.Filter.Statuses = b.statuses()
-	if text, given := b.text("error", maxBulkText); given {
-		spec.Filter.ErrorContains = text
-		if text == "" {
-			b.reject("error", "must not be empty; leave it out to take every error")
-		}
-	}
-	if key, given := b.text("key", maxBulkKey); given {
-		spec.Filter.Key = []byte(key) // not nil: an empty key is a key
-	}
-	spec.Filter.CreatedFrom, spec.Filter.CreatedTo = b.instant("created_from"), b.instant("created_to")
-	if from, to := spec.Filter.CreatedFrom, spec.Filter.CreatedTo; !from.IsZero() && !to.IsZero() && !from.Before(to) {
-		b.reject("created_to", "must be later than created_from")
-	}
-	spec.Filter.IDs = b.ids()
-	spec.RateLimit = b.integer("rate_limit", maxRate)
+	spec := dlq.BulkSpec{Filter: readFilter(b, b.topic()), RateLimit: b.integer("rate_limit", maxRate), Order: dlq.OrderKey}
 	if raw, given := b.fields["order"]; given {
 		order, _ := textOf(raw)
 		if spec.Order = dlq.Order(order); spec.Order != dlq.OrderKey && spec.Order != dlq.OrderNone {
@@ -104,7 +85,7 @@ func (b *body) statuses() []dlq.Status {
 }
 
 func (b *body) ids() []dlq.ID {
-	items := b.list("ids", dlq.MaxBulkIDs)
+	items := b.list("ids", dlq.MaxFilterIDs)
 	if items == nil {
 		return nil
 	}
@@ -122,7 +103,6 @@ func (b *body) ids() []dlq.ID {
 		}
 		ids, seen[id] = append(ids, id), i
 	}
-	slices.SortFunc(ids, func(x, y dlq.ID) int { return slices.Compare(x[:], y[:]) })
 	return ids
 }
 

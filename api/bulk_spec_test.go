@@ -43,7 +43,7 @@ func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
 		"key":           {`null`, `1`, `{}`, `"\u0000"`, `"` + strings.Repeat("a", 4097) + `"`},
 		"created_from":  {`null`, `""`, `"2026-02-20"`, `"2026-02-20T10:30:00"`, `1771583400`, `"9999-12-31T23:00:00-02:00"`, `"0001-01-01T00:00:00+01:00"`},
 		"created_to":    {`"2026-02-30T00:00:00Z"`, `"0000-01-01T00:00:00Z"`, `"0001-01-01T00:00:00Z"`},
-		"ids":           {`null`, `[]`, `"` + someID + `"`, `{"0":"` + someID + `"}`, many(dlq.MaxBulkIDs + 1)},
+		"ids":           {`null`, `[]`, `"` + someID + `"`, `{"0":"` + someID + `"}`, many(dlq.MaxFilterIDs + 1)},
 		"ids[1]":        {`["` + someID + `",null]`, `["` + someID + `","` + someID + `"]`, `["` + someID + `","{` + someID + `}"]`},
 		"rate_limit":    {`-1`, `1000001`, `1.5`, `1e3`, `"5"`, `null`, `99999999999999999999`, `true`},
 		"order":         {`"KEY"`, `""`, `null`, `1`},
@@ -71,7 +71,7 @@ func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
 		}
 	}
 	require.Zero(t, w.retries.starts())
-	require.Equal(t, http.StatusOK, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","ids":`+many(dlq.MaxBulkIDs)+`}`).status)
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","ids":`+many(dlq.MaxFilterIDs)+`}`).status)
 }
 
 func TestCreateBulkRetryRefusesTimesThatNothingLiesBetween(t *testing.T) {

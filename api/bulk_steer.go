@@ -11,7 +11,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"dlqmanager/dlq"
-	"dlqmanager/workflows"
 )
 
 // How long a command waits for its effect, which usually comes with the end of
@@ -25,7 +24,7 @@ const (
 
 // command is something to ask of a bulk retry that has not ended.
 type command struct {
-	ask func(context.Context, workflows.Execution) error
+	ask func(context.Context, dlq.ID) error
 	// shows tells from the row whether it has taken effect.
 	shows func(*dlq.BulkRetry) bool
 }
@@ -43,9 +42,7 @@ func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) err
 			reason = pausedByOperator
 		}
 		return command{
-			ask: func(ctx context.Context, e workflows.Execution) error {
-				return s.options.Retries.PauseRetryAll(ctx, e, reason)
-			},
+			ask: func(ctx context.Context, id dlq.ID) error { return s.options.Retries.PauseRetryAll(ctx, id, reason) },
 			shows: func(now *dlq.BulkRetry) bool {
 				return now.State == dlq.BulkPaused && strings.Contains(now.Reason, reason)
 			},
@@ -66,10 +63,20 @@ func (s *Server) resumeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 func (s *Server) cancelBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
 		return command{
-			ask:   s.options.Retries.CancelRetryAll,
+			ask:   s.cancelBulk,
 			shows: func(now *dlq.BulkRetry) bool { return now.State.IsFinal() }, // whichever end came first
 		}
 	})
+}
+
+// cancelBulk stops the workflow of a bulk retry. A job without one, because it was
+// terminated or never started, is closed here.
+func (s *Server) cancelBulk(ctx context.Context, id dlq.ID) error {
+	err := s.options.Retries.CancelRetryAll(ctx, id)
+	if errors.Is(err, dlq.ErrNotFound) {
+		_, err = s.options.Store.EndBulk(ctx, id, dlq.BulkCancelled, "cancelled by an operator; it had no running workflow")
+	}
+	return err
 }
 
 func (s *Server) changeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -78,9 +85,7 @@ func (s *Server) changeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 	rate := b.integer("rate_limit", maxRate)
 	return s.steer(ctx, c, b, func(*dlq.BulkRetry) command {
 		return command{
-			ask: func(ctx context.Context, e workflows.Execution) error {
-				return s.options.Retries.SetRetryAllRate(ctx, e, rate)
-			},
+			ask:   func(ctx context.Context, id dlq.ID) error { return s.options.Retries.SetRetryAllRate(ctx, id, rate) },
 			shows: func(now *dlq.BulkRetry) bool { return now.Spec.RateLimit == rate },
 		}
 	})
@@ -96,9 +101,9 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dl
 	if err := b.err(); err != nil {
 		return err
 	}
-	bulk, err := s.findBulk(ctx, id)
+	bulk, err := s.options.Store.Bulk(ctx, id)
 	if err != nil {
-		return err
+		return about(err, "bulk retry", id)
 	}
 	if bulk.State.IsFinal() {
 		return bulkEnded(&bulk, nil)
@@ -106,12 +111,12 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dl
 	command := with(&bulk)
 	patient, cancel := context.WithTimeout(c.UserContext(), steerPatience)
 	defer cancel()
-	err = command.ask(patient, workflows.Execution{WorkflowID: bulk.WorkflowID, RunID: id.String()})
+	err = command.ask(patient, id)
 	if err != nil && patient.Err() == nil {
 		return s.steerRefused(ctx, &bulk, err)
 	}
 	s.watchBulk(patient, c, &bulk, command.shows)
-	c.Location(bulkPath(id.String()))
+	c.Location(bulkPath(id))
 	switch {
 	case command.shows(&bulk):
 		return reply(c, http.StatusOK, s.viewBulk(&bulk, time.Now()))
@@ -122,7 +127,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dl
 	}
 }
 
-// watchBulk keeps bulk up to date until it shows the effect, has ended, or
+// watchBulk keeps bulk up to date until it shows an effect, has ended, or
 // patience has. The command has been given, so a store that is away is no
 // failure of the call.
 func (s *Server) watchBulk(patient context.Context, c *fiber.Ctx, bulk *dlq.BulkRetry, shows func(*dlq.BulkRetry) bool) {
@@ -133,15 +138,12 @@ func (s *Server) watchBulk(patient context.Context, c *fiber.Ctx, bulk *dlq.Bulk
 		ctx, cancel := s.deadline(c)
 		now, err := s.options.Store.Bulk(ctx, bulk.ID)
 		cancel()
-		switch {
-		case errors.Is(err, dlq.ErrNotFound): // no worker has taken the job up yet
-		case err != nil:
+		if err != nil {
 			return
-		default:
-			*bulk = now
-			if shows(bulk) || bulk.State.IsFinal() {
-				return
-			}
+		}
+		*bulk = now
+		if shows(bulk) || bulk.State.IsFinal() {
+			return
 		}
 		select {
 		case <-ticker.C:
@@ -162,5 +164,5 @@ func (s *Server) steerRefused(ctx context.Context, bulk *dlq.BulkRetry, err erro
 	if now, readErr := s.options.Store.Bulk(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
 		return bulkEnded(&now, err)
 	}
-	return conflict(fmt.Sprintf("bulk retry %s no longer has a running workflow", bulk.ID), err)
+	return conflict(fmt.Sprintf("bulk retry %s has no running workflow; cancel it, or wait until it is closed within a minute", bulk.ID), err)
 }

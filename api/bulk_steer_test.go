@@ -11,7 +11,6 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
-	"dlqmanager/workflows"
 )
 
 // startBulk starts a bulk retry that is held while it owns the n messages added.
@@ -139,17 +138,27 @@ func TestCommandsToAJobThatHasEndedAre409(t *testing.T) {
 
 func TestCommandsSayWhenTheWorkflowIsGone(t *testing.T) {
 	t.Parallel()
-	bulk := dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "retry-all-orders.dlq.v1", State: dlq.BulkPaused, StartedAt: time.Now(), UpdatedAt: time.Now()}
-	w := start(t, with(&oneBulk{bulk: bulk})) // its workflow was terminated by hand
-	for _, command := range commands {
-		message, _ := requireError(t, w.json(command[0], bulksPath+"/"+bulk.ID.String()+command[1], command[2]), http.StatusConflict, "SYS_DLQ_CONFLICT")
-		require.Contains(t, message, "no longer has a running workflow")
-	}
+	w := start(t)
+	w.add(1)
+	id := dlq.NewID()
+	_, err := w.store.CreateBulk(t.Context(), dlq.BulkRetry{ID: id, Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq.v1"}}})
+	require.NoError(t, err) // and nobody has started its workflow
+	path := bulksPath + "/" + id.String()
 	w.retries.away = dlq.ErrUnavailable
 	for _, command := range commands {
-		got := w.json(command[0], bulksPath+"/"+bulk.ID.String()+command[1], command[2])
-		requireError(t, got, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+		requireError(t, w.json(command[0], path+command[1], command[2]), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	}
+	w.retries.away = nil
+	for _, command := range commands {
+		if command[1] == "/cancel" {
+			continue
+		}
+		message, _ := requireError(t, w.json(command[0], path+command[1], command[2]), http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Contains(t, message, "has no running workflow; cancel it")
+	}
+	got := w.call(http.MethodPost, path+"/cancel")
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, "CANCELLED", got.field(t, "state"))
 }
 
 func TestCommandsAre202UntilTheirEffectShows(t *testing.T) {
@@ -194,12 +203,13 @@ func TestCommandsThatCameTooLateSaySo(t *testing.T) {
 		late := start(t, with(&ending{Store: w.store}), func(o *api.Options) { o.Retries = w.retries })
 		got := late.json(command[0], path+command[1], command[2])
 		gone := start(t, with(&ending{Store: w.store})).json(command[0], path+command[1], command[2])
-		message, _ := requireError(t, gone, http.StatusConflict, "SYS_DLQ_CONFLICT")
-		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message, "its workflow had closed")
 		if command[1] == "/cancel" { // it has ended, as was asked
 			require.Equal(t, http.StatusOK, got.status, got.body)
+			require.Equal(t, http.StatusOK, gone.status, gone.body)
 			continue
 		}
+		message, _ := requireError(t, gone, http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message, "its workflow had closed")
 		message, _ = requireError(t, got, http.StatusConflict, "SYS_DLQ_CONFLICT")
 		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message)
 	}
@@ -208,7 +218,7 @@ func TestCommandsThatCameTooLateSaySo(t *testing.T) {
 // slow never hears back from Temporal.
 type slow struct{ api.Retries }
 
-func (slow) PauseRetryAll(ctx context.Context, _ workflows.Execution, _ string) error {
+func (slow) PauseRetryAll(ctx context.Context, _ dlq.ID, _ string) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

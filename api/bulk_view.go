@@ -15,43 +15,33 @@ type bulksView struct {
 
 // bulkView is the resource: where the job stands, then what was asked for.
 type bulkView struct {
-	ID               dlq.ID          `json:"id"`
-	Topic            string          `json:"topic"`
-	State            dlq.BulkState   `json:"state"`
-	Reason           *string         `json:"reason"`
-	Matched          int64           `json:"matched"`
-	Retried          int64           `json:"retried"`
-	Failed           int64           `json:"failed"`
-	Dead             int64           `json:"dead"`
-	Skipped          int64           `json:"skipped"`
-	CameBack         int64           `json:"came_back"`
-	Progress         float64         `json:"progress"`
-	PerSecond        float64         `json:"per_second"`
-	AveragePerSecond float64         `json:"average_per_second"`
-	EstimatedEnd     *timestamp      `json:"estimated_end"`
-	StartedAt        timestamp       `json:"started_at"`
-	UpdatedAt        timestamp       `json:"updated_at"`
-	EndedAt          *timestamp      `json:"ended_at"`
-	Filters          bulkFiltersView `json:"filters"`
-	RateLimit        int             `json:"rate_limit"`
-	Order            dlq.Order       `json:"order"`
-	Ramp             *rampView       `json:"ramp"`
-	RequestReason    *string         `json:"request_reason"`
-	Workflow         *workflowView   `json:"workflow"`
+	ID               dlq.ID        `json:"id"`
+	Topic            string        `json:"topic"`
+	State            dlq.BulkState `json:"state"`
+	Reason           *string       `json:"reason"`
+	Matched          int64         `json:"matched"`
+	Retried          int64         `json:"retried"`
+	Failed           int64         `json:"failed"`
+	Dead             int64         `json:"dead"`
+	Skipped          int64         `json:"skipped"`
+	CameBack         int64         `json:"came_back"`
+	Progress         float64       `json:"progress"`
+	PerSecond        float64       `json:"per_second"`
+	AveragePerSecond float64       `json:"average_per_second"`
+	EstimatedEnd     *timestamp    `json:"estimated_end"`
+	StartedAt        timestamp     `json:"started_at"`
+	UpdatedAt        timestamp     `json:"updated_at"`
+	EndedAt          *timestamp    `json:"ended_at"`
+	Filters          filterView    `json:"filters"`
+	RateLimit        int           `json:"rate_limit"`
+	Order            dlq.Order     `json:"order"`
+	Ramp             *rampView     `json:"ramp"`
+	RequestReason    *string       `json:"request_reason"`
+	Workflow         *workflowView `json:"workflow"`
 	// Counting is there while Matched is not known yet.
 	Counting bool `json:"counting,omitempty"`
 	// Published is known only to the call that saw the job end.
 	Published *bool `json:"published,omitempty"`
-}
-
-// bulkFiltersView has null where nothing is restricted.
-type bulkFiltersView struct {
-	Status      []dlq.Status `json:"status"`
-	Error       *string      `json:"error"`
-	Key         *string      `json:"key"`
-	CreatedFrom *timestamp   `json:"created_from"`
-	CreatedTo   *timestamp   `json:"created_to"`
-	IDs         []dlq.ID     `json:"ids"`
 }
 
 type rampView struct {
@@ -68,7 +58,7 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 		Retried: b.Counts.Retried, Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped, CameBack: b.CameBack,
 		Progress: progress(b), PerSecond: rounded(b.RecentPerSecond), AveragePerSecond: rounded(average), EstimatedEnd: estimatedEnd(b, now),
 		StartedAt: timestamp(b.StartedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: optionalTime(b.EndedAt),
-		Filters: viewFilters(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),
+		Filters: viewFilter(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),
 		RequestReason: optionalText(b.Spec.Reason), Workflow: s.viewWorkflow(b.Owner()), Counting: b.Counting,
 	}
 	if b.State.IsFinal() {
@@ -76,18 +66,6 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 	}
 	if ramp := b.Spec.Ramp; ramp != nil {
 		view.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack}
-	}
-	return view
-}
-
-func viewFilters(f *dlq.BulkFilter) bulkFiltersView {
-	view := bulkFiltersView{
-		Status: f.Statuses, Error: optionalText(f.ErrorContains),
-		CreatedFrom: optionalTime(&f.CreatedFrom), CreatedTo: optionalTime(&f.CreatedTo), IDs: f.IDs,
-	}
-	if f.Key != nil {
-		key := string(f.Key)
-		view.Key = &key
 	}
 	return view
 }

@@ -58,7 +58,7 @@ func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			example.bulk.ID, example.bulk.WorkflowID, example.bulk.UpdatedAt = dlq.NewID(), "retry-all-orders.dlq.v1", now
+			example.bulk.ID, example.bulk.WorkflowID, example.bulk.UpdatedAt = dlq.NewID(), "retry-all", now
 			w := start(t, with(&oneBulk{bulk: example.bulk}))
 			got := w.call(http.MethodGet, bulksPath+"/"+example.bulk.ID.String())
 			require.InDelta(t, example.progress, got.field(t, "progress"), 0.0001)
@@ -81,24 +81,24 @@ func TestBulkRetryTellsWhatWasAskedFor(t *testing.T) {
 	ended := started.Add(4 * time.Second)
 	id := parseID(t, someID)
 	bulk := dlq.BulkRetry{
-		ID: id, WorkflowID: "retry-all-orders.dlq.v1", State: dlq.BulkCancelled, Reason: "cancelled by an operator", Lanes: 4, Bound: 99,
+		ID: id, WorkflowID: "retry-all-" + someID, State: dlq.BulkCancelled, Reason: "cancelled by an operator", Lanes: 4, Bound: 99,
 		Matched: 10, Counts: dlq.BulkCounts{Retried: 2, Failed: 1, Dead: 1, Skipped: 6}, CameBack: 1,
 		StartedAt: started, UpdatedAt: ended, EndedAt: &ended,
 		Spec: dlq.BulkSpec{
-			Topic: "orders.dlq.v1", RateLimit: 500, Order: dlq.OrderNone, Reason: "the payment service is back",
+			RateLimit: 500, Order: dlq.OrderNone, Reason: "the payment service is back",
 			Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: 5 * time.Minute, MaxCameBack: 0.25},
-			Filter: dlq.BulkFilter{
-				Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: "timeout", Key: []byte{}, CreatedFrom: started, IDs: []dlq.ID{id},
+			Filter: dlq.Filter{
+				Topic: "orders.dlq.v1", Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: "timeout", Key: []byte{}, CreatedFrom: started, IDs: []dlq.ID{id},
 			},
 		},
 	}
-	w := start(t, with(&oneBulk{bulk: bulk}))
+	w := start(t, with(&oneBulk{bulk: bulk}), func(o *api.Options) { o.TemporalUI = "http://127.0.0.1:8233" })
 	require.Equal(t, `{"id":"`+someID+`","topic":"orders.dlq.v1","state":"CANCELLED","reason":"cancelled by an operator",`+
 		`"matched":10,"retried":2,"failed":1,"dead":1,"skipped":6,"came_back":1,"progress":1,"per_second":1,"average_per_second":1,`+
 		`"estimated_end":null,"started_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:04.000+00:00",`+
 		`"ended_at":"2026-02-20T10:30:04.000+00:00","filters":{"status":["PENDING"],"error":"timeout","key":"",`+
 		`"created_from":"2026-02-20T10:30:00.000+00:00","created_to":null,"ids":["`+someID+`"]},"rate_limit":500,"order":"none",`+
 		`"ramp":{"steps":[1,10],"wait":"5m","max_came_back":0.25},"request_reason":"the payment service is back",`+
-		`"workflow":{"workflow_id":"retry-all-orders.dlq.v1","run_id":"`+someID+`"}}`,
+		`"workflow":{"workflow_id":"retry-all-`+someID+`","bulk_retry_id":"`+someID+`","url":"http://127.0.0.1:8233/namespaces/default/workflows/retry-all-`+someID+`"}}`,
 		w.call(http.MethodGet, bulksPath+"/"+someID).body)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"dlqmanager/dlq"
-	"dlqmanager/workflows"
 )
 
 // The codes of the error body. They are part of the contract.
@@ -96,7 +95,6 @@ func translate(err error) *refusal {
 		refused      *refusal
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
-		busyTopic    *workflows.BusyTopicError
 		busyBulk     *dlq.BulkBusyError
 		unrouted     *fiber.Error
 	)
@@ -107,8 +105,6 @@ func translate(err error) *refusal {
 		return conflict(notRetryable.Error(), err)
 	case errors.As(err, &owned):
 		return conflict(owned.Error(), err)
-	case errors.As(err, &busyTopic):
-		return conflict(busyTopic.Error(), err, detail{Field: "bulk_retry_id", Message: busyTopic.Running.RunID})
 	case errors.As(err, &busyBulk):
 		return conflict(busyBulk.Error(), err, detail{Field: "bulk_retry_id", Message: busyBulk.Running.String()})
 	case errors.Is(err, dlq.ErrNotFound):

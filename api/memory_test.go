@@ -5,7 +5,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
-	"dlqmanager/store"
+	inmemory "dlqmanager/store/memory"
 )
 
 // memory is the store as the tests use it: the API's part of it, and what
@@ -15,14 +15,13 @@ type memory interface {
 	StoreArrivals(context.Context, []dlq.Arrival) (int, error)
 	Claim(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
 	Finalize(context.Context, dlq.Owner, dlq.Outcome) (dlq.Message, error)
-	StartBulk(context.Context, dlq.BulkRetry) (dlq.BulkRetry, error)
 	CountBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
+	OpenLane(context.Context, dlq.ID, int) (dlq.Lane, error)
 	ClaimPage(context.Context, dlq.Lane) (dlq.LaneClaim, error)
 	FinalizePage(context.Context, dlq.Lane, []dlq.Outcome) (dlq.PageResult, error)
 	PauseBulk(context.Context, dlq.ID, string) (dlq.BulkRetry, error)
 	ResumeBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(context.Context, dlq.ID, int) error
-	EndBulk(context.Context, dlq.ID, dlq.BulkState, string) (dlq.BulkRetry, error)
 }
 
-func newMemory(topics *dlq.Topics) memory { return store.NewMemory(topics) }
+func newMemory(topics *dlq.Topics) memory { return inmemory.New(topics) }

@@ -68,10 +68,10 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
-		Origin: originView(d.Origin), Source: sourceView{d.Source.Partition, d.Source.Offset},
+		Origin: originView(d.Failure.Origin), Source: sourceView{d.Source.Partition, d.Source.Offset},
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
 		Headers: make([]headerView, 0, len(d.Record.Headers)), RecordTimestamp: optionalTime(&d.Record.Timestamp),
-		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.StackTrace),
+		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
 		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), PreviousID: optionalID(d.PreviousID),
 	}
 	for _, header := range d.Record.Headers {

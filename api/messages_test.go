@@ -61,7 +61,7 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 	retried := time.Date(2026, 2, 20, 10, 31, 0, 0, time.UTC)
 	m.RetryCount, m.Status, m.UpdatedAt, m.LastRetryAt = 1, dlq.StatusRetrying, retried, &retried
 	m.ErrorClass = "java.lang.IllegalStateException"
-	m.Owner = dlq.Owner{WorkflowID: "retry-message-" + someID, RunID: "run/1"}
+	m.Owner = dlq.Owner{WorkflowID: "retry-message-" + someID, Token: "run/1"}
 	m.PreviousID = parseID(t, "0199c0de-7000-7000-8000-000000000009")
 	partition, offset := int32(3), int64(4711)
 	detail := dlq.Detail{
@@ -72,9 +72,11 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 			Timestamp: time.Date(2026, 2, 20, 10, 29, 59, 999_900_000, time.UTC),
 		},
 		Source: dlq.Source{Partition: 5, Offset: 42},
-		Origin: dlq.Origin{Topic: "orders.events.v1", Partition: &partition, Offset: &offset, Family: "spring-kafka"},
+		Failure: dlq.Failure{
+			Origin: dlq.Origin{Topic: "orders.events.v1", Partition: &partition, Offset: &offset, Family: "spring-kafka"},
+		},
 		Attempts: []dlq.Attempt{{
-			Number: 1, Owner: dlq.Owner{WorkflowID: "w", RunID: "r"}, StartedAt: retried, EndedAt: retried.Add(time.Second),
+			Number: 1, Owner: dlq.Owner{WorkflowID: "w", Token: "r"}, StartedAt: retried, EndedAt: retried.Add(time.Second),
 			Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "no <leader> & co",
 		}},
 	}

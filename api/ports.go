@@ -25,6 +25,12 @@ type Store interface {
 	// MarkDead ends a message: dlq.ErrNotFound, or *dlq.NotRetryableError when
 	// it is RESOLVED. Marking a DEAD message again changes nothing.
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	// CreateBulk freezes the scope of a bulk retry and writes its row. While another
+	// is under way on the same messages it returns that one where it does the same,
+	// else a *dlq.BulkBusyError.
+	CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error)
+	// EndBulk closes a bulk retry that has no workflow. The first end counts.
+	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	// Bulk returns a bulk retry, or dlq.ErrNotFound.
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// Bulks returns the latest bulk retries, newest first.
@@ -43,31 +49,25 @@ type Retries interface {
 	// ctx's own and the workflow goes on. Failures are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
-	// StartRetryAll starts a bulk retry, or joins the topic's running one when
-	// that has the same filters; *workflows.BusyTopicError when it has others.
-	// The run id is the id of the dlq.BulkRetry.
-	StartRetryAll(ctx context.Context, input workflows.RetryAllInput) (workflows.Execution, error)
+	// StartRetryAll starts the workflow of a bulk retry that was created, or joins
+	// it.
+	StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (workflows.Execution, error)
 	// AwaitRetryAll is to StartRetryAll what AwaitRetryMessage is to
 	// StartRetryMessage.
-	AwaitRetryAll(ctx context.Context, execution workflows.Execution) (workflows.RetryAllResult, error)
-	// FindRetryAll finds a bulk retry that is running by its id, so that one
-	// can be told before a worker has taken it up: as RUNNING, and counting.
-	// dlq.ErrNotFound when there is none; a new one may be found a moment
-	// late.
-	FindRetryAll(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	AwaitRetryAll(ctx context.Context, id dlq.ID) (workflows.RetryAllResult, error)
 
 	// The commands to a bulk retry take effect a little later, in the order in
 	// which they are given, and change nothing where they are in force already.
-	// dlq.ErrNotFound when its workflow has closed. When ctx ends first, the
+	// dlq.ErrNotFound when its workflow does not run. When ctx ends first, the
 	// command may or may not have been taken up.
 
 	// CancelRetryAll stops a bulk retry for good.
-	CancelRetryAll(ctx context.Context, execution workflows.Execution) error
+	CancelRetryAll(ctx context.Context, id dlq.ID) error
 	// PauseRetryAll stops it until ResumeRetryAll, also where it has paused
 	// itself. The reason is shown.
-	PauseRetryAll(ctx context.Context, execution workflows.Execution, reason string) error
+	PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error
 	// ResumeRetryAll lets a paused bulk retry go on.
-	ResumeRetryAll(ctx context.Context, execution workflows.Execution) error
+	ResumeRetryAll(ctx context.Context, id dlq.ID) error
 	// SetRetryAllRate changes the rate limit; 0 lifts it.
-	SetRetryAllRate(ctx context.Context, execution workflows.Execution, perSecond int) error
+	SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error
 }

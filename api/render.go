@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"dlqmanager/dlq"
+	"dlqmanager/workflows"
 )
 
 // reply writes v as JSON. Characters that matter to HTML stay as they are:
@@ -100,22 +101,33 @@ func viewBytes(b []byte) *bytesView {
 // workflowView names a workflow and, where the Web UI is known, links to it.
 type workflowView struct {
 	WorkflowID string `json:"workflow_id"`
-	RunID      string `json:"run_id"`
-	URL        string `json:"url,omitempty"`
+	// RunID is that of a single retry. A bulk retry has its workflow id for itself,
+	// and BulkRetryID.
+	RunID       string  `json:"run_id,omitempty"`
+	BulkRetryID *dlq.ID `json:"bulk_retry_id,omitempty"`
+	URL         string  `json:"url,omitempty"`
 }
 
 func (s *Server) viewWorkflow(owner dlq.Owner) *workflowView {
 	if owner.IsZero() {
 		return nil
 	}
-	return &workflowView{WorkflowID: owner.WorkflowID, RunID: owner.RunID, URL: s.workflowURL(owner.WorkflowID, owner.RunID)}
+	if id, err := dlq.ParseID(owner.Token); err == nil && owner.WorkflowID == workflows.RetryAllID(id) {
+		return &workflowView{WorkflowID: owner.WorkflowID, BulkRetryID: &id, URL: s.workflowURL(owner.WorkflowID, "")}
+	}
+	return &workflowView{WorkflowID: owner.WorkflowID, RunID: owner.Token, URL: s.workflowURL(owner.WorkflowID, owner.Token)}
 }
 
-// workflowURL is the address of a run in the Temporal Web UI, or empty.
+// workflowURL is the address of a run in the Temporal Web UI, or of the workflow
+// where no run is given; empty where the Web UI is not known.
 func (s *Server) workflowURL(workflowID, runID string) string {
 	if s.options.TemporalUI == "" {
 		return ""
 	}
-	return strings.TrimSuffix(s.options.TemporalUI, "/") + "/namespaces/" + url.PathEscape(s.options.TemporalNamespace) +
-		"/workflows/" + url.PathEscape(workflowID) + "/" + url.PathEscape(runID) + "/history"
+	address := strings.TrimSuffix(s.options.TemporalUI, "/") + "/namespaces/" + url.PathEscape(s.options.TemporalNamespace) +
+		"/workflows/" + url.PathEscape(workflowID)
+	if runID != "" {
+		address += "/" + url.PathEscape(runID) + "/history"
+	}
+	return address
 }

@@ -16,37 +16,25 @@ type order struct {
 	rate   int
 }
 
-func (r *retries) StartRetryAll(_ context.Context, input workflows.RetryAllInput) (workflows.Execution, error) {
-	return r.begin(workflows.RetryAllID(input.Spec.Topic), input.Spec, func(w *run, early, gate <-chan struct{}) {
+func (r *retries) StartRetryAll(_ context.Context, bulk dlq.BulkRetry) (workflows.Execution, error) {
+	return r.begin(workflows.RetryAllID(bulk.ID), func(w *run, early, gate <-chan struct{}) {
 		ctx := context.Background()
 		<-early
-		if w.err = r.unplanned; w.err != nil {
-			return
-		}
-		id, err := dlq.ParseID(w.RunID)
-		if err != nil {
-			w.err = err
-			return
-		}
-		job, err := r.store.StartBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: w.WorkflowID, Spec: input.Spec, Lanes: input.Lanes})
-		if err != nil {
-			w.err = err
-			return
-		}
-		if _, err := r.store.CountBulk(ctx, id); err != nil {
-			w.err = err
+		counted, err := r.store.CountBulk(ctx, bulk.ID)
+		if err != nil || counted.State.IsFinal() {
+			w.err = workflows.ErrStopped
 			return
 		}
 		state := dlq.BulkCompleted
-		for number := range input.Lanes {
-			lane := dlq.Lane{Bulk: id, Owner: job.Owner(), Spec: input.Spec, Bound: job.Bound, Number: number, Of: input.Lanes}
-			if !r.lane(ctx, w, lane, gate) {
+		for number := range bulk.Lanes {
+			lane, err := r.store.OpenLane(ctx, bulk.ID, number)
+			if err != nil || !r.lane(ctx, w, lane, gate) {
 				state = dlq.BulkCancelled
 				break
 			}
 		}
 		w.all.Published = !r.silent
-		w.all.Bulk, w.err = r.store.EndBulk(ctx, id, state, "")
+		w.all.Bulk, w.err = r.store.EndBulk(ctx, bulk.ID, state, "")
 	})
 }
 
@@ -118,28 +106,15 @@ func (r *retries) obey(ctx context.Context, w *run, id dlq.ID, gate <-chan struc
 	}
 }
 
-func (r *retries) AwaitRetryAll(ctx context.Context, execution workflows.Execution) (workflows.RetryAllResult, error) {
-	w, err := r.await(ctx, execution)
+func (r *retries) AwaitRetryAll(ctx context.Context, id dlq.ID) (workflows.RetryAllResult, error) {
+	r.mu.Lock()
+	w := r.latest[workflows.RetryAllID(id)]
+	r.mu.Unlock()
+	w, err := r.await(ctx, w)
 	if err != nil {
 		return workflows.RetryAllResult{}, err
 	}
 	return w.all, w.err
-}
-
-func (r *retries) FindRetryAll(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	r.mu.Lock()
-	w, away := r.runs[id.String()], r.away
-	r.mu.Unlock()
-	switch {
-	case away != nil:
-		return dlq.BulkRetry{}, away
-	case w == nil:
-		return dlq.BulkRetry{}, dlq.ErrNotFound
-	}
-	if _, _, err := r.running(w.Execution); err != nil {
-		return dlq.BulkRetry{}, err
-	}
-	return dlq.BulkRetry{ID: id, WorkflowID: w.WorkflowID, Spec: w.spec, State: dlq.BulkRunning, Counting: true, StartedAt: time.Now(), UpdatedAt: time.Now()}, nil
 }
 
 // cancelled reports whether a workflow has been asked to stop.
@@ -156,16 +131,16 @@ func (r *retries) cancelled() bool {
 	return false
 }
 
-// running finds a workflow that has not closed. heard is false when its
+// running finds the workflow of a job, if it has not closed. heard is false when its
 // commands are to have no effect.
-func (r *retries) running(execution workflows.Execution) (w *run, heard bool, err error) {
+func (r *retries) running(id dlq.ID) (w *run, heard bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w = r.runs[execution.RunID]
+	w = r.latest[workflows.RetryAllID(id)]
 	switch {
 	case r.away != nil:
 		return nil, false, r.away
-	case w == nil || w.WorkflowID != execution.WorkflowID:
+	case w == nil:
 		return nil, false, dlq.ErrNotFound
 	}
 	select {
@@ -176,30 +151,30 @@ func (r *retries) running(execution workflows.Execution) (w *run, heard bool, er
 	}
 }
 
-func (r *retries) command(execution workflows.Execution, given order) error {
-	w, heard, err := r.running(execution)
+func (r *retries) command(id dlq.ID, given order) error {
+	w, heard, err := r.running(id)
 	if err == nil && heard {
 		w.commands <- given
 	}
 	return err
 }
 
-func (r *retries) CancelRetryAll(_ context.Context, execution workflows.Execution) error {
-	w, heard, err := r.running(execution)
+func (r *retries) CancelRetryAll(_ context.Context, id dlq.ID) error {
+	w, heard, err := r.running(id)
 	if err == nil && heard {
 		w.cancel()
 	}
 	return err
 }
 
-func (r *retries) PauseRetryAll(_ context.Context, execution workflows.Execution, reason string) error {
-	return r.command(execution, order{pause: true, reason: reason})
+func (r *retries) PauseRetryAll(_ context.Context, id dlq.ID, reason string) error {
+	return r.command(id, order{pause: true, reason: reason})
 }
 
-func (r *retries) ResumeRetryAll(_ context.Context, execution workflows.Execution) error {
-	return r.command(execution, order{resume: true})
+func (r *retries) ResumeRetryAll(_ context.Context, id dlq.ID) error {
+	return r.command(id, order{resume: true})
 }
 
-func (r *retries) SetRetryAllRate(_ context.Context, execution workflows.Execution, perSecond int) error {
-	return r.command(execution, order{rate: perSecond})
+func (r *retries) SetRetryAllRate(_ context.Context, id dlq.ID, perSecond int) error {
+	return r.command(id, order{rate: perSecond})
 }

@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"testing"
 
@@ -22,20 +21,17 @@ type retries struct {
 	silent  bool                     // Kafka is not configured
 	// stopped makes every workflow end as if someone had terminated it.
 	stopped bool
-	// unplanned is what bulk retries end with before they have a row.
-	unplanned error
-	away      error           // what every call answers when Temporal is away
-	runs      map[string]*run // by run id
-	latest    map[string]*run // by workflow id
-	gate      chan struct{}   // workflows wait here after their claim
-	early     chan struct{}   // workflows wait here before anything else
-	deaf      bool            // commands are taken, but nobody obeys them
-	started   int
+	away    error           // what every call answers when Temporal is away
+	runs    map[string]*run // by run id
+	latest  map[string]*run // by workflow id
+	gate    chan struct{}   // workflows wait here after their claim
+	early   chan struct{}   // workflows wait here before anything else
+	deaf    bool            // commands are taken, but nobody obeys them
+	started int
 }
 
 type run struct {
 	workflows.Execution
-	spec      dlq.BulkSpec
 	done      chan struct{}
 	cancelled chan struct{}
 	cancel    func()
@@ -99,8 +95,8 @@ func (r *retries) starts() int {
 	return r.started
 }
 
-// begin joins the running workflow of this id and scope, or starts one.
-func (r *retries) begin(id string, spec dlq.BulkSpec, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
+// begin joins the running workflow of this id, or starts one.
+func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.away != nil {
@@ -110,17 +106,14 @@ func (r *retries) begin(id string, spec dlq.BulkSpec, work func(*run, <-chan str
 		select {
 		case <-running.done:
 		default:
-			if !reflect.DeepEqual(running.spec.Filter, spec.Filter) {
-				return workflows.Execution{}, &workflows.BusyTopicError{Topic: spec.Topic, Running: running.Execution}
-			}
 			return running.Execution, nil
 		}
 	}
 	cancelled := make(chan struct{})
 	started := &run{
 		Execution: workflows.Execution{WorkflowID: id, RunID: dlq.NewID().String()},
-		spec:      spec, commands: make(chan order, 100),
-		done: make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
+		commands:  make(chan order, 100),
+		done:      make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
 	}
 	r.started++
 	r.runs[started.RunID], r.latest[id] = started, started
@@ -148,8 +141,8 @@ func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
 }
 
 func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
-	return r.begin(workflows.RetryMessageID(input.MessageID), dlq.BulkSpec{}, func(w *run, early, gate <-chan struct{}) {
-		ctx, owner := context.Background(), dlq.Owner(w.Execution)
+	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
+		ctx, owner := context.Background(), dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
 		envelope, err := r.store.Claim(ctx, input.MessageID, owner)
 		if err != nil {
@@ -167,9 +160,9 @@ func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMess
 	})
 }
 
-func (r *retries) await(ctx context.Context, execution workflows.Execution) (*run, error) {
+func (r *retries) await(ctx context.Context, w *run) (*run, error) {
 	r.mu.Lock()
-	w, away := r.runs[execution.RunID], r.away
+	away := r.away
 	r.mu.Unlock()
 	switch {
 	case away != nil:
@@ -191,7 +184,10 @@ func (r *retries) await(ctx context.Context, execution workflows.Execution) (*ru
 }
 
 func (r *retries) AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error) {
-	w, err := r.await(ctx, execution)
+	r.mu.Lock()
+	w := r.runs[execution.RunID]
+	r.mu.Unlock()
+	w, err := r.await(ctx, w)
 	if err != nil {
 		return workflows.RetryMessageResult{}, err
 	}

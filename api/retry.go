@@ -86,14 +86,14 @@ func (s *Server) retryStopped(c *fiber.Ctx, id dlq.ID, execution workflows.Execu
 
 // await waits for a workflow. ended is false when patience ran out, or the
 // server drains, before the workflow's end.
-func await[R any](s *Server, c *fiber.Ctx, patience time.Duration, execution workflows.Execution,
-	end func(context.Context, workflows.Execution) (R, error)) (result R, ended bool, err error) {
+func await[W, R any](s *Server, c *fiber.Ctx, patience time.Duration, which W,
+	end func(context.Context, W) (R, error)) (result R, ended bool, err error) {
 	if patience <= 0 {
 		return result, false, nil
 	}
 	ctx, cancel := s.waiting(c, patience)
 	defer cancel()
-	result, err = end(ctx, execution)
+	result, err = end(ctx, which)
 	if err != nil && ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return result, false, nil
 	}

@@ -22,7 +22,7 @@ type retryAllView struct {
 	State       dlq.BulkState `json:"state"`
 	Reason      *string       `json:"reason"`
 	Published   *bool         `json:"published"`
-	BulkRetryID string        `json:"bulk_retry_id"`
+	BulkRetryID dlq.ID        `json:"bulk_retry_id"`
 	WorkflowID  string        `json:"workflow_id"`
 	RunID       string        `json:"run_id"`
 	WorkflowURL string        `json:"workflow_url,omitempty"`
@@ -41,7 +41,7 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := readBody(c).err(); err != nil {
 		return err
 	}
-	run, err := s.runBulk(ctx, c, dlq.BulkSpec{Topic: topic, Order: dlq.OrderKey})
+	run, err := s.runBulk(ctx, c, dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey})
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if run.published != nil && !*run.published {
 		text += ", " + nothingPublished
 	}
-	if !run.ended {
-		c.Location(bulkPath(run.execution.RunID))
+	if !run.bulk.State.IsFinal() {
+		c.Location(bulkPath(run.bulk.ID))
 	}
 	return reply(c, run.status(), s.viewRetryAll(&run.bulk, text, run.published, run.execution))
 }
@@ -60,7 +60,7 @@ func (s *Server) viewRetryAll(b *dlq.BulkRetry, text string, published *bool, ex
 		Retried: b.Counts.Retried, Message: text, Matched: b.Matched,
 		Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped,
 		State: b.State, Reason: optionalText(b.Reason), Published: published,
-		BulkRetryID: execution.RunID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
+		BulkRetryID: b.ID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
 		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID), Counting: b.Counting,
 	}
 }

@@ -29,10 +29,10 @@ func TestRetryAllReturnsRetriedCount(t *testing.T) {
 	ids := w.add(15)
 	got := w.call(http.MethodPost, retryAllPath)
 	require.Equal(t, http.StatusOK, got.status, got.body)
-	run := got.field(t, "run_id").(string)
+	run, job := got.field(t, "run_id").(string), got.field(t, "bulk_retry_id").(string)
 	require.Equal(t, `{"retried":15,"message":"15 messages retried in topic orders.dlq.v1",`+
 		`"matched":15,"failed":0,"dead":0,"skipped":0,"state":"COMPLETED","reason":null,"published":true,`+
-		`"bulk_retry_id":"`+run+`","workflow_id":"retry-all-orders.dlq.v1","run_id":"`+run+`"}`, got.body)
+		`"bulk_retry_id":"`+job+`","workflow_id":"retry-all-`+job+`","run_id":"`+run+`"}`, got.body)
 	for _, id := range ids {
 		require.Equal(t, "RESOLVED", w.status(id))
 	}

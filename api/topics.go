@@ -106,23 +106,14 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-var listParameters = []string{
-	"page", "page_size", "cursor", "status", "error", "key", "created_from", "created_to", "sort",
-}
+var listParameters = append([]string{"page", "page_size", "cursor", "sort"}, filterFields...)
 
 // list reads the parameters of a list.
 func (q *query) list(topic string) dlq.ListQuery {
 	wanted := dlq.ListQuery{
-		Filter:   dlq.Filter{Topic: topic, Statuses: q.statuses(), CreatedFrom: q.instant("created_from"), CreatedTo: q.instant("created_to")},
+		Filter:   readFilter(q, topic),
 		Page:     q.integer("page", 1, 1, maxPage),
 		PageSize: q.integer("page_size", defaultPageSize, 1, maxPageSize),
-	}
-	wanted.ErrorContains, _ = q.one("error")
-	if key, given := q.one("key"); given {
-		wanted.Key = []byte(key) // not nil: an empty key is a key
-	}
-	if from, to := wanted.CreatedFrom, wanted.CreatedTo; !from.IsZero() && !to.IsZero() && !from.Before(to) {
-		q.reject("created_to", "must be later than created_from")
 	}
 	switch sort, given := q.one("sort"); {
 	case sort == "created_at":

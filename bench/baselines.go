@@ -17,10 +17,10 @@ import (
 // plainLoop does what a bulk retry does, over the same store and publisher and
 // with the same lanes, but as a loop in a program: without Temporal, and without
 // anything that would go on after a crash.
-func plainLoop(ctx context.Context, s activities.BulkStore, publisher activities.Publisher, topic string, lanes, messages int) (time.Duration, error) {
+func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher, topic string, lanes, messages int) (time.Duration, error) {
 	started := time.Now()
-	bulk, err := s.StartBulk(ctx, dlq.BulkRetry{
-		ID: dlq.NewID(), WorkflowID: "plain-loop", Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderNone}, Lanes: lanes,
+	bulk, err := s.CreateBulk(ctx, dlq.BulkRetry{
+		ID: dlq.NewID(), WorkflowID: "plain-loop", Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderNone}, Lanes: lanes,
 	})
 	if err == nil {
 		bulk, err = s.CountBulk(ctx, bulk.ID)
@@ -43,7 +43,7 @@ func plainLoop(ctx context.Context, s activities.BulkStore, publisher activities
 	return time.Since(started), err
 }
 
-func plainLane(ctx context.Context, s activities.BulkStore, publisher activities.Publisher, lane dlq.Lane) error {
+func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher, lane dlq.Lane) error {
 	for {
 		claim, err := s.ClaimPage(ctx, lane)
 		if err != nil || len(claim.Envelopes) == 0 {

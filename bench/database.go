@@ -7,14 +7,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"dlqmanager/migrations"
-	"dlqmanager/store"
+	"dlqmanager/store/postgres"
 )
 
 // database is one database of the server, with the schema.
 type database struct {
 	name  string
 	pool  *pgxpool.Pool
-	store *store.Postgres
+	store *postgres.Store
 }
 
 // connections of a pool: the programs' own default.
@@ -34,7 +34,7 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 		pool.Close()
 		return nil, err
 	}
-	return &database{name: name, pool: pool, store: store.NewPostgres(pool, b.topics)}, nil
+	return &database{name: name, pool: pool, store: postgres.New(pool, b.topics)}, nil
 }
 
 // create makes a database with the schema and the messages of these topics,

@@ -14,13 +14,14 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
-	"dlqmanager/store"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
 // engine is a worker in this process, wired as the program wires it.
 type engine struct {
 	temporal *temporal
+	db       *database
 	client   *workflows.Client
 	worker   worker.Worker
 	timings  *timings
@@ -31,7 +32,7 @@ var queues atomic.Int64
 
 func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publisher) (*engine, error) {
 	queue := fmt.Sprintf("bench-%d", queues.Add(1))
-	e := &engine{temporal: t, client: workflows.NewClient(t.client, queue), timings: &timings{}}
+	e := &engine{temporal: t, db: db, client: workflows.NewClient(t.client, queue), timings: &timings{}}
 	timed := timedStore{db.store, e.timings}
 	sender := timedPublisher{publisher, e.timings}
 	metrics, log := activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
@@ -52,17 +53,26 @@ type job struct {
 	bulk   dlq.BulkRetry
 }
 
+// startBulk creates a bulk retry of a topic and starts its workflow, as the API does.
+func startBulk(ctx context.Context, db *database, client *workflows.Client, topic string, lanes, rateLimit int) (dlq.ID, error) {
+	id := dlq.NewID()
+	created, err := db.store.CreateBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: lanes,
+		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey, RateLimit: rateLimit}})
+	if err == nil {
+		_, err = client.StartRetryAll(ctx, created)
+	}
+	return created.ID, err
+}
+
 // retryAll sends all of a topic and returns when the workflow has ended, the way
 // a caller of the REST API does.
 func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int) (job, error) {
 	started := time.Now()
-	execution, err := e.client.StartRetryAll(ctx, workflows.RetryAllInput{
-		Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderKey}, Lanes: lanes,
-	})
+	id, err := startBulk(ctx, e.db, e.client, topic, lanes, 0)
 	if err != nil {
 		return job{}, err
 	}
-	result, err := e.client.AwaitRetryAll(ctx, execution)
+	result, err := e.client.AwaitRetryAll(ctx, id)
 	if err != nil {
 		return job{}, err
 	}
@@ -70,7 +80,7 @@ func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int
 	if result.Bulk.Counts.Retried != int64(messages) {
 		return job{}, fmt.Errorf("%d of %d messages were retried: %+v", result.Bulk.Counts.Retried, messages, result.Bulk)
 	}
-	events := e.temporal.client.GetWorkflowHistory(ctx, execution.WorkflowID, execution.RunID, false,
+	events := e.temporal.client.GetWorkflowHistory(ctx, workflows.RetryAllID(id), "", false,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		if _, err := events.Next(); err != nil {
@@ -97,19 +107,19 @@ func (t *timings) shares(lanes int, took time.Duration) string {
 
 // timedStore times the two statements of a page.
 type timedStore struct {
-	*store.Postgres
+	*postgres.Store
 	t *timings
 }
 
 func (s timedStore) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error) {
 	defer s.t.measure(&s.t.claim, time.Now())
 	s.t.pages.Add(1)
-	return s.Postgres.ClaimPage(ctx, lane)
+	return s.Store.ClaimPage(ctx, lane)
 }
 
 func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error) {
 	defer s.t.measure(&s.t.finalize, time.Now())
-	return s.Postgres.FinalizePage(ctx, lane, outcomes)
+	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
 // timedPublisher times the publishing.

@@ -54,9 +54,7 @@ func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.
 		return 0, 0, err
 	}
 	client := workflows.NewClient(s.temporal.client, s.queue)
-	execution, err := client.StartRetryAll(ctx, workflows.RetryAllInput{
-		Spec: dlq.BulkSpec{Topic: bulkTopic + ".dlq", Order: dlq.OrderKey}, Lanes: b.lanes,
-	})
+	job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, 0)
 	if err == nil {
 		err = s.awaitWritten(ctx, bulkTopic, int64(messages/3))
 	}
@@ -81,7 +79,7 @@ func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.
 	if err != nil {
 		return 0, 0, err
 	}
-	result, err := client.AwaitRetryAll(ctx, execution)
+	result, err := client.AwaitRetryAll(ctx, job)
 	if err != nil {
 		return 0, 0, err
 	}

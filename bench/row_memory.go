@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"dlqmanager/dlq"
 	"dlqmanager/workflows"
 )
 
@@ -77,13 +76,11 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	go k.keepForgetting(forgetting, topic)
 	started := time.Now()
 	client := workflows.NewClient(s.temporal.client, s.queue)
-	execution, err := client.StartRetryAll(ctx, workflows.RetryAllInput{
-		Spec: dlq.BulkSpec{Topic: topic + ".dlq", Order: dlq.OrderKey}, Lanes: b.lanes,
-	})
+	job, err := startBulk(ctx, s.db, client, topic+".dlq", b.lanes, 0)
 	if err != nil {
 		return 0, 0, err
 	}
-	result, err := client.AwaitRetryAll(ctx, execution)
+	result, err := client.AwaitRetryAll(ctx, job)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -106,13 +106,13 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateFound,
 		base = p.base
 	}
 	defer http.DefaultClient.CloseIdleConnections()
-	execution, err := b.startShared(ctx, workflows.NewClient(s.temporal.client, s.queue), k)
+	job, err := b.startShared(ctx, s, workflows.NewClient(s.temporal.client, s.queue), k)
 	if err != nil {
 		return found, err
 	}
 	// The rest of the job is of no use.
 	defer func() {
-		err = errors.Join(err, s.temporal.client.TerminateWorkflow(ctx, execution.WorkflowID, "", "measured"))
+		err = errors.Join(err, s.temporal.client.TerminateWorkflow(ctx, workflows.RetryAllID(job), "", "measured"))
 	}()
 	appends, err := k.seen()
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateFound,
 		return found, err
 	}
 	changed := time.Now()
-	if err := changeRate(ctx, base+"/api/v1/bulk-retries/"+execution.RunID, secondRate); err != nil {
+	if err := changeRate(ctx, base+"/api/v1/bulk-retries/"+job.String(), secondRate); err != nil {
 		return found, err
 	}
 	if err := pause(ctx, time.Until(changed.Add(sizes.second))); err != nil {
@@ -144,38 +144,36 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateFound,
 
 // startShared starts the job and returns when both workers have sent some of it.
 // What the broker remembers begins with this job.
-func (b *bench) startShared(ctx context.Context, client *workflows.Client, k *watched) (workflows.Execution, error) {
+func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Client, k *watched) (dlq.ID, error) {
 	for range rateTries {
 		k.forgetSeen()
-		execution, err := client.StartRetryAll(ctx, workflows.RetryAllInput{
-			Spec: dlq.BulkSpec{Topic: bulkTopic + ".dlq", Order: dlq.OrderKey, RateLimit: firstRate}, Lanes: b.lanes,
-		})
+		job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, firstRate)
 		if err != nil {
-			return execution, err
+			return job, err
 		}
 		// Each lane has had its turn several times by then.
 		var appends []appended
 		for deadline := time.Now().Add(10 * time.Second); len(appends) == 0 || time.Since(appends[0].at) < 1500*time.Millisecond; {
 			if time.Now().After(deadline) {
-				return execution, errors.New("the job with a rate limit does not begin")
+				return job, errors.New("the job with a rate limit does not begin")
 			}
 			if err := pause(ctx, crashPoll); err != nil {
-				return execution, err
+				return job, err
 			}
 			if appends, err = k.seen(); err != nil {
-				return execution, err
+				return job, err
 			}
 		}
 		if busier(appends) < 1 {
-			return execution, nil
+			return job, nil
 		}
 		b.step("       one worker got all lanes; once more")
-		if err := client.CancelRetryAll(ctx, execution); err != nil {
-			return execution, err
+		if err := client.CancelRetryAll(ctx, job); err != nil {
+			return job, err
 		}
-		_, _ = client.AwaitRetryAll(ctx, execution) // its error is the cancellation
+		_, _ = client.AwaitRetryAll(ctx, job) // its error is the cancellation
 	}
-	return workflows.Execution{}, errors.New("one worker got all lanes every time")
+	return dlq.ID{}, errors.New("one worker got all lanes every time")
 }
 
 // changeRate gives the job another rate limit, over REST as an operator does.

@@ -89,9 +89,7 @@ func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed,
 		return 0, 0, err
 	}
 	client := workflows.NewClient(s.temporal.client, s.queue)
-	execution, err := client.StartRetryAll(ctx, workflows.RetryAllInput{
-		Spec: dlq.BulkSpec{Topic: bulkTopic + ".dlq", Order: dlq.OrderKey}, Lanes: b.lanes,
-	})
+	job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, 0)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -108,7 +106,7 @@ func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed,
 		return 0, 0, err
 	}
 	started := time.Now()
-	result, err := client.AwaitRetryAll(ctx, execution)
+	result, err := client.AwaitRetryAll(ctx, job)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -6,9 +6,6 @@ import "time"
 // once. It bounds what a crash can send twice: PageSize for each lane.
 const PageSize = 100
 
-// MaxBulkIDs is how many messages a bulk retry may name one by one.
-const MaxBulkIDs = 1000
-
 // BulkState is where a bulk retry stands.
 type BulkState string
 
@@ -39,113 +36,98 @@ const (
 	OrderNone Order = "none"
 )
 
-// BulkSpec is what an operator asked to be retried, and how.
+// BulkSpec is what an operator asked to be retried, and how. Its JSON is how stores
+// keep it.
 type BulkSpec struct {
-	// Topic is a dead-letter topic or an original topic.
-	Topic  string
-	Filter BulkFilter
+	Filter
 	// RateLimit is in messages per second over the whole job; 0 is no limit.
-	RateLimit int
-	Order     Order
+	RateLimit int   `json:"rate_limit,omitempty"`
+	Order     Order `json:"order,omitempty"`
 	// Ramp is nil to send everything at once.
-	Ramp *Ramp
+	Ramp *Ramp `json:"ramp,omitempty"`
 	// Reason is why the operator does it, for those who look later.
-	Reason string
-}
-
-// BulkFilter narrows a topic down. Zero fields do not restrict.
-type BulkFilter struct {
-	// Statuses name what is looked at; of that only PENDING is ever sent.
-	Statuses []Status
-	// ErrorContains is part of the error message, in any case.
-	ErrorContains string
-	// Key is the exact record key; nil does not restrict.
-	Key []byte
-	// CreatedFrom is inclusive, CreatedTo exclusive.
-	CreatedFrom time.Time
-	CreatedTo   time.Time
-	// IDs are at most MaxBulkIDs.
-	IDs []ID
+	Reason string `json:"reason,omitempty"`
 }
 
 // Ramp sends a few messages first and looks whether they come back before it
 // sends more.
 type Ramp struct {
 	// Steps are how many messages each step sends; after them goes the rest.
-	Steps []int
+	Steps []int `json:"steps,omitempty"`
 	// Wait is how long to look after each step.
-	Wait time.Duration
+	Wait time.Duration `json:"wait_ns,omitempty"`
 	// MaxCameBack is the part of the messages sent so far, from 0 to 1, that
 	// may come back; beyond it the job pauses itself.
-	MaxCameBack float64
+	MaxCameBack float64 `json:"max_came_back,omitempty"`
 }
 
-// BulkRetry is one retry of many messages: its scope, frozen at the start, and
-// how far it has come.
+// BulkRetry is one retry of many messages: its scope, frozen when it was asked for,
+// and how far it has come.
 type BulkRetry struct {
-	// ID is the workflow's first run id.
-	ID         ID
-	WorkflowID string
-	Spec       BulkSpec
-	State      BulkState
+	// ID is made by whoever asks for the job. It is also the token of its claims.
+	ID         ID        `json:"id"`
+	WorkflowID string    `json:"workflow_id"`
+	Spec       BulkSpec  `json:"spec"`
+	State      BulkState `json:"state"`
 	// Reason says why it is paused, waiting, cancelled or failed.
-	Reason string
-	Lanes  int
-	// Bound is the Seq of the newest PENDING message at the start. What arrives later
-	// is not taken, so that what comes back is not sent for ever.
-	Bound int64
-	// Matched is how many messages were retryable at the start and had not been
-	// touched since when they were counted, which is before the first is sent.
-	Matched int64
+	Reason string `json:"reason"`
+	Lanes  int    `json:"lanes"`
+	// Bound is the Seq of the newest PENDING message when the job was created.
+	// Messages that arrive later are not taken, so that those that come back are
+	// not sent for ever.
+	Bound int64 `json:"bound"`
+	// Matched is how many messages were retryable when the job was created and
+	// unchanged since when they were counted, which is before the first is sent.
+	Matched int64 `json:"matched"`
 	// Counting says that they are being counted: Matched is 0, and Mixed not
 	// known.
-	Counting bool
+	Counting bool `json:"counting"`
 	// Mixed says that they have more than one target. Then one target that is
 	// closed does not stand for all.
-	Mixed  bool
-	Counts BulkCounts
+	Mixed  bool       `json:"mixed"`
+	Counts BulkCounts `json:"counts"`
 	// CameBack is how many of those it sent have returned to a dead-letter
 	// topic. It goes on counting after the end.
-	CameBack int64
+	CameBack int64 `json:"came_back"`
 	// RecentPerSecond is the rate over about the last ten seconds.
-	RecentPerSecond float64
+	RecentPerSecond float64 `json:"recent_per_second"`
 	// StartedAt, EndedAt and UpdatedAt are UTC; EndedAt is nil until the end.
-	StartedAt time.Time
-	UpdatedAt time.Time
-	EndedAt   *time.Time
+	StartedAt time.Time  `json:"started_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	EndedAt   *time.Time `json:"ended_at"`
 }
 
-// Owner is the claim token of the job's messages.
-func (b *BulkRetry) Owner() Owner { return Owner{WorkflowID: b.WorkflowID, RunID: b.ID.String()} }
+// Owner owns the messages that the job has claimed.
+func (b *BulkRetry) Owner() Owner { return Owner{WorkflowID: b.WorkflowID, Token: b.ID.String()} }
 
 // BulkCounts are exact at any moment: they are written in the transaction that
 // changes the messages they count.
 type BulkCounts struct {
 	// Retried were acknowledged by their target.
-	Retried int64
+	Retried int64 `json:"retried"`
 	// Failed are PENDING again.
-	Failed int64
+	Failed int64 `json:"failed"`
 	// Dead could not be delivered and will not be tried again.
-	Dead int64
+	Dead int64 `json:"dead"`
 	// Skipped were matched but not sent: held back behind a failed message of
 	// their key, retried or removed by someone else meanwhile, or not reached
 	// before the end.
-	Skipped int64
+	Skipped int64 `json:"skipped"`
 }
 
 // Done is how many of the matched messages have been dealt with.
 func (c BulkCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Skipped }
 
-// Lane is one of the parallel scans of a bulk retry. A message is in lane
-// Number when KeyHash % Of == Number, so a key never changes lanes.
+// Lane is one attempt at one of the parallel scans of a bulk retry. A message is in
+// lane Number when KeyHash % Of == Number, so a key never changes lanes.
 type Lane struct {
 	Bulk   ID
+	Number int
+	Of     int
 	Owner  Owner
 	Spec   BulkSpec
 	Bound  int64
 	Mixed  bool
-	Number int
-	Of     int
 	// Epoch is which attempt at the lane this is. Only the newest may claim
 	// and finalize.
 	Epoch int
@@ -202,6 +184,9 @@ const (
 	PreviewRows   = 20
 	PreviewSample = 10
 )
+
+// NoErrorClass stands in a preview for messages whose error names no class.
+const NoErrorClass = "(none)"
 
 // Why a message in the scope of a bulk retry is not sent.
 const (

@@ -9,18 +9,24 @@ import (
 // ErrNotFound means that no message or bulk retry has the given id.
 var ErrNotFound = errors.New("not found")
 
+// MessageNotFound is ErrNotFound for a message.
+func MessageNotFound(id ID) error { return fmt.Errorf("message %s: %w", id, ErrNotFound) }
+
+// BulkNotFound is ErrNotFound for a bulk retry.
+func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrNotFound) }
+
 // ErrUnavailable means that the database, Kafka or Temporal is away. What was
 // asked may be asked again later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
 // NotRetryableError refuses a retry because of the message's own state.
 type NotRetryableError struct {
-	ID         ID
-	Status     Status
-	RetryCount int
-	MaxRetries int
+	ID         ID     `json:"id"`
+	Status     Status `json:"status"`
+	RetryCount int    `json:"retry_count"`
+	MaxRetries int    `json:"max_retries"`
 	// Reason replaces the documented status and count where these are not why.
-	Reason string
+	Reason string `json:"reason,omitempty"`
 }
 
 // Error is the documented text of the 409 answer.
@@ -33,8 +39,8 @@ func (e *NotRetryableError) Error() string {
 
 // OwnedError refuses a change because a workflow owns the message right now.
 type OwnedError struct {
-	ID    ID
-	Owner Owner
+	ID    ID    `json:"id"`
+	Owner Owner `json:"owner"`
 }
 
 // Error names the owner, so that an operator can find it in Temporal.
@@ -42,8 +48,8 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
 }
 
-// BulkBusyError refuses a bulk retry because another one is under way on the
-// same messages, perhaps under the topic's other name.
+// BulkBusyError refuses a bulk retry because another one, which asks for something
+// else, is under way on messages of the same topic, perhaps under its other name.
 type BulkBusyError struct {
 	Topic   string
 	Running ID
@@ -51,7 +57,8 @@ type BulkBusyError struct {
 
 // Error names the job that is in the way.
 func (e *BulkBusyError) Error() string {
-	return fmt.Sprintf("bulk retry %s is under way on messages of topic %s; wait for it or cancel it", e.Running, e.Topic)
+	return fmt.Sprintf("bulk retry %s, with another topic name, filter, order or ramp, is under way on messages of topic %s; "+
+		"wait for it or cancel it", e.Running, e.Topic)
 }
 
 // Category is why a delivery failed, which decides what is done about it.
@@ -92,6 +99,18 @@ func (e *DeliveryError) Error() string { return e.Err.Error() }
 
 // Unwrap gives access to the client library's own error.
 func (e *DeliveryError) Unwrap() error { return e.Err }
+
+// BlockedError means that a message was not sent, because an earlier one of its key
+// was not delivered. It does not unwrap: nobody has judged the message itself.
+type BlockedError struct {
+	// Behind is why the earlier one was not delivered.
+	Behind error
+}
+
+// Error says what the message waits for.
+func (e *BlockedError) Error() string {
+	return "not sent, since an earlier message with the same key was not delivered: " + e.Behind.Error()
+}
 
 // CategoryOf returns the category of a delivery error. What nobody classified
 // is transient: trying again is the harmless mistake.

@@ -56,82 +56,12 @@ func (m *Message) CheckRetryable() error {
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
 }
 
-// Header is one Kafka record header. Headers keep their order and duplicates,
-// and a nil Value (Kafka's null) differs from an empty one.
-type Header struct {
-	Key   string
-	Value []byte
-}
-
-// Record is the dead letter as it was consumed, byte for byte. A nil Key or
-// Value is Kafka's null.
-type Record struct {
-	Key       []byte
-	Value     []byte
-	Headers   []Header
-	Timestamp time.Time
-}
-
-// Source is the place in Kafka that a dead letter was read from. Two records
-// with the same source are the same record. TopicID, not the name, is part of
-// it: a topic deleted and created again is another topic.
-type Source struct {
-	TopicID   [16]byte
-	Partition int32
-	Offset    int64
-}
-
-// Origin is where the dead letter was before it failed, as far as its headers
-// or the name of its topic tell.
-type Origin struct {
-	Topic string
-	// Partition and Offset are nil when unknown.
-	Partition *int32
-	Offset    *int64
-	// Family names the header family that told, or "topic-name".
-	Family string
-}
-
-// Failure is where a dead letter was before it failed, and why it failed, as far
-// as its headers or the name of its topic tell.
-type Failure struct {
-	Origin       Origin
-	ErrorMessage string
-	// ErrorClass is the exception's type.
-	ErrorClass string
-	StackTrace string
-}
-
-// Arrival is a dead letter on its way into the store.
-type Arrival struct {
-	ID       ID
-	DLQTopic string
-	Source   Source
-	Failure
-	Record     Record
-	Payload    json.RawMessage
-	MaxRetries int
-	// RetryCount and PreviousID are inherited when the message came back.
-	RetryCount int
-	PreviousID ID
-}
-
-// Status is the status a new arrival gets: PENDING, or DEAD when it came back
-// with its retries used up.
-func (a *Arrival) Status() Status {
-	if a.RetryCount >= a.MaxRetries {
-		return StatusDead
-	}
-	return StatusPending
-}
-
 // Detail is everything known of one message.
 type Detail struct {
 	Message
-	Record     Record
-	Source     Source
-	Origin     Origin
-	StackTrace string
+	Record  Record
+	Source  Source
+	Failure Failure
 	// Attempts are the retries that did not deliver, oldest first.
 	Attempts []Attempt
 }
@@ -148,12 +78,13 @@ type Attempt struct {
 	Error     string
 }
 
-// Owner names the workflow that owns a RETRYING message. RunID is the first
-// run's id, so it survives continue-as-new and is the claim's token: whoever
-// presents it again is the same owner, however often it crashed in between.
+// Owner names the workflow that owns a RETRYING message. Whoever presents the same
+// token again is the same owner, however often it crashed in between.
 type Owner struct {
-	WorkflowID string
-	RunID      string
+	WorkflowID string `json:"workflow_id"`
+	// Token is the id of a bulk retry, or the first run id of the workflow of a
+	// single retry.
+	Token string `json:"token"`
 }
 
 // IsZero reports whether there is no owner.
@@ -172,10 +103,10 @@ type Envelope struct {
 
 // Outcome is how the retry of one claimed message ended.
 type Outcome struct {
-	ID       ID
-	Result   Result
-	Category Category // empty when delivered
-	Error    string   // empty when delivered
+	ID       ID       `json:"id"`
+	Result   Result   `json:"result"`
+	Category Category `json:"category,omitempty"` // empty when delivered
+	Error    string   `json:"error,omitempty"`    // empty when delivered
 }
 
 // KeyHash maps a record key to a non-negative number that decides the lane of

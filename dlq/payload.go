@@ -102,10 +102,3 @@ func escapesFitJSONB(value []byte) bool {
 	}
 	return true
 }
-
-// Text makes bytes storable as PostgreSQL TEXT: invalid UTF-8 becomes the
-// replacement character and NUL the symbol for it. The bytes themselves stay in
-// the record's headers.
-func Text(b []byte) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\u2400")
-}

@@ -9,20 +9,6 @@ import (
 // there are more; counting them all would cost more the more there are.
 const CountLimit = 10_000
 
-// Filter chooses messages. Zero fields do not restrict.
-type Filter struct {
-	// Topic matches the dead-letter topic or the original topic. Required.
-	Topic    string
-	Statuses []Status
-	// ErrorContains is part of the error message, in any case.
-	ErrorContains string
-	// Key is the exact record key; nil does not restrict.
-	Key []byte
-	// CreatedFrom is inclusive, CreatedTo exclusive.
-	CreatedFrom time.Time
-	CreatedTo   time.Time
-}
-
 // Place is where a message stands in lists: at the time when it was stored, and
 // among those of one moment in the order of arrival.
 type Place struct {

@@ -71,3 +71,10 @@ func (r Result) After(retryCount, maxRetries int) (Status, int) {
 		return StatusDead, retryCount
 	}
 }
+
+// IsUndone reports whether the claim is taken back, as if it had never been.
+func (r Result) IsUndone() bool { return r == ResultReturned || r == ResultSkipped }
+
+// IsAttempt reports whether the retry is kept as an attempt: it was made, and it
+// did not deliver.
+func (r Result) IsAttempt() bool { return r != ResultDelivered && !r.IsUndone() }

@@ -82,9 +82,9 @@ func (c *chaos) gather() *evidence {
 
 func (c *chaos) readLetters() []*letter {
 	rows, err := c.pool.Query(c.t.Context(), `
-		SELECT m.id::text, m.dlq_topic, b.partition, b.record_offset, m.seq, m.status, m.retry_count, m.workflow_id, m.run_id
-		FROM (SELECT id, dlq_topic, seq, status, retry_count, workflow_id, run_id FROM dlq.dlq_messages
-			UNION ALL SELECT id, dlq_topic, seq, status, retry_count, workflow_id, run_id FROM dlq.dlq_messages_archive) AS m
+		SELECT m.id::text, m.dlq_topic, b.partition, b.record_offset, m.seq, m.status, m.retry_count, m.workflow_id, m.owner_token
+		FROM (SELECT id, dlq_topic, seq, status, retry_count, workflow_id, owner_token FROM dlq.dlq_messages
+			UNION ALL SELECT id, dlq_topic, seq, status, retry_count, workflow_id, owner_token FROM dlq.dlq_messages_archive) AS m
 		JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 		ORDER BY m.dlq_topic, b.partition, b.record_offset`)
 	require.NoError(c.t, err)
@@ -119,7 +119,7 @@ func (c *chaos) readJobs() []*ended {
 }
 
 func (c *chaos) readAttempts(e *evidence) {
-	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, workflow_id, run_id FROM dlq.dlq_retry_attempts")
+	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, workflow_id, owner_token FROM dlq.dlq_retry_attempts")
 	require.NoError(c.t, err)
 	var id, workflowID, runID string
 	_, err = pgx.ForEachRow(rows, []any{&id, &workflowID, &runID}, func() error {

@@ -211,7 +211,7 @@ func (c *chaos) findStrayClaims(ctx context.Context) {
 	defer cancel()
 	rows, err := c.pool.Query(ctx, `
 		SELECT b.id::text, b.state, count(*)
-		FROM dlq.dlq_messages m JOIN dlq.dlq_bulk_retries b ON b.id::text = m.run_id
+		FROM dlq.dlq_messages m JOIN dlq.dlq_bulk_retries b ON b.id::text = m.owner_token
 		WHERE m.status = 'RETRYING' AND b.state <> 'RUNNING'
 		GROUP BY b.id, b.state`)
 	if err != nil {

@@ -66,25 +66,9 @@ func categoryOf(err error) dlq.Category {
 	}
 }
 
-// isTargetOnly judges an error of the client library, or of what was held back
-// because of one.
+// isTargetOnly judges an error of the client library.
 func isTargetOnly(err error) bool {
-	var held *heldBackError
-	if errors.As(err, &held) {
-		return isTargetOnly(held.behind)
-	}
 	return slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) })
-}
-
-// heldBackError is why a message was not sent. It does not unwrap, and so is
-// always transient: the earlier message's category is not that of this one,
-// which nobody has judged.
-type heldBackError struct {
-	behind error // the earlier message's
-}
-
-func (*heldBackError) Error() string {
-	return "not sent, since an earlier message with the same key was not delivered"
 }
 
 // connections is a hook that remembers why the last connection failed. The

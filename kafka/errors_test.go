@@ -11,15 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"dlqmanager/dlq"
 )
 
 func TestOnlyErrorsAboutOneTopicLeaveOtherTargetsOpen(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed,
-		&heldBackError{kerr.TopicAuthorizationFailed},
 	} {
 		require.True(t, deliveryError("orders", err).TargetOnly, err.Error())
 		require.True(t, deliveryError("orders", fmt.Errorf("wrapped: %w", err)).TargetOnly, err.Error())
@@ -29,19 +26,9 @@ func TestOnlyErrorsAboutOneTopicLeaveOtherTargetsOpen(t *testing.T) {
 		kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.NotEnoughReplicas, kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded,
 		kerr.UnknownServerError, kerr.PolicyViolation, kerr.MessageTooLarge,
 		kgo.ErrRecordTimeout, kgo.ErrRecordRetries, kgo.ErrClientClosed, context.DeadlineExceeded, context.Canceled,
-		io.EOF, &net.OpError{Op: "dial", Err: io.EOF}, &heldBackError{kgo.ErrRecordTimeout},
+		io.EOF, &net.OpError{Op: "dial", Err: io.EOF},
 	} {
 		require.False(t, deliveryError("orders", err).TargetOnly, err.Error())
-	}
-}
-
-func TestWhatIsHeldBackIsTransientWhateverHoldsItBack(t *testing.T) {
-	t.Parallel()
-	for _, err := range append(append([]error{kerr.ThrottlingQuotaExceeded}, badData...), auth...) {
-		require.NotEqual(t, dlq.CategoryTransient, deliveryError("orders", err).Category, err.Error())
-		held := deliveryError("orders", &heldBackError{err})
-		require.Equal(t, dlq.CategoryTransient, held.Category, err.Error())
-		require.NotErrorIs(t, held, err)
 	}
 }
 

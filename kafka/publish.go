@@ -64,12 +64,11 @@ func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time
 
 // Publish sends the messages in the order of the slice and waits until each is
 // acknowledged by all in-sync replicas or given up. The result has one entry
-// for each message: nil, or a *dlq.DeliveryError. A message that failed with a
-// timeout or a broken connection may still have been written.
+// for each message: nil, a *dlq.DeliveryError or a *dlq.BlockedError. A message that
+// failed with a timeout or a broken connection may still have been written.
 //
-// Unless the order is dlq.OrderNone, one that fails, for whatever reason, holds
-// back the later ones of its topic and key: they are not sent, and theirs is a
-// transient error that says so, since nobody has judged them.
+// Unless the order is dlq.OrderNone, one that fails, for whatever reason, blocks
+// the later ones of its topic and key: they are not sent.
 //
 // What is on its way behind a refused batch fails with it: the broker refuses
 // it by its sequence number. Two gaps are left, in which a message is written
@@ -81,7 +80,7 @@ func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time
 //   - A broker forgets a producer that was silent in a partition for a day
 //     (producer.id.expiration.ms) and takes whatever sequence number comes
 //     next. When the first batch after that is refused, those on their way
-//     behind it are written, and reported as held back.
+//     behind it are written, and reported as blocked.
 func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
@@ -135,7 +134,7 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order) *dispa
 
 // together sends records in batches, from the given one on, and returns where
 // it stopped: at the end, at a record that must travel alone, or, where order
-// matters, once one has failed, so that it can hold back those after it.
+// matters, once one has failed, so that it can block those after it.
 func (d *dispatch) together(ctx context.Context, from int) (to int) {
 	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
 	defer cancel()
@@ -148,8 +147,8 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 			break
 		}
 		i := to
-		if behind := d.heldBackBy(i, from); behind != nil {
-			d.errs[i] = &heldBackError{behind}
+		if behind := d.blockedBy(i, from); behind != nil {
+			d.errs[i] = &dlq.BlockedError{Behind: behind}
 			continue
 		}
 		d.shared[i] = true
@@ -169,8 +168,8 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 
 // alone sends one record while no other is on its way to the same topic.
 func (d *dispatch) alone(ctx context.Context, i int) {
-	if behind := d.heldBackBy(i, i); behind != nil {
-		d.errs[i] = &heldBackError{behind}
+	if behind := d.blockedBy(i, i); behind != nil {
+		d.errs[i] = &dlq.BlockedError{Behind: behind}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
@@ -195,10 +194,10 @@ func (d *dispatch) settle(i int, err error) {
 	}
 }
 
-// heldBackBy keeps the order of a key: it returns the error of the first of the
+// blockedBy keeps the order of a key: it returns the error of the first of the
 // settled messages that failed, or nil. Messages without a key were given one
 // of their own, and so have no order to keep.
-func (d *dispatch) heldBackBy(i, settled int) error {
+func (d *dispatch) blockedBy(i, settled int) error {
 	if !d.ordered {
 		return nil
 	}
@@ -234,13 +233,15 @@ func (d *dispatch) finish() []error {
 			d.p.metrics.count(topic, resultDelivered)
 			continue
 		}
+		var blocked *dlq.BlockedError
+		if errors.As(err, &blocked) {
+			blocked.Behind = deliveryError(topic, d.p.connections.explain(blocked.Behind, d.started))
+			d.p.metrics.count(topic, resultBlocked)
+			continue
+		}
 		delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
 		d.errs[i] = delivery
-		result := string(delivery.Category)
-		if errors.As(err, new(*heldBackError)) {
-			result = resultHeldBack
-		}
-		d.p.metrics.count(topic, result)
+		d.p.metrics.count(topic, string(delivery.Category))
 	}
 	return d.errs
 }

@@ -9,7 +9,7 @@ import (
 // These stand beside the categories in the label "result".
 const (
 	resultDelivered = "delivered"
-	resultHeldBack  = "held_back"
+	resultBlocked   = "held_back"
 )
 
 type publishMetrics struct {

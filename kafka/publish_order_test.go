@@ -33,15 +33,17 @@ func badEnvelope(t testing.TB, topic, key string, size int) dlq.Envelope {
 	return e
 }
 
-// requireHeldBack requires an error that nobody can take for the message's own.
-func requireHeldBack(t testing.TB, err error) {
+// requireBlocked requires an error that nobody can take for the message's own.
+func requireBlocked(t testing.TB, err error) {
 	t.Helper()
+	var blocked *dlq.BlockedError
+	require.ErrorAs(t, err, &blocked)
 	require.ErrorContains(t, err, "earlier message with the same key")
-	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
-	require.NotErrorIs(t, err, kerr.MessageTooLarge)
+	require.NotErrorAs(t, err, new(*dlq.DeliveryError))
+	require.Error(t, deliveryError(t, blocked.Behind))
 }
 
-func TestPublishHoldsBackWhatFollowsABadMessageOfItsKey(t *testing.T) {
+func TestPublishBlocksWhatFollowsABadMessageOfItsKey(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"sent together": tooLarge, "sent alone": tooLargeForABatch} {
 		for _, order := range []dlq.Order{dlq.OrderKey, ""} {
@@ -62,8 +64,7 @@ func TestPublishHoldsBackWhatFollowsABadMessageOfItsKey(t *testing.T) {
 				require.ErrorIs(t, errs[1], kerr.MessageTooLarge)
 				require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[1]).Category)
 				for _, err := range errs[2:5] {
-					requireHeldBack(t, err)
-					require.False(t, deliveryError(t, err).TargetOnly)
+					requireBlocked(t, err)
 				}
 				require.NoError(t, errs[5], "another key")
 				require.NoError(t, errs[6], "another topic")
@@ -73,7 +74,7 @@ func TestPublishHoldsBackWhatFollowsABadMessageOfItsKey(t *testing.T) {
 	}
 }
 
-func TestPublishWithoutOrderHoldsBackNothing(t *testing.T) {
+func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	brokers := cluster.ListenAddrs()
@@ -236,7 +237,7 @@ func requireNoLaterBatch(t testing.TB, brokers []string, topic string, p *kafka.
 	}
 	require.ErrorIs(t, errs[3], kerr.MessageTooLarge)
 	for _, err := range errs[4:] {
-		requireHeldBack(t, err)
+		requireBlocked(t, err)
 	}
 	// What is sent now comes after everything that was written before.
 	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "last")}, dlq.OrderKey)[0])

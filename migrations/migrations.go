@@ -48,14 +48,34 @@ func (e *DirtyError) Error() string {
 // Up brings the database to the newest version. Any number of processes may
 // call it at once: one works, the others wait for it until ctx ends. It connects
 // as the pool does, on connections of its own. A schema that an interrupted
-// migration left behind is a *DirtyError.
+// migration left behind is a *DirtyError. A schema that is newer than this
+// program is an error too, and stays as it is.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
-	return run(ctx, pool, (*migrate.Migrate).Up)
+	return run(ctx, pool, known((*migrate.Migrate).Up))
 }
 
-// Down takes everything away again, with all messages in it.
+// Down takes everything away again, with all messages in it. It refuses the
+// schemas that Up refuses.
 func Down(ctx context.Context, pool *pgxpool.Pool) error {
-	return run(ctx, pool, (*migrate.Migrate).Down)
+	return run(ctx, pool, known((*migrate.Migrate).Down))
+}
+
+// known refuses a schema that is newer than this program, also a dirty one: only
+// the program that made it knows how to mend it or to take it back.
+func known(do func(*migrate.Migrate) error) func(*migrate.Migrate) error {
+	return func(m *migrate.Migrate) error {
+		last, err := newest()
+		if err != nil {
+			return err
+		}
+		version, _, err := m.Version()
+		if err == nil && int(version) > last {
+			return fmt.Errorf("the database schema has version %d, and version %d is the newest that this program knows. "+
+				"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
+				"Otherwise run the newer program that made it", version, last)
+		}
+		return do(m)
+	}
 }
 
 // Version is the number of the newest migration in the database; 0 before the

@@ -3,8 +3,10 @@ package migrations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 10
+const newest = 4
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -50,6 +52,71 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 	return v
 }
 
+// documented are the migrations that document 003 describes; next is the one that
+// follows them.
+var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
+
+const next = "004_manage_retries"
+
+// apply runs files by hand, as somebody without this program would.
+func apply(t *testing.T, pool *pgxpool.Pool, direction string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		sql, err := migrations.Files.ReadFile(name + "." + direction + ".sql")
+		require.NoError(t, err)
+		exec(t, pool, string(sql))
+	}
+}
+
+// schema describes everything in the schema dlq, one object a line.
+func schema(t *testing.T, pool *pgxpool.Pool) []string {
+	t.Helper()
+	return texts(t, pool, `
+		SELECT format('%s column %s: %s %s %s %s %s', table_name, row_number() OVER (PARTITION BY table_name ORDER BY ordinal_position),
+			column_name, udt_name || COALESCE('(' || character_maximum_length || ')', ''), is_nullable, column_default, identity_generation)
+		FROM information_schema.columns WHERE table_schema = 'dlq'
+		UNION ALL
+		SELECT format('%s options: %s', relname, reloptions) FROM pg_class WHERE relnamespace = 'dlq'::regnamespace
+		UNION ALL
+		SELECT format('%s index: %s', tablename, indexdef) FROM pg_indexes WHERE schemaname = 'dlq'
+		UNION ALL
+		SELECT format('%s constraint: %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+		FROM pg_constraint WHERE connamespace = 'dlq'::regnamespace
+		UNION ALL
+		SELECT format('%s trigger: %s %s', tgrelid::regclass, tgenabled, pg_get_triggerdef(pg_trigger.oid))
+		FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace = 'dlq'::regnamespace AND NOT tgisinternal
+		UNION ALL
+		SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'dlq'::regnamespace
+		ORDER BY 1`)
+}
+
+// fill puts rows into every table.
+func fill(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, payload, status, workflow_id, owner_token)
+		SELECT 'orders', 'boom', '{"id": 1}', s, 'w', 'token' FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s, generate_series(1, 3)`)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, seq) VALUES ('orders', 'boom', 1)`)
+	exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '\x00')`)
+	exec(t, pool, `INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
+		VALUES (gen_random_uuid(), 1, 'w', 'token', now(), 'failed', 'transient', 'boom')`)
+	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, frozen_at)
+		VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, now()) RETURNING id)
+		INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
+}
+
+// contents are all rows of the tables that fill fills.
+func contents(t *testing.T, pool *pgxpool.Pool) []string {
+	t.Helper()
+	return texts(t, pool, `
+		SELECT m::text FROM dlq.dlq_messages m
+		UNION ALL SELECT m::text FROM dlq.dlq_messages_archive m
+		UNION ALL SELECT b::text FROM dlq.dlq_message_bodies b
+		UNION ALL SELECT a::text FROM dlq.dlq_retry_attempts a
+		UNION ALL SELECT b::text FROM dlq.dlq_bulk_retries b
+		UNION ALL SELECT l::text FROM dlq.dlq_bulk_retry_lanes l
+		ORDER BY 1`)
+}
+
 func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	t.Parallel()
 	ups, err := fs.Glob(migrations.Files, "*.up.sql")
@@ -60,7 +127,9 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	require.Equal(t, []string{"001_create_schema.up.sql", "002_create_dlq_messages.up.sql", "003_add_partition_management.up.sql"}, ups[:3])
+	for i, name := range append(slices.Clone(documented), next) {
+		require.Equal(t, name+".up.sql", ups[i])
+	}
 }
 
 func TestUpDownAndUpAgainWithData(t *testing.T) {
@@ -71,16 +140,53 @@ func TestUpDownAndUpAgainWithData(t *testing.T) {
 		require.NoError(t, migrations.Up(t.Context(), pool))
 		require.NoError(t, migrations.Up(t.Context(), pool), "there is nothing left to do")
 		require.Equal(t, newest, version(t, pool))
-		exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'orders', 'boom' FROM generate_series(1, 10)`)
-		exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, seq) VALUES ('orders', 'boom', 1)`)
-		exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '\x00')`)
-		exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, matched)
-			VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, 1) RETURNING id)
-			INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
+		fill(t, pool)
 		require.NoError(t, migrations.Down(t.Context(), pool))
 		require.Zero(t, version(t, pool))
 		require.Empty(t, texts(t, pool, `SELECT nspname::text FROM pg_namespace WHERE nspname = 'dlq'`))
 		require.Empty(t, texts(t, pool, `SELECT extname::text FROM pg_extension WHERE extname = 'pgcrypto'`))
+	}
+}
+
+func TestDownRestoresTheDocumentedSchema(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	apply(t, pool, "up", documented...)
+	before := schema(t, pool)
+	for range 2 {
+		apply(t, pool, "up", next)
+		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
+		fill(t, pool)
+		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", next)
+			require.Equal(t, before, schema(t, pool))
+		}
+		require.NotEmpty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages`))
+		require.NotEmpty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages_archive`))
+	}
+}
+
+func TestAMigrationThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	apply(t, pool, "up", documented...)
+	exec(t, pool, `CREATE TYPE dlq.dlq_bulk_retry_lanes AS ENUM ()`) // in the way of the last statement
+	before := schema(t, pool)
+	require.Error(t, migrations.Up(t.Context(), pool))
+	require.Equal(t, before, schema(t, pool))
+}
+
+func TestASchemaThatIsNewerThanTheProgramSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	refusal := fmt.Sprintf("migrate: the database schema has version 10, and version %d is the newest that this program knows. "+
+		"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
+		"Otherwise run the newer program that made it", newest)
+	for _, dirty := range []bool{false, true} {
+		exec(t, pool, `UPDATE public.schema_migrations SET version = 10, dirty = $1`, dirty)
+		require.EqualError(t, migrations.Up(t.Context(), pool), refusal)
+		require.EqualError(t, migrations.Down(t.Context(), pool), refusal)
+		require.Equal(t, []string{fmt.Sprintf("10 %t", dirty)}, texts(t, pool, `SELECT version || ' ' || dirty FROM public.schema_migrations`))
 	}
 }
 
@@ -137,13 +243,15 @@ func TestEveryMigrationMayRunAgain(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
 	require.NoError(t, migrations.Up(t.Context(), pool))
-	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+	fill(t, pool)
+	made, filled := schema(t, pool), contents(t, pool)
 	// As if each had been interrupted between its commit and the note of it.
 	for v := newest - 1; v >= 1; v-- {
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, v)
 		require.NoError(t, migrations.Up(t.Context(), pool), v)
+		require.Equal(t, made, schema(t, pool), v)
+		require.Equal(t, filled, contents(t, pool), "also of messages that are being retried")
 	}
-	require.Equal(t, []string{"1"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages`))
 }
 
 // A user of that name finds the schema dlq before public.
@@ -174,27 +282,28 @@ func TestDownKeepsAnExtensionOfSomebodyElse(t *testing.T) {
 	exec(t, used, `INSERT INTO public.passwords DEFAULT VALUES`)
 }
 
-// A database that an earlier program made from the documents alone.
+// A database that another program made from the documents alone.
 func TestAnExistingDatabaseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
-	for _, name := range []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"} {
-		sql, err := migrations.Files.ReadFile(name + ".up.sql")
-		require.NoError(t, err)
-		exec(t, pool, string(sql))
-	}
+	apply(t, pool, "up", documented...)
 	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count, created_at, updated_at) VALUES
-		('second', 'boom', 'RETRYING', 3, '2026-01-02', '2026-01-05'),
-		('first', 'boom', 'RETRYING', 1, '2026-01-01', '2026-01-05'),
-		('fourth', 'boom', 'RESOLVED', 1, '2026-01-04', '2026-01-05')`)
-	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, created_at) VALUES ('third', 'boom', '2026-01-03')`)
+		('sixth', 'boom', 'DEAD', 3, '2026-01-06', '2026-01-07'),
+		('second', 'boom', 'RETRYING', 3, '2026-01-02', '2026-01-07'),
+		('fifth', 'boom', 'PENDING', 3, '2026-01-05', '2026-01-07'),
+		('first', 'boom', 'RETRYING', 1, '2026-01-01', '2026-01-07'),
+		('fourth', 'boom', 'RESOLVED', 1, '2026-01-04', '2026-01-07')`)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, created_at, updated_at)
+		VALUES ('third', 'boom', '2026-01-03', '2026-01-07')`)
 	require.NoError(t, migrations.Up(t.Context(), pool))
-	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('fifth', 'boom')`)
-	require.Equal(t, []string{"first PENDING", "second DEAD", "fourth RESOLVED", "fifth PENDING"},
-		texts(t, pool, `SELECT original_topic || ' ' || status FROM dlq.dlq_messages ORDER BY seq`))
+	require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('seventh', 'boom')`)
+	require.Equal(t, []string{"1 first PENDING", "2 second DEAD", "4 fourth RESOLVED", "5 fifth PENDING", "6 sixth DEAD", "7 seventh PENDING"},
+		texts(t, pool, `SELECT seq || ' ' || original_topic || ' ' || status FROM dlq.dlq_messages ORDER BY seq`))
 	require.Equal(t, []string{"3"}, texts(t, pool, `SELECT seq::text FROM dlq.dlq_messages_archive`))
-	require.Equal(t, []string{"5"}, texts(t, pool, `SELECT seq::text FROM dlq.dlq_messages WHERE original_topic = 'fifth'`))
-	require.Equal(t, []string{"3"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages WHERE updated_at = '2026-01-05'`))
+	const unchanged = ` WHERE updated_at = '2026-01-07' AND owner_token = ''`
+	require.Equal(t, []string{"5"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages`+unchanged))
+	require.Equal(t, []string{"1"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages_archive`+unchanged))
 }
 
 func TestTheDocumentedSchemaIsThere(t *testing.T) {
@@ -203,7 +312,7 @@ func TestTheDocumentedSchemaIsThere(t *testing.T) {
 	const columns = `SELECT column_name || ' ' || data_type || COALESCE('(' || character_maximum_length || ')', '') ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, '')
 		FROM information_schema.columns WHERE table_schema = 'dlq' AND table_name = $1 ORDER BY ordinal_position`
-	documented := []string{
+	columnsOf003 := []string{
 		"id uuid NOT NULL DEFAULT gen_random_uuid()",
 		"original_topic character varying(255) NOT NULL",
 		"error_message text NOT NULL",
@@ -216,7 +325,7 @@ func TestTheDocumentedSchemaIsThere(t *testing.T) {
 		"last_retry_at timestamp with time zone",
 	}
 	messages := texts(t, pool, columns, "dlq_messages")
-	require.Equal(t, documented, messages[:len(documented)])
+	require.Equal(t, columnsOf003, messages[:len(columnsOf003)])
 	require.Equal(t, messages, texts(t, pool, columns, "dlq_messages_archive"), "the archive takes rows as they are")
 
 	require.Subset(t, texts(t, pool, `SELECT indexname || ' ' || split_part(split_part(indexdef, '(', 2), ',', 1) FROM pg_indexes WHERE tablename = 'dlq_messages'`),

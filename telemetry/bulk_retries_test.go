@@ -18,7 +18,7 @@ import (
 )
 
 func job(topic string, state dlq.BulkState) dlq.BulkRetry {
-	return dlq.BulkRetry{Spec: dlq.BulkSpec{Topic: topic}, State: state, Matched: 100, CameBack: 3, RecentPerSecond: 12.5,
+	return dlq.BulkRetry{Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}}, State: state, Matched: 100, CameBack: 3, RecentPerSecond: 12.5,
 		Counts: dlq.BulkCounts{Retried: 40, Failed: 5, Dead: 4, Skipped: 1}}
 }
 

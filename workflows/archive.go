@@ -12,17 +12,17 @@ import (
 // ArchiveInput says what is old enough.
 type ArchiveInput struct {
 	// Retention is how long RESOLVED and DEAD messages stay in the main table.
-	Retention time.Duration
+	Retention time.Duration `json:"retention_ns"`
 	// PurgeAfter is how long they stay altogether, counted alike from their
 	// last change.
-	PurgeAfter time.Duration
-	BatchSize  int
+	PurgeAfter time.Duration `json:"purge_after_ns"`
+	BatchSize  int           `json:"batch_size"`
 }
 
 // ArchiveResult counts what one run did.
 type ArchiveResult struct {
-	Archived int64
-	Purged   int64
+	Archived int64 `json:"archived"`
+	Purged   int64 `json:"purged"`
 }
 
 // ArchiveMessages moves old RESOLVED and DEAD messages to the archive table and

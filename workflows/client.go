@@ -1,12 +1,14 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -49,7 +51,8 @@ func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessa
 }
 
 // IsRunning reports whether the workflow that made a claim still lives. A later
-// workflow with the same id is not the same owner.
+// retry of the same message is another owner with the same workflow id; a bulk retry
+// has its workflow id for itself.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	info, err := c.describe(ctx, owner.WorkflowID)
 	if errors.Is(err, dlq.ErrNotFound) {
@@ -58,7 +61,15 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && firstRunOf(info) == owner.RunID, nil
+	// Servers before 1.24 do not tell the first run; there the run itself stands in.
+	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
+	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
+		(first == owner.Token || owner.WorkflowID == retryAllPrefix+owner.Token), nil
+}
+
+func (c *Client) describe(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
+	described, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	return described.GetWorkflowExecutionInfo(), toDomain(ctx, err)
 }
 
 // Ping returns an error wrapping dlq.ErrUnavailable when Temporal is away.
@@ -127,9 +138,8 @@ func stoppedOr(err error) error {
 	var (
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
-		busy         *dlq.BulkBusyError
 	)
-	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &notRetryable) || errors.As(err, &owned) || errors.As(err, &busy) {
+	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &notRetryable) || errors.As(err, &owned) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrStopped, err)

@@ -29,5 +29,5 @@ const (
 // id for each message, so Temporal itself keeps two retries of it apart.
 func RetryMessageID(id dlq.ID) string { return retryMessagePrefix + id.String() }
 
-// RetryAllID is the workflow id of the retry of a topic: one running job each.
-func RetryAllID(topic string) string { return retryAllPrefix + topic }
+// RetryAllID is the workflow id of a bulk retry. A job has one workflow, for good.
+func RetryAllID(bulk dlq.ID) string { return retryAllPrefix + bulk.String() }

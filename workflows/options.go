@@ -26,9 +26,9 @@ func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// planOptions are for counting a scope, which reads all of it: ten million
+// countOptions are for counting a scope, which reads all of it: ten million
 // messages take several seconds from memory and longer from a disk.
-func planOptions(ctx workflow.Context, summary string) workflow.Context {
+func countOptions(ctx workflow.Context, summary string) workflow.Context {
 	ctx = storeOptions(ctx, summary)
 	return workflow.WithStartToCloseTimeout(ctx, 5*time.Minute)
 }
@@ -99,9 +99,9 @@ func archiveOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// ownerOf is the claim token of a workflow. It is the first run's id, which
-// stays the same when the workflow continues as new.
+// ownerOf is the owner of the message that a workflow retries. A later retry of the
+// message has the same workflow id and another first run.
 func ownerOf(ctx workflow.Context) dlq.Owner {
 	info := workflow.GetInfo(ctx)
-	return dlq.Owner{WorkflowID: info.WorkflowExecution.ID, RunID: info.FirstRunID}
+	return dlq.Owner{WorkflowID: info.WorkflowExecution.ID, Token: info.FirstRunID}
 }

@@ -76,13 +76,13 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 
 	s.target.answers(nil)
 	s.add(t, 300, 300)
-	s.replay(t, "retry_all_completed", s.startAll(t))
+	s.replay(t, "retry_all_completed", execution(s.startAll(t)))
 	s.add(t, 300, 300)
 	s.target.slowly(100 * time.Millisecond)
 	stopped := s.startAll(t)
 	eventually(t, "it has claimed", func() bool { return s.statuses(t)[dlq.StatusRetrying] > 0 })
-	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), stopped.WorkflowID, stopped.RunID))
-	s.replay(t, "retry_all_cancelled", stopped)
+	require.NoError(t, s.client.CancelRetryAll(t.Context(), stopped))
+	s.replay(t, "retry_all_cancelled", execution(stopped))
 
 	s.add(t, 300, 300)
 	s.target.slowly(0)
@@ -90,14 +90,14 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	refused := s.startAll(t)
 	eventually(t, "it pauses itself", func() bool { return s.state(refused) == dlq.BulkPaused })
 	s.target.answers(nil)
-	s.replay(t, "retry_all_refused", refused)
+	s.replay(t, "retry_all_refused", execution(refused))
 
 	s.add(t, 300, 300)
 	ramped := s.startAll(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1, 10}, Wait: 200 * time.Millisecond} })
 	require.NoError(t, s.client.PauseRetryAll(t.Context(), ramped, "to look"))
 	require.NoError(t, s.client.SetRetryAllRate(t.Context(), ramped, 10_000))
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), ramped))
-	s.replay(t, "retry_all_ramp_paused_resumed", ramped)
+	s.replay(t, "retry_all_ramp_paused_resumed", execution(ramped))
 
 	s.add(t, 1_000, 100)
 	release := s.hang(t, nil)
@@ -108,7 +108,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	eventually(t, "the lanes have ended", func() bool { return s.attempts(t, hung) == 0 })
 	s.target.answers(nil)
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), hung))
-	s.replay(t, "retry_all_paused_while_hanging", hung)
+	s.replay(t, "retry_all_paused_while_hanging", execution(hung))
 
 	s.replay(t, "archive", s.archive(t))
 }

@@ -21,65 +21,63 @@ import (
 // itself when its target refuses everything or when a ramp sees too much come
 // back. Paused or ended, it leaves no message RETRYING.
 func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
-	r := &bulkRun{in: in, rate: workflow.NewMutex(ctx)}
+	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
 	// Before anything that waits: a command may be the first thing to arrive.
 	if err := r.handleUpdates(ctx); err != nil {
 		return RetryAllResult{}, err
 	}
-	if err := r.begin(ctx); err != nil {
-		r.ended = true
-		return RetryAllResult{}, err
+	runErr := r.begin(ctx)
+	if runErr == nil {
+		r.phase = phaseRunning
+		runErr = r.run(ctx)
 	}
-	runErr := r.run(ctx)
+	r.phase = phaseEnded
+	if errors.Is(runErr, errHandOver) {
+		r.phase = phaseHandingOver
+	}
 	// Commands are answered before the workflow closes.
-	if r.ended = !errors.Is(runErr, errHandOver); !r.ended {
-		r.handingOver = true
-	}
 	if err := workflow.Await(r.jobCtx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return RetryAllResult{}, err
 	}
-	switch {
-	case r.ended:
-	case ctx.Err() != nil: // cancelled while it was about to hand over
-		runErr = ctx.Err()
-	default:
-		return RetryAllResult{}, r.continueAsNew(ctx)
+	if r.phase == phaseHandingOver {
+		if ctx.Err() == nil {
+			return RetryAllResult{}, r.continueAsNew(ctx)
+		}
+		runErr = ctx.Err() // cancelled while it was about to hand over
 	}
-
-	end := activities.EndInput{ID: r.bulk.ID, State: dlq.BulkCompleted}
-	switch {
-	case temporal.IsCanceledError(runErr):
-		end.State, end.Reason = dlq.BulkCancelled, "cancelled by an operator"
-	case runErr != nil:
-		end.State, end.Reason = dlq.BulkFailed, reasonOf(runErr)
-	}
-	err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "close the job: "+string(end.State)), r.steps.EndBulk, end).
-		Get(r.jobCtx, &r.bulk)
-	if err != nil {
-		return RetryAllResult{}, err
-	}
-	r.describe(ctx)
-	return RetryAllResult{Bulk: r.bulk, Published: r.published}, runErr
+	return r.end(ctx, runErr)
 }
+
+// phase is where a run of RetryAll stands.
+type phase int
+
+const (
+	// phaseBeginning counts the scope; nothing is sent yet.
+	phaseBeginning phase = iota
+	// phaseRunning sends, or is paused.
+	phaseRunning
+	// phaseHandingOver leaves everything else, commands too, to the next run.
+	phaseHandingOver
+	// phaseEnded refuses commands: they come too late.
+	phaseEnded
+)
 
 // bulkRun is one run of RetryAll.
 type bulkRun struct {
 	in    RetryAllInput
 	steps *activities.Bulk
-	// jobCtx is not cancelled with the workflow: the job is opened, paused and
-	// closed on it, so that a cancellation at any moment finds no job or a
-	// whole one.
+	// jobCtx is not cancelled with the workflow: the job is begun, paused and
+	// closed on it, so that a cancellation at any moment finds a whole one.
 	jobCtx workflow.Context
+	phase  phase
 
 	bulk      dlq.BulkRetry
 	published bool
 	rampStep  int
 	// stepOpen is whether the allowance of step rampStep is being sent.
 	stepOpen bool
-	// refusals is how often in a row the job paused itself, and through how
-	// often a lane got through.
-	refusals, through int
+	refusals refusals
 
 	// pause is what somebody wants; nil to run.
 	pause *Pause
@@ -88,38 +86,61 @@ type bulkRun struct {
 	// commands counts pauses and resumes, so that one knows when another has
 	// taken its place.
 	commands int
-	// handingOver lets commands go unfinished to the next run.
-	handingOver bool
 	// rate keeps changes of the rate in the order in which they came.
 	rate workflow.Mutex
-
-	// begun is whether there is a job yet; ended makes commands that come too
-	// late fail.
-	begun, ended bool
 }
 
-// begin freezes the scope, or takes up where the run before left off.
+// begin counts the scope, or takes up where the run before left off.
 func (r *bulkRun) begin(ctx workflow.Context) error {
-	owner := ownerOf(ctx)
-	id, err := dlq.ParseID(owner.RunID)
-	if err != nil {
-		return temporal.NewNonRetryableApplicationError("run id", "InvalidRunID", err)
-	}
 	if was := r.in.Resumed; was != nil {
 		r.bulk, r.published, r.pause = was.Bulk, was.Published, was.Paused
-		r.rampStep, r.stepOpen, r.refusals = was.RampStep, was.StepOpen, was.Refusals
-		r.begun = true
+		r.rampStep, r.stepOpen, r.refusals.selfPauses = was.RampStep, was.StepOpen, was.SelfPauses
 		return nil
 	}
 	workflow.SetCurrentDetails(ctx, "Counting what is to be retried.")
-	var plan activities.BulkPlan
-	request := dlq.BulkRetry{ID: id, WorkflowID: owner.WorkflowID, Spec: r.in.Spec, Lanes: max(r.in.Lanes, 1)}
-	err = workflow.ExecuteActivity(planOptions(r.jobCtx, "freeze the scope"), r.steps.PlanBulk, request).Get(r.jobCtx, &plan)
+	var begun activities.BulkBegun
+	err := workflow.ExecuteActivity(countOptions(r.jobCtx, "count the scope"), r.steps.BeginBulk, r.in.ID).Get(r.jobCtx, &begun)
 	if err != nil {
 		return err
 	}
-	r.bulk, r.published, r.begun = plan.Bulk, plan.Published, true
+	r.bulk, r.published = begun.Bulk, begun.Published
+	return r.checkOpen()
+}
+
+// step runs an activity that returns the job, and keeps that. It decodes into a new
+// value: a field that is left out in JSON must not keep what it was.
+func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) error {
+	var bulk dlq.BulkRetry
+	ctx = storeOptions(ctx, summary)
+	if err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &bulk); err != nil {
+		return err
+	}
+	r.bulk = bulk
 	return nil
+}
+
+// checkOpen fails when somebody else has closed the job.
+func (r *bulkRun) checkOpen() error {
+	if r.bulk.State.IsFinal() {
+		return temporal.NewNonRetryableApplicationError("the job was closed by somebody else", typeEnded, nil)
+	}
+	return nil
+}
+
+// end closes the job, unless somebody else has: the first end counts.
+func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
+	end := activities.EndInput{ID: r.in.ID, State: dlq.BulkCompleted}
+	switch {
+	case temporal.IsCanceledError(runErr):
+		end.State, end.Reason = dlq.BulkCancelled, "cancelled by an operator"
+	case runErr != nil:
+		end.State, end.Reason = dlq.BulkFailed, reasonOf(runErr)
+	}
+	if err := r.step(r.jobCtx, "close the job: "+string(end.State), r.steps.EndBulk, end); err != nil {
+		return RetryAllResult{}, err
+	}
+	r.describe(ctx)
+	return RetryAllResult{Bulk: r.bulk, Published: r.published}, runErr
 }
 
 // run alternates between sending and pausing until nothing is left to send.
@@ -171,12 +192,11 @@ var errHandOver = errors.New("continue as new")
 // reopen makes the job's row agree that it runs. It disagrees when a pause that
 // was taken for lost got through after all.
 func (r *bulkRun) reopen(ctx workflow.Context) error {
-	err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "go on"), r.steps.ResumeBulk, r.bulk.ID).Get(r.jobCtx, &r.bulk)
-	if err != nil {
+	if err := r.step(r.jobCtx, "go on", r.steps.ResumeBulk, r.in.ID); err != nil {
 		return err
 	}
-	if r.bulk.State.IsFinal() {
-		return temporal.NewNonRetryableApplicationError("the job was closed by somebody else", typeEnded, nil)
+	if err := r.checkOpen(); err != nil {
+		return err
 	}
 	return workflow.Sleep(ctx, time.Second)
 }
@@ -185,8 +205,7 @@ func (r *bulkRun) reopen(ctx workflow.Context) error {
 // the reason may pass by itself, for a while.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
-	err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "pause: "+pause.Reason), r.steps.PauseBulk,
-		activities.PauseInput{ID: r.bulk.ID, Reason: pause.Reason}).Get(r.jobCtx, &r.bulk)
+	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, activities.PauseInput{ID: r.in.ID, Reason: pause.Reason})
 	if err != nil {
 		return err
 	}
@@ -206,7 +225,7 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	if r.pause != nil {
 		return nil // paused anew, for another reason, or about to hand over
 	}
-	return workflow.ExecuteActivity(storeOptions(r.jobCtx, "go on"), r.steps.ResumeBulk, r.bulk.ID).Get(r.jobCtx, &r.bulk)
+	return r.step(r.jobCtx, "go on", r.steps.ResumeBulk, r.in.ID)
 }
 
 // continueAsNew starts over with an empty history. The job is in the store, so
@@ -215,7 +234,7 @@ func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	in := r.in
 	in.Resumed = &Resumed{
 		Bulk: r.bulk, Published: r.published, Paused: r.pause,
-		RampStep: r.rampStep, StepOpen: r.stepOpen, Refusals: r.refusals,
+		RampStep: r.rampStep, StepOpen: r.stepOpen, SelfPauses: r.refusals.selfPauses,
 	}
 	return workflow.NewContinueAsNewError(ctx, RetryAllType, in)
 }

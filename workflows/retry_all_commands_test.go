@@ -15,25 +15,25 @@ func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 4_000, 100)
 	s.target.slowly(40 * time.Millisecond)
-	execution := s.startAll(t)
+	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
 	var commands sync.WaitGroup
 	for range 4 {
 		commands.Go(func() {
-			if err := s.client.PauseRetryAll(t.Context(), execution, "to look"); err != nil {
+			if err := s.client.PauseRetryAll(t.Context(), job, "to look"); err != nil {
 				t.Errorf("pause: %v", err)
 			}
 		})
 		commands.Go(func() {
-			if err := s.client.ResumeRetryAll(t.Context(), execution); err != nil {
+			if err := s.client.ResumeRetryAll(t.Context(), job); err != nil {
 				t.Errorf("resume: %v", err)
 			}
 		})
 	}
 	commands.Wait()
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCounts{Retried: 4_000}, result.Bulk.Counts)
 	require.Equal(t, 4_000, s.target.count())
@@ -47,12 +47,12 @@ func TestAJobWhoseRowWasPausedBehindItsBackGoesOn(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 2_000, 100)
 	s.target.slowly(40 * time.Millisecond)
-	execution := s.startAll(t)
+	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
-	_, err := s.store.PauseBulk(t.Context(), s.bulk(t, execution).ID, "late")
+	_, err := s.store.PauseBulk(t.Context(), s.bulk(t, job).ID, "late")
 	require.NoError(t, err)
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCompleted, result.Bulk.State)
 	require.Equal(t, int64(2_000), result.Bulk.Counts.Retried)
@@ -61,18 +61,15 @@ func TestAJobWhoseRowWasPausedBehindItsBackGoesOn(t *testing.T) {
 func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
-	s.add(t, 300, 10)
-	job, err := s.store.StartBulk(t.Context(), dlq.BulkRetry{
-		ID: dlq.NewID(), WorkflowID: "job", Spec: dlq.BulkSpec{Topic: s.topic()}, Lanes: 1,
-	})
+	s.add(t, 2_000, 100)
+	job, err := s.create(t)
 	require.NoError(t, err)
-	lane := dlq.Lane{Bulk: job.ID, Owner: job.Owner(), Spec: job.Spec, Bound: job.Bound, Of: 1}
-	older, err := s.store.OpenLane(t.Context(), lane)
+	older, err := s.store.OpenLane(t.Context(), job.ID, 0)
 	require.NoError(t, err)
 	claim, err := s.store.ClaimPage(t.Context(), older)
 	require.NoError(t, err)
 	require.Len(t, claim.Envelopes, dlq.PageSize)
-	newer, err := s.store.OpenLane(t.Context(), lane)
+	newer, err := s.store.OpenLane(t.Context(), job.ID, 0)
 	require.NoError(t, err)
 
 	stale, err := s.store.ClaimPage(t.Context(), older)

@@ -19,23 +19,23 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 10_000, 100)
 	s.target.slowly(40 * time.Millisecond)
-	execution := s.startAll(t)
+	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
 
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, "the consumer is being mended"))
-	bulk := s.bulk(t, execution)
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being mended"))
+	bulk := s.bulk(t, job)
 	require.Equal(t, dlq.BulkPaused, bulk.State)
 	require.Equal(t, "the consumer is being mended", bulk.Reason)
 	sent := s.target.count()
 	require.Less(t, sent, 10_000)
 	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, "twice does no harm"))
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "twice does no harm"))
 	require.Equal(t, sent, s.target.count())
 
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCounts{Retried: 10_000}, result.Bulk.Counts)
 	require.Equal(t, 10_000, s.target.count(), "nothing was sent twice")
@@ -47,12 +47,12 @@ func TestPausedRetryAllCanBeCancelled(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 5_000, 100)
 	s.target.slowly(100 * time.Millisecond)
-	execution := s.startAll(t)
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, ""))
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), execution))
-	_, err := s.client.AwaitRetryAll(t.Context(), execution)
+	job := s.startAll(t)
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, ""))
+	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
+	_, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.ErrorIs(t, err, workflows.ErrStopped)
-	bulk := s.bulk(t, execution)
+	bulk := s.bulk(t, job)
 	require.Equal(t, dlq.BulkCancelled, bulk.State)
 	require.Equal(t, bulk.Matched, bulk.Counts.Done())
 }
@@ -61,40 +61,27 @@ func TestCommandsToAJobThatHasEndedAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 1, 1)
-	execution := s.startAll(t)
-	_, err := s.client.AwaitRetryAll(t.Context(), execution)
+	job := s.startAll(t)
+	_, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
-	require.ErrorIs(t, s.client.PauseRetryAll(t.Context(), execution, ""), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.ResumeRetryAll(t.Context(), execution), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.SetRetryAllRate(t.Context(), execution, 5), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), execution), dlq.ErrNotFound)
-}
-
-func TestAnotherScopeOnARunningTopicIsRefused(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	s.add(t, 1_000, 10)
-	s.target.slowly(50 * time.Millisecond)
-	running := s.startAll(t)
-	_, err := s.client.StartRetryAll(t.Context(), workflows.RetryAllInput{Lanes: 4,
-		Spec: dlq.BulkSpec{Topic: s.topic(), Filter: dlq.BulkFilter{ErrorContains: "timeout"}}})
-	var busy *workflows.BusyTopicError
-	require.ErrorAs(t, err, &busy)
-	require.Equal(t, running, busy.Running)
+	require.ErrorIs(t, s.client.PauseRetryAll(t.Context(), job, ""), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.ResumeRetryAll(t.Context(), job), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SetRetryAllRate(t.Context(), job, 5), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), job), dlq.ErrNotFound)
 }
 
 func TestRateLimitHoldsOverAllLanesAndCanBeChanged(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 5_000, 100)
-	execution := s.startAll(t, func(spec *dlq.BulkSpec) { spec.RateLimit = 200 })
+	job := s.startAll(t, func(spec *dlq.BulkSpec) { spec.RateLimit = 200 })
 	eventually(t, "it sends", func() bool { return s.target.count() > 20 })
 	from, started := s.target.count(), time.Now()
 	eventually(t, "two seconds' worth", func() bool { return s.target.count() >= from+400 })
 	require.Greater(t, time.Since(started), 1600*time.Millisecond) // how near it comes is for a benchmark to say
 
-	require.NoError(t, s.client.SetRetryAllRate(t.Context(), execution, 0))
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, s.client.SetRetryAllRate(t.Context(), job, 0))
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, int64(5_000), result.Bulk.Counts.Retried)
 }
@@ -108,18 +95,18 @@ func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
 		s.comeBack(t, e)
 		return nil
 	})
-	execution := s.startAll(t, func(spec *dlq.BulkSpec) {
+	job := s.startAll(t, func(spec *dlq.BulkSpec) {
 		spec.Ramp = &dlq.Ramp{Steps: []int{1, 10, 100}, Wait: 50 * time.Millisecond, MaxCameBack: 0.1}
 	})
-	eventually(t, "it pauses itself", func() bool { return s.state(execution) == dlq.BulkPaused })
-	bulk := s.bulk(t, execution)
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	bulk := s.bulk(t, job)
 	require.Contains(t, bulk.Reason, "1 of 1 messages came back after step 1")
 	require.Equal(t, int64(1), bulk.CameBack)
 	require.Equal(t, 1, s.target.count())
 
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, int64(500), result.Bulk.Counts.Retried)
 	require.Equal(t, int64(1), result.Bulk.CameBack)
@@ -130,20 +117,20 @@ func TestRampTakesItsSteps(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 300, 300)
-	execution := s.startAll(t, func(spec *dlq.BulkSpec) {
+	job := s.startAll(t, func(spec *dlq.BulkSpec) {
 		spec.Ramp = &dlq.Ramp{Steps: []int{3, 20}, Wait: 400 * time.Millisecond, MaxCameBack: 0}
 	})
 	seen := map[int]bool{}
 	eventually(t, "all are sent", func() bool {
 		seen[s.target.count()] = true
-		return s.state(execution) == dlq.BulkCompleted
+		return s.state(job) == dlq.BulkCompleted
 	})
 	require.True(t, seen[3], "the first step: %v", seen)
 	require.True(t, seen[23], "and the second: %v", seen)
 	require.True(t, seen[300])
 }
 
-func TestAFailedMessageHoldsBackTheLaterOnesOfItsKey(t *testing.T) {
+func TestAFailedMessageBlocksTheLaterOnesOfItsKey(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 600, 3)
@@ -157,7 +144,7 @@ func TestAFailedMessageHoldsBackTheLaterOnesOfItsKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCounts{Retried: 410, Dead: 1, Skipped: 189}, result.Bulk.Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 410, dlq.StatusDead: 1, dlq.StatusPending: 189}, s.statuses(t))
-	require.Zero(t, s.message(t, ids[33]).RetryCount, "held back is not tried")
+	require.Zero(t, s.message(t, ids[33]).RetryCount, "a blocked message is not tried")
 	s.target.inOrder(t)
 }
 
@@ -180,10 +167,10 @@ func TestRetryAllTakesOnlyWhatItsFilterMatches(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 40, 4)
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Filter.Key = []byte("key-1") }))
+	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Key = []byte("key-1") }))
 	require.NoError(t, err)
 	require.Equal(t, int64(10), result.Bulk.Counts.Retried)
-	result, err = s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Filter.IDs = []dlq.ID{ids[0], ids[2]} }))
+	result, err = s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.IDs = []dlq.ID{ids[0], ids[2]} }))
 	require.NoError(t, err)
 	require.Equal(t, int64(2), result.Bulk.Counts.Retried)
 	require.Equal(t, dlq.StatusResolved, s.message(t, ids[2]).Status)
@@ -195,14 +182,14 @@ func TestAuthorisationRefusedPausesUntilAnOperatorResumes(t *testing.T) {
 	s.add(t, 250, 1)
 	var refusals atomic.Int64
 	s.target.answers(func(dlq.Envelope) error { refusals.Add(1); return refuse(dlq.CategoryAuth) })
-	execution := s.startAll(t)
-	eventually(t, "it pauses itself", func() bool { return s.state(execution) == dlq.BulkPaused })
-	require.Contains(t, s.bulk(t, execution).Reason, "resume")
+	job := s.startAll(t)
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	require.Contains(t, s.bulk(t, job).Reason, "resume")
 	require.LessOrEqual(t, refusals.Load(), int64(2*dlq.PageSize), "it does not try page after page")
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 250}, s.statuses(t))
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCounts{Retried: 250}, result.Bulk.Counts)
 	s.target.inOrder(t)
@@ -219,20 +206,6 @@ func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
 	if err != nil {
 		t.Errorf("come back: %v", err)
 	}
-}
-
-func TestTheOtherNameOfARunningTopicIsRefused(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	s.add(t, 1_000, 10)
-	s.target.slowly(50 * time.Millisecond)
-	running := s.startAll(t)
-	eventually(t, "it runs", func() bool { return s.state(running) == dlq.BulkRunning })
-	other := s.startAll(t, func(spec *dlq.BulkSpec) { spec.Topic = s.queue }) // the original topic
-	_, err := s.client.AwaitRetryAll(t.Context(), other)
-	var busy *dlq.BulkBusyError
-	require.ErrorAs(t, err, &busy)
-	require.Equal(t, running.RunID, busy.Running.String())
 }
 
 func TestOneClosedTargetAmongSeveralIsSkippedAndTheOthersGoOn(t *testing.T) {
@@ -268,28 +241,28 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 2_000, 100)
 	s.target.slowly(20 * time.Millisecond)
-	execution := s.startAll(t)
+	job := s.startAll(t)
 	requireSame := func(sentence string) {
 		t.Helper()
 		var asked dlq.BulkRetry
-		s.query(t, execution, workflows.QueryProgress, &asked)
-		row := s.bulk(t, execution)
+		s.query(t, execution(job), workflows.QueryProgress, &asked)
+		row := s.bulk(t, job)
 		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // which sinks as time passes
 		row.UpdatedAt, asked.UpdatedAt = time.Time{}, time.Time{}
 		require.Equal(t, row, asked)
 		var shown sdkpb.WorkflowMetadata
-		s.query(t, execution, "__temporal_workflow_metadata", &shown)
+		s.query(t, execution(job), "__temporal_workflow_metadata", &shown)
 		require.Contains(t, shown.GetCurrentDetails(), fmt.Sprintf("**%s** %s: %d of %d done, %d retried, 0 failed, 0 dead, 0 skipped, 0 came back.",
 			row.State, s.topic(), row.Counts.Done(), row.Matched, row.Counts.Retried))
 		require.Contains(t, shown.GetCurrentDetails(), sentence)
 	}
 	eventually(t, "some are sent", func() bool { return s.target.count() > 100 })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), execution, "the consumer is being mended"))
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being mended"))
 	requireSame("the consumer is being mended")
 
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), execution))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, dlq.BulkCounts{Retried: 2_000}, result.Bulk.Counts)
 	requireSame("2000 of 2000 done")

@@ -13,35 +13,45 @@ import (
 	"dlqmanager/workflows"
 )
 
-func (s *system) startAll(t *testing.T, change ...func(*dlq.BulkSpec)) workflows.Execution {
+// startAll creates a bulk retry of the topic, or joins the one under way, and starts
+// its workflow.
+func (s *system) startAll(t *testing.T, change ...func(*dlq.BulkSpec)) dlq.ID {
 	t.Helper()
-	spec := dlq.BulkSpec{Topic: s.topic()}
-	for _, c := range change {
-		c(&spec)
-	}
-	execution, err := s.client.StartRetryAll(t.Context(), workflows.RetryAllInput{Spec: spec, Lanes: 4})
+	created, err := s.create(t, change...)
 	require.NoError(t, err)
-	return execution
+	_, err = s.client.StartRetryAll(t.Context(), created)
+	require.NoError(t, err)
+	return created.ID
 }
 
-// state is where the job stands, empty before there is one.
-func (s *system) state(e workflows.Execution) dlq.BulkState {
-	id, err := dlq.ParseID(e.RunID)
-	if err != nil {
-		return ""
+func (s *system) create(t *testing.T, change ...func(*dlq.BulkSpec)) (dlq.BulkRetry, error) {
+	t.Helper()
+	id := dlq.NewID()
+	bulk := dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 4}
+	bulk.Spec.Topic = s.topic()
+	for _, c := range change {
+		c(&bulk.Spec)
 	}
-	bulk, err := s.store.Bulk(context.Background(), id)
+	return s.store.CreateBulk(t.Context(), bulk)
+}
+
+// execution is the workflow of a job.
+func execution(job dlq.ID) workflows.Execution {
+	return workflows.Execution{WorkflowID: workflows.RetryAllID(job)}
+}
+
+// state is where the job stands.
+func (s *system) state(job dlq.ID) dlq.BulkState {
+	bulk, err := s.store.Bulk(context.Background(), job)
 	if err != nil {
 		return ""
 	}
 	return bulk.State
 }
 
-func (s *system) bulk(t *testing.T, e workflows.Execution) dlq.BulkRetry {
+func (s *system) bulk(t *testing.T, job dlq.ID) dlq.BulkRetry {
 	t.Helper()
-	id, err := dlq.ParseID(e.RunID)
-	require.NoError(t, err)
-	bulk, err := s.store.Bulk(t.Context(), id)
+	bulk, err := s.store.Bulk(t.Context(), job)
 	require.NoError(t, err)
 	return bulk
 }
@@ -140,7 +150,7 @@ func TestSecondRetryAllJoinsTheFirst(t *testing.T) {
 	s.start(t)
 	result, err := s.client.AwaitRetryAll(t.Context(), first)
 	require.NoError(t, err)
-	require.Equal(t, first.RunID, result.Bulk.ID.String())
+	require.Equal(t, first, result.Bulk.ID)
 }
 
 func TestRetryAllPausesWhileTheTargetRefusesEverythingAndGoesOnByItself(t *testing.T) {
@@ -148,13 +158,13 @@ func TestRetryAllPausesWhileTheTargetRefusesEverythingAndGoesOnByItself(t *testi
 	s := newSystem(t)
 	ids := s.add(t, 120, 1)
 	s.target.answers(func(dlq.Envelope) error { return refuse(dlq.CategoryTransient) })
-	execution := s.startAll(t)
-	eventually(t, "it pauses itself", func() bool { return s.state(execution) == dlq.BulkPaused })
-	require.Contains(t, s.bulk(t, execution).Reason, "refused: transient")
+	job := s.startAll(t)
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	require.Contains(t, s.bulk(t, job).Reason, "refused: transient")
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 120}, s.statuses(t), "nothing is RETRYING")
 	require.Zero(t, s.message(t, ids[0]).RetryCount, "what was refused is not counted")
 	s.target.answers(nil)
-	result, err := s.client.AwaitRetryAll(t.Context(), execution)
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, int64(120), result.Bulk.Counts.Retried)
 	require.Empty(t, result.Bulk.Reason)
@@ -167,15 +177,12 @@ func TestCancelledRetryAllLeavesNothingRetrying(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 20_000, 500)
 	s.target.slowly(20 * time.Millisecond) // four seconds for all of it
-	execution := s.startAll(t)
+	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), execution))
-	_, err := s.client.AwaitRetryAll(t.Context(), execution)
+	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
+	_, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.ErrorIs(t, err, workflows.ErrStopped)
-	id, err := dlq.ParseID(execution.RunID)
-	require.NoError(t, err)
-	bulk, err := s.store.Bulk(t.Context(), id)
-	require.NoError(t, err)
+	bulk := s.bulk(t, job)
 	require.Equal(t, dlq.BulkCancelled, bulk.State)
 	require.Equal(t, bulk.Matched, bulk.Counts.Done())
 	require.Positive(t, bulk.Counts.Skipped, "it stopped in the middle")
@@ -193,16 +200,49 @@ func TestTerminatedRetryAllIsClosedByTheSweeper(t *testing.T) {
 	var once sync.Once
 	s.target.answers(func(dlq.Envelope) error { once.Do(func() { close(publishing) }); <-goOn; return nil })
 	defer close(goOn)
-	execution := s.startAll(t)
+	job := s.startAll(t)
 	<-publishing
-	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), execution.WorkflowID, execution.RunID, "by hand"))
-	id, err := dlq.ParseID(execution.RunID)
-	require.NoError(t, err)
-	bulk, err := s.store.Bulk(t.Context(), id)
-	require.NoError(t, err)
-	require.NoError(t, s.sweeper.Sweep(t.Context(), bulk.StartedAt.Add(1)))
-	bulk, err = s.store.Bulk(t.Context(), id)
-	require.NoError(t, err)
-	require.Equal(t, dlq.BulkFailed, bulk.State)
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.RetryAllID(job), "", "by hand"))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), s.bulk(t, job).StartedAt.Add(1)))
+	require.Equal(t, dlq.BulkFailed, s.state(job))
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 100}, s.statuses(t))
+}
+
+func TestAJobWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 10, 1)
+	created, err := s.create(t)
+	require.NoError(t, err)
+	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-1)))
+	require.Equal(t, dlq.BulkRunning, s.state(created.ID), "it is too young to be judged")
+	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(1)))
+	bulk := s.bulk(t, created.ID)
+	require.Equal(t, dlq.BulkFailed, bulk.State)
+	require.Contains(t, bulk.Reason, "never started")
+	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), created.ID), dlq.ErrNotFound)
+
+	// Whoever was about to start it comes too late.
+	_, err = s.client.StartRetryAll(t.Context(), created)
+	require.NoError(t, err)
+	_, err = s.client.AwaitRetryAll(t.Context(), created.ID)
+	require.ErrorIs(t, err, workflows.ErrStopped)
+	require.Equal(t, bulk, s.bulk(t, created.ID))
+	require.Zero(t, s.target.count())
+}
+
+func TestAJobRunsOnce(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 10, 1)
+	created, err := s.create(t)
+	require.NoError(t, err)
+	first, err := s.client.StartRetryAll(t.Context(), created)
+	require.NoError(t, err)
+	_, err = s.client.AwaitRetryAll(t.Context(), created.ID)
+	require.NoError(t, err)
+	again, err := s.client.StartRetryAll(t.Context(), created)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, 10, s.target.count())
 }

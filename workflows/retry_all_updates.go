@@ -13,19 +13,19 @@ import (
 const (
 	UpdatePause   = "pause"
 	UpdateResume  = "resume"
-	UpdateSetRate = "set-rate"
+	UpdateSetRate = "set_rate"
 	// QueryProgress answers with the dlq.BulkRetry, at most 15 s old.
 	QueryProgress = "progress"
 )
 
 // PauseUpdate says why an operator pauses.
 type PauseUpdate struct {
-	Reason string
+	Reason string `json:"reason"`
 }
 
 // RateUpdate is a new limit, in messages per second; 0 lifts it.
 type RateUpdate struct {
-	PerSecond int
+	PerSecond int `json:"per_second"`
 }
 
 const typeEnded = "Ended"
@@ -75,7 +75,7 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 		return dlq.BulkRetry{}, err
 	}
 	defer r.rate.Unlock()
-	if _, err := r.await(ctx, func() bool { return r.begun }); err != nil {
+	if _, err := r.await(ctx, func() bool { return r.phase == phaseRunning }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
 	ctx = storeOptions(ctx, "set the rate limit")
@@ -91,10 +91,10 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 // await waits until the condition holds or the run ends. A command whose run
 // continues as new has been taken over by the next one.
 func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.BulkRetry, error) {
-	if err := workflow.Await(ctx, func() bool { return r.ended || r.handingOver || condition() }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return r.phase > phaseRunning || condition() }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	if r.ended {
+	if r.phase == phaseEnded {
 		return dlq.BulkRetry{}, errEnded()
 	}
 	return r.bulk, nil

@@ -32,7 +32,7 @@ func TestRetriedMessageIsPublishedAndResolved(t *testing.T) {
 	message := s.message(t, id)
 	require.Equal(t, dlq.StatusResolved, message.Status)
 	require.Equal(t, workflows.RetryMessageID(id), message.Owner.WorkflowID)
-	_, err = dlq.ParseID(message.Owner.RunID)
+	_, err = dlq.ParseID(message.Owner.Token)
 	require.NoError(t, err)
 }
 

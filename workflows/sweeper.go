@@ -17,6 +17,10 @@ const (
 	sweepAge      = 20 * time.Second
 )
 
+// goneReason is why a job was closed: whoever created its row may have crashed
+// before it started the workflow.
+const goneReason = "its workflow is gone: it was terminated, or it never started"
+
 // SweepStore finds and releases claims without looking at bodies.
 type SweepStore interface {
 	// Owners lists the owners of RETRYING messages claimed before the time.
@@ -28,8 +32,9 @@ type SweepStore interface {
 }
 
 // Sweeper gives back what belongs to workflows that are gone. Workflows end
-// their claims themselves, also when cancelled or crashed; only termination by
-// hand leaves something behind. Several sweepers do no harm.
+// their claims themselves, also when cancelled or crashed. Only a termination by
+// hand leaves something behind, and a crash between the row of a bulk retry and the
+// start of its workflow. Several sweepers do no harm.
 type Sweeper struct {
 	Store   SweepStore
 	Owners  activities.Owners
@@ -70,7 +75,7 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 			return err
 		}
 		if gone {
-			if _, err := s.Store.EndBulk(ctx, bulk.ID, dlq.BulkFailed, activities.OrphanReason); err != nil {
+			if _, err := s.Store.EndBulk(ctx, bulk.ID, dlq.BulkFailed, goneReason); err != nil {
 				return err
 			}
 			s.Log.Warn("closed a bulk retry whose workflow is gone", zap.Stringer("bulk_retry_id", bulk.ID))

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
 	"dlqmanager/internal/temporaltest"
-	"dlqmanager/store"
+	"dlqmanager/store/memory"
 	"dlqmanager/workflows"
 )
 
@@ -45,7 +45,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 	undelivered := map[string]bool{}
 	for i, envelope := range envelopes {
 		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
-			errs[i] = refuse(dlq.CategoryTransient) // held back, as the Publisher's contract says
+			errs[i] = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
 			continue
 		}
 		if answer != nil {
@@ -103,7 +103,7 @@ func (p *target) count() int {
 type system struct {
 	client   *workflows.Client
 	temporal client.Client
-	store    *store.Memory
+	store    *memory.Store
 	target   *target
 	sweeper  *workflows.Sweeper
 	queue    string
@@ -127,7 +127,7 @@ func startlessSystem(t *testing.T) *system {
 	require.NoError(t, err)
 	s := &system{
 		temporal: temporaltest.Client(t), queue: temporaltest.TaskQueue(t),
-		store: store.NewMemory(topics), target: &target{},
+		store: memory.New(topics), target: &target{},
 	}
 	s.client = workflows.NewClient(s.temporal, s.queue)
 	return s

@@ -1,11 +1,13 @@
 package workflows
 
 import (
-	"fmt"
 	"time"
 
 	"dlqmanager/dlq"
 )
+
+// Everything that goes into Temporal has names of its own in JSON, so that renaming
+// a field of the program does not change what running workflows hold.
 
 // Execution names one run of a workflow.
 type Execution struct {
@@ -15,67 +17,53 @@ type Execution struct {
 
 // RetryMessageInput starts RetryMessage.
 type RetryMessageInput struct {
-	MessageID dlq.ID
+	MessageID dlq.ID `json:"message_id"`
 }
 
 // RetryMessageResult is how the retry of one message ended.
 type RetryMessageResult struct {
-	MessageID  dlq.ID
-	Status     dlq.Status
-	RetryCount int
-	MaxRetries int
+	MessageID  dlq.ID     `json:"message_id"`
+	Status     dlq.Status `json:"status"`
+	RetryCount int        `json:"retry_count"`
+	MaxRetries int        `json:"max_retries"`
 	// Published is false when Kafka is not configured and the message was
 	// resolved without being sent.
-	Published bool
+	Published bool `json:"published"`
 	// Error and Category say why it was not delivered; empty when it was.
-	Error    string
-	Category dlq.Category
+	Error    string       `json:"error,omitempty"`
+	Category dlq.Category `json:"category,omitempty"`
 }
 
-// RetryAllInput starts RetryAll.
+// RetryAllInput starts RetryAll. All else of the job is in the store.
 type RetryAllInput struct {
-	Spec dlq.BulkSpec
-	// Lanes is how many parallel scans the job is cut into.
-	Lanes int
-	// Resumed is set when the workflow continues as new: the job exists.
-	Resumed *Resumed
+	ID dlq.ID `json:"bulk_retry_id"`
+	// Resumed is set when the workflow continues as new.
+	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
-// Resumed is what a run hands to the next one. All else is in the store.
+// Resumed is what a run hands to the next one.
 type Resumed struct {
-	Bulk      dlq.BulkRetry
-	Published bool
+	Bulk      dlq.BulkRetry `json:"bulk"`
+	Published bool          `json:"published"`
 	// RampStep is the step of the ramp that is next, or, when StepOpen, now.
-	RampStep int
-	StepOpen bool
+	RampStep int  `json:"ramp_step,omitempty"`
+	StepOpen bool `json:"step_open,omitempty"`
 	// Paused says that the job is paused, and why.
-	Paused *Pause
-	// Refusals in a row, for the length of the next pause.
-	Refusals int
+	Paused *Pause `json:"paused,omitempty"`
+	// SelfPauses in a row, for the length of the next one.
+	SelfPauses int `json:"self_pauses,omitempty"`
 }
 
 // Pause is why a job sends nothing.
 type Pause struct {
-	Reason string
+	Reason string `json:"reason"`
 	// For is how long, before it goes on by itself; 0 waits for an operator.
-	For time.Duration
+	For time.Duration `json:"for_ns,omitempty"`
 }
 
 // RetryAllResult is how a bulk retry ended.
 type RetryAllResult struct {
-	Bulk dlq.BulkRetry
+	Bulk dlq.BulkRetry `json:"bulk"`
 	// Published is false when Kafka is not configured.
-	Published bool
-}
-
-// BusyTopicError refuses a bulk retry because another one, of a different
-// scope, is running on the topic.
-type BusyTopicError struct {
-	Topic   string
-	Running Execution
-}
-
-// Error names the job that is in the way.
-func (e *BusyTopicError) Error() string {
-	return fmt.Sprintf("a bulk retry of topic %s with other filters, order or ramp is running: %s; wait for it or cancel it", e.Topic, e.Running.RunID)
+	Published bool `json:"published"`
 }

@@ -129,13 +129,14 @@ func Message(options ...func(*dlq.Message)) dlq.Message {
 // Owner is a workflow that no other call returns.
 func Owner() dlq.Owner {
 	run := dlq.NewID()
-	return dlq.Owner{WorkflowID: "retry-message-" + run.String(), RunID: run.String()}
+	return dlq.Owner{WorkflowID: "retry-message-" + run.String(), Token: run.String()}
 }
 
-// Bulk is a bulk retry to start; its id is its owner's run id.
+// Bulk is a bulk retry to create.
 func Bulk(topic string, lanes int, options ...func(*dlq.BulkSpec)) dlq.BulkRetry {
-	b := dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "retry-all-" + topic, Lanes: lanes,
-		Spec: dlq.BulkSpec{Topic: topic, Order: dlq.OrderKey}}
+	id := dlq.NewID()
+	b := dlq.BulkRetry{ID: id, WorkflowID: "retry-all-" + id.String(), Lanes: lanes,
+		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}}
 	for _, option := range options {
 		option(&b.Spec)
 	}
@@ -147,9 +148,12 @@ func Rate(messages int) func(*dlq.BulkSpec) {
 	return func(s *dlq.BulkSpec) { s.RateLimit = messages }
 }
 
-// Filter narrows a bulk retry down.
-func Filter(f dlq.BulkFilter) func(*dlq.BulkSpec) {
-	return func(s *dlq.BulkSpec) { s.Filter = f }
+// Filter narrows a bulk retry of its topic down.
+func Filter(f dlq.Filter) func(*dlq.BulkSpec) {
+	return func(s *dlq.BulkSpec) {
+		f.Topic = s.Topic
+		s.Filter = f
+	}
 }
 
 // Lane is one lane of a started bulk retry.

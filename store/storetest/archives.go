@@ -64,16 +64,4 @@ var archives = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, stored, "its source went with it")
 		require.Equal(t, alive, f.message(alive.ID))
 	},
-
-	"a batch that makes no sense is refused": func(t *testing.T, f fixture) {
-		for _, batch := range []func() (int64, error){
-			func() (int64, error) { return f.ArchiveBatch(t.Context(), 0, 0) },
-			func() (int64, error) { return f.ArchiveBatch(t.Context(), -1, 1) },
-			func() (int64, error) { return f.PurgeBatch(t.Context(), 0, -1) },
-			func() (int64, error) { return f.PurgeBatch(t.Context(), -time.Hour, 1) },
-		} {
-			_, err := batch()
-			require.Error(t, err)
-		}
-	},
 }

@@ -33,7 +33,6 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Nil(t, b.EndedAt)
 
 		f.store(dlqtest.Arrivals(3)...)
-		require.Equal(t, b, f.startBulk(b), "starting it again changes nothing")
 		found, err := f.Bulk(t.Context(), b.ID)
 		require.NoError(t, err)
 		require.Equal(t, b, found)
@@ -48,16 +47,12 @@ var bulks = map[string]func(*testing.T, fixture){
 	"a bulk retry is there before it is counted": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		owner := f.claim(stored[3].ID)
-		asked := dlqtest.Bulk("orders", 2)
-		b, err := f.StartBulk(t.Context(), asked)
+		b, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders", 2))
 		require.NoError(t, err)
 		require.True(t, b.Counting)
 		require.Equal(t, dlq.BulkRunning, b.State)
 		require.Zero(t, b.Matched)
 		require.Equal(t, b, f.bulk(b.ID))
-		again, err := f.StartBulk(t.Context(), asked)
-		require.NoError(t, err)
-		require.Equal(t, b, again)
 		listed, err := f.Bulks(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, []dlq.BulkRetry{b}, listed)
@@ -84,7 +79,7 @@ var bulks = map[string]func(*testing.T, fixture){
 	"a bulk retry that ends before it is counted has matched what it did": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		for _, done := range []int64{0, 1} {
-			b, err := f.StartBulk(t.Context(), dlqtest.Bulk("orders", 1))
+			b, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 			require.NoError(t, err)
 			lane := dlqtest.Lane(b, 0)
 			page := f.claimPage(lane)
@@ -352,7 +347,7 @@ var bulks = map[string]func(*testing.T, fixture){
 	},
 
 	"what becomes PENDING while it runs is not taken": func(t *testing.T, f fixture) {
-		for _, filter := range []dlq.BulkFilter{{}, {ErrorContains: "boom"}, {Key: []byte("k")}, {IDs: []dlq.ID{}}} {
+		for _, filter := range []dlq.Filter{{}, {ErrorContains: "boom"}, {Key: []byte("k")}, {IDs: []dlq.ID{}}} {
 			stored := f.store(dlqtest.Arrivals(5, dlqtest.Key("k"))...)
 			if filter.IDs != nil {
 				filter.IDs = ids(stored)

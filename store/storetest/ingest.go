@@ -131,9 +131,9 @@ var ingest = map[string]func(*testing.T, fixture){
 		f.store(a)
 		d := f.detail(a.ID)
 		require.Equal(t, a.Source, d.Source)
-		require.Equal(t, a.Origin, d.Origin)
+		require.Equal(t, a.Origin, d.Failure.Origin)
 		require.Equal(t, a.Record, d.Record)
-		require.Equal(t, a.StackTrace, d.StackTrace)
+		require.Equal(t, a.StackTrace, d.Failure.StackTrace)
 		require.Empty(t, d.Attempts)
 		require.JSONEq(t, string(a.Payload), string(d.Payload))
 		require.WithinRange(t, d.CreatedAt, before, time.Now().Add(time.Second))
@@ -175,8 +175,8 @@ var ingest = map[string]func(*testing.T, fixture){
 			d := f.detail(a.ID)
 			require.Equal(t, a.Record, d.Record, name)
 			require.Equal(t, a.Source, d.Source, name)
-			require.Equal(t, dlq.Text([]byte(a.ErrorMessage)), d.ErrorMessage, name)
-			require.Equal(t, dlq.Text([]byte(a.StackTrace)), d.StackTrace, name)
+			require.Equal(t, dlq.Text(a.ErrorMessage), d.ErrorMessage, name)
+			require.Equal(t, dlq.Text(a.StackTrace), d.Failure.StackTrace, name)
 			if dlq.PayloadOf(a.Payload) == nil {
 				require.Nil(t, d.Payload, name)
 			} else {

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -10,10 +12,10 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// refuses expects that the bulk retry cannot start because of another.
+// refuses expects that the bulk retry cannot be created because of another.
 func (f fixture) refuses(b, running dlq.BulkRetry) {
 	f.t.Helper()
-	_, err := f.StartBulk(f.t.Context(), b)
+	_, err := f.CreateBulk(f.t.Context(), b)
 	f.isBusy(err, b, running)
 	_, err = f.Bulk(f.t.Context(), b.ID)
 	require.ErrorIs(f.t, err, dlq.ErrNotFound, "nothing is left of it")
@@ -26,20 +28,62 @@ func (f fixture) isBusy(err error, b, running dlq.BulkRetry) {
 	require.Equal(f.t, dlq.BulkBusyError{Topic: b.Spec.Topic, Running: running.ID}, *busy)
 }
 
+func unordered(s *dlq.BulkSpec) { s.Order = dlq.OrderNone }
+
 var overlaps = map[string]func(*testing.T, fixture){
-	"a bulk retry waits for another of its topic to end": func(t *testing.T, f fixture) {
+	"a bulk retry waits for another of its topic to end": func(_ *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		for _, topic := range []string{"orders", "orders.dlq", "nothing", ""} {
 			for _, end := range []dlq.BulkState{dlq.BulkCompleted, dlq.BulkCancelled, dlq.BulkFailed} {
-				first, second := f.startBulk(dlqtest.Bulk(topic, 1)), dlqtest.Bulk(topic, 1)
+				first, second := f.startBulk(dlqtest.Bulk(topic, 1)), dlqtest.Bulk(topic, 1, unordered)
 				f.refuses(second, first)
 				f.pause(first.ID, "")
 				f.refuses(second, first)
 				f.end(first.ID, end)
-				require.Equal(t, second.ID, f.startBulk(second).ID)
+				f.startBulk(second)
 				f.end(second.ID, dlq.BulkCompleted)
 			}
 		}
+	},
+
+	"a bulk retry that asks for the same joins the one under way": func(t *testing.T, f fixture) {
+		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
+		ramp := &dlq.Ramp{Steps: []int{1, 10}, Wait: time.Minute, MaxCameBack: 0.1}
+		asked := dlq.BulkSpec{Order: dlq.OrderKey, RateLimit: 5, Reason: "the first", Ramp: ramp, Filter: dlq.Filter{
+			Topic: "orders", Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: "boom", Key: []byte{}, CreatedFrom: at,
+			CreatedTo: at.Add(time.Hour), IDs: []dlq.ID{dlq.NewID(), dlq.NewID()}}}
+		with := func(change func(*dlq.BulkSpec)) dlq.BulkRetry {
+			return dlqtest.Bulk("", 2, func(s *dlq.BulkSpec) { *s = asked; change(s) })
+		}
+		job := f.startBulk(with(func(*dlq.BulkSpec) {}))
+		for name, change := range map[string]func(*dlq.BulkSpec){
+			"nothing":     func(*dlq.BulkSpec) {},
+			"rate":        func(s *dlq.BulkSpec) { s.RateLimit = 7 },
+			"reason":      func(s *dlq.BulkSpec) { s.Reason = "the second" },
+			"no order":    func(s *dlq.BulkSpec) { s.Order = "" },
+			"time zone":   func(s *dlq.BulkSpec) { s.CreatedFrom = at.In(time.FixedZone("", 3600)) },
+			"an id twice": func(s *dlq.BulkSpec) { s.IDs = append(slices.Clone(s.IDs), s.IDs[0]) },
+		} {
+			joined, err := f.CreateBulk(t.Context(), with(change))
+			require.NoError(t, err, name)
+			require.Equal(t, job, joined, name)
+		}
+		for name, change := range map[string]func(*dlq.BulkSpec){
+			"statuses": func(s *dlq.BulkSpec) { s.Statuses = nil },
+			"error":    func(s *dlq.BulkSpec) { s.ErrorContains = "boo" },
+			"no key":   func(s *dlq.BulkSpec) { s.Key = nil },
+			"from":     func(s *dlq.BulkSpec) { s.CreatedFrom = time.Time{} },
+			"to":       func(s *dlq.BulkSpec) { s.CreatedTo = at.Add(2 * time.Hour) },
+			"ids":      func(s *dlq.BulkSpec) { s.IDs = s.IDs[:1] },
+			"order":    func(s *dlq.BulkSpec) { s.Order = dlq.OrderNone },
+			"no ramp":  func(s *dlq.BulkSpec) { s.Ramp = nil },
+			"ramp":     func(s *dlq.BulkSpec) { s.Ramp = &dlq.Ramp{Steps: []int{2, 10}, Wait: time.Minute, MaxCameBack: 0.1} },
+		} {
+			_, err := f.CreateBulk(t.Context(), with(change))
+			require.ErrorAs(t, err, new(*dlq.BulkBusyError), name)
+		}
+		f.end(job.ID, dlq.BulkCompleted)
+		f.startBulk(with(func(*dlq.BulkSpec) {}))
 	},
 
 	"a bulk retry waits for another under the topic's other name": func(_ *testing.T, f fixture) {
@@ -62,7 +106,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 			f.startBulk(dlqtest.Bulk(topic, 1))
 		}
 		// shared.dlq has messages in common with two of them; either may be named.
-		_, err := f.StartBulk(t.Context(), dlqtest.Bulk("shared.dlq", 1))
+		_, err := f.CreateBulk(t.Context(), dlqtest.Bulk("shared.dlq", 1))
 		var busy *dlq.BulkBusyError
 		require.ErrorAs(t, err, &busy)
 		require.Contains(t, []string{"orders", "stock"}, f.bulk(busy.Running).Spec.Topic)
@@ -84,28 +128,17 @@ var overlaps = map[string]func(*testing.T, fixture){
 		f.refuses(dlqtest.Bulk("users.dlq", 1), f.startBulk(dlqtest.Bulk("users", 1)))
 	},
 
-	"a bulk retry that was started has nobody in its way": func(t *testing.T, f fixture) {
-		f.store(dlqtest.Arrivals(3)...)
-		first := f.startBulk(dlqtest.Bulk("orders", 1))
-		require.Equal(t, first, f.startBulk(first))
-		paused := f.pause(first.ID, "operator")
-		require.Equal(t, paused, f.startBulk(first))
-		ended := f.end(first.ID, dlq.BulkCancelled)
-		f.startBulk(dlqtest.Bulk("orders.dlq", 1))
-		require.Equal(t, ended, f.startBulk(first))
-	},
-
-	"of bulk retries that start at once under both names one wins": func(t *testing.T, f fixture) {
+	"of bulk retries that are created at once under both names one wins": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(50)...)
 		for range 10 {
 			jobs := []dlq.BulkRetry{dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2), dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2)}
-			failures := make([]error, len(jobs))
+			created, failures := make([]dlq.BulkRetry, len(jobs)), make([]error, len(jobs))
 			begin := make(chan struct{})
 			var group sync.WaitGroup
 			for i, b := range jobs {
 				group.Go(func() {
 					<-begin
-					_, failures[i] = f.StartBulk(t.Context(), b)
+					created[i], failures[i] = f.CreateBulk(t.Context(), b)
 				})
 			}
 			close(begin)
@@ -114,18 +147,14 @@ var overlaps = map[string]func(*testing.T, fixture){
 			require.NoError(t, err)
 			require.Len(t, running, 1)
 			for i, b := range jobs {
-				if b.ID == running[0].ID {
+				if b.Spec.Topic == running[0].Spec.Topic {
 					require.NoError(t, failures[i])
+					require.Equal(t, running[0].ID, created[i].ID, "created or joined")
 					continue
 				}
 				f.isBusy(failures[i], b, running[0])
 			}
 			f.end(running[0].ID, dlq.BulkCompleted)
-			for i, b := range jobs {
-				if failures[i] != nil {
-					f.end(f.startBulk(b).ID, dlq.BulkCompleted)
-				}
-			}
 		}
 	},
 
@@ -136,16 +165,16 @@ var overlaps = map[string]func(*testing.T, fixture){
 			dlqtest.Arrival(dlqtest.FromTopic("spent.dlq", "spent.dlq")))
 		for _, test := range []struct {
 			topic  string
-			filter dlq.BulkFilter
+			filter dlq.Filter
 			want   bool
 		}{
-			{"orders", dlq.BulkFilter{}, false}, // from several topics, all to one
-			{"nothing", dlq.BulkFilter{}, false},
-			{"shared.dlq", dlq.BulkFilter{}, true},
-			{"shared.dlq", dlq.BulkFilter{Key: []byte("k")}, false},
-			{"shared.dlq", dlq.BulkFilter{IDs: ids(stored)}, true},
-			{"shared.dlq", dlq.BulkFilter{IDs: ids(stored[:3])}, false},
-			{"spent.dlq", dlq.BulkFilter{}, false}, // only what is retryable counts
+			{"orders", dlq.Filter{}, false}, // from several topics, all to one
+			{"nothing", dlq.Filter{}, false},
+			{"shared.dlq", dlq.Filter{}, true},
+			{"shared.dlq", dlq.Filter{Key: []byte("k")}, false},
+			{"shared.dlq", dlq.Filter{IDs: ids(stored)}, true},
+			{"shared.dlq", dlq.Filter{IDs: ids(stored[:3])}, false},
+			{"spent.dlq", dlq.Filter{}, false}, // only what is retryable counts
 		} {
 			b := f.startBulk(dlqtest.Bulk(test.topic, 1, dlqtest.Filter(test.filter)))
 			require.Equal(t, test.want, b.Mixed, test)

@@ -26,7 +26,7 @@ var previews = map[string]func(*testing.T, fixture){
 		f.retry(stored[7].ID, dlq.ResultDelivered)
 		f.retry(stored[8].ID, dlq.ResultDelivered)
 
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq"})
+		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}})
 		require.NoError(t, err)
 		require.EqualValues(t, 4, preview.Matched)
 		require.EqualValues(t, 5, preview.Skipped)
@@ -42,8 +42,8 @@ var previews = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Empty(t, bulks, "nothing changed")
 
-		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq",
-			Filter: dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusDead, dlq.StatusResolved}}})
+		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{
+			Filter: dlq.Filter{Topic: "orders.dlq", Statuses: []dlq.Status{dlq.StatusDead, dlq.StatusResolved}}})
 		require.NoError(t, err)
 		require.Zero(t, preview.Matched)
 		require.EqualValues(t, 3, preview.Skipped)
@@ -52,8 +52,8 @@ var previews = map[string]func(*testing.T, fixture){
 		require.Empty(t, preview.ByErrorClass)
 		require.Empty(t, preview.ByTarget)
 
-		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq",
-			Filter: dlq.BulkFilter{IDs: append(ids(stored), stored[0].ID, dlq.NewID())}})
+		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{
+			Filter: dlq.Filter{Topic: "orders.dlq", IDs: append(ids(stored), stored[0].ID, dlq.NewID())}})
 		require.NoError(t, err)
 		require.EqualValues(t, 4, preview.Matched)
 		require.EqualValues(t, 5, preview.Skipped)
@@ -66,7 +66,7 @@ var previews = map[string]func(*testing.T, fixture){
 				dlqtest.FromTopic("orders.dlq", fmt.Sprintf("target-%02d", i)))...)
 		}
 		stored := f.store(arrivals...)
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "orders.dlq"})
+		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}})
 		require.NoError(t, err)
 		require.EqualValues(t, len(stored), preview.Matched)
 		require.Len(t, preview.ByErrorClass, dlq.PreviewRows)
@@ -77,7 +77,7 @@ var previews = map[string]func(*testing.T, fixture){
 	},
 
 	"a preview of nothing is empty": func(t *testing.T, f fixture) {
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Topic: "nothing"})
+		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "nothing"}})
 		require.NoError(t, err)
 		require.Equal(t, dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}, Sample: preview.Sample}, preview)
 		require.Empty(t, preview.Sample)

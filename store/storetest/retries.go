@@ -44,7 +44,7 @@ var retries = map[string]func(*testing.T, fixture){
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		other := owner
-		other.RunID = dlq.NewID().String() // a later run of the same workflow id
+		other.Token = dlq.NewID().String() // a later run of the same workflow id
 		_, err := f.Claim(t.Context(), id, other)
 		var owned *dlq.OwnedError
 		require.ErrorAs(t, err, &owned)

@@ -240,11 +240,11 @@ var steering = map[string]func(*testing.T, fixture){
 		for _, b := range running {
 			found = append(found, b.ID)
 		}
-		require.Equal(t, []dlq.ID{started[0], started[1], started[4]}, found, "the oldest first")
+		require.Equal(t, []dlq.ID{started[4], started[1], started[0]}, found, "the newest first")
 		require.Equal(t, dlq.BulkPaused, running[1].State)
 	},
 
-	"held keys are those that were attempted and not delivered, or skipped": func(t *testing.T, f fixture) {
+	"blocked keys are those that were attempted and not delivered, or skipped": func(t *testing.T, f fixture) {
 		var arrivals []dlq.Arrival
 		for i := range 12 {
 			arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Key(fmt.Sprint("key-", i))))
@@ -281,7 +281,7 @@ var steering = map[string]func(*testing.T, fixture){
 				}
 			}
 			for range 2 { // also when the message has been archived
-				keys, err := f.HeldKeys(t.Context(), lane)
+				keys, err := f.BlockedKeys(t.Context(), lane)
 				require.NoError(t, err)
 				found := make([]string, len(keys))
 				for i, key := range keys {

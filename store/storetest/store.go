@@ -30,13 +30,13 @@ type Store interface {
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 
-	StartBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
+	CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
-	OpenLane(ctx context.Context, lane dlq.Lane) (dlq.Lane, error)
+	OpenLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error)
 	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
 	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
-	HeldKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
+	BlockedKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(ctx context.Context, id dlq.ID, rate int) error
@@ -125,11 +125,12 @@ func (f fixture) list(q dlq.ListQuery) dlq.Page {
 	return page
 }
 
-// startBulk starts a bulk retry and counts what it matches.
+// startBulk creates a bulk retry and counts what it matches.
 func (f fixture) startBulk(b dlq.BulkRetry) dlq.BulkRetry {
 	f.t.Helper()
-	_, err := f.StartBulk(f.t.Context(), b)
+	created, err := f.CreateBulk(f.t.Context(), b)
 	require.NoError(f.t, err)
+	require.Equal(f.t, b.ID, created.ID, "another one was joined")
 	return f.countBulk(b.ID)
 }
 
@@ -142,7 +143,7 @@ func (f fixture) countBulk(id dlq.ID) dlq.BulkRetry {
 
 func (f fixture) openLane(lane dlq.Lane) dlq.Lane {
 	f.t.Helper()
-	opened, err := f.OpenLane(f.t.Context(), lane)
+	opened, err := f.OpenLane(f.t.Context(), lane.Bulk, lane.Number)
 	require.NoError(f.t, err)
 	return opened
 }

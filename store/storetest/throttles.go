@@ -125,25 +125,25 @@ var throttles = map[string]func(*testing.T, fixture){
 			dlqtest.Arrival(dlqtest.Error("timeout"), dlqtest.Key("a"), dlqtest.Retries(3, 3)))
 		elsewhere, dead, unknown := stored[4].ID, stored[5].ID, dlq.NewID()
 		for name, test := range map[string]struct {
-			filter dlq.BulkFilter
+			filter dlq.Filter
 			want   []int
 		}{
-			"nothing":        {dlq.BulkFilter{}, []int{0, 1, 2, 3}},
-			"error":          {dlq.BulkFilter{ErrorContains: "timeOUT"}, []int{0, 2}},
-			"wildcard":       {dlq.BulkFilter{ErrorContains: "0% f"}, []int{1}},
-			"key":            {dlq.BulkFilter{Key: []byte("a")}, []int{0, 1}},
-			"empty key":      {dlq.BulkFilter{Key: []byte{}}, []int{2}},
-			"from":           {dlq.BulkFilter{CreatedFrom: stored[0].CreatedAt}, []int{0, 1, 2, 3}},
-			"to":             {dlq.BulkFilter{CreatedTo: stored[0].CreatedAt}, nil},
-			"later":          {dlq.BulkFilter{CreatedFrom: stored[0].CreatedAt.Add(time.Hour)}, nil},
-			"ids":            {dlq.BulkFilter{IDs: []dlq.ID{stored[3].ID, unknown, stored[1].ID, stored[3].ID, elsewhere, dead}}, []int{1, 3}},
-			"ids and error":  {dlq.BulkFilter{IDs: ids(stored), ErrorContains: "again"}, []int{2}},
-			"ids and key":    {dlq.BulkFilter{IDs: ids(stored), Key: []byte("a")}, []int{0, 1}},
-			"key and error":  {dlq.BulkFilter{Key: []byte("a"), ErrorContains: "full"}, []int{1}},
-			"pending":        {dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusPending, dlq.StatusDead}}, []int{0, 1, 2, 3}},
-			"dead":           {dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusDead}}, nil},
-			"hostile":        {dlq.BulkFilter{ErrorContains: "\x00'\xff", Key: []byte{0, 0xff}}, nil},
-			"ids and status": {dlq.BulkFilter{IDs: ids(stored), Statuses: []dlq.Status{dlq.StatusResolved}}, nil},
+			"nothing":        {dlq.Filter{}, []int{0, 1, 2, 3}},
+			"error":          {dlq.Filter{ErrorContains: "timeOUT"}, []int{0, 2}},
+			"wildcard":       {dlq.Filter{ErrorContains: "0% f"}, []int{1}},
+			"key":            {dlq.Filter{Key: []byte("a")}, []int{0, 1}},
+			"empty key":      {dlq.Filter{Key: []byte{}}, []int{2}},
+			"from":           {dlq.Filter{CreatedFrom: stored[0].CreatedAt}, []int{0, 1, 2, 3}},
+			"to":             {dlq.Filter{CreatedTo: stored[0].CreatedAt}, nil},
+			"later":          {dlq.Filter{CreatedFrom: stored[0].CreatedAt.Add(time.Hour)}, nil},
+			"ids":            {dlq.Filter{IDs: []dlq.ID{stored[3].ID, unknown, stored[1].ID, stored[3].ID, elsewhere, dead}}, []int{1, 3}},
+			"ids and error":  {dlq.Filter{IDs: ids(stored), ErrorContains: "again"}, []int{2}},
+			"ids and key":    {dlq.Filter{IDs: ids(stored), Key: []byte("a")}, []int{0, 1}},
+			"key and error":  {dlq.Filter{Key: []byte("a"), ErrorContains: "full"}, []int{1}},
+			"pending":        {dlq.Filter{Statuses: []dlq.Status{dlq.StatusPending, dlq.StatusDead}}, []int{0, 1, 2, 3}},
+			"dead":           {dlq.Filter{Statuses: []dlq.Status{dlq.StatusDead}}, nil},
+			"hostile":        {dlq.Filter{ErrorContains: "\x00'\xff", Key: []byte{0, 0xff}}, nil},
+			"ids and status": {dlq.Filter{IDs: ids(stored), Statuses: []dlq.Status{dlq.StatusResolved}}, nil},
 		} {
 			b := f.startBulk(dlqtest.Bulk("orders", 2, dlqtest.Filter(test.filter)))
 			require.EqualValues(t, len(test.want), b.Matched, name)
@@ -175,7 +175,7 @@ var throttles = map[string]func(*testing.T, fixture){
 		stored, err := f.StoreArrivals(t.Context(), arrivals)
 		require.NoError(t, err)
 		require.Equal(t, messages, stored)
-		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.BulkFilter{ErrorContains: "NEEDLE"})))
+		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{ErrorContains: "NEEDLE"})))
 		lane := dlqtest.Lane(b, 0)
 		var claimed []dlq.ID
 		for page := f.claimPage(lane); len(page) > 0; page = f.claimPage(lane) {
@@ -189,11 +189,11 @@ var throttles = map[string]func(*testing.T, fixture){
 
 	"the specification is kept as it was": func(t *testing.T, f fixture) {
 		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
-		spec := dlq.BulkSpec{Topic: "orders", RateLimit: 12, Order: dlq.OrderNone, Reason: "because",
+		spec := dlq.BulkSpec{RateLimit: 12, Order: dlq.OrderNone, Reason: "because",
 			Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: 30 * time.Second, MaxCameBack: 0.25},
-			Filter: dlq.BulkFilter{Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: `a "b" %`, Key: []byte{0, 0xff},
+			Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: `a "b" %`, Key: []byte{0, 0xff},
 				CreatedFrom: at, CreatedTo: at.Add(time.Hour), IDs: []dlq.ID{dlq.NewID(), dlq.NewID()}}}
-		for _, spec := range []dlq.BulkSpec{spec, {Topic: "orders"}, {Topic: "orders", Filter: dlq.BulkFilter{Key: []byte{}}}} {
+		for _, spec := range []dlq.BulkSpec{spec, {Filter: dlq.Filter{Topic: "orders"}}, {Filter: dlq.Filter{Topic: "orders", Key: []byte{}}}} {
 			b := dlqtest.Bulk("", 1)
 			b.Spec = spec
 			started := f.startBulk(b)
@@ -201,7 +201,7 @@ var throttles = map[string]func(*testing.T, fixture){
 			require.Equal(t, started.Spec, f.bulk(b.ID).Spec)
 			f.end(b.ID, dlq.BulkCancelled)
 		}
-		b := dlqtest.Bulk("a", 1, func(s *dlq.BulkSpec) { s.Topic, s.Reason, s.Filter.ErrorContains = "a\x00", "\x00", "\xff\x00" })
+		b := dlqtest.Bulk("a", 1, func(s *dlq.BulkSpec) { s.Topic, s.Reason, s.ErrorContains = "a\x00", "\x00", "\xff\x00" })
 		require.Equal(t, f.startBulk(b).Spec, f.bulk(b.ID).Spec)
 	},
 }

@@ -18,7 +18,8 @@ import (
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
 	"dlqmanager/migrations"
-	"dlqmanager/store"
+	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
 	"dlqmanager/workflows"
 )
@@ -84,7 +85,7 @@ func (p *parts) openStore() error {
 	db := p.cfg.Database
 	if !db.Configured() {
 		p.log.Warn("database is not configured: messages are kept in memory and lost at the end")
-		p.store = store.NewMemory(p.topics)
+		p.store = memory.New(p.topics)
 		return nil
 	}
 	options, err := pgxpool.ParseConfig(db.URL())
@@ -105,7 +106,7 @@ func (p *parts) openStore() error {
 		return fmt.Errorf("database: %w", err)
 	}
 	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
-	p.store = store.NewPostgres(p.pool, p.topics)
+	p.store = postgres.New(p.pool, p.topics)
 	return nil
 }
 

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"slices"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// filterFields are how a filter is asked for, in the query of a list and in the body
+// of a bulk retry. Bodies have ids besides.
+var filterFields = []string{"status", "error", "key", "created_from", "created_to"}
+
+// filterReader is a query or a body.
+type filterReader interface {
+	statuses() []dlq.Status
+	// filterText reads a text; given is false when there is none to go by.
+	filterText(name string, limit int) (value string, given bool)
+	instant(name string) time.Time
+	ids() []dlq.ID
+	reject(field, format string, args ...any)
+}
+
+// readFilter reads the filter of a topic. Lists whose order means nothing come
+// sorted, so that two requests for the same are equal.
+func readFilter(r filterReader, topic string) dlq.Filter {
+	f := dlq.Filter{Topic: topic, Statuses: r.statuses()}
+	f.ErrorContains, _ = r.filterText("error", maxBulkText)
+	if key, given := r.filterText("key", maxBulkKey); given {
+		f.Key = []byte(key) // not nil: an empty key is a key
+	}
+	f.CreatedFrom, f.CreatedTo = r.instant("created_from"), r.instant("created_to")
+	if !f.CreatedFrom.IsZero() && !f.CreatedTo.IsZero() && !f.CreatedFrom.Before(f.CreatedTo) {
+		r.reject("created_to", "must be later than created_from")
+	}
+	f.IDs = r.ids()
+	slices.SortFunc(f.IDs, func(x, y dlq.ID) int { return slices.Compare(x[:], y[:]) })
+	return f
+}
+
+// filterText reads a text as it is: a query is short.
+func (q *query) filterText(name string, _ int) (string, bool) { return q.one(name) }
+
+// ids are for bodies only.
+func (q *query) ids() []dlq.ID { return nil }
+
+// filterText reads a text that bounds what is sent, and so must say something.
+func (b *body) filterText(name string, limit int) (string, bool) {
+	text, given := b.text(name, limit)
+	if given && text == "" && name != "key" {
+		b.reject(name, "must not be empty; leave it out to take everything")
+	}
+	return text, given
+}
+
+// filterView has null where nothing is restricted.
+type filterView struct {
+	Status      []dlq.Status `json:"status"`
+	Error       *string      `json:"error"`
+	Key         *string      `json:"key"`
+	CreatedFrom *timestamp   `json:"created_from"`
+	CreatedTo   *timestamp   `json:"created_to"`
+	IDs         []dlq.ID     `json:"ids"`
+}
+
+func viewFilter(f *dlq.Filter) filterView {
+	view := filterView{
+		Status: f.Statuses, Error: optionalText(f.ErrorContains),
+		CreatedFrom: optionalTime(&f.CreatedFrom), CreatedTo: optionalTime(&f.CreatedTo), IDs: f.IDs,
+	}
+	if f.Key != nil {
+		key := string(f.Key)
+		view.Key = &key
+	}
+	return view
+}

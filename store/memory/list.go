@@ -1,0 +1,89 @@
+package memory
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"dlqmanager/dlq"
+)
+
+// List is like postgres.Store.List.
+func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size := max(q.PageSize, 1)
+	skip := 0
+	if q.After == nil {
+		skip = size * (max(q.Page, 1) - 1)
+	}
+	var page dlq.Page
+	for e := range m.walk(q.OldestFirst) {
+		if !matches(e, &q.Filter) {
+			continue
+		}
+		page.Total++
+		if q.After != nil && !isBeyond(e.Place(), q) {
+			continue
+		}
+		switch {
+		case skip > 0:
+			skip--
+		case len(page.Messages) < size:
+			page.Messages = append(page.Messages, e.Message)
+		default:
+			page.HasNext = true
+		}
+	}
+	page.TotalExact = page.Total <= dlq.CountLimit
+	page.Total = min(page.Total, dlq.CountLimit)
+	return page, nil
+}
+
+// isBeyond reports whether a place comes after the query's.
+func isBeyond(place dlq.Place, q dlq.ListQuery) bool {
+	if q.OldestFirst {
+		return place.Compare(*q.After) > 0
+	}
+	return place.Compare(*q.After) < 0
+}
+
+// walk gives every living message in the order of lists or against it. It is that
+// of arrival too: time only goes on here.
+func (m *Store) walk(oldestFirst bool) iter.Seq[*entry] {
+	if oldestFirst {
+		return slices.Values(m.order)
+	}
+	return func(yield func(*entry) bool) {
+		for _, e := range slices.Backward(m.order) {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Topics is like postgres.Store.Topics.
+func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	topics := map[string]*dlq.TopicSummary{}
+	for _, e := range m.order { // the oldest first
+		t := topics[e.DLQTopic]
+		if t == nil {
+			t = &dlq.TopicSummary{DLQTopic: e.DLQTopic, Counts: map[dlq.Status]int64{}}
+			topics[e.DLQTopic] = t
+		}
+		t.Counts[e.Status]++
+		t.OriginalTopic, t.NewestArrival = e.OriginalTopic, e.CreatedAt
+		if e.Status == dlq.StatusPending && t.OldestPending == nil {
+			t.OldestPending = &e.CreatedAt
+		}
+	}
+	list := make([]dlq.TopicSummary, 0, len(topics))
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		list = append(list, *topics[name])
+	}
+	return list, nil
+}

@@ -1,0 +1,223 @@
+// Package memory keeps dead letters in memory, for development without a database
+// and for tests. It keeps the contract of package postgres, which storetest proves on
+// both.
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// Store keeps dead letters in memory. All is lost when the program ends. It is safe for use by any number
+// of goroutines; what it returns shares its bytes and must not be changed.
+type Store struct {
+	topics *dlq.Topics
+
+	mu       sync.Mutex
+	last     time.Time // what now told last
+	lastSeq  int64
+	byID     map[dlq.ID]*entry
+	order    []*entry // by Seq, without the archived
+	archive  map[dlq.ID]*entry
+	sources  map[dlq.Source]bool
+	bulks    map[dlq.ID]*bulk
+	bulkList []*bulk // oldest first
+}
+
+// entry is a message with all that belongs to it.
+type entry struct {
+	dlq.Detail
+	keyHash int32
+}
+
+// New returns an empty store.
+func New(topics *dlq.Topics) *Store {
+	return &Store{
+		topics:  topics,
+		byID:    map[dlq.ID]*entry{},
+		archive: map[dlq.ID]*entry{},
+		sources: map[dlq.Source]bool{},
+		bulks:   map[dlq.ID]*bulk{},
+	}
+}
+
+// Ping always succeeds.
+func (m *Store) Ping(context.Context) error { return nil }
+
+// now is the time of a call as PostgreSQL would tell it: once for all that the
+// call does, in microseconds, and later each time, since what a bulk retry takes
+// depends on what came first.
+func (m *Store) now() time.Time {
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	if !at.After(m.last) {
+		at = m.last.Add(time.Microsecond)
+	}
+	m.last = at
+	return at
+}
+
+// StoreArrivals is like postgres.Store.StoreArrivals.
+func (m *Store) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (stored int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := m.now()
+	for _, a := range arrivals {
+		if m.sources[a.Source] {
+			continue
+		}
+		if m.byID[a.ID] != nil || m.archive[a.ID] != nil {
+			return stored, fmt.Errorf("store: store arrivals: there is a message %s already", a.ID)
+		}
+		m.lastSeq++
+		e := newEntry(a.Storable(), m.lastSeq, at)
+		m.sources[a.Source] = true
+		m.byID[a.ID] = e
+		m.order = append(m.order, e)
+		m.countReturn(a.PreviousID)
+		stored++
+	}
+	return stored, nil
+}
+
+// countReturn counts a message that came back for the bulk retry that sent it
+// last, if one did.
+func (m *Store) countReturn(previous dlq.ID) {
+	e := m.byID[previous]
+	if e == nil {
+		e = m.archive[previous]
+	}
+	if e == nil {
+		return
+	}
+	if id, err := dlq.ParseID(e.Owner.Token); err == nil && m.bulks[id] != nil {
+		m.bulks[id].CameBack++
+	}
+}
+
+func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
+	e := &entry{keyHash: dlq.KeyHash(a.Record.Key, a.ID)}
+	e.Message = dlq.Message{ID: a.ID, Seq: seq, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic,
+		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
+		// What JSONB would refuse has no searchable view here either.
+		Payload: bytes.Clone(dlq.PayloadOf(a.Payload)),
+		Status:  a.Status(), CreatedAt: created, UpdatedAt: created, PreviousID: a.PreviousID}
+	e.Source, e.Failure = a.Source, a.Failure
+	e.Record = dlq.Record{Key: bytes.Clone(a.Record.Key), Value: bytes.Clone(a.Record.Value), Timestamp: a.Record.Timestamp}
+	for _, h := range a.Record.Headers {
+		e.Record.Headers = append(e.Record.Headers, dlq.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+	}
+	return e
+}
+
+// place is where a Seq is in the order, or would be.
+func (m *Store) place(seq int64) (int, bool) {
+	return slices.BinarySearchFunc(m.order, seq, func(e *entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
+}
+
+// remove takes an entry out of the living.
+func (m *Store) remove(e *entry) {
+	delete(m.byID, e.ID)
+	if i, found := m.place(e.Seq); found {
+		m.order = slices.Delete(m.order, i, i+1)
+	}
+}
+
+// Message is like postgres.Store.Message.
+func (m *Store) Message(_ context.Context, id dlq.ID) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.Message{}, dlq.MessageNotFound(id)
+	}
+	return e.Message, nil
+}
+
+// Detail is like postgres.Store.Detail.
+func (m *Store) Detail(_ context.Context, id dlq.ID) (dlq.Detail, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.Detail{}, dlq.MessageNotFound(id)
+	}
+	d := e.Detail
+	d.Attempts = slices.Clone(d.Attempts)
+	return d, nil
+}
+
+// Delete is like postgres.Store.Delete.
+func (m *Store) Delete(_ context.Context, id dlq.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.MessageNotFound(id)
+	}
+	if e.Status == dlq.StatusRetrying {
+		return &dlq.OwnedError{ID: id, Owner: e.Owner}
+	}
+	m.remove(e)
+	delete(m.sources, e.Source)
+	return nil
+}
+
+// MarkDead is like postgres.Store.MarkDead.
+func (m *Store) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	switch {
+	case e == nil:
+		return dlq.Message{}, dlq.MessageNotFound(id)
+	case e.Status == dlq.StatusResolved:
+		return e.Message, e.CheckRetryable()
+	case e.Status != dlq.StatusDead:
+		e.Status, e.UpdatedAt = dlq.StatusDead, m.now()
+	}
+	return e.Message, nil
+}
+
+// ArchiveBatch is like postgres.Store.ArchiveBatch.
+func (m *Store) ArchiveBatch(_ context.Context, olderThan time.Duration, limit int) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cutoff := m.now().Add(-olderThan)
+	var moved int64
+	m.order = slices.DeleteFunc(m.order, func(e *entry) bool {
+		if moved == int64(limit) || !e.Status.IsFinal() || !e.UpdatedAt.Before(cutoff) {
+			return false
+		}
+		delete(m.byID, e.ID)
+		m.archive[e.ID] = e
+		moved++
+		return true
+	})
+	return moved, nil
+}
+
+// PurgeBatch is like postgres.Store.PurgeBatch.
+func (m *Store) PurgeBatch(_ context.Context, olderThan time.Duration, limit int) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cutoff := m.now().Add(-olderThan)
+	var purged int64
+	for id, e := range m.archive {
+		if purged == int64(limit) {
+			break
+		}
+		if e.UpdatedAt.Before(cutoff) {
+			delete(m.archive, id)
+			delete(m.sources, e.Source)
+			purged++
+		}
+	}
+	return purged, nil
+}

@@ -1,0 +1,66 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"dlqmanager/dlq"
+)
+
+// PreviewBulk is like postgres.Store.PreviewBulk.
+func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	spec = spec.Storable()
+	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
+	reasons, classes, targets := map[string]int64{}, map[string]int64{}, map[string]int64{}
+	for _, e := range m.order {
+		if !matches(e, &spec.Filter) {
+			continue
+		}
+		preview.ByStatus[e.Status]++
+		if reason := m.skipReason(e); reason != "" {
+			preview.Skipped++
+			reasons[reason]++
+			continue
+		}
+		preview.Matched++
+		classes[cmp.Or(e.ErrorClass, dlq.NoErrorClass)]++
+		targets[e.OriginalTopic]++
+		if len(preview.Sample) < dlq.PreviewSample {
+			preview.Sample = append(preview.Sample, e.Message)
+		}
+	}
+	preview.SkipReasons = mostFrequent(reasons)
+	preview.ByErrorClass, preview.ByTarget = mostFrequent(classes), mostFrequent(targets)
+	return preview, nil
+}
+
+// skipReason is why a bulk retry would not send the message, "" when it would.
+func (m *Store) skipReason(e *entry) string {
+	switch {
+	case e.Status == dlq.StatusResolved:
+		return dlq.SkipResolved
+	case e.Status == dlq.StatusDead:
+		return dlq.SkipDead
+	case e.Status == dlq.StatusRetrying:
+		return dlq.SkipRetrying
+	case e.RetryCount >= e.MaxRetries:
+		return dlq.SkipExhausted
+	case m.topics.CheckOrigin(&e.Message) != nil:
+		return dlq.SkipNoOrigin
+	}
+	return ""
+}
+
+func mostFrequent(counts map[string]int64) []dlq.PreviewCount {
+	var list []dlq.PreviewCount
+	for name, n := range counts {
+		list = append(list, dlq.PreviewCount{Name: name, Count: n})
+	}
+	slices.SortFunc(list, func(a, b dlq.PreviewCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return list[:min(len(list), dlq.PreviewRows)]
+}

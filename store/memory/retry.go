@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// claim makes a message the owner's and counts the retry.
+func (e *entry) claim(owner dlq.Owner, at time.Time) {
+	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &at, at
+	e.RetryCount++
+}
+
+func (e *entry) envelope() dlq.Envelope {
+	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record, ClaimedAt: *e.LastRetryAt}
+}
+
+func (e *entry) ownedBy(owner dlq.Owner) bool {
+	return e.Status == dlq.StatusRetrying && e.Owner == owner
+}
+
+// finish ends a retry and keeps it as an attempt when it did not deliver.
+func (e *entry) finish(o dlq.Outcome, at time.Time) {
+	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
+	e.UpdatedAt = at
+	if o.Result.IsUndone() {
+		e.LastRetryAt = e.lastAttempt()
+		if o.Result == dlq.ResultReturned {
+			e.Owner = dlq.Owner{}
+		}
+	}
+	if o.Result.IsAttempt() {
+		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: at,
+			Result: o.Result, Category: o.Category, Error: dlq.Text(o.Error)})
+	}
+}
+
+// lastAttempt is when the last retry began that was kept.
+func (e *entry) lastAttempt() (last *time.Time) {
+	for _, a := range e.Attempts {
+		if last == nil || a.StartedAt.After(*last) {
+			last = &a.StartedAt
+		}
+	}
+	return last
+}
+
+var errNoOwner = errors.New("an owner needs a workflow id and a token")
+
+// Claim is like postgres.Store.Claim.
+func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	if owner.WorkflowID == "" || owner.Token == "" {
+		return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return dlq.Envelope{}, dlq.MessageNotFound(id)
+	}
+	if e.Status == dlq.StatusRetrying {
+		if e.Owner != owner {
+			return dlq.Envelope{}, &dlq.OwnedError{ID: id, Owner: e.Owner}
+		}
+		return e.envelope(), nil
+	}
+	if err := e.CheckRetryable(); err != nil {
+		return dlq.Envelope{}, err
+	}
+	if err := m.topics.CheckOrigin(&e.Message); err != nil {
+		return dlq.Envelope{}, err
+	}
+	e.claim(owner, m.now())
+	return e.envelope(), nil
+}
+
+// Finalize is like postgres.Store.Finalize.
+func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[o.ID]
+	if e == nil {
+		return dlq.Message{}, dlq.MessageNotFound(o.ID)
+	}
+	if e.ownedBy(owner) {
+		e.finish(o, m.now())
+	}
+	return e.Message, nil
+}
+
+// Owners is like postgres.Store.Owners.
+func (m *Store) Owners(_ context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	owners := map[dlq.Owner]bool{}
+	for _, e := range m.order {
+		if e.Status == dlq.StatusRetrying && e.LastRetryAt.Before(claimedBefore) {
+			owners[e.Owner] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(owners), func(a, b dlq.Owner) int {
+		return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.Token, b.Token))
+	}), nil
+}
+
+// Release is like postgres.Store.Release.
+func (m *Store) Release(_ context.Context, owner dlq.Owner, reason string) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := m.now()
+	var released int64
+	for _, e := range m.order {
+		if e.ownedBy(owner) {
+			e.finish(dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason}, at)
+			released++
+		}
+	}
+	return released, nil
+}

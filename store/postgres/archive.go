@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const archiveBatchSQL = `SELECT dlq.archive_dlq_messages_batch(now() - @microseconds::bigint * interval '1 microsecond', @limit::int)`
+
+// ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for
+// longer than olderThan into the archive and returns how many. Zero means that
+// nothing is due; the next call goes on where this one ended.
+func (s *Store) ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+	return s.moved(ctx, "archive messages", archiveBatchSQL, olderThan, limit)
+}
+
+const purgeBatchSQL = `
+WITH chosen AS (
+	SELECT id
+	FROM dlq.dlq_messages_archive
+	WHERE updated_at < now() - @microseconds::bigint * interval '1 microsecond'
+	LIMIT @limit::int
+	FOR UPDATE SKIP LOCKED
+), bodies AS (
+	DELETE FROM dlq.dlq_message_bodies b USING chosen WHERE b.message_id = chosen.id
+), attempts AS (
+	DELETE FROM dlq.dlq_retry_attempts a USING chosen WHERE a.message_id = chosen.id
+), messages AS (
+	DELETE FROM dlq.dlq_messages_archive m USING chosen WHERE m.id = chosen.id RETURNING m.id
+)
+SELECT count(*) FROM messages`
+
+// PurgeBatch deletes at most limit archived messages that have not changed for
+// longer than olderThan, with their bytes and attempts, and returns how many.
+func (s *Store) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+	return s.moved(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
+}
+
+func (s *Store) moved(ctx context.Context, what, sql string, olderThan time.Duration, limit int) (int64, error) {
+	moved, _, err := one(ctx, s, what, pgx.RowTo[int64], sql, pgx.NamedArgs{"microseconds": olderThan.Microseconds(), "limit": limit})
+	return moved, err
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// bulksSQL reads bulk retries with the sum of their lanes. The rate is that of each
+// lane's current window of ten seconds, and of the part of the one before that is
+// not older than ten seconds.
+const bulksSQL = `
+SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, NOT b.counted, b.mixed,
+	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped,
+	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp() - b.started_at)::float8)),
+	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at
+FROM dlq.dlq_bulk_retries b
+CROSS JOIN LATERAL (
+	SELECT COALESCE(sum(retried), 0)::bigint AS retried, COALESCE(sum(failed), 0)::bigint AS failed,
+		COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped, max(updated_at) AS updated_at,
+		COALESCE(sum(CASE
+			WHEN age < 10 THEN window_count + previous_count * (1 - age / 10)
+			WHEN age < 20 THEN window_count * (2 - age / 10)
+			ELSE 0 END), 0) AS recent
+	FROM dlq.dlq_bulk_retry_lanes,
+	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp() - window_started_at)::float8) AS age) AS w
+	WHERE bulk_id = b.id
+) AS l
+WHERE b.state IN ('RUNNING', 'PAUSED') /* which */
+ORDER BY b.started_at DESC, b.id DESC
+LIMIT @limit`
+
+// bulks reads the bulk retries for which a condition on b holds, the newest first. A
+// nil limit reads all of them.
+func (s *Store) bulks(ctx context.Context, what, condition string, args pgx.NamedArgs) ([]dlq.BulkRetry, error) {
+	return all(ctx, s, what, scanBulk, strings.Replace(bulksSQL, "b.state IN ('RUNNING', 'PAUSED') /* which */", condition, 1), args)
+}
+
+func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
+	var b dlq.BulkRetry
+	var rate int
+	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &b.Spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
+		&b.Counting, &b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
+		&b.StartedAt, &b.UpdatedAt, &b.EndedAt)
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	b.StartedAt, b.UpdatedAt, b.EndedAt = b.StartedAt.UTC(), b.UpdatedAt.UTC(), utc(b.EndedAt)
+	b.Spec.RateLimit = rate // the specification keeps the one that was asked for
+	return b, nil
+}
+
+// Bulk returns a bulk retry with the sum of its lanes, or dlq.ErrNotFound.
+func (s *Store) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	bulks, err := s.bulks(ctx, "read bulk retry", "b.id = @id", pgx.NamedArgs{"id": uuid(id), "limit": 1})
+	if err == nil && len(bulks) == 0 {
+		err = dlq.BulkNotFound(id)
+	}
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return bulks[0], nil
+}
+
+// Bulks returns the newest bulk retries, the newest first.
+func (s *Store) Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error) {
+	return s.bulks(ctx, "list bulk retries", "true", pgx.NamedArgs{"limit": max(limit, 0)})
+}
+
+// RunningBulks returns every bulk retry that has not ended, the newest first.
+func (s *Store) RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error) {
+	return s.bulks(ctx, "list running bulk retries", "b.state IN ('RUNNING', 'PAUSED')", pgx.NamedArgs{"limit": nil})
+}

@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// countBulkSQL counts what the lanes will find, by the conditions that they claim
+// by. It locks nothing while it reads.
+const countBulkSQL = `
+WITH job AS MATERIALIZED (
+	SELECT bound, frozen_at FROM dlq.dlq_bulk_retries WHERE id = @id
+), matched AS MATERIALIZED (
+	SELECT count(*) AS n, COALESCE(min(target) <> max(target), false) AS mixed
+	FROM (
+		(SELECT m.original_topic COLLATE "C" AS target
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
+			AND m.seq <= (SELECT bound FROM job) AND m.updated_at <= (SELECT frozen_at FROM job)
+			AND m.retry_count < m.max_retries AND true /* filter */
+			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics)
+		UNION ALL
+		(SELECT m.original_topic COLLATE "C" AS target
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
+			AND m.seq <= (SELECT bound FROM job) AND m.updated_at <= (SELECT frozen_at FROM job)
+			AND m.retry_count < m.max_retries AND true /* filter */
+			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics)
+	) AS sendable
+)
+UPDATE dlq.dlq_bulk_retries b
+SET matched = matched.n, mixed = matched.mixed, counted = true, updated_at = clock_timestamp()
+FROM matched
+WHERE b.id = @id AND NOT b.counted`
+
+// CountBulk counts what a bulk retry matches, once: again changes nothing, nor
+// does counting one that has ended. It reads the whole scope, and nobody has to
+// wait for it; nothing may be claimed before. It returns the bulk retry, or
+// dlq.ErrNotFound.
+func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	b, err := s.Bulk(ctx, id)
+	if err != nil || !b.Counting {
+		return b, err
+	}
+	args := s.bulkArgs(&b.Spec)
+	args["id"] = uuid(id)
+	err = s.batch(ctx, "count bulk retry", func(batch *pgx.Batch) {
+		batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
+		batch.Queue(filtered(countBulkSQL, &b.Spec.Filter), args)
+	})
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return s.Bulk(ctx, id)
+}
+
+// bulkArgs are the parameters of the scope of a bulk retry.
+func (s *Store) bulkArgs(spec *dlq.BulkSpec) pgx.NamedArgs {
+	args := filterArgs(&spec.Filter)
+	args["dead_letter_topics"] = s.topics.Expression()
+	return args
+}

@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"dlqmanager/dlq"
+)
+
+// createLock is the advisory lock that lets one bulk retry be created at a time: of
+// two at once, neither would see the other. The number is arbitrary and must never
+// change.
+const createLock = 7_305_011_990_414
+
+// lockSQL takes an advisory lock for the transaction.
+const lockSQL = `SELECT pg_advisory_xact_lock(@lock)`
+
+// busySQL finds a job under way that has messages in common with a topic. Two topics
+// have them where one is the dead-letter topic of the other. It does not matter which
+// status the messages have, so that the answer does not change while a job sends
+// them. It reads messages only while other jobs are under way, and then at worst the
+// topic's own, once for all of those: the CASE hides from the planner the condition
+// that might tempt it to read the whole table.
+const busySQL = `
+WITH live AS MATERIALIZED (
+	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE state IN ('RUNNING', 'PAUSED')
+), other AS MATERIALIZED (
+	SELECT name.topic
+	FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
+	LATERAL (
+		(SELECT m.original_topic AS topic FROM dlq.dlq_messages m
+			WHERE m.dlq_topic = @topic AND m.status = s.status
+				AND CASE WHEN m.original_topic = ANY (ARRAY(SELECT topic FROM live)) THEN true ELSE false END
+			ORDER BY m.created_at DESC, m.seq DESC LIMIT 1)
+		UNION ALL
+		(SELECT m.dlq_topic FROM dlq.dlq_messages m
+			WHERE m.original_topic = @topic AND m.status = s.status
+				AND CASE WHEN m.dlq_topic = ANY (ARRAY(SELECT topic FROM live)) THEN true ELSE false END
+			ORDER BY m.created_at DESC, m.seq DESC LIMIT 1)
+	) AS name
+	WHERE EXISTS (SELECT FROM live)
+)
+SELECT id FROM live WHERE topic = @topic
+UNION ALL
+(SELECT live.id FROM other JOIN live USING (topic) LIMIT 1)
+LIMIT 1`
+
+// snapshotSQL finds the newest message that may be taken, and the time: two index
+// probes, which only have to pass over what has been taken since the table was
+// vacuumed. Messages that become PENDING later are not taken anyway.
+const snapshotSQL = `
+SELECT COALESCE(max(newest.seq), 0), clock_timestamp()
+FROM (
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
+	UNION ALL
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
+) AS newest`
+
+// createBulkSQL writes the job with its lanes. What it matches is not counted yet.
+const createBulkSQL = `
+WITH job AS (
+	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, frozen_at)
+	VALUES (@id, @workflow_id, @topic, @spec::jsonb, @rate_limit, @lanes, @bound, @frozen_at)
+	RETURNING id, lanes
+)
+INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
+SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
+
+// ingestTimeout bounds how long the creation of a job waits for the ingest that is
+// under way, and so how long the ingest behind it waits for the creation.
+const (
+	ingestTimeout    = 2 * time.Second
+	ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
+)
+
+// CreateBulk freezes the scope of a bulk retry and writes its row and its lanes. It
+// takes a few milliseconds at any size, and leaves it to CountBulk to say how many
+// messages match. Of b it takes ID, WorkflowID, Spec and Lanes (at least one).
+//
+// While another job that has not ended takes messages of the same topic, perhaps
+// under its other name, it creates nothing: it returns that job where it asks for
+// the same (BulkSpec.IsSameWork), and else a *dlq.BulkBusyError. When ingest does not
+// pause for a moment before ctx ends it is dlq.ErrUnavailable.
+func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
+	spec := b.Spec.Storable()
+	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
+		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
+	// One that cannot be created does not stop ingest either.
+	busy, err := s.busyWith(ctx, s.pool, spec.Topic)
+	if err == nil && busy.IsZero() {
+		err = s.snapshot(ctx, args)
+	}
+	if err == nil && busy.IsZero() {
+		err = again(func() (err error) {
+			busy, err = s.createBulk(ctx, spec.Topic, args)
+			return err
+		})
+	}
+	if err != nil {
+		return dlq.BulkRetry{}, failed("create bulk retry", err)
+	}
+	if busy.IsZero() {
+		return s.Bulk(ctx, b.ID)
+	}
+	other, err := s.Bulk(ctx, busy)
+	if err == nil && !other.Spec.IsSameWork(spec) {
+		err = &dlq.BulkBusyError{Topic: spec.Topic, Running: busy}
+	}
+	return other, err
+}
+
+// snapshot reads what bounds the scope, between two ingests, into args. It is a
+// transaction of its own, which ends without hearing from us again: no ingest waits
+// for this program or its network.
+func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
+	for {
+		var bound int64
+		var at time.Time
+		batch := &pgx.Batch{}
+		batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
+		batch.Queue(ingestTimeoutSQL)
+		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		batch.Queue(inOrderSQL)
+		batch.Queue(snapshotSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
+		batch.Queue(`COMMIT`)
+		err := s.pool.SendBatch(ctx, batch).Close()
+		var refusal *pgconn.PgError
+		if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
+			if deadline, limited := ctx.Deadline(); !limited || time.Until(deadline) > ingestTimeout {
+				continue
+			}
+			return fmt.Errorf("ingest has stored without a pause for %s: %w", ingestTimeout, err)
+		}
+		args["bound"], args["frozen_at"] = bound, at
+		return err
+	}
+}
+
+// createBulk writes the job unless another is in its way, whose id it returns then.
+// Each statement has to see what was committed before the lock was granted, whatever
+// the database's default is.
+func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
+			return err
+		}
+		if busy, err = s.busyWith(ctx, tx, topic); err != nil || !busy.IsZero() {
+			return err
+		}
+		_, err = tx.Exec(ctx, createBulkSQL, args)
+		return err
+	})
+	return busy, err
+}
+
+// busyWith returns the id of a job that is in the way of another on the topic, or
+// zero.
+func (s *Store) busyWith(ctx context.Context, on interface {
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}, topic string) (busy dlq.ID, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(inOrderSQL)
+	batch.Queue(busySQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan((*[16]byte)(&busy)) })
+	err = on.SendBatch(ctx, batch).Close()
+	if errors.Is(err, pgx.ErrNoRows) {
+		return dlq.ID{}, nil
+	}
+	return busy, err
+}

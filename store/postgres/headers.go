@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"dlqmanager/dlq"
+)
+
+// encodeHeaders writes headers as Kafka writes them into a record: their count,
+// then for each the length and bytes of its key and of its value, where the
+// length -1 is a null value. Numbers are zigzag varints. Order, duplicates, and
+// whatever bytes a key holds survive.
+func encodeHeaders(headers []dlq.Header) []byte {
+	size := binary.MaxVarintLen32
+	for _, h := range headers {
+		size += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
+	}
+	b := binary.AppendVarint(make([]byte, 0, size), int64(len(headers)))
+	for _, h := range headers {
+		b = binary.AppendVarint(b, int64(len(h.Key)))
+		b = append(b, h.Key...)
+		if h.Value == nil {
+			b = binary.AppendVarint(b, -1)
+			continue
+		}
+		b = binary.AppendVarint(b, int64(len(h.Value)))
+		b = append(b, h.Value...)
+	}
+	return b
+}
+
+var errHeaders = errors.New("stored headers are damaged")
+
+// decodeHeaders is the inverse of encodeHeaders. No headers are nil.
+func decodeHeaders(b []byte) ([]dlq.Header, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	count, b, err := takeVarint(b)
+	if err != nil {
+		return nil, err
+	}
+	if count < 0 || count > int64(len(b)) { // each header takes two bytes or more
+		return nil, fmt.Errorf("%w: %d of them in %d bytes", errHeaders, count, len(b))
+	}
+	if count == 0 {
+		return nil, nil
+	}
+	headers := make([]dlq.Header, count)
+	for i := range headers {
+		var key []byte
+		if key, b, err = takeBytes(b); err != nil {
+			return nil, err
+		}
+		headers[i].Key = string(key)
+		if headers[i].Value, b, err = takeBytes(b); err != nil {
+			return nil, err
+		}
+	}
+	return headers, nil
+}
+
+func takeVarint(b []byte) (int64, []byte, error) {
+	value, n := binary.Varint(b)
+	if n <= 0 {
+		return 0, nil, fmt.Errorf("%w: a number is cut off", errHeaders)
+	}
+	return value, b[n:], nil
+}
+
+// takeBytes reads a length and that many bytes. The length -1 gives nil.
+func takeBytes(b []byte) (taken, rest []byte, err error) {
+	length, b, err := takeVarint(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if length == -1 {
+		return nil, b, nil
+	}
+	if length < 0 || length > int64(len(b)) {
+		return nil, nil, fmt.Errorf("%w: a length of %d in %d bytes", errHeaders, length, len(b))
+	}
+	return append([]byte{}, b[:length]...), b[length:], nil
+}

@@ -1,0 +1,172 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"dlqmanager/dlq"
+)
+
+// listSQL reads one index for each status and each name of the topic, in the order
+// of the list and no further than the page, and merges them. It chooses ids first,
+// so that rows which are only skipped are not carried along. It gives one message
+// more than the page holds, to see whether there is a next page.
+const listSQL = `
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
+FROM (
+	SELECT m.id, m.created_at, m.seq
+	FROM unnest(@statuses::text[]) AS wanted (status)
+	CROSS JOIN LATERAL (
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */
+			AND (m.created_at, m.seq) < /* beyond */ (@after_time::timestamptz, @after_seq::bigint)
+		ORDER BY m.created_at DESC, m.seq DESC
+		LIMIT @limit::bigint + @skip::bigint)
+		UNION ALL
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND true /* filter */
+			AND (m.created_at, m.seq) < /* beyond */ (@after_time::timestamptz, @after_seq::bigint)
+		ORDER BY m.created_at DESC, m.seq DESC
+		LIMIT @limit::bigint + @skip::bigint)
+	) AS m
+	ORDER BY m.created_at DESC, m.seq DESC
+	LIMIT @limit OFFSET @skip
+) AS page
+JOIN dlq.dlq_messages m ON m.id = page.id
+ORDER BY page.created_at DESC, page.seq DESC`
+
+// countSQL counts along the same indexes and stops at one more than is counted
+// exactly.
+const countSQL = `
+SELECT count(*)
+FROM (
+	SELECT
+	FROM unnest(@statuses::text[]) AS wanted (status)
+	CROSS JOIN LATERAL (
+		(SELECT
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */
+		ORDER BY m.created_at, m.seq)
+		UNION ALL
+		(SELECT
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND true /* filter */
+		ORDER BY m.created_at, m.seq)
+	) AS m
+	LIMIT 10001
+) AS counted`
+
+// countAnyOrderSQL leaves it to the planner how to count: a search looks at so much
+// that it pays to read in parallel, or the table as it lies, and keys have an index
+// of their own.
+const countAnyOrderSQL = `
+SELECT count(*)
+FROM (
+	(SELECT
+	FROM dlq.dlq_messages m /* source */
+	WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	UNION ALL
+	(SELECT
+	FROM dlq.dlq_messages m /* source */
+	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	LIMIT 10001
+) AS counted`
+
+// listed puts the filter and the order of a list into a statement.
+func listed(sql string, q *dlq.ListQuery) string {
+	if q.Key != nil { // a frequent one: it is for the planner to say by which index
+		sql = strings.ReplaceAll(sql, sourceMark, "dlq.dlq_messages m"+withBodies)
+	}
+	if q.OldestFirst {
+		sql = strings.NewReplacer("< /* beyond */", ">", " DESC", "").Replace(sql)
+	}
+	return filtered(sql, &q.Filter)
+}
+
+// listArgs are the parameters of a list: those of the filter, and where its page is.
+func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
+	args := filterArgs(&q.Filter)
+	size := pageSizeOf(q)
+	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
+	args["after_time"], args["after_seq"] = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, int64(math.MaxInt64)
+	if q.OldestFirst {
+		args["after_time"], args["after_seq"] = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, int64(-1)
+	}
+	if q.After != nil {
+		args["after_time"], args["after_seq"], args["skip"] = q.After.CreatedAt, q.After.Seq, 0
+	}
+	return args
+}
+
+// pageSizeOf is how many messages the page holds.
+func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
+
+// List returns one page of a topic's messages in the order of their places.
+//
+// With After, and on the first page, it costs the same at any depth. Page without
+// After skips rows one by one, so it costs more the further it goes. ErrorContains
+// must look at every message until a page is full.
+func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
+	few := false
+	if q.Key != nil && len(q.IDs) == 0 {
+		page, few, err = s.listKey(ctx, &q)
+	}
+	if err == nil && !few {
+		page, err = s.listTopic(ctx, &q)
+	}
+	if err != nil {
+		return dlq.Page{}, err
+	}
+	size := pageSizeOf(&q)
+	if page.HasNext = len(page.Messages) > size; page.HasNext {
+		page.Messages = page.Messages[:size]
+	}
+	page.TotalExact = page.Total <= dlq.CountLimit
+	page.Total = min(page.Total, dlq.CountLimit)
+	return page, nil
+}
+
+// listTopic gives one message more than the page holds, and a total that goes one
+// beyond what is counted.
+func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
+	args := listArgs(q)
+	count := listed(countSQL, q)
+	if q.Key != nil || q.ErrorContains != "" && len(q.Statuses) == 0 {
+		count = listed(countAnyOrderSQL, q)
+	}
+	// A search that does not fill its first page has seen everything. Counting that
+	// would take as long again.
+	search := q.ErrorContains != "" && q.After == nil && q.Page <= 1
+	send := func(statements func(*pgx.Batch)) error {
+		return s.batch(ctx, "list messages", func(batch *pgx.Batch) {
+			if q.Key == nil { // keys have an index of their own
+				batch.Queue(inOrderSQL)
+			}
+			statements(batch)
+		})
+	}
+	counting := func(batch *pgx.Batch) {
+		batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
+	}
+	err = send(func(batch *pgx.Batch) {
+		queue(batch, &page.Messages, scanMessage, listed(listSQL, q), args)
+		if !search {
+			counting(batch)
+		}
+	})
+	switch {
+	case err != nil || !search:
+		return page, err
+	case len(page.Messages) > pageSizeOf(q):
+		return page, send(counting)
+	}
+	page.Total = int64(len(page.Messages))
+	return page, nil
+}

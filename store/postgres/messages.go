@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+const messageSQL = `
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
+FROM dlq.dlq_messages m
+WHERE m.id = @id`
+
+// messageTargets are where a row of messageSQL goes. done completes the message
+// after the scan.
+func messageTargets(m *dlq.Message) (targets []any, done func()) {
+	var previous *[16]byte
+	targets = []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
+		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), &m.CreatedAt, &m.UpdatedAt, &m.LastRetryAt,
+		&m.Owner.WorkflowID, &m.Owner.Token, &previous}
+	return targets, func() {
+		m.CreatedAt, m.UpdatedAt, m.LastRetryAt = m.CreatedAt.UTC(), m.UpdatedAt.UTC(), utc(m.LastRetryAt)
+		if previous != nil {
+			m.PreviousID = *previous
+		}
+	}
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func scanMessage(row pgx.CollectableRow) (dlq.Message, error) {
+	var m dlq.Message
+	targets, done := messageTargets(&m)
+	if err := row.Scan(targets...); err != nil {
+		return dlq.Message{}, err
+	}
+	done()
+	return m, nil
+}
+
+// Message returns the state of a message, or dlq.ErrNotFound.
+func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+	m, found, err := one(ctx, s, "read message", scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
+	if err == nil && !found {
+		err = dlq.MessageNotFound(id)
+	}
+	return m, err
+}
+
+const deleteSQL = `
+WITH gone AS (
+	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id
+), bodies AS (
+	DELETE FROM dlq.dlq_message_bodies b USING gone WHERE b.message_id = gone.id
+), attempts AS (
+	DELETE FROM dlq.dlq_retry_attempts a USING gone WHERE a.message_id = gone.id
+)
+SELECT id FROM gone`
+
+// Delete removes a message with its bytes and attempts. It returns
+// dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries it.
+func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
+	// A message that is RETRYING at the first try may be free at the second.
+	for {
+		_, deleted, err := one(ctx, s, "delete message", pgx.RowTo[[16]byte], deleteSQL, pgx.NamedArgs{"id": uuid(id)})
+		if err != nil || deleted {
+			return err
+		}
+		m, err := s.Message(ctx, id)
+		if err != nil {
+			return err
+		}
+		if m.Status == dlq.StatusRetrying {
+			return &dlq.OwnedError{ID: id, Owner: m.Owner}
+		}
+	}
+}
+
+const markDeadSQL = `
+UPDATE dlq.dlq_messages m
+SET status = 'DEAD', updated_at = now()
+WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
+RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id`
+
+// MarkDead makes a PENDING or RETRYING message DEAD; one that is DEAD stays as
+// it is. It returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError
+// when the message is RESOLVED.
+func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+	for {
+		m, found, err := one(ctx, s, "mark message dead", scanMessage, markDeadSQL, pgx.NamedArgs{"id": uuid(id)})
+		if err != nil || found {
+			return m, err
+		}
+		if m, err = s.Message(ctx, id); err != nil {
+			return dlq.Message{}, err
+		}
+		switch m.Status {
+		case dlq.StatusDead:
+			return m, nil
+		case dlq.StatusResolved:
+			return m, m.CheckRetryable()
+		case dlq.StatusPending, dlq.StatusRetrying: // it changed in between: once more
+		}
+	}
+}

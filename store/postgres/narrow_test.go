@@ -1,0 +1,70 @@
+package postgres_test
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// The sizes of what a message's row, its payload out of line, and its body take.
+const sizesSQL = `SELECT pg_relation_size('dlq.dlq_messages'), pg_relation_size(c.reltoastrelid), pg_relation_size('dlq.dlq_message_bodies')
+	FROM pg_class c WHERE c.oid = 'dlq.dlq_messages'::regclass`
+
+func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
+	t.Parallel()
+	const messages, length = 400, 1200
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	digits := make([]byte, length/2) // what could be compressed would prove nothing
+	_, err := rand.NewChaCha8([32]byte{}).Read(digits)
+	require.NoError(t, err)
+	value := `{"text":"` + hex.EncodeToString(digits) + `"}`
+	_, err = p.StoreArrivals(t.Context(), dlqtest.Arrivals(messages, dlqtest.Value(value)))
+	require.NoError(t, err)
+
+	var rows, payloads, bodies [2]int64
+	require.NoError(t, pool.QueryRow(t.Context(), sizesSQL).Scan(&rows[0], &payloads[0], &bodies[0]))
+	bulk, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1))
+	require.NoError(t, err)
+	for sent := 0; sent < messages; sent += dlq.PageSize {
+		lane, err := p.OpenLane(t.Context(), bulk.ID, 0)
+		require.NoError(t, err)
+		claim, err := p.ClaimPage(t.Context(), lane)
+		require.NoError(t, err)
+		require.Len(t, claim.Envelopes, dlq.PageSize)
+		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Envelopes, dlq.ResultDelivered))
+		require.NoError(t, err)
+	}
+	require.NoError(t, pool.QueryRow(t.Context(), sizesSQL).Scan(&rows[1], &payloads[1], &bodies[1]))
+	require.Equal(t, bodies[0], bodies[1], "bodies are written once")
+	require.Equal(t, payloads[0], payloads[1], "payloads are written once")
+	require.Less(t, rows[1], int64(messages*length), "three versions of each row take less than the payloads alone")
+	require.EqualValues(t, messages, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND payload->>'text' = $1`, hex.EncodeToString(digits)))
+}
+
+func TestAPayloadOfBeforeMovesOutOfLineWithItsFirstRetry(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	for _, sql := range []string{
+		`ALTER TABLE dlq.dlq_messages DROP COLUMN ballast`,
+		`INSERT INTO dlq.dlq_messages (original_topic, error_message, payload)
+			SELECT 'orders', 'boom', jsonb_build_object('text', (SELECT string_agg(md5((n * k)::text), '') FROM generate_series(1, 30) k)) FROM generate_series(1, 10) n`,
+		`ALTER TABLE dlq.dlq_messages ADD COLUMN ballast NAME[] DEFAULT array_fill(''::name, ARRAY[32])`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	const outOfLine = `SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'dlq.dlq_messages'::regclass`
+	require.Zero(t, count(t, pool, outOfLine))
+	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'DEAD'`)
+	require.NoError(t, err)
+	require.Positive(t, count(t, pool, outOfLine))
+	require.EqualValues(t, 10, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE length(payload->>'text') = 960`))
+}

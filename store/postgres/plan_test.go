@@ -1,0 +1,323 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+)
+
+const planRows = 40_000
+
+// filledFrom is when the first message of fill was stored; each is a second younger
+// than the one before.
+var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+
+// fill makes planRows messages of two topics, a tenth of them DEAD, and their
+// bodies.
+func fill(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, key_hash, payload, created_at)
+		SELECT t, t || '.dlq', 'boom', CASE WHEN n % 10 = 0 THEN 'DEAD' ELSE 'PENDING' END, n, jsonb_build_object('pad', repeat('x', 400)),
+			$2::timestamptz + n * interval '1 s'
+		FROM generate_series(1, $1::int) AS n, LATERAL (SELECT CASE WHEN n % 2 = 0 THEN 'orders' ELSE 'users' END AS t) AS topic
+		ORDER BY n`, planRows, filledFrom)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers)
+		SELECT id, '00000000-0000-0000-0000-000000000001', 0, seq, convert_to(seq::text, 'UTF8'), key_hash, convert_to(repeat('x', 400), 'UTF8'), '\x00'
+		FROM dlq.dlq_messages`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE dlq.dlq_messages, dlq.dlq_message_bodies`)
+	require.NoError(t, err)
+}
+
+// explain runs a statement, after others that prepare its transaction, and returns
+// its plan.
+func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) string {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	for _, first := range append(before, "SET LOCAL plan_cache_mode = "+mode) {
+		_, err = tx.Exec(t.Context(), first)
+		require.NoError(t, err)
+	}
+	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+execute(t, tx.Conn(), sql, args))
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Join(lines, "\n")
+}
+
+// cost is explain, and how many pages the statement touched.
+func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) (plan string, pages int) {
+	t.Helper()
+	plan = explain(t, pool, mode, sql, args, before...)
+	for line := range strings.Lines(plan) {
+		if _, buffers, found := strings.Cut(line, "Buffers: shared "); found {
+			for field := range strings.FieldsSeq(buffers) {
+				var n int
+				for _, kind := range []string{"hit=%d", "read=%d"} {
+					if _, err := fmt.Sscanf(field, kind, &n); err == nil {
+						pages += n
+					}
+				}
+			}
+			break // the first line is of the whole statement
+		}
+	}
+	require.Positive(t, pages)
+	return plan, pages
+}
+
+// execute prepares a statement and returns the EXECUTE for it: EXPLAIN of the
+// statement itself plans for the values at hand, whatever the mode is.
+func execute(t *testing.T, conn *pgx.Conn, sql string, args pgx.NamedArgs) string {
+	t.Helper()
+	const name = "explained"
+	sql, values, err := args.RewriteQuery(t.Context(), conn, sql, nil)
+	require.NoError(t, err)
+	require.NoError(t, conn.Deallocate(t.Context(), name))
+	prepared, err := conn.Prepare(t.Context(), name, sql)
+	require.NoError(t, err)
+	if len(values) == 0 {
+		return "EXECUTE " + name
+	}
+	literals := make([]string, len(values))
+	for i, value := range values {
+		encoded, err := conn.TypeMap().Encode(prepared.ParamOIDs[i], pgx.TextFormatCode, value, []byte{})
+		require.NoError(t, err)
+		if literals[i] = "NULL"; encoded == nil {
+			continue
+		}
+		literals[i] = "'" + strings.ReplaceAll(string(encoded), "'", "''") + "'"
+	}
+	return "EXECUTE " + name + " (" + strings.Join(literals, ", ") + ")"
+}
+
+// Both kinds of plan matter: the server changes from one to the other as it
+// sees fit.
+var planModes = []string{"force_custom_plan", "force_generic_plan"}
+
+func TestListCostsTheSameAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, mode := range planModes {
+		for _, statuses := range [][]dlq.Status{nil, {dlq.StatusPending}, {dlq.StatusDead}, {dlq.StatusDead, dlq.StatusPending}} {
+			for _, topic := range []string{"orders.dlq", "orders"} {
+				for _, seq := range []int64{planRows + 1, planRows / 2, 500} {
+					after := dlq.Place{CreatedAt: filledFrom.Add(time.Duration(seq) * time.Second), Seq: seq}
+					q := dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Statuses: statuses}, PageSize: 20, After: &after}
+					plan, pages := cost(t, pool, mode, listed(listSQL, &q), listArgs(&q), inOrderSQL)
+					require.NotContains(t, plan, "Seq Scan on dlq_messages")
+					require.NotContains(t, plan, "Bitmap")
+					require.Less(t, pages, 400, plan)
+				}
+			}
+		}
+	}
+}
+
+func TestListOfASpanOfTimeCostsTheSameWhereverItLies(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	at := func(n int) time.Time { return filledFrom.Add(time.Duration(n) * time.Second) }
+	for _, mode := range planModes {
+		for _, span := range [][2]time.Time{{{}, at(planRows / 2)}, {{}, at(1000)}, {at(planRows / 2), {}}, {at(500), at(600)}, {at(2), at(planRows)}} {
+			for _, oldestFirst := range []bool{false, true} {
+				q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", CreatedFrom: span[0], CreatedTo: span[1]}, PageSize: 20, OldestFirst: oldestFirst}
+				for _, sql := range []string{listSQL, countSQL} {
+					plan, pages := cost(t, pool, mode, listed(sql, &q), listArgs(&q), inOrderSQL)
+					require.Less(t, pages, 400, plan)
+				}
+			}
+		}
+	}
+}
+
+func TestCountOfAFrequentKeyEndsWhereItMay(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{`UPDATE dlq.dlq_messages SET key_hash = 7`, `UPDATE dlq.dlq_message_bodies SET key_hash = 7, key = 'k'`, `VACUUM ANALYZE`} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("k")}}
+	args := listArgs(&q)
+	args["key_hash"] = 7
+	for _, mode := range planModes {
+		plan, _ := cost(t, pool, mode, listed(countAnyOrderSQL, &q), args)
+		require.NotContains(t, plan, "Sort")
+	}
+}
+
+// A bulk retry makes thousands of messages RESOLVED before the server looks at
+// the table again.
+func TestAListIsNotMisledByOldStatistics(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{
+		`ALTER TABLE dlq.dlq_messages SET (autovacuum_enabled = false)`,
+		`UPDATE dlq.dlq_messages SET status = 'RESOLVED' WHERE original_topic = 'users' AND seq % 2 = 1`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	resolved := []dlq.Status{dlq.StatusResolved}
+	for _, mode := range planModes {
+		for _, test := range []struct {
+			filter dlq.Filter
+			count  string
+		}{
+			{dlq.Filter{Statuses: resolved}, countSQL},
+			{dlq.Filter{Statuses: resolved, ErrorContains: "oom"}, countSQL},
+			{dlq.Filter{ErrorContains: "oom"}, countAnyOrderSQL},
+		} {
+			q := dlq.ListQuery{Filter: test.filter, PageSize: 20}
+			q.Topic = "orders.dlq"
+			for _, sql := range []string{listSQL, test.count} {
+				plan, pages := cost(t, pool, mode, listed(sql, &q), listArgs(&q), inOrderSQL)
+				require.NotContains(t, plan, "idx_dlq_messages_status")
+				if len(q.Statuses) > 0 {
+					require.Less(t, pages, 100, plan)
+				}
+			}
+		}
+		plan, pages := cost(t, pool, mode, snapshotSQL, pgx.NamedArgs{"topic": "orders.dlq"}, inOrderSQL)
+		require.Less(t, pages, 20, plan)
+	}
+}
+
+// startJob starts a bulk retry and opens one of its four lanes.
+func startJob(t *testing.T, s *Store, f dlq.Filter) dlq.Lane {
+	t.Helper()
+	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 4, dlqtest.Filter(f)))
+	require.NoError(t, err)
+	_, err = s.CountBulk(t.Context(), b.ID)
+	require.NoError(t, err)
+	lane, err := s.OpenLane(t.Context(), b.ID, 2)
+	require.NoError(t, err)
+	return lane
+}
+
+func claimArgs(s *Store, lane *dlq.Lane) pgx.NamedArgs {
+	args := s.claimArgs(lane)
+	args["locked"] = false
+	return args
+}
+
+func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	lane := startJob(t, s, dlq.Filter{})
+	b, err := s.Bulk(t.Context(), lane.Bulk)
+	require.NoError(t, err)
+	require.EqualValues(t, planRows/2*8/10, b.Matched)
+	for _, mode := range planModes {
+		for _, cursor := range []int64{0, planRows / 2, planRows - 4000} {
+			_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retry_lanes SET cursor = $1`, cursor)
+			require.NoError(t, err)
+			plan, pages := cost(t, pool, mode, claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+			require.NotContains(t, plan, "Seq Scan on dlq_messages")
+			require.NotContains(t, plan, "Bitmap")
+			require.Less(t, pages, 6000, plan) // nearly all is the writing of 100 rows and their index entries
+		}
+	}
+}
+
+func TestAFilterDoesNotMakeAPageExpensive(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	rows, err := pool.Query(t.Context(), `SELECT id FROM dlq.dlq_messages WHERE original_topic = 'orders' AND status = 'PENDING' ORDER BY seq LIMIT 1000`)
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id dlq.ID, err error) {
+		err = row.Scan((*[16]byte)(&id))
+		return id, err
+	})
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		filter dlq.Filter
+		limit  int
+	}{
+		"search": {dlq.Filter{ErrorContains: "BOOM"}, 6000},
+		"ids":    {dlq.Filter{IDs: ids}, 15_000},
+		"key":    {dlq.Filter{Key: []byte("k")}, 500},
+	} {
+		lane := startJob(t, s, test.filter)
+		for _, mode := range planModes {
+			plan, pages := cost(t, pool, mode, filtered(claimPageSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
+			require.NotContains(t, plan, "Seq Scan on dlq_messages", name)
+			require.Less(t, pages, test.limit, name+"\n"+plan)
+		}
+		_, err = s.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+		require.NoError(t, err)
+	}
+}
+
+// In the worst case both topics are large and have nothing in common.
+func TestAJobInTheWayIsFoundByIndex(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	for _, mode := range planModes {
+		plan, _ := cost(t, pool, mode, busySQL, pgx.NamedArgs{"topic": "orders"}, inOrderSQL)
+		for line := range strings.Lines(plan) {
+			if strings.Contains(line, " on dlq_messages ") {
+				require.Contains(t, line, "never executed", "nobody is under way")
+			}
+		}
+	}
+	for _, topic := range []string{"users.dlq", "elsewhere", "nowhere"} {
+		_, err := s.CreateBulk(t.Context(), dlqtest.Bulk(topic, 1))
+		require.NoError(t, err)
+	}
+	for _, mode := range planModes {
+		for topic, limit := range map[string]int{"orders": 8000, "orders.dlq": 8000, "users": 50, "users.dlq": 50, "nothing": 50} {
+			plan, pages := cost(t, pool, mode, busySQL, pgx.NamedArgs{"topic": topic}, inOrderSQL)
+			require.NotContains(t, plan, "Seq Scan on dlq_messages")
+			require.Less(t, pages, limit, plan)
+		}
+	}
+}
+
+func TestBlockedKeysAreFoundByIndex(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	args := pgx.NamedArgs{"token": "job-7", "lanes": 1, "lane": 0}
+	check := func(when string) {
+		for _, mode := range planModes {
+			plan, pages := cost(t, pool, mode, blockedKeysSQL, args)
+			require.NotContains(t, plan, "Seq Scan", when)
+			require.Less(t, pages, 200, when+"\n"+plan)
+		}
+	}
+	check("nothing has failed yet, and the server has not looked at the attempts")
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
+		SELECT id, 1, 'w', 'job-' || seq % 1000, now(), 'failed', '', '' FROM dlq.dlq_messages WHERE seq <= 20000`)
+	require.NoError(t, err)
+	check("much has failed, and the server does not know yet")
+	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
+	require.NoError(t, err)
+	check("much has failed")
+}

@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// claimSQL gives an envelope. A row that another program has put in, with the
+// documented columns only, has no body: its payload is all there is to send.
+const claimSQL = `
+WITH m AS (
+	UPDATE dlq.dlq_messages m
+	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
+		workflow_id = @workflow_id, owner_token = @token
+	WHERE m.id = @id AND m.status = 'PENDING' AND m.retry_count < m.max_retries
+		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
+	RETURNING m.*
+)
+SELECT m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at,
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
+FROM m
+LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
+
+const claimedSQL = `
+SELECT m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at,
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
+FROM dlq.dlq_messages m
+LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
+WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
+
+func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
+	var e dlq.Envelope
+	var headers []byte
+	var claimed, timestamp *time.Time
+	err := row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount, &claimed,
+		&e.Record.Key, &e.Record.Value, &headers, &timestamp)
+	if err != nil {
+		return dlq.Envelope{}, err
+	}
+	if claimed != nil {
+		e.ClaimedAt = claimed.UTC()
+	}
+	if timestamp != nil {
+		e.Record.Timestamp = timestamp.UTC()
+	}
+	e.Record.Headers, err = decodeHeaders(headers)
+	return e, err
+}
+
+// errNoOwner would make a message RETRYING that nobody could ever finalize.
+var errNoOwner = errors.New("an owner needs a workflow id and a token")
+
+// Claim gives a PENDING message to the owner and counts the retry. An owner who
+// claims again gets the same again and is not counted twice. It returns
+// dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or
+// a *dlq.NotRetryableError.
+func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	if owner.WorkflowID == "" || owner.Token == "" {
+		return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
+	}
+	args := pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token, "dead_letter_topics": s.topics.Expression()}
+	// The state may change between a failed claim and the look at why it failed.
+	for {
+		e, found, err := one(ctx, s, "claim message", scanEnvelope, claimSQL, args)
+		if err != nil || found {
+			return e, err
+		}
+		m, err := s.Message(ctx, id)
+		switch {
+		case err != nil:
+			return dlq.Envelope{}, err
+		case m.Status == dlq.StatusRetrying && m.Owner == owner:
+			e, found, err := one(ctx, s, "claim message", scanEnvelope, claimedSQL, args)
+			if err != nil || found {
+				return e, err
+			}
+			continue
+		case m.Status == dlq.StatusRetrying:
+			return dlq.Envelope{}, &dlq.OwnedError{ID: id, Owner: m.Owner}
+		}
+		if err := m.CheckRetryable(); err != nil {
+			return dlq.Envelope{}, err
+		}
+		if err := s.topics.CheckOrigin(&m); err != nil {
+			return dlq.Envelope{}, err
+		}
+	}
+}
+
+// ending is a Result as the two cases that Result.After can come to, so that a
+// statement can end many retries at once by the domain's own rule.
+type ending struct {
+	left  string // the status when retries are left
+	none  string // the status when none is left
+	delta int    // the change of the retry count
+}
+
+func endingOf(r dlq.Result) ending {
+	left, count := r.After(1, 2)
+	none, _ := r.After(1, 1)
+	return ending{left: string(left), none: string(none), delta: count - 1}
+}
+
+// finalizeSQL also takes back what the claim wrote, where the result says that there
+// was no retry.
+const finalizeSQL = `
+WITH m AS (
+	UPDATE dlq.dlq_messages m
+	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left_status ELSE @none_status END,
+		retry_count = greatest(m.retry_count + @delta::int, 0), updated_at = now(),
+		workflow_id = CASE WHEN @result::text = 'returned' THEN '' ELSE m.workflow_id END,
+		owner_token = CASE WHEN @result::text = 'returned' THEN '' ELSE m.owner_token END,
+		last_retry_at = CASE WHEN @result::text IN ('returned', 'skipped')
+			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
+			ELSE m.last_retry_at END
+	WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token
+	RETURNING m.*
+), attempt AS (
+	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
+	SELECT m.id, m.retry_count, m.workflow_id, m.owner_token, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
+	FROM m
+	WHERE @is_attempt::bool
+)
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
+FROM m`
+
+// Finalize ends the retry of a message that the owner has claimed and returns
+// the message. When the message is not the owner's, because it was finalized
+// before or an operator marked it dead, nothing changes and it is returned as
+// it is. It returns dlq.ErrNotFound when it was deleted or archived.
+func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (dlq.Message, error) {
+	end := endingOf(o.Result)
+	m, found, err := one(ctx, s, "finalize message", scanMessage, finalizeSQL, pgx.NamedArgs{
+		"id": uuid(o.ID), "workflow_id": owner.WorkflowID, "token": owner.Token,
+		"left_status": end.left, "none_status": end.none, "delta": end.delta,
+		"result": o.Result, "category": o.Category, "error": dlq.Text(o.Error), "is_attempt": o.Result.IsAttempt(),
+	})
+	if err != nil || found {
+		return m, err
+	}
+	return s.Message(ctx, o.ID)
+}
+
+const ownersSQL = `
+SELECT DISTINCT workflow_id, owner_token
+FROM dlq.dlq_messages
+WHERE status = 'RETRYING' AND COALESCE(last_retry_at, updated_at) < @claimed_before
+ORDER BY workflow_id, owner_token`
+
+// Owners returns the workflows that own RETRYING messages which were claimed
+// before the given time.
+func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
+	return all(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
+}
+
+// releaseSQL ends retries as failed. It locks in one order, so that two that release
+// never wait for each other.
+const releaseSQL = `
+WITH owned AS (
+	SELECT id FROM dlq.dlq_messages
+	WHERE status = 'RETRYING' AND workflow_id = @workflow_id AND owner_token = @token
+	ORDER BY id
+	FOR UPDATE
+), m AS (
+	UPDATE dlq.dlq_messages m
+	SET status = CASE WHEN m.retry_count < m.max_retries THEN 'PENDING' ELSE 'DEAD' END, updated_at = now()
+	FROM owned
+	WHERE m.id = owned.id
+	RETURNING m.*
+), attempt AS (
+	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
+	SELECT m.id, m.retry_count, m.workflow_id, m.owner_token, COALESCE(m.last_retry_at, m.updated_at), 'failed', 'transient', @error
+	FROM m
+)
+SELECT count(*) FROM m`
+
+// Release ends every retry of an owner who is gone, as failed for the given
+// reason, and returns how many there were.
+func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error) {
+	released, _, err := one(ctx, s, "release messages", pgx.RowTo[int64], releaseSQL,
+		pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.Text(reason)})
+	return released, err
+}

@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+)
+
+// explained is a statement with values for its parameters.
+type explained struct {
+	args pgx.NamedArgs
+	// after is what the statement's transaction begins with.
+	after string
+	// filter and query put a filter or the order of a list into the statement.
+	filter *dlq.Filter
+	query  *dlq.ListQuery
+	// uses are the indexes that it uses, in the order of their names, in a plan for
+	// these values and in one for any. Where both ways are good there are two lists.
+	uses string
+}
+
+// TestEveryStatement explains every statement on a filled database and names the
+// indexes that it uses. The text of each is valid as it stands in the source.
+func TestEveryStatement(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	lane := startJob(t, s, dlq.Filter{})
+	page, err := s.ClaimPage(t.Context(), lane)
+	require.NoError(t, err)
+	id := page.Envelopes[0].ID
+	_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page.Envelopes[:50], dlq.ResultFailed))
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`UPDATE dlq.dlq_messages SET updated_at = now() - interval '1 year' WHERE status = 'DEAD' AND seq % 100 = 0`,
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, bound, frozen_at)
+			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'COMPLETED', 4, 0, now() FROM generate_series(1, 2000) AS n`,
+		`INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
+			SELECT id, n FROM dlq.dlq_bulk_retries, generate_series(0, 3) AS n WHERE state = 'COMPLETED'`,
+		`INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
+			SELECT id, 1, 'w', 'job-' || seq % 1000, now(), 'failed', '', '' FROM dlq.dlq_messages WHERE seq <= 20000`,
+	} {
+		_, err = pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	_, err = s.ArchiveBatch(t.Context(), time.Hour, planRows)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
+	require.NoError(t, err)
+
+	list := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 20}
+	oldest := &dlq.ListQuery{Filter: list.Filter, PageSize: 20, OldestFirst: true}
+	search := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", ErrorContains: "oom"}, PageSize: 20}
+	key := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("20")}, PageSize: 20}
+	job := pgx.NamedArgs{"id": uuid(lane.Bulk), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
+		"reason": "", "state": "CANCELLED", "rate_limit": 1, "allowance": nil, "limit": 10}
+	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
+		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
+		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now()}
+	scope := s.bulkArgs(&lane.Spec)
+	maps.Copy(scope, job)
+	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20})
+	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
+		"bound": 0, "frozen_at": time.Now()}
+	claimed := claimArgs(s, &lane)
+	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
+
+	const (
+		attempts  = "dlq_retry_attempts_pkey"
+		bodies    = "dlq_message_bodies_pkey"
+		jobs      = "dlq_bulk_retries_pkey"
+		lanes     = "dlq_bulk_retry_lanes_pkey"
+		live      = "idx_dlq_bulk_retries_live"
+		messages  = "dlq_messages_pkey"
+		owner     = "idx_dlq_messages_owner"
+		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
+		byArrival = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
+		claim     = jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + live + " " + byArrival
+	)
+	claimOfKey := strings.Replace(claim, live, live+" idx_dlq_message_bodies_key", 1)
+	cases := map[string][]explained{
+		"messageSQL":  {{args: message, uses: messages}},
+		"detailSQL":   {{args: message, uses: bodies + " " + messages}},
+		"attemptsSQL": {{args: message, uses: attempts}},
+		"deleteSQL":   {{args: message, uses: bodies + " " + messages + " " + attempts}},
+		"markDeadSQL": {{args: message, uses: messages}},
+
+		"listSQL": {
+			{args: listArgs(list), query: list, after: inOrderSQL, uses: messages + " " + byTopic},
+			{args: listArgs(oldest), query: oldest, after: inOrderSQL, uses: messages + " " + byTopic},
+			{args: listArgs(search), query: search, after: inOrderSQL, uses: messages + " " + byTopic},
+		},
+		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: byTopic}},
+		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or the table as it lies
+		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
+		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
+
+		"storeSQL":           {{args: storeArgs(dlqtest.Arrivals(2)), uses: jobs + " dlq_messages_archive_pkey " + messages}},
+		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
+
+		"claimSQL":    {{args: message, uses: bodies + " " + messages}},
+		"claimedSQL":  {{args: message, uses: bodies + " " + messages + " | " + bodies + " " + owner}},
+		"finalizeSQL": {{args: message, uses: owner + " | " + messages + " " + attempts}},
+		"ownersSQL":   {{args: message, uses: owner}},
+		"releaseSQL":  {{args: message, uses: messages + " " + owner}},
+
+		"bulksSQL":      {{args: job, uses: lanes + " " + live}},
+		"lockSQL":       {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
+		"busySQL":       {{args: scope, after: inOrderSQL, uses: live + " " + byTopic}},
+		"snapshotSQL":   {{args: scope, after: inOrderSQL, uses: byArrival}},
+		"createBulkSQL": {{args: created}},
+		"countBulkSQL":  {{args: scope, uses: jobs + " " + byArrival}},
+		"previewSQL":    {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
+		"sampleSQL":     {{args: scope, after: inOrderSQL, uses: messages + " " + byArrival}},
+
+		"lockBulkSQL":     {{args: job, uses: jobs}},
+		"closeLanesSQL":   {{args: job, uses: lanes}},
+		"returnClaimsSQL": {{args: job, uses: jobs + " " + lanes + " " + messages + " " + attempts + " " + owner}},
+		"pauseBulkSQL":    {{args: job, uses: jobs}},
+		"resumeBulkSQL":   {{args: job, uses: jobs + " " + lanes}},
+		"endBulkSQL":      {{args: job, uses: jobs + " " + lanes}},
+		"noteBulkSQL":     {{args: job, uses: live}},
+		"setRateSQL":      {{args: job, uses: jobs + " " + live}},
+		"setAllowanceSQL": {{args: job, uses: jobs + " " + live}},
+
+		"openLaneSQL":    {{args: claimed, uses: jobs + " " + lanes}},
+		"claimedPageSQL": {{args: claimed, uses: bodies + " " + owner}},
+		"blockedKeysSQL": {{args: claimed, uses: bodies + " idx_dlq_messages_tried idx_dlq_retry_attempts_owner"}},
+		"claimPageSQL": {
+			{args: claimed, after: lanePlanSQL, uses: claim},
+			{args: claimed, after: lanePlanSQL, filter: &search.Filter, uses: claim},
+			{args: claimed, after: lanePlanSQL, filter: &key.Filter, uses: claimOfKey},
+			{args: claimed, after: lanePlanSQL, filter: &dlq.Filter{IDs: []dlq.ID{id}}, uses: claim},
+		},
+		"finalizePageSQL": {{args: finalizeArgs(&lane, dlqtest.Outcomes(page.Envelopes[50:], dlq.ResultFailed)), after: lanePlanSQL, uses: jobs + " " + lanes + " " + messages + " " + attempts}},
+
+		"archiveBatchSQL": {{args: old}}, // its plan is inside a function
+		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
+
+		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "ingestTimeoutSQL": {{}},
+		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
+	}
+	texts := statements(t)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(texts)), slices.Collect(maps.Keys(cases)), "every statement is explained")
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		for _, c := range cases[name] {
+			for _, mode := range planModes {
+				if c.after == lanePlanSQL && mode != "force_generic_plan" {
+					continue // these decide for themselves
+				}
+				sql := texts[name]
+				switch {
+				case c.query != nil:
+					sql = listed(sql, c.query)
+				case c.filter != nil:
+					sql = filtered(sql, c.filter)
+				}
+				var before []string
+				if c.after != "" {
+					before = []string{c.after}
+				}
+				plan := explain(t, pool, mode, sql, c.args, before...)
+				require.Contains(t, strings.Split(c.uses, " | "), indexesOf(plan), "%s, %s\n%s", name, mode, plan)
+			}
+		}
+	}
+}
+
+var indexName = regexp.MustCompile(`(?:using|Bitmap Index Scan on) (\w+)`)
+
+// indexesOf are the indexes of a plan, each once, in the order of their names.
+func indexesOf(plan string) string {
+	found := map[string]bool{}
+	for _, match := range indexName.FindAllStringSubmatch(plan, -1) {
+		found[match[1]] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(found)), " ")
+}
+
+// statements are the constants of this package whose names end in SQL.
+func statements(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+		require.NoError(t, err)
+		for _, declaration := range parsed.Decls {
+			constants, ok := declaration.(*ast.GenDecl)
+			if !ok || constants.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range constants.Specs {
+				value := spec.(*ast.ValueSpec)
+				for i, name := range value.Names {
+					if strings.HasSuffix(name.Name, "SQL") {
+						literal, ok := value.Values[i].(*ast.BasicLit)
+						require.True(t, ok, "%s does not stand whole in one place", name.Name)
+						found[name.Name] = strings.Trim(literal.Value, "`")
+					}
+				}
+			}
+		}
+	}
+	return found
+}

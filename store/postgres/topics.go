@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// topicsSQL counts along the index of dead-letter topics, which has all that is
+// counted in it. Rows that another program has put in, with the documented columns
+// only, have no dead-letter topic and stand under their original one.
+const topicsSQL = `
+WITH counted AS (
+	SELECT dlq_topic, '' AS original_topic, status, count(*) AS n
+	FROM dlq.dlq_messages
+	WHERE dlq_topic > ''
+	GROUP BY dlq_topic, status
+	UNION ALL
+	SELECT '', original_topic, status, count(*)
+	FROM dlq.dlq_messages
+	WHERE dlq_topic = ''
+	GROUP BY original_topic, status
+)
+SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END COLLATE "C" AS topic,
+	(array_agg(newest.original_topic ORDER BY newest.created_at DESC, newest.seq DESC))[1],
+	max(newest.created_at),
+	min(oldest.created_at) FILTER (WHERE c.status = 'PENDING'),
+	array_agg(c.status), array_agg(c.n)
+FROM counted c
+CROSS JOIN LATERAL (
+	SELECT m.seq, m.original_topic, m.created_at
+	FROM dlq.dlq_messages m
+	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
+	ORDER BY m.created_at DESC, m.seq DESC
+	LIMIT 1
+) AS newest
+CROSS JOIN LATERAL (
+	SELECT m.created_at
+	FROM dlq.dlq_messages m
+	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
+	ORDER BY m.created_at, m.seq
+	LIMIT 1
+) AS oldest
+GROUP BY topic
+ORDER BY topic`
+
+// Topics summarises every dead-letter topic, in the order of their names.
+func (s *Store) Topics(ctx context.Context) (topics []dlq.TopicSummary, err error) {
+	err = s.batch(ctx, "list topics", func(batch *pgx.Batch) {
+		batch.Queue(inOrderSQL)
+		queue(batch, &topics, scanTopic, topicsSQL, pgx.NamedArgs{})
+	})
+	return topics, err
+}
+
+func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
+	t := dlq.TopicSummary{Counts: map[dlq.Status]int64{}}
+	var oldest *time.Time
+	var statuses []string
+	var counts []int64
+	if err := row.Scan(&t.DLQTopic, &t.OriginalTopic, &t.NewestArrival, &oldest, &statuses, &counts); err != nil {
+		return dlq.TopicSummary{}, err
+	}
+	t.NewestArrival, t.OldestPending = t.NewestArrival.UTC(), utc(oldest)
+	for i, status := range statuses {
+		t.Counts[dlq.Status(status)] += counts[i] // rows of both kinds may share a name
+	}
+	return t, nil
+}

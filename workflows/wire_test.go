@@ -1,0 +1,75 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// Whatever goes into Temporal has names of its own in JSON: a workflow that is under
+// way while a field of the program is renamed must not lose what was in it.
+func TestEveryFieldThatGoesIntoTemporalHasANameInJSON(t *testing.T) {
+	t.Parallel()
+	sent := []reflect.Type{
+		reflect.TypeFor[workflows.PauseUpdate](), reflect.TypeFor[workflows.RateUpdate](), reflect.TypeFor[activities.LaneReport](),
+		reflect.TypeFor[dlq.NotRetryableError](), reflect.TypeFor[dlq.OwnedError](), // details of errors
+	}
+	for _, function := range []any{workflows.RetryMessage, workflows.RetryAll, workflows.ArchiveMessages} {
+		sent = append(sent, argumentsOf(reflect.TypeOf(function))...)
+	}
+	for _, steps := range []any{&activities.Retry{}, &activities.Bulk{}, &activities.Archive{}} {
+		for method := range reflect.TypeOf(steps).Methods() {
+			sent = append(sent, argumentsOf(method.Type)...)
+		}
+	}
+	seen := map[reflect.Type]bool{}
+	for _, root := range sent {
+		requireNames(t, root, seen)
+	}
+	require.True(t, seen[reflect.TypeFor[dlq.Filter]()] && seen[reflect.TypeFor[activities.LaneInput]()] && seen[reflect.TypeFor[workflows.Resumed]()],
+		"it has not looked at everything: %v", seen)
+}
+
+// argumentsOf are the types that a function takes and returns.
+func argumentsOf(function reflect.Type) []reflect.Type {
+	return slices.AppendSeq(slices.Collect(function.Ins()), function.Outs())
+}
+
+func requireNames(t *testing.T, of reflect.Type, seen map[reflect.Type]bool) {
+	t.Helper()
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		requireNames(t, of.Elem(), seen)
+		return
+	case reflect.Struct:
+	default:
+		return
+	}
+	ours := strings.HasPrefix(of.PkgPath(), "dlqmanager/")
+	if seen[of] || !ours || of.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || of == reflect.TypeFor[time.Time]() ||
+		of == reflect.TypeFor[activities.Retry]() || of == reflect.TypeFor[activities.Bulk]() || of == reflect.TypeFor[activities.Archive]() ||
+		of.Implements(reflect.TypeFor[context.Context]()) {
+		return
+	}
+	seen[of] = true
+	for field := range of.Fields() {
+		if !field.IsExported() {
+			continue
+		}
+		if !field.Anonymous {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			require.NotEmpty(t, name, "%s.%s has no name in JSON", of, field.Name)
+		}
+		requireNames(t, field.Type, seen)
+	}
+}
