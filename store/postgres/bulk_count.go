@@ -9,7 +9,8 @@ import (
 )
 
 // countBulkSQL counts what the lanes will find, by the conditions that they claim
-// by. It locks nothing while it reads.
+// by. It locks nothing while it reads. The CASE keeps the planner from the index of
+// statuses and their times, which leads to the messages of all topics.
 const countBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT bound, frozen_at FROM dlq.dlq_bulk_retries WHERE id = @id
@@ -19,16 +20,18 @@ WITH job AS MATERIALIZED (
 		(SELECT m.original_topic COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq <= (SELECT bound FROM job) AND m.updated_at <= (SELECT frozen_at FROM job)
-			AND m.retry_count < m.max_retries AND true /* filter */
-			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics)
+			AND m.seq <= (SELECT bound FROM job)
+			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job) AND true /* filter */
+				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
+				THEN true ELSE false END)
 		UNION ALL
 		(SELECT m.original_topic COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq <= (SELECT bound FROM job) AND m.updated_at <= (SELECT frozen_at FROM job)
-			AND m.retry_count < m.max_retries AND true /* filter */
-			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics)
+			AND m.seq <= (SELECT bound FROM job)
+			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job) AND true /* filter */
+				AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
+				THEN true ELSE false END)
 	) AS sendable
 )
 UPDATE dlq.dlq_bulk_retries b

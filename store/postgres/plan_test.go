@@ -241,6 +241,32 @@ func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
+// Most of what waits belongs to other topics.
+func TestACountReadsItsOwnTopicOnly(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{`UPDATE dlq.dlq_messages SET original_topic = 'rare', dlq_topic = 'rare.dlq' WHERE seq % 500 = 1`, `VACUUM ANALYZE`} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	s := New(pool, dlqtest.Topics(t))
+	for _, topic := range []string{"rare", "rare.dlq"} {
+		for _, filter := range []dlq.Filter{{}, {ErrorContains: "oom"}, {CreatedFrom: filledFrom}, {CreatedTo: filledFrom.Add(time.Hour)}} {
+			b, err := s.CreateBulk(t.Context(), dlqtest.Bulk(topic, 1, dlqtest.Filter(filter)))
+			require.NoError(t, err)
+			args := s.bulkArgs(&b.Spec)
+			args["id"] = uuid(b.ID)
+			for _, mode := range planModes {
+				plan, pages := cost(t, pool, mode, filtered(countBulkSQL, &b.Spec.Filter), args)
+				require.Less(t, pages, 400, plan)
+			}
+			_, err = s.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+			require.NoError(t, err)
+		}
+	}
+}
+
 func TestAFilterDoesNotMakeAPageExpensive(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
