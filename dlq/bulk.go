@@ -30,7 +30,7 @@ func (s BulkState) IsFinal() bool { return s != BulkRunning && s != BulkPaused }
 type Order string
 
 const (
-	// OrderKey holds back the later messages of the key: they are skipped.
+	// OrderKey blocks the later messages of the key: they are skipped.
 	OrderKey Order = "key"
 	// OrderNone sends them all the same.
 	OrderNone Order = "none"
@@ -109,7 +109,7 @@ type BulkCounts struct {
 	Failed int64 `json:"failed"`
 	// Dead could not be delivered and will not be tried again.
 	Dead int64 `json:"dead"`
-	// Skipped were matched but not sent: held back behind a failed message of
+	// Skipped were matched but not sent: blocked by a failed message of
 	// their key, retried or removed by someone else meanwhile, or not reached
 	// before the end.
 	Skipped int64 `json:"skipped"`

@@ -97,8 +97,6 @@ type Envelope struct {
 	OriginalTopic string
 	RetryCount    int
 	Record        Record
-	// ClaimedAt is when the claim counted this retry.
-	ClaimedAt time.Time
 }
 
 // Outcome is how the retry of one claimed message ended.

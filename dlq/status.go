@@ -47,7 +47,7 @@ const (
 	// ResultReturned was claimed but never sent, so the claim's count is taken
 	// back and the message is as it was.
 	ResultReturned Result = "returned"
-	// ResultSkipped was claimed by a bulk retry and held back, because an
+	// ResultSkipped was claimed by a bulk retry and not sent, because an
 	// earlier message of its key failed. Like ResultReturned, but this job
 	// does not take it again.
 	ResultSkipped Result = "skipped"

@@ -19,7 +19,7 @@ func (e *entry) claim(owner dlq.Owner, at time.Time) {
 }
 
 func (e *entry) envelope() dlq.Envelope {
-	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record, ClaimedAt: *e.LastRetryAt}
+	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record}
 }
 
 func (e *entry) ownedBy(owner dlq.Owner) bool {

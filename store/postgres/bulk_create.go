@@ -61,7 +61,7 @@ FROM (
 	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
 ) AS newest`
 
-// createBulkSQL writes the job with its lanes. What it matches is not counted yet.
+// createBulkSQL writes the job with its lanes. Its messages are not counted yet.
 const createBulkSQL = `
 WITH job AS (
 	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, frozen_at)

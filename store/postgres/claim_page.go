@@ -25,8 +25,8 @@ import (
 //     the lane's row, which a pause waits for.
 //   - candidate are the lane's next messages, by both names of the topic. A message
 //     that has both names is refused as its own origin. updated_at must not be later
-//     than the job's snapshot: every change of a status writes it, and what the job
-//     gives back is dated back to the snapshot. What the job itself has failed or
+//     than the job's snapshot: every change of a status writes it, and messages that the job
+//     gives back are dated back to the snapshot. A message that the job has failed or
 //     skipped still carries its token, or, where another workflow has retried it
 //     since, has an attempt of the job; that is asked only where the lane comes by
 //     again (reached), and OFFSET 0 makes the server look it up for one message
@@ -111,7 +111,7 @@ WITH clock AS MATERIALIZED (
 		workflow_id = @workflow_id, owner_token = @token
 	FROM free
 	WHERE m.id = free.id
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at, m.payload
+	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload
 ), stop AS MATERIALIZED (
 	SELECT CASE WHEN count(*) < (SELECT quota FROM lane) THEN (SELECT seq FROM reach) - 1 ELSE max(c.seq) END AS cursor
 	FROM candidate c
@@ -128,7 +128,7 @@ WITH clock AS MATERIALIZED (
 	WHERE b.id = @bulk AND job.throttled AND n > 0
 )
 SELECT status.*, m.id IS NOT NULL,
-	m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at,
+	m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
 FROM (
 	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open,

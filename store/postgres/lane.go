@@ -42,7 +42,7 @@ func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 }
 
 const claimedPageSQL = `
-SELECT m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at,
+SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
 FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id

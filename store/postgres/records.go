@@ -87,7 +87,7 @@ const maxStatement = 32 << 20
 // StoreArrivals stores dead letters and returns how many were new. One whose
 // Source is known is skipped, also when its message has been archived. The order
 // of the slice becomes the order of Seq. It is one round trip, or one for each
-// 32 MiB of records. What comes back is counted for the bulk retry that sent it, in
+// 32 MiB of records. Messages that come back are counted for the bulk retry that sent them, in
 // the same transaction. After an error a part may be stored; giving the same slice
 // again stores the rest.
 func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {

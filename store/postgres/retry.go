@@ -22,13 +22,13 @@ WITH m AS (
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	RETURNING m.*
 )
-SELECT m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at,
+SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
 FROM m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
 
 const claimedSQL = `
-SELECT m.id, m.seq, m.original_topic, m.retry_count, m.last_retry_at,
+SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
 FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
@@ -37,14 +37,11 @@ WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND 
 func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 	var e dlq.Envelope
 	var headers []byte
-	var claimed, timestamp *time.Time
-	err := row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount, &claimed,
+	var timestamp *time.Time
+	err := row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
 		&e.Record.Key, &e.Record.Value, &headers, &timestamp)
 	if err != nil {
 		return dlq.Envelope{}, err
-	}
-	if claimed != nil {
-		e.ClaimedAt = claimed.UTC()
 	}
 	if timestamp != nil {
 		e.Record.Timestamp = timestamp.UTC()
