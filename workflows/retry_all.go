@@ -206,6 +206,9 @@ func (r *bulkRun) reopen(ctx workflow.Context) error {
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
 	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, activities.PauseInput{ID: r.in.ID, Reason: pause.Reason})
+	if err == nil {
+		err = r.checkOpen() // or it would wait for ever
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
+	"dlqmanager/workflows"
 )
 
 func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
@@ -82,4 +83,23 @@ func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
 	left, err := s.store.ClaimedPage(t.Context(), newer)
 	require.NoError(t, err)
 	require.Len(t, left, dlq.PageSize, "what it had claimed is the newer one's to send")
+}
+
+// As the sweeper does when it takes a workflow for gone.
+func TestAJobWhoseRowWasClosedBehindItsBackEnds(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 4_000, 100)
+	s.target.slowly(40 * time.Millisecond)
+	job := s.startAll(t)
+	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
+	closed, err := s.store.EndBulk(t.Context(), job, dlq.BulkFailed, "taken for gone")
+	require.NoError(t, err)
+	_ = s.client.PauseRetryAll(t.Context(), job, "") // a pause would wait for ever; it may come too late
+	_, err = s.client.AwaitRetryAll(t.Context(), job)
+	require.ErrorIs(t, err, workflows.ErrStopped)
+	bulk := s.bulk(t, job)
+	require.Equal(t, closed.State, bulk.State)
+	require.Equal(t, "taken for gone", bulk.Reason)
+	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
 }
