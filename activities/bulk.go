@@ -40,7 +40,7 @@ type LaneStore interface {
 	// wait, means that the lane is at its end.
 	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in one
-	// transaction. What is no longer the lane's stays as it is.
+	// transaction. Messages that are no longer the lane's stay as they are.
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
 	// BlockedKeys are the keys of the lane's messages that the job could not
 	// deliver.
@@ -66,8 +66,8 @@ type BulkBegun struct {
 	Published bool `json:"published"`
 }
 
-// BeginBulk counts the scope of the job, which was frozen when it was created. The
-// job can be seen from that moment, and is sent from this one.
+// BeginBulk counts the scope of the job, which was frozen when it was created.
+// Nothing is sent before.
 func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
 	bulk, err := a.Store.CountBulk(ctx, id)
 	if err != nil {

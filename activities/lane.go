@@ -45,7 +45,7 @@ const (
 	// LaneSpent has used up the allowance of the ramp's step.
 	LaneSpent LaneEnd = "spent"
 	// LaneClosed may not claim: the job does not run, or a newer attempt has
-	// the lane. What is left is not known.
+	// the lane. Nobody knows whether anything is left.
 	LaneClosed LaneEnd = "closed"
 	// LaneRefused had every message of a page refused, for a reason that is
 	// not the messages' own, and gave the page back uncounted.
@@ -72,8 +72,8 @@ type LaneResult struct {
 }
 
 // RunLane sends one lane of a bulk retry, page by page, until nothing in its
-// scope is left or its slice is over. What an earlier attempt claimed and did
-// not finalize is sent first: the crash may have come before or after the
+// scope is left or its slice is over. Messages that an earlier attempt claimed and
+// did not finalize are sent first: the crash may have come before or after the
 // publish, and sending twice is the lesser harm.
 //
 // On cancellation, and when the worker stops, the page in hand is finished and
@@ -187,7 +187,7 @@ func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, erro
 	if refused != nil {
 		outcomes = giveBack(page)
 	}
-	// What is published is published: that must be written down even if the
+	// Publishing cannot be undone: it must be written down even if the
 	// lane was cancelled in the meantime.
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -78,7 +79,7 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 			continue
 		}
 		if errors.As(err, new(*dlq.BlockedError)) {
-			round.again = append(round.again, *e)
+			round.again, round.cause = append(round.again, *e), cmp.Or(round.cause, err)
 			continue
 		}
 		if l.closedTarget(err) {
@@ -92,9 +93,7 @@ func (l *laneRun) decide(page []dlq.Envelope, errs []error, attempt int) publish
 		if attempt < policy.Attempts && l.refusedAlone() < policy.Attempts {
 			round.again = append(round.again, *e)
 			round.wait = max(round.wait, policy.Wait(attempt, err))
-			if round.cause == nil {
-				round.cause = err
-			}
+			round.cause = cmp.Or(round.cause, err)
 			continue
 		}
 		l.blocked.add(e.Record.Key)

@@ -39,7 +39,7 @@ func (l *laneRun) refusedAll(page []dlq.Envelope, errs []error) *refusal {
 			refused = refusal{category: category, err: err}
 		}
 	}
-	if len(page) < dlq.PageSize && l.refusedAlone() >= PolicyOf(refused.category).Attempts {
+	if refused.err == nil || len(page) < dlq.PageSize && l.refusedAlone() >= PolicyOf(refused.category).Attempts {
 		return nil
 	}
 	return &refused

@@ -43,12 +43,14 @@ func bulkPath(id dlq.ID) string { return "/api/v1/bulk-retries/" + id.String() }
 type bulkRun struct {
 	bulk      dlq.BulkRetry
 	execution workflows.Execution
+	// ended is whether the call has seen its end.
+	ended bool
 	// published is nil while that is not known.
 	published *bool
 }
 
 func (r *bulkRun) status() int {
-	if r.bulk.State.IsFinal() {
+	if r.ended {
 		return http.StatusOK
 	}
 	return http.StatusAccepted
@@ -56,32 +58,55 @@ func (r *bulkRun) status() int {
 
 // runBulk creates a bulk retry, or joins the one under way that does the same, starts
 // its workflow, and waits as long as the caller prefers.
-//
-// The row comes first. Without its workflow nothing is sent, and the sweeper closes
-// it; until then the same request joins it and starts the workflow after all.
 func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (run bulkRun, err error) {
-	id := dlq.NewID()
-	run.bulk, err = s.options.Store.CreateBulk(ctx,
-		dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Spec: spec, Lanes: s.options.BulkLanes})
-	if err != nil {
+	if run.bulk, run.execution, err = s.startBulk(ctx, spec); err != nil {
 		return run, err
 	}
 	note(c, zap.Stringer("bulk_retry_id", run.bulk.ID))
-	if run.execution, err = s.options.Retries.StartRetryAll(ctx, run.bulk); err != nil {
-		return run, err
-	}
 	result, ended, err := await(s, c, s.patience(c), run.bulk.ID, s.options.Retries.AwaitRetryAll)
-	if ended {
-		run.bulk, run.published = result.Bulk, &result.Published
+	switch {
+	case ended:
+		run.bulk, run.ended, run.published = result.Bulk, true, &result.Published
 		return run, nil
-	}
-	if err != nil && !errors.Is(err, workflows.ErrStopped) && !errors.Is(err, dlq.ErrUnavailable) {
+	case errors.Is(err, workflows.ErrStopped):
+		look, cancel := s.deadline(c)
+		defer cancel()
+		run.ended = true
+		run.bulk, err = s.closeBulk(look, run.bulk.ID)
+		return run, err
+	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return run, err
 	}
-	// It goes on, or was stopped, or nobody can say: the row tells how far it came. It
-	// has been started, and that is durable, also where the store is away.
+	// It goes on, or nobody can say: it has been started, and that is durable.
 	patient, cancel := context.WithTimeout(c.UserContext(), countPatience)
 	defer cancel()
 	s.watchBulk(patient, c, &run.bulk, func(now *dlq.BulkRetry) bool { return !now.Counting })
 	return run, nil
+}
+
+// startBulk writes the row first. Without its workflow nothing is sent, and the
+// sweeper closes it; until then the same request joins it and starts the workflow
+// after all. A job that was joined may turn out to have lost its workflow, because
+// that was terminated by hand: it is closed, and another one created.
+func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetry, workflows.Execution, error) {
+	for {
+		id := dlq.NewID()
+		bulk, err := s.options.Store.CreateBulk(ctx,
+			dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Spec: spec, Lanes: s.options.BulkLanes})
+		if err != nil {
+			return bulk, workflows.Execution{}, err
+		}
+		execution, err := s.options.Retries.StartRetryAll(ctx, bulk)
+		if bulk.ID == id || !errors.Is(err, dlq.ErrNotFound) {
+			return bulk, execution, err
+		}
+		if _, err := s.closeBulk(ctx, bulk.ID); err != nil {
+			return bulk, workflows.Execution{}, err
+		}
+	}
+}
+
+// closeBulk closes a job whose workflow has closed. Mostly that has done so itself.
+func (s *Server) closeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	return s.options.Store.EndBulk(ctx, id, dlq.BulkFailed, workflows.GoneReason)
 }

@@ -13,6 +13,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/workflows"
 )
 
 const wholeTopic = `{"topic":"orders.dlq.v1"}`
@@ -95,6 +96,57 @@ func TestABulkRetryWhoseWorkflowCannotBeStartedIsStartedByTheNextCall(t *testing
 	require.EqualValues(t, 2, got.field(t, "retried"))
 }
 
+func TestABulkRetryWhoseWorkflowWasTerminatedIsClosedAndNotJoined(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"long form": bulksPath, "short form": retryAllPath} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			w.add(2)
+			ask := func(headers ...string) response {
+				if path == retryAllPath {
+					return w.call(http.MethodPost, path, headers...)
+				}
+				return w.json(http.MethodPost, path, wholeTopic, headers...)
+			}
+			w.retries.terminate(true)
+			got := ask() // which is there when it is terminated
+			require.Equal(t, http.StatusOK, got.status, got.body)
+			require.Equal(t, "FAILED", got.field(t, "state"))
+			require.Contains(t, got.field(t, "reason"), "terminated")
+
+			w.retries.terminate(true)
+			left := ask("Prefer: respond-async") // which is gone by then
+			require.Equal(t, http.StatusAccepted, left.status, left.body)
+			w.retries.terminate(false)
+			require.Eventually(t, func() bool {
+				got = ask()
+				return got.field(t, "state") == "COMPLETED"
+			}, 20*time.Second, time.Millisecond)
+			require.EqualValues(t, 2, got.field(t, "retried"))
+			first := w.call(http.MethodGet, left.header.Get("Location"))
+			require.Equal(t, "FAILED", first.field(t, "state"))
+		})
+	}
+}
+
+// deafRetries starts workflows and then cannot be asked about them.
+type deafRetries struct{ *retries }
+
+func (deafRetries) AwaitRetryAll(context.Context, dlq.ID) (workflows.RetryAllResult, error) {
+	return workflows.RetryAllResult{}, dlq.ErrUnavailable
+}
+
+func TestABulkRetryThatWasStartedIs202ThoughTemporalIsAwayThen(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) { o.Retries = deafRetries{o.Retries.(*retries)} })
+	w.retries.hold()
+	w.add(3)
+	got := w.json(http.MethodPost, bulksPath, wholeTopic)
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.EqualValues(t, 3, got.field(t, "matched"))
+}
+
 func TestCreateBulkRetryJoinsTheSameAndRefusesAnother(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -121,7 +173,7 @@ func TestCreateBulkRetryJoinsTheSameAndRefusesAnother(t *testing.T) {
 	busy(w.call(http.MethodPost, retryAllPath))
 	require.Equal(t, 1, w.retries.starts())
 	w.retries.release()
-	require.Less(t, ask(`{"topic":"payments.dlq"}`).status, http.StatusBadRequest, "another topic")
+	require.Equal(t, http.StatusAccepted, ask(`{"topic":"payments.dlq"}`).status, "another topic")
 }
 
 func TestRetryAllIsTheShortFormOfABulkRetry(t *testing.T) {

@@ -88,8 +88,8 @@ func about(err error, what string, id dlq.ID) error {
 	return err
 }
 
-// translate is the one place where errors become answers. What it does not know
-// is an internal error, whose text stays in the log.
+// translate is the one place where errors become answers. An error that it does not
+// know is an internal error, whose text stays in the log.
 func translate(err error) *refusal {
 	var (
 		refused      *refusal

@@ -26,10 +26,10 @@ type Store interface {
 	// it is RESOLVED. Marking a DEAD message again changes nothing.
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// CreateBulk freezes the scope of a bulk retry and writes its row. While another
-	// is under way on the same messages it returns that one where it does the same,
-	// else a *dlq.BulkBusyError.
+	// is under way on messages of the same topic it returns that one where it does the
+	// same, else a *dlq.BulkBusyError.
 	CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error)
-	// EndBulk closes a bulk retry that has no workflow. The first end counts.
+	// EndBulk closes a bulk retry that has no running workflow. The first end counts.
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	// Bulk returns a bulk retry, or dlq.ErrNotFound.
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
@@ -50,7 +50,7 @@ type Retries interface {
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
 	// StartRetryAll starts the workflow of a bulk retry that was created, or joins
-	// it.
+	// it. dlq.ErrNotFound when it has closed.
 	StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (workflows.Execution, error)
 	// AwaitRetryAll is to StartRetryAll what AwaitRetryMessage is to
 	// StartRetryMessage.

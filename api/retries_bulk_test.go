@@ -17,9 +17,23 @@ type order struct {
 }
 
 func (r *retries) StartRetryAll(_ context.Context, bulk dlq.BulkRetry) (workflows.Execution, error) {
+	r.mu.Lock()
+	known := r.latest[workflows.RetryAllID(bulk.ID)]
+	r.mu.Unlock()
+	if known != nil {
+		select {
+		case <-known.done: // a job has one workflow
+			return workflows.Execution{}, dlq.ErrNotFound
+		default:
+		}
+	}
 	return r.begin(workflows.RetryAllID(bulk.ID), func(w *run, early, gate <-chan struct{}) {
 		ctx := context.Background()
 		<-early
+		if r.terminated() {
+			w.err = workflows.ErrStopped
+			return
+		}
 		counted, err := r.store.CountBulk(ctx, bulk.ID)
 		if err != nil || counted.State.IsFinal() {
 			w.err = workflows.ErrStopped

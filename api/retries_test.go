@@ -21,6 +21,8 @@ type retries struct {
 	silent  bool                     // Kafka is not configured
 	// stopped makes every workflow end as if someone had terminated it.
 	stopped bool
+	// killed makes bulk retries end at once, without a trace in the store.
+	killed  bool
 	away    error           // what every call answers when Temporal is away
 	runs    map[string]*run // by run id
 	latest  map[string]*run // by workflow id
@@ -87,6 +89,18 @@ func (r *retries) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deliver = func(dlq.Envelope) error { return err }
+}
+
+func (r *retries) terminate(all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed = all
+}
+
+func (r *retries) terminated() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.killed
 }
 
 func (r *retries) starts() int {

@@ -49,7 +49,7 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if run.published != nil && !*run.published {
 		text += ", " + nothingPublished
 	}
-	if !run.bulk.State.IsFinal() {
+	if !run.ended {
 		c.Location(bulkPath(run.bulk.ID))
 	}
 	return reply(c, run.status(), s.viewRetryAll(&run.bulk, text, run.published, run.execution))

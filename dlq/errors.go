@@ -15,8 +15,8 @@ func MessageNotFound(id ID) error { return fmt.Errorf("message %s: %w", id, ErrN
 // BulkNotFound is ErrNotFound for a bulk retry.
 func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrNotFound) }
 
-// ErrUnavailable means that the database, Kafka or Temporal is away. What was
-// asked may be asked again later; nothing is lost.
+// ErrUnavailable means that the database, Kafka or Temporal is away. The
+// same call may be made again later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
 // NotRetryableError refuses a retry because of the message's own state.
@@ -112,8 +112,8 @@ func (e *BlockedError) Error() string {
 	return "not sent, since an earlier message with the same key was not delivered: " + e.Behind.Error()
 }
 
-// CategoryOf returns the category of a delivery error. What nobody classified
-// is transient: trying again is the harmless mistake.
+// CategoryOf returns the category of a delivery error. An error that nobody
+// classified is transient: trying again is the harmless mistake.
 func CategoryOf(err error) Category {
 	var delivery *DeliveryError
 	if errors.As(err, &delivery) {

@@ -48,8 +48,8 @@ var targetOnly = []error{
 	kerr.TopicAuthorizationFailed,
 }
 
-// categoryOf judges an error of the client library. What it does not know is
-// transient, such as a topic that does not exist: an operator can create it.
+// categoryOf judges an error of the client library. One that it does not know
+// is transient, such as a topic that does not exist: an operator can create it.
 func categoryOf(err error) dlq.Category {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var certificate *tls.CertificateVerificationError

@@ -87,7 +87,7 @@ const (
 	fetchMaxBytes = 8 << 20
 )
 
-// What the group allows. A rebalance waits for the batches of one poll, for
+// Time limits of the group. A rebalance waits for the batches of one poll, for
 // pollBudget at most, and then for the store call and the commit in progress:
 // together these must stay well below rebalanceTimeout.
 const (

@@ -70,12 +70,12 @@ func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time
 // Unless the order is dlq.OrderNone, one that fails, for whatever reason, blocks
 // the later ones of its topic and key: they are not sent.
 //
-// What is on its way behind a refused batch fails with it: the broker refuses
-// it by its sequence number. Two gaps are left, in which a message is written
+// Records on their way behind a refused batch fail with it: the broker refuses
+// them by their sequence number. Two gaps are left, in which a message is written
 // before an earlier one of its key, or though that one has failed:
 //   - The client starts a new sequence after a refusal, be it of this call's
-//     record or of another's in the same partition. What is handed to it before
-//     the refusal is known here is part of the new one. That is a moment, but a
+//     record or of another's in the same partition. A record that is handed to it
+//     before the refusal is known here is part of the new one. That is a moment, but a
 //     long one for a message that waits for room (maxBufferedBytes).
 //   - A broker forgets a producer that was silent in a partition for a day
 //     (producer.id.expiration.ms) and takes whatever sequence number comes

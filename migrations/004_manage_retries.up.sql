@@ -227,7 +227,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
     retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
     failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again
     dead              BIGINT      NOT NULL DEFAULT 0,     -- not delivered, and not to be tried again
-    skipped           BIGINT      NOT NULL DEFAULT 0,     -- claimed and held back
+    skipped           BIGINT      NOT NULL DEFAULT 0,     -- claimed and not sent, being blocked
     window_started_at TIMESTAMPTZ NOT NULL DEFAULT NOW(), -- of the ten seconds that are being counted
     window_count      BIGINT      NOT NULL DEFAULT 0,     -- messages that were delivered or failed in them
     previous_count    BIGINT      NOT NULL DEFAULT 0,     -- likewise, of the ten seconds before

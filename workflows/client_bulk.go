@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -13,12 +14,18 @@ import (
 )
 
 // StartRetryAll starts the workflow of a bulk retry that the store has created, or
-// joins it: a job has one workflow, which runs once.
+// joins it: a job has one workflow, which runs once. It returns dlq.ErrNotFound when
+// that has closed.
 func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Execution, error) {
 	options := c.startOptions(RetryAllID(bulk.ID), "retry all of "+bulk.Spec.Topic)
 	options.StaticDetails = bulk.Spec.Reason
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true // and has closed; a running one is joined
 	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
+	var closed *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &closed) {
+		return Execution{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	}
 	return executionOf(run), toDomain(ctx, err)
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 // RetryAll sends back every retryable message of a scope that was stored before
-// it began. The work is cut into lanes by the messages' keys, so that each key
+// the job was created. The work is cut into lanes by the messages' keys, so that each key
 // stays in order, and every lane is a long activity that pages through the
-// store. What it has done is counted in the store, in the same transactions.
+// store. Its progress is counted in the store, in the same transactions.
 //
 // While it runs it can be paused, resumed, slowed down and cancelled; it pauses
 // itself when its target refuses everything or when a ramp sees too much come

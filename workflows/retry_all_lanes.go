@@ -64,8 +64,8 @@ func (g *laneGroup) over() bool {
 // runLanes starts every lane and waits for all of them, also when one failed.
 // Once they were told to stop it waits for stopGrace, and leaves those that hang
 // behind. The caller then has to pause or end the job, or to run its lanes anew:
-// each takes from the old attempts the power to change anything. What such an
-// attempt has with a broker may still be delivered, and is sent a second time
+// each takes from the old attempts the power to change anything. Messages that such
+// an attempt has with a broker may still be delivered, and are sent a second time
 // when the job goes on.
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	lanesCtx, stop := workflow.WithCancel(ctx)

@@ -17,9 +17,9 @@ const (
 	sweepAge      = 20 * time.Second
 )
 
-// goneReason is why a job was closed: whoever created its row may have crashed
-// before it started the workflow.
-const goneReason = "its workflow is gone: it was terminated, or it never started"
+// GoneReason is why a job was closed that had no running workflow: whoever created
+// its row may have crashed before it started the workflow.
+const GoneReason = "its workflow is gone: it was terminated, or it never started"
 
 // SweepStore finds and releases claims without looking at bodies.
 type SweepStore interface {
@@ -75,7 +75,7 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 			return err
 		}
 		if gone {
-			if _, err := s.Store.EndBulk(ctx, bulk.ID, dlq.BulkFailed, goneReason); err != nil {
+			if _, err := s.Store.EndBulk(ctx, bulk.ID, dlq.BulkFailed, GoneReason); err != nil {
 				return err
 			}
 			s.Log.Warn("closed a bulk retry whose workflow is gone", zap.Stringer("bulk_retry_id", bulk.ID))

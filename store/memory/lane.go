@@ -167,7 +167,7 @@ func (m *Store) BlockedKeys(_ context.Context, lane dlq.Lane) ([][]byte, error) 
 	defer m.mu.Unlock()
 	var keys [][]byte
 	seen := map[string]bool{}
-	hold := func(e *entry) {
+	block := func(e *entry) {
 		if e.Record.Key == nil || !inLaneOf(e, lane) || seen[string(e.Record.Key)] {
 			return
 		}
@@ -185,10 +185,10 @@ func (m *Store) BlockedKeys(_ context.Context, lane dlq.Lane) ([][]byte, error) 
 		}
 	}
 	for _, e := range m.order {
-		hold(e)
+		block(e)
 	}
 	for _, e := range m.archive {
-		hold(e)
+		block(e)
 	}
 	return keys, nil
 }

@@ -71,12 +71,9 @@ WITH job AS (
 INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
-// ingestTimeout bounds how long the creation of a job waits for the ingest that is
+// ingestTimeoutSQL bounds how long the creation of a job waits for the ingest that is
 // under way, and so how long the ingest behind it waits for the creation.
-const (
-	ingestTimeout    = 2 * time.Second
-	ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
-)
+const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 
 // CreateBulk freezes the scope of a bulk retry and writes its row and its lanes. It
 // takes a few milliseconds at any size, and leaves it to CountBulk to say how many
@@ -85,7 +82,7 @@ const (
 // While another job that has not ended takes messages of the same topic, perhaps
 // under its other name, it creates nothing: it returns that job where it asks for
 // the same (BulkSpec.IsSameWork), and else a *dlq.BulkBusyError. When ingest does not
-// pause for a moment before ctx ends it is dlq.ErrUnavailable.
+// pause for a moment in time it is dlq.ErrUnavailable.
 func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	spec := b.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
@@ -118,27 +115,22 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 // transaction of its own, which ends without hearing from us again: no ingest waits
 // for this program or its network.
 func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
-	for {
-		var bound int64
-		var at time.Time
-		batch := &pgx.Batch{}
-		batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
-		batch.Queue(ingestTimeoutSQL)
-		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
-		batch.Queue(inOrderSQL)
-		batch.Queue(snapshotSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
-		batch.Queue(`COMMIT`)
-		err := s.pool.SendBatch(ctx, batch).Close()
-		var refusal *pgconn.PgError
-		if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
-			if deadline, limited := ctx.Deadline(); !limited || time.Until(deadline) > ingestTimeout {
-				continue
-			}
-			return fmt.Errorf("ingest has stored without a pause for %s: %w", ingestTimeout, err)
-		}
-		args["bound"], args["frozen_at"] = bound, at
-		return err
+	var bound int64
+	var at time.Time
+	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
+	batch.Queue(ingestTimeoutSQL)
+	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	batch.Queue(inOrderSQL)
+	batch.Queue(snapshotSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
+	batch.Queue(`COMMIT`)
+	err := s.pool.SendBatch(ctx, batch).Close()
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
+		return fmt.Errorf("ingest has stored without a pause for 2s: %w", err)
 	}
+	args["bound"], args["frozen_at"] = bound, at
+	return err
 }
 
 // createBulk writes the job unless another is in its way, whose id it returns then.

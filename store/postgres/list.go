@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"math"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"dlqmanager/dlq"
 )
@@ -24,23 +22,21 @@ FROM (
 	CROSS JOIN LATERAL (
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */
-			AND (m.created_at, m.seq) < /* beyond */ (@after_time::timestamptz, @after_seq::bigint)
-		ORDER BY m.created_at DESC, m.seq DESC
+		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
+		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @limit::bigint + @skip::bigint)
 		UNION ALL
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND true /* filter */
-			AND (m.created_at, m.seq) < /* beyond */ (@after_time::timestamptz, @after_seq::bigint)
-		ORDER BY m.created_at DESC, m.seq DESC
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
+		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @limit::bigint + @skip::bigint)
 	) AS m
-	ORDER BY m.created_at DESC, m.seq DESC
+	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 	LIMIT @limit OFFSET @skip
 ) AS page
 JOIN dlq.dlq_messages m ON m.id = page.id
-ORDER BY page.created_at DESC, page.seq DESC`
+ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
 // countSQL counts along the same indexes and stops at one more than is counted
 // exactly.
@@ -79,13 +75,16 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-// listed puts the filter and the order of a list into a statement.
+// listed puts the filter, the order and the place of a list into a statement.
 func listed(sql string, q *dlq.ListQuery) string {
 	if q.Key != nil { // a frequent one: it is for the planner to say by which index
 		sql = strings.ReplaceAll(sql, sourceMark, "dlq.dlq_messages m"+withBodies)
 	}
+	if q.After != nil {
+		sql = strings.ReplaceAll(sql, "true /* after */", "(m.created_at, m.seq) < (@after_time::timestamptz, @after_seq::bigint)")
+	}
 	if q.OldestFirst {
-		sql = strings.NewReplacer("< /* beyond */", ">", " DESC", "").Replace(sql)
+		sql = strings.NewReplacer("m.seq) <", "m.seq) >", "DESC /* order */", "").Replace(sql)
 	}
 	return filtered(sql, &q.Filter)
 }
@@ -95,10 +94,6 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	args := filterArgs(&q.Filter)
 	size := pageSizeOf(q)
 	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
-	args["after_time"], args["after_seq"] = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, int64(math.MaxInt64)
-	if q.OldestFirst {
-		args["after_time"], args["after_seq"] = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, int64(-1)
-	}
 	if q.After != nil {
 		args["after_time"], args["after_seq"], args["skip"] = q.After.CreatedAt, q.After.Seq, 0
 	}

@@ -24,8 +24,8 @@ WITH probe AS MATERIALIZED (
 ), page AS (
 	SELECT m.id
 	FROM match m
-	WHERE (m.created_at, m.seq) < /* beyond */ (@after_time::timestamptz, @after_seq::bigint)
-	ORDER BY m.created_at DESC, m.seq DESC
+	WHERE true /* after */
+	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 	LIMIT @limit OFFSET @skip
 )
 SELECT probe.few, (SELECT count(*) FROM match), m.id IS NOT NULL,
@@ -33,7 +33,7 @@ SELECT probe.few, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
-ORDER BY m.created_at DESC, m.seq DESC`
+ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // listKey lists the messages of a key, unless it has too many: then few is false.
 func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, few bool, err error) {
