@@ -29,8 +29,8 @@ const noSuchTable = "42P01"
 
 // Check reports whether the program can work on the database: nil when its
 // schema is the one of this program or a newer one, which an upgrade that is
-// under way may already have made. A schema that an interrupted migration left
-// behind is a *DirtyError. Check changes nothing and waits for nobody.
+// under way may already have made. A schema that an interrupted migration of this
+// program left behind is a *DirtyError. Check changes nothing and waits for nobody.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	needed, err := newest()
 	if err != nil {
@@ -47,8 +47,11 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("check the database schema: %w", err)
 	case underWay:
 		return fmt.Errorf("the database schema is being migrated, at version %d now, and version %d is needed: wait for it", version, needed)
-	case dirty:
+	case dirty && version <= needed:
 		return &DirtyError{Version: version}
+	case dirty:
+		return fmt.Errorf("the database schema is marked dirty at version %d, and version %d is the newest that this program knows: "+
+			"look in the logs of the newer program, whose migration failed or was interrupted", version, needed)
 	case version < needed:
 		return fmt.Errorf("the database schema has version %d, and version %d is needed: a worker applies migrations at its start",
 			version, needed)

@@ -51,6 +51,11 @@ func TestCheckTellsAnInterruptedMigrationFromOneUnderWay(t *testing.T) {
 	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_unlock(7305011990412)`)
 	require.NoError(t, err)
 	require.ErrorAs(t, migrations.Check(t.Context(), pool), &dirty)
+
+	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, newest+1)
+	err = migrations.Check(t.Context(), pool)
+	require.NotErrorAs(t, err, &dirty, "only the newer program knows how to mend that")
+	require.ErrorContains(t, err, fmt.Sprintf("marked dirty at version %d, and version %d is the newest", newest+1, newest))
 }
 
 func TestCheckWaitsForNobodyAndChangesNothing(t *testing.T) {

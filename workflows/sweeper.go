@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,16 +59,20 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep releases what was claimed before the given time by workflows that no
-// longer run, and closes their jobs.
+// Sweep closes the jobs, and releases the messages claimed before the given time, of
+// workflows that no longer run. What stops one of the two does not stop the other.
 func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
+	return errors.Join(s.closeBulks(ctx, claimedBefore), s.releaseClaims(ctx, claimedBefore))
+}
+
+func (s *Sweeper) closeBulks(ctx context.Context, startedBefore time.Time) error {
 	bulks, err := s.Store.RunningBulks(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range bulks {
 		bulk := &bulks[i]
-		if bulk.StartedAt.After(claimedBefore) {
+		if bulk.StartedAt.After(startedBefore) {
 			continue
 		}
 		gone, err := s.isGone(ctx, bulk.Owner())
@@ -81,6 +86,10 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 			s.Log.Warn("closed a bulk retry whose workflow is gone", zap.Stringer("bulk_retry_id", bulk.ID))
 		}
 	}
+	return nil
+}
+
+func (s *Sweeper) releaseClaims(ctx context.Context, claimedBefore time.Time) error {
 	owners, err := s.Store.Owners(ctx, claimedBefore)
 	if err != nil {
 		return err

@@ -17,8 +17,10 @@ import (
 // change.
 const createLock = 7_305_011_990_414
 
-// lockSQL takes an advisory lock for the transaction.
-const lockSQL = `SELECT pg_advisory_xact_lock(@lock)`
+// lockSQL takes an advisory lock for the transaction. A program that freezes or
+// loses its network while it holds the lock loses its session too: nobody waits for
+// it longer than that.
+const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
 
 // busySQL finds a job under way that has messages in common with a topic. Two topics
 // have them where one is the dead-letter topic of the other. It does not matter which

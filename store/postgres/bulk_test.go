@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -351,6 +352,53 @@ func TestACreationDoesNotHoldIngestUpForLong(t *testing.T) {
 	_, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`))
+}
+
+// freezer stops a program that has just been granted an advisory lock, until thaw is
+// closed.
+type freezer struct{ thaw chan struct{} }
+
+type locks struct{}
+
+func (freezer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, locks{}, strings.Contains(q.SQL, "pg_advisory_xact_lock"))
+}
+
+func (f freezer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if isLock, _ := ctx.Value(locks{}).(bool); isLock {
+		<-f.thaw
+	}
+}
+
+func TestAProgramThatFreezesDoesNotKeepOthersFromCreating(t *testing.T) {
+	t.Parallel()
+	healthy := dbtest.New(t)
+	config := healthy.Config()
+	thaw := make(chan struct{})
+	config.ConnConfig.Tracer = freezer{thaw: thaw}
+	frozen, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(frozen.Close)
+
+	var group sync.WaitGroup
+	var failure error
+	group.Go(func() {
+		_, failure = postgres.New(frozen, dlqtest.Topics(t)).CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	})
+	require.Eventually(t, func() bool {
+		return count(t, healthy, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`) == 1
+	}, 10*time.Second, 10*time.Millisecond)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = postgres.New(healthy, dlqtest.Topics(t)).CreateBulk(ctx, dlqtest.Bulk("payments", 1))
+	close(thaw)
+	group.Wait()
+	require.NoError(t, err)
+	require.ErrorIs(t, failure, dlq.ErrUnavailable)
+	running, err := postgres.New(healthy, dlqtest.Topics(t)).RunningBulks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, running, 1)
 }
 
 func TestNobodyWaitsForACount(t *testing.T) {

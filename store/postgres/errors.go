@@ -48,7 +48,7 @@ const lockNotAvailable = "55P03"
 // isAway tells by SQLSTATE whether asking later can help by itself.
 func isAway(code string) bool {
 	switch code {
-	case "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting up, idle for too long
+	case "57P01", "57P02", "57P03", "57P05", "25P03", // shut down, crashed, starting up, idle for too long
 		"57014",          // the server's own time limit
 		lockNotAvailable, // its limit for waiting for a lock
 		"25006",          // read only: the primary has moved elsewhere
