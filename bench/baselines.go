@@ -108,12 +108,13 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 	if err != nil {
 		return 0, 0, err
 	}
+	executions := make([]workflows.Execution, len(ids))
 	started := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(starters)
-	for _, id := range ids {
-		group.Go(func() error {
-			_, err := e.client.StartRetryMessage(groupCtx, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
+	for i, id := range ids {
+		group.Go(func() (err error) {
+			executions[i], err = e.client.StartRetryMessage(groupCtx, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
 			return err
 		})
 	}
@@ -130,7 +131,15 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 			return 0, 0, err
 		}
 	}
-	return len(ids), time.Since(started), nil
+	took = time.Since(started)
+	// The next run has messages of the same ids, whose workflows must not be joined to
+	// one that has yet to hear that its message is done.
+	for _, execution := range executions {
+		if _, err := e.client.AwaitRetryMessage(ctx, execution); err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(ids), took, nil
 }
 
 // pause waits, unless the program is to end.
