@@ -93,6 +93,7 @@ func TestEveryStatement(t *testing.T) {
 		byArrival = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
 		claim     = jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + live + " " + byArrival
 	)
+	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
 	claimOfKey := strings.Replace(claim, live, live+" idx_dlq_message_bodies_key", 1)
 	cases := map[string][]explained{
 		"messageSQL":  {{args: message, uses: messages}},
@@ -105,6 +106,7 @@ func TestEveryStatement(t *testing.T) {
 			{args: listArgs(list), query: list, after: inOrderSQL, uses: messages + " " + byTopic},
 			{args: listArgs(oldest), query: oldest, after: inOrderSQL, uses: messages + " " + byTopic},
 			{args: listArgs(search), query: search, after: inOrderSQL, uses: messages + " " + byTopic},
+			{args: listArgs(key), query: key, uses: listOfKey},
 		},
 		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: byTopic}},
 		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or the table as it lies
