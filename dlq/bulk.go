@@ -1,6 +1,10 @@
 package dlq
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
 
 // PageSize is how many messages a bulk retry claims, publishes and finalizes at
 // once. It bounds what a crash can send twice: PageSize for each lane.
@@ -47,6 +51,22 @@ type BulkSpec struct {
 	Ramp *Ramp `json:"ramp,omitempty"`
 	// Reason is why the operator does it, for those who look later.
 	Reason string `json:"reason,omitempty"`
+}
+
+// IsSameWork reports whether two bulk retries ask for the same to be done. The rate
+// limit is not part of it, since it can be changed, nor is the reason. The ramp is:
+// whoever asks for care must not be handed a job that takes none.
+func (s BulkSpec) IsSameWork(other BulkSpec) bool {
+	canonical := func(s BulkSpec) []byte {
+		s = s.Storable()
+		s.RateLimit, s.Reason = 0, ""
+		if s.Order == "" {
+			s.Order = OrderKey
+		}
+		encoded, _ := json.Marshal(s) // no field of it can fail
+		return encoded
+	}
+	return bytes.Equal(canonical(s), canonical(other))
 }
 
 // Ramp sends a few messages first and looks whether they come back before it

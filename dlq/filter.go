@@ -1,8 +1,6 @@
 package dlq
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"time"
 )
@@ -47,18 +45,27 @@ func (f *Filter) WithStatuses() []Status {
 // ones that a bulk retry sends.
 func (f *Filter) TakesPending() bool { return slices.Contains(f.WithStatuses(), StatusPending) }
 
-// IsSameWork reports whether two bulk retries ask for the same to be done. The rate
-// limit is not part of it, since it can be changed, nor is the reason. The ramp is:
-// whoever asks for care must not be handed a job that takes none.
-func (s BulkSpec) IsSameWork(other BulkSpec) bool {
-	canonical := func(s BulkSpec) []byte {
-		s = s.Storable()
-		s.RateLimit, s.Reason = 0, ""
-		if s.Order == "" {
-			s.Order = OrderKey
+// storable is the filter as a store keeps it. It shares nothing with f.
+func (f *Filter) storable() Filter {
+	s := *f
+	s.Topic = topicText(s.Topic)
+	s.ErrorContains = Text(s.ErrorContains)
+	s.Statuses = slices.Clone(s.Statuses)
+	s.Key = slices.Clone(s.Key)
+	s.IDs = unique(s.IDs)
+	s.CreatedFrom, s.CreatedTo = s.CreatedFrom.UTC(), s.CreatedTo.UTC()
+	return s
+}
+
+// unique keeps the first of each id, in their order.
+func unique(ids []ID) []ID {
+	seen := make(map[ID]bool, len(ids))
+	var kept []ID
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			kept = append(kept, id)
 		}
-		encoded, _ := json.Marshal(s) // no field of it can fail
-		return encoded
 	}
-	return bytes.Equal(canonical(s), canonical(other))
+	return kept
 }

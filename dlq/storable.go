@@ -57,27 +57,3 @@ func (s BulkSpec) Storable() BulkSpec {
 	}
 	return s
 }
-
-func (f *Filter) storable() Filter {
-	s := *f
-	s.Topic = topicText(s.Topic)
-	s.ErrorContains = Text(s.ErrorContains)
-	s.Statuses = slices.Clone(s.Statuses)
-	s.Key = slices.Clone(s.Key)
-	s.IDs = unique(s.IDs)
-	s.CreatedFrom, s.CreatedTo = f.CreatedFrom.UTC(), s.CreatedTo.UTC()
-	return s
-}
-
-// unique keeps the first of each id, in their order.
-func unique(ids []ID) []ID {
-	seen := make(map[ID]bool, len(ids))
-	var kept []ID
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			kept = append(kept, id)
-		}
-	}
-	return kept
-}
