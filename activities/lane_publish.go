@@ -29,7 +29,10 @@ func (l *laneRun) publish(ctx context.Context, page []dlq.Envelope) ([]dlq.Outco
 	// publisher's own delivery timeout bounds it.
 	uncut := context.WithoutCancel(ctx)
 	for attempt := 1; ; attempt++ {
-		errs := l.Publisher.Publish(uncut, pending, l.lane.Spec.Order)
+		errs := make([]error, len(pending))
+		for i, delivery := range l.Publisher.Publish(uncut, pending, l.lane.Spec.Order, nil) {
+			errs[i] = delivery.Err
+		}
 		if attempt == 1 {
 			if refused := l.refusedAll(pending, errs); refused != nil {
 				return nil, refused, nil

@@ -34,28 +34,28 @@ type target struct {
 	orders []dlq.Order
 }
 
-func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, _ []dlq.Target) []dlq.Delivery {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.orders = append(p.orders, order)
-	errs := make([]error, len(envelopes))
+	deliveries := make([]dlq.Delivery, len(envelopes))
 	undelivered := map[[2]string]error{}
 	for i, e := range envelopes {
 		key := [2]string{e.OriginalTopic, string(e.Record.Key)}
 		if behind := undelivered[key]; behind != nil && order != dlq.OrderNone {
-			errs[i] = &dlq.BlockedError{Behind: behind}
+			deliveries[i].Err = &dlq.BlockedError{Behind: behind}
 			continue
 		}
 		value := string(e.Record.Value)
 		p.asked = append(p.asked, value)
 		if answers := p.answers[value]; len(answers) > 0 {
-			errs[i], p.answers[value] = answers[0], answers[1:]
+			deliveries[i].Err, p.answers[value] = answers[0], answers[1:]
 		}
-		if errs[i] != nil {
-			undelivered[key] = errs[i]
+		if deliveries[i].Err != nil {
+			undelivered[key] = deliveries[i].Err
 		}
 	}
-	return errs
+	return deliveries
 }
 
 // refuse is a refusal after which there is no need to wait long.
@@ -245,9 +245,9 @@ type pausing struct {
 	pause func()
 }
 
-func (p pausing) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+func (p pausing) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	p.pause()
-	return p.target.Publish(ctx, envelopes, order)
+	return p.target.Publish(ctx, envelopes, order, closed)
 }
 
 func TestLaneCountsOnlyPagesThatAreItsOwnInTheEnd(t *testing.T) {

@@ -28,11 +28,12 @@ type RetryStore interface {
 // Publisher sends messages back to their original topics.
 type Publisher interface {
 	// Publish sends in the order given and waits for all acknowledgements.
-	// The errors are aligned with the envelopes; each is nil, a
-	// *dlq.DeliveryError, or, unless the order is dlq.OrderNone, a
+	// The deliveries are aligned with the envelopes. The error of each is nil, a
+	// *dlq.DeliveryError, dlq.ErrTargetClosed where the message goes to one of
+	// the closed targets, or, unless the order is dlq.OrderNone, a
 	// *dlq.BlockedError where an earlier message of its topic and key was not
 	// delivered.
-	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error
+	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery
 }
 
 // Owners tells whether the workflow that owns a message still lives.
@@ -118,7 +119,7 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return false, nil
 	}
-	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey)[0])
+	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0].Err)
 }
 
 // FinalizeInput is how the retry ended.

@@ -50,9 +50,9 @@ func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher
 			return err
 		}
 		outcomes := make([]dlq.Outcome, len(claim.Envelopes))
-		for i, err := range publisher.Publish(ctx, claim.Envelopes, lane.Spec.Order) {
-			if err != nil {
-				return err
+		for i, delivery := range publisher.Publish(ctx, claim.Envelopes, lane.Spec.Order, nil) {
+			if delivery.Err != nil {
+				return delivery.Err
 			}
 			outcomes[i] = dlq.Outcome{ID: claim.Envelopes[i].ID, Result: dlq.ResultDelivered}
 		}

@@ -128,7 +128,7 @@ type timedPublisher struct {
 	t *timings
 }
 
-func (p timedPublisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+func (p timedPublisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	defer p.t.measure(&p.t.publish, time.Now())
-	return p.Publisher.Publish(ctx, envelopes, order)
+	return p.Publisher.Publish(ctx, envelopes, order, closed)
 }

@@ -153,7 +153,7 @@ func retryDirectly(ctx context.Context, db *database, publisher activities.Publi
 	if err != nil {
 		return err
 	}
-	if err := publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey)[0]; err != nil {
+	if err := publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0].Err; err != nil {
 		return err
 	}
 	_, err = db.store.Finalize(ctx, owner, dlq.Outcome{ID: id, Result: dlq.ResultDelivered})

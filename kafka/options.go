@@ -152,6 +152,7 @@ func (o Options) producer(log *zap.Logger, reg prometheus.Registerer, name strin
 		// from here (the client's default): a topic made by accident has the
 		// wrong partitions and retention, and hides that the name was wrong.
 		kgo.UnknownTopicRetries(3),
+		kgo.RecordPartitioner(newRouting()),
 		// Not compressed by default: the records come from consumers of every
 		// kind, and not all of them can read the client's default, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),

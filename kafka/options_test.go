@@ -53,7 +53,7 @@ func TestMutualTLSIsSetUpAnewForEveryConnection(t *testing.T) {
 		return &tls.Config{RootCAs: trusted.Load().pool(), Certificates: []tls.Certificate{client}}, nil
 	}
 	publish := func(p *kafka.Publisher) error {
-		return p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0]
+		return p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey, nil)[0].Err
 	}
 
 	p := newPublisher(t, o)
@@ -85,9 +85,9 @@ func TestMetricsOfAllClientsShareOneRegistry(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	}
-	errs := p.Publish(context.Background(), []dlq.Envelope{
+	errs := errorsOf(p.Publish(context.Background(), []dlq.Envelope{
 		envelope("orders", "k", "v"), envelope("missing", "k", "v"), badEnvelope(t, "missing", "k", tooLargeForABatch),
-	}, dlq.OrderKey)
+	}, dlq.OrderKey, nil))
 	require.NoError(t, errs[0])
 	require.Error(t, errs[1])
 	require.Error(t, errs[2])

@@ -20,9 +20,8 @@ import (
 // the delivery timeout, which counts from the timestamp, would already be over.
 func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 	r := &kgo.Record{Topic: e.OriginalTopic, Key: e.Record.Key, Value: e.Record.Value}
-	// An empty key is a key; only null is none.
-	if republishKey == RepublishUUIDKey || r.Key == nil {
-		r.Key = []byte(uuid.NewString())
+	if drawsKey(e, republishKey) {
+		r.Key = newKey()
 	}
 	headers := append(stripped(e.Record.Headers),
 		dlq.Header{Key: headerMessageID, Value: []byte(e.ID.String())},
@@ -34,6 +33,14 @@ func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 	}
 	return r
 }
+
+// drawsKey reports whether the record gets a new key. An empty key is a key; only
+// null is none.
+func drawsKey(e *dlq.Envelope, republishKey string) bool {
+	return republishKey == RepublishUUIDKey || e.Record.Key == nil
+}
+
+func newKey() []byte { return []byte(uuid.NewString()) }
 
 // tooBigForBatch is true a little early: lengths are counted at their greatest.
 func tooBigForBatch(r *kgo.Record) bool {

@@ -64,8 +64,12 @@ func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time
 
 // Publish sends the messages in the order of the slice and waits until each is
 // acknowledged by all in-sync replicas or given up. The result has one entry
-// for each message: nil, a *dlq.DeliveryError or a *dlq.BlockedError. A message that
-// failed with a timeout or a broken connection may still have been written.
+// for each message. A message that failed with a timeout or a broken connection
+// may still have been written.
+//
+// A message whose target is closed, as a whole topic or as that partition, is not
+// sent and fails with dlq.ErrTargetClosed. One that gets a new key goes to another
+// partition, as long as one is open.
 //
 // Unless the order is dlq.OrderNone, one that fails, for whatever reason, blocks
 // the later ones of its topic and key: they are not sent.
@@ -81,11 +85,11 @@ func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time
 //     (producer.id.expiration.ms) and takes whatever sequence number comes
 //     next. When the first batch after that is refused, those on their way
 //     behind it are written, and reported as blocked.
-func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
 
-	d := newDispatch(p, envelopes, order)
+	d := newDispatch(p, envelopes, order, closed)
 	for from := 0; from < len(d.records); {
 		to := d.together(ctx, from)
 		// One bad record fails every record that waits for the same partition,
@@ -110,24 +114,29 @@ type dispatch struct {
 	p       *Publisher
 	started time.Time
 	records []*kgo.Record
+	routes  []route
 	errs    []error
 	// shared tells which records went out together with others.
 	shared []bool
 	// ordered tells whether the order of a key matters.
 	ordered bool
+	closed  targets
 }
 
-func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order) *dispatch {
+func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) *dispatch {
 	d := &dispatch{
 		p:       p,
 		started: time.Now(),
 		records: make([]*kgo.Record, len(envelopes)),
+		routes:  make([]route, len(envelopes)),
 		errs:    make([]error, len(envelopes)),
 		shared:  make([]bool, len(envelopes)),
 		ordered: order != dlq.OrderNone,
+		closed:  newTargets(closed),
 	}
 	for i := range envelopes {
 		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
+		d.routes[i] = route{closed: d.closed, drawn: drawsKey(&envelopes[i], p.o.RepublishKey), partition: dlq.AnyPartition}
 	}
 	return d
 }
@@ -147,15 +156,17 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 			break
 		}
 		i := to
-		if behind := d.blockedBy(i, from); behind != nil {
-			d.errs[i] = &dlq.BlockedError{Behind: behind}
+		if d.withheld(i, from) {
 			continue
 		}
 		d.shared[i] = true
+		d.records[i].Context = d.routes[i].attempt(ctx)
 		wait.Add(1)
 		d.p.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
 			d.settle(i, err)
-			if err != nil {
+			// A closed partition refuses the rest of the key by itself, so that
+			// is no reason to stop and wait for the others.
+			if err != nil && !d.routes[i].refused {
 				failed.Store(true)
 			}
 			wait.Done()
@@ -168,8 +179,7 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 
 // alone sends one record while no other is on its way to the same topic.
 func (d *dispatch) alone(ctx context.Context, i int) {
-	if behind := d.blockedBy(i, i); behind != nil {
-		d.errs[i] = &dlq.BlockedError{Behind: behind}
+	if d.withheld(i, i) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
@@ -181,33 +191,46 @@ func (d *dispatch) alone(ctx context.Context, i int) {
 	}
 	defer d.p.turns.give(topic)
 	record := *d.records[i] // the library wrote into the one that was refused
-	record.Timestamp, record.Context = time.Time{}, nil
+	record.Timestamp, record.Context = time.Time{}, d.routes[i].attempt(ctx)
 	d.shared[i] = false
 	d.settle(i, d.p.lone.ProduceSync(ctx, &record).FirstErr())
 	d.forgetRecreated(d.p.lone, i, i+1)
 }
 
 func (d *dispatch) settle(i int, err error) {
+	if way := &d.routes[i]; way.refused {
+		err = targetClosed(way.target(d.records[i].Topic))
+	}
 	d.errs[i] = err
 	if err == nil {
 		d.p.metrics.duration.Observe(time.Since(d.started).Seconds())
 	}
 }
 
-// blockedBy keeps the order of a key: it returns the error of the first of the
-// settled messages that failed, or nil. Messages without a key were given one
-// of their own, and so have no order to keep.
-func (d *dispatch) blockedBy(i, settled int) error {
-	if !d.ordered {
-		return nil
-	}
+// withheld settles a message that the client library need not see: its whole topic
+// is closed, or one of the settled messages of its topic and key has failed.
+// Messages without a key were given one of their own, and so have no order to keep.
+func (d *dispatch) withheld(i, settled int) bool {
 	r := d.records[i]
-	for j, earlier := range d.records[:settled] {
-		if d.errs[j] != nil && earlier.Topic == r.Topic && string(earlier.Key) == string(r.Key) {
-			return d.errs[j]
-		}
+	if d.closed.has(r.Topic, dlq.AnyPartition) {
+		d.errs[i] = targetClosed(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
+		return true
 	}
-	return nil
+	if !d.ordered {
+		return false
+	}
+	for j, earlier := range d.records[:settled] {
+		if d.errs[j] == nil || earlier.Topic != r.Topic || string(earlier.Key) != string(r.Key) {
+			continue
+		}
+		d.routes[i] = d.routes[j] // they have the same partition
+		d.errs[i] = d.errs[j]
+		if !errors.Is(d.errs[j], dlq.ErrTargetClosed) {
+			d.errs[i] = &dlq.BlockedError{Behind: d.errs[j]}
+		}
+		return true
+	}
+	return false
 }
 
 // forgetRecreated makes the client learn anew a topic that was deleted and
@@ -226,22 +249,31 @@ func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 }
 
 // finish turns the library's errors into ours and counts.
-func (d *dispatch) finish() []error {
+func (d *dispatch) finish() []dlq.Delivery {
+	deliveries := make([]dlq.Delivery, len(d.records))
 	for i, err := range d.errs {
-		topic := d.records[i].Topic
-		if err == nil {
-			d.p.metrics.count(topic, resultDelivered)
-			continue
-		}
-		var blocked *dlq.BlockedError
-		if errors.As(err, &blocked) {
-			blocked.Behind = deliveryError(topic, d.p.connections.explain(blocked.Behind, d.started))
-			d.p.metrics.count(topic, resultBlocked)
-			continue
-		}
-		delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
-		d.errs[i] = delivery
-		d.p.metrics.count(topic, string(delivery.Category))
+		topic, way := d.records[i].Topic, &d.routes[i]
+		result, err := d.judge(topic, err)
+		d.p.metrics.count(topic, result)
+		deliveries[i] = dlq.Delivery{Target: way.target(topic), Partitions: way.partitions, Err: err}
 	}
-	return d.errs
+	return deliveries
+}
+
+// judge returns the name of the result for the metrics, and the error for the
+// caller.
+func (d *dispatch) judge(topic string, err error) (string, error) {
+	if err == nil {
+		return resultDelivered, nil
+	}
+	if errors.Is(err, dlq.ErrTargetClosed) {
+		return resultClosed, err
+	}
+	var blocked *dlq.BlockedError
+	if errors.As(err, &blocked) {
+		blocked.Behind = deliveryError(topic, d.p.connections.explain(blocked.Behind, d.started))
+		return resultBlocked, blocked
+	}
+	delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
+	return string(delivery.Category), delivery
 }

@@ -10,6 +10,7 @@ import (
 const (
 	resultDelivered = "delivered"
 	resultBlocked   = "held_back"
+	resultClosed    = "target_closed"
 )
 
 type publishMetrics struct {
@@ -28,7 +29,7 @@ func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_republished_total",
 			Help: "Messages sent to their original topic, by result: delivered, held_back behind a failed one of their key, " +
-				"or the category of the error. " +
+				"target_closed when the target was known to refuse, or the category of the error. " +
 				"Topics beyond the first 1000 are counted as \"other\".",
 		}, []string{"topic", "result"}),
 	}

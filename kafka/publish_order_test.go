@@ -51,7 +51,7 @@ func TestPublishBlocksWhatFollowsABadMessageOfItsKey(t *testing.T) {
 				t.Parallel()
 				brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "pay")).ListenAddrs()
 				createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", "20000")
-				errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
+				errs := errorsOf(newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
 					envelope("orders", "k", "before"),
 					badEnvelope(t, "orders", "k", size),
 					envelope("orders", "k", "after"),
@@ -59,7 +59,7 @@ func TestPublishBlocksWhatFollowsABadMessageOfItsKey(t *testing.T) {
 					envelope("orders", "k", strings.Repeat("x", tooLargeForABatch)),
 					envelope("orders", "other", "x"),
 					envelope("pay", "k", "x"),
-				}, order)
+				}, order, nil))
 				require.NoError(t, errs[0])
 				require.ErrorIs(t, errs[1], kerr.MessageTooLarge)
 				require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[1]).Category)
@@ -86,11 +86,11 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 		}})
 	o := quickOptions(brokers)
 	o.DeliveryTimeout = time.Second
-	errs := newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+	errs := errorsOf(newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
 		badEnvelope(t, "small", "k", tooLarge), envelope("small", "k", "after"),
 		badEnvelope(t, "small", "k", tooLargeForABatch), envelope("small", "k", "after"),
 		badEnvelope(t, "away", "k", tooLargeForABatch), envelope("away", "k", "after"),
-	}, dlq.OrderNone)
+	}, dlq.OrderNone, nil))
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[0]).Category)
 	require.NoError(t, errs[1])
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[2]).Category)
@@ -105,12 +105,12 @@ func TestPublishKeepsTheOrderOfTheNeighboursOfABadRecord(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t).ListenAddrs()
 	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", "20000")
-	errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
+	errs := errorsOf(newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
 		badEnvelope(t, "orders", "bad", tooLarge),
 		envelope("orders", "k", "1"),
 		envelope("orders", "other", strings.Repeat("x", tooLargeForABatch)), // fits when compressed
 		envelope("orders", "k", "2"),
-	}, dlq.OrderKey)
+	}, dlq.OrderKey, nil))
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[0]).Category)
 	for _, err := range errs[1:] {
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 	t.Cleanup(p.Close)
 	// What waits for a topic that the client does not know yet counts as buffered,
 	// but has no place in a sequence.
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "first", "v")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "first", "v")}, dlq.OrderKey, nil)[0].Err)
 	full := make(chan struct{})
 	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -149,7 +149,7 @@ func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 		page = append(page, envelope("orders", "k", "after"))
 	}
 	published := make(chan []error, 1)
-	go func() { published <- p.Publish(context.Background(), page, dlq.OrderKey) }()
+	go func() { published <- errorsOf(p.Publish(context.Background(), page, dlq.OrderKey, nil)) }()
 	require.Eventually(t, func() bool { return sumOf(t, registry, "dlq_kafka_buffered_produce_records_total") >= 10_000 }, patience, tick)
 	close(full)
 	delivered := 0
@@ -182,7 +182,7 @@ func TestPublishWritesNoLaterBatchOfTheKeyOfABadRecord(t *testing.T) {
 	p := newPublisher(t, quickOptions(brokers))
 	page := batches(t, p, "orders")
 	published := make(chan []error, 1)
-	go func() { published <- p.Publish(context.Background(), page, dlq.OrderKey) }()
+	go func() { published <- errorsOf(p.Publish(context.Background(), page, dlq.OrderKey, nil)) }()
 	require.Eventually(t, func() bool { return received.Load() > 2_700_000 }, patience, tick)
 	close(arrived)
 	requireNoLaterBatch(t, brokers, "orders", p, <-published)
@@ -221,7 +221,7 @@ const (
 // sends several at a time, which it does only where one has succeeded before.
 func batches(t testing.TB, p *kafka.Publisher, topic string) []dlq.Envelope {
 	t.Helper()
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "first")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "first")}, dlq.OrderKey, nil)[0].Err)
 	var envelopes []dlq.Envelope
 	for i := range 30 { // three to a batch
 		envelopes = append(envelopes, envelope(topic, "k", fmt.Sprintf("%02d", i)+strings.Repeat(".", 300_000)))
@@ -240,7 +240,7 @@ func requireNoLaterBatch(t testing.TB, brokers []string, topic string, p *kafka.
 		requireBlocked(t, err)
 	}
 	// What is sent now comes after everything that was written before.
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "last")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "last")}, dlq.OrderKey, nil)[0].Err)
 	var values []string
 	for _, r := range read(t, brokers, topic, 5) {
 		values = append(values, string(r.Value[:min(4, len(r.Value))]))

@@ -39,6 +39,14 @@ func envelope(topic, key, value string) dlq.Envelope {
 	return e
 }
 
+func errorsOf(deliveries []dlq.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	for i := range deliveries {
+		errs[i] = deliveries[i].Err
+	}
+	return errs
+}
+
 // read returns n records of a topic, in order within each partition.
 func read(t testing.TB, brokers []string, topic string, n int) []*kgo.Record {
 	t.Helper()
@@ -75,7 +83,7 @@ func TestPublishSendsBytesKeysAndHeadersAsTheyWere(t *testing.T) {
 		},
 	}}
 	before := time.Now().Add(-time.Second)
-	require.Equal(t, []error{nil}, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey))
+	require.Equal(t, []error{nil}, errorsOf(newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey, nil)))
 
 	r := read(t, brokers, "orders", 1)[0]
 	require.Equal(t, e.Record.Key, r.Key)
@@ -94,7 +102,7 @@ func TestPublishGivesAKeyOnlyWhereThereIsNone(t *testing.T) {
 	send := func(o kafka.Options, topic string, key []byte) {
 		e := envelope(topic, "", "v")
 		e.Record.Key = key
-		require.NoError(t, newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey)[0])
+		require.NoError(t, newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey, nil)[0].Err)
 	}
 	for _, key := range [][]byte{nil, {}, []byte("k")} {
 		send(quickOptions(brokers), "orders", key)
@@ -118,7 +126,7 @@ func TestPublishSendsTombstones(t *testing.T) {
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
 	e := envelope("orders", "k", "")
 	e.Record.Value = nil
-	require.NoError(t, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey)[0])
+	require.NoError(t, newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey, nil)[0].Err)
 	require.Nil(t, read(t, brokers, "orders", 1)[0].Value)
 }
 
@@ -135,7 +143,7 @@ func TestPublishKeepsTheOrderOfEachKey(t *testing.T) {
 			}
 			envelopes = append(envelopes, envelope("orders", fmt.Sprint("key-", i%7), value))
 		}
-		for _, err := range p.Publish(context.Background(), envelopes, dlq.OrderKey) {
+		for _, err := range errorsOf(p.Publish(context.Background(), envelopes, dlq.OrderKey, nil)) {
 			require.NoError(t, err)
 		}
 	}
@@ -161,9 +169,9 @@ func TestPublishBlocksWhatFollowsAnUndeliveredMessageOfItsKey(t *testing.T) {
 	o.DeliveryTimeout = time.Second
 	first := envelope("large", "k", "")
 	first.Record.Value = noise(t, 2_000_000)
-	errs := newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+	errs := errorsOf(newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
 		envelope("large", "k", "before"), first, envelope("large", "k", "after"), envelope("large", "other", "x"), envelope("orders", "k", "x"),
-	}, dlq.OrderKey)
+	}, dlq.OrderKey, nil))
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], kerr.KafkaStorageError)
 	requireBlocked(t, errs[2])
@@ -200,7 +208,7 @@ func TestPublishJudgesRefusals(t *testing.T) {
 			o.DeliveryTimeout = time.Second
 			p := newPublisher(t, o)
 			start := time.Now()
-			errs := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1"), envelope("orders", "b", "2")}, dlq.OrderKey)
+			errs := errorsOf(p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1"), envelope("orders", "b", "2")}, dlq.OrderKey, nil))
 			require.LessOrEqual(t, time.Since(start), p.MaxDuration())
 			for _, err := range errs {
 				require.Equal(t, test.want, deliveryError(t, err).Category, err.Error())
@@ -216,7 +224,7 @@ func TestPublishSaysWhatAuthorisationIsMissing(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	start := time.Now()
-	err := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")}, dlq.OrderKey)[0]
+	err := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")}, dlq.OrderKey, nil)[0].Err
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category)
 	require.ErrorIs(t, err, kerr.TopicAuthorizationFailed)
 	require.True(t, deliveryError(t, err).TargetOnly)
@@ -228,8 +236,8 @@ func TestPublishBlocksBehindAClosedTargetForThatTargetOnly(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders", "pay"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // goes alone, after what is before it
-	errs := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(),
-		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")}, dlq.OrderKey)
+	errs := errorsOf(newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(),
+		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")}, dlq.OrderKey, nil))
 	require.ErrorIs(t, errs[0], kerr.TopicAuthorizationFailed)
 	for _, err := range errs[1:3] {
 		requireBlocked(t, err)
@@ -242,10 +250,10 @@ func TestPublishGetsOverAMovedLeaderByItself(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "orders"))
 	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 2})
 	p := newPublisher(t, quickOptions(cluster.ListenAddrs()))
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "1")}, dlq.OrderKey, nil)[0].Err)
 	require.Equal(t, 2, fault.Hits())
 	require.NoError(t, cluster.MoveTopicPartition("orders", 0, (cluster.LeaderFor("orders", 0)+1)%3))
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "2")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "a", "2")}, dlq.OrderKey, nil)[0].Err)
 	require.Len(t, read(t, cluster.ListenAddrs(), "orders", 2), 2)
 }
 
@@ -264,10 +272,10 @@ func TestPublishDoesNotPunishTheNeighboursOfABadRecord(t *testing.T) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 5 {
-			require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "bystander", "x")}, dlq.OrderKey)[0])
+			require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "bystander", "x")}, dlq.OrderKey, nil)[0].Err)
 		}
 	})
-	errs := p.Publish(context.Background(), envelopes, dlq.OrderKey)
+	errs := errorsOf(p.Publish(context.Background(), envelopes, dlq.OrderKey, nil))
 	both.Wait()
 	for i, err := range errs {
 		if i == 40 {
@@ -298,7 +306,7 @@ func TestPublishSendsWhatWasConsumedHoweverLarge(t *testing.T) {
 	refused := envelope("small", "bad", "")
 	refused.Record.Value = noise[:2<<20]
 	compressible := envelope("small", "k", strings.Repeat("spam ", 1<<20))
-	errs := newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{large, refused, compressible}, dlq.OrderKey)
+	errs := errorsOf(newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{large, refused, compressible}, dlq.OrderKey, nil))
 	require.NoError(t, errs[0])
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[1]).Category)
 	require.NoError(t, errs[2], "it fits when compressed, as it did when it was first sent")
@@ -316,7 +324,7 @@ func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options
 	t.Helper()
 	p := newPublisher(t, o)
 	start := time.Now()
-	err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0]
+	err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey, nil)[0].Err
 	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category, "an operator can create the topic")
 	require.True(t, deliveryError(t, err).TargetOnly)
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
@@ -328,7 +336,7 @@ func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options
 	require.False(t, existing.Has(topic))
 	createTopic(t, a, topic, 1)
 	require.Eventually(t, func() bool {
-		return p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0] == nil
+		return p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey, nil)[0].Err == nil
 	}, patience, tick)
 }
 
@@ -343,12 +351,12 @@ func recreatedTarget(t *testing.T, brokers []string, topic string) {
 	p := newPublisher(t, quickOptions(brokers))
 	a := admin(t, brokers)
 	for range 3 {
-		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "old")}, dlq.OrderKey)[0])
+		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "old")}, dlq.OrderKey, nil)[0].Err)
 	}
 	deleteTopic(t, a, topic)
 	createTopic(t, a, topic, 1)
 	require.Eventually(t, func() bool {
-		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")}, dlq.OrderKey)[0]
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")}, dlq.OrderKey, nil)[0].Err
 		require.Equal(t, dlq.CategoryTransient, dlq.CategoryOf(err))
 		return err == nil
 	}, patience, tick)
@@ -361,12 +369,12 @@ func TestPublishGivesUpInTimeWhenNoBrokerIsThere(t *testing.T) {
 	o := quickOptions(cluster.ListenAddrs())
 	o.DeliveryTimeout = time.Second
 	p := newPublisher(t, o)
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey, nil)[0].Err)
 	require.NoError(t, p.Ping(deadline(t)))
 	cluster.Close()
 	start := time.Now()
 	for _, topic := range []string{"orders", "never seen before"} {
-		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0]
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey, nil)[0].Err
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 		require.False(t, deliveryError(t, err).TargetOnly)
 		t.Log(err)
@@ -391,7 +399,7 @@ func TestPublishGivesUpInTimeWhenTheBrokerIsSilent(t *testing.T) {
 	o.DeliveryTimeout = time.Second
 	p := newPublisher(t, o)
 	start := time.Now()
-	err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0]
+	err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey, nil)[0].Err
 	require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 	require.LessOrEqual(t, time.Since(start), p.MaxDuration())
 }
@@ -407,12 +415,12 @@ func TestPublishEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	errs := p.Publish(ctx, []dlq.Envelope{envelope("orders", "k", "v"), envelope("pay", "k", "v")}, dlq.OrderKey)
+	errs := errorsOf(p.Publish(ctx, []dlq.Envelope{envelope("orders", "k", "v"), envelope("pay", "k", "v")}, dlq.OrderKey, nil))
 	require.Less(t, time.Since(start), o.DeliveryTimeout/2)
 	for _, err := range errs {
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 	}
-	require.Empty(t, p.Publish(context.Background(), nil, dlq.OrderKey))
+	require.Empty(t, p.Publish(context.Background(), nil, dlq.OrderKey, nil))
 }
 
 func TestPublishedMessageComesBackAsItself(t *testing.T) {
@@ -428,7 +436,7 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 	for i, count := range []int{2, 7} {
 		first := store.all()[i]
 		e := dlq.Envelope{ID: first.ID, OriginalTopic: first.Origin.Topic, RetryCount: count, Record: first.Record}
-		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey)[0])
+		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey, nil)[0].Err)
 	}
 	// The consumer fails on them again.
 	for i, r := range read(t, brokers, "orders", 2) {
@@ -458,10 +466,10 @@ func TestPublishNamesTheCauseWhenAConnectionCannotBeMade(t *testing.T) {
 	o := quickOptions(cluster.ListenAddrs())
 	o.DeliveryTimeout = 2 * time.Second
 	p := newPublisher(t, o)
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey, nil)[0].Err)
 	cluster.Close()
 	for _, topic := range []string{"orders", "never-seen-before"} {
-		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey)[0]
+		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey, nil)[0].Err
 		require.Equal(t, dlq.CategoryTransient, deliveryError(t, err).Category)
 		require.ErrorContains(t, err, "refused", topic)
 	}
@@ -474,7 +482,7 @@ func TestPublishMetricsNameTopicsOnlyWhereTheirNumberIsBounded(t *testing.T) {
 	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey)[0])
+	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey, nil)[0].Err)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	byTopic, produced := []string{}, 0.0

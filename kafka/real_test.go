@@ -125,7 +125,7 @@ func TestRealRoundTripOverSASL(t *testing.T) {
 			for _, arrival := range store.all() {
 				envelopes = append(envelopes, dlq.Envelope{ID: arrival.ID, OriginalTopic: arrival.Origin.Topic, RetryCount: 1, Record: arrival.Record})
 			}
-			for _, err := range p.Publish(context.Background(), envelopes, dlq.OrderKey) {
+			for _, err := range errorsOf(p.Publish(context.Background(), envelopes, dlq.OrderKey, nil)) {
 				require.NoError(t, err)
 			}
 			ids := map[string]bool{}
@@ -154,7 +154,7 @@ func TestRealWrongPasswordIsAnAuthenticationFailureAndANewOneIsUsed(t *testing.T
 			store := newMemory()
 			ingest := startIngestOf(t, o, store, s.topics)
 			p := newPublisher(t, o)
-			err := p.Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey)[0]
+			err := p.Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey, nil)[0].Err
 			require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category, err.Error())
 			require.ErrorIs(t, err, kerr.SaslAuthenticationFailed)
 			t.Log(err)
@@ -165,7 +165,7 @@ func TestRealWrongPasswordIsAnAuthenticationFailureAndANewOneIsUsed(t *testing.T
 
 			password.set(kafkatest.Password)
 			require.Eventually(t, func() bool {
-				return p.Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey)[0] == nil
+				return p.Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey, nil)[0].Err == nil
 			}, patience, tick)
 			awaitValues(t, store, want)
 			require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
@@ -185,7 +185,7 @@ func TestRealMissingAccessIsAnAuthorisationFailure(t *testing.T) {
 	require.NoError(t, err)
 	o := saslOptions(s.options(nil), server.SASLBrokers(), kafka.ScramSHA512, secret(kafkatest.OutsiderPassword))
 	o.SASL.User = kafkatest.Outsider
-	err = newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey)[0]
+	err = newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey, nil)[0].Err
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category)
 	require.ErrorIs(t, err, kerr.TopicAuthorizationFailed)
 }
@@ -203,7 +203,7 @@ func TestRealRefusals(t *testing.T) {
 		envelopes = append(envelopes, envelope(s.topic("small"), "k", fmt.Sprintf("%03d", i)+strings.Repeat(".", 1000)))
 	}
 	envelopes[40] = badEnvelope(t, s.topic("small"), "bad", tooLarge)
-	for i, err := range p.Publish(context.Background(), envelopes, dlq.OrderKey) {
+	for i, err := range errorsOf(p.Publish(context.Background(), envelopes, dlq.OrderKey, nil)) {
 		if i == 40 {
 			require.Equal(t, dlq.CategoryBadData, deliveryError(t, err).Category)
 			require.ErrorIs(t, err, kerr.MessageTooLarge)
@@ -221,7 +221,7 @@ func TestRealRefusals(t *testing.T) {
 		createTopic(t, a, s.topic("batches"), 1, "max.message.bytes", batchesLimit)
 		p := newPublisher(t, s.options(brokers))
 		page := batches(t, p, s.topic("batches"))
-		requireNoLaterBatch(t, brokers, s.topic("batches"), p, p.Publish(context.Background(), page, dlq.OrderKey))
+		requireNoLaterBatch(t, brokers, s.topic("batches"), p, errorsOf(p.Publish(context.Background(), page, dlq.OrderKey, nil)))
 	})
 	t.Run("missing target", func(t *testing.T) {
 		t.Parallel()
@@ -250,7 +250,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 
 	password := newRotating(kafkatest.Password)
 	secure := newPublisher(t, saslOptions(quickOptions(nil), server.SASLBrokers(), kafka.ScramSHA512, password.get))
-	require.NoError(t, secure.Publish(deadline(t), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey)[0])
+	require.NoError(t, secure.Publish(deadline(t), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey, nil)[0].Err)
 
 	// What a workflow does: try each message until it is acknowledged.
 	ctx, cancel := context.WithCancel(context.Background())
@@ -266,7 +266,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 			value := fmt.Sprintf("m-%06d", i)
 			for ctx.Err() == nil {
 				start := time.Now()
-				err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", value)}, dlq.OrderKey)[0]
+				err := p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", value)}, dlq.OrderKey, nil)[0].Err
 				o.longest = max(o.longest, time.Since(start))
 				if err == nil {
 					o.acknowledged = append(o.acknowledged, value)
@@ -287,11 +287,11 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 		awaitValues(t, store, want)
 	}
 	cancel()
-	err := secure.Publish(deadline(t), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey)[0]
+	err := secure.Publish(deadline(t), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey, nil)[0].Err
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, err).Category, "a password that ceases to be right: %v", err)
 	password.set(kafkatest.Password)
 	require.Eventually(t, func() bool {
-		return secure.Publish(context.Background(), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey)[0] == nil
+		return secure.Publish(context.Background(), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey, nil)[0].Err == nil
 	}, patience, tick)
 	o := <-published
 	t.Logf("%d acknowledged, failures %v, longest call %s", len(o.acknowledged), o.failures, o.longest)

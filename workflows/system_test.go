@@ -33,7 +33,7 @@ type target struct {
 	calls int
 }
 
-func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order) []error {
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, _ []dlq.Target) []dlq.Delivery {
 	p.mu.Lock()
 	pace, answer := p.pace, p.answer
 	p.calls++
@@ -41,17 +41,17 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 	if pace > 0 {
 		<-time.After(pace)
 	}
-	errs := make([]error, len(envelopes))
+	deliveries := make([]dlq.Delivery, len(envelopes))
 	undelivered := map[string]bool{}
 	for i, envelope := range envelopes {
 		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
-			errs[i] = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
+			deliveries[i].Err = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
 			continue
 		}
 		if answer != nil {
-			errs[i] = answer(envelope)
+			deliveries[i].Err = answer(envelope)
 		}
-		if errs[i] == nil {
+		if deliveries[i].Err == nil {
 			p.mu.Lock()
 			p.taken = append(p.taken, envelope)
 			p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 			undelivered[string(envelope.Record.Key)] = true
 		}
 	}
-	return errs
+	return deliveries
 }
 
 func (p *target) answers(answer func(dlq.Envelope) error) {

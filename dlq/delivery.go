@@ -1,0 +1,40 @@
+package dlq
+
+import (
+	"errors"
+	"fmt"
+)
+
+// AnyPartition stands for a topic as a whole: it does not exist, we may not write
+// to it, or nobody has told which partitions it has.
+const AnyPartition int32 = -1
+
+// Target is the partition that a message goes to.
+type Target struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+}
+
+// String is "orders[3]", or "orders" for the topic as a whole.
+func (t Target) String() string {
+	if t.Partition == AnyPartition {
+		return t.Topic
+	}
+	return fmt.Sprintf("%s[%d]", t.Topic, t.Partition)
+}
+
+// Delivery is what became of one message that was to be published.
+type Delivery struct {
+	// Target is where the message was written, or would have been. Its partition
+	// is AnyPartition where that was never decided.
+	Target Target
+	// Partitions is how many partitions the topic has; 0 when unknown.
+	Partitions int
+	// Err is nil when all in-sync replicas have the message. Otherwise it wraps
+	// ErrTargetClosed, or is a *DeliveryError or a *BlockedError.
+	Err error
+}
+
+// ErrTargetClosed means that a message was not sent, because its target is among
+// those that the caller knows to be closed.
+var ErrTargetClosed = errors.New("not sent, since its target is known to be closed")
