@@ -31,7 +31,7 @@ func (t targets) has(topic string, partition int32) bool {
 // hasAll reports whether the first n partitions of the topic are closed.
 func (t targets) hasAll(topic string, n int) bool {
 	for partition := range n {
-		if !t.has(topic, int32(partition)) { //nolint:gosec // Kafka numbers partitions with 32 bits
+		if !t.has(topic, int32(partition)) {
 			return false
 		}
 	}
@@ -53,17 +53,17 @@ type route struct {
 	refused    bool
 }
 
-func (r *route) target(topic string) dlq.Target {
-	return dlq.Target{Topic: topic, Partition: r.partition}
+func (w *route) target(topic string) dlq.Target {
+	return dlq.Target{Topic: topic, Partition: w.partition}
 }
 
 type routeKey struct{}
 
-// attempt begins the route anew. It returns the context that tells the partitioner
-// about it, since a record's context is all that a partitioner learns of the call.
-func (r *route) attempt(ctx context.Context) context.Context {
-	r.partition, r.partitions, r.refused = dlq.AnyPartition, 0, false
-	return context.WithValue(ctx, routeKey{}, r)
+// begin starts an attempt to send the record. The record's context tells the
+// partitioner about the route, since it learns nothing else of the call.
+func (w *route) begin(ctx context.Context, r *kgo.Record) {
+	w.partition, w.partitions, w.refused = dlq.AnyPartition, 0, false
+	r.Context = context.WithValue(ctx, routeKey{}, w)
 }
 
 func targetClosed(target dlq.Target) error {
@@ -100,14 +100,14 @@ func (t topicRouting) Partition(r *kgo.Record, n int) int {
 	if !ok {
 		return pick
 	}
-	closed := func() bool { return way.closed.has(r.Topic, int32(pick)) } //nolint:gosec // as in hasAll
+	closed := func() bool { return way.closed.has(r.Topic, int32(pick)) }
 	if way.drawn && closed() && !way.closed.hasAll(r.Topic, n) {
 		for closed() {
 			r.Key = newKey() // as long as the old one, which the library has counted
 			pick = t.hashing.Partition(r, n)
 		}
 	}
-	way.partition, way.partitions, way.refused = int32(pick), n, closed() //nolint:gosec // as in hasAll
+	way.partition, way.partitions, way.refused = int32(pick), n, closed()
 	if way.refused {
 		return refusal
 	}

@@ -160,7 +160,7 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 			continue
 		}
 		d.shared[i] = true
-		d.records[i].Context = d.routes[i].attempt(ctx)
+		d.routes[i].begin(ctx, d.records[i])
 		wait.Add(1)
 		d.p.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
 			d.settle(i, err)
@@ -191,7 +191,8 @@ func (d *dispatch) alone(ctx context.Context, i int) {
 	}
 	defer d.p.turns.give(topic)
 	record := *d.records[i] // the library wrote into the one that was refused
-	record.Timestamp, record.Context = time.Time{}, d.routes[i].attempt(ctx)
+	record.Timestamp = time.Time{}
+	d.routes[i].begin(ctx, &record)
 	d.shared[i] = false
 	d.settle(i, d.p.lone.ProduceSync(ctx, &record).FirstErr())
 	d.forgetRecreated(d.p.lone, i, i+1)
