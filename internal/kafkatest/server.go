@@ -26,11 +26,11 @@ const (
 	OutsiderPassword = "let-me-in"
 )
 
-// Server is one real Kafka node, broker and controller at once.
+// Server is one real Kafka node, a broker and perhaps a controller at once.
 type Server struct {
-	dir, jars string
+	dir, jars, heap string
 	// plain and sasl are host:port of the two listeners; they stay the same
-	// over a restart.
+	// over a restart. A broker of a Cluster has only the first.
 	plain, sasl string
 
 	mu   sync.Mutex
@@ -55,50 +55,66 @@ func newServer(dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, jars: lib, plain: local(ports[0]), sasl: local(ports[1])}
-	if err := os.WriteFile(s.file("server.properties"), []byte(s.properties(local(ports[2]))), 0o600); err != nil {
-		return nil, err
-	}
-	format := s.java("kafka.tools.StorageTool", "format", "--cluster-id", "ZGxxLW1hbmFnZXItdGVzdA",
-		"--config", s.file("server.properties"),
+	s := &Server{dir: dir, jars: lib, heap: "320m", plain: local(ports[0]), sasl: local(ports[1])}
+	err = s.format(s.properties(local(ports[2])),
 		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password),
 		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Outsider, OutsiderPassword))
-	if output, err := format.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format the storage: %w\n%s", err, output)
+	if err != nil {
+		return nil, err
 	}
 	return s, s.start()
+}
+
+// format writes the configuration and prepares the empty storage.
+func (s *Server) format(properties []string, args ...string) error {
+	text := strings.Join(properties, "\n") + "\n"
+	if err := os.WriteFile(s.file("server.properties"), []byte(text), 0o600); err != nil {
+		return err
+	}
+	format := s.java("kafka.tools.StorageTool", append([]string{"format", "--cluster-id", "ZGxxLW1hbmFnZXItdGVzdA",
+		"--config", s.file("server.properties")}, args...)...)
+	if output, err := format.CombinedOutput(); err != nil {
+		return fmt.Errorf("format the storage: %w\n%s", err, output)
+	}
+	return nil
 }
 
 func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *Server) java(class string, args ...string) *exec.Cmd {
 	jvm := []string{
-		"-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // starts fast, stays small
+		"-Xms64m", "-Xmx" + s.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // starts fast, stays small
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-cp", filepath.Join(s.jars, "*"), class,
 	}
 	return exec.Command("java", append(jvm, args...)...)
 }
 
-func (s *Server) properties(controller string) string {
+func (s *Server) properties(controller string) []string {
 	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 	plain := fmt.Sprintf(`org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s" user_%s="%s";`,
 		User, Password, Outsider, OutsiderPassword)
-	return strings.Join([]string{
+	return append(s.common(),
 		"process.roles=broker,controller",
 		"node.id=1",
-		"controller.quorum.voters=1@" + controller,
-		"controller.listener.names=CONTROLLER",
-		"listeners=PLAINTEXT://" + s.plain + ",SASL_PLAINTEXT://" + s.sasl + ",CONTROLLER://" + controller,
-		"advertised.listeners=PLAINTEXT://" + s.plain + ",SASL_PLAINTEXT://" + s.sasl,
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"inter.broker.listener.name=PLAINTEXT",
+		"controller.quorum.voters=1@"+controller,
+		"listeners=PLAINTEXT://"+s.plain+",SASL_PLAINTEXT://"+s.sasl+",CONTROLLER://"+controller,
+		"advertised.listeners=PLAINTEXT://"+s.plain+",SASL_PLAINTEXT://"+s.sasl,
 		"sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN",
-		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=" + scram,
-		"listener.name.sasl_plaintext.plain.sasl.jaas.config=" + plain,
+		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="+scram,
+		"listener.name.sasl_plaintext.plain.sasl.jaas.config="+plain,
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users=User:ANONYMOUS",
 		"allow.everyone.if.no.acl.found=true",
+	)
+}
+
+// common is what brokers of every kind share.
+func (s *Server) common() []string {
+	return []string{
+		"controller.listener.names=CONTROLLER",
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name=PLAINTEXT",
 		"log.dirs=" + s.file("data"),
 		"num.partitions=1",
 		"auto.create.topics.enable=true", // the default, with which a careless client creates what it misspells
@@ -111,8 +127,7 @@ func (s *Server) properties(controller string) string {
 		"log.cleaner.dedupe.buffer.size=4194304", // the default takes 128 MiB of the heap
 		"num.network.threads=2",
 		"num.io.threads=4",
-		"",
-	}, "\n")
+	}
 }
 
 // start runs the server and waits until it answers.
