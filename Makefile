@@ -58,7 +58,7 @@ chaos: ## Half an hour of kills, restarts and outages, then the proof that nothi
 
 .PHONY: histories
 histories: ## Record the workflow histories that the replay test replays
-	go test ./workflows -run TestEveryWayThroughTheWorkflowsReplays -record -count=1
+	go test ./workflows -run 'TestEveryWayThroughTheWorkflowsReplays|TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone' -record -count=1
 
 .PHONY: clean
 clean: ## Remove what was built; state in .data stays

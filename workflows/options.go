@@ -26,6 +26,12 @@ func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// claimOptions are storeOptions for a claim. A cancellation waits for the attempt under
+// way, so that no claim gets through after the message was given back.
+func claimOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithWaitForCancellation(storeOptions(ctx, summary), true)
+}
+
 // countOptions are for counting a scope, which reads all of it: ten million
 // messages take several seconds from memory and longer from a disk.
 func countOptions(ctx workflow.Context, summary string) workflow.Context {

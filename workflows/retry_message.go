@@ -18,14 +18,25 @@ import (
 //
 // It fails only when there was nothing to retry: the message does not exist, is
 // not retryable, or is owned by another workflow. A message that could not be
-// delivered is a result. Cancelling it while it waits gives the message back.
+// delivered is a result.
+//
+// Cancelled before the message was published, it gives the message back as if it had
+// never been claimed. A publish under way at that moment decides by its own answer.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
 	var steps *activities.Retry
 	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx)}
 
 	workflow.SetCurrentDetails(ctx, "Claiming the message.")
 	var claimed activities.Claimed
-	err := workflow.ExecuteActivity(storeOptions(ctx, "mark RETRYING"), steps.MarkRetrying, step).Get(ctx, &claimed)
+	err := workflow.ExecuteActivity(claimOptions(ctx, "mark RETRYING"), steps.MarkRetrying, step).Get(ctx, &claimed)
+	if err != nil && ctx.Err() != nil && !isRefusal(err) {
+		// The claim may have got through all the same.
+		if _, err := finalize(ctx, step.Owner, returned(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
+			return RetryMessageResult{}, err
+		}
+		workflow.SetCurrentDetails(ctx, "Cancelled before it was published.")
+		return RetryMessageResult{}, ctx.Err()
+	}
 	if err != nil {
 		workflow.SetCurrentDetails(ctx, "Not retried: "+reasonOf(err))
 		return RetryMessageResult{}, err
@@ -35,14 +46,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		claimed.OriginalTopic, claimed.RetryCount, claimed.MaxRetries))
 	published, publishErr := republish(ctx, step, claimed)
 	outcome := outcomeOf(in.MessageID, publishErr)
-
-	// Recorded even when the workflow was cancelled, so that no message is
-	// left RETRYING.
-	finalizeCtx, _ := workflow.NewDisconnectedContext(ctx)
-	finalizeCtx = storeOptions(finalizeCtx, "finalize: "+string(outcome.Result))
-	var final activities.Finalized
-	err = workflow.ExecuteActivity(finalizeCtx, steps.Finalize,
-		activities.FinalizeInput{Owner: step.Owner, Outcome: outcome}).Get(finalizeCtx, &final)
+	final, err := finalize(ctx, step.Owner, outcome)
 	if err != nil {
 		return RetryMessageResult{}, err
 	}
@@ -56,6 +60,40 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		RetryCount: final.RetryCount, MaxRetries: final.MaxRetries,
 		Published: published, Error: outcome.Error, Category: outcome.Category,
 	}, nil
+}
+
+// finalize records how the retry ended, even when the workflow was cancelled, so that
+// no message is left RETRYING.
+func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final activities.Finalized, err error) {
+	var steps *activities.Retry
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	ctx = storeOptions(ctx, "finalize: "+string(outcome.Result))
+	err = workflow.ExecuteActivity(ctx, steps.Finalize, activities.FinalizeInput{Owner: owner, Outcome: outcome}).Get(ctx, &final)
+	return final, err
+}
+
+// returned is the outcome of a retry that was cancelled before it published.
+func returned(id dlq.ID) dlq.Outcome {
+	return dlq.Outcome{ID: id, Result: dlq.ResultReturned, Error: cancelledReason}
+}
+
+// isRefusal is true of a claim that the store refused: it claimed nothing.
+func isRefusal(err error) bool {
+	switch typeOf(err) {
+	case activities.TypeNotFound, activities.TypeNotRetryable, activities.TypeOwned:
+		return true
+	default:
+		return false
+	}
+}
+
+// typeOf is the type that an activity gave to its error; empty when it gave none.
+func typeOf(err error) string {
+	var application *temporal.ApplicationError
+	if errors.As(err, &application) {
+		return application.Type()
+	}
+	return ""
 }
 
 // republish tries as often as the category of each failure allows. Temporal
@@ -100,13 +138,19 @@ func outcomeOf(id dlq.ID, err error) dlq.Outcome {
 	if err == nil {
 		return dlq.Outcome{ID: id, Result: dlq.ResultDelivered}
 	}
+	if temporal.IsCanceledError(err) {
+		// No attempt was under way, since a cancellation waits for the one that is.
+		return returned(id)
+	}
 	category, _ := categoryOf(err)
 	if category == "" {
-		// Not a refusal but a crash, a timeout or a cancellation.
+		// Not a refusal but a crash or a timeout.
 		category = dlq.CategoryTransient
 	}
 	return dlq.Outcome{ID: id, Result: category.Result(), Category: category, Error: reasonOf(err)}
 }
+
+const cancelledReason = "the retry was cancelled"
 
 // reasonOf is the part of a Temporal error that a person wants to read.
 func reasonOf(err error) string {
@@ -114,7 +158,7 @@ func reasonOf(err error) string {
 	var timeout *temporal.TimeoutError
 	switch {
 	case temporal.IsCanceledError(err):
-		return "the retry was cancelled"
+		return cancelledReason
 	case errors.As(err, &application):
 		return application.Message()
 	case errors.As(err, &timeout):
@@ -126,6 +170,8 @@ func reasonOf(err error) string {
 
 func endDetails(claimed activities.Claimed, final activities.Finalized, outcome dlq.Outcome, published bool) string {
 	switch {
+	case outcome.Result == dlq.ResultReturned:
+		return fmt.Sprintf("**%s** again, cancelled before it was published: the retry does not count.", final.Status)
 	case outcome.Result != dlq.ResultDelivered:
 		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, outcome.Error)
 	case !published:

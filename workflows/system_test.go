@@ -135,12 +135,18 @@ func startlessSystem(t *testing.T) *system {
 
 func (s *system) start(t *testing.T) {
 	t.Helper()
+	s.startOn(t, s.store)
+}
+
+// startOn is start with another way to the store for single retries.
+func (s *system) startOn(t *testing.T, store activities.RetryStore) {
+	t.Helper()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
 	log, metrics := zap.NewNop(), activities.NewMetrics(prometheus.NewRegistry())
 	worker := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
 		Retry: &activities.Retry{
-			Store: s.store, Publisher: s.target, Owners: s.client, Topics: topics, Metrics: metrics, Log: log,
+			Store: store, Publisher: s.target, Owners: s.client, Topics: topics, Metrics: metrics, Log: log,
 		},
 		Bulk:    &activities.Bulk{Store: s.store, Publisher: s.target, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
