@@ -37,7 +37,7 @@ func decodeCursor(cursor string, oldestFirst bool) (place dlq.Place, err error) 
 	}
 	place.CreatedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:]))).UTC()
 	place.Seq = int64(binary.BigEndian.Uint64(b[10:]))
-	if year := place.CreatedAt.Year(); year < 1 || year > 9999 || place.Seq < 0 {
+	if place.Seq < 0 {
 		return dlq.Place{}, errCursor
 	}
 	if b[1] != cursorOrder(oldestFirst) {

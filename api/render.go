@@ -30,8 +30,22 @@ func reply(c *fiber.Ctx, status int, v any) error {
 // timestamp is a time as documented: UTC with milliseconds and a numeric offset.
 type timestamp time.Time
 
+// Readers of RFC 3339 know years of four digits only. Rows that were written by hand
+// may hold others, or infinity.
+var (
+	firstTime = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
+	lastTime  = time.Date(9999, time.December, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
+)
+
 func (t timestamp) MarshalText() ([]byte, error) {
-	return time.Time(t).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000-07:00"), nil
+	at := time.Time(t).UTC()
+	switch {
+	case at.Before(firstTime):
+		at = firstTime
+	case at.After(lastTime):
+		at = lastTime
+	}
+	return at.AppendFormat(nil, "2006-01-02T15:04:05.000-07:00"), nil
 }
 
 // optionalTime is null for nil and for the zero time.

@@ -201,7 +201,7 @@ func TestListMessagesRefusesCursorsThatAreNotItsOwn(t *testing.T) {
 	for _, query := range []string{
 		"sort=created_at&cursor=" + cursor, "cursor=", "cursor=AQ", "cursor=" + cursor + "AA", "cursor=" + cursor + "%3D%3D",
 		"cursor=AQAAAAAAAAAAgg" /* version 1 */, "cursor=AwAABks-5z86AAAAAAAAAACC" /* version 3 */, "cursor=AgIABks-5z86AAAAAAAAAACC", /* order 2 */
-		"cursor=AgAABks-5z86AP__________" /* seq -1 */, "cursor=AgB__________wAAAAAAAACC", /* year 294247 */
+		"cursor=AgAABks-5z86AP__________", /* seq -1 */
 	} {
 		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 		require.Equal(t, []string{"cursor"}, fields, query)

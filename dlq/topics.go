@@ -34,7 +34,9 @@ func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 		alternatives[i] = expressions.Replace(glob)
 	}
 	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: origins}
-	t.dlq = regexp.MustCompile(t.expression)
+	// With (?s), a dot stands for a newline too, as it does in PostgreSQL: a row that was
+	// written by hand may have one in a topic's name.
+	t.dlq = regexp.MustCompile("(?s)" + t.expression)
 	for from, to := range origins {
 		switch {
 		case !IsTopicName(from):

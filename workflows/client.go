@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -52,10 +53,15 @@ func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessa
 
 // IsRunning reports whether the workflow that made a claim still lives. A later
 // retry of the same message is another owner with the same workflow id; a bulk retry
-// has its workflow id for itself.
+// has its workflow id for itself. An owner that no workflow can be, such as that of a
+// row which was written by hand, does not live.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
+	if owner.Token == "" || !canBeAsked(owner.WorkflowID) {
+		return false, nil
+	}
 	info, err := c.describe(ctx, owner.WorkflowID)
-	if errors.Is(err, dlq.ErrNotFound) {
+	var impossible *serviceerror.InvalidArgument // longer than the server allows
+	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &impossible) {
 		return false, nil
 	}
 	if err != nil {
@@ -65,6 +71,17 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
 	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
 		(first == owner.Token || owner.WorkflowID == retryAllPrefix+owner.Token), nil
+}
+
+// longestID is far beyond what servers take for a workflow id, 1,000 bytes by default,
+// and far below what they take for a request.
+const longestID = 10_000
+
+// canBeAsked is false of ids that the Temporal client does not send. It could not have
+// started a workflow by such an id either.
+func canBeAsked(id string) bool {
+	notPrintable := func(r rune) bool { return r < ' ' || r > '~' }
+	return id != "" && len(id) <= longestID && !strings.ContainsFunc(id, notPrintable)
 }
 
 func (c *Client) describe(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {

@@ -1,12 +1,9 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"dlqmanager/dlq"
@@ -93,34 +90,4 @@ func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (dlq
 		e.finish(o, m.now())
 	}
 	return e.Message, nil
-}
-
-// Owners is like postgres.Store.Owners.
-func (m *Store) Owners(_ context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	owners := map[dlq.Owner]bool{}
-	for _, e := range m.order {
-		if e.Status == dlq.StatusRetrying && e.LastRetryAt.Before(claimedBefore) {
-			owners[e.Owner] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(owners), func(a, b dlq.Owner) int {
-		return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.Token, b.Token))
-	}), nil
-}
-
-// Release is like postgres.Store.Release.
-func (m *Store) Release(_ context.Context, owner dlq.Owner, reason string) (int64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := m.now()
-	var released int64
-	for _, e := range m.order {
-		if e.ownedBy(owner) {
-			e.finish(dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason}, at)
-			released++
-		}
-	}
-	return released, nil
 }

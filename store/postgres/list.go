@@ -95,7 +95,7 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	size := pageSizeOf(q)
 	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
 	if q.After != nil {
-		args["after_time"], args["after_seq"], args["skip"] = q.After.CreatedAt, q.After.Seq, 0
+		args["after_time"], args["after_seq"], args["skip"] = timestamptz(q.After.CreatedAt), q.After.Seq, 0
 	}
 	return args
 }

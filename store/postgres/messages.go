@@ -20,10 +20,10 @@ WHERE m.id = @id`
 func messageTargets(m *dlq.Message) (targets []any, done func()) {
 	var previous *[16]byte
 	targets = []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
-		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), &m.CreatedAt, &m.UpdatedAt, &m.LastRetryAt,
+		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), instant{&m.CreatedAt}, instant{&m.UpdatedAt},
+		optionalInstant{&m.LastRetryAt},
 		&m.Owner.WorkflowID, &m.Owner.Token, &previous}
 	return targets, func() {
-		m.CreatedAt, m.UpdatedAt, m.LastRetryAt = m.CreatedAt.UTC(), m.UpdatedAt.UTC(), utc(m.LastRetryAt)
 		if previous != nil {
 			m.PreviousID = *previous
 		}

@@ -51,6 +51,8 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 				return err
 			},
 			"Owners":           func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
+			"Now":              func(ctx context.Context) error { _, err := p.Now(ctx); return err },
+			"BulkOwners":       func(ctx context.Context) error { _, err := p.BulkOwners(ctx, time.Now()); return err },
 			"Release":          func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
 			"CreateBulk":       func(ctx context.Context) error { _, err := p.CreateBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
 			"ClaimedPage":      func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane); return err },

@@ -237,7 +237,7 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	var headers []byte
 	var timestamp *time.Time
 	targets, done := messageTargets(&d.Message)
-	err := row.Scan(append(targets, &topic, &partition, &offset, &d.Record.Key, &d.Record.Value, &headers, &timestamp,
+	err := row.Scan(append(targets, &topic, &partition, &offset, &d.Record.Key, &d.Record.Value, &headers, optionalInstant{&timestamp},
 		&d.Failure.Origin.Partition, &d.Failure.Origin.Offset, &d.Failure.Origin.Family, &d.Failure.StackTrace)...)
 	if err != nil {
 		return dlq.Detail{}, err
@@ -247,7 +247,7 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 		d.Source = dlq.Source{TopicID: *topic, Partition: *partition, Offset: *offset}
 	}
 	if timestamp != nil {
-		d.Record.Timestamp = timestamp.UTC()
+		d.Record.Timestamp = *timestamp
 	}
 	d.Failure.Origin.Topic, d.Failure.ErrorMessage, d.Failure.ErrorClass = d.OriginalTopic, d.ErrorMessage, d.ErrorClass
 	d.Record.Headers, err = decodeHeaders(headers)
@@ -255,8 +255,7 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 }
 
 func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
-	err = row.Scan(&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, &a.StartedAt, &a.EndedAt,
+	err = row.Scan(&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, instant{&a.StartedAt}, instant{&a.EndedAt},
 		(*string)(&a.Result), (*string)(&a.Category), &a.Error)
-	a.StartedAt, a.EndedAt = a.StartedAt.UTC(), a.EndedAt.UTC()
 	return a, err
 }

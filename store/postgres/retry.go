@@ -39,12 +39,12 @@ func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 	var headers []byte
 	var timestamp *time.Time
 	err := row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
-		&e.Record.Key, &e.Record.Value, &headers, &timestamp)
+		&e.Record.Key, &e.Record.Value, &headers, optionalInstant{&timestamp})
 	if err != nil {
 		return dlq.Envelope{}, err
 	}
 	if timestamp != nil {
-		e.Record.Timestamp = timestamp.UTC()
+		e.Record.Timestamp = *timestamp
 	}
 	e.Record.Headers, err = decodeHeaders(headers)
 	return e, err
@@ -63,7 +63,7 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Enve
 	}
 	args := pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token, "dead_letter_topics": s.topics.Expression()}
 	// The state may change between a failed claim and the look at why it failed.
-	for {
+	for range claimLooks {
 		e, found, err := one(ctx, s, "claim message", scanEnvelope, claimSQL, args)
 		if err != nil || found {
 			return e, err
@@ -88,7 +88,13 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Enve
 			return dlq.Envelope{}, err
 		}
 	}
+	return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
 }
+
+// claimLooks is how often a claim looks at a message that changes all the time.
+const claimLooks = 20
+
+var errUnsettled = errors.New("its row says each time that it can be claimed, and then it cannot")
 
 // ending is a Result as the two cases that Result.After can come to, so that a
 // statement can end many retries at once by the domain's own rule.
@@ -143,45 +149,4 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (d
 		return m, err
 	}
 	return s.Message(ctx, o.ID)
-}
-
-const ownersSQL = `
-SELECT DISTINCT workflow_id, owner_token
-FROM dlq.dlq_messages
-WHERE status = 'RETRYING' AND COALESCE(last_retry_at, updated_at) < @claimed_before
-ORDER BY workflow_id, owner_token`
-
-// Owners returns the workflows that own RETRYING messages which were claimed
-// before the given time.
-func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
-	return all(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
-}
-
-// releaseSQL ends retries as failed. It locks in one order, so that two that release
-// never wait for each other.
-const releaseSQL = `
-WITH owned AS (
-	SELECT id FROM dlq.dlq_messages
-	WHERE status = 'RETRYING' AND workflow_id = @workflow_id AND owner_token = @token
-	ORDER BY id
-	FOR UPDATE
-), m AS (
-	UPDATE dlq.dlq_messages m
-	SET status = CASE WHEN m.retry_count < m.max_retries THEN 'PENDING' ELSE 'DEAD' END, updated_at = now()
-	FROM owned
-	WHERE m.id = owned.id
-	RETURNING m.*
-), attempt AS (
-	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
-	SELECT m.id, m.retry_count, m.workflow_id, m.owner_token, COALESCE(m.last_retry_at, m.updated_at), 'failed', 'transient', @error
-	FROM m
-)
-SELECT count(*) FROM m`
-
-// Release ends every retry of an owner who is gone, as failed for the given
-// reason, and returns how many there were.
-func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error) {
-	released, _, err := one(ctx, s, "release messages", pgx.RowTo[int64], releaseSQL,
-		pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.Text(reason)})
-	return released, err
 }

@@ -72,7 +72,7 @@ func TestEveryStatement(t *testing.T) {
 		"reason": "", "state": "CANCELLED", "rate_limit": 1, "allowance": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
-		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now()}
+		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now(), "started_before": time.Now()}
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)
 	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20})
@@ -119,8 +119,11 @@ func TestEveryStatement(t *testing.T) {
 		"claimSQL":    {{args: message, uses: bodies + " " + messages}},
 		"claimedSQL":  {{args: message, uses: bodies + " " + messages + " | " + bodies + " " + owner}},
 		"finalizeSQL": {{args: message, uses: owner + " | " + messages + " " + attempts}},
-		"ownersSQL":   {{args: message, uses: owner}},
-		"releaseSQL":  {{args: message, uses: messages + " " + owner}},
+
+		"nowSQL":        {{}},
+		"ownersSQL":     {{args: message, uses: owner}},
+		"bulkOwnersSQL": {{args: message, uses: live}},
+		"releaseSQL":    {{args: message, uses: messages + " " + owner}},
 
 		"bulksSQL":      {{args: job, uses: lanes + " " + live}},
 		"lockSQL":       {{args: pgx.NamedArgs{"lock": int64(createLock)}}},

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -58,13 +57,11 @@ func (s *Store) Topics(ctx context.Context) (topics []dlq.TopicSummary, err erro
 
 func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
 	t := dlq.TopicSummary{Counts: map[dlq.Status]int64{}}
-	var oldest *time.Time
 	var statuses []string
 	var counts []int64
-	if err := row.Scan(&t.DLQTopic, &t.OriginalTopic, &t.NewestArrival, &oldest, &statuses, &counts); err != nil {
+	if err := row.Scan(&t.DLQTopic, &t.OriginalTopic, instant{&t.NewestArrival}, optionalInstant{&t.OldestPending}, &statuses, &counts); err != nil {
 		return dlq.TopicSummary{}, err
 	}
-	t.NewestArrival, t.OldestPending = t.NewestArrival.UTC(), utc(oldest)
 	for i, status := range statuses {
 		t.Counts[dlq.Status(status)] += counts[i] // rows of both kinds may share a name
 	}

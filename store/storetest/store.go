@@ -27,6 +27,8 @@ type Store interface {
 
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
+	Now(ctx context.Context) (time.Time, error)
+	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 
@@ -56,7 +58,7 @@ type Store interface {
 // of dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, overlaps, steering, throttles, previews, returns, archives,
+		ingest, messages, lists, retries, bulks, overlaps, steering, throttles, previews, returns, archives, sweeps,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

@@ -32,6 +32,7 @@ type Store interface {
 	activities.ArchiveStore
 	workflows.SweepStore
 	kafka.ArrivalStore
+	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	Ping(ctx context.Context) error
 }
 

@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// Rows that were written by hand may hold an infinite time, which Go has none for.
+// One of them must not fail a whole list, so it is read as the last or the first
+// moment that fits into microseconds; PostgreSQL has none beyond.
+var (
+	endOfTime   = time.UnixMicro(math.MaxInt64).UTC()
+	startOfTime = time.UnixMicro(math.MinInt64).UTC()
+	// oldest is the first time that PostgreSQL takes, in 4714 BC.
+	oldest = time.Date(-4713, time.November, 24, 0, 0, 0, 0, time.UTC)
+)
+
+// instant is where a time is scanned to, in UTC.
+type instant struct{ at *time.Time }
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (i instant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*i.at = timeOf(v)
+	return nil
+}
+
+// optionalInstant is an instant that may be NULL, which is nil.
+type optionalInstant struct{ at **time.Time }
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (i optionalInstant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*i.at = nil
+	if v.Valid {
+		at := timeOf(v)
+		*i.at = &at
+	}
+	return nil
+}
+
+func timeOf(v pgtype.Timestamptz) time.Time {
+	switch v.InfinityModifier {
+	case pgtype.Infinity:
+		return endOfTime
+	case pgtype.NegativeInfinity:
+		return startOfTime
+	default:
+		return v.Time.UTC()
+	}
+}
+
+// timestamptz is the inverse of timeOf.
+func timestamptz(t time.Time) pgtype.Timestamptz {
+	v := pgtype.Timestamptz{Time: t, Valid: true}
+	switch {
+	case !t.Before(endOfTime):
+		v.InfinityModifier = pgtype.Infinity
+	case t.Before(oldest):
+		v.InfinityModifier = pgtype.NegativeInfinity
+	}
+	return v
+}

@@ -1,0 +1,214 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// oddRows are rows as people write them by hand: everything that the table allows.
+var oddRows = map[string]string{
+	"created at infinity":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', 'infinity')`,
+	"created at -infinity":       `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '-infinity')`,
+	"created in the year 20000":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '20000-01-01')`,
+	"created in the stone age":   `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '4713-01-01 BC')`,
+	"updated at infinity":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, updated_at) VALUES ('orders', 'e', 'infinity')`,
+	"done at -infinity":          `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at) VALUES ('orders', 'e', 'DEAD', '-infinity')`,
+	"retried at infinity":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, last_retry_at) VALUES ('orders', 'e', 'infinity')`,
+	"negative counts":            `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count, max_retries) VALUES ('orders', 'e', -7, -3)`,
+	"counts at their end":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count, max_retries) VALUES ('orders', 'e', 2147483646, 2147483647)`,
+	"no topic":                   `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('', '')`,
+	"two lines in a topic":       `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES (E'or\nders.dlq', 'e')`,
+	"no ballast":                 `INSERT INTO dlq.dlq_messages (original_topic, error_message, ballast) VALUES ('orders', 'e', NULL)`,
+	"RETRYING, owned by nobody":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, status) VALUES ('orders', 'e', 'RETRYING')`,
+	"RETRYING, half an owner":    `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, workflow_id) VALUES ('orders', 'e', 'RETRYING', 'w')`,
+	"RETRYING, in the future":    `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at) VALUES ('orders', 'e', 'RETRYING', now() + interval '1 year')`,
+	"RETRYING, at infinity":      `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at) VALUES ('orders', 'e', 'RETRYING', 'infinity')`,
+	"RETRYING, nothing is left":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count) VALUES ('orders', 'e', 'RETRYING', 99)`,
+	"RESOLVED, never retried":    `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at) VALUES ('orders', 'e', 'RESOLVED', '2020-01-01')`,
+	"PENDING, though DEAD by it": `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count) VALUES ('orders', 'e', 3)`,
+}
+
+func write(t *testing.T, pool *pgxpool.Pool, sql string) (id dlq.ID) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), sql+` RETURNING id`).Scan((*[16]byte)(&id)))
+	return id
+}
+
+// retried is what the retry of a message comes to: taken over from an owner who is
+// gone, and sent, or refused.
+func retried(t *testing.T, p *postgres.Store, id dlq.ID) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	owner := dlqtest.Owner()
+	envelope, err := p.Claim(ctx, id, owner)
+	if owned, ok := err.(*dlq.OwnedError); ok { //nolint:errorlint // the store's own
+		_, err = p.Release(ctx, owned.Owner, "gone")
+		require.NoError(t, err)
+		envelope, err = p.Claim(ctx, id, owner)
+	}
+	if err != nil {
+		return err
+	}
+	require.Equal(t, id, envelope.ID)
+	_, err = p.Finalize(ctx, owner, dlqtest.Failed(id))
+	return err
+}
+
+func TestAnOddRowHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, sql := range oddRows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			p := postgres.New(pool, dlqtest.Topics(t))
+			odd := write(t, pool, sql)
+			sound := dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders"))
+			_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{sound})
+			require.NoError(t, err)
+
+			m, err := p.Message(t.Context(), odd)
+			require.NoError(t, err)
+			_, err = p.Detail(t.Context(), odd)
+			require.NoError(t, err)
+			_, err = p.Topics(t.Context())
+			require.NoError(t, err)
+			for _, oldestFirst := range []bool{false, true} {
+				listed := pageThrough(t, p, dlq.ListQuery{Filter: dlq.Filter{Topic: m.OriginalTopic}, PageSize: 1, OldestFirst: oldestFirst})
+				require.Contains(t, listed, odd)
+				listed = pageThrough(t, p, dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1, OldestFirst: oldestFirst})
+				require.Contains(t, listed, sound.ID)
+			}
+			_, err = p.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders"}})
+			require.NoError(t, err)
+
+			err = retried(t, p, odd)
+			if err != nil {
+				var refused *dlq.NotRetryableError
+				require.ErrorAs(t, err, &refused)
+			}
+			m, err = p.Message(t.Context(), odd)
+			require.NoError(t, err)
+			require.NotEqual(t, dlq.StatusRetrying, m.Status)
+			_, err = p.Detail(t.Context(), odd)
+			require.NoError(t, err)
+			_, err = p.ArchiveBatch(t.Context(), time.Hour, 10)
+			require.NoError(t, err)
+			_, err = p.PurgeBatch(t.Context(), 365*24*time.Hour, 10)
+			require.NoError(t, err)
+			require.NoError(t, retried(t, p, sound.ID))
+		})
+	}
+}
+
+// pageThrough reads a list by its cursors; each message stands in it once.
+func pageThrough(t *testing.T, p *postgres.Store, q dlq.ListQuery) (ids []dlq.ID) {
+	t.Helper()
+	for range 10 {
+		page, err := p.List(t.Context(), q)
+		require.NoError(t, err)
+		for i := range page.Messages {
+			require.NotContains(t, ids, page.Messages[i].ID)
+			ids = append(ids, page.Messages[i].ID)
+		}
+		if !page.HasNext {
+			return ids
+		}
+		last := page.Messages[len(page.Messages)-1]
+		q.After = &dlq.Place{CreatedAt: last.CreatedAt, Seq: last.Seq}
+	}
+	require.Fail(t, "the list never ends")
+	return nil
+}
+
+// All odd rows at once: the list of them goes on over equal and infinite times.
+func TestOddRowsAreListedOnce(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	for _, created := range []string{"infinity", "infinity", "20000-01-01", "-infinity", "-infinity"} {
+		write(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '`+created+`')`)
+	}
+	p := postgres.New(pool, dlqtest.Topics(t))
+	for _, oldestFirst := range []bool{false, true} {
+		require.Len(t, pageThrough(t, p, dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1, OldestFirst: oldestFirst}), 5)
+	}
+}
+
+func TestAHandWrittenRetryIsAbandoned(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	nobody := dlq.Owner{}
+	for _, at := range []string{"NULL", "now() - interval '1 hour'", "now() + interval '1 year'", "'infinity'", "'-infinity'"} {
+		id := write(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at, updated_at)
+			VALUES ('orders', 'e', 'RETRYING', `+at+`, COALESCE((`+at+`)::timestamptz, '2020-01-01'))`)
+		now, err := p.Now(t.Context())
+		require.NoError(t, err)
+		owners, err := p.Owners(t.Context(), now.Add(-time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, []dlq.Owner{nobody}, owners, at)
+		released, err := p.Release(t.Context(), nobody, "nobody")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, released)
+		m, err := p.Message(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, dlq.StatusPending, m.Status)
+		require.Zero(t, m.RetryCount)
+	}
+}
+
+// One statement by hand can leave more behind than a statement may take.
+func TestAReleaseIsOfAnySize(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message, status)
+		SELECT 'orders', 'e', 'RETRYING' FROM generate_series(1, 2500)`)
+	require.NoError(t, err)
+	released, err := postgres.New(pool, dlqtest.Topics(t)).Release(t.Context(), dlq.Owner{}, "nobody")
+	require.NoError(t, err)
+	require.EqualValues(t, 2500, released)
+	require.EqualValues(t, 2500, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING'`))
+}
+
+func TestAJobThatCannotBeReadDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	created, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, bound, frozen_at, started_at)
+			VALUES (gen_random_uuid(), '', 'a', '"nonsense"', 1, 0, now(), '-infinity')`,
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, bound, frozen_at, started_at)
+			VALUES (gen_random_uuid(), 'w', 'b', '[1]', 1, 0, 'infinity', 'infinity')`,
+	} {
+		_, err = pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	now, err := p.Now(t.Context())
+	require.NoError(t, err)
+	owners, err := p.BulkOwners(t.Context(), now)
+	require.NoError(t, err)
+	require.Len(t, owners, 3)
+	require.Contains(t, owners, created.Owner())
+	owners, err = p.BulkOwners(t.Context(), now.Add(-time.Hour))
+	require.NoError(t, err)
+	require.Len(t, owners, 2, "one has only just been started")
+	for _, owner := range owners {
+		id, err := dlq.ParseID(owner.Token)
+		require.NoError(t, err)
+		_, _ = p.EndBulk(t.Context(), id, dlq.BulkFailed, "gone") // it cannot be read back
+	}
+	owners, err = p.BulkOwners(t.Context(), now)
+	require.NoError(t, err)
+	require.Equal(t, []dlq.Owner{created.Owner()}, owners)
+}

@@ -1,0 +1,136 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// impossible are owners that no workflow can be.
+var impossible = map[string]dlq.Owner{
+	"nobody":            {},
+	"no workflow":       {Token: "t"},
+	"no token":          {WorkflowID: "w"},
+	"too long":          {WorkflowID: strings.Repeat("w", 5_000), Token: "t"},
+	"far too long":      {WorkflowID: strings.Repeat("w", 8<<20), Token: "t"},
+	"not UTF-8":         {WorkflowID: "\xff\xfe", Token: "t"},
+	"control character": {WorkflowID: "\x01\n", Token: "t"},
+	"not ASCII":         {WorkflowID: "再試行", Token: "t"},
+	"never heard of":    {WorkflowID: "retry-message-x", Token: "t"},
+}
+
+func TestAnOwnerThatCannotBeIsGone(t *testing.T) {
+	t.Parallel()
+	s := startlessSystem(t)
+	for name, owner := range impossible {
+		running, err := s.client.IsRunning(t.Context(), owner)
+		require.NoError(t, err, name)
+		require.False(t, running, name)
+	}
+}
+
+// sweepable is a store of which each call may fail for some owners.
+type sweepable struct {
+	owners, bulks []dlq.Owner
+	listing       error
+	broken        map[string]error
+	released      []string
+	ended         []dlq.ID
+}
+
+func (s *sweepable) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+
+func (s *sweepable) Owners(context.Context, time.Time) ([]dlq.Owner, error) {
+	return s.owners, s.listing
+}
+
+func (s *sweepable) BulkOwners(context.Context, time.Time) ([]dlq.Owner, error) {
+	return s.bulks, s.listing
+}
+
+func (s *sweepable) Release(_ context.Context, owner dlq.Owner, _ string) (int64, error) {
+	if err := s.broken[owner.WorkflowID]; err != nil {
+		return 0, err
+	}
+	s.released = append(s.released, owner.WorkflowID)
+	return 1, nil
+}
+
+func (s *sweepable) EndBulk(_ context.Context, id dlq.ID, _ dlq.BulkState, _ string) (dlq.BulkRetry, error) {
+	if err := s.broken[id.String()]; err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	s.ended = append(s.ended, id)
+	return dlq.BulkRetry{}, nil
+}
+
+// judged says of each workflow whether it lives; of some it cannot. Every call must
+// have a deadline.
+type judged struct {
+	t       *testing.T
+	unknown map[string]error
+	lives   map[string]bool
+}
+
+func (j *judged) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
+	_, limited := ctx.Deadline()
+	require.True(j.t, limited)
+	return j.lives[owner.WorkflowID], j.unknown[owner.WorkflowID]
+}
+
+func TestOneOwnerDoesNotKeepTheSweepFromTheOthers(t *testing.T) {
+	t.Parallel()
+	away := errors.New("a shard of Temporal is away")
+	locked := errors.New("the row is locked")
+	jobs := []dlq.ID{dlq.NewID(), dlq.NewID(), dlq.NewID()}
+	store := &sweepable{broken: map[string]error{"b": locked, jobs[1].String(): locked}}
+	for _, id := range []string{"", "a", "b", "c", "d"} {
+		store.owners = append(store.owners, dlq.Owner{WorkflowID: id, Token: "t"})
+	}
+	for _, id := range jobs {
+		store.bulks = append(store.bulks, dlq.Owner{WorkflowID: "job-" + id.String(), Token: id.String()})
+	}
+	store.bulks = append([]dlq.Owner{{WorkflowID: "unknown", Token: dlq.NewID().String()}}, store.bulks...)
+	sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
+		Owners: &judged{t: t, unknown: map[string]error{"a": away, "unknown": away}, lives: map[string]bool{"d": true}}}
+	err := sweeper.Sweep(t.Context(), time.Now())
+	require.ErrorIs(t, err, away)
+	require.ErrorIs(t, err, locked)
+	require.Equal(t, []string{"", "c"}, store.released)
+	require.Equal(t, []dlq.ID{jobs[0], jobs[2]}, store.ended)
+}
+
+func TestASweepTellsAFewOfManyFailures(t *testing.T) {
+	t.Parallel()
+	away := errors.New("away")
+	store, owners := &sweepable{}, &judged{t: t, unknown: map[string]error{}}
+	for range 1000 {
+		id := dlq.NewID().String()
+		store.owners = append(store.owners, dlq.Owner{WorkflowID: id, Token: "t"})
+		owners.unknown[id] = away
+	}
+	sweeper := &workflows.Sweeper{Store: store, Owners: owners, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
+	err := sweeper.Sweep(t.Context(), time.Now())
+	require.ErrorIs(t, err, away)
+	require.Contains(t, err.Error(), "and 995 more")
+}
+
+func TestASweepEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	store := &sweepable{owners: []dlq.Owner{{WorkflowID: "a", Token: "t"}}}
+	sweeper := &workflows.Sweeper{Store: store, Owners: &judged{t: t}, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
+	require.ErrorIs(t, sweeper.Sweep(ctx, time.Now()), context.Canceled)
+	require.Empty(t, store.released)
+}
