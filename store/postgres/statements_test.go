@@ -159,6 +159,7 @@ func TestEveryStatement(t *testing.T) {
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "ingestTimeoutSQL": {{}},
+		"idleTimeoutSQL": {{}}, "userTimeoutSQL": {{}},
 		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
 	}
 	texts := statements(t)

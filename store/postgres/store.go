@@ -9,6 +9,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,8 +39,38 @@ func New(pool *pgxpool.Pool, topics *dlq.Topics) *Store {
 	return &Store{pool: pool, topics: topics}
 }
 
+// callTimeout bounds a call, so that none hangs for ever where a network swallows
+// what it is given. It is long for statements on a page of rows.
+const callTimeout = 10 * time.Second
+
+// limits are for statements that do more than that. Zero is the caller's own limit.
+var limits = map[string]time.Duration{
+	storeSQL:        time.Minute,      // brings up to maxStatement along
+	archiveBatchSQL: 30 * time.Second, // of up to 100,000 messages
+	purgeBatchSQL:   30 * time.Second,
+	blockedKeysSQL:  30 * time.Second, // all that a job has not delivered
+	inOrderSQL:      30 * time.Second, // begins what may look through a whole topic
+	byIndexSQL:      30 * time.Second,
+	timeLimitSQL:    0, // begins what reads a whole scope
+}
+
+// limited gives a call of these statements its deadline, unless the caller's is earlier.
+func limited(ctx context.Context, statements ...string) (context.Context, context.CancelFunc) {
+	longest := callTimeout
+	for _, sql := range statements {
+		limit, known := limits[sql]
+		if known && limit == 0 {
+			return ctx, func() {}
+		}
+		longest = max(longest, limit)
+	}
+	return context.WithTimeout(ctx, longest)
+}
+
 // Ping asks the database for a sign of life.
 func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	if err := s.pool.Ping(ctx); err != nil {
 		return failed("ping", err)
 	}
@@ -52,6 +83,12 @@ func (s *Store) batch(ctx context.Context, what string, queue func(*pgx.Batch)) 
 	err := again(func() error {
 		batch := &pgx.Batch{}
 		queue(batch)
+		statements := make([]string, len(batch.QueuedQueries))
+		for i, query := range batch.QueuedQueries {
+			statements[i] = query.SQL
+		}
+		ctx, cancel := limited(ctx, statements...)
+		defer cancel()
 		return s.pool.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
@@ -70,6 +107,8 @@ func queue[T any](batch *pgx.Batch, found *[]T, scan pgx.RowToFunc[T], sql strin
 
 // all returns the rows of a statement.
 func all[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs) (found []T, err error) {
+	ctx, cancel := limited(ctx, sql)
+	defer cancel()
 	err = again(func() error {
 		rows, err := s.pool.Query(ctx, sql, args)
 		if err != nil {

@@ -102,7 +102,7 @@ func (p *parts) openStore() error {
 		c.User, c.Password, err = db.Credentials()
 		return err
 	}
-	p.pool, err = pgxpool.NewWithConfig(context.Background(), options)
+	p.pool, err = postgres.NewPool(context.Background(), options)
 	if err != nil {
 		return fmt.Errorf("database: %w", err)
 	}

@@ -1,0 +1,215 @@
+package postgres_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// swallower is a proxy that can swallow what comes over the connections it has, as
+// firewalls do with those that they have forgotten. New ones work.
+type swallower struct {
+	listener net.Listener
+	target   string
+
+	mu     sync.Mutex
+	silent chan struct{} // closed once the present connections are silent
+	open   []net.Conn
+}
+
+func newSwallower(t *testing.T, target string) *swallower {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &swallower{listener: listener, target: target, silent: make(chan struct{})}
+	go s.serve()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.open {
+			_ = c.Close()
+		}
+	})
+	return s
+}
+
+func (s *swallower) serve() {
+	for {
+		client, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", s.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		s.mu.Lock()
+		s.open = append(s.open, client, server)
+		silent := s.silent
+		s.mu.Unlock()
+		go carry(client, server, silent)
+		go carry(server, client, silent)
+	}
+}
+
+func carry(to, from net.Conn, silent <-chan struct{}) {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		select {
+		case <-silent:
+			_, _ = io.Copy(io.Discard, from)
+			return
+		default:
+		}
+		if n > 0 {
+			_, _ = to.Write(buffer[:n])
+		}
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+	}
+}
+
+// swallow silences the connections that there are.
+func (s *swallower) swallow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.silent)
+	s.silent = make(chan struct{})
+}
+
+// through is a pool of a program, behind a proxy.
+func through(t *testing.T) (*pgxpool.Pool, *swallower) {
+	t.Helper()
+	u, err := url.Parse(dbtest.URL(t))
+	require.NoError(t, err)
+	proxy := newSwallower(t, u.Host)
+	u.Host = proxy.listener.Addr().String()
+	options, err := pgxpool.ParseConfig(u.String())
+	require.NoError(t, err)
+	options.MaxConns = 10
+	pool, err := postgres.NewPool(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool, proxy
+}
+
+// fill opens all connections of the pool and leaves them idle.
+func fill(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	var held []*pgxpool.Conn
+	for range pool.Config().MaxConns {
+		conn, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		held = append(held, conn)
+	}
+	for _, conn := range held {
+		conn.Release()
+	}
+	require.EqualValues(t, pool.Config().MaxConns, pool.Stat().IdleConns())
+}
+
+func TestConnectionsThatWentSilentCostOnePatience(t *testing.T) {
+	t.Parallel()
+	pool, proxy := through(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	fill(t, pool)
+	<-time.After(50 * time.Millisecond)
+	proxy.swallow()
+
+	began := time.Now()
+	var group sync.WaitGroup
+	failures := make([]error, 30) // three times as many as there are connections
+	for i := range failures {
+		group.Go(func() { _, failures[i] = p.Topics(context.Background()) })
+	}
+	group.Wait()
+	for _, err := range failures {
+		require.NoError(t, err)
+	}
+	require.Less(t, time.Since(began), 5*time.Second)
+
+	fill(t, pool) // and no connection was lost to the pool
+	_, err := p.Topics(t.Context())
+	require.NoError(t, err)
+}
+
+func TestEveryCallEnds(t *testing.T) {
+	t.Parallel()
+	pool, proxy := through(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
+	require.NoError(t, err)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	for name, call := range map[string]func() error{
+		"a batch":     func() error { return p.NoteBulk(context.Background(), dlq.NewID(), "") },
+		"a statement": func() error { _, err := p.Message(context.Background(), dlq.NewID()); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			// It has just been used, and so is not pinged: the call itself is swallowed.
+			_, err := p.Now(t.Context())
+			require.NoError(t, err)
+			proxy.swallow()
+			began := time.Now()
+			require.ErrorIs(t, call(), dlq.ErrUnavailable)
+			require.Less(t, time.Since(began), 13*time.Second)
+			_, err = p.Topics(context.Background())
+			require.NoError(t, err)
+		})
+	}
+}
+
+func setting(t *testing.T, pool *pgxpool.Pool, name string) (value string) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), `SHOW `+name).Scan(&value))
+	return value
+}
+
+func TestSessionsDoNotOutliveTheirProgram(t *testing.T) {
+	t.Parallel()
+	pool, _ := through(t)
+	require.Equal(t, "10s", setting(t, pool, "idle_in_transaction_session_timeout"))
+	require.Equal(t, "10000", setting(t, pool, "tcp_user_timeout"), "in milliseconds")
+}
+
+// Here a function of the same name stands in for a server that has no such setting.
+func TestAServerWithoutTheSettingIsGoodEnough(t *testing.T) {
+	t.Parallel()
+	admin := dbtest.New(t)
+	for _, sql := range []string{
+		`CREATE SCHEMA other`,
+		`CREATE FUNCTION other.set_config(name text, value text, local boolean) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+			IF name = 'tcp_user_timeout' THEN RAISE EXCEPTION 'unrecognized configuration parameter' USING ERRCODE = '42704'; END IF;
+			RETURN pg_catalog.set_config(name, value, local);
+		END $$`,
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = other, pg_catalog', current_database()); END $$`,
+	} {
+		_, err := admin.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	options, err := pgxpool.ParseConfig(dbtest.URL(t))
+	require.NoError(t, err)
+	pool, err := postgres.NewPool(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	require.Equal(t, "10s", setting(t, pool, "idle_in_transaction_session_timeout"))
+	require.Equal(t, "0", setting(t, pool, "tcp_user_timeout"))
+}
