@@ -122,7 +122,7 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	for _, conn := range held {
 		conn.Release()
 	}
-	require.EqualValues(t, pool.Config().MaxConns, pool.Stat().IdleConns())
+	require.Equal(t, pool.Config().MaxConns, pool.Stat().IdleConns())
 }
 
 func TestConnectionsThatWentSilentCostOnePatience(t *testing.T) {
@@ -163,17 +163,15 @@ func TestEveryCallEnds(t *testing.T) {
 		"a batch":     func() error { return p.NoteBulk(context.Background(), dlq.NewID(), "") },
 		"a statement": func() error { _, err := p.Message(context.Background(), dlq.NewID()); return err },
 	} {
-		t.Run(name, func(t *testing.T) {
-			// It has just been used, and so is not pinged: the call itself is swallowed.
-			_, err := p.Now(t.Context())
-			require.NoError(t, err)
-			proxy.swallow()
-			began := time.Now()
-			require.ErrorIs(t, call(), dlq.ErrUnavailable)
-			require.Less(t, time.Since(began), 13*time.Second)
-			_, err = p.Topics(context.Background())
-			require.NoError(t, err)
-		})
+		// It has just been used, and so is not pinged: the call itself is swallowed.
+		_, err := p.Now(t.Context())
+		require.NoError(t, err)
+		proxy.swallow()
+		began := time.Now()
+		require.ErrorIs(t, call(), dlq.ErrUnavailable, name)
+		require.Less(t, time.Since(began), 13*time.Second, name)
+		_, err = p.Topics(context.Background())
+		require.NoError(t, err, name)
 	}
 }
 
