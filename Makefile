@@ -53,7 +53,7 @@ bench-quick: ## The same at a fiftieth of the size, to see that it works
 	go run ./bench -quick
 
 .PHONY: chaos
-chaos: ## Half an hour of kills, restarts and outages, then the proof that nothing was lost
+chaos: ## Half an hour of kills, outages, locks, silence and writes by hand, then the proof that nothing was lost
 	DLQ_CHAOS_DURATION=30m go test ./e2e -run 'TestChaos$$' -count=1 -timeout 60m -v
 
 .PHONY: histories

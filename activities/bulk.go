@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -14,6 +15,9 @@ type BulkStore interface {
 	// nothing. It returns dlq.ErrNotFound for an unknown job.
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	// StopBulk lets nothing more be claimed: the state is BulkPausing or
+	// BulkCancelling until the pages in hand have ended.
+	StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	// PauseBulk gives back what is still claimed and records why. ResumeBulk
 	// is its inverse. Both may be repeated, and leave a job that has ended.
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
@@ -28,26 +32,24 @@ type BulkStore interface {
 	LaneStore
 }
 
-// LaneStore is what a lane needs of the store.
+// LaneStore is what a lane needs of the store. Each method returns dlq.ErrBlocked,
+// soon, while a lock of somebody else is in the way.
 type LaneStore interface {
-	// OpenLane makes the caller the only one that may claim and finalize in
-	// the lane, as long as nobody opens it again.
-	OpenLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error)
-	// ClaimedPage returns what the lane's owner has claimed and not finalized.
-	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
+	// OpenLane makes the attempt the only one that may claim and finalize in the
+	// lane, until a later one opens it. It returns dlq.ErrFenced when one has.
+	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
+	// ClaimedPage returns what the lane has claimed and not finalized.
+	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error)
+	// ReleasePage gives that back, uncounted; the job comes back for it.
+	ReleasePage(ctx context.Context, lane dlq.Lane) error
 	// ClaimPage claims the next messages of the lane, at most dlq.PageSize, in
-	// order of arrival and as the rate limit allows. None, and no reason to
-	// wait, means that the lane is at its end.
-	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
+	// order of arrival and as the rate limit allows: from a queue that is due or, with
+	// scan, those that it has not come upon yet.
+	ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in one
-	// transaction. Messages that are no longer the lane's stay as they are.
-	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
-	// BlockedKeys are the keys of the lane's messages that the job could not
-	// deliver.
-	BlockedKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
-	// NoteBulk records why a part of the job waits; empty when it no longer
-	// does.
-	NoteBulk(ctx context.Context, id dlq.ID, reason string) error
+	// transaction. Messages that are no longer the lane's stay as they are. It returns
+	// dlq.ErrFenced once a newer attempt has the lane.
+	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error)
 }
 
 // Bulk holds the steps of a bulk retry.
@@ -66,9 +68,15 @@ type BulkBegun struct {
 	Published bool `json:"published"`
 }
 
+// CountLimit bounds the counting of a scope, which reads all of it: ten million messages
+// take several seconds from memory and longer from a disk.
+const CountLimit = 5 * time.Minute
+
 // BeginBulk counts the scope of the job, which was frozen when it was created.
-// Nothing is sent before.
+// Nothing is sent before. It ends early when it is cancelled.
 func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
+	_, stop := startHeartbeat(ctx, LaneReport{}, CountLimit)
+	defer stop()
 	bulk, err := a.Store.CountBulk(ctx, id)
 	if err != nil {
 		return BulkBegun{}, toTemporal(err)
@@ -87,6 +95,20 @@ func (a *Bulk) ReadBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return bulk, toTemporal(err)
 }
 
+// StopInput says how the job is to stop, and why.
+type StopInput struct {
+	ID     dlq.ID        `json:"id"`
+	State  dlq.BulkState `json:"state"`
+	Reason string        `json:"reason"`
+}
+
+// StopBulk records that nothing more may be claimed. The pages in hand go on to
+// their end.
+func (a *Bulk) StopBulk(ctx context.Context, in StopInput) (dlq.BulkRetry, error) {
+	bulk, err := a.Store.StopBulk(ctx, in.ID, in.State, in.Reason)
+	return bulk, toTemporal(err)
+}
+
 // PauseInput says why the job pauses.
 type PauseInput struct {
 	ID     dlq.ID `json:"id"`
@@ -101,11 +123,6 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 		a.Log.Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
 	return bulk, toTemporal(err)
-}
-
-// NoteLane records that a part of the job waits, and why.
-func (a *Bulk) NoteLane(ctx context.Context, in PauseInput) error {
-	return toTemporal(a.Store.NoteBulk(ctx, in.ID, in.Reason))
 }
 
 // ResumeBulk records that the job goes on.

@@ -43,6 +43,8 @@ func toTemporal(err error) error {
 	case errors.As(err, &owned):
 		options.Details = []any{owned}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
+	case errors.Is(err, dlq.ErrUnreadable):
+		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeInvalid, options)
 	case errors.Is(err, dlq.ErrNotFound):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotFound, options)
 	case errors.As(err, &delivery):

@@ -3,42 +3,43 @@ package activities
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
 
 const (
-	// finishTimeout bounds the writing down of what was already published, once
-	// a lane was told to stop: long enough for a slow database, shorter than
-	// the time a stopping worker is given.
-	finishTimeout = 10 * time.Second
+	// storeTimeout bounds one call of the store, so that a connection which went silent
+	// is noticed. The store waits for a lock for a second only.
+	storeTimeout = 4 * time.Second
 
-	// A lane returns after its slice and is started again, on whichever worker
+	// finishTimeout is how long a lane that was told to stop goes on trying to write
+	// down what was already published: shorter than the time a stopping worker is given.
+	finishTimeout = 8 * time.Second
+
+	// A lane returns after its time slice and is started again, on whichever worker
 	// asks first: that is how a worker that joins gets its share. Longer when
 	// throttled, where each start is expensive compared with what it sends.
 	laneSlice          = 15 * time.Second
 	throttledLaneSlice = 5 * time.Minute
 
-	// readingShare is how many times longer than the reading of its blocked keys a
-	// slice is at least, up to throttledLaneSlice: they grow with what the job has
-	// failed.
-	readingShare = 20
-
-	// longestNap is how long a throttled lane sleeps before it looks again
-	// whether the rate limit has been changed.
+	// longestNap is how long a lane sleeps at most before it looks again whether the
+	// rate limit, or the state of the job, has been changed.
 	longestNap = 500 * time.Millisecond
+
+	// fruitlessPages is how many pages in a row of a job with several target topics a
+	// lane puts aside before it rests, since all the topics that it has come upon are
+	// closed. What comes after them may go elsewhere.
+	fruitlessPages = 100
 )
 
 // LaneEnd says why a lane returned.
 type LaneEnd string
 
 const (
-	// LaneDone found nothing more in its scope.
+	// LaneDone found nothing more in its scope, and nothing waits.
 	LaneDone LaneEnd = "done"
 	// LaneSlice has had its time and wants to go on.
 	LaneSlice LaneEnd = "slice"
@@ -47,183 +48,212 @@ const (
 	// LaneClosed may not claim: the job does not run, or a newer attempt has
 	// the lane. Nobody knows whether anything is left.
 	LaneClosed LaneEnd = "closed"
-	// LaneRefused had every message of a page refused, for a reason that is
-	// not the messages' own, and gave the page back uncounted.
-	LaneRefused LaneEnd = "refused"
+	// LaneWaiting has nothing to send but messages whose target is closed.
+	LaneWaiting LaneEnd = "waiting"
 )
 
 // LaneInput names one lane of a bulk retry.
 type LaneInput struct {
 	Bulk   dlq.ID `json:"bulk_retry_id"`
 	Number int    `json:"lane"`
-	// RefusedAlone is how often in a row the lane was refused while the target took
-	// what other lanes sent.
-	RefusedAlone int `json:"refused_alone,omitempty"`
+	// Shut says that the only target of the job was closed: the lane asks it again
+	// before it claims anything else.
+	Shut bool `json:"shut,omitempty"`
 }
 
-// LaneResult is what one slice of a lane came to.
+// LaneResult is what one time slice of a lane came to.
 type LaneResult struct {
 	End LaneEnd `json:"end"`
-	// Progress says that the target took something, or judged it.
-	Progress bool `json:"progress,omitempty"`
-	// Reason and Category say why it was refused; else they are empty.
-	Reason   string       `json:"reason,omitempty"`
-	Category dlq.Category `json:"category,omitempty"`
+	// For is how long to wait before the closed target may be asked again, Reason and
+	// Category say why it is closed. Only with LaneWaiting.
+	For      time.Duration `json:"for_ns,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Category dlq.Category  `json:"category,omitempty"`
+	// Shut is for the next LaneInput.
+	Shut bool `json:"shut,omitempty"`
 }
 
 // RunLane sends one lane of a bulk retry, page by page, until nothing in its
-// scope is left or its slice is over. Messages that an earlier attempt claimed and
-// did not finalize are sent first: the crash may have come before or after the
-// publish, and sending twice is the lesser harm.
+// scope is left or its time slice is over. What an earlier attempt knew to be
+// delivered and could not write down is written down first. What it claimed and did
+// not finalize is sent next: the crash may have come before or after the publish, and
+// sending twice is the lesser harm.
 //
-// On cancellation, and when the worker stops, the page in hand is finished and
-// written down, unless the job did not wait for that and took it back; nothing
-// more is claimed.
+// Once the job does not run any more, or the worker stops, the page in hand is
+// finished and written down; nothing more is claimed.
 func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
-	reports, stopReporting := startHeartbeat(ctx, LaneReport{Lane: in.Number})
-	defer stopReporting()
-	l := &laneRun{Bulk: a, in: in, reports: reports, started: time.Now()}
+	// What the attempt before knew stays in the heartbeat until it is written down.
+	report := LaneReport{}
+	if activity.HasHeartbeatDetails(ctx) {
+		_ = activity.GetHeartbeatDetails(ctx, &report) // what cannot be read is of another version; the page is sent again
+	}
+	report.Lane, report.Waiting = in.Number, ""
+	beat, stop := startHeartbeat(ctx, report, stepLimit)
+	defer stop()
+	l := &laneRun{Bulk: a, in: in, beat: beat, acknowledged: report.Acknowledged, started: time.Now()}
+	if in.Shut {
+		l.fruitless = 1
+	}
 	result, err := l.run(ctx)
+	if errors.Is(err, dlq.ErrFenced) {
+		result, err = LaneResult{End: LaneClosed}, nil
+	}
+	if err != nil {
+		beat.send(true) // so that the next attempt knows what was acknowledged
+	}
 	return result, toTemporal(err)
 }
 
-// laneRun is one slice of one lane.
+// laneRun is one time slice of one lane.
 type laneRun struct {
 	*Bulk
 	in      LaneInput
 	lane    dlq.Lane
-	reports chan<- LaneReport
+	beat    *heartbeat
 	started time.Time
-	// blocked are the keys whose later messages must wait, nil where order does
-	// not matter.
-	blocked  blockedKeys
-	counts   dlq.BulkCounts
-	progress bool
+	// acknowledged is what the attempt before could not write down.
+	acknowledged []Acknowledged
+	// fruitless counts pages in a row whose topics are all closed.
+	fruitless int
 }
 
-// refusedAlone is how often in a row the lane was refused while others got through.
-func (l *laneRun) refusedAlone() int {
-	if l.progress {
-		return 0
-	}
-	return l.in.RefusedAlone
-}
-
-func (l *laneRun) run(ctx context.Context) (_ LaneResult, err error) {
-	// An earlier attempt that lost touch with Temporal may still be at work;
-	// from here on it can change nothing.
-	if l.lane, err = l.Store.OpenLane(ctx, l.in.Bulk, l.in.Number); err != nil {
-		return LaneResult{}, err
-	}
-	var reading time.Duration
-	if l.lane.Spec.Order != dlq.OrderNone {
-		began := time.Now()
-		keys, err := l.Store.BlockedKeys(ctx, l.lane)
-		if err != nil {
-			return LaneResult{}, err
-		}
-		l.blocked, reading = newBlockedKeys(keys), time.Since(began)
-	}
-	left, err := l.Store.ClaimedPage(ctx, l.lane)
+func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
+	page, err := l.open(ctx)
 	if err != nil {
 		return LaneResult{}, err
 	}
-	for len(left) > 0 { // at most a page, unless several attempts were cut short
-		page := left[:min(len(left), dlq.PageSize)]
-		left = left[len(page):]
-		if refused, err := l.send(ctx, page); err != nil || refused != nil {
-			return l.end(refused, LaneRefused), err
-		}
+	if l.lane.State != dlq.BulkRunning {
+		err := l.step(ctx, func(ctx context.Context) error { return l.Store.ReleasePage(ctx, l.lane) })
+		return LaneResult{End: LaneClosed}, err
 	}
+	claim := dlq.LaneClaim{Page: page}
 	for {
+		if err := l.send(ctx, &claim); err != nil {
+			return LaneResult{}, err
+		}
+		if time.Since(l.started) > sliceOf(claim.Throttled) {
+			return LaneResult{End: LaneSlice, Shut: l.shut()}, nil
+		}
 		if err := stopped(ctx); err != nil {
 			return LaneResult{}, err
 		}
-		claim, err := l.Store.ClaimPage(ctx, l.lane)
-		switch {
-		case err != nil:
+		err := l.step(ctx, func(ctx context.Context) (err error) {
+			claim, err = l.Store.ClaimPage(ctx, l.lane, l.scans())
+			return err
+		})
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
+			// Perhaps the scope is long. The claim may have come through all the same.
+			l.lane.Bounded = true
+			err = l.step(ctx, func(ctx context.Context) (err error) {
+				claim = dlq.LaneClaim{}
+				claim.Page, err = l.Store.ClaimedPage(ctx, l.lane)
+				return err
+			})
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
 			return LaneResult{}, err
-		case len(claim.Envelopes) > 0:
-			if refused, err := l.send(ctx, claim.Envelopes); err != nil || refused != nil {
-				return l.end(refused, LaneRefused), err
-			}
-		case claim.Closed:
-			return l.end(nil, LaneClosed), nil
-		case claim.Spent:
-			return l.end(nil, LaneSpent), nil
-		case claim.Wait <= 0:
-			return l.end(nil, LaneDone), nil
 		}
-		if time.Since(l.started) > sliceOf(claim.Throttled, reading) {
-			return l.end(nil, LaneSlice), nil
+		l.lane.ScanFirst = claim.Queue != nil // the next time it is the other's turn
+		if len(claim.Page) > 0 {
+			continue
 		}
-		if claim.Wait > 0 {
-			if err := sleep(ctx, min(claim.Wait, longestNap)); err != nil {
-				return LaneResult{}, err
-			}
+		if end, over := l.over(&claim); over {
+			return end, nil
+		}
+		if err := sleep(ctx, min(max(claim.Wait, dueOf(claim.Next)), longestNap)); err != nil {
+			return LaneResult{}, err
 		}
 	}
 }
 
+func dueOf(queue *dlq.LaneQueue) time.Duration {
+	if queue == nil {
+		return 0
+	}
+	return queue.Due
+}
+
+// open takes the lane from earlier attempts, and returns the page that they have left
+// behind. An attempt that lost touch with Temporal may still be at work; from here on
+// it can change nothing.
+func (l *laneRun) open(ctx context.Context) (page []dlq.PageEnvelope, err error) {
+	info := activity.GetInfo(ctx)
+	attempt := dlq.LaneAttempt{Scheduled: info.ScheduledTime, Number: int(info.Attempt)}
+	err = l.step(ctx, func(ctx context.Context) (err error) {
+		l.lane, err = l.Store.OpenLane(ctx, l.in.Bulk, l.in.Number, attempt)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.finalizeAcknowledged(ctx); err != nil {
+		return nil, err
+	}
+	err = l.step(ctx, func(ctx context.Context) (err error) {
+		page, err = l.Store.ClaimedPage(ctx, l.lane)
+		return err
+	})
+	return page, err
+}
+
+// over says whether and how the lane returns, after a claim that has found nothing.
+func (l *laneRun) over(claim *dlq.LaneClaim) (LaneResult, bool) {
+	next := claim.Next
+	switch {
+	case claim.Stopped:
+		return LaneResult{End: LaneClosed}, true
+	case claim.Spent:
+		return LaneResult{End: LaneSpent}, true
+	case claim.Wait > 0:
+		return LaneResult{}, false
+	case next == nil && l.scans():
+		return LaneResult{End: LaneDone}, true
+	case next == nil:
+		l.fruitless = 0 // others have dealt with what waited
+		return LaneResult{}, false
+	case !next.OfKey && next.Due > longestNap:
+		return LaneResult{End: LaneWaiting, For: next.Due, Reason: next.Reason, Category: next.Category, Shut: l.shut()}, true
+	default:
+		return LaneResult{}, false
+	}
+}
+
+// scans tells whether the lane goes on with the messages that it has not come upon
+// yet, rather than only ask closed targets again.
+func (l *laneRun) scans() bool {
+	if l.lane.Mixed {
+		return l.fruitless < fruitlessPages
+	}
+	return l.fruitless == 0
+}
+
+func (l *laneRun) shut() bool { return !l.lane.Mixed && l.fruitless > 0 }
+
 // sliceOf is how long a lane goes on before it returns.
-func sliceOf(throttled bool, reading time.Duration) time.Duration {
+func sliceOf(throttled bool) time.Duration {
 	if throttled {
 		return throttledLaneSlice
 	}
-	return min(max(laneSlice, readingShare*reading), throttledLaneSlice)
+	return laneSlice
 }
 
-func (l *laneRun) end(refused *refusal, end LaneEnd) LaneResult {
-	result := LaneResult{End: end, Progress: l.progress}
-	if refused != nil {
-		result.Reason, result.Category = refused.err.Error(), refused.category
-	}
-	return result
-}
-
-// send publishes a claimed page and writes down how each message ended.
-func (l *laneRun) send(ctx context.Context, page []dlq.Envelope) (*refusal, error) {
-	outcomes, refused, err := l.publish(ctx, page)
-	if refused != nil {
-		outcomes = giveBack(page)
-	}
-	// Publishing cannot be undone: it must be written down even if the
-	// lane was cancelled in the meantime.
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
-	defer cancel()
-	if len(outcomes) > 0 {
-		result, finalizeErr := l.Store.FinalizePage(finish, l.lane, outcomes)
-		if finalizeErr != nil {
-			return nil, finalizeErr
+// step runs a call of the store within its time limit, again for as long as a lock is
+// in the way.
+func (l *laneRun) step(ctx context.Context, call func(context.Context) error) error {
+	for {
+		limited, cancel := context.WithTimeout(ctx, storeTimeout)
+		err := call(limited)
+		cancel()
+		l.beat.alive(func(r *LaneReport) { r.Waiting = textOf(err) })
+		if !errors.Is(err, dlq.ErrBlocked) {
+			return err
 		}
-		l.counts = result.Counts
-		// A page is taken back as a whole, when the job is paused or ended over
-		// it or a newer attempt has the lane. Then nothing has ended here.
-		if result.Ended > 0 {
-			l.Metrics.retried(outcomes...)
+		if err := sleep(ctx, longestNap); err != nil {
+			return err
 		}
-	}
-	if err != nil || refused != nil {
-		return refused, err
-	}
-	if l.refusedAlone() > 0 {
-		l.note(finish, "")
-	}
-	l.progress = l.progress || slices.ContainsFunc(outcomes, isProgress)
-	l.reports <- LaneReport{Lane: l.lane.Number, Counts: l.counts}
-	return nil, nil //nolint:nilnil // no refusal is the normal case
-}
-
-// isProgress is true of what shows that the target is there: it has taken the
-// message, or refused it for what it is.
-func isProgress(o dlq.Outcome) bool {
-	return o.Result == dlq.ResultDelivered || o.Result == dlq.ResultRejected
-}
-
-// note records on the job why a part of it waits or was skipped.
-func (l *laneRun) note(ctx context.Context, reason string) {
-	if err := l.Store.NoteBulk(ctx, l.lane.Bulk, reason); err != nil {
-		l.Log.Warn("could not record what the bulk retry is up to", zap.Stringer("bulk_retry_id", l.lane.Bulk), zap.Error(err))
 	}
 }
 

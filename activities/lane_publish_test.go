@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,36 +11,63 @@ import (
 )
 
 // Whatever the first message of a key ends with and whenever, one that was blocked
-// by it shares its fate in this round, and never gets an error.
+// by it shares its fate, and never gets an error of its own.
 func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 	t.Parallel()
 	page := []dlq.Envelope{{ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}, {ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}}
 	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData} {
-		for attempt := 1; attempt <= 10; attempt++ {
-			for refusals := range 11 {
-				l := &laneRun{in: LaneInput{RefusedAlone: refusals}, blocked: newBlockedKeys(nil)}
+		for tries := range 11 {
+			for _, ofKey := range []bool{false, true} {
 				cause := &dlq.DeliveryError{Category: category, Err: errors.New("refused")}
-				round := l.decide(page, []error{cause, &dlq.BlockedError{Behind: cause}}, attempt)
-				what := fmt.Sprintf("%s, attempt %d, %d refusals", category, attempt, refusals)
-				if len(round.again) > 0 {
-					require.Equal(t, page, round.again, what)
-					require.Empty(t, round.outcomes, what)
-					require.Equal(t, cause, round.cause, what)
+				outcomes, _ := judge(page, []dlq.Delivery{{Err: cause}, {Err: &dlq.BlockedError{Behind: cause}}},
+					&dlq.LaneQueue{OfKey: ofKey, Tries: tries}, dlq.OrderKey)
+				what := fmt.Sprintf("%s, %d tries, of a key: %t", category, tries, ofKey)
+				require.Equal(t, page[0].ID, outcomes[0].ID, what)
+				require.Equal(t, page[1].ID, outcomes[1].ID, what)
+				if outcomes[0].Result == dlq.ResultWaiting {
+					require.Equal(t, dlq.ResultWaiting, outcomes[1].Result, what)
+					require.Equal(t, outcomes[0].Wait.Target, outcomes[1].Wait.Target, what)
+					require.Equal(t, outcomes[0].Wait.OfKey, outcomes[1].Wait.OfKey, what)
+					require.Zero(t, outcomes[1].Wait.Tries, what)
 					continue
 				}
-				require.Equal(t, []dlq.Outcome{
-					{ID: page[0].ID, Result: category.Result(), Category: category, Error: "refused"},
-					{ID: page[1].ID, Result: dlq.ResultSkipped},
-				}, round.outcomes, what)
+				require.Equal(t, category.Result(), outcomes[0].Result, what)
+				require.Equal(t, dlq.Outcome{ID: page[1].ID, Result: dlq.ResultSkipped}, outcomes[1].Outcome, what)
 			}
 		}
 	}
 }
 
-func TestASliceOutweighsTheReadingOfBlockedKeys(t *testing.T) {
+func TestAMessageThatAsksAClosedTargetGetsPastTheTopicAndThePartition(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, laneSlice, sliceOf(false, 100*time.Millisecond))
-	require.Equal(t, time.Minute, sliceOf(false, 3*time.Second))
-	require.Equal(t, throttledLaneSlice, sliceOf(false, time.Hour))
-	require.Equal(t, throttledLaneSlice, sliceOf(true, 3*time.Second))
+	target := func(topic string, partition int32) dlq.Target { return dlq.Target{Topic: topic, Partition: partition} }
+	closed := []dlq.Target{target("orders", dlq.AnyPartition), target("orders", 0), target("orders", 1), target("users", 0)}
+	for _, test := range []struct {
+		queue *dlq.LaneQueue
+		want  []dlq.Target
+	}{
+		{nil, closed},
+		{&dlq.LaneQueue{Target: closed[0], OfKey: true}, closed},
+		{&dlq.LaneQueue{Target: closed[0]}, closed[3:]},
+		{&dlq.LaneQueue{Target: closed[1]}, closed[2:]},
+		{&dlq.LaneQueue{Target: closed[3]}, closed[:3]},
+	} {
+		require.Equal(t, test.want, closedBut(&dlq.LaneClaim{Queue: test.queue, Closed: closed}))
+	}
+}
+
+func TestATargetIsClosedByAPageOfWhichItTookNothing(t *testing.T) {
+	t.Parallel()
+	refused := &dlq.DeliveryError{Category: dlq.CategoryTransient, Err: errors.New("refused")}
+	p1, p2 := dlq.Target{Topic: "orders", Partition: 1}, dlq.Target{Topic: "orders", Partition: 2}
+	page := make([]dlq.Envelope, 3)
+	for i := range page {
+		page[i] = dlq.Envelope{ID: dlq.NewID(), OriginalTopic: "orders", Record: dlq.Record{Key: fmt.Append(nil, i)}}
+	}
+	outcomes, answered := judge(page, []dlq.Delivery{{Target: p1, Err: refused}, {Target: p2, Err: refused}, {Target: p2}}, nil, dlq.OrderKey)
+	require.True(t, answered)
+	require.Equal(t, dlq.Wait{Target: p1, Tries: 1, For: firstClosedPause}, outcomes[0].Wait)
+	require.Equal(t, dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}, OfKey: true, Tries: 1, For: PolicyOf(dlq.CategoryTransient).First},
+		outcomes[1].Wait, "it took another one")
+	require.Equal(t, dlq.ResultDelivered, outcomes[2].Result)
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.uber.org/zap"
 
@@ -32,15 +36,22 @@ type target struct {
 	// calls.
 	asked  []string
 	orders []dlq.Order
+	// calls are how many messages each call was asked to send.
+	calls []int
 }
 
-func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, _ []dlq.Target) []dlq.Delivery {
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.orders = append(p.orders, order)
+	p.orders, p.calls = append(p.orders, order), append(p.calls, len(envelopes))
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	undelivered := map[[2]string]error{}
 	for i, e := range envelopes {
+		deliveries[i].Target, deliveries[i].Partitions = dlq.Target{Topic: e.OriginalTopic}, 1
+		if slices.Contains(closed, deliveries[i].Target) {
+			deliveries[i].Err = dlq.ErrTargetClosed
+			continue
+		}
 		key := [2]string{e.OriginalTopic, string(e.Record.Key)}
 		if behind := undelivered[key]; behind != nil && order != dlq.OrderNone {
 			deliveries[i].Err = &dlq.BlockedError{Behind: behind}
@@ -70,6 +81,7 @@ type laneTest struct {
 	metrics *prometheus.Registry
 	lane    dlq.Lane
 	ids     map[string]dlq.ID
+	shut    bool
 }
 
 // message is a dead letter whose value tells it from the others.
@@ -80,8 +92,7 @@ func message(topic, key, value string) dlq.Arrival {
 func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arrivals ...dlq.Arrival) *laneTest {
 	t.Helper()
 	l := &laneTest{
-		target: &target{answers: answers}, store: memory.New(dlqtest.Topics(t)),
-		metrics: prometheus.NewRegistry(), ids: map[string]dlq.ID{},
+		target: &target{answers: answers}, store: memory.New(dlqtest.Topics(t)), ids: map[string]dlq.ID{},
 	}
 	for _, a := range arrivals {
 		l.ids[string(a.Record.Value)] = a.ID
@@ -103,17 +114,23 @@ func (l *laneTest) run(t *testing.T) activities.LaneResult {
 
 func (l *laneTest) runTo(t *testing.T, publisher activities.Publisher) activities.LaneResult {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
-	bulk := &activities.Bulk{
-		Store: l.store, Publisher: publisher, Metrics: activities.NewMetrics(l.metrics), Log: zap.NewNop(),
-	}
-	env.RegisterActivity(bulk)
-	value, err := env.ExecuteActivity(bulk.RunLane, activities.LaneInput{Bulk: l.lane.Bulk, Number: l.lane.Number})
+	value, err := l.environment(t, l.store, publisher).ExecuteActivity("RunLane",
+		activities.LaneInput{Bulk: l.lane.Bulk, Number: l.lane.Number, Shut: l.shut})
 	require.NoError(t, err)
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
 	return result
+}
+
+func (l *laneTest) environment(t *testing.T, store activities.BulkStore, publisher activities.Publisher) *testsuite.TestActivityEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	l.metrics = prometheus.NewRegistry() // another worker's
+	env.RegisterActivity(&activities.Bulk{
+		Store: store, Publisher: publisher, Metrics: activities.NewMetrics(l.metrics), Log: zap.NewNop(),
+	})
+	return env
 }
 
 func (l *laneTest) counts(t *testing.T) dlq.BulkCounts {
@@ -170,7 +187,7 @@ func TestLaneSkipsWhatIsBehindABadMessageOfItsKey(t *testing.T) {
 			l := newLaneTest(t, order, map[string][]error{"bad": {refuse(dlq.CategoryBadData)}},
 				message("orders", "a", "before"), message("orders", "a", "bad"), message("orders", "b", "other"),
 				message("orders", "a", "after"), message("orders", "a", "last"))
-			require.Equal(t, activities.LaneResult{End: activities.LaneDone, Progress: true}, l.run(t))
+			require.Equal(t, activities.LaneResult{End: activities.LaneDone}, l.run(t))
 			require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 1, Skipped: 2}, l.counts(t))
 			require.Equal(t, dlq.StatusDead, l.detail(t, "bad").Status)
 			require.Equal(t, dlq.StatusResolved, l.detail(t, "before").Status)
@@ -202,7 +219,7 @@ func TestLaneSkipsWhatIsBehindABadMessageOnKafka(t *testing.T) {
 				page = append(page, message("orders", "a", fmt.Sprint(i)))
 			}
 			l := newLaneTest(t, order, nil, page...)
-			require.Equal(t, activities.LaneResult{End: activities.LaneDone, Progress: true}, l.runTo(t, publisher))
+			require.Equal(t, activities.LaneResult{End: activities.LaneDone}, l.runTo(t, publisher))
 			require.Equal(t, want, l.counts(t))
 			bad := l.detail(t, string(noise))
 			require.Equal(t, dlq.StatusDead, bad.Status)
@@ -233,7 +250,7 @@ func TestPageBehindABadMessageIsNotARefusal(t *testing.T) {
 		arrivals = append(arrivals, message("orders", "a", fmt.Sprint(i)))
 	}
 	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"0": {refuse(dlq.CategoryBadData)}}, arrivals...)
-	require.Equal(t, activities.LaneResult{End: activities.LaneDone, Progress: true}, l.run(t))
+	require.Equal(t, activities.LaneResult{End: activities.LaneDone}, l.run(t))
 	require.Equal(t, dlq.BulkCounts{Dead: 1, Skipped: 2 * dlq.PageSize}, l.counts(t))
 	require.Equal(t, []string{"0"}, l.target.asked)
 	l.requireUntouched(t, "1", "99", "100", "200")
@@ -258,10 +275,9 @@ func TestLaneCountsOnlyPagesThatAreItsOwnInTheEnd(t *testing.T) {
 		_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
 		require.NoError(t, err)
 	}}).End)
-	require.Empty(t, l.counted(t), "the pause took its page back")
+	require.Empty(t, l.counted(t), "its page was taken from it")
 	_, err := l.store.ResumeBulk(t.Context(), l.lane.Bulk)
 	require.NoError(t, err)
-	l.metrics = prometheus.NewRegistry() // another worker's
 	require.Equal(t, activities.LaneDone, l.run(t).End)
 	require.Equal(t, map[string]float64{"delivered": 1, "rejected": 1, "skipped": 1}, l.counted(t))
 }
@@ -299,33 +315,180 @@ func TestLaneJudgesWhatIsHeldBackByTheEndOfTheOneBeforeIt(t *testing.T) {
 	})
 }
 
-func TestWhatIsBehindAMessageOfAClosedTargetIsSkipped(t *testing.T) {
+func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
-	closed := func(category dlq.Category) map[string][]error {
-		err := refuse(category)
-		err.TargetOnly = true
-		return map[string][]error{"a1": {err}}
-	}
-	page := func() []dlq.Arrival {
-		return []dlq.Arrival{message("orders", "a", "a1"), message("orders", "a", "a2"), message("pay", "b", "b1")}
-	}
-	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryAuth, dlq.CategoryBadData} {
+	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryAuth} {
 		t.Run(string(category), func(t *testing.T) {
 			t.Parallel()
-			l := newLaneTest(t, dlq.OrderKey, closed(category), page()...)
-			l.lane.Mixed = true
-			require.Equal(t, activities.LaneDone, l.run(t).End)
-			require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 2}, l.counts(t))
+			l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {refuse(category)}},
+				message("orders", "a", "a1"), message("orders", "a", "a2"), message("pay", "b", "b1"))
+			result := l.run(t)
+			require.Equal(t, activities.LaneWaiting, result.End)
+			require.Equal(t, "refused: "+string(category), result.Reason)
+			require.Equal(t, category, result.Category)
+			require.InDelta(t, time.Second, result.For, float64(time.Second))
+			bulk, err := l.store.Bulk(t.Context(), l.lane.Bulk)
+			require.NoError(t, err)
+			require.Equal(t, dlq.BulkCounts{Retried: 1}, bulk.Counts)
+			require.EqualValues(t, 2, bulk.Waiting)
+			require.Equal(t, result.Reason, bulk.Reason)
 			l.requireUntouched(t, "a1", "a2")
+
+			_, err = l.store.PauseBulk(t.Context(), l.lane.Bulk, "mended")
+			require.NoError(t, err)
+			_, err = l.store.ResumeBulk(t.Context(), l.lane.Bulk) // which asks again at once
+			require.NoError(t, err)
+			require.Equal(t, activities.LaneDone, l.run(t).End)
+			require.Equal(t, dlq.BulkCounts{Retried: 3}, l.counts(t))
+			require.Equal(t, []string{"a1", "b1", "a1", "a2"}, l.target.asked)
 		})
 	}
-	t.Run("a name that is no topic's, and the only target", func(t *testing.T) {
-		t.Parallel()
-		l := newLaneTest(t, dlq.OrderKey, closed(dlq.CategoryBadData), page()[:2]...)
-		require.Equal(t, activities.LaneDone, l.run(t).End)
-		require.Equal(t, dlq.BulkCounts{Dead: 1, Skipped: 1}, l.counts(t))
-		l.requireUntouched(t, "a2")
+}
+
+func TestAClosedTargetIsAskedByOneMessageAndNotByTheRestOfTheScope(t *testing.T) {
+	t.Parallel()
+	var arrivals []dlq.Arrival
+	answers := map[string][]error{}
+	for i := range 3 * dlq.PageSize {
+		value := fmt.Sprint(i)
+		arrivals = append(arrivals, message("orders", value, value))
+		answers[value] = []error{refuse(dlq.CategoryTransient)}
+	}
+	l := newLaneTest(t, dlq.OrderKey, answers, arrivals...)
+	result := l.run(t)
+	require.Equal(t, activities.LaneWaiting, result.End)
+	require.True(t, result.Shut)
+	require.Len(t, l.target.asked, dlq.PageSize, "the first page has told enough")
+
+	l.shut = true
+	_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
+	require.NoError(t, err)
+	_, err = l.store.ResumeBulk(t.Context(), l.lane.Bulk)
+	require.NoError(t, err)
+	l.target.answers = nil
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, dlq.BulkCounts{Retried: 3 * dlq.PageSize}, l.counts(t))
+	require.Len(t, l.target.asked, 4*dlq.PageSize)
+	require.Equal(t, 1, l.target.calls[1], "one message asks")
+}
+
+func TestAMessageThatIsRefusedByItselfFailsAfterItsAttempts(t *testing.T) {
+	t.Parallel()
+	var refusals []error
+	for range 10 {
+		refusals = append(refusals, refuse(dlq.CategoryTransient))
+	}
+	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": refusals},
+		message("orders", "a", "a1"), message("orders", "b", "b1"), message("orders", "a", "a2"))
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, dlq.BulkCounts{Retried: 1, Failed: 1, Skipped: 1}, l.counts(t))
+	require.Len(t, l.target.asked, 11)
+	require.Equal(t, 1, l.detail(t, "a1").RetryCount, "one retry, whatever attempts it made")
+	l.requireUntouched(t, "a2")
+}
+
+// blockedStore is a store that somebody else's lock keeps from finalizing.
+type blockedStore struct {
+	*memory.Store
+	blocked atomic.Int32
+}
+
+func (s *blockedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
+	if s.blocked.Add(-1) >= 0 {
+		return dlq.PageResult{}, dlq.ErrBlocked
+	}
+	return s.Store.FinalizePage(ctx, lane, outcomes)
+}
+
+func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
+	store := &blockedStore{Store: l.store}
+	store.blocked.Store(3)
+	value, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	var result activities.LaneResult
+	require.NoError(t, value.Get(&result))
+	require.Equal(t, activities.LaneDone, result.End)
+	require.Equal(t, []string{"a1", "b1"}, l.target.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+}
+
+func TestWhatAnEarlierAttemptKnewToBeDeliveredIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	claim, err := l.store.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	env := l.environment(t, l.store, l.target)
+	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []activities.Acknowledged{
+		{ID: claim.Page[0].ID, RetryCount: claim.Page[0].RetryCount}, {ID: claim.Page[1].ID, RetryCount: 7}, {ID: dlq.NewID()},
+	}})
+	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []string{"b1"}, l.target.asked, "what was acknowledged belongs to another claim")
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+}
+
+// awayStore is a store whose database is away.
+type awayStore struct{ *memory.Store }
+
+func (awayStore) OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error) {
+	return dlq.Lane{}, dlq.ErrUnavailable
+}
+
+func TestWhatWasAcknowledgedOutlivesAnAttemptThatComesToNothing(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	env := l.environment(t, awayStore{l.store}, l.target)
+	known := []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}}
+	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: known})
+	var last activities.LaneReport
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		last = activities.LaneReport{}
+		_ = details.Get(&last)
 	})
+	_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.Error(t, err)
+	require.Equal(t, known, last.Acknowledged)
+}
+
+// slowStore is a store that takes too long for a scope of which the lane has little.
+type slowStore struct {
+	*memory.Store
+	asked []bool
+}
+
+func (s *slowStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+	if s.asked = append(s.asked, lane.Bounded); !lane.Bounded {
+		return dlq.LaneClaim{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+	}
+	return s.Store.ClaimPage(ctx, lane, scan)
+}
+
+func TestALaneThatHasLittleOfALargeScopeLooksAtItPartByPart(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	store := &slowStore{Store: l.store}
+	_, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false, true, true}, store.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: 1}, l.counts(t))
+}
+
+func TestAPageLeftByACrashIsGivenBackWhenTheJobIsToStop(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	_, err = l.store.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	_, err = l.store.StopBulk(t.Context(), l.lane.Bulk, dlq.BulkPausing, "")
+	require.NoError(t, err)
+	require.Equal(t, activities.LaneClosed, l.run(t).End)
+	require.Empty(t, l.target.asked)
+	l.requireUntouched(t, "a1")
 }
 
 func TestSingleRetryIsSentInOrder(t *testing.T) {

@@ -19,7 +19,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_retried_total",
-			Help: "Retries that ended, by result (delivered, failed, rejected, skipped, returned) and error category.",
+			Help: "Retries that ended, by result (delivered, failed, rejected, skipped, waiting, returned) and error category.",
 		}, []string{"result", "category"}),
 		archived: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dlq_archived_total", Help: "Messages moved to the archive table.",
@@ -38,6 +38,17 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) retried(outcomes ...dlq.Outcome) {
 	for i := range outcomes {
 		m.results.WithLabelValues(string(outcomes[i].Result), string(outcomes[i].Category)).Inc()
+	}
+}
+
+// ended counts a page of which the store has ended so many messages: all, unless
+// somebody else had a hand in it. Then none is counted.
+func (m *Metrics) ended(n int, outcomes []dlq.PageOutcome) {
+	if n == 0 {
+		return
+	}
+	for i := range outcomes {
+		m.retried(outcomes[i].Outcome)
 	}
 }
 

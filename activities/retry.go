@@ -27,12 +27,11 @@ type RetryStore interface {
 
 // Publisher sends messages back to their original topics.
 type Publisher interface {
-	// Publish sends in the order given and waits for all acknowledgements.
-	// The deliveries are aligned with the envelopes. The error of each is nil, a
-	// *dlq.DeliveryError, dlq.ErrTargetClosed where the message goes to one of
-	// the closed targets, or, unless the order is dlq.OrderNone, a
-	// *dlq.BlockedError where an earlier message of its topic and key was not
-	// delivered.
+	// Publish sends in the order given and waits for all acknowledgements. Nothing goes
+	// to targets that are closed. The deliveries are aligned with the envelopes; the
+	// error of each is nil, dlq.ErrTargetClosed, a *dlq.DeliveryError, or, unless the
+	// order is dlq.OrderNone, a *dlq.BlockedError where an earlier message of its topic
+	// and key was not delivered.
 	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery
 }
 

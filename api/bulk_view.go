@@ -24,6 +24,7 @@ type bulkView struct {
 	Failed           int64         `json:"failed"`
 	Dead             int64         `json:"dead"`
 	Skipped          int64         `json:"skipped"`
+	Waiting          int64         `json:"waiting"`
 	CameBack         int64         `json:"came_back"`
 	Progress         float64       `json:"progress"`
 	PerSecond        float64       `json:"per_second"`
@@ -55,7 +56,7 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 	average := averageRate(b, now)
 	view := bulkView{
 		ID: b.ID, Topic: b.Spec.Topic, State: b.State, Reason: optionalText(b.Reason), Matched: b.Matched,
-		Retried: b.Counts.Retried, Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped, CameBack: b.CameBack,
+		Retried: b.Counts.Retried, Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped, Waiting: b.Waiting, CameBack: b.CameBack,
 		Progress: progress(b), PerSecond: rounded(b.RecentPerSecond), AveragePerSecond: rounded(average), EstimatedEnd: estimatedEnd(b, now),
 		StartedAt: timestamp(b.StartedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: optionalTime(b.EndedAt),
 		Filters: viewFilter(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),

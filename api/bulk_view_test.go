@@ -94,7 +94,7 @@ func TestBulkRetryTellsWhatWasAskedFor(t *testing.T) {
 	}
 	w := start(t, with(&oneBulk{bulk: bulk}), func(o *api.Options) { o.TemporalUI = "http://127.0.0.1:8233" })
 	require.Equal(t, `{"id":"`+someID+`","topic":"orders.dlq.v1","state":"CANCELLED","reason":"cancelled by an operator",`+
-		`"matched":10,"retried":2,"failed":1,"dead":1,"skipped":6,"came_back":1,"progress":1,"per_second":1,"average_per_second":1,`+
+		`"matched":10,"retried":2,"failed":1,"dead":1,"skipped":6,"waiting":0,"came_back":1,"progress":1,"per_second":1,"average_per_second":1,`+
 		`"estimated_end":null,"started_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:04.000+00:00",`+
 		`"ended_at":"2026-02-20T10:30:04.000+00:00","filters":{"status":["PENDING"],"error":"timeout","key":"",`+
 		`"created_from":"2026-02-20T10:30:00.000+00:00","created_to":null,"ids":["`+someID+`"]},"rate_limit":500,"order":"none",`+

@@ -16,9 +16,9 @@ type memory interface {
 	Claim(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
 	Finalize(context.Context, dlq.Owner, dlq.Outcome) (dlq.Message, error)
 	CountBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
-	OpenLane(context.Context, dlq.ID, int) (dlq.Lane, error)
-	ClaimPage(context.Context, dlq.Lane) (dlq.LaneClaim, error)
-	FinalizePage(context.Context, dlq.Lane, []dlq.Outcome) (dlq.PageResult, error)
+	OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error)
+	ClaimPage(context.Context, dlq.Lane, bool) (dlq.LaneClaim, error)
+	FinalizePage(context.Context, dlq.Lane, []dlq.PageOutcome) (dlq.PageResult, error)
 	PauseBulk(context.Context, dlq.ID, string) (dlq.BulkRetry, error)
 	ResumeBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(context.Context, dlq.ID, int) error

@@ -41,7 +41,7 @@ func (r *retries) StartRetryAll(_ context.Context, bulk dlq.BulkRetry) (workflow
 		}
 		state := dlq.BulkCompleted
 		for number := range bulk.Lanes {
-			lane, err := r.store.OpenLane(ctx, bulk.ID, number)
+			lane, err := r.store.OpenLane(ctx, bulk.ID, number, dlq.LaneAttempt{})
 			if err != nil || !r.lane(ctx, w, lane, gate) {
 				state = dlq.BulkCancelled
 				break
@@ -55,24 +55,28 @@ func (r *retries) StartRetryAll(_ context.Context, bulk dlq.BulkRetry) (workflow
 // lane is false when the job was cancelled.
 func (r *retries) lane(ctx context.Context, w *run, lane dlq.Lane, gate <-chan struct{}) bool {
 	for {
-		page, err := r.store.ClaimPage(ctx, lane)
-		if err != nil || len(page.Envelopes) == 0 && page.Wait == 0 {
+		page, err := r.store.ClaimPage(ctx, lane, true)
+		if err != nil || len(page.Page) == 0 && page.Wait == 0 {
 			return true
 		}
 		pass := gate
-		if len(page.Envelopes) == 0 { // the rate limit allows nothing now
+		if len(page.Page) == 0 { // the rate limit allows nothing now
 			pass = after(page.Wait)
 		}
 		paused, cancelled := r.obey(ctx, w, lane.Bulk, pass)
 		switch {
 		case cancelled:
 			return false
-		case paused: // the pause has returned the page
+		case paused: // the pause has taken the page, and the lane
+			if lane, err = r.store.OpenLane(ctx, lane.Bulk, lane.Number, dlq.LaneAttempt{}); err != nil {
+				return true
+			}
 			continue
 		}
-		outcomes := make([]dlq.Outcome, len(page.Envelopes))
-		for i, envelope := range page.Envelopes {
-			outcomes[i] = r.outcome(envelope)
+		outcomes := make([]dlq.PageOutcome, len(page.Page))
+		for i := range page.Page {
+			e := &page.Page[i].Envelope
+			outcomes[i] = dlq.PageOutcome{Outcome: r.outcome(*e), RetryCount: e.RetryCount}
 		}
 		if _, err := r.store.FinalizePage(ctx, lane, outcomes); err != nil {
 			return true

@@ -72,8 +72,10 @@ func bulkText(b *dlq.BulkRetry, topic string) string {
 	switch b.State {
 	case dlq.BulkRunning:
 		text += " so far; the bulk retry goes on"
-	case dlq.BulkPaused:
+	case dlq.BulkPausing, dlq.BulkPaused:
 		text += " so far; the bulk retry is paused: " + b.Reason
+	case dlq.BulkCancelling:
+		text += " so far; the bulk retry is being cancelled"
 	case dlq.BulkCompleted:
 	case dlq.BulkCancelled:
 		text += " before the bulk retry was cancelled"

@@ -45,16 +45,19 @@ func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher
 
 func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher, lane dlq.Lane) error {
 	for {
-		claim, err := s.ClaimPage(ctx, lane)
-		if err != nil || len(claim.Envelopes) == 0 {
+		claim, err := s.ClaimPage(ctx, lane, true)
+		if err != nil || len(claim.Page) == 0 {
 			return err
 		}
-		outcomes := make([]dlq.Outcome, len(claim.Envelopes))
-		for i, delivery := range publisher.Publish(ctx, claim.Envelopes, lane.Spec.Order, nil) {
+		page, outcomes := make([]dlq.Envelope, len(claim.Page)), make([]dlq.PageOutcome, len(claim.Page))
+		for i := range page {
+			page[i] = claim.Page[i].Envelope
+		}
+		for i, delivery := range publisher.Publish(ctx, page, lane.Spec.Order, nil) {
 			if delivery.Err != nil {
 				return delivery.Err
 			}
-			outcomes[i] = dlq.Outcome{ID: claim.Envelopes[i].ID, Result: dlq.ResultDelivered}
+			outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: page[i].ID, Result: dlq.ResultDelivered}, RetryCount: page[i].RetryCount}
 		}
 		if _, err := s.FinalizePage(ctx, lane, outcomes); err != nil {
 			return err

@@ -111,13 +111,13 @@ type timedStore struct {
 	t *timings
 }
 
-func (s timedStore) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error) {
+func (s timedStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	defer s.t.measure(&s.t.claim, time.Now())
 	s.t.pages.Add(1)
-	return s.Store.ClaimPage(ctx, lane)
+	return s.Store.ClaimPage(ctx, lane, scan)
 }
 
-func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error) {
+func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	defer s.t.measure(&s.t.finalize, time.Now())
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }

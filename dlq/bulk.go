@@ -16,9 +16,14 @@ type BulkState string
 const (
 	// BulkRunning is scanning and sending.
 	BulkRunning BulkState = "RUNNING"
+	// BulkPausing claims nothing more; the pages in hand have not ended yet.
+	BulkPausing BulkState = "PAUSING"
 	// BulkPaused sends nothing: an operator paused it, its target refuses
 	// everything, or too much came back. Nothing of it is RETRYING.
 	BulkPaused BulkState = "PAUSED"
+	// BulkCancelling claims nothing more, and never will; the pages in hand have
+	// not ended yet.
+	BulkCancelling BulkState = "CANCELLING"
 	// BulkCompleted went through its whole scope.
 	BulkCompleted BulkState = "COMPLETED"
 	// BulkCancelled was stopped by an operator; nothing is left RETRYING.
@@ -28,7 +33,9 @@ const (
 )
 
 // IsFinal reports whether a bulk retry in this state has ended.
-func (s BulkState) IsFinal() bool { return s != BulkRunning && s != BulkPaused }
+func (s BulkState) IsFinal() bool {
+	return s == BulkCompleted || s == BulkCancelled || s == BulkFailed
+}
 
 // Order says what a bulk retry does with the messages behind one that failed.
 type Order string
@@ -102,10 +109,14 @@ type BulkRetry struct {
 	// Counting says that they are being counted: Matched is 0, and Mixed not
 	// known.
 	Counting bool `json:"counting"`
-	// Mixed says that they have more than one target. Then one target that is
-	// closed does not stand for all.
+	// Mixed says that they have more than one target topic. Then one that is closed
+	// does not stand for all.
 	Mixed  bool       `json:"mixed"`
 	Counts BulkCounts `json:"counts"`
+	// Waiting is how many messages the job has come upon and could not send yet:
+	// their partition is closed, or an earlier message of their key is not done.
+	// They are PENDING, and not part of Counts.
+	Waiting int64 `json:"waiting"`
 	// CameBack is how many of those it sent have returned to a dead-letter
 	// topic. It goes on counting after the end.
 	CameBack int64 `json:"came_back"`
@@ -137,45 +148,6 @@ type BulkCounts struct {
 
 // Done is how many of the matched messages have been dealt with.
 func (c BulkCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Skipped }
-
-// Lane is one attempt at one of the parallel scans of a bulk retry. A message is in
-// lane Number when KeyHash % Of == Number, so a key never changes lanes.
-type Lane struct {
-	Bulk   ID
-	Number int
-	Of     int
-	Owner  Owner
-	Spec   BulkSpec
-	Bound  int64
-	Mixed  bool
-	// Epoch is which attempt at the lane this is. Only the newest may claim
-	// and finalize.
-	Epoch int
-}
-
-// LaneClaim is what a lane may send next.
-type LaneClaim struct {
-	Envelopes []Envelope
-	// Wait is how long to wait before asking again, when the rate limit allows
-	// nothing now.
-	Wait time.Duration
-	// Spent says that the allowance of a ramp's step is used up.
-	Spent bool
-	// Throttled says that a rate limit or an allowance is in force.
-	Throttled bool
-	// Closed says that nothing may be claimed: the job does not run, or a
-	// newer attempt has the lane. It says nothing of what is left.
-	Closed bool
-}
-
-// PageResult is what finalizing a page of a lane came to.
-type PageResult struct {
-	// Counts are the lane's totals.
-	Counts BulkCounts
-	// Ended is how many messages of the page it ended: none where the page had
-	// been taken back from the lane.
-	Ended int
-}
 
 // BulkPreview is what a bulk retry would do.
 type BulkPreview struct {

@@ -48,6 +48,18 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
 }
 
+// ErrFenced means that a newer attempt has the lane: the caller can change nothing
+// in it any more.
+var ErrFenced = errors.New("a newer attempt has the lane")
+
+// ErrUnreadable means that the specification of a bulk retry cannot be read: somebody
+// has written it by hand. Trying again does not help.
+var ErrUnreadable = errors.New("the specification of the bulk retry cannot be read")
+
+// ErrBlocked means that a lock of somebody else was not released in time. The same
+// call may be made again.
+var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
+
 // BulkBusyError refuses a bulk retry because another one, which asks for something
 // else, is under way on messages of the same topic, perhaps under its other name.
 type BulkBusyError struct {
@@ -88,8 +100,8 @@ type DeliveryError struct {
 	Category Category
 	// RetryAfter is how long the target asked us to wait; zero when it did not.
 	RetryAfter time.Duration
-	// TargetOnly says that other targets of the same broker may well work: the
-	// topic does not exist, or we may not write to it.
+	// TargetOnly says that the topic as a whole is refused, and that others of the same
+	// broker may well work: it does not exist, or we may not write to it.
 	TargetOnly bool
 	Err        error
 }

@@ -107,6 +107,17 @@ type Outcome struct {
 	Error    string   `json:"error,omitempty"`    // empty when delivered
 }
 
+// PageOutcome is how the claim of one message of a lane's page ended.
+type PageOutcome struct {
+	Outcome
+	// RetryCount is that of the claim, and tells it from a later one.
+	RetryCount int `json:"retry_count"`
+	// Target has taken the message, or judged it, and so is open. Zero when unknown.
+	Target Target `json:"target,omitzero"`
+	// Wait says what a message waits for whose result is ResultWaiting.
+	Wait Wait `json:"-"`
+}
+
 // KeyHash maps a record key to a non-negative number that decides the lane of
 // a bulk retry. Messages with one key share it, so they stay in order; messages
 // without a key have no order to keep and are spread by their id.

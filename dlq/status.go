@@ -51,6 +51,9 @@ const (
 	// earlier message of its key failed. Like ResultReturned, but this job
 	// does not take it again.
 	ResultSkipped Result = "skipped"
+	// ResultWaiting was claimed by a bulk retry and not delivered, for a reason
+	// that is not its own. Like ResultReturned; the job comes back for it.
+	ResultWaiting Result = "waiting"
 )
 
 // After returns the status and the retry count of a claimed message once its
@@ -62,7 +65,7 @@ func (r Result) After(retryCount, maxRetries int) (Status, int) {
 		return StatusResolved, retryCount
 	case ResultRejected:
 		return StatusDead, retryCount
-	case ResultReturned, ResultSkipped:
+	case ResultReturned, ResultSkipped, ResultWaiting:
 		return StatusPending, max(retryCount-1, 0)
 	default:
 		if retryCount < maxRetries {
@@ -73,7 +76,9 @@ func (r Result) After(retryCount, maxRetries int) (Status, int) {
 }
 
 // IsUndone reports whether the claim is taken back, as if it had never been.
-func (r Result) IsUndone() bool { return r == ResultReturned || r == ResultSkipped }
+func (r Result) IsUndone() bool {
+	return r == ResultReturned || r == ResultSkipped || r == ResultWaiting
+}
 
 // IsAttempt reports whether the retry is kept as an attempt: it was made, and it
 // did not deliver.

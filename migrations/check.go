@@ -59,12 +59,27 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// newest is the number of the last of Files.
-func newest() (int, error) {
+// versions are the numbers of Files, which have gaps: 005 to 010 were never released.
+func versions() ([]int, error) {
 	names, err := fs.Glob(Files, "*.up.sql")
 	if err != nil || len(names) == 0 {
-		return 0, errors.Join(err, errors.New("the program has no migrations"))
+		return nil, errors.Join(err, errors.New("the program has no migrations"))
 	}
-	number, _, _ := strings.Cut(names[len(names)-1], "_") // they are sorted, and their numbers have three digits
-	return strconv.Atoi(number)
+	list := make([]int, len(names))
+	for i, name := range names { // they are sorted, and their numbers have three digits
+		number, _, _ := strings.Cut(name, "_")
+		if list[i], err = strconv.Atoi(number); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// newest is the number of the last of Files.
+func newest() (int, error) {
+	list, err := versions()
+	if err != nil {
+		return 0, err
+	}
+	return list[len(list)-1], nil
 }

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
@@ -36,9 +37,15 @@ type DirtyError struct{ Version int }
 
 // Error says what to look at and what to do then.
 func (e *DirtyError) Error() string {
-	reset := fmt.Sprintf("UPDATE public.schema_migrations SET version = %d, dirty = false", e.Version-1)
-	if e.Version <= 1 {
-		reset = "DELETE FROM public.schema_migrations"
+	reset, before := "DELETE FROM public.schema_migrations", 0
+	list, _ := versions()
+	for _, version := range list {
+		if version < e.Version {
+			before = version
+		}
+	}
+	if before > 0 {
+		reset = fmt.Sprintf("UPDATE public.schema_migrations SET version = %d, dirty = false", before)
 	}
 	return fmt.Sprintf("the database schema is marked dirty at version %d: migration %03d failed or was interrupted. "+
 		"It is one transaction, so it happened wholly or not at all, and it may run again. "+
@@ -60,19 +67,19 @@ func Down(ctx context.Context, pool *pgxpool.Pool) error {
 	return run(ctx, pool, known((*migrate.Migrate).Down))
 }
 
-// known refuses a schema that is newer than this program, also a dirty one: only
-// the program that made it knows how to mend it or to take it back.
+// known refuses a schema whose version this program does not know, also a dirty one:
+// only the program that made it knows how to mend it or to take it back.
 func known(do func(*migrate.Migrate) error) func(*migrate.Migrate) error {
 	return func(m *migrate.Migrate) error {
-		last, err := newest()
+		list, err := versions()
 		if err != nil {
 			return err
 		}
 		version, _, err := m.Version()
-		if err == nil && int(version) > last {
-			return fmt.Errorf("the database schema has version %d, and version %d is the newest that this program knows. "+
+		if err == nil && !slices.Contains(list, int(version)) {
+			return fmt.Errorf("the database schema has version %d, which this program does not know; its newest is %d. "+
 				"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
-				"Otherwise run the newer program that made it", version, last)
+				"Otherwise run the newer program that made it", version, list[len(list)-1])
 		}
 		return do(m)
 	}
@@ -101,8 +108,10 @@ func Version(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 func run(ctx context.Context, pool *pgxpool.Pool, do func(*migrate.Migrate) error) (err error) {
 	config := pool.Config()
 	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 3
-	// A migration of much data takes long; what limits the program's own
-	// statements must not stop it.
+	// A migration of much data takes long, and waits for others; what limits the
+	// program's own statements must not stop it.
+	config.AfterConnect = nil
+	delete(config.ConnConfig.RuntimeParams, "lock_timeout")
 	if _, limited := config.ConnConfig.RuntimeParams["statement_timeout"]; limited {
 		config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
 	}

@@ -21,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 4
+const newest = 11
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,10 +53,13 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them.
+// follows them, and queues the one after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
-const next = "004_manage_retries"
+const (
+	next   = "004_manage_retries"
+	queues = "011_queue_blocked_messages"
+)
 
 // apply runs files by hand, as somebody without this program would.
 func apply(t *testing.T, pool *pgxpool.Pool, direction string, names ...string) {
@@ -123,11 +126,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, newest)
+	require.Len(t, ups, 5)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next) {
+	for i, name := range append(slices.Clone(documented), next, queues) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -154,15 +157,38 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next)
+		apply(t, pool, "up", next, queues)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
 		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", queues)
+		}
+		for range 2 {
 			apply(t, pool, "down", next)
 			require.Equal(t, before, schema(t, pool))
 		}
 		require.NotEmpty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages`))
 		require.NotEmpty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages_archive`))
+	}
+}
+
+func TestAnUpgradeEndsBulkRetriesAndGivesBackWhatTheyHaveClaimed(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"up", "down"} {
+		pool := empty(t)
+		apply(t, pool, "up", append(slices.Clone(documented), next)...)
+		if way == "down" {
+			apply(t, pool, "up", queues)
+		}
+		exec(t, pool, `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, frozen_at)
+			VALUES ('00000000-0000-0000-0000-000000000001', 'w', 'orders', 1, 1, now())`)
+		exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count, owner_token) VALUES
+			('orders', 'claimed', 'RETRYING', 2, '00000000-0000-0000-0000-000000000001'),
+			('orders', 'of a single retry', 'RETRYING', 2, 'run'), ('orders', 'sent', 'RESOLVED', 2, '00000000-0000-0000-0000-000000000001')`)
+		apply(t, pool, way, queues)
+		require.Equal(t, []string{"claimed PENDING 1", "of a single retry RETRYING 2", "sent RESOLVED 2"},
+			texts(t, pool, `SELECT error_message || ' ' || status || ' ' || retry_count FROM dlq.dlq_messages ORDER BY seq`), way)
+		require.Len(t, texts(t, pool, `SELECT reason FROM dlq.dlq_bulk_retries WHERE state = 'FAILED' AND ended_at IS NOT NULL`), 1, way)
 	}
 }
 
@@ -179,7 +205,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 func TestASchemaThatIsNewerThanTheProgramSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
-	refusal := fmt.Sprintf("migrate: the database schema has version 10, and version %d is the newest that this program knows. "+
+	refusal := fmt.Sprintf("migrate: the database schema has version 10, which this program does not know; its newest is %d. "+
 		"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
 		"Otherwise run the newer program that made it", newest)
 	for _, dirty := range []bool{false, true} {
@@ -246,7 +272,7 @@ func TestEveryMigrationMayRunAgain(t *testing.T) {
 	fill(t, pool)
 	made, filled := schema(t, pool), contents(t, pool)
 	// As if each had been interrupted between its commit and the note of it.
-	for v := newest - 1; v >= 1; v-- {
+	for _, v := range []int{4, 3, 2, 1} {
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, v)
 		require.NoError(t, migrations.Up(t.Context(), pool), v)
 		require.Equal(t, made, schema(t, pool), v)

@@ -37,8 +37,8 @@ func (c *Client) AwaitRetryAll(ctx context.Context, id dlq.ID) (RetryAllResult, 
 	return result, toDomain(ctx, err)
 }
 
-// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes first have
-// stopGrace to finish their pages. It returns dlq.ErrNotFound when its workflow does
+// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes first finish
+// their pages. It returns dlq.ErrNotFound when its workflow does
 // not run.
 func (c *Client) CancelRetryAll(ctx context.Context, id dlq.ID) error {
 	info, err := c.describe(ctx, RetryAllID(id))

@@ -32,11 +32,10 @@ func claimOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithWaitForCancellation(storeOptions(ctx, summary), true)
 }
 
-// countOptions are for counting a scope, which reads all of it: ten million
-// messages take several seconds from memory and longer from a disk.
+// countOptions are for counting a scope. Its heartbeat carries a cancellation to it.
 func countOptions(ctx workflow.Context, summary string) workflow.Context {
-	ctx = storeOptions(ctx, summary)
-	return workflow.WithStartToCloseTimeout(ctx, 5*time.Minute)
+	ctx = workflow.WithStartToCloseTimeout(storeOptions(ctx, summary), activities.CountLimit)
+	return workflow.WithHeartbeatTimeout(ctx, laneHeartbeatTimeout)
 }
 
 // publishOptions are for sending one message. Temporal repeats transient errors
@@ -62,6 +61,10 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// laneHeartbeatTimeout is six missed beats: a killed worker's lane goes on elsewhere
+// after three seconds, and a slow one is not given up.
+const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
+
 // laneOptions are for a slice of one lane of a bulk retry: one long activity
 // that heart-beats, which costs the history three events however many messages
 // it sends.
@@ -69,12 +72,7 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		// A slice is minutes, but a page in a target's bad hour may take longer.
 		StartToCloseTimeout: 24 * time.Hour,
-		// Six missed beats: a killed worker's lane goes on elsewhere after
-		// three seconds, and a slow one is not given up.
-		HeartbeatTimeout: 6 * activities.HeartbeatInterval,
-		// The page in hand is finished before the workflow counts, where that
-		// does not take longer than stopGrace.
-		WaitForCancellation: true,
+		HeartbeatTimeout:    laneHeartbeatTimeout,
 		// Eagerly, the lanes would stay with the worker that has the workflow,
 		// and one that joins would get nothing.
 		DisableEagerExecution: true,

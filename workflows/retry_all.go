@@ -18,8 +18,9 @@ import (
 // store. Its progress is counted in the store, in the same transactions.
 //
 // While it runs it can be paused, resumed, slowed down and cancelled; it pauses
-// itself when its target refuses everything or when a ramp sees too much come
-// back. Paused or ended, it leaves no message RETRYING.
+// itself when every target refuses everything or when a ramp sees too much come
+// back. To pause or end it lets nothing more be claimed, and waits until the pages in
+// hand have ended. Paused or ended, it leaves no message RETRYING.
 func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
@@ -67,8 +68,8 @@ const (
 type bulkRun struct {
 	in    RetryAllInput
 	steps *activities.Bulk
-	// jobCtx is not cancelled with the workflow: the job is begun, paused and
-	// closed on it, so that a cancellation at any moment finds a whole one.
+	// jobCtx is not cancelled with the workflow: the job is sent, paused and closed on
+	// it. A cancellation lets the lanes come to their end.
 	jobCtx workflow.Context
 	phase  phase
 
@@ -77,12 +78,9 @@ type bulkRun struct {
 	rampStep  int
 	// stepOpen is whether the allowance of step rampStep is being sent.
 	stepOpen bool
-	refusals refusals
 
 	// pause is what somebody wants; nil to run.
 	pause *Pause
-	// stopLanes ends the lanes that run; nil when none do.
-	stopLanes workflow.CancelFunc
 	// commands counts pauses and resumes, so that one knows when another has
 	// taken its place.
 	commands int
@@ -94,12 +92,12 @@ type bulkRun struct {
 func (r *bulkRun) begin(ctx workflow.Context) error {
 	if was := r.in.Resumed; was != nil {
 		r.bulk, r.published, r.pause = was.Bulk, was.Published, was.Paused
-		r.rampStep, r.stepOpen, r.refusals.selfPauses = was.RampStep, was.StepOpen, was.SelfPauses
+		r.rampStep, r.stepOpen = was.RampStep, was.StepOpen
 		return nil
 	}
 	workflow.SetCurrentDetails(ctx, "Counting what is to be retried.")
 	var begun activities.BulkBegun
-	err := workflow.ExecuteActivity(countOptions(r.jobCtx, "count the scope"), r.steps.BeginBulk, r.in.ID).Get(r.jobCtx, &begun)
+	err := workflow.ExecuteActivity(countOptions(ctx, "count the scope"), r.steps.BeginBulk, r.in.ID).Get(ctx, &begun)
 	if err != nil {
 		return err
 	}
@@ -127,12 +125,14 @@ func (r *bulkRun) checkOpen() error {
 	return nil
 }
 
+const cancelReason = "cancelled by an operator"
+
 // end closes the job, unless somebody else has: the first end counts.
 func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
 	end := activities.EndInput{ID: r.in.ID, State: dlq.BulkCompleted}
 	switch {
 	case temporal.IsCanceledError(runErr):
-		end.State, end.Reason = dlq.BulkCancelled, "cancelled by an operator"
+		end.State, end.Reason = dlq.BulkCancelled, cancelReason
 	case runErr != nil:
 		end.State, end.Reason = dlq.BulkFailed, reasonOf(runErr)
 	}
@@ -158,6 +158,12 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			}
 			continue
 		}
+		if r.bulk.State != dlq.BulkRunning { // it was paused, or about to be
+			if err := r.resume(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := r.openStep(); err != nil {
 			return err
 		}
@@ -173,7 +179,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 		case r.pause != nil:
 		case end == lanesHandOver, end == lanesStopped:
 		case end == lanesClosed:
-			if err := r.reopen(ctx); err != nil {
+			if err := r.lookAgain(ctx); err != nil {
 				return err
 			}
 		case end == lanesDone:
@@ -189,10 +195,24 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 // errHandOver ends a run whose history has grown long.
 var errHandOver = errors.New("continue as new")
 
-// reopen makes the job's row agree that it runs. It disagrees when a pause that
-// was taken for lost got through after all.
-func (r *bulkRun) reopen(ctx workflow.Context) error {
+// resume makes the job's row say that it runs.
+func (r *bulkRun) resume(ctx workflow.Context) error {
 	if err := r.step(r.jobCtx, "go on", r.steps.ResumeBulk, r.in.ID); err != nil {
+		return err
+	}
+	if err := r.checkOpen(); err != nil {
+		return err
+	}
+	if r.bulk.State != dlq.BulkRunning {
+		return workflow.Sleep(ctx, time.Second) // somebody has written the row by hand
+	}
+	return nil
+}
+
+// lookAgain reads the job whose lanes were not allowed to claim though it should run:
+// its row was changed by somebody else, or the lanes have newer attempts.
+func (r *bulkRun) lookAgain(ctx workflow.Context) error {
+	if err := r.readBulk(r.jobCtx); err != nil {
 		return err
 	}
 	if err := r.checkOpen(); err != nil {
@@ -225,10 +245,7 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.pause != nil {
-		return nil // paused anew, for another reason, or about to hand over
-	}
-	return r.step(r.jobCtx, "go on", r.steps.ResumeBulk, r.in.ID)
+	return nil
 }
 
 // continueAsNew starts over with an empty history. The job is in the store, so
@@ -237,7 +254,7 @@ func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	in := r.in
 	in.Resumed = &Resumed{
 		Bulk: r.bulk, Published: r.published, Paused: r.pause,
-		RampStep: r.rampStep, StepOpen: r.stepOpen, SelfPauses: r.refusals.selfPauses,
+		RampStep: r.rampStep, StepOpen: r.stepOpen,
 	}
 	return workflow.NewContinueAsNewError(ctx, RetryAllType, in)
 }
@@ -251,6 +268,9 @@ func (r *bulkRun) describe(ctx workflow.Context) {
 		left := float64(b.Matched-b.Counts.Done()) / b.RecentPerSecond
 		end := b.UpdatedAt.Add(secondsOf(left))
 		text += fmt.Sprintf(" %.0f messages a second; it ends at about %s.", b.RecentPerSecond, end.UTC().Format("2006-01-02 15:04:05 MST"))
+	}
+	if b.Waiting > 0 {
+		text += fmt.Sprintf(" %d wait.", b.Waiting)
 	}
 	if b.Reason != "" {
 		text += " " + b.Reason

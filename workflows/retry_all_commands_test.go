@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/workflows"
 )
 
@@ -65,21 +66,20 @@ func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
 	s.add(t, 2_000, 100)
 	job, err := s.create(t)
 	require.NoError(t, err)
-	older, err := s.store.OpenLane(t.Context(), job.ID, 0)
+	older, err := s.store.OpenLane(t.Context(), job.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	claim, err := s.store.ClaimPage(t.Context(), older)
+	claim, err := s.store.ClaimPage(t.Context(), older, true)
 	require.NoError(t, err)
-	require.Len(t, claim.Envelopes, dlq.PageSize)
-	newer, err := s.store.OpenLane(t.Context(), job.ID, 0)
+	require.Len(t, claim.Page, dlq.PageSize)
+	newer, err := s.store.OpenLane(t.Context(), job.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
 
-	stale, err := s.store.ClaimPage(t.Context(), older)
+	stale, err := s.store.ClaimPage(t.Context(), older, true)
 	require.NoError(t, err)
-	require.True(t, stale.Closed)
-	require.Empty(t, stale.Envelopes)
-	counts, err := s.store.FinalizePage(t.Context(), older, []dlq.Outcome{{ID: claim.Envelopes[0].ID, Result: dlq.ResultReturned}})
-	require.NoError(t, err)
-	require.Zero(t, counts)
+	require.True(t, stale.Stopped)
+	require.Empty(t, stale.Page)
+	_, err = s.store.FinalizePage(t.Context(), older, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+	require.ErrorIs(t, err, dlq.ErrFenced)
 	left, err := s.store.ClaimedPage(t.Context(), newer)
 	require.NoError(t, err)
 	require.Len(t, left, dlq.PageSize, "what it had claimed is the newer one's to send")

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	sdkpb "go.temporal.io/api/sdk/v1"
 
 	"dlqmanager/dlq"
+	"dlqmanager/store/memory"
 	"dlqmanager/workflows"
 )
 
@@ -40,6 +42,35 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 10_000}, result.Bulk.Counts)
 	require.Equal(t, 10_000, s.target.count(), "nothing was sent twice")
 	s.target.inOrder(t)
+}
+
+// endless is a store that counts until it is told to stop.
+type endless struct {
+	*memory.Store
+	began chan struct{}
+}
+
+func (e *endless) CountBulk(ctx context.Context, _ dlq.ID) (dlq.BulkRetry, error) {
+	e.began <- struct{}{}
+	<-ctx.Done()
+	return dlq.BulkRetry{}, ctx.Err()
+}
+
+func TestAJobThatIsCountedCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	s := startlessSystem(t)
+	store := &endless{s.store, make(chan struct{}, 1)}
+	s.counting = store
+	s.start(t)
+	s.add(t, 5, 5)
+	job := s.startAll(t)
+	<-store.began
+	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
+	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.ErrorIs(t, err, workflows.ErrStopped)
+	require.Equal(t, dlq.BulkCancelled, s.bulk(t, job).State)
+	s.stop() // which waits for the counting
+	s.replays(t, "cancelled", execution(job))
 }
 
 func TestPausedRetryAllCanBeCancelled(t *testing.T) {
@@ -208,7 +239,7 @@ func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
 	}
 }
 
-func TestOneClosedTargetAmongSeveralIsSkippedAndTheOthersGoOn(t *testing.T) {
+func TestOneClosedTargetAmongSeveralDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 300, 30)
@@ -229,10 +260,18 @@ func TestOneClosedTargetAmongSeveralIsSkippedAndTheOthersGoOn(t *testing.T) {
 		}
 		return nil
 	})
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
-	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 600, Skipped: 200}, result.Bulk.Counts)
+	job := s.startAll(t)
+	eventually(t, "the others are sent, and the job waits", func() bool {
+		bulk := s.bulk(t, job)
+		return bulk.Counts == (dlq.BulkCounts{Retried: 600}) && bulk.Waiting == 200 && bulk.State == dlq.BulkPaused
+	})
+	require.Contains(t, s.bulk(t, job).Reason, "unknown topic")
 	require.Zero(t, s.message(t, arrivals[0].ID).RetryCount, "none of them is counted")
+	s.target.answers(nil)
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 800}, result.Bulk.Counts)
+	s.target.inOrder(t)
 }
 
 // The row is what REST tells.

@@ -43,16 +43,14 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 	return workflow.SetUpdateHandler(ctx, UpdateSetRate, r.onSetRate)
 }
 
-// onPause returns once nothing of the job is RETRYING any more.
+// onPause returns once nothing of the job is RETRYING any more. Nothing is claimed
+// long before, where the pages in hand take their time.
 func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
 	reason := in.Reason
 	if reason == "" {
 		reason = "paused by an operator"
 	}
 	r.pause = &Pause{Reason: reason}
-	if r.stopLanes != nil {
-		r.stopLanes()
-	}
 	return r.awaitCommand(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
 }
 

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ type target struct {
 	calls int
 }
 
-func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, _ []dlq.Target) []dlq.Delivery {
+func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	p.mu.Lock()
 	pace, answer := p.pace, p.answer
 	p.calls++
@@ -44,6 +45,11 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	undelivered := map[string]bool{}
 	for i, envelope := range envelopes {
+		deliveries[i].Target, deliveries[i].Partitions = dlq.Target{Topic: envelope.OriginalTopic}, 1
+		if slices.Contains(closed, deliveries[i].Target) {
+			deliveries[i].Err = dlq.ErrTargetClosed
+			continue
+		}
 		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
 			deliveries[i].Err = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
 			continue
@@ -106,6 +112,8 @@ type system struct {
 	store    *memory.Store
 	target   *target
 	sweeper  *workflows.Sweeper
+	// counting is the store of bulk retries, unless it is nil.
+	counting activities.BulkStore
 	queue    string
 	// stop ends the worker.
 	stop func()
@@ -144,11 +152,15 @@ func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
 	log, metrics := zap.NewNop(), activities.NewMetrics(prometheus.NewRegistry())
+	bulks := s.counting
+	if bulks == nil {
+		bulks = s.store
+	}
 	worker := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
 		Retry: &activities.Retry{
 			Store: store, Publisher: s.target, Owners: s.client, Topics: topics, Metrics: metrics, Log: log,
 		},
-		Bulk:    &activities.Bulk{Store: s.store, Publisher: s.target, Metrics: metrics, Log: log},
+		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
 	}, 5*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, worker.Start())

@@ -50,8 +50,6 @@ type Resumed struct {
 	StepOpen bool `json:"step_open,omitempty"`
 	// Paused says that the job is paused, and why.
 	Paused *Pause `json:"paused,omitempty"`
-	// SelfPauses in a row, for the length of the next one.
-	SelfPauses int `json:"self_pauses,omitempty"`
 }
 
 // Pause is why a job sends nothing.

@@ -161,17 +161,26 @@ func Lane(b dlq.BulkRetry, number int) dlq.Lane {
 	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, Bound: b.Bound, Mixed: b.Mixed, Number: number, Of: b.Lanes}
 }
 
-// Outcomes ends every envelope with one result.
-func Outcomes(page []dlq.Envelope, result dlq.Result) []dlq.Outcome {
-	outcomes := make([]dlq.Outcome, len(page))
-	for i, e := range page {
-		outcomes[i] = dlq.Outcome{ID: e.ID, Result: result}
-		switch result {
-		case dlq.ResultDelivered, dlq.ResultReturned, dlq.ResultSkipped: // have no error
-		case dlq.ResultFailed:
-			outcomes[i].Category, outcomes[i].Error = dlq.CategoryTransient, "broker away"
-		case dlq.ResultRejected:
-			outcomes[i].Category, outcomes[i].Error = dlq.CategoryBadData, "record too large"
+// Outcome ends a retry with a result.
+func Outcome(id dlq.ID, result dlq.Result) dlq.Outcome {
+	o := dlq.Outcome{ID: id, Result: result}
+	switch result {
+	case dlq.ResultDelivered, dlq.ResultReturned, dlq.ResultSkipped: // have no error
+	case dlq.ResultFailed, dlq.ResultWaiting:
+		o.Category, o.Error = dlq.CategoryTransient, "broker away"
+	case dlq.ResultRejected:
+		o.Category, o.Error = dlq.CategoryBadData, "record too large"
+	}
+	return o
+}
+
+// Outcomes ends every message of a page with one result. What waits is due at once.
+func Outcomes(page []dlq.PageEnvelope, result dlq.Result) []dlq.PageOutcome {
+	outcomes := make([]dlq.PageOutcome, len(page))
+	for i := range page {
+		outcomes[i] = dlq.PageOutcome{Outcome: Outcome(page[i].ID, result), RetryCount: page[i].RetryCount}
+		if result == dlq.ResultWaiting {
+			outcomes[i].Wait.Target = dlq.Target{Topic: page[i].OriginalTopic, Partition: dlq.AnyPartition}
 		}
 	}
 	return outcomes

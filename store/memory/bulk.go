@@ -13,16 +13,20 @@ type bulk struct {
 	dlq.BulkRetry
 	frozenAt  time.Time // what changed later is not taken
 	lanes     []laneState
+	queues    map[queueName]*queue
 	allowance *int64
 	nextAt    time.Time // when the rate limit allows the next message
 }
 
 type laneState struct {
-	cursor int64
-	epoch  int
-	counts dlq.BulkCounts
-	window rateWindow
-	tried  map[dlq.ID]bool // what failed or was skipped
+	cursor  int64
+	epoch   int
+	attempt dlq.LaneAttempt
+	counts  dlq.BulkCounts
+	window  rateWindow
+	page    []dlq.ID
+	waiting []waiting
+	blocked map[keyName]bool // the keys of messages that have failed
 }
 
 // rateWindow counts the ten seconds that are under way and those before.
@@ -67,7 +71,11 @@ func (b *bulk) snapshot(at time.Time) dlq.BulkRetry {
 		s.Counts.Failed += lane.counts.Failed
 		s.Counts.Dead += lane.counts.Dead
 		s.Counts.Skipped += lane.counts.Skipped
+		s.Waiting += int64(len(lane.waiting))
 		recent += lane.window.recent(at)
+	}
+	if s.State == dlq.BulkRunning && s.Waiting > 0 {
+		s.Reason = b.waitReason()
 	}
 	s.RecentPerSecond = recent / min(10, max(1, at.Sub(s.StartedAt).Seconds()))
 	return s
@@ -104,9 +112,9 @@ func (m *Store) CreateBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	started := m.now()
 	n := &bulk{frozenAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: spec,
 		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), Counting: true, StartedAt: started, UpdatedAt: started}}
-	n.lanes = make([]laneState, n.Lanes)
+	n.lanes, n.queues = make([]laneState, n.Lanes), map[queueName]*queue{}
 	for i := range n.lanes {
-		n.lanes[i].window.startedAt, n.lanes[i].tried = started, map[dlq.ID]bool{}
+		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[keyName]bool{}
 	}
 	for _, e := range m.order {
 		if inTopic(e, n.Spec.Topic) && e.Status == dlq.StatusPending {

@@ -8,13 +8,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// standstill gives back what the job still owns.
-func (m *Store) standstill(b *bulk, at time.Time) {
-	owner := b.Owner()
-	for _, e := range m.order {
-		if e.ownedBy(owner) {
-			e.finish(dlq.Outcome{Result: dlq.ResultReturned}, at)
-			b.takeBack(e)
+// releasePages gives back what the job still owns, and fences the attempts that had it.
+func (m *Store) releasePages(b *bulk, at time.Time) {
+	for i := range b.lanes {
+		if lane := &b.lanes[i]; len(lane.page) > 0 {
+			lane.epoch++
+			m.releasePage(b, lane, at)
 		}
 	}
 }
@@ -34,13 +33,25 @@ func (m *Store) steer(id dlq.ID, change func(b *bulk, at time.Time) bool) (dlq.B
 	return b.snapshot(at), nil
 }
 
+// StopBulk is like postgres.Store.StopBulk.
+func (m *Store) StopBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
+	return m.steer(id, func(b *bulk, _ time.Time) bool {
+		running := b.State == dlq.BulkRunning || b.State == dlq.BulkPausing
+		if b.State.IsFinal() || state == dlq.BulkPausing && !running || b.State == state && b.Reason == dlq.Text(reason) {
+			return false
+		}
+		b.State, b.Reason = state, dlq.Text(reason)
+		return true
+	})
+}
+
 // PauseBulk is like postgres.Store.PauseBulk.
 func (m *Store) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, at time.Time) bool {
-		if b.State.IsFinal() || b.State == dlq.BulkPaused && b.Reason == dlq.Text(reason) {
+		if b.State.IsFinal() || b.State == dlq.BulkCancelling || b.State == dlq.BulkPaused && b.Reason == dlq.Text(reason) {
 			return false
 		}
-		m.standstill(b, at) // one that is paused owns nothing
+		m.releasePages(b, at)
 		b.State, b.Reason = dlq.BulkPaused, dlq.Text(reason)
 		return true
 	})
@@ -49,10 +60,15 @@ func (m *Store) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.Bulk
 // ResumeBulk is like postgres.Store.ResumeBulk.
 func (m *Store) ResumeBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, at time.Time) bool {
-		if b.State != dlq.BulkPaused {
+		if b.State != dlq.BulkPaused && b.State != dlq.BulkPausing {
 			return false
 		}
 		b.State, b.Reason, b.nextAt = dlq.BulkRunning, "", at
+		for name, q := range b.queues {
+			if !name.ofKey && q.due.After(at) {
+				q.due = at
+			}
+		}
 		return true
 	})
 }
@@ -66,7 +82,11 @@ func (m *Store) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reaso
 		if b.State.IsFinal() {
 			return false
 		}
-		m.standstill(b, at)
+		m.releasePages(b, at)
+		for i := range b.lanes {
+			b.lanes[i].waiting, b.lanes[i].blocked = nil, nil
+		}
+		clear(b.queues)
 		b.State, b.Reason, b.EndedAt, b.Counting = state, dlq.Text(reason), &at, false
 		done := b.snapshot(at).Counts.Done()
 		b.Counts.Skipped = max(b.Matched-done, 0)
@@ -101,14 +121,4 @@ func (m *Store) SetBulkAllowance(_ context.Context, id dlq.ID, messages *int64) 
 		return true
 	})
 	return err
-}
-
-// NoteBulk is like postgres.Store.NoteBulk.
-func (m *Store) NoteBulk(_ context.Context, id dlq.ID, reason string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if b := m.bulks[id]; b != nil && b.State == dlq.BulkRunning && b.Reason != dlq.Text(reason) {
-		b.Reason, b.UpdatedAt = dlq.Text(reason), m.now()
-	}
-	return nil
 }

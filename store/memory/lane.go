@@ -1,9 +1,9 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"dlqmanager/dlq"
@@ -23,29 +23,61 @@ func inLaneOf(e *entry, lane dlq.Lane) bool {
 }
 
 // OpenLane is like postgres.Store.OpenLane.
-func (m *Store) OpenLane(_ context.Context, id dlq.ID, number int) (dlq.Lane, error) {
+func (m *Store) OpenLane(_ context.Context, id dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, state, err := m.lane(dlq.Lane{Bulk: id, Number: number})
 	if err != nil {
 		return dlq.Lane{}, err
 	}
+	if attempt.IsBefore(state.attempt) {
+		return dlq.Lane{}, fmt.Errorf("lane %d of bulk retry %s: %w", number, id, dlq.ErrFenced)
+	}
 	state.epoch++
+	state.attempt = attempt
 	return dlq.Lane{Bulk: id, Number: number, Of: b.Lanes, Owner: b.Owner(), Spec: b.Spec.Storable(),
-		Bound: b.Bound, Mixed: b.Mixed, Epoch: state.epoch}, nil
+		Bound: b.Bound, Mixed: b.Mixed, State: b.State, Epoch: state.epoch}, nil
 }
 
 // ClaimedPage is like postgres.Store.ClaimedPage.
-func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane) ([]dlq.Envelope, error) {
+func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var page []dlq.Envelope
-	for _, e := range m.order {
-		if e.ownedBy(lane.Owner) && inLaneOf(e, lane) {
-			page = append(page, e.envelope())
+	_, state, err := m.lane(lane)
+	if err != nil || state.epoch != lane.Epoch {
+		return nil, nil
+	}
+	return m.claimedPage(lane.Owner, state), nil
+}
+
+func (m *Store) claimedPage(owner dlq.Owner, state *laneState) []dlq.PageEnvelope {
+	var page []dlq.PageEnvelope
+	for _, id := range state.page {
+		if e := m.byID[id]; e != nil && e.ownedBy(owner) {
+			page = append(page, state.envelope(e))
 		}
 	}
-	return page, nil
+	return page
+}
+
+func (l *laneState) envelope(e *entry) dlq.PageEnvelope {
+	return dlq.PageEnvelope{Envelope: e.envelope(), Blocked: e.Record.Key != nil && l.blocked[nameOf(e)]}
+}
+
+// ReleasePage is like postgres.Store.ReleasePage.
+func (m *Store) ReleasePage(_ context.Context, lane dlq.Lane) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, state, err := m.lane(lane)
+	if err == nil && state.epoch == lane.Epoch {
+		m.releasePage(b, state, m.now())
+	}
+	return nil
+}
+
+func (m *Store) releasePage(b *bulk, state *laneState, at time.Time) {
+	m.finalizePage(b, state, dlq.LeftBehind(m.claimedPage(b.Owner(), state)), at)
+	state.page = nil
 }
 
 // burst is how much of the time that nobody claimed in counts, and how much one
@@ -80,59 +112,171 @@ func (b *bulk) spend(n int, at time.Time) {
 }
 
 // ClaimPage is like postgres.Store.ClaimPage.
-func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane) (dlq.LaneClaim, error) {
+func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, state, err := m.lane(lane)
 	if err != nil || b.State != dlq.BulkRunning || state.epoch != lane.Epoch {
-		return dlq.LaneClaim{Closed: true}, nil // as in Postgres, a lane that does not exist has nothing to claim
+		return dlq.LaneClaim{Stopped: true}, nil // as in Postgres, a lane that does not exist has nothing to claim
 	}
 	at := m.now()
 	quota, wait := b.quota(at)
-	claim := dlq.LaneClaim{Wait: wait, Spent: quota == 0, Throttled: b.Spec.RateLimit > 0 || b.allowance != nil}
+	claim := dlq.LaneClaim{Wait: wait, Spent: quota == 0, Throttled: b.Spec.RateLimit > 0 || b.allowance != nil, Closed: b.closed()}
 	if claim.Wait > 0 || claim.Spent {
 		return claim, nil
 	}
-	start, _ := m.place(state.cursor + 1)
-	for _, e := range m.order[start:] {
-		if len(claim.Envelopes) == quota || e.Seq > lane.Bound {
-			break
-		}
-		if inLaneOf(e, lane) && !state.tried[e.ID] && m.retryable(e, b) {
-			e.claim(lane.Owner, at)
-			claim.Envelopes = append(claim.Envelopes, e.envelope())
-			state.cursor, b.UpdatedAt = e.Seq, e.UpdatedAt
-		}
+	name, due := b.firstDue(state)
+	if scan && (lane.ScanFirst || due == nil || due.due.After(at)) {
+		m.scanLane(&claim, lane, b, state, quota, at)
 	}
-	b.spend(len(claim.Envelopes), at)
+	if due != nil && !due.due.After(at) && len(claim.Page) == 0 {
+		m.claimQueue(&claim, lane, b, state, name, quota, at)
+	}
+	if name, next := b.firstDue(state); next != nil && len(claim.Page) == 0 && claim.Wait == 0 {
+		claim.Next = next.view(name, at)
+	}
+	b.spend(len(claim.Page), at)
 	return claim, nil
 }
 
+// scanLane claims the messages that come next.
+func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, quota int, at time.Time) {
+	start, _ := m.place(state.cursor + 1)
+	for _, e := range m.order[start:] {
+		if len(claim.Page) == quota || e.Seq > lane.Bound {
+			break
+		}
+		if !inLaneOf(e, lane) || !m.retryable(e, b) {
+			continue
+		}
+		state.cursor, b.UpdatedAt = e.Seq, at
+		if lane.Spec.Order != dlq.OrderNone {
+			if name, waits := state.waitsFor(e); waits {
+				state.wait(e, name)
+				continue
+			}
+			if m.retriedByOthers(e, lane.Owner) {
+				name := queueName{target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, ofKey: true, keyHash: e.keyHash}
+				b.queues[name] = &queue{due: at.Add(time.Second), reason: "an earlier message of the key is being retried or changed by somebody else"}
+				state.wait(e, name)
+				continue
+			}
+		}
+		e.claim(lane.Owner, at)
+		state.page = append(state.page, e.ID)
+		claim.Page = append(claim.Page, state.envelope(e))
+	}
+}
+
+// claimQueue claims from a queue that is due.
+func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, name queueName, quota int, at time.Time) {
+	q := b.queues[name]
+	claim.Queue = q.view(name, at)
+	sendable := m.sendable(lane, b, state, name)
+	if q.closed && len(sendable) > 0 {
+		n := q.tries % len(sendable)
+		sendable = sendable[n : n+1]
+	}
+	for _, e := range sendable[:min(quota, len(sendable))] {
+		state.leave(e.ID)
+		e.claim(lane.Owner, at)
+		state.page = append(state.page, e.ID)
+		claim.Page = append(claim.Page, state.envelope(e))
+	}
+	switch {
+	case !state.waitsIn(name) && name.ofKey:
+		delete(b.queues, name)
+	case q.closed && len(claim.Page) > 0:
+		q.due = at.Add(20 * time.Second)
+	case len(claim.Page) == 0:
+		q.due = at.Add(time.Second)
+	}
+	if len(claim.Page) == 0 {
+		claim.Wait = time.Millisecond
+	}
+}
+
+// sendable are the messages of a queue that may go now, of a closed target the first of
+// each key. Those that somebody else has dealt with leave the queue.
+func (m *Store) sendable(lane dlq.Lane, b *bulk, state *laneState, name queueName) (sendable []*entry) {
+	held := map[int32]bool{}
+	ordered := lane.Spec.Order != dlq.OrderNone
+	for _, w := range slices.Clone(state.waiting) {
+		if w.queue != name {
+			continue
+		}
+		e := m.byID[w.id]
+		if e == nil || m.isGone(e, b) {
+			state.leave(w.id)
+			continue
+		}
+		if e.Status == dlq.StatusRetrying || ordered && (held[e.keyHash] || state.waitsElsewhere(w) || m.retriedByOthers(e, lane.Owner)) {
+			held[e.keyHash] = true
+			continue
+		}
+		if b.queues[name].closed {
+			if held[e.keyHash] {
+				continue
+			}
+			held[e.keyHash] = true
+		}
+		sendable = append(sendable, e)
+	}
+	return sendable
+}
+
+// isGone tells whether somebody else has dealt with a waiting message.
+func (m *Store) isGone(e *entry, b *bulk) bool {
+	own := e.Owner.Token == b.Owner().Token
+	switch e.Status {
+	case dlq.StatusRetrying:
+		return own
+	case dlq.StatusPending:
+		return e.RetryCount >= e.MaxRetries || e.UpdatedAt.After(b.frozenAt) && !own
+	default:
+		return true
+	}
+}
+
+// retriedByOthers tells whether somebody else retries an earlier message of the key.
+func (m *Store) retriedByOthers(e *entry, owner dlq.Owner) bool {
+	for _, o := range m.order {
+		if o.Seq >= e.Seq {
+			break
+		}
+		if o.Status == dlq.StatusRetrying && o.keyHash == e.keyHash && o.OriginalTopic == e.OriginalTopic && o.Owner.Token != owner.Token {
+			return true
+		}
+	}
+	return false
+}
+
 // FinalizePage is like postgres.Store.FinalizePage.
-func (m *Store) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error) {
+func (m *Store) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, state, err := m.lane(lane)
-	if err != nil {
-		return dlq.PageResult{}, err
+	if err != nil || state.epoch != lane.Epoch {
+		return dlq.PageResult{}, fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)
 	}
-	if state.epoch != lane.Epoch {
-		return dlq.PageResult{Counts: state.counts}, nil
-	}
-	at := m.now()
+	return m.finalizePage(b, state, outcomes, m.now()), nil
+}
+
+func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutcome, at time.Time) dlq.PageResult {
 	var ended int
 	var processed int64
-	for _, o := range outcomes {
+	asked := map[queueName]bool{}
+	for i := range outcomes {
+		o := &outcomes[i]
 		e := m.byID[o.ID]
-		if e == nil || !e.ownedBy(lane.Owner) {
+		if e == nil || !e.ownedBy(b.Owner()) || e.RetryCount != o.RetryCount {
 			continue
 		}
-		e.finish(o, at)
+		e.finish(o.Outcome, at)
 		ended++
-		state.tried[e.ID] = o.Result != dlq.ResultReturned
 		switch {
-		case o.Result == dlq.ResultReturned:
-			b.takeBack(e)
+		case o.Result == dlq.ResultWaiting:
+			asked[b.giveBack(state, e, o, at)] = true
 			continue
 		case o.Result == dlq.ResultSkipped:
 			state.counts.Skipped++
@@ -144,51 +288,18 @@ func (m *Store) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.Ou
 		default:
 			state.counts.Dead++
 		}
+		if o.Result.IsAttempt() && e.Record.Key != nil && b.Spec.Order != dlq.OrderNone {
+			state.blocked[nameOf(e)] = true
+		}
 		processed++
 	}
+	for i := range outcomes {
+		if outcomes[i].Target.Topic != "" {
+			b.reopen(outcomes[i].Target, asked, at)
+		}
+	}
+	state.page = slices.DeleteFunc(state.page, func(id dlq.ID) bool { return m.byID[id] == nil || !m.byID[id].ownedBy(b.Owner()) })
 	b.UpdatedAt = at
 	state.window.add(processed, b.UpdatedAt)
-	return dlq.PageResult{Counts: state.counts, Ended: ended}, nil
-}
-
-// takeBack lets a returned message be claimed again.
-func (b *bulk) takeBack(e *entry) {
-	e.UpdatedAt = b.frozenAt
-	state := &b.lanes[int(e.keyHash)%len(b.lanes)]
-	state.cursor = min(state.cursor, e.Seq-1)
-	if b.allowance != nil {
-		*b.allowance++
-	}
-}
-
-// BlockedKeys is like postgres.Store.BlockedKeys.
-func (m *Store) BlockedKeys(_ context.Context, lane dlq.Lane) ([][]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var keys [][]byte
-	seen := map[string]bool{}
-	block := func(e *entry) {
-		if e.Record.Key == nil || !inLaneOf(e, lane) || seen[string(e.Record.Key)] {
-			return
-		}
-		if e.Status == dlq.StatusPending && e.Owner.Token == lane.Owner.Token {
-			seen[string(e.Record.Key)] = true
-			keys = append(keys, bytes.Clone(e.Record.Key))
-			return
-		}
-		for _, a := range e.Attempts {
-			if a.Owner.Token == lane.Owner.Token {
-				seen[string(e.Record.Key)] = true
-				keys = append(keys, bytes.Clone(e.Record.Key))
-				return
-			}
-		}
-	}
-	for _, e := range m.order {
-		block(e)
-	}
-	for _, e := range m.archive {
-		block(e)
-	}
-	return keys, nil
+	return dlq.PageResult{Counts: state.counts, Ended: ended}
 }

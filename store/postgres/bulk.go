@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -11,44 +13,64 @@ import (
 
 // bulksSQL reads bulk retries with the sum of their lanes. The rate is that of each
 // lane's current window of ten seconds, and of the part of the one before that is
-// not older than ten seconds.
+// not older than ten seconds; infinite times, written by hand, cannot be subtracted. A
+// job that runs has the reason of one of the queues in which its messages wait, of a
+// closed target if there is one. No index has their order, so that the few closed ones
+// are sorted rather than all queues read.
 const bulksSQL = `
-SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state, b.reason, b.lanes, b.bound, b.matched, NOT b.counted, b.mixed,
-	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped,
-	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp() - b.started_at)::float8)),
+SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
+	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
+		(SELECT q.reason FROM dlq.dlq_bulk_retry_queues q WHERE q.bulk_id = b.id AND q.closed ORDER BY q.partition, q.topic LIMIT 1),
+		(SELECT q.reason FROM dlq.dlq_bulk_retry_queues q WHERE q.bulk_id = b.id ORDER BY q.lane DESC, q.due_at DESC LIMIT 1),
+		b.reason) ELSE b.reason END,
+	b.lanes, b.bound, b.matched, NOT b.counted, b.mixed,
+	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped, l.waiting,
+	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM b.started_at)::float8)),
 	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at
 FROM dlq.dlq_bulk_retries b
 CROSS JOIN LATERAL (
 	SELECT COALESCE(sum(retried), 0)::bigint AS retried, COALESCE(sum(failed), 0)::bigint AS failed,
-		COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped, max(updated_at) AS updated_at,
+		COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped,
+		COALESCE(sum(waiting), 0)::bigint AS waiting, max(updated_at) AS updated_at,
 		COALESCE(sum(CASE
 			WHEN age < 10 THEN window_count + previous_count * (1 - age / 10)
 			WHEN age < 20 THEN window_count * (2 - age / 10)
 			ELSE 0 END), 0) AS recent
 	FROM dlq.dlq_bulk_retry_lanes,
-	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp() - window_started_at)::float8) AS age) AS w
+	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM window_started_at)::float8) AS age) AS w
 	WHERE bulk_id = b.id
 ) AS l
-WHERE b.state IN ('RUNNING', 'PAUSED') /* which */
+WHERE b.ended_at IS NULL /* which */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`
 
 // bulks reads the bulk retries for which a condition on b holds, the newest first. A
 // nil limit reads all of them.
 func (s *Store) bulks(ctx context.Context, what, condition string, args pgx.NamedArgs) ([]dlq.BulkRetry, error) {
-	return all(ctx, s, what, scanBulk, strings.Replace(bulksSQL, "b.state IN ('RUNNING', 'PAUSED') /* which */", condition, 1), args)
+	return all(ctx, s, what, scanBulk, strings.Replace(bulksSQL, "b.ended_at IS NULL /* which */", condition, 1), args)
+}
+
+func decodeSpec(encoded []byte) (spec dlq.BulkSpec, err error) {
+	if err := json.Unmarshal(encoded, &spec); err != nil {
+		return dlq.BulkSpec{}, fmt.Errorf("%w: %w", dlq.ErrUnreadable, err)
+	}
+	return spec, nil
 }
 
 func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
 	var b dlq.BulkRetry
 	var rate int
-	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &b.Spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
-		&b.Counting, &b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.RecentPerSecond,
-		&b.StartedAt, &b.UpdatedAt, &b.EndedAt)
+	var spec []byte
+	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
+		&b.Counting, &b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.Waiting, &b.RecentPerSecond,
+		instant{&b.StartedAt}, instant{&b.UpdatedAt}, optionalInstant{&b.EndedAt})
 	if err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	b.StartedAt, b.UpdatedAt, b.EndedAt = b.StartedAt.UTC(), b.UpdatedAt.UTC(), utc(b.EndedAt)
+	var specErr error
+	if b.Spec, specErr = decodeSpec(spec); specErr != nil { // one row must not hide the others
+		b.Reason = specErr.Error()
+	}
 	b.Spec.RateLimit = rate // the specification keeps the one that was asked for
 	return b, nil
 }
@@ -72,5 +94,5 @@ func (s *Store) Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error) {
 
 // RunningBulks returns every bulk retry that has not ended, the newest first.
 func (s *Store) RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error) {
-	return s.bulks(ctx, "list running bulk retries", "b.state IN ('RUNNING', 'PAUSED')", pgx.NamedArgs{"limit": nil})
+	return s.bulks(ctx, "list running bulk retries", "b.ended_at IS NULL", pgx.NamedArgs{"limit": nil})
 }

@@ -30,7 +30,7 @@ const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', 
 // that might tempt it to read the whole table.
 const busySQL = `
 WITH live AS MATERIALIZED (
-	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE state IN ('RUNNING', 'PAUSED')
+	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL
 ), other AS MATERIALIZED (
 	SELECT name.topic
 	FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
@@ -86,6 +86,8 @@ const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 // the same (BulkSpec.IsSameWork), and else a *dlq.BulkBusyError. When ingest does not
 // pause for a moment in time it is dlq.ErrUnavailable.
 func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	spec := b.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}

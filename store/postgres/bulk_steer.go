@@ -4,142 +4,160 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"dlqmanager/dlq"
 )
 
-// steerTimeout bounds a change of state: it holds locks that the lanes wait for.
-const steerTimeout = time.Minute
+// All who lock more than one of them lock a job's row first, then the lanes'. Messages
+// come after those where nobody waits for them, and else before. The lock leaves the key free:
+// a claim that has its lane refers to the job in the queues that it makes.
+const lockBulkSQL = `SELECT FROM dlq.dlq_bulk_retries WHERE id = @id FOR NO KEY UPDATE`
 
-const lockBulkSQL = `SELECT workflow_id, state FROM dlq.dlq_bulk_retries WHERE id = @id FOR UPDATE`
+const setStateSQL = `
+UPDATE dlq.dlq_bulk_retries
+SET state = @state, reason = @reason, updated_at = now()
+WHERE id = @id AND state = ANY (@from::text[]) AND (state, reason) <> (@state, @reason::text)`
 
-// steer changes the state of a job, whose row it locks. All who lock more than one of
-// them lock the job's row first, then the lanes', then the messages'.
-func (s *Store) steer(ctx context.Context, what string, id dlq.ID, args pgx.NamedArgs,
-	change func(state dlq.BulkState, exec func(statements ...string) error) error,
-) (dlq.BulkRetry, error) {
-	ctx, cancel := context.WithTimeout(ctx, steerTimeout)
-	defer cancel()
-	args["id"], args["token"] = uuid(id), id.String()
-	err := again(func() error {
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			var state dlq.BulkState
-			var workflowID string
-			if err := tx.QueryRow(ctx, lockBulkSQL, args).Scan(&workflowID, (*string)(&state)); err != nil {
-				return err
-			}
-			args["workflow_id"] = workflowID
-			return change(state, func(statements ...string) error {
-				for _, sql := range statements {
-					if _, err := tx.Exec(ctx, sql, args); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
+// setState changes the state of a job that is in one of the given states.
+func (s *Store) setState(ctx context.Context, what string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) error {
+	return s.batch(ctx, what, func(batch *pgx.Batch) {
+		batch.Queue(setStateSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.Text(reason), "from": from})
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return dlq.BulkRetry{}, dlq.BulkNotFound(id)
-	}
-	if err != nil {
-		return dlq.BulkRetry{}, failed(what, err)
+}
+
+// StopBulk lets nothing more be claimed for a job: of BulkPausing for now, of
+// BulkCancelling for good. It waits for no page. A job that is further on already, or
+// that has ended, stays as it is. It returns the bulk retry, or dlq.ErrNotFound.
+func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
+	if err := s.stop(ctx, id, state, reason); err != nil {
+		return dlq.BulkRetry{}, err
 	}
 	return s.Bulk(ctx, id)
 }
 
-// closeLanesSQL waits for the pages that lanes are claiming or finalizing right now,
-// and lets none claim any more. A claim that has waited for the lane meanwhile sees
-// that it was rewound.
-const closeLanesSQL = `UPDATE dlq.dlq_bulk_retry_lanes SET closed = true, rewinds = rewinds + 1 WHERE bulk_id = @id`
+func (s *Store) stop(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) error {
+	from := []dlq.BulkState{dlq.BulkRunning, dlq.BulkPausing}
+	if state == dlq.BulkCancelling {
+		from = append(from, dlq.BulkPaused, dlq.BulkCancelling)
+	}
+	return s.setState(ctx, "stop bulk retry", id, state, reason, from...)
+}
 
-// returnClaimsSQL gives back all that the job still owns, as if it had never been
-// claimed: the lanes go back to it, and it is dated back to the job's snapshot, so
-// that it is in the scope again.
-const returnClaimsSQL = `
-WITH owned AS (
-	SELECT id FROM dlq.dlq_messages
-	WHERE status = 'RETRYING' AND workflow_id = @workflow_id AND owner_token = @token
-	ORDER BY id
-	FOR UPDATE
-), m AS (
-	UPDATE dlq.dlq_messages m
-	SET status = 'PENDING', retry_count = greatest(m.retry_count - 1, 0), workflow_id = '', owner_token = '',
-		last_retry_at = (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id),
-		updated_at = (SELECT frozen_at FROM dlq.dlq_bulk_retries WHERE id = @id)
-	FROM owned
-	WHERE m.id = owned.id
-	RETURNING m.seq, m.key_hash
-), rewound AS (
-	UPDATE dlq.dlq_bulk_retry_lanes l
-	SET cursor = least(l.cursor, lowest.seq - 1)
-	FROM (
-		SELECT m.key_hash % b.lanes AS lane, min(m.seq) AS seq
-		FROM m, dlq.dlq_bulk_retries b
-		WHERE b.id = @id
-		GROUP BY 1
-	) AS lowest
-	WHERE l.bulk_id = @id AND l.lane = lowest.lane
+// pagesSQL waits for the claims that are under way: one that began before the job was
+// stopped may still claim a page.
+const pagesSQL = `
+WITH lane AS MATERIALIZED (
+	SELECT lane, page FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk ORDER BY lane FOR UPDATE
 )
-UPDATE dlq.dlq_bulk_retries
-SET allowance = allowance + (SELECT count(*) FROM m)
-WHERE id = @id AND allowance IS NOT NULL`
+SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 
-const pauseBulkSQL = `
-UPDATE dlq.dlq_bulk_retries
-SET state = 'PAUSED', reason = @reason, updated_at = now()
-WHERE id = @id AND (state, reason) <> ('PAUSED', @reason::text)`
+// releasePages gives back the pages that attempts have left behind which were cut
+// short. Nothing can be claimed for the job meanwhile, so that none is left after. The
+// messages go into a queue: the job takes them again if it goes on.
+func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
+	for {
+		lanes, err := s.claimedLanes(ctx, id)
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		for _, number := range lanes {
+			lane, err := s.takeLane(ctx, id, number)
+			if err == nil || errors.Is(err, dlq.ErrUnreadable) {
+				err = s.ReleasePage(ctx, lane)
+			}
+			// Fenced by a newer attempt, it has to open the lane once more.
+			if err != nil && !errors.Is(err, dlq.ErrFenced) {
+				return err
+			}
+		}
+	}
+}
+
+// claimedLanes are the lanes that have a page in hand.
+func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) (lanes []int, err error) {
+	err = s.batch(ctx, "find claimed pages", func(batch *pgx.Batch) {
+		batch.Queue(lanePlanSQL)
+		queue(batch, &lanes, pgx.RowTo[int], pagesSQL, pgx.NamedArgs{"bulk": uuid(id)})
+	})
+	return lanes, err
+}
+
+const clearPageSQL = `UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}' WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch`
+
+// ReleasePage gives back what the lane has claimed and not finalized, uncounted. It
+// waits in a queue that is due at once. The errors are those of FinalizePage.
+func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
+	page, err := s.ClaimedPage(ctx, lane)
+	if err != nil {
+		return err
+	}
+	if len(page) > 0 {
+		if _, err = s.FinalizePage(ctx, lane, dlq.LeftBehind(page)); err != nil {
+			return err
+		}
+	}
+	return s.batch(ctx, "clear page", func(batch *pgx.Batch) { batch.Queue(clearPageSQL, laneArgs(&lane)) })
+}
 
 // PauseBulk stops a running bulk retry for now: nothing is claimed for it, and
 // what it still owns goes back as it was, to be claimed again in its turn. On
-// one that is paused it only replaces the reason; one that has ended stays as it
-// is. It returns the bulk retry, or dlq.ErrNotFound.
+// one that is paused it only replaces the reason; one that is being cancelled or has
+// ended stays as it is. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
-	args := pgx.NamedArgs{"reason": dlq.Text(reason)}
-	return s.steer(ctx, "pause bulk retry", id, args, func(state dlq.BulkState, exec func(...string) error) error {
-		switch state {
-		case dlq.BulkRunning:
-			return exec(closeLanesSQL, returnClaimsSQL, pauseBulkSQL)
-		case dlq.BulkPaused:
-			return exec(pauseBulkSQL)
-		case dlq.BulkCompleted, dlq.BulkCancelled, dlq.BulkFailed:
-		}
-		return nil
-	})
+	stopped, err := s.StopBulk(ctx, id, dlq.BulkPausing, reason)
+	if err != nil || stopped.State != dlq.BulkPausing && stopped.State != dlq.BulkPaused {
+		return stopped, err
+	}
+	if err := s.releasePages(ctx, id); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	if err := s.setState(ctx, "pause bulk retry", id, dlq.BulkPaused, reason, dlq.BulkPausing, dlq.BulkPaused); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return s.Bulk(ctx, id)
 }
 
+// resumeBulkSQL also lets every target be asked again at once: somebody may have mended
+// it.
 const resumeBulkSQL = `
-WITH lanes AS (
-	UPDATE dlq.dlq_bulk_retry_lanes SET closed = false WHERE bulk_id = @id
+WITH job AS (
+	UPDATE dlq.dlq_bulk_retries
+	SET state = 'RUNNING', reason = '', updated_at = now(), next_at = clock_timestamp()
+	WHERE id = @id AND state IN ('PAUSING', 'PAUSED')
+	RETURNING id
 )
-UPDATE dlq.dlq_bulk_retries
-SET state = 'RUNNING', reason = '', updated_at = now(), next_at = clock_timestamp()
-WHERE id = @id`
+UPDATE dlq.dlq_bulk_retry_queues q
+SET due_at = least(q.due_at, now())
+FROM job
+WHERE q.bulk_id = job.id AND q.lane = -1`
 
-// ResumeBulk lets a paused bulk retry go on. Any other stays as it is. It
-// returns the bulk retry, or dlq.ErrNotFound.
+// ResumeBulk lets a paused bulk retry go on, also one that is still pausing. Any other
+// stays as it is. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	return s.steer(ctx, "resume bulk retry", id, pgx.NamedArgs{}, func(state dlq.BulkState, exec func(...string) error) error {
-		if state != dlq.BulkPaused {
-			return nil
-		}
-		return exec(resumeBulkSQL)
-	})
+	err := s.batch(ctx, "resume bulk retry", func(batch *pgx.Batch) { batch.Queue(resumeBulkSQL, pgx.NamedArgs{"id": uuid(id)}) })
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return s.Bulk(ctx, id)
 }
 
 const endBulkSQL = `
-UPDATE dlq.dlq_bulk_retries b
-SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
-	matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
-FROM (
-	SELECT COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done
-	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = @id
-) AS l
-WHERE b.id = @id`
+WITH ended AS (
+	UPDATE dlq.dlq_bulk_retries b
+	SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
+		matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
+	FROM (
+		SELECT COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done
+		FROM dlq.dlq_bulk_retry_lanes
+		WHERE bulk_id = @id
+	) AS l
+	WHERE b.id = @id AND b.ended_at IS NULL
+	RETURNING b.id
+)
+UPDATE dlq.dlq_bulk_retry_lanes l SET waiting = 0 FROM ended WHERE l.bulk_id = ended.id`
 
 // EndBulk ends a bulk retry: nothing can be claimed for it any more, what it
 // still owns goes back as it was, and what was matched but not sent is counted
@@ -150,24 +168,56 @@ func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, rea
 	if !state.IsFinal() {
 		return dlq.BulkRetry{}, fmt.Errorf("store: end bulk retry %s: %s is not an end", id, state)
 	}
-	args := pgx.NamedArgs{"state": state, "reason": dlq.Text(reason)}
-	return s.steer(ctx, "end bulk retry", id, args, func(state dlq.BulkState, exec func(...string) error) error {
-		if state.IsFinal() {
-			return nil
+	// One that has found nothing more claims nothing more either.
+	if state != dlq.BulkCompleted {
+		if err := s.stop(ctx, id, dlq.BulkCancelling, reason); err != nil {
+			return dlq.BulkRetry{}, err
 		}
-		return exec(closeLanesSQL, returnClaimsSQL, endBulkSQL)
+	}
+	if err := s.releasePages(ctx, id); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	err := s.batch(ctx, "end bulk retry", func(batch *pgx.Batch) {
+		batch.Queue(endBulkSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.Text(reason)})
 	})
+	if err == nil {
+		err = s.forgetQueues(ctx, id)
+	}
+	if err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return s.Bulk(ctx, id)
 }
 
-const noteBulkSQL = `
-UPDATE dlq.dlq_bulk_retries
-SET reason = @reason, updated_at = now()
-WHERE id = @id AND state = 'RUNNING' AND reason <> @reason`
+// What a job has kept for itself is of no use once it has ended. There may be a lot, so
+// it goes in bounded steps.
+const (
+	forgetWaitingSQL = `
+DELETE FROM dlq.dlq_bulk_retry_waiting
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_bulk_retry_waiting WHERE bulk_id = @id LIMIT 10000))`
 
-// NoteBulk records why a running bulk retry waits; an empty reason says that it
-// no longer does. One that is paused or has ended keeps the reason for that.
-func (s *Store) NoteBulk(ctx context.Context, id dlq.ID, reason string) error {
-	return s.batch(ctx, "note bulk retry", func(batch *pgx.Batch) {
-		batch.Queue(noteBulkSQL, pgx.NamedArgs{"id": uuid(id), "reason": dlq.Text(reason)})
-	})
+	forgetBlockedSQL = `
+DELETE FROM dlq.dlq_bulk_retry_blocked_keys
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_bulk_retry_blocked_keys WHERE bulk_id = @id LIMIT 10000))`
+
+	forgetQueuesSQL = `
+DELETE FROM dlq.dlq_bulk_retry_queues
+WHERE id = ANY (ARRAY(SELECT id FROM dlq.dlq_bulk_retry_queues WHERE bulk_id = @id LIMIT 10000))`
+)
+
+func (s *Store) forgetQueues(ctx context.Context, id dlq.ID) error {
+	for _, sql := range []string{forgetWaitingSQL, forgetBlockedSQL, forgetQueuesSQL} {
+		for deleted := int64(1); deleted > 0; {
+			err := s.batch(ctx, "forget queues of bulk retry", func(batch *pgx.Batch) {
+				batch.Queue(sql, pgx.NamedArgs{"id": uuid(id)}).Exec(func(tag pgconn.CommandTag) error {
+					deleted = tag.RowsAffected()
+					return nil
+				})
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -50,8 +50,8 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	for number := range lanes {
 		group.Go(func() {
 			for {
-				claim, err := workers[number%2].ClaimPage(t.Context(), dlqtest.Lane(b, number))
-				if failures[number] = err; err != nil || len(claim.Envelopes) == 0 && claim.Wait == 0 {
+				claim, err := workers[number%2].ClaimPage(t.Context(), dlqtest.Lane(b, number), true)
+				if failures[number] = err; err != nil || len(claim.Page) == 0 && claim.Wait == 0 {
 					return
 				}
 				<-time.After(claim.Wait)
@@ -87,49 +87,6 @@ func waiting(t *testing.T, pool *pgxpool.Pool, n int64) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// A claim that waits for its lane sees the messages as they were before, and
-// must all the same take those that were given back meanwhile.
-func TestAClaimThatWaitedTakesWhatWasGivenBack(t *testing.T) {
-	t.Parallel()
-	pool := dbtest.New(t)
-	p := postgres.New(pool, dlqtest.Topics(t))
-	arrivals := dlqtest.Arrivals(2 * dlq.PageSize)
-	_, err := p.StoreArrivals(t.Context(), arrivals)
-	require.NoError(t, err)
-	for _, rate := range []int{0, 1_000_000} {
-		b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Rate(rate)))
-		require.NoError(t, err)
-		lane := dlqtest.Lane(b, 0)
-		first, err := p.ClaimPage(t.Context(), lane)
-		require.NoError(t, err)
-		require.Len(t, first.Envelopes, dlq.PageSize)
-
-		// Hold the first message, so that finalizing waits with the lane's row locked.
-		tx, err := pool.Begin(t.Context())
-		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[0].ID))
-		require.NoError(t, err)
-		var group sync.WaitGroup
-		var finalized, claimed error
-		var second dlq.LaneClaim
-		group.Go(func() {
-			_, finalized = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(first.Envelopes, dlq.ResultReturned))
-		})
-		waiting(t, pool, 1)
-		group.Go(func() { second, claimed = p.ClaimPage(t.Context(), lane) })
-		waiting(t, pool, 2)
-		require.NoError(t, tx.Rollback(t.Context()))
-		group.Wait()
-		require.NoError(t, errors.Join(finalized, claimed))
-		require.Len(t, second.Envelopes, dlq.PageSize)
-		for i, e := range second.Envelopes {
-			require.Equal(t, arrivals[i].ID, e.ID)
-		}
-		_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
-		require.NoError(t, err)
-	}
-}
-
 func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -139,27 +96,27 @@ func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 	for _, rate := range []int{0, 1_000_000} {
 		b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Rate(rate)))
 		require.NoError(t, err)
-		lane := dlqtest.Lane(b, 0)
-		first, err := p.ClaimPage(t.Context(), lane)
-		require.NoError(t, err)
-		require.NotEmpty(t, first.Envelopes)
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(first.Envelopes[0].ID))
+		_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1 FOR UPDATE`, [16]byte(b.ID))
 		require.NoError(t, err)
 		var group sync.WaitGroup
-		var paused, claimed error
-		var second dlq.LaneClaim
-		group.Go(func() { _, paused = p.PauseBulk(t.Context(), b.ID, "operator") })
+		var claimed error
+		var claim dlq.LaneClaim
+		group.Go(func() { claim, claimed = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true) })
 		waiting(t, pool, 1)
-		group.Go(func() { second, claimed = p.ClaimPage(t.Context(), lane) })
-		waiting(t, pool, 2)
+		if rate == 0 { // else the claim has the job's row
+			_, err = p.StopBulk(t.Context(), b.ID, dlq.BulkPausing, "operator")
+			require.NoError(t, err)
+		}
 		require.NoError(t, tx.Rollback(t.Context()))
 		group.Wait()
-		require.NoError(t, errors.Join(paused, claimed))
-		require.Empty(t, second.Envelopes)
-		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
-		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE retry_count <> 0 OR owner_token <> ''`))
+		require.NoError(t, claimed)
+		require.Equal(t, rate == 0, claim.Stopped)
+		require.Equal(t, rate == 0, len(claim.Page) == 0)
+		_, err = p.PauseBulk(t.Context(), b.ID, "operator")
+		require.NoError(t, err)
+		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' OR retry_count <> 0`))
 		_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
 		require.NoError(t, err)
 	}
@@ -184,7 +141,7 @@ func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
 	var group sync.WaitGroup
 	var claim dlq.LaneClaim
 	var failure error
-	group.Go(func() { claim, failure = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0)) })
+	group.Go(func() { claim, failure = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true) })
 	waiting(t, pool, 1)
 	owner := dlqtest.Owner()
 	_, err = p.Claim(t.Context(), arrivals[1].ID, owner)
@@ -194,9 +151,9 @@ func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	group.Wait()
 	require.NoError(t, failure)
-	require.Len(t, claim.Envelopes, 2)
-	require.Equal(t, arrivals[0].ID, claim.Envelopes[0].ID)
-	require.Equal(t, arrivals[2].ID, claim.Envelopes[1].ID)
+	require.Len(t, claim.Page, 2)
+	require.Equal(t, arrivals[0].ID, claim.Page[0].ID)
+	require.Equal(t, arrivals[2].ID, claim.Page[1].ID)
 }
 
 // startOfThree is a bulk retry of three messages that has just been started.
@@ -230,10 +187,10 @@ func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	claim, err := p.ClaimPage(ctx, dlqtest.Lane(b, 0))
+	claim, err := p.ClaimPage(ctx, dlqtest.Lane(b, 0), true)
 	require.NoError(t, err)
-	require.Len(t, claim.Envelopes, 3)
-	_, err = p.FinalizePage(ctx, dlqtest.Lane(b, 0), dlqtest.Outcomes(claim.Envelopes, dlq.ResultDelivered))
+	require.Len(t, claim.Page, 3)
+	_, err = p.FinalizePage(ctx, dlqtest.Lane(b, 0), dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 	require.NoError(t, err)
 }
 
@@ -273,10 +230,10 @@ func TestTheRecentRateFadesAway(t *testing.T) {
 			SET window_started_at = now() - $2::text::interval, window_count = 100, previous_count = 50 WHERE bulk_id = $1`, [16]byte(one.ID), test.age)
 		require.NoError(t, err)
 		lane := dlqtest.Lane(one, 0)
-		claim, err := p.ClaimPage(t.Context(), lane)
+		claim, err := p.ClaimPage(t.Context(), lane, true)
 		require.NoError(t, err)
-		require.Len(t, claim.Envelopes, 1)
-		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Envelopes, dlq.ResultDelivered))
+		require.Len(t, claim.Page, 1)
+		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		require.NoError(t, err)
 		require.Equal(t, test.count, count(t, pool, `SELECT window_count FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1`, [16]byte(one.ID)))
 		require.Equal(t, test.previous, count(t, pool, `SELECT previous_count FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1`, [16]byte(one.ID)))
@@ -327,10 +284,10 @@ func TestACreationWaitsForTheIngestThatIsUnderWay(t *testing.T) {
 	started, err = p.CountBulk(t.Context(), started.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, started.Matched)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(started, 0))
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(started, 0), true)
 	require.NoError(t, err)
-	require.Len(t, claim.Envelopes, 2)
-	require.Equal(t, first.ID, claim.Envelopes[0].ID)
+	require.Len(t, claim.Page, 2)
+	require.Equal(t, first.ID, claim.Page[0].ID)
 }
 
 func TestACreationDoesNotHoldIngestUpForLong(t *testing.T) {

@@ -10,31 +10,38 @@ import (
 	"dlqmanager/dlq"
 )
 
+// lockLaneSQL lets one claim of a lane run at a time. It stands before the claim, so
+// that the claim sees everything that was committed before the lane was its own: also
+// that the job was told to pause.
+const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane FOR UPDATE`
+
 // claimPageSQL claims for a lane as far as the job allows, and moves the lane's
-// cursor. Its parts, in their order:
+// cursor. It claims nothing while a queue of the lane is due, unless the scan is to
+// come first. Its parts, in their order:
 //
 //   - job is what the job's limits allow now. Of the time that nobody claimed in, at
 //     most a tenth of a second counts, and a claim takes at most what a tenth of a
 //     second allows: at most two tenths go out at once. A job with limits is read
 //     only by a transaction that has locked its row (@locked).
-//   - before and opened are the lane as the statement sees it and, once its row is
-//     locked, as it is. The statement sees the messages as they were before it
-//     waited for the lane: were they given back meanwhile, it would pass over them.
-//     Then the lane has been rewound, lane is empty, and the next try takes them.
-//   - reach bounds how much of the topic a search reads (@is_search) while it holds
-//     the lane's row, which a pause waits for.
-//   - candidate are the lane's next messages, by both names of the topic. A message
+//   - reach bounds how much of the topic a claim reads (@bounded).
+//   - candidate are the lane's next messages, of any key hash that people write, by both names of the topic. A message
 //     that has both names is refused as its own origin. updated_at must not be later
-//     than the job's snapshot: every change of a status writes it, and messages that the job
-//     gives back are dated back to the snapshot. A message that the job has failed or
-//     skipped still carries its token, or, where another workflow has retried it
-//     since, has an attempt of the job; that is asked only where the lane comes by
-//     again (reached), and OFFSET 0 makes the server look it up for one message
-//     instead of reading all attempts of the job.
-//   - free leaves out what others are changing right now.
+//     than the job's snapshot: every change of a status writes it.
+//   - free leaves out what others are changing right now; found has those too. Counting
+//     first spares the comparison of each with each.
+//   - judged says of each whether it may go. Where order matters, it may not while an
+//     earlier message of its key waits in a queue (queue_id) or is retried by somebody
+//     else. Two of the probes of an index leave out what this job retries itself.
+//   - held are the keys that are blocked, from which message on. These messages go
+//     into the queue of their key. Keys are told apart by their hash alone: whoever
+//     shares it with another waits without need, and not for long.
 //
 // The last SELECT gives the claim's status, and then the messages; the first row may
 // carry none.
+//
+// A plan is often made while the queues are empty, and used when they are long. An
+// ORDER BY ties it to the index of that order, and an OFFSET 0 keeps an EXISTS from
+// becoming a join.
 const claimPageSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
@@ -45,80 +52,125 @@ WITH clock AS MATERIALIZED (
 		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
 	FROM dlq.dlq_bulk_retries b, clock
 	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
-), before AS MATERIALIZED (
-	SELECT rewinds FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane
 ), opened AS MATERIALIZED (
-	SELECT cursor, reached, rewinds
+	SELECT cursor, waiting, failed + dead AS failed
 	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch AND NOT closed AND EXISTS (SELECT FROM job WHERE wait IS NULL AND quota > 0)
-	FOR UPDATE
+	WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch
 ), lane AS MATERIALIZED (
-	SELECT opened.cursor, opened.reached, job.quota FROM opened, before, job WHERE opened.rewinds = before.rewinds
+	SELECT opened.*, job.quota, opened.waiting > 0 AND (
+		(SELECT q.id FROM dlq.dlq_bulk_retry_queues q
+		WHERE q.bulk_id = @bulk AND q.lane = @lane AND q.due_at <= (SELECT moment FROM clock)
+		ORDER BY q.due_at LIMIT 1) IS NOT NULL
+		OR (SELECT q.id FROM dlq.dlq_bulk_retry_queues q
+		WHERE q.bulk_id = @bulk AND q.lane = -1 AND q.due_at <= (SELECT moment FROM clock)
+			AND EXISTS (SELECT FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.queue_id = q.id AND w.lane = @lane ORDER BY w.seq OFFSET 0)
+		ORDER BY q.due_at LIMIT 1) IS NOT NULL) AS due
+	FROM opened, job
+	WHERE job.wait IS NULL AND job.quota > 0
+), scan AS MATERIALIZED (
+	SELECT cursor, waiting, quota FROM lane WHERE @scan::bool AND (@scan_first::bool OR NOT due)
 ), reach AS MATERIALIZED (
 	SELECT COALESCE(min(seq), @bound::bigint + 1) AS seq
 	FROM (
 		(SELECT m.seq
 		FROM dlq.dlq_messages m
-		WHERE @is_search::bool AND m.dlq_topic = @topic AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM lane) AND m.seq <= @bound
+		WHERE @bounded::bool AND m.dlq_topic = @topic AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @bound
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 		UNION ALL
 		(SELECT m.seq
 		FROM dlq.dlq_messages m
-		WHERE @is_search::bool AND m.original_topic = @topic AND m.dlq_topic <> @topic
-			AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM lane) AND m.seq <= @bound
+		WHERE @bounded::bool AND m.original_topic = @topic AND m.dlq_topic <> @topic
+			AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @bound
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 	) AS beyond
 ), candidate AS MATERIALIZED (
-	SELECT id, seq
+	SELECT id, seq, key_hash, original_topic
 	FROM (
-		(SELECT m.id, m.seq
+		(SELECT m.id, m.seq, m.key_hash & 2147483647 AS key_hash, m.original_topic
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq > (SELECT cursor FROM lane) AND m.seq < (SELECT seq FROM reach)
-			AND m.key_hash % @lanes::int = @lane::int
-			AND m.retry_count < m.max_retries AND m.owner_token <> @token AND m.updated_at <= (SELECT frozen_at FROM job)
+			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
+			AND (m.key_hash & 2147483647) % @lanes::int = @lane::int
+			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job)
 			AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
-			AND (m.seq > (SELECT reached FROM lane)
-				OR NOT EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id AND a.owner_token = @token OFFSET 0))
 		ORDER BY m.seq
 		LIMIT 100)
 		UNION ALL
-		(SELECT m.id, m.seq
+		(SELECT m.id, m.seq, m.key_hash & 2147483647 AS key_hash, m.original_topic
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq > (SELECT cursor FROM lane) AND m.seq < (SELECT seq FROM reach)
-			AND m.key_hash % @lanes::int = @lane::int
-			AND m.retry_count < m.max_retries AND m.owner_token <> @token AND m.updated_at <= (SELECT frozen_at FROM job)
+			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
+			AND (m.key_hash & 2147483647) % @lanes::int = @lane::int
+			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job)
 			AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
-			AND (m.seq > (SELECT reached FROM lane)
-				OR NOT EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id AND a.owner_token = @token OFFSET 0))
 		ORDER BY m.seq
 		LIMIT 100)
 	) AS sendable
 	ORDER BY seq
-	LIMIT (SELECT quota FROM lane)
+	LIMIT (SELECT quota FROM scan)
 ), free AS MATERIALIZED (
-	SELECT m.id
+	SELECT c.*
 	FROM candidate c
 	JOIN dlq.dlq_messages m ON m.id = c.id
 	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job)
 	FOR UPDATE OF m SKIP LOCKED
+), found AS MATERIALIZED (
+	SELECT free.*, true AS is_free FROM free
+	UNION ALL
+	SELECT c.*, false
+	FROM candidate c
+	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM free) AND NOT EXISTS (SELECT FROM free WHERE free.id = c.id)
+), judged AS MATERIALIZED (
+	SELECT c.id, c.seq, c.key_hash, c.original_topic,
+		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
+			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
+			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash ORDER BY w.seq DESC LIMIT 1) END AS queue_id,
+		c.is_free AND NOT (@ordered::bool AND (
+			EXISTS (SELECT FROM dlq.dlq_messages o WHERE o.status = 'RETRYING' AND o.key_hash = c.key_hash AND o.owner_token < @token
+				AND o.original_topic = c.original_topic AND o.seq < c.seq)
+			OR EXISTS (SELECT FROM dlq.dlq_messages o WHERE o.status = 'RETRYING' AND o.key_hash = c.key_hash AND o.owner_token > @token
+				AND o.original_topic = c.original_topic AND o.seq < c.seq))) AS is_free
+	FROM found c
+), held AS MATERIALIZED (
+	SELECT key_hash, min(seq) AS seq FROM judged WHERE queue_id IS NOT NULL OR NOT is_free GROUP BY key_hash
+), taken AS MATERIALIZED (
+	SELECT j.id
+	FROM judged j
+	WHERE j.queue_id IS NULL AND j.is_free
+		AND NOT EXISTS (SELECT FROM held h WHERE @ordered::bool AND h.key_hash = j.key_hash AND h.seq < j.seq)
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
 		workflow_id = @workflow_id, owner_token = @token
-	FROM free
-	WHERE m.id = free.id
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload
+	FROM taken
+	WHERE m.id = taken.id
+	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, m.key_hash & 2147483647 AS key_hash
+), queue AS (
+	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+	SELECT DISTINCT ON (j.key_hash) @bulk, @lane, j.original_topic, -1, j.key_hash, false, 0, clock_timestamp() + interval '1 second',
+		'an earlier message of the key is being retried or changed by somebody else', ''
+	FROM judged j
+	JOIN held h ON h.key_hash = j.key_hash AND h.seq <= j.seq
+	WHERE j.queue_id IS NULL
+	ORDER BY j.key_hash, j.seq
+	ON CONFLICT ON CONSTRAINT uq_dlq_bulk_retry_queues DO UPDATE SET due_at = EXCLUDED.due_at
+	RETURNING q.id, q.key_hash
+), waiting AS (
+	INSERT INTO dlq.dlq_bulk_retry_waiting (bulk_id, queue_id, lane, seq, message_id, key_hash)
+	SELECT @bulk, COALESCE(j.queue_id, queue.id), @lane, j.seq, j.id, j.key_hash
+	FROM judged j
+	LEFT JOIN queue ON queue.key_hash = j.key_hash
+	WHERE (SELECT count(*) FROM judged) > (SELECT count(*) FROM taken) AND NOT EXISTS (SELECT FROM taken WHERE taken.id = j.id)
+	RETURNING 1
 ), stop AS MATERIALIZED (
-	SELECT CASE WHEN count(*) < (SELECT quota FROM lane) THEN (SELECT seq FROM reach) - 1 ELSE max(c.seq) END AS cursor
+	SELECT CASE WHEN count(*) < (SELECT quota FROM scan) THEN (SELECT seq FROM reach) - 1 ELSE max(c.seq) END AS cursor
 	FROM candidate c
 ), moved AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
-	SET cursor = stop.cursor, reached = greatest(l.reached, stop.cursor), updated_at = now()
-	FROM stop, lane
+	SET cursor = stop.cursor, page = l.page || ARRAY(SELECT id FROM claimed), waiting = l.waiting + (SELECT count(*) FROM waiting), updated_at = now()
+	FROM stop, scan
 	WHERE l.bulk_id = @bulk AND l.lane = @lane AND stop.cursor > l.cursor
 ), spent AS (
 	UPDATE dlq.dlq_bulk_retries b
@@ -126,17 +178,41 @@ WITH clock AS MATERIALIZED (
 		next_at = CASE WHEN job.rate_limit > 0 THEN job.due + make_interval(secs => n::float8 / job.rate_limit) ELSE b.next_at END
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
 	WHERE b.id = @bulk AND job.throttled AND n > 0
+), next AS MATERIALIZED (
+	SELECT n.topic, n.partition, n.key_hash >= 0 AS of_key, n.tries, n.reason, n.category,
+		greatest(ceil(extract(epoch FROM n.due_at - clock.moment) * 1000000)::bigint, 0) AS due
+	FROM clock, (
+		(SELECT q.* FROM dlq.dlq_bulk_retry_queues q WHERE q.bulk_id = @bulk AND q.lane = @lane ORDER BY q.due_at LIMIT 1)
+		UNION ALL
+		(SELECT q.* FROM dlq.dlq_bulk_retry_queues q
+		WHERE q.bulk_id = @bulk AND q.lane = -1
+			AND EXISTS (SELECT FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.queue_id = q.id AND w.lane = @lane ORDER BY w.seq OFFSET 0)
+		ORDER BY q.due_at LIMIT 1)
+	) AS n
+	WHERE (SELECT waiting FROM lane) > 0 AND NOT EXISTS (SELECT FROM taken)
+	ORDER BY n.due_at
+	LIMIT 1
 )
-SELECT status.*, m.id IS NOT NULL,
+SELECT status.*, next.topic, next.partition, next.of_key, next.tries, next.reason, next.category, next.due, m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+	CASE WHEN (SELECT failed FROM lane) > 0 THEN EXISTS (
+		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
+		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
 FROM (
-	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open,
-		EXISTS (SELECT FROM candidate) OR NOT EXISTS (SELECT FROM lane) OR COALESCE((SELECT cursor FROM stop) < @bound, false) AS more,
+	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open, COALESCE((SELECT due FROM lane), false) AS due,
+		EXISTS (SELECT FROM candidate) OR COALESCE((SELECT cursor FROM stop) < @bound, false) AS more,
 		COALESCE((SELECT throttled FROM job), false) AS throttled,
 		COALESCE((SELECT quota <= 0 FROM job), false) AS spent,
-		COALESCE((SELECT ceil(extract(epoch FROM wait) * 1000000)::bigint FROM job), 0) AS wait
+		COALESCE((SELECT ceil(extract(epoch FROM wait) * 1000000)::bigint FROM job), 0) AS wait,
+		closed.topics, closed.partitions
+	FROM (
+		SELECT array_agg(q.topic::text) AS topics, array_agg(q.partition) AS partitions
+		FROM dlq.dlq_bulk_retry_queues q
+		WHERE q.bulk_id = @bulk AND q.closed
+	) AS closed
 ) AS status
+LEFT JOIN next ON true
 LEFT JOIN claimed m ON true
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 ORDER BY m.seq`
@@ -145,62 +221,123 @@ ORDER BY m.seq`
 type claimStatus struct {
 	running   bool // the job may be claimed for, in the way that was asked for
 	open      bool // the lane may claim
-	more      bool // there is reason to try again although nothing was claimed
+	due       bool // a queue is due
+	more      bool // there is reason to scan on although nothing was claimed
 	throttled bool
 	spent     bool
 	wait      int64 // in microseconds
+	closed    []dlq.Target
+	next      *dlq.LaneQueue
 }
 
-// ClaimPage claims the lane's next messages for its owner, at most dlq.PageSize
-// in the order of arrival and not more than the job's rate limit and allowance
-// let through now, and moves the lane's cursor past them in the same
-// transaction. Messages that someone else is changing right now are passed over.
-// An empty page without Wait, Spent or Closed means that the lane is done.
-func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error) {
+// ClaimPage claims messages of the lane for its owner, at most dlq.PageSize in the
+// order of arrival and not more than the job's rate limit and allowance let through
+// now. It takes them from a queue that is due; else, with scan, from those that come
+// next, and moves the lane's cursor past them in the same transaction. Of these, the
+// ones that somebody else is changing right now go into a queue, and the later ones of
+// their keys too.
+//
+// An empty page without Wait, Spent, Stopped or Next means that the lane is done. The
+// error is dlq.ErrBlocked while a lock of somebody else is in the way.
+func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	f := &lane.Spec.Filter
 	if f.Key != nil && int(dlq.KeyHash(f.Key, dlq.ID{}))%max(lane.Of, 1) != lane.Number {
 		return dlq.LaneClaim{}, nil // the key is another lane's
 	}
 	sql, args := filtered(claimPageSQL, f), s.claimArgs(&lane)
-	for {
-		// Lanes of a job without limits do not wait for each other at its row.
-		status, page, err := s.claimPage(ctx, sql, args, false)
-		if err == nil && !status.running {
-			status, page, err = s.claimPage(ctx, sql, args, true)
-		}
+	args["scan"], args["scan_first"] = scan, lane.ScanFirst
+	for began := time.Now(); ; {
+		status, page, err := s.claimPage(ctx, sql, args)
 		if err != nil {
 			return dlq.LaneClaim{}, err
 		}
-		claim := dlq.LaneClaim{Envelopes: page, Throttled: status.throttled, Spent: status.spent,
-			Wait: time.Duration(status.wait) * time.Microsecond}
-		claim.Closed = !status.running || !status.open && claim.Wait == 0 && !claim.Spent
+		if status.due && len(page) == 0 {
+			return s.claimQueue(ctx, args, status.closed)
+		}
+		claim := dlq.LaneClaim{Page: page, Closed: status.closed, Next: status.next, Throttled: status.throttled, Spent: status.spent,
+			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
 		// Only when every candidate was taken by others, or when nothing matched as
-		// far as it looked, is there a reason to go on.
-		if len(page) > 0 || claim.Spent || claim.Wait > 0 || !status.open || !status.more {
+		// far as it looked, is there a reason to scan on.
+		if len(page) > 0 || claim.Stopped || claim.Spent || claim.Wait > 0 || !scan || !status.more {
+			return claim, nil
+		}
+		if time.Since(began) > longestScan {
+			claim.Wait = queueAgain
 			return claim, nil
 		}
 	}
 }
 
+// longestScan is how long a claim goes on that has found nothing yet, before its caller
+// gets to do something else.
+const longestScan = time.Second
+
 func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, laneArgs(lane))
-	args["bound"], args["is_search"] = lane.Bound, isSearch(&lane.Spec.Filter)
+	args["bound"], args["bounded"] = lane.Bound, lane.Bounded || isSearch(&lane.Spec.Filter)
 	return args
 }
 
-func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs, locked bool) (status claimStatus, page []dlq.Envelope, err error) {
-	args["locked"] = locked
-	err = s.batch(ctx, "claim page", func(batch *pgx.Batch) {
-		batch.Queue(lanePlanSQL)
-		if locked {
-			batch.Queue(lockBulkSQL, pgx.NamedArgs{"id": args["bulk"]})
-		}
-		batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
-			page, err = collectAfter(rows, scanEnvelope,
-				&status.running, &status.open, &status.more, &status.throttled, &status.spent, &status.wait)
-			return err
+// claimPage runs a claim. Lanes of a job without limits do not wait for each other at
+// its row: whether it has some is known only once it was read.
+func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (status claimStatus, page []dlq.PageEnvelope, err error) {
+	for _, locked := range []bool{false, true} {
+		status, page = claimStatus{}, nil
+		args["locked"] = locked
+		err = s.batch(ctx, "claim page", func(batch *pgx.Batch) {
+			queueClaim(batch, args)
+			batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
+				var topics []string
+				var partitions []int32
+				var next nullableQueue
+				page, err = collectAfter(rows, scanPageEnvelope, append([]any{&status.running, &status.open, &status.due, &status.more,
+					&status.throttled, &status.spent, &status.wait, &topics, &partitions}, next.columns()...)...)
+				status.closed, status.next = targetsOf(topics, partitions), next.queue()
+				return err
+			})
 		})
-	})
+		if err != nil || status.running {
+			break
+		}
+	}
 	return status, page, err
+}
+
+// queueClaim adds what comes before every claim: the locks, the job's row first.
+func queueClaim(batch *pgx.Batch, args pgx.NamedArgs) {
+	batch.Queue(lanePlanSQL)
+	if args["locked"] == true {
+		batch.Queue(lockBulkSQL, pgx.NamedArgs{"id": args["bulk"]})
+	}
+	batch.Queue(lockLaneSQL, args)
+}
+
+func targetsOf(topics []string, partitions []int32) []dlq.Target {
+	var targets []dlq.Target
+	for i := range topics {
+		targets = append(targets, dlq.Target{Topic: topics[i], Partition: partitions[i]})
+	}
+	return targets
+}
+
+// nullableQueue is a queue as an outer join gives it.
+type nullableQueue struct {
+	topic, reason, category *string
+	partition               *int32
+	ofKey                   *bool
+	tries                   *int
+	due                     *int64 // in microseconds
+}
+
+func (q *nullableQueue) columns() []any {
+	return []any{&q.topic, &q.partition, &q.ofKey, &q.tries, &q.reason, &q.category, &q.due}
+}
+
+func (q *nullableQueue) queue() *dlq.LaneQueue {
+	if q.topic == nil {
+		return nil
+	}
+	return &dlq.LaneQueue{Target: dlq.Target{Topic: *q.topic, Partition: *q.partition}, OfKey: *q.ofKey, Tries: *q.tries,
+		Due: time.Duration(*q.due) * time.Microsecond, Reason: *q.reason, Category: dlq.Category(*q.category)}
 }

@@ -17,6 +17,10 @@ import (
 // failed gives an error of the database its place, and marks it with
 // dlq.ErrUnavailable when the database is away rather than the statement wrong.
 func failed(what string, err error) error {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
+		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrBlocked, err)
+	}
 	if isUnavailable(err) {
 		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrUnavailable, err)
 	}

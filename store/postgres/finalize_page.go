@@ -1,53 +1,106 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
 )
 
-// finalizePageSQL waits for the lane's row before it changes any message, since
-// PauseBulk and EndBulk take them in that order too, and for the job's row before
-// that when it has to give an allowance back. Messages that are returned are dated
-// back to the job's snapshot, so that they are in its scope again, and the lane's
-// cursor goes back to the first of them. The CASE hides from the planner that the
-// owner has an index too: in that one lies everything that the job has ever claimed,
-// until the table is vacuumed.
+// finalizePageSQL ends claims. Its parts, in their order:
+//
+//   - held locks the messages, in the order of their ids, which is what may take long. The job's row, where an
+//     allowance has to be given back, and the lane's come after: nobody who pauses the
+//     job waits for the messages. Claims lock the other way round, but do not wait for
+//     messages. The outcomes come in the order of their ids, so that two who end the
+//     same page do not wait for each other; an ORDER BY would make the planner read the
+//     whole index of ids. A claim is told from a later one of the same message by its
+//     count. The CASE hides from the planner that RETRYING messages have an index.
+//   - ended is empty where a newer attempt has the lane.
+//   - blocked are the keys of messages that have failed.
+//   - queue and waiting keep what goes back and has to wait. A queue that was not asked
+//     (wait_tries is 0) stays as it is.
+//   - page keeps what is still the lane's and was not ended.
+//   - reopened lets the messages go that wait for a target which took one.
 const finalizePageSQL = `
-WITH job AS MATERIALIZED (
-	SELECT id, frozen_at FROM dlq.dlq_bulk_retries WHERE id = @bulk AND @returned::bool FOR UPDATE
+WITH outcome AS MATERIALIZED (
+	SELECT o.*
+	FROM unnest(@ids::uuid[], @counts::int[], @left_statuses::text[], @none_statuses::text[], @deltas::int[],
+			@results::text[], @categories::text[], @errors::text[], @attempts::bool[],
+			@wait_topics::text[], @wait_partitions::int[], @wait_keys::bool[], @wait_tries::int[], @wait_seconds::float8[])
+		AS o (id, claim, left_status, none_status, delta, result, category, error, attempt,
+			wait_topic, wait_partition, wait_key, wait_tries, wait_seconds)
+), held AS MATERIALIZED (
+	SELECT o.*
+	FROM outcome o
+	JOIN dlq.dlq_messages m ON m.id = o.id
+	WHERE CASE WHEN m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
+		THEN true ELSE false END
+	FOR UPDATE OF m
+), job AS MATERIALIZED (
+	SELECT id FROM dlq.dlq_bulk_retries WHERE id = @bulk AND @undone::bool AND (SELECT count(*) FROM held) >= 0 FOR NO KEY UPDATE
 ), lane AS MATERIALIZED (
 	SELECT bulk_id
 	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch AND (SELECT count(*) FROM job) >= 0
+	WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch
+		AND (SELECT count(*) FROM held) >= 0 AND (SELECT count(*) FROM job) >= 0
 	FOR UPDATE
-), outcome AS MATERIALIZED (
-	SELECT o.*
-	FROM unnest(@ids::uuid[], @left_statuses::text[], @none_statuses::text[], @deltas::int[],
-			@results::text[], @categories::text[], @errors::text[], @attempts::bool[])
-		AS o (id, left_status, none_status, delta, result, category, error, attempt), lane
 ), ended AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.left_status ELSE o.none_status END,
 		retry_count = greatest(m.retry_count + o.delta, 0),
-		workflow_id = CASE WHEN o.result = 'returned' THEN '' ELSE m.workflow_id END,
-		owner_token = CASE WHEN o.result = 'returned' THEN '' ELSE m.owner_token END,
-		last_retry_at = CASE WHEN o.result IN ('returned', 'skipped')
+		last_retry_at = CASE WHEN o.result IN ('waiting', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
 			ELSE m.last_retry_at END,
-		updated_at = CASE WHEN o.result = 'returned' THEN (SELECT frozen_at FROM job) ELSE now() END
-	FROM outcome o
+		updated_at = now()
+	FROM held o, lane
 	WHERE m.id = o.id
-		AND CASE WHEN m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token THEN true ELSE false END
-	RETURNING m.id, m.seq, m.status, m.retry_count, m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt
+	RETURNING m.id, m.seq, m.status, m.retry_count, m.key_hash & 2147483647 AS key_hash, m.original_topic,
+		m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt,
+		o.wait_topic, o.wait_partition, o.wait_key, o.wait_tries, o.wait_seconds
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 	SELECT id, retry_count, @workflow_id, @token, COALESCE(last_retry_at, updated_at), result, category, error
 	FROM ended
 	WHERE attempt
+), blocked AS (
+	INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key)
+	SELECT @bulk, e.key_hash, e.original_topic, b.key
+	FROM ended e
+	JOIN dlq.dlq_message_bodies b ON b.message_id = e.id
+	WHERE e.attempt AND @ordered::bool AND b.key IS NOT NULL
+), queue AS (
+	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+	SELECT DISTINCT ON (e.wait_topic, e.wait_partition, CASE WHEN e.wait_key THEN e.key_hash ELSE -1 END)
+		@bulk, CASE WHEN e.wait_key THEN @lane::int ELSE -1 END, e.wait_topic, e.wait_partition, CASE WHEN e.wait_key THEN e.key_hash ELSE -1 END,
+		NOT e.wait_key AND e.wait_tries > 0, e.wait_tries, clock_timestamp() + make_interval(secs => e.wait_seconds), e.error, e.category
+	FROM ended e
+	WHERE e.result = 'waiting'
+	ORDER BY e.wait_topic, e.wait_partition, CASE WHEN e.wait_key THEN e.key_hash ELSE -1 END, e.wait_tries DESC, e.seq
+	ON CONFLICT ON CONSTRAINT uq_dlq_bulk_retry_queues DO UPDATE
+	SET closed = CASE WHEN EXCLUDED.tries > 0 THEN EXCLUDED.closed ELSE q.closed END,
+		due_at = CASE WHEN EXCLUDED.tries > 0 THEN EXCLUDED.due_at ELSE q.due_at END,
+		reason = CASE WHEN EXCLUDED.tries > 0 THEN EXCLUDED.reason ELSE q.reason END,
+		category = CASE WHEN EXCLUDED.tries > 0 THEN EXCLUDED.category ELSE q.category END,
+		tries = CASE WHEN EXCLUDED.tries > 0 THEN EXCLUDED.tries ELSE q.tries END
+	RETURNING q.id, q.topic, q.partition, q.key_hash
+), waiting AS (
+	INSERT INTO dlq.dlq_bulk_retry_waiting (bulk_id, queue_id, lane, seq, message_id, key_hash)
+	SELECT @bulk, queue.id, @lane, e.seq, e.id, e.key_hash
+	FROM ended e
+	JOIN queue ON queue.topic = e.wait_topic AND queue.partition = e.wait_partition
+		AND queue.key_hash = CASE WHEN e.wait_key THEN e.key_hash ELSE -1 END
+	WHERE e.result = 'waiting'
+), reopened AS (
+	UPDATE dlq.dlq_bulk_retry_queues q
+	SET closed = false, tries = 0, due_at = clock_timestamp()
+	FROM lane, unnest(@open_topics::text[], @open_partitions::int[]) AS o (topic, partition)
+	WHERE q.bulk_id = @bulk AND q.closed AND q.topic = o.topic AND q.partition IN (o.partition, -1) AND q.key_hash = -1
+		AND NOT EXISTS (SELECT FROM ended e WHERE e.result = 'waiting' AND NOT e.wait_key AND e.wait_topic = q.topic AND e.wait_partition = q.partition)
 ), counted AS MATERIALIZED (
 	SELECT count(*) AS ended,
 		count(*) FILTER (WHERE result = 'delivered') AS retried,
@@ -55,18 +108,21 @@ WITH job AS MATERIALIZED (
 		count(*) FILTER (WHERE attempt AND status = 'DEAD') AS dead,
 		count(*) FILTER (WHERE result = 'skipped') AS skipped,
 		count(*) FILTER (WHERE result = 'delivered' OR attempt) AS processed,
-		count(*) FILTER (WHERE result = 'returned') AS returned,
-		min(seq) FILTER (WHERE result = 'returned') AS lowest
+		count(*) FILTER (WHERE result = 'waiting') AS waiting
 	FROM ended
 ), refunded AS (
 	UPDATE dlq.dlq_bulk_retries b
-	SET allowance = b.allowance + c.returned
+	SET allowance = b.allowance + c.waiting,
+		next_at = b.next_at - make_interval(secs => COALESCE(c.waiting::float8 / NULLIF(b.rate_limit, 0), 0))
 	FROM counted c, job
-	WHERE b.id = job.id AND b.allowance IS NOT NULL AND c.returned > 0
+	WHERE b.id = job.id AND (b.allowance IS NOT NULL OR b.rate_limit > 0) AND c.waiting > 0
 )
 UPDATE dlq.dlq_bulk_retry_lanes l
 SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead + c.dead, skipped = l.skipped + c.skipped,
-	cursor = least(l.cursor, c.lowest - 1), rewinds = l.rewinds + CASE WHEN c.returned > 0 THEN 1 ELSE 0 END,
+	waiting = l.waiting + c.waiting,
+	page = ARRAY(SELECT p.id FROM unnest(l.page) AS p (id)
+		WHERE CASE WHEN EXISTS (SELECT FROM ended WHERE ended.id = p.id) THEN false ELSE EXISTS (
+			SELECT FROM dlq.dlq_messages m WHERE m.id = p.id AND m.status || '' = 'RETRYING' AND m.owner_token = @token OFFSET 0) END),
 	window_started_at = CASE WHEN now() < l.window_started_at + interval '10 seconds' THEN l.window_started_at
 		WHEN now() < l.window_started_at + interval '20 seconds' THEN l.window_started_at + interval '10 seconds'
 		ELSE now() END,
@@ -75,55 +131,75 @@ SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead
 		WHEN now() < l.window_started_at + interval '20 seconds' THEN l.window_count
 		ELSE 0 END,
 	updated_at = now()
-FROM counted c
+FROM counted c, lane
 WHERE l.bulk_id = @bulk AND l.lane = @lane
 RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 
-// FinalizePage ends the retries of a page, writes the attempts and adds to the
-// lane's counters, all in one transaction, and returns the lane's totals and how
-// many messages it has ended.
-// Returned messages are not counted, and are the next to be claimed again.
+// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and
+// adds to the lane's counters, all in one transaction. It returns the lane's totals and
+// how many messages it has ended.
+//
 // Messages that are no longer the owner's, because they were finalized before or
-// an operator marked them dead, are neither changed nor counted. It returns
-// dlq.ErrNotFound when there is no such lane.
-func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (result dlq.PageResult, err error) {
+// an operator marked them dead, are neither changed nor counted. The error is
+// dlq.ErrFenced once a newer attempt has the lane, and dlq.ErrBlocked, soon, while a
+// lock of somebody else is in the way.
+func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)
-	err = s.batch(ctx, "finalize page", func(batch *pgx.Batch) {
+	var results []dlq.PageResult
+	err := s.batch(ctx, "finalize page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
-		batch.Queue(finalizePageSQL, args).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&result.Counts.Retried, &result.Counts.Failed, &result.Counts.Dead, &result.Counts.Skipped, &result.Ended)
-		})
+		queue(batch, &results, func(row pgx.CollectableRow) (r dlq.PageResult, err error) {
+			err = row.Scan(&r.Counts.Retried, &r.Counts.Failed, &r.Counts.Dead, &r.Counts.Skipped, &r.Ended)
+			return r, err
+		}, finalizePageSQL, args)
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return dlq.PageResult{}, laneNotFound(lane.Bulk, lane.Number)
+	if err == nil && len(results) == 0 {
+		err = fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)
 	}
-	return result, err
+	if err != nil {
+		return dlq.PageResult{}, err
+	}
+	return results[0], nil
 }
 
-// finalizeArgs are the parameters of finalizePageSQL. The first outcome of a message
-// ends its retry.
-func finalizeArgs(lane *dlq.Lane, outcomes []dlq.Outcome) pgx.NamedArgs {
-	var ids [][16]byte
-	var left, none, results, categories, errs []string
-	var deltas []int
-	var attempts []bool
-	returned := false
-	seen := make(map[dlq.ID]bool, len(outcomes))
-	for _, o := range outcomes {
+// finalizeArgs are the parameters of finalizePageSQL, in the order of the ids. The
+// first outcome of a message ends its retry.
+func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
+	ids := make([][16]byte, 0, len(outcomes)) // NULL would empty the page
+	var left, none, results, categories, errs, topics, openTopics []string
+	var counts, deltas, tries []int
+	var attempts, keys []bool
+	var partitions, openPartitions []int32
+	var seconds []float64
+	undone := false
+	seen, open := make(map[dlq.ID]bool, len(outcomes)), map[dlq.Target]bool{}
+	// In one order, so that two that finalize never wait for each other.
+	sorted := slices.SortedStableFunc(slices.Values(outcomes), func(a, b dlq.PageOutcome) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	for i := range sorted {
+		o := &sorted[i]
 		if seen[o.ID] {
 			continue
 		}
 		seen[o.ID] = true
 		end := endingOf(o.Result)
-		returned = returned || o.Result == dlq.ResultReturned
-		ids = append(ids, o.ID)
+		undone = undone || o.Result.IsUndone()
+		ids, counts = append(ids, o.ID), append(counts, o.RetryCount)
 		left, none, deltas = append(left, end.left), append(none, end.none), append(deltas, end.delta)
 		results, categories = append(results, string(o.Result)), append(categories, string(o.Category))
 		errs, attempts = append(errs, dlq.Text(o.Error)), append(attempts, o.Result.IsAttempt())
+		topics, partitions = append(topics, o.Wait.Target.Topic), append(partitions, o.Wait.Target.Partition)
+		keys, tries, seconds = append(keys, o.Wait.OfKey), append(tries, o.Wait.Tries), append(seconds, o.Wait.For.Seconds())
+		if o.Target.Topic != "" && !open[o.Target] {
+			open[o.Target] = true
+			openTopics, openPartitions = append(openTopics, o.Target.Topic), append(openPartitions, o.Target.Partition)
+		}
 	}
 	args := laneArgs(lane)
-	args["ids"], args["left_statuses"], args["none_statuses"], args["deltas"] = ids, left, none, deltas
+	args["ids"], args["counts"], args["left_statuses"], args["none_statuses"], args["deltas"] = ids, counts, left, none, deltas
 	args["results"], args["categories"], args["errors"], args["attempts"] = results, categories, errs, attempts
-	args["returned"] = returned
+	args["wait_topics"], args["wait_partitions"], args["wait_keys"] = topics, partitions, keys
+	args["wait_tries"], args["wait_seconds"] = tries, seconds
+	args["open_topics"], args["open_partitions"] = openTopics, openPartitions
+	args["undone"] = undone
 	return args
 }

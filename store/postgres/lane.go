@@ -1,76 +1,91 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
 )
 
+// openLaneSQL gives the lane to an attempt, unless a later one has it: Temporal may
+// hand an attempt to a worker that freezes, and that wakes up when another has taken
+// its place. Without an attempt the lane is only taken from whoever has it.
 const openLaneSQL = `
 UPDATE dlq.dlq_bulk_retry_lanes l
-SET epoch = epoch + 1
+SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)
 FROM dlq.dlq_bulk_retries b
 WHERE l.bulk_id = @bulk AND l.lane = @lane AND b.id = l.bulk_id
-RETURNING b.workflow_id, b.spec, b.bound, b.mixed, b.lanes, l.epoch`
+	AND (@attempt::int IS NULL OR (l.scheduled_at, l.attempt) <= (@scheduled_at::timestamptz, @attempt::int))
+RETURNING b.workflow_id, b.spec, b.bound, b.mixed, b.state, b.lanes, l.epoch`
 
-// OpenLane makes the caller the newest attempt at a lane and returns the lane. It
-// waits for a claim or a finalize that is under way; an older attempt can do neither
-// afterwards. It returns dlq.ErrNotFound for an unknown lane.
-func (s *Store) OpenLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error) {
-	lane, found, err := one(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
-		err = row.Scan(&lane.Owner.WorkflowID, &lane.Spec, &lane.Bound, &lane.Mixed, &lane.Of, &lane.Epoch)
-		return lane, err
-	}, openLaneSQL, pgx.NamedArgs{"bulk": uuid(bulk), "lane": number})
-	if err == nil && !found {
-		err = laneNotFound(bulk, number)
-	}
-	lane.Bulk, lane.Number, lane.Owner.Token = bulk, number, bulk.String()
-	return lane, err
+const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane`
+
+// OpenLane makes an attempt the newest at a lane and returns the lane. It waits for a
+// claim or a finalize that is under way; an older attempt can do neither afterwards. It
+// returns dlq.ErrFenced when a later attempt has the lane, dlq.ErrNotFound for an
+// unknown one, and dlq.ErrUnreadable with the lane where somebody has made the job's
+// specification unreadable.
+func (s *Store) OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {
+	return s.openLane(ctx, bulk, number, &attempt.Scheduled, &attempt.Number)
 }
 
-func laneNotFound(bulk dlq.ID, number int) error {
-	return fmt.Errorf("lane %d of %w", number, dlq.BulkNotFound(bulk))
+// takeLane takes a lane from every attempt.
+func (s *Store) takeLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error) {
+	return s.openLane(ctx, bulk, number, nil, nil)
+}
+
+func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled *time.Time, attempt *int) (dlq.Lane, error) {
+	args := pgx.NamedArgs{"bulk": uuid(bulk), "lane": number, "scheduled_at": scheduled, "attempt": attempt}
+	var specErr error
+	lane, found, err := one(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
+		var spec []byte
+		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
+		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.Bound, &lane.Mixed, (*string)(&lane.State), &lane.Of, &lane.Epoch)
+		return lane, err
+	}, openLaneSQL, args)
+	if err == nil && !found {
+		_, found, err = one(ctx, s, "open lane", pgx.RowTo[bool], laneExistsSQL, args)
+		switch {
+		case err == nil && found:
+			err = fmt.Errorf("lane %d of bulk retry %s: %w", number, bulk, dlq.ErrFenced)
+		case err == nil:
+			err = fmt.Errorf("lane %d of %w", number, dlq.BulkNotFound(bulk))
+		}
+	}
+	lane.Bulk, lane.Number, lane.Owner.Token = bulk, number, bulk.String()
+	return lane, cmp.Or(err, specErr)
 }
 
 // laneArgs are the parameters that the statements of a lane share.
 func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "lane": lane.Number, "lanes": max(lane.Of, 1), "epoch": lane.Epoch,
-		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token}
+		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone}
 }
 
+// claimedPageSQL reads the messages one by one: a page is short.
 const claimedPageSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
-FROM dlq.dlq_messages m
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+	EXISTS (SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
+		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash & 2147483647 AND k.topic = m.original_topic AND k.key = b.key OFFSET 0)
+FROM dlq.dlq_bulk_retry_lanes l
+CROSS JOIN LATERAL unnest(l.page) AS p (id)
+JOIN dlq.dlq_messages m ON m.id = p.id
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-WHERE m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id AND m.key_hash % @lanes::int = @lane::int
+WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.epoch = @epoch
+	AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END
 ORDER BY m.seq`
 
-// ClaimedPage returns what the lane's owner has claimed and not finalized, in
-// the order of arrival: what a crash left between the two.
-func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error) {
-	return all(ctx, s, "read claimed page", scanEnvelope, claimedPageSQL, laneArgs(&lane))
-}
-
-// blockedKeysSQL looks the bodies up one by one, which the LIMIT makes sure of: the
-// planner does not know how many there are, and a join might read them all.
-const blockedKeysSQL = `
-SELECT b.key
-FROM (
-	SELECT message_id FROM dlq.dlq_retry_attempts WHERE owner_token = @token
-	UNION
-	SELECT id FROM dlq.dlq_messages WHERE owner_token = @token AND owner_token <> '' AND status = 'PENDING'
-) AS undelivered
-CROSS JOIN LATERAL (SELECT key, key_hash FROM dlq.dlq_message_bodies WHERE message_id = undelivered.message_id LIMIT 1) AS b
-WHERE b.key IS NOT NULL AND b.key_hash % @lanes::int = @lane::int
-GROUP BY b.key`
-
-// BlockedKeys returns the keys of the lane's messages that the job has attempted
-// and not delivered, or skipped, each once and in no order. Messages without a
-// key are left out.
-func (s *Store) BlockedKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error) {
-	return all(ctx, s, "read blocked keys", pgx.RowTo[[]byte], blockedKeysSQL, laneArgs(&lane))
+// ClaimedPage returns what the lane has claimed and not finalized, in the order of
+// arrival: what a crash left between the two.
+func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane) (page []dlq.PageEnvelope, err error) {
+	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
+		batch.Queue(lanePlanSQL)
+		queue(batch, &page, scanPageEnvelope, claimedPageSQL, laneArgs(&lane))
+	})
+	return page, err
 }

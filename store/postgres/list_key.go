@@ -52,10 +52,13 @@ func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, f
 // of a job or a list without messages too.
 func collectAfter[T any](rows pgx.Rows, scan pgx.RowToFunc[T], prefix ...any) (found []T, err error) {
 	var follows bool
-	targets := make([]any, len(rows.FieldDescriptions())) // nil targets are not read
+	var targets []any // nil ones are not read
 	prefix = append(prefix, &follows)
-	copy(targets, prefix)
 	for rows.Next() {
+		if targets == nil { // not before: rows that are an error have no columns
+			targets = make([]any, len(rows.FieldDescriptions()))
+			copy(targets, prefix)
+		}
 		if err := rows.Scan(targets...); err != nil {
 			return nil, err
 		}

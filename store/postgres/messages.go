@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,14 +27,6 @@ func messageTargets(m *dlq.Message) (targets []any, done func()) {
 			m.PreviousID = *previous
 		}
 	}
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }
 
 func scanMessage(row pgx.CollectableRow) (dlq.Message, error) {

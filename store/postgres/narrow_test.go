@@ -34,12 +34,12 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 	bulk, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1))
 	require.NoError(t, err)
 	for sent := 0; sent < messages; sent += dlq.PageSize {
-		lane, err := p.OpenLane(t.Context(), bulk.ID, 0)
+		lane, err := p.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 		require.NoError(t, err)
-		claim, err := p.ClaimPage(t.Context(), lane)
+		claim, err := p.ClaimPage(t.Context(), lane, true)
 		require.NoError(t, err)
-		require.Len(t, claim.Envelopes, dlq.PageSize)
-		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Envelopes, dlq.ResultDelivered))
+		require.Len(t, claim.Page, dlq.PageSize)
+		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		require.NoError(t, err)
 	}
 	require.NoError(t, pool.QueryRow(t.Context(), sizesSQL).Scan(&rows[1], &payloads[1], &bodies[1]))

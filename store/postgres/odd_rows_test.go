@@ -206,7 +206,9 @@ func TestAJobThatCannotBeReadDoesNotHideTheOthers(t *testing.T) {
 	for _, owner := range owners {
 		id, err := dlq.ParseID(owner.Token)
 		require.NoError(t, err)
-		_, _ = p.EndBulk(t.Context(), id, dlq.BulkFailed, "gone") // it cannot be read back
+		ended, err := p.EndBulk(t.Context(), id, dlq.BulkFailed, "gone")
+		require.NoError(t, err)
+		require.Equal(t, dlq.BulkFailed, ended.State)
 	}
 	owners, err = p.BulkOwners(t.Context(), now)
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedA
 		_, err = tx.Exec(t.Context(), first)
 		require.NoError(t, err)
 	}
-	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+execute(t, tx.Conn(), sql, args))
+	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+execute(t, tx.Conn(), "explained", sql, args))
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
@@ -63,9 +63,16 @@ func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedA
 func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) (plan string, pages int) {
 	t.Helper()
 	plan = explain(t, pool, mode, sql, args, before...)
+	return plan, buffers(t, plan)
+}
+
+// buffers is how many pages the first line of a plan, which is the whole statement, has
+// touched.
+func buffers(t *testing.T, plan string) (pages int) {
+	t.Helper()
 	for line := range strings.Lines(plan) {
-		if _, buffers, found := strings.Cut(line, "Buffers: shared "); found {
-			for field := range strings.FieldsSeq(buffers) {
+		if _, fields, found := strings.Cut(line, "Buffers: shared "); found {
+			for field := range strings.FieldsSeq(fields) {
 				var n int
 				for _, kind := range []string{"hit=%d", "read=%d"} {
 					if _, err := fmt.Sscanf(field, kind, &n); err == nil {
@@ -73,18 +80,17 @@ func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs
 					}
 				}
 			}
-			break // the first line is of the whole statement
+			break
 		}
 	}
 	require.Positive(t, pages)
-	return plan, pages
+	return pages
 }
 
 // execute prepares a statement and returns the EXECUTE for it: EXPLAIN of the
 // statement itself plans for the values at hand, whatever the mode is.
-func execute(t *testing.T, conn *pgx.Conn, sql string, args pgx.NamedArgs) string {
+func execute(t *testing.T, conn *pgx.Conn, name, sql string, args pgx.NamedArgs) string {
 	t.Helper()
-	const name = "explained"
 	sql, values, err := args.RewriteQuery(t.Context(), conn, sql, nil)
 	require.NoError(t, err)
 	require.NoError(t, conn.Deallocate(t.Context(), name))
@@ -209,14 +215,14 @@ func startJob(t *testing.T, s *Store, f dlq.Filter) dlq.Lane {
 	require.NoError(t, err)
 	_, err = s.CountBulk(t.Context(), b.ID)
 	require.NoError(t, err)
-	lane, err := s.OpenLane(t.Context(), b.ID, 2)
+	lane, err := s.OpenLane(t.Context(), b.ID, 2, dlq.LaneAttempt{})
 	require.NoError(t, err)
 	return lane
 }
 
 func claimArgs(s *Store, lane *dlq.Lane) pgx.NamedArgs {
 	args := s.claimArgs(lane)
-	args["locked"] = false
+	args["locked"], args["scan"], args["scan_first"] = false, true, false
 	return args
 }
 
@@ -325,25 +331,108 @@ func TestAJobInTheWayIsFoundByIndex(t *testing.T) {
 	}
 }
 
-func TestBlockedKeysAreFoundByIndex(t *testing.T) {
+// park makes n messages of lane 2 wait for a closed target, n queues of keys and n
+// blocked keys.
+func park(t *testing.T, tx pgx.Tx, n int) {
+	t.Helper()
+	for _, sql := range []string{`
+		WITH q AS (
+			INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+			SELECT id, -1, 'orders', 0, -1, true, 1, now() - interval '1 hour', 'away', '' FROM dlq.dlq_bulk_retries
+			RETURNING id, bulk_id
+		), m AS (
+			SELECT id, @n - row_number() OVER () + 1 AS n FROM (SELECT id FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY seq DESC LIMIT 100) AS last
+		)
+		INSERT INTO dlq.dlq_bulk_retry_waiting
+		SELECT q.bulk_id, q.id, 2, -n, COALESCE(m.id, gen_random_uuid()), 1000000 + n * 4 + 2 FROM q, generate_series(1, @n::int) AS n LEFT JOIN m USING (n)`, `
+		INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+		SELECT id, 2, 'orders', -1, n, false, 1, now() + interval '1 hour', 'refused', '' FROM dlq.dlq_bulk_retries, generate_series(1, @n::int) AS n`,
+		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys SELECT id, n, 'orders', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, @n::int) AS n`,
+		`UPDATE dlq.dlq_bulk_retry_lanes SET waiting = @n, failed = @n`,
+	} {
+		_, err := tx.Exec(t.Context(), sql, pgx.NamedArgs{"n": n})
+		require.NoError(t, err, sql)
+	}
+}
+
+// A connection plans once, while nothing waits yet.
+func TestWhatWaitsDoesNotMakeAPageExpensive(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
-	args := pgx.NamedArgs{"token": "job-7", "lanes": 1, "lane": 0}
-	check := func(when string) {
-		for _, mode := range planModes {
-			plan, pages := cost(t, pool, mode, blockedKeysSQL, args)
-			require.NotContains(t, plan, "Seq Scan", when)
-			require.Less(t, pages, 200, when+"\n"+plan)
+	_, err := pool.Exec(t.Context(), `VACUUM ANALYZE`)
+	require.NoError(t, err)
+	s := New(pool, dlqtest.Topics(t))
+	lane := startJob(t, s, dlq.Filter{})
+	claim, err := s.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	cases := map[string]struct {
+		sql  string
+		args pgx.NamedArgs
+		due  string
+	}{
+		"claim":      {claimPageSQL, claimArgs(s, &lane), "1 hour"},
+		"from_queue": {claimQueueSQL, claimArgs(s, &lane), "-1 hour"},
+		"claimed":    {claimedPageSQL, claimArgs(s, &lane), "1 hour"},
+		"delivered":  {finalizePageSQL, finalizeArgs(&lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)), "1 hour"},
+		"waiting":    {finalizePageSQL, finalizeArgs(&lane, dlqtest.Outcomes(claim.Page, dlq.ResultWaiting)), "1 hour"},
+	}
+	pagesWith := func(n int) (plans map[string]string) {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+		exec := func(sql string, args ...any) {
+			_, err := tx.Exec(t.Context(), sql, args...)
+			require.NoError(t, err, sql)
+		}
+		exec(lanePlanSQL)
+		prepared := map[string]string{}
+		for name, c := range cases {
+			prepared[name] = execute(t, tx.Conn(), name, c.sql, c.args)
+			exec("EXPLAIN " + prepared[name])
+		}
+		park(t, tx, n)
+		plans = map[string]string{}
+		for name, c := range cases {
+			exec(`SAVEPOINT parked`)
+			exec(`UPDATE dlq.dlq_bulk_retry_queues SET due_at = now() + $1::text::interval WHERE closed`, c.due)
+			rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+prepared[name])
+			require.NoError(t, err)
+			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			require.NoError(t, err, name)
+			plans[name] = strings.Join(lines, "\n")
+			exec(`ROLLBACK TO SAVEPOINT parked`)
+		}
+		return plans
+	}
+	few, many := pagesWith(100), pagesWith(100_000)
+	for name, plan := range many {
+		pages := buffers(t, few[name])
+		require.NotContains(t, plan, "Seq Scan", name)
+		require.Less(t, buffers(t, plan), pages+pages/2+500, name+"\n"+plan)
+	}
+}
+
+// A page is ended by looking up its messages, however many are RETRYING.
+func TestFinalizePageReadsItsPageOnly(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	lane := startJob(t, s, dlq.Filter{})
+	claim, err := s.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, dlq.PageSize)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'RETRYING', workflow_id = 'w', owner_token = 't' WHERE status = 'PENDING'`)
+	require.NoError(t, err)
+	for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultWaiting} {
+		plan, pages := cost(t, pool, "force_generic_plan", finalizePageSQL, finalizeArgs(&lane, dlqtest.Outcomes(claim.Page, result)), lanePlanSQL)
+		require.NotContains(t, plan, "Seq Scan on dlq_messages")
+		require.Less(t, pages, 6000, plan)
+		for line := range strings.Lines(plan) {
+			if strings.Contains(line, " on dlq_messages") {
+				require.NotRegexp(t, `rows=\d{4}`, line, "more rows than a page has\n"+plan)
+			}
 		}
 	}
-	check("nothing has failed yet, and the server has not looked at the attempts")
-	_, err := pool.Exec(t.Context(), `
-		INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
-		SELECT id, 1, 'w', 'job-' || seq % 1000, now(), 'failed', '', '' FROM dlq.dlq_messages WHERE seq <= 20000`)
-	require.NoError(t, err)
-	check("much has failed, and the server does not know yet")
-	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
-	require.NoError(t, err)
-	check("much has failed")
 }

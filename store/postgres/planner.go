@@ -23,10 +23,11 @@ const (
 	// lanePlanSQL makes the statements of a page be planned once for a connection,
 	// by index, and in order. Otherwise the server plans a claim anew for each page,
 	// which takes a fifth of its time, or keeps for long a plan that it made when the
-	// tables were small.
+	// tables were small. They wait for a lock for a second only: a lane tries again
+	// by itself, and meanwhile shows that it lives.
 	lanePlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
-	set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
+	set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
 
 	// timeLimitSQL lets statements take as long as their caller does: one that reads
 	// a whole scope is of no use half done.

@@ -18,13 +18,18 @@ const (
 	// of a transaction. Ours go from one statement to the next at once.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '10s', false)`
 
+	// lockTimeoutSQL bounds the wait for a lock of somebody else, also that for a table
+	// whose index is being built, which the preparation of a statement waits for. The
+	// caller tries again.
+	lockTimeoutSQL = `SELECT set_config('lock_timeout', '2s', false)`
+
 	// userTimeoutSQL ends the session of a program whose machine or network vanished
 	// while it was sent an answer. By TCP's own rules that takes a quarter of an hour.
 	userTimeoutSQL = `SELECT set_config('tcp_user_timeout', '10s', false)`
 )
 
 const (
-	// sessionTimeout bounds the two statements above.
+	// sessionTimeout bounds the statements above.
 	sessionTimeout = 5 * time.Second
 
 	// partingTime is how long the server may take to end a session whose statement was
@@ -65,7 +70,7 @@ func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error
 func setSession(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
-	for _, sql := range []string{idleTimeoutSQL, userTimeoutSQL} {
+	for _, sql := range []string{idleTimeoutSQL, lockTimeoutSQL, userTimeoutSQL} {
 		_, err := conn.Exec(ctx, sql)
 		var refusal *pgconn.PgError
 		if err != nil && !errors.As(err, &refusal) {

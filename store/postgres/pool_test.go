@@ -160,7 +160,7 @@ func TestEveryCallEnds(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Release()
 	for name, call := range map[string]func() error{
-		"a batch":     func() error { return p.NoteBulk(context.Background(), dlq.NewID(), "") },
+		"a batch":     func() error { return p.SetBulkRate(context.Background(), dlq.NewID(), 1) },
 		"a statement": func() error { _, err := p.Message(context.Background(), dlq.NewID()); return err },
 	} {
 		// It has just been used, and so is not pinged: the call itself is swallowed.

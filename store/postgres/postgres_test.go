@@ -56,14 +56,15 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 			"Release":          func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
 			"CreateBulk":       func(ctx context.Context) error { _, err := p.CreateBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
 			"ClaimedPage":      func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane); return err },
-			"ClaimPage":        func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane); return err },
+			"ClaimPage":        func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err },
 			"FinalizePage":     func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
-			"BlockedKeys":      func(ctx context.Context) error { _, err := p.BlockedKeys(ctx, lane); return err },
+			"OpenLane":         func(ctx context.Context) error { _, err := p.OpenLane(ctx, id, 0, dlq.LaneAttempt{}); return err },
+			"ReleasePage":      func(ctx context.Context) error { return p.ReleasePage(ctx, lane) },
+			"StopBulk":         func(ctx context.Context) error { _, err := p.StopBulk(ctx, id, dlq.BulkPausing, ""); return err },
 			"PauseBulk":        func(ctx context.Context) error { _, err := p.PauseBulk(ctx, id, ""); return err },
 			"ResumeBulk":       func(ctx context.Context) error { _, err := p.ResumeBulk(ctx, id); return err },
 			"SetBulkRate":      func(ctx context.Context) error { return p.SetBulkRate(ctx, id, 1) },
 			"SetBulkAllowance": func(ctx context.Context) error { return p.SetBulkAllowance(ctx, id, nil) },
-			"NoteBulk":         func(ctx context.Context) error { return p.NoteBulk(ctx, id, "") },
 			"RunningBulks":     func(ctx context.Context) error { _, err := p.RunningBulks(ctx); return err },
 			"PreviewBulk":      func(ctx context.Context) error { _, err := p.PreviewBulk(ctx, dlq.BulkSpec{}); return err },
 			"EndBulk":          func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
@@ -141,7 +142,7 @@ func TestArchivingWhileMessagesChangeLosesNothing(t *testing.T) {
 					return
 				}
 				result := []dlq.Result{dlq.ResultDelivered, dlq.ResultRejected, dlq.ResultFailed}[i%3]
-				_, err := p.Finalize(t.Context(), owner, dlqtest.Outcomes([]dlq.Envelope{{ID: arrivals[i].ID}}, result)[0])
+				_, err := p.Finalize(t.Context(), owner, dlqtest.Outcome(arrivals[i].ID, result))
 				if err != nil {
 					failures <- err
 					return
@@ -228,9 +229,9 @@ func TestARowWithOnlyTheDocumentedColumnsIsAMessage(t *testing.T) {
 
 	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
 	require.NoError(t, err)
-	envelopes := claim.Envelopes
+	envelopes := claim.Page
 	require.Len(t, envelopes, 1)
 	require.JSONEq(t, `{"order": 1}`, string(envelopes[0].Record.Value))
 	require.Nil(t, envelopes[0].Record.Key)
@@ -271,10 +272,10 @@ func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
 
 	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
 	require.NoError(t, err)
 	var seqs []int64
-	for _, e := range claim.Envelopes {
+	for _, e := range claim.Page {
 		seqs = append(seqs, e.Seq)
 	}
 	require.Equal(t, []int64{2, 3, 5, 6, 8, 9}, seqs)
@@ -340,10 +341,10 @@ func TestAPageThatOthersHoldIsNotTheEnd(t *testing.T) {
 	last := arrivals[dlq.PageSize].ID
 	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id <> $1 FOR UPDATE`, [16]byte(last))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0))
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
 	require.NoError(t, err)
-	require.Len(t, claim.Envelopes, 1)
-	require.Equal(t, last, claim.Envelopes[0].ID)
+	require.Len(t, claim.Page, 1)
+	require.Equal(t, last, claim.Page[0].ID)
 }
 
 // EndBulk and the lanes lock the same rows; whoever comes second must see what
@@ -358,21 +359,25 @@ func TestNothingIsLeftRetryingHoweverTheEndMeetsTheLanes(t *testing.T) {
 		b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 4))
 		require.NoError(t, err)
 		var lanes sync.WaitGroup
-		started := make(chan struct{}, 4)
+		started := make(chan struct{}, 8)
 		failures := make([]error, 4)
 		for number := range 4 {
 			lanes.Go(func() {
 				lane := dlqtest.Lane(b, number)
 				for first := true; ; first = false {
-					claim, err := p.ClaimPage(t.Context(), lane)
-					page := claim.Envelopes
+					claim, err := p.ClaimPage(t.Context(), lane, true)
+					page := claim.Page
 					if err == nil && len(page) > 0 {
-						_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultReturned))
+						_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultWaiting))
+					}
+					if errors.Is(err, dlq.ErrFenced) || claim.Stopped {
+						started <- struct{}{}
+						return
 					}
 					if first {
 						started <- struct{}{}
 					}
-					if failures[number] = err; err != nil || len(page) == 0 {
+					if failures[number] = err; err != nil || len(page) == 0 && claim.Wait == 0 {
 						return
 					}
 				}

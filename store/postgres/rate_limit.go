@@ -20,7 +20,7 @@ import (
 const setRateSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_bulk_retries SET rate_limit = @rate_limit, updated_at = now()
-	WHERE id = @id AND state IN ('RUNNING', 'PAUSED')
+	WHERE id = @id AND ended_at IS NULL
 )
 SELECT id FROM dlq.dlq_bulk_retries WHERE id = @id`
 
@@ -34,7 +34,7 @@ func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
 const setAllowanceSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_bulk_retries SET allowance = @allowance, updated_at = now()
-	WHERE id = @id AND state IN ('RUNNING', 'PAUSED')
+	WHERE id = @id AND ended_at IS NULL
 )
 SELECT id FROM dlq.dlq_bulk_retries WHERE id = @id`
 

@@ -42,19 +42,25 @@ func TestEveryStatement(t *testing.T) {
 	fill(t, pool)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
-	page, err := s.ClaimPage(t.Context(), lane)
+	first, err := s.ClaimPage(t.Context(), lane, true)
 	require.NoError(t, err)
-	id := page.Envelopes[0].ID
-	_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page.Envelopes[:50], dlq.ResultFailed))
+	id := first.Page[0].ID
+	_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(first.Page[:50], dlq.ResultFailed))
 	require.NoError(t, err)
 	for _, sql := range []string{
 		`UPDATE dlq.dlq_messages SET updated_at = now() - interval '1 year' WHERE status = 'DEAD' AND seq % 100 = 0`,
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, bound, frozen_at)
-			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'COMPLETED', 4, 0, now() FROM generate_series(1, 2000) AS n`,
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, bound, frozen_at, ended_at)
+			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'COMPLETED', 4, 0, now(), now() FROM generate_series(1, 2000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 			SELECT id, n FROM dlq.dlq_bulk_retries, generate_series(0, 3) AS n WHERE state = 'COMPLETED'`,
 		`INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 			SELECT id, 1, 'w', 'job-' || seq % 1000, now(), 'failed', '', '' FROM dlq.dlq_messages WHERE seq <= 20000`,
+		`INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+			SELECT id, n % 5 - 1, 't', CASE WHEN n % 5 = 0 THEN n ELSE -1 END, CASE WHEN n % 5 = 0 THEN -1 ELSE n END, n % 5 = 0, 1, now() + interval '1 hour', '', ''
+			FROM dlq.dlq_bulk_retries, generate_series(0, 9) AS n`,
+		`INSERT INTO dlq.dlq_bulk_retry_waiting (bulk_id, queue_id, lane, seq, message_id, key_hash)
+			SELECT bulk_id, id, greatest(lane, 0), n, gen_random_uuid(), greatest(key_hash, 0) FROM dlq.dlq_bulk_retry_queues, generate_series(1, 3) AS n`,
+		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
@@ -69,7 +75,7 @@ func TestEveryStatement(t *testing.T) {
 	search := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", ErrorContains: "oom"}, PageSize: 20}
 	key := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("20")}, PageSize: 20}
 	job := pgx.NamedArgs{"id": uuid(lane.Bulk), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
-		"reason": "", "state": "CANCELLED", "rate_limit": 1, "allowance": nil, "limit": 10}
+		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "allowance": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now(), "started_before": time.Now()}
@@ -79,6 +85,8 @@ func TestEveryStatement(t *testing.T) {
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
 		"bound": 0, "frozen_at": time.Now()}
 	claimed := claimArgs(s, &lane)
+	claimed["scan"], claimed["scan_first"] = true, false
+	claimed["scheduled_at"], claimed["attempt"] = time.Now(), 1
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
 	const (
@@ -88,13 +96,19 @@ func TestEveryStatement(t *testing.T) {
 		lanes     = "dlq_bulk_retry_lanes_pkey"
 		live      = "idx_dlq_bulk_retries_live"
 		messages  = "dlq_messages_pkey"
-		owner     = "idx_dlq_messages_owner"
+		retrying  = "idx_dlq_messages_retrying"
 		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
 		byArrival = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
-		claim     = jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + live + " " + byArrival
+		blocked   = "idx_dlq_bulk_retry_blocked_keys"
+		closed    = "idx_dlq_bulk_retry_queues_closed"
+		due       = "idx_dlq_bulk_retry_queues_due"
+		queued    = "dlq_bulk_retry_waiting_pkey"
+		ofKey     = "idx_dlq_bulk_retry_waiting_key"
+		claim     = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + retrying
+		fromQueue = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + blocked + " " + due + " " + ofKey + " " + retrying
 	)
 	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
-	claimOfKey := strings.Replace(claim, live, live+" idx_dlq_message_bodies_key", 1)
+	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
 	cases := map[string][]explained{
 		"messageSQL":  {{args: message, uses: messages}},
 		"detailSQL":   {{args: message, uses: bodies + " " + messages}},
@@ -117,15 +131,15 @@ func TestEveryStatement(t *testing.T) {
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
 		"claimSQL":    {{args: message, uses: bodies + " " + messages}},
-		"claimedSQL":  {{args: message, uses: bodies + " " + messages + " | " + bodies + " " + owner}},
-		"finalizeSQL": {{args: message, uses: owner + " | " + messages + " " + attempts}},
+		"claimedSQL":  {{args: message, uses: bodies + " " + messages + " | " + bodies + " " + retrying}},
+		"finalizeSQL": {{args: message, uses: messages + " | " + messages + " " + attempts}},
 
 		"nowSQL":        {{}},
-		"ownersSQL":     {{args: message, uses: owner}},
+		"ownersSQL":     {{args: message, uses: retrying}},
 		"bulkOwnersSQL": {{args: message, uses: live}},
-		"releaseSQL":    {{args: message, uses: messages + " " + owner}},
+		"releaseSQL":    {{args: message, uses: messages + " " + retrying}},
 
-		"bulksSQL":      {{args: job, uses: lanes + " " + live}},
+		"bulksSQL":      {{args: job, uses: lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":       {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
 		"busySQL":       {{args: scope, after: inOrderSQL, uses: live + " " + byTopic}},
 		"snapshotSQL":   {{args: scope, after: inOrderSQL, uses: byArrival}},
@@ -134,32 +148,36 @@ func TestEveryStatement(t *testing.T) {
 		"previewSQL":    {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
 		"sampleSQL":     {{args: scope, after: inOrderSQL, uses: messages + " " + byArrival}},
 
-		"lockBulkSQL":     {{args: job, uses: jobs}},
-		"closeLanesSQL":   {{args: job, uses: lanes}},
-		"returnClaimsSQL": {{args: job, uses: jobs + " " + lanes + " " + messages + " " + attempts + " " + owner}},
-		"pauseBulkSQL":    {{args: job, uses: jobs}},
-		"resumeBulkSQL":   {{args: job, uses: jobs + " " + lanes}},
-		"endBulkSQL":      {{args: job, uses: jobs + " " + lanes}},
-		"noteBulkSQL":     {{args: job, uses: live}},
-		"setRateSQL":      {{args: job, uses: jobs + " " + live}},
-		"setAllowanceSQL": {{args: job, uses: jobs + " " + live}},
+		"lockBulkSQL":      {{args: job, uses: jobs}},
+		"setStateSQL":      {{args: job, uses: jobs}},
+		"pagesSQL":         {{args: claimed, after: lanePlanSQL, uses: lanes}},
+		"clearPageSQL":     {{args: claimed, uses: lanes}},
+		"resumeBulkSQL":    {{args: job, uses: jobs + " " + due}},
+		"endBulkSQL":       {{args: job, uses: lanes + " " + live}},
+		"forgetWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},
+		"forgetBlockedSQL": {{args: job, uses: blocked}},
+		"forgetQueuesSQL":  {{args: job, uses: "dlq_bulk_retry_queues_pkey " + due}},
+		"setRateSQL":       {{args: job, uses: jobs + " " + live}},
+		"setAllowanceSQL":  {{args: job, uses: jobs + " " + live}},
 
 		"openLaneSQL":    {{args: claimed, uses: jobs + " " + lanes}},
-		"claimedPageSQL": {{args: claimed, uses: bodies + " " + owner}},
-		"blockedKeysSQL": {{args: claimed, uses: bodies + " idx_dlq_messages_tried idx_dlq_retry_attempts_owner"}},
+		"laneExistsSQL":  {{args: claimed, uses: lanes}},
+		"lockLaneSQL":    {{args: claimed, after: lanePlanSQL, uses: lanes}},
+		"claimedPageSQL": {{args: claimed, after: lanePlanSQL, uses: lanes + " " + bodies + " " + messages + " " + blocked}},
 		"claimPageSQL": {
 			{args: claimed, after: lanePlanSQL, uses: claim},
 			{args: claimed, after: lanePlanSQL, filter: &search.Filter, uses: claim},
 			{args: claimed, after: lanePlanSQL, filter: &key.Filter, uses: claimOfKey},
 			{args: claimed, after: lanePlanSQL, filter: &dlq.Filter{IDs: []dlq.ID{id}}, uses: claim},
 		},
-		"finalizePageSQL": {{args: finalizeArgs(&lane, dlqtest.Outcomes(page.Envelopes[50:], dlq.ResultFailed)), after: lanePlanSQL, uses: jobs + " " + lanes + " " + messages + " " + attempts}},
+		"claimQueueSQL":   {{args: claimed, after: lanePlanSQL, uses: fromQueue}},
+		"finalizePageSQL": {{args: finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed)), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed}},
 
 		"archiveBatchSQL": {{args: old}}, // its plan is inside a function
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "ingestTimeoutSQL": {{}},
-		"idleTimeoutSQL": {{}}, "userTimeoutSQL": {{}},
+		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}},
 		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
 	}
 	texts := statements(t)

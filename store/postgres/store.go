@@ -48,7 +48,6 @@ var limits = map[string]time.Duration{
 	storeSQL:        time.Minute,      // brings up to maxStatement along
 	archiveBatchSQL: 30 * time.Second, // of up to 100,000 messages
 	purgeBatchSQL:   30 * time.Second,
-	blockedKeysSQL:  30 * time.Second, // all that a job has not delivered
 	inOrderSQL:      30 * time.Second, // begins what may look through a whole topic
 	byIndexSQL:      30 * time.Second,
 	timeLimitSQL:    0, // begins what reads a whole scope

@@ -38,7 +38,7 @@ func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owne
 const bulkOwnersSQL = `
 SELECT b.workflow_id, b.id::text
 FROM dlq.dlq_bulk_retries b
-WHERE b.state IN ('RUNNING', 'PAUSED') AND b.started_at NOT BETWEEN @started_before AND clock_timestamp()
+WHERE b.ended_at IS NULL AND b.started_at NOT BETWEEN @started_before AND clock_timestamp()
 ORDER BY b.started_at, b.id`
 
 // BulkOwners returns the workflows of the bulk retries that have not ended and were

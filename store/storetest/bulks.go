@@ -159,15 +159,15 @@ var bulks = map[string]func(*testing.T, fixture){
 		}
 		f.store(arrivals...)
 		b := f.startBulk(dlqtest.Bulk("orders.dlq", lanes))
-		claimed := make([][]dlq.Envelope, lanes)
+		claimed := make([][]dlq.PageEnvelope, lanes)
 		failures := make([]error, lanes)
 		var group sync.WaitGroup
 		for number := range lanes {
 			group.Go(func() {
 				lane := dlqtest.Lane(b, number)
 				for {
-					claim, err := f.ClaimPage(t.Context(), lane)
-					page := claim.Envelopes
+					claim, err := f.ClaimPage(t.Context(), lane, true)
+					page := claim.Page
 					if err == nil && len(page) > 0 {
 						_, err = f.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 					}
@@ -208,14 +208,14 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.store(arrivals...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		const workers = 3
-		claimed := make([][]dlq.Envelope, workers)
+		claimed := make([][]dlq.PageEnvelope, workers)
 		failures := make([]error, workers)
 		var group sync.WaitGroup
 		for w := range workers {
 			group.Go(func() {
 				for {
-					claim, err := f.ClaimPage(t.Context(), lane)
-					page := claim.Envelopes
+					claim, err := f.ClaimPage(t.Context(), lane, true)
+					page := claim.Page
 					claimed[w] = append(claimed[w], page...)
 					if failures[w] = err; err != nil || len(page) == 0 {
 						return
@@ -255,11 +255,11 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 
 		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
-		outcomes[2] = dlqtest.Failed(stored[2].ID)
-		outcomes[3] = dlqtest.Outcomes(page[3:4], dlq.ResultRejected)[0]
-		outcomes[4] = dlq.Outcome{ID: stored[4].ID, Result: dlq.ResultReturned}
-		outcomes[7] = dlqtest.Failed(stored[7].ID) // its last retry
-		outcomes = append(outcomes, dlqtest.Failed(stored[0].ID), dlqtest.Sent(dlq.NewID()))
+		outcomes[2] = outcome(page[2], dlq.ResultFailed)
+		outcomes[3] = outcome(page[3], dlq.ResultRejected)
+		outcomes[4] = outcome(page[4], dlq.ResultWaiting)
+		outcomes[7] = outcome(page[7], dlq.ResultFailed) // its last retry
+		outcomes = append(outcomes, outcome(page[0], dlq.ResultFailed), dlq.PageOutcome{Outcome: dlqtest.Sent(dlq.NewID()), RetryCount: 1})
 		want := dlq.BulkCounts{Retried: 3, Failed: 1, Dead: 2}
 		first, err := f.FinalizePage(t.Context(), lane, outcomes)
 		require.NoError(t, err)
@@ -285,8 +285,10 @@ var bulks = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(dlqtest.Bulk("orders", 1), 0)
 		lane.Bound = 1 << 40
 		_, err := f.FinalizePage(t.Context(), lane, nil)
-		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.ErrorIs(t, err, dlq.ErrFenced)
 		require.Empty(t, f.claimPage(lane))
+		_, err = f.OpenLane(t.Context(), lane.Bulk, lane.Number, dlq.LaneAttempt{})
+		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.Bulk(t.Context(), lane.Bulk)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
@@ -320,7 +322,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 1, retrying.Total)
 
 		require.Empty(t, f.claimPage(lane), "a straggler claims nothing any more")
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered)))
+		f.fenced(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered))
 		again, err := f.EndBulk(t.Context(), b.ID, dlq.BulkFailed, "too late")
 		require.NoError(t, err)
 		require.Equal(t, ended.State, again.State)
@@ -383,14 +385,14 @@ var bulks = map[string]func(*testing.T, fixture){
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		lane := dlqtest.Lane(b, 0)
 		page := f.claimPage(lane)
-		f.finalizePage(lane, dlqtest.Outcomes(page[:2], dlq.ResultReturned))
+		f.finalizePage(lane, dlqtest.Outcomes(page[:2], dlq.ResultWaiting))
 		f.pause(b.ID, "")
 		f.resume(b.ID)
 		f.retry(stored[1].ID, dlq.ResultFailed)
 		f.retry(stored[3].ID, dlq.ResultReturned)
-		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, envelopeIDs(f.claimPage(lane)))
+		require.ElementsMatch(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(lane)))
 		f.end(b.ID, dlq.BulkCancelled)
-		require.EqualValues(t, 4, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next one takes them all")
+		require.EqualValues(t, 2, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next one takes the rest")
 	},
 
 	"what is stored while it starts is either counted or not taken": func(t *testing.T, f fixture) {

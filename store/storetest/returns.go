@@ -24,7 +24,7 @@ var returns = map[string]func(*testing.T, fixture){
 			b := f.startBulk(dlqtest.Bulk("orders", 1))
 			lane := dlqtest.Lane(b, 0)
 			f.allow(b.ID, int64(n))
-			page := f.ask(lane).Envelopes
+			page := f.ask(lane).Page
 			require.Len(t, page, n)
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			jobs[i] = b

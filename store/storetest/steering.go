@@ -15,39 +15,41 @@ import (
 )
 
 var steering = map[string]func(*testing.T, fixture){
-	"returned messages are claimed again, in order, once": func(t *testing.T, f fixture) {
+	"waiting messages are claimed again, in order, once": func(t *testing.T, f fixture) {
 		stored := f.store(append([]dlq.Arrival{dlqtest.Arrival(dlqtest.Retries(1, 3))}, dlqtest.Arrivals(2*dlq.PageSize)...)...)
 		f.retry(stored[2].ID, dlq.ResultFailed) // has a past of its own
 		before := f.message(stored[2].ID)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		first := f.claimPage(lane)
 		require.Equal(t, ids(stored[:dlq.PageSize]), envelopeIDs(first))
-		outcomes := dlqtest.Outcomes(first, dlq.ResultReturned)
-		outcomes[0], outcomes[1], outcomes[5] = dlqtest.Sent(first[0].ID), dlqtest.Failed(first[1].ID), dlqtest.Sent(first[5].ID)
-		outcomes[7].Result = dlq.ResultSkipped
+		outcomes := dlqtest.Outcomes(first, dlq.ResultWaiting)
+		outcomes[0], outcomes[1] = outcome(first[0], dlq.ResultDelivered), outcome(first[1], dlq.ResultFailed)
+		outcomes[5] = outcome(first[5], dlq.ResultDelivered)
+		outcomes[7] = outcome(first[7], dlq.ResultSkipped)
 		counts := dlq.BulkCounts{Retried: 2, Failed: 1, Skipped: 1}
 		require.Equal(t, counts, f.finalizePage(lane, outcomes))
+		require.EqualValues(t, dlq.PageSize-4, f.bulk(lane.Bulk).Waiting)
 
 		m := f.message(stored[3].ID)
 		require.Equal(t, dlq.StatusPending, m.Status)
 		require.Zero(t, m.RetryCount)
-		require.Zero(t, m.Owner)
 		require.Nil(t, m.LastRetryAt, "it was never retried")
 		m = f.message(stored[2].ID)
 		require.Equal(t, 1, m.RetryCount)
-		require.Zero(t, m.Owner)
 		require.Equal(t, before.LastRetryAt, m.LastRetryAt, "its retry before is its last one")
 		require.Len(t, f.detail(stored[2].ID).Attempts, 1)
 
 		want := append(ids(stored[2:5]), stored[6].ID)
-		want = append(want, ids(stored[8:dlq.PageSize+4])...)
+		want = append(want, ids(stored[8:dlq.PageSize])...)
 		second := f.claimPage(lane)
-		require.Equal(t, want, envelopeIDs(second), "what came back first, and not what was sent, failed or skipped")
+		require.Equal(t, want, envelopeIDs(second), "those that wait first, and not what was sent, failed or skipped")
+		require.Zero(t, f.bulk(lane.Bulk).Waiting)
 		f.finalizePage(lane, dlqtest.Outcomes(second, dlq.ResultDelivered))
-		third := f.claimPage(lane)
-		require.Equal(t, ids(stored[dlq.PageSize+4:]), envelopeIDs(third))
-		f.finalizePage(lane, dlqtest.Outcomes(third, dlq.ResultDelivered))
-		require.Empty(t, f.claimPage(lane))
+		for _, want := range [][]dlq.Message{stored[dlq.PageSize : 2*dlq.PageSize], stored[2*dlq.PageSize:], nil} {
+			page := f.claimPage(lane)
+			require.Equal(t, ids(want), envelopeIDs(page))
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		}
 		ended := f.end(lane.Bulk, dlq.BulkCompleted)
 		require.EqualValues(t, len(stored), ended.Matched)
 		require.Equal(t, dlq.BulkCounts{Retried: ended.Matched - 2, Failed: 1, Skipped: 1}, ended.Counts)
@@ -73,9 +75,9 @@ var steering = map[string]func(*testing.T, fixture){
 		stored := f.store(dlqtest.Arrivals(3)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		page := f.claimPage(lane)
-		f.finalizePage(lane, []dlq.Outcome{dlqtest.Failed(page[1].ID)})
+		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[1], dlq.ResultFailed)})
 		f.retry(stored[1].ID, dlq.ResultFailed)
-		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultReturned))
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultWaiting))
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, envelopeIDs(f.claimPage(lane)))
 	},
 
@@ -97,29 +99,32 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, single, f.message(stored[249].ID).Owner)
 		for _, e := range unsent {
 			m := f.message(e.ID)
+			require.Equal(t, dlq.StatusPending, m.Status)
 			require.Zero(t, m.RetryCount)
-			require.Zero(t, m.Owner)
 		}
+		require.EqualValues(t, len(unsent), paused.Waiting)
 		require.Equal(t, "dinner", f.pause(b.ID, "dinner").Reason)
-		require.Equal(t, dlq.BulkCounts{Retried: 40}, f.finalizePage(lanes[0], dlqtest.Outcomes(sent, dlq.ResultDelivered)), "too late")
+		f.fenced(lanes[0], dlqtest.Outcomes(sent, dlq.ResultDelivered)) // too late
+		for i, lane := range lanes {
+			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+			lanes[i] = f.openLane(lane)
+			require.Equal(t, dlq.BulkPaused, lanes[i].State)
+		}
 		for _, lane := range lanes {
-			require.Equal(t, dlq.LaneClaim{Closed: true}, f.ask(lane))
+			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
 		}
 
 		resumed := f.resume(b.ID)
 		require.Equal(t, dlq.BulkRunning, resumed.State)
-		require.Empty(t, resumed.Reason)
+		require.NotEqual(t, "dinner", resumed.Reason)
 		again := f.resume(b.ID)
 		again.RecentPerSecond = resumed.RecentPerSecond // which sinks as time passes
 		require.Equal(t, resumed, again, "again changes nothing")
 		next := f.claimPage(lanes[0])
-		require.Equal(t, envelopeIDs(sent[40:]), envelopeIDs(next[:len(sent)-40]))
-		for len(next) > 0 {
-			f.finalizePage(lanes[0], dlqtest.Outcomes(next, dlq.ResultDelivered))
-			next = f.claimPage(lanes[0])
-		}
-		for next = f.claimPage(lanes[1]); len(next) > 0; next = f.claimPage(lanes[1]) {
-			f.finalizePage(lanes[1], dlqtest.Outcomes(next, dlq.ResultDelivered))
+		require.Equal(t, envelopeIDs(sent[40:]), envelopeIDs(next))
+		f.finalizePage(lanes[0], dlqtest.Outcomes(next, dlq.ResultDelivered))
+		for _, lane := range lanes {
+			f.drain(lane)
 		}
 		ended := f.end(b.ID, dlq.BulkCompleted)
 		require.Equal(t, dlq.BulkCounts{Retried: 249}, ended.Counts)
@@ -135,51 +140,54 @@ var steering = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
 		hanging := f.claimPage(older)
-		finalizeLate := func(want dlq.BulkCounts) {
+		finalizeLate := func() {
 			t.Helper()
 			before := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)})
-			for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultReturned} {
-				late, err := f.FinalizePage(t.Context(), older, dlqtest.Outcomes(hanging, result))
-				require.NoError(t, err)
-				require.Equal(t, dlq.PageResult{Counts: want}, late, result)
+			counts := f.bulk(lane.Bulk).Counts
+			for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultWaiting} {
+				f.fenced(older, dlqtest.Outcomes(hanging, result))
 			}
 			require.Equal(t, before, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)}))
+			require.Equal(t, counts, f.bulk(lane.Bulk).Counts)
 		}
 		f.pause(lane.Bulk, "the broker hangs")
 		require.Zero(t, f.retrying())
-		finalizeLate(dlq.BulkCounts{})
-		f.resume(lane.Bulk) // which opens the lane before a newer attempt has it
-		finalizeLate(dlq.BulkCounts{})
+		finalizeLate()
+		f.resume(lane.Bulk)
+		finalizeLate()
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(older))
 		newer := f.openLane(lane)
 		page := f.claimPage(newer)
 		require.Equal(t, envelopeIDs(hanging), envelopeIDs(page))
-		finalizeLate(dlq.BulkCounts{})
+		finalizeLate()
 		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered)))
-		finalizeLate(dlq.BulkCounts{Retried: dlq.PageSize})
+		finalizeLate()
 		page = f.claimPage(newer)
 		require.Equal(t, ids(stored[dlq.PageSize:]), envelopeIDs(page))
 		ended := f.end(lane.Bulk, dlq.BulkCancelled)
 		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 50}, ended.Counts)
-		finalizeLate(dlq.BulkCounts{Retried: dlq.PageSize})
-		f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		finalizeLate()
+		f.fenced(newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
 		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
 	},
 
-	"what an attempt of before a pause claims after it is the next one's to send": func(t *testing.T, f fixture) {
+	"an attempt that is fenced can change nothing": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
-		f.claimPage(older)
-		f.pause(lane.Bulk, "it knows nothing of this")
-		f.resume(lane.Bulk)
 		page := f.claimPage(older)
-		require.Len(t, page, dlq.PageSize)
 		newer := f.openLane(lane)
 		left, err := f.ClaimedPage(t.Context(), newer)
 		require.NoError(t, err)
-		require.Equal(t, envelopeIDs(page), envelopeIDs(left))
-		require.Zero(t, f.finalizePage(older, dlqtest.Outcomes(page, dlq.ResultDelivered)))
-		require.Equal(t, dlq.LaneClaim{Closed: true}, f.ask(older))
+		require.Equal(t, page, left)
+		f.fenced(older, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		f.fenced(older, nil)
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(older))
+		none, err := f.ClaimedPage(t.Context(), older)
+		require.NoError(t, err)
+		require.Empty(t, none)
+		require.NoError(t, f.ReleasePage(t.Context(), older))
+		require.EqualValues(t, dlq.PageSize, f.retrying())
 		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(left, dlq.ResultDelivered)))
 		require.Empty(t, f.claimPage(newer))
 	},
@@ -189,7 +197,7 @@ var steering = map[string]func(*testing.T, fixture){
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		lane := dlqtest.Lane(b, 0)
 		page := f.claimPage(lane)
-		f.finalizePage(lane, []dlq.Outcome{dlqtest.Sent(page[0].ID), {ID: page[1].ID, Result: dlq.ResultSkipped}})
+		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultDelivered), outcome(page[1], dlq.ResultSkipped)})
 		f.pause(b.ID, "")
 		ended := f.end(b.ID, dlq.BulkCancelled)
 		require.Equal(t, dlq.BulkCancelled, ended.State)
@@ -203,26 +211,12 @@ var steering = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.ResumeBulk(t.Context(), id)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.StopBulk(t.Context(), id, dlq.BulkPausing, "")
+		require.ErrorIs(t, err, dlq.ErrNotFound)
 		require.ErrorIs(t, f.SetBulkRate(t.Context(), id, 1), dlq.ErrNotFound)
 		require.ErrorIs(t, f.SetBulkAllowance(t.Context(), id, nil), dlq.ErrNotFound)
 		_, err = f.EndBulk(t.Context(), f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.BulkPaused, "")
 		require.Error(t, err, "a pause is not an end")
-	},
-
-	"a note says why a running bulk retry waits": func(t *testing.T, f fixture) {
-		b := f.startBulk(dlqtest.Bulk("orders", 1))
-		note := func(reason string) string {
-			require.NoError(t, f.NoteBulk(t.Context(), b.ID, reason))
-			return f.bulk(b.ID).Reason
-		}
-		require.Equal(t, "broker away", note("broker away"))
-		require.Empty(t, note(""))
-		f.pause(b.ID, "operator")
-		require.Equal(t, "operator", note("broker away"), "a pause has its own reason")
-		_, err := f.EndBulk(t.Context(), b.ID, dlq.BulkFailed, "gave up")
-		require.NoError(t, err)
-		require.Equal(t, "gave up", note("broker away"))
-		require.NoError(t, f.NoteBulk(t.Context(), dlq.NewID(), "nobody"))
 	},
 
 	"bulk retries run until they end": func(t *testing.T, f fixture) {
@@ -244,58 +238,6 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkPaused, running[1].State)
 	},
 
-	"blocked keys are those that were attempted and not delivered, or skipped": func(t *testing.T, f fixture) {
-		var arrivals []dlq.Arrival
-		for i := range 12 {
-			arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Key(fmt.Sprint("key-", i))))
-		}
-		arrivals = append(arrivals, dlqtest.Arrival(dlqtest.NoKey), dlqtest.Arrival(dlqtest.Key("key-0")), dlqtest.Arrival(dlqtest.Key("")))
-		stored := f.store(arrivals...)
-		f.retry(stored[11].ID, dlq.ResultFailed) // not of the job
-		b := f.startBulk(dlqtest.Bulk("orders", 2))
-		results := []dlq.Result{dlq.ResultFailed, dlq.ResultRejected, dlq.ResultDelivered, dlq.ResultSkipped, dlq.ResultReturned}
-		resultOf := func(i int) dlq.Result {
-			switch i {
-			case 11:
-				return dlq.ResultDelivered
-			case 12, 13, 14:
-				return dlq.ResultFailed
-			default:
-				return results[i%len(results)]
-			}
-		}
-		var held []string
-		for number := range 2 {
-			lane := dlqtest.Lane(b, number)
-			var want []string
-			for _, e := range f.claimPage(lane) {
-				for i := range stored {
-					if stored[i].ID != e.ID {
-						continue
-					}
-					result := resultOf(i)
-					f.finalizePage(lane, dlqtest.Outcomes([]dlq.Envelope{e}, result))
-					if result != dlq.ResultDelivered && result != dlq.ResultReturned && e.Record.Key != nil && i != 13 {
-						want = append(want, string(e.Record.Key))
-					}
-				}
-			}
-			for range 2 { // also when the message has been archived
-				keys, err := f.BlockedKeys(t.Context(), lane)
-				require.NoError(t, err)
-				found := make([]string, len(keys))
-				for i, key := range keys {
-					found[i] = string(key)
-				}
-				require.ElementsMatch(t, want, found)
-				_, err = f.ArchiveBatch(t.Context(), 0, 100)
-				require.NoError(t, err)
-			}
-			held = append(held, want...)
-		}
-		require.ElementsMatch(t, []string{"key-0", "key-1", "key-3", "key-5", "key-6", "key-8", "key-10", ""}, held)
-	},
-
 	"the recent rate counts what was processed": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(60)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 2))
@@ -305,8 +247,8 @@ var steering = map[string]func(*testing.T, fixture){
 			lane := dlqtest.Lane(b, number)
 			page := f.claimPage(lane)
 			outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
-			outcomes[0].Result, outcomes[1].Result = dlq.ResultSkipped, dlq.ResultReturned
-			outcomes[2] = dlqtest.Failed(page[2].ID)
+			outcomes[0], outcomes[1] = outcome(page[0], dlq.ResultSkipped), outcome(page[1], dlq.ResultWaiting)
+			outcomes[2] = outcome(page[2], dlq.ResultFailed)
 			f.finalizePage(lane, outcomes)
 			processed += len(page) - 2
 		}
@@ -324,7 +266,7 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		f.store(arrivals...)
 		b := f.startBulk(dlqtest.Bulk("orders", lanes))
-		delivered, failures := make([][]int64, lanes), make([]error, lanes)
+		failures := make([]error, lanes)
 		stop := make(chan struct{})
 		var group sync.WaitGroup
 		for number := range lanes {
@@ -336,19 +278,20 @@ var steering = map[string]func(*testing.T, fixture){
 						return
 					default:
 					}
-					claim, err := f.ClaimPage(t.Context(), lane)
-					if err == nil && len(claim.Envelopes) > 0 {
-						outcomes := dlqtest.Outcomes(claim.Envelopes, dlq.ResultDelivered)
-						from := rand.IntN(len(outcomes) + 1) //nolint:gosec // any mixture will do; the rest is for another time
-						for i := from; i < len(outcomes); i++ {
-							outcomes[i].Result = dlq.ResultReturned
+					claim, err := f.ClaimPage(t.Context(), lane, true)
+					if err == nil && claim.Stopped {
+						if lane, err = f.OpenLane(t.Context(), b.ID, number, dlq.LaneAttempt{}); err == nil {
+							err = f.ReleasePage(t.Context(), lane)
 						}
-						_, err = f.FinalizePage(t.Context(), lane, outcomes)
-						for _, e := range claim.Envelopes[:from] {
-							delivered[number] = append(delivered[number], e.Seq)
-						}
+						time.Sleep(time.Millisecond) // or it would do nothing but open lanes
 					}
-					if failures[number] = err; err != nil {
+					if err == nil && len(claim.Page) > 0 {
+						from := rand.IntN(len(claim.Page) + 1) //nolint:gosec // any mixture will do; the rest is for another time
+						outcomes := append(dlqtest.Outcomes(claim.Page[:from], dlq.ResultDelivered), dlqtest.Outcomes(claim.Page[from:], dlq.ResultWaiting)...)
+						_, err = f.FinalizePage(t.Context(), lane, outcomes)
+					}
+					if err != nil && !errors.Is(err, dlq.ErrFenced) && !errors.Is(err, dlq.ErrBlocked) {
+						failures[number] = err
 						return
 					}
 				}
@@ -377,7 +320,6 @@ var steering = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, messages, resolved.Total+pending.Total)
 		for _, m := range pending.Messages {
 			require.Zero(t, m.RetryCount)
-			require.Zero(t, m.Owner)
 		}
 	},
 
@@ -390,14 +332,14 @@ var steering = map[string]func(*testing.T, fixture){
 		for w := range failures {
 			group.Go(func() {
 				for {
-					claim, err := f.ClaimPage(t.Context(), lane)
-					if failures[w] = err; err != nil || len(claim.Envelopes) == 0 {
+					claim, err := f.ClaimPage(t.Context(), lane, true)
+					if failures[w] = err; err != nil || len(claim.Page) == 0 && claim.Wait == 0 {
 						return
 					}
-					outcomes := dlqtest.Outcomes(claim.Envelopes, dlq.ResultDelivered)
-					for i := range outcomes {
+					outcomes := dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)
+					for i, e := range claim.Page {
 						if rand.IntN(2) == 0 { //nolint:gosec // any mixture will do
-							outcomes[i].Result = dlq.ResultReturned
+							outcomes[i] = outcome(e, dlq.ResultWaiting)
 						}
 					}
 					if _, err := f.FinalizePage(t.Context(), lane, outcomes); err != nil {

@@ -34,16 +34,16 @@ type Store interface {
 
 	CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
-	OpenLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error)
-	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.Envelope, error)
-	ClaimPage(ctx context.Context, lane dlq.Lane) (dlq.LaneClaim, error)
-	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Outcome) (dlq.PageResult, error)
-	BlockedKeys(ctx context.Context, lane dlq.Lane) ([][]byte, error)
+	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
+	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error)
+	ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error)
+	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error)
+	ReleasePage(ctx context.Context, lane dlq.Lane) error
+	StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(ctx context.Context, id dlq.ID, rate int) error
 	SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64) error
-	NoteBulk(ctx context.Context, id dlq.ID, reason string) error
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
@@ -58,7 +58,7 @@ type Store interface {
 // of dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, overlaps, steering, throttles, previews, returns, archives, sweeps,
+		ingest, messages, lists, retries, bulks, overlaps, steering, queues, throttles, previews, returns, archives, sweeps,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
@@ -114,8 +114,7 @@ func (f fixture) claim(id dlq.ID) dlq.Owner {
 // retry takes the message through one whole retry.
 func (f fixture) retry(id dlq.ID, result dlq.Result) dlq.Message {
 	f.t.Helper()
-	outcome := dlqtest.Outcomes([]dlq.Envelope{{ID: id}}, result)[0]
-	m, err := f.Finalize(f.t.Context(), f.claim(id), outcome)
+	m, err := f.Finalize(f.t.Context(), f.claim(id), dlqtest.Outcome(id, result))
 	require.NoError(f.t, err)
 	return m
 }
@@ -145,24 +144,24 @@ func (f fixture) countBulk(id dlq.ID) dlq.BulkRetry {
 
 func (f fixture) openLane(lane dlq.Lane) dlq.Lane {
 	f.t.Helper()
-	opened, err := f.OpenLane(f.t.Context(), lane.Bulk, lane.Number)
+	opened, err := f.OpenLane(f.t.Context(), lane.Bulk, lane.Number, dlq.LaneAttempt{})
 	require.NoError(f.t, err)
 	return opened
 }
 
-func (f fixture) claimPage(lane dlq.Lane) []dlq.Envelope {
+func (f fixture) claimPage(lane dlq.Lane) []dlq.PageEnvelope {
 	f.t.Helper()
 	claim := f.ask(lane)
 	require.Zero(f.t, claim.Wait)
 	require.False(f.t, claim.Spent)
 	require.False(f.t, claim.Throttled)
-	return claim.Envelopes
+	return claim.Page
 }
 
 // ask claims a page of a lane that may be throttled.
 func (f fixture) ask(lane dlq.Lane) dlq.LaneClaim {
 	f.t.Helper()
-	claim, err := f.ClaimPage(f.t.Context(), lane)
+	claim, err := f.ClaimPage(f.t.Context(), lane, true)
 	require.NoError(f.t, err)
 	return claim
 }
@@ -200,17 +199,49 @@ func (f fixture) allow(id dlq.ID, messages int64) {
 	require.NoError(f.t, f.SetBulkAllowance(f.t.Context(), id, &messages))
 }
 
+func (f fixture) stop(id dlq.ID, state dlq.BulkState, reason string) dlq.BulkRetry {
+	f.t.Helper()
+	b, err := f.StopBulk(f.t.Context(), id, state, reason)
+	require.NoError(f.t, err)
+	return b
+}
+
 // retrying is how many orders are RETRYING.
 func (f fixture) retrying() int64 {
 	f.t.Helper()
 	return f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusRetrying}}, PageSize: 1}).Total
 }
 
-func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.Outcome) dlq.BulkCounts {
+func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.PageOutcome) dlq.BulkCounts {
 	f.t.Helper()
 	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)
 	require.NoError(f.t, err)
 	return result.Counts
+}
+
+// fenced expects that the lane has gone to a newer attempt.
+func (f fixture) fenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
+	f.t.Helper()
+	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)
+	require.ErrorIs(f.t, err, dlq.ErrFenced)
+	require.Zero(f.t, result)
+}
+
+// drain delivers what the lane gives until it gives nothing, and returns it in order.
+func (f fixture) drain(lane dlq.Lane) (delivered []dlq.ID) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		claim := f.ask(lane)
+		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		delivered = append(delivered, envelopeIDs(claim.Page)...)
+		return len(claim.Page) == 0 && claim.Wait == 0 && claim.Next == nil
+	}, 10*time.Second, time.Millisecond)
+	return delivered
+}
+
+// outcome ends the claim of one message.
+func outcome(e dlq.PageEnvelope, result dlq.Result) dlq.PageOutcome {
+	return dlqtest.Outcomes([]dlq.PageEnvelope{e}, result)[0]
 }
 
 func ids(messages []dlq.Message) []dlq.ID {
@@ -221,7 +252,7 @@ func ids(messages []dlq.Message) []dlq.ID {
 	return list
 }
 
-func envelopeIDs(page []dlq.Envelope) []dlq.ID {
+func envelopeIDs(page []dlq.PageEnvelope) []dlq.ID {
 	list := make([]dlq.ID, len(page))
 	for i, e := range page {
 		list[i] = e.ID

@@ -1,0 +1,309 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// hold runs a statement in a transaction that stays open until release, which may be
+// called again.
+func hold(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (release func()) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	release = sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.Background())) })
+	t.Cleanup(release)
+	_, err = tx.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+	return release
+}
+
+// within runs a call that has to end in time.
+func within(t *testing.T, limit time.Duration, call func() error) error {
+	t.Helper()
+	began := time.Now()
+	err := call()
+	require.Less(t, time.Since(began), limit)
+	return err
+}
+
+// startPages is a bulk retry of one lane, with its first page claimed.
+func startPages(t *testing.T, pool *pgxpool.Pool, messages int) (*postgres.Store, dlq.Lane, []dlq.PageEnvelope) {
+	t.Helper()
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(messages))
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	lane, err := p.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	claim, err := p.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, min(messages, dlq.PageSize))
+	return p, lane, claim.Page
+}
+
+func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"row":   `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`,
+		"index": `CREATE INDEX ON dlq.dlq_messages (error_class)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			// Its only connection prepares its statements here.
+			p, lane, page := startPages(t, dbtest.Pool(t, pool.Config().ConnString()+"&pool_max_conns=1"), 2*dlq.PageSize)
+			_, err := p.FinalizePage(t.Context(), lane, nil)
+			require.NoError(t, err)
+			operator := postgres.New(pool, dlqtest.Topics(t))
+			var args []any
+			if name == "row" {
+				args = append(args, [16]byte(page[50].ID))
+			}
+			release := hold(t, pool, sql, args...)
+			calls := []func(context.Context) error{
+				func(ctx context.Context) error {
+					_, err := p.FinalizePage(ctx, lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+					return err
+				},
+				func(ctx context.Context) error {
+					_, err := p.FinalizePage(ctx, lane, dlqtest.Outcomes(page, dlq.ResultWaiting))
+					return err
+				},
+			}
+			if name == "index" { // the driver prepares a statement that has failed anew, with no limit of its own
+				calls = calls[:1]
+				calls = append(calls, func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err })
+			}
+			for i, call := range calls {
+				var group sync.WaitGroup
+				var failure error
+				group.Go(func() {
+					failure = within(t, 2500*time.Millisecond, func() error { return call(t.Context()) })
+				})
+				waiting(t, pool, 1)
+				require.NoError(t, within(t, time.Second, func() error {
+					_, err := operator.StopBulk(t.Context(), lane.Bulk, dlq.BulkPausing, fmt.Sprint(i))
+					return err
+				}))
+				group.Wait()
+				require.ErrorIs(t, failure, dlq.ErrBlocked)
+				require.ErrorIs(t, failure, dlq.ErrUnavailable)
+				require.EqualValues(t, dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
+				_, err = operator.ResumeBulk(t.Context(), lane.Bulk)
+				require.NoError(t, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err = p.PauseBulk(ctx, lane.Bulk, "")
+			require.ErrorIs(t, err, dlq.ErrUnavailable, "it waits for no longer either")
+			release()
+			lane, err = p.OpenLane(t.Context(), lane.Bulk, 0, dlq.LaneAttempt{})
+			require.NoError(t, err)
+			require.Equal(t, dlq.BulkPausing, lane.State)
+			ended, err := p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			require.NoError(t, err)
+			require.Equal(t, dlq.PageResult{Counts: dlq.BulkCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
+		})
+	}
+}
+
+// A connection that is new prepares its statements first, which waits for a table as
+// long as the caller does.
+func TestALockBlocksANewConnectionForAsLongAsItsCallerWaits(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	_, lane, page := startPages(t, pool, 10)
+	release := hold(t, pool, `CREATE INDEX ON dlq.dlq_messages (error_class)`)
+	fresh := postgres.New(dbtest.Pool(t, pool.Config().ConnString()), dlqtest.Topics(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err := fresh.FinalizePage(ctx, lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+	require.ErrorIs(t, err, dlq.ErrUnavailable)
+	release()
+	_, err = fresh.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+	require.NoError(t, err)
+}
+
+func TestAMessageThatIsLockedIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	var arrivals []dlq.Arrival
+	for _, key := range []string{"a", "b", "a", "b", "a", "c"} {
+		arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Key(key)))
+	}
+	_, err := p.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	lane := dlqtest.Lane(b, 0)
+	release := hold(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[2].ID))
+	send := func() (sent []dlq.ID) {
+		claim, err := p.ClaimPage(t.Context(), lane, true)
+		require.NoError(t, err)
+		for _, e := range claim.Page {
+			sent = append(sent, e.ID)
+		}
+		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		require.NoError(t, err)
+		return sent
+	}
+	require.Equal(t, []dlq.ID{arrivals[0].ID, arrivals[1].ID, arrivals[3].ID, arrivals[5].ID}, send())
+	found, err := p.Bulk(t.Context(), b.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, found.Waiting)
+	require.Contains(t, found.Reason, "somebody else")
+	require.Empty(t, send())
+	release()
+	var sent []dlq.ID
+	require.Eventually(t, func() bool { sent = send(); return len(sent) > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, []dlq.ID{arrivals[2].ID, arrivals[4].ID}, sent)
+	ended, err := p.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkCounts{Retried: 6}, ended.Counts)
+}
+
+func TestOnlyOneLaneAsksAClosedTarget(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane, page := startPages(t, pool, 3)
+	outcomes := dlqtest.Outcomes(page, dlq.ResultWaiting)
+	for i := range outcomes {
+		outcomes[i].Wait = dlq.Wait{Target: dlq.Target{Topic: "orders"}, Tries: 1}
+	}
+	_, err := p.FinalizePage(t.Context(), lane, outcomes)
+	require.NoError(t, err)
+	release := hold(t, pool, `SELECT FROM dlq.dlq_bulk_retry_queues FOR NO KEY UPDATE`) // as another lane that asks
+	claim, err := p.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	require.Empty(t, claim.Page)
+	require.Positive(t, claim.Wait)
+	release()
+	claim, err = p.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, 1)
+}
+
+func TestABulkRetryThatHasEndedLeavesNoQueues(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane, page := startPages(t, pool, 3)
+	outcomes := dlqtest.Outcomes(page, dlq.ResultWaiting)
+	outcomes[0] = dlqtest.Outcomes(page[:1], dlq.ResultFailed)[0]
+	outcomes[1].Wait = dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}, OfKey: true, Tries: 1, For: time.Hour}
+	_, err := p.FinalizePage(t.Context(), lane, outcomes)
+	require.NoError(t, err)
+	tables := map[string]int64{"queues": 2, "waiting": 2, "blocked_keys": 1}
+	for table, rows := range tables {
+		require.Equal(t, rows, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_`+table), table)
+	}
+	_, err = p.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+	require.NoError(t, err)
+	for table := range tables {
+		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_`+table), table)
+	}
+}
+
+// Lanes that give back, pauses and an end lock the same rows in their own orders.
+func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	const lanes, messages = 4, 1200
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	arrivals := dlqtest.Arrivals(messages)
+	for i := range arrivals {
+		arrivals[i].Record.Key = []byte{byte(i % 53)}
+	}
+	_, err := p.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", lanes))
+	require.NoError(t, err)
+	_, err = p.CountBulk(t.Context(), b.ID)
+	require.NoError(t, err)
+	many := int64(messages)
+	require.NoError(t, p.SetBulkAllowance(t.Context(), b.ID, &many)) // so that claims lock the job's row too
+	failures := make([]error, lanes+2)
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	run := func(i int, step func() error) {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := step(); err != nil && !errors.Is(err, dlq.ErrFenced) && !errors.Is(err, dlq.ErrBlocked) { // as their callers do
+					failures[i] = err
+					return
+				}
+			}
+		})
+	}
+	for number := range lanes {
+		lane := dlqtest.Lane(b, number)
+		run(number, func() error {
+			claim, err := p.ClaimPage(t.Context(), lane, true)
+			if err == nil && claim.Stopped {
+				time.Sleep(time.Millisecond)
+				if lane, err = p.OpenLane(t.Context(), b.ID, number, dlq.LaneAttempt{}); err == nil {
+					err = p.ReleasePage(t.Context(), lane)
+				}
+				return err
+			}
+			if err != nil || len(claim.Page) == 0 {
+				return err
+			}
+			var outcomes []dlq.PageOutcome
+			for i, e := range claim.Page {
+				o := dlqtest.Outcomes(claim.Page[i:i+1], dlq.ResultDelivered)[0]
+				switch partition := int32(e.Record.Key[0]) % 3; rand.IntN(6) {
+				case 0, 1:
+					o.Target = dlq.Target{Topic: "orders", Partition: partition}
+				default:
+					o = dlqtest.Outcomes(claim.Page[i:i+1], dlq.ResultWaiting)[0]
+					o.Wait = dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: partition}, Tries: rand.IntN(2)}
+				}
+				outcomes = append(outcomes, o)
+			}
+			_, err = p.FinalizePage(t.Context(), lane, outcomes)
+			return err
+		})
+	}
+	run(lanes, func() error {
+		_, err := p.PauseBulk(t.Context(), b.ID, "race")
+		return err
+	})
+	run(lanes+1, func() error {
+		time.Sleep(5 * time.Millisecond)
+		_, err := p.ResumeBulk(t.Context(), b.ID)
+		return err
+	})
+	time.Sleep(1500 * time.Millisecond) // the race is the test
+	ended, err := p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+	close(stop)
+	group.Wait()
+	require.NoError(t, errors.Join(errors.Join(failures...), err))
+	found, err := p.Bulk(t.Context(), b.ID)
+	require.NoError(t, err)
+	require.Equal(t, ended.Counts, found.Counts)
+	require.EqualValues(t, messages, ended.Counts.Done())
+	require.Equal(t, ended.Counts.Retried, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND retry_count = 1`))
+	require.Equal(t, ended.Counts.Skipped, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING' AND retry_count = 0`))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_waiting`))
+}

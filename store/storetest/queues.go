@@ -1,0 +1,599 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+// waits gives a message back that waits for something.
+func waits(e dlq.PageEnvelope, wait dlq.Wait) dlq.PageOutcome {
+	o := outcome(e, dlq.ResultWaiting)
+	o.Wait = wait
+	return o
+}
+
+// allWait gives a whole page back.
+func allWait(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
+	outcomes := make([]dlq.PageOutcome, len(page))
+	for i := range page {
+		outcomes[i] = waits(page[i], wait)
+	}
+	return outcomes
+}
+
+// delivered ends a message that its target took.
+func delivered(e dlq.PageEnvelope, target dlq.Target) dlq.PageOutcome {
+	o := outcome(e, dlq.ResultDelivered)
+	o.Target = target
+	return o
+}
+
+// ofKey waits for an earlier message of the key.
+func ofKey(tries int, pause time.Duration) dlq.Wait {
+	return dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}, OfKey: true, Tries: tries, For: pause}
+}
+
+// claims asks until the lane gives something.
+func (f fixture) claims(lane dlq.Lane) (claim dlq.LaneClaim) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		claim = f.ask(lane)
+		return len(claim.Page) > 0
+	}, 10*time.Second, 5*time.Millisecond)
+	return claim
+}
+
+// keyed are arrivals with these keys.
+func keyed(keys ...string) []dlq.Arrival {
+	arrivals := make([]dlq.Arrival, len(keys))
+	for i, key := range keys {
+		arrivals[i] = dlqtest.Arrival(dlqtest.Key(key))
+	}
+	return arrivals
+}
+
+// startLane starts a bulk retry of orders in one lane.
+func (f fixture) startLane(options ...func(*dlq.BulkSpec)) dlq.Lane {
+	f.t.Helper()
+	return f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1, options...)), 0))
+}
+
+var (
+	first = dlq.Target{Topic: "orders", Partition: 0}
+	any0  = dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}
+)
+
+var queues = map[string]func(*testing.T, fixture){
+	"messages of a closed target wait for it while others go": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "b", "c", "a", "b", "d")...)
+		lane := f.startLane()
+		f.allow(lane.Bulk, 4)
+		page := f.ask(lane).Page
+		require.Equal(t, ids(stored[:4]), envelopeIDs(page))
+		// b goes elsewhere, and gets there.
+		outcomes := allWait(page, dlq.Wait{Target: first, Tries: 1, For: time.Hour})
+		outcomes[1] = delivered(page[1], dlq.Target{Topic: "orders", Partition: 1})
+		require.Equal(t, dlq.BulkCounts{Retried: 1}, f.finalizePage(lane, outcomes))
+		b := f.bulk(lane.Bulk)
+		require.EqualValues(t, 3, b.Waiting)
+		require.Equal(t, "broker away", b.Reason)
+		for _, i := range []int{0, 2, 3} {
+			m := f.message(stored[i].ID)
+			require.Equal(t, dlq.StatusPending, m.Status)
+			require.Zero(t, m.RetryCount)
+			require.Empty(t, f.detail(m.ID).Attempts)
+		}
+
+		claim := f.ask(lane)
+		require.Equal(t, ids(stored[4:]), envelopeIDs(claim.Page), "the allowance of those that wait is there again")
+		require.Equal(t, []dlq.Target{first}, claim.Closed)
+		require.Nil(t, claim.Queue)
+		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		claim = f.ask(lane)
+		require.Empty(t, claim.Page)
+		require.Equal(t, first, claim.Next.Target)
+		require.Equal(t, 1, claim.Next.Tries)
+		require.Greater(t, claim.Next.Due, 59*time.Minute)
+		require.Equal(t, "broker away", claim.Next.Reason)
+		require.Equal(t, dlq.CategoryTransient, claim.Next.Category)
+		ended := f.end(lane.Bulk, dlq.BulkCancelled)
+		require.Equal(t, dlq.BulkCounts{Retried: 3, Skipped: 3}, ended.Counts)
+		require.Zero(t, ended.Waiting)
+	},
+
+	"one message at a time asks whether a closed target is open": func(t *testing.T, f fixture) {
+		for _, opens := range []dlq.Target{first, any0} {
+			stored := f.store(keyed("a", "a", "b", "c", "b")...)
+			lane := f.startLane()
+			closed := opens
+			f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: closed, Tries: 1, For: 10 * time.Millisecond}))
+			var asked []dlq.ID
+			for tries := 1; tries <= 4; tries++ {
+				claim := f.claims(lane)
+				require.Len(t, claim.Page, 1)
+				require.Equal(t, closed, claim.Queue.Target)
+				require.Equal(t, tries, claim.Queue.Tries)
+				require.Equal(t, []dlq.Target{closed}, claim.Closed)
+				asked = append(asked, claim.Page[0].ID)
+				while := f.ask(lane)
+				require.Empty(t, while.Page, "one is on its way")
+				require.Greater(t, while.Next.Due, 10*time.Second)
+				if tries < 4 {
+					f.finalizePage(lane, allWait(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
+					require.EqualValues(t, 5, f.bulk(lane.Bulk).Waiting)
+					continue
+				}
+				f.finalizePage(lane, []dlq.PageOutcome{delivered(claim.Page[0], dlq.Target{Topic: "orders", Partition: 0})})
+			}
+			require.Equal(t, []dlq.ID{stored[2].ID, stored[3].ID, stored[0].ID, stored[2].ID}, asked, "the first of each key in turn")
+			claim := f.ask(lane)
+			require.Empty(t, claim.Closed)
+			require.Equal(t, []dlq.ID{stored[0].ID, stored[1].ID, stored[3].ID, stored[4].ID}, envelopeIDs(claim.Page), "all others at once, in order")
+			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+			require.Empty(t, f.drain(lane))
+			require.Equal(t, dlq.BulkCounts{Retried: 5}, f.end(lane.Bulk, dlq.BulkCompleted).Counts)
+		}
+	},
+
+	"lanes share what they know of a target": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(40)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 2))
+		lanes := []dlq.Lane{f.openLane(dlqtest.Lane(b, 0)), f.openLane(dlqtest.Lane(b, 1))}
+		for _, lane := range lanes {
+			f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1, For: 10 * time.Millisecond}))
+		}
+		claimed := make([]dlq.LaneClaim, len(lanes))
+		require.Eventually(t, func() bool {
+			var group sync.WaitGroup
+			for i, lane := range lanes {
+				group.Go(func() { claimed[i], _ = f.ClaimPage(t.Context(), lane, true) })
+			}
+			group.Wait()
+			return len(claimed[0].Page)+len(claimed[1].Page) > 0
+		}, 10*time.Second, 5*time.Millisecond)
+		require.Equal(t, 1, len(claimed[0].Page)+len(claimed[1].Page), "of all lanes one message asks")
+		for i, lane := range lanes {
+			for _, e := range claimed[i].Page {
+				f.finalizePage(lane, []dlq.PageOutcome{delivered(e, first)})
+			}
+		}
+		delivered := 1 + len(f.drain(lanes[0])) + len(f.drain(lanes[1]))
+		require.Equal(t, 40, delivered)
+	},
+
+	"a message that is refused alone holds up its key only": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "b", "a", "b", "a")...)
+		lane := f.startLane()
+		f.allow(lane.Bulk, 3)
+		page := f.ask(lane).Page
+		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		outcomes[0], outcomes[2] = waits(page[0], ofKey(1, time.Hour)), waits(page[2], dlq.Wait{Target: first})
+		f.finalizePage(lane, outcomes)
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		claim := f.claims(lane)
+		require.Equal(t, []dlq.ID{stored[3].ID}, envelopeIDs(claim.Page), "neither the one in the other queue nor the one in the scan")
+		require.Empty(t, claim.Closed)
+		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		require.EqualValues(t, 3, f.bulk(lane.Bulk).Waiting)
+		require.Empty(t, f.ask(lane).Page)
+		f.end(lane.Bulk, dlq.BulkCancelled)
+
+		lane = f.startLane()
+		page = f.ask(lane).Page
+		outcomes = allWait(page, ofKey(0, 0))
+		outcomes[0] = waits(page[0], ofKey(1, 0))
+		f.finalizePage(lane, outcomes)
+		claim = f.claims(lane)
+		require.True(t, claim.Queue.OfKey)
+		require.Equal(t, 1, claim.Queue.Tries)
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[4].ID}, envelopeIDs(claim.Page), "once it is due, in order")
+	},
+
+	"an order of none lets later messages of a key go": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a", "a")...)
+		lane := f.startLane(unordered)
+		f.allow(lane.Bulk, 1)
+		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, time.Hour)))
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		page := f.ask(lane).Page
+		require.Equal(t, ids(stored[1:]), envelopeIDs(page))
+		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultDelivered)})
+		f.end(lane.Bulk, dlq.BulkCancelled)
+	},
+
+	"a key that has failed is blocked for the rest of the job": func(t *testing.T, f fixture) {
+		stored := f.store(append(keyed("a", "b", "c", "", "a", "b", "c", "", "d"), dlqtest.Arrival(dlqtest.NoKey), dlqtest.Arrival(dlqtest.NoKey))...)
+		other := f.store(dlqtest.Arrival(dlqtest.Key("a"), dlqtest.FromTopic("orders.dlq", "elsewhere")))
+		b := f.startBulk(dlqtest.Bulk("orders.dlq", 1))
+		lane := f.openLane(dlqtest.Lane(b, 0))
+		f.allow(b.ID, 4)
+		page := f.ask(lane).Page
+		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultRejected),
+			outcome(page[2], dlq.ResultDelivered), outcome(page[3], dlq.ResultFailed)})
+		_, err := f.ArchiveBatch(t.Context(), 0, 100) // also when the message is gone
+		require.NoError(t, err)
+		require.NoError(t, f.SetBulkAllowance(t.Context(), b.ID, nil))
+		page = f.ask(lane).Page
+		again, err := f.ClaimedPage(t.Context(), lane)
+		require.NoError(t, err)
+		require.Equal(t, page, again)
+		require.Equal(t, append(ids(stored[4:]), other[0].ID), envelopeIDs(page))
+		var blocked []bool
+		for _, e := range page {
+			blocked = append(blocked, e.Blocked)
+		}
+		require.Equal(t, []bool{true, true, false, true, false, false, false, false}, blocked, "a key of another topic is another key")
+		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		for i := range page {
+			if blocked[i] {
+				outcomes[i] = outcome(page[i], dlq.ResultSkipped)
+			}
+		}
+		f.finalizePage(lane, outcomes)
+		require.Equal(t, dlq.BulkCounts{Retried: 6, Failed: 2, Dead: 1, Skipped: 3}, f.end(b.ID, dlq.BulkCompleted).Counts)
+		lane = f.startLane()
+		require.Equal(t, []bool{false}, []bool{f.ask(lane).Page[0].Blocked}, "the next job begins anew")
+	},
+
+	"messages of a key that others retry wait for them": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a", "b", "a")...)
+		lane := f.startLane()
+		owner := f.claim(stored[0].ID)
+		page := f.ask(lane).Page
+		require.Equal(t, []dlq.ID{stored[2].ID}, envelopeIDs(page))
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		b := f.bulk(lane.Bulk)
+		require.EqualValues(t, 2, b.Waiting)
+		require.NotEmpty(t, b.Reason)
+		claim := f.ask(lane)
+		require.Empty(t, claim.Page)
+		require.True(t, claim.Next.OfKey)
+		_, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
+		require.NoError(t, err)
+		page = f.claims(lane).Page
+		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that somebody else has retried")
+
+		// Also when they claim one that waits.
+		f.finalizePage(lane, allWait(page, ofKey(1, 0)))
+		owner = f.claim(stored[1].ID)
+		require.Empty(t, f.ask(lane).Page)
+		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
+		_, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[1].ID))
+		require.NoError(t, err)
+		require.Equal(t, []dlq.ID{stored[3].ID}, f.drain(lane))
+		ended := f.end(lane.Bulk, dlq.BulkCompleted)
+		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 2}, ended.Counts)
+	},
+
+	"a key that others retry makes room for the others in the queue of a target": func(t *testing.T, f fixture) {
+		keys := slices.Repeat([]string{"hot"}, dlq.PageSize+20)
+		stored := f.store(keyed(append(keys, "b", "c")...)...)
+		lane := f.startLane()
+		page := f.ask(lane).Page
+		f.finalizePage(lane, allWait(page, dlq.Wait{Target: first, Tries: 1}))
+		page = f.ask(lane).Page // one asks
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
+		single := f.claim(stored[1].ID)
+		var sent []dlq.ID
+		require.Eventually(t, func() bool {
+			page := f.ask(lane).Page
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			sent = append(sent, envelopeIDs(page)...)
+			return len(sent) == 2
+		}, 10*time.Second, 5*time.Millisecond)
+		require.Equal(t, ids(stored[dlq.PageSize+20:]), sent)
+
+		_, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[1].ID))
+		require.NoError(t, err)
+		sent = nil
+		require.Eventually(t, func() bool {
+			page := f.ask(lane).Page
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			sent = append(sent, envelopeIDs(page)...)
+			return len(sent) == dlq.PageSize+18
+		}, 10*time.Second, 5*time.Millisecond)
+		require.Equal(t, ids(stored[2:dlq.PageSize+20]), sent)
+	},
+
+	"a target that has judged a message is open": func(t *testing.T, f fixture) {
+		f.store(keyed("a", "b", "c")...)
+		lane := f.startLane()
+		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1}))
+		page := f.ask(lane).Page
+		require.Len(t, page, 1)
+		bad := outcome(page[0], dlq.ResultRejected)
+		bad.Target = first
+		f.finalizePage(lane, []dlq.PageOutcome{bad})
+		require.Len(t, f.ask(lane).Page, 2)
+	},
+
+	"messages that others have dealt with leave their queue": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "b", "c", "d", "e", "f")...)
+		lane := f.startLane()
+		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1}))
+		f.retry(stored[0].ID, dlq.ResultDelivered)
+		f.retry(stored[1].ID, dlq.ResultFailed)
+		f.retry(stored[2].ID, dlq.ResultReturned)
+		require.NoError(t, f.Delete(t.Context(), stored[3].ID))
+		_, err := f.MarkDead(t.Context(), stored[4].ID)
+		require.NoError(t, err)
+		page := f.claims(lane).Page
+		require.Equal(t, []dlq.ID{stored[5].ID}, envelopeIDs(page))
+		require.Zero(t, f.bulk(lane.Bulk).Waiting)
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
+		require.Empty(t, f.drain(lane))
+		ended := f.end(lane.Bulk, dlq.BulkCompleted)
+		require.EqualValues(t, 6, ended.Matched)
+		require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 5}, ended.Counts)
+	},
+
+	"limits hold for what waits too": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(30)...)
+		lane := f.startLane()
+		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first}))
+		f.allow(lane.Bulk, 3)
+		claim := f.ask(lane)
+		require.Len(t, claim.Page, 3)
+		require.NotNil(t, claim.Queue)
+		require.True(t, claim.Throttled)
+		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		require.True(t, f.ask(lane).Spent)
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetBulkRate(t.Context(), lane.Bulk, 50))
+		began, claimed := time.Now(), 0
+		for range 10 {
+			claim := f.ask(lane)
+			require.LessOrEqual(t, len(claim.Page), 5)
+			claimed += len(claim.Page)
+			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		}
+		require.NotZero(t, claimed)
+		require.LessOrEqual(t, float64(claimed), 50*(time.Since(began)+200*time.Millisecond).Seconds())
+	},
+
+	"an outcome of an earlier claim changes nothing": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(1)...)
+		lane := f.startLane()
+		page := f.ask(lane).Page
+		stale := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed))
+		f.end(lane.Bulk, dlq.BulkCompleted)
+		lane = f.startLane()
+		page = f.ask(lane).Page
+		require.Equal(t, 2, page[0].RetryCount)
+		result, err := f.FinalizePage(t.Context(), lane, stale)
+		require.NoError(t, err)
+		require.Zero(t, result)
+		require.Equal(t, dlq.StatusRetrying, f.message(stored[0].ID).Status)
+	},
+
+	"a page that is given back is claimed again at once": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "b", "a")...)
+		lane := f.startLane()
+		f.claimPage(lane)
+		lane = f.openLane(lane)
+		for range 2 {
+			require.NoError(t, f.ReleasePage(t.Context(), lane))
+			require.Zero(t, f.retrying())
+			require.Zero(t, f.message(stored[0].ID).RetryCount)
+			require.EqualValues(t, 3, f.bulk(lane.Bulk).Waiting)
+		}
+		require.Equal(t, ids(stored), f.drain(lane))
+	},
+
+	"a bulk retry that is to stop claims nothing and ends its pages": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
+		lane := f.startLane()
+		page := f.claimPage(lane)
+		stopping := f.stop(lane.Bulk, dlq.BulkPausing, "operator")
+		require.Equal(t, dlq.BulkPausing, stopping.State)
+		require.Equal(t, "operator", stopping.Reason)
+		require.Nil(t, stopping.EndedAt)
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+		require.Equal(t, dlq.BulkCounts{Retried: 10}, f.finalizePage(lane, dlqtest.Outcomes(page[:10], dlq.ResultDelivered)))
+		require.Equal(t, dlq.BulkRunning, f.resume(lane.Bulk).State, "before it has paused")
+		f.stop(lane.Bulk, dlq.BulkPausing, "operator")
+		f.finalizePage(lane, dlqtest.Outcomes(page[10:], dlq.ResultDelivered))
+		require.Equal(t, dlq.BulkPaused, f.pause(lane.Bulk, "operator").State)
+		require.Equal(t, dlq.BulkPaused, f.stop(lane.Bulk, dlq.BulkPausing, "again").State)
+		require.Equal(t, dlq.BulkRunning, f.resume(lane.Bulk).State)
+		page = f.claimPage(lane)
+		require.Len(t, page, 1)
+
+		require.Equal(t, dlq.BulkCancelling, f.stop(lane.Bulk, dlq.BulkCancelling, "enough").State)
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+		for _, b := range []dlq.BulkRetry{f.pause(lane.Bulk, "late"), f.resume(lane.Bulk), f.stop(lane.Bulk, dlq.BulkPausing, "late")} {
+			require.Equal(t, dlq.BulkCancelling, b.State)
+			require.Equal(t, "enough", b.Reason)
+		}
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize + 1}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered)))
+		ended := f.end(lane.Bulk, dlq.BulkCancelled)
+		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize + 1}, ended.Counts)
+		require.Equal(t, dlq.BulkCancelled, f.stop(lane.Bulk, dlq.BulkCancelling, "late").State)
+	},
+
+	"a bulk retry that goes on asks closed targets at once": func(t *testing.T, f fixture) {
+		f.store(keyed("a", "b")...)
+		lane := f.startLane()
+		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 7, For: time.Hour}))
+		require.Empty(t, f.ask(lane).Page)
+		require.EqualValues(t, 2, f.pause(lane.Bulk, "operator").Waiting)
+		require.Equal(t, "operator", f.bulk(lane.Bulk).Reason)
+		require.Equal(t, "broker away", f.resume(lane.Bulk).Reason)
+		require.Len(t, f.ask(lane).Page, 1)
+	},
+
+	"the order of a key is kept whatever happens": func(t *testing.T, f fixture) {
+		for range 3 {
+			seed := rand.Uint64() //nolint:gosec // any will do
+			newChaos(t, f, seed).run()
+		}
+	},
+}
+
+// chaos is a publisher whose partitions open and close and which refuses messages, and
+// operators who retry messages alone.
+type chaos struct {
+	fixture
+	seed     uint64
+	rand     *rand.Rand
+	messages map[dlq.ID]dlq.Message
+	keys     map[dlq.ID]string
+	closed   []bool
+	sent     map[string][]int64
+	owners   map[dlq.ID]dlq.Owner
+	singles  int
+}
+
+func newChaos(t *testing.T, f fixture, seed uint64) *chaos {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a seed must repeat
+	c := &chaos{fixture: f, seed: seed, rand: dice, messages: map[dlq.ID]dlq.Message{}, keys: map[dlq.ID]string{},
+		closed: make([]bool, 3), sent: map[string][]int64{}, owners: map[dlq.ID]dlq.Owner{}}
+	arrivals := make([]dlq.Arrival, 150)
+	for i := range arrivals {
+		arrivals[i] = dlqtest.Arrival(dlqtest.Key(fmt.Sprint("key-", c.rand.IntN(12))))
+		c.keys[arrivals[i].ID] = string(arrivals[i].Record.Key)
+	}
+	for _, m := range f.store(arrivals...) {
+		c.messages[m.ID] = m
+	}
+	return c
+}
+
+func (c *chaos) partition(key string) int32 { return int32(key[len(key)-1]) % 3 }
+
+// publish answers for each message of a page as a lane would write it down.
+func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
+	var outcomes []dlq.PageOutcome
+	behind := map[string]dlq.Wait{}
+	for _, e := range claim.Page {
+		key := string(e.Record.Key)
+		target := dlq.Target{Topic: "orders", Partition: c.partition(key)}
+		tries := 0
+		if claim.Queue != nil && (claim.Queue.OfKey || claim.Queue.Target == target) {
+			tries = claim.Queue.Tries
+		}
+		wait, waits0 := behind[key]
+		switch {
+		case waits0:
+			wait.Tries = 0
+		case slices.Contains(claim.Closed, target) && (claim.Queue == nil || claim.Queue.OfKey || claim.Queue.Target != target):
+			wait = dlq.Wait{Target: target}
+		case c.closed[target.Partition]:
+			wait = dlq.Wait{Target: target, Tries: tries + 1, For: time.Duration(c.rand.IntN(3)) * time.Millisecond}
+		case !slices.Contains(claim.Closed, target) && c.rand.IntN(12) == 0:
+			wait = ofKey(tries+1, time.Duration(c.rand.IntN(3))*time.Millisecond)
+		default:
+			outcomes = append(outcomes, delivered(e, target))
+			c.sent[key] = append(c.sent[key], e.Seq)
+			continue
+		}
+		behind[key] = wait
+		outcomes = append(outcomes, waits(e, wait))
+	}
+	return outcomes
+}
+
+// meddle opens and closes partitions, and begins or ends a retry of a message alone.
+func (c *chaos) meddle(calm bool) {
+	for i := range c.closed {
+		if calm {
+			c.closed[i] = false
+		} else if c.rand.IntN(6) == 0 {
+			c.closed[i] = !c.closed[i]
+		}
+	}
+	for id, owner := range maps.Clone(c.owners) {
+		if calm || c.rand.IntN(8) == 0 {
+			_, err := c.Finalize(c.t.Context(), owner, dlqtest.Sent(id))
+			require.NoError(c.t, err)
+			delete(c.owners, id)
+		}
+	}
+	if calm || c.rand.IntN(8) > 0 || c.singles == 8 {
+		return
+	}
+	for id, m := range c.messages {
+		owner := dlqtest.Owner()
+		if _, err := c.Claim(c.t.Context(), id, owner); err == nil {
+			c.owners[id] = owner
+			c.singles++
+			delete(c.messages, m.ID)
+			return
+		}
+	}
+}
+
+// allowed expects that nobody else retries an earlier message of the key.
+func (c *chaos) allowed(e dlq.PageEnvelope) {
+	for id := range c.owners {
+		if c.keys[id] == string(e.Record.Key) {
+			require.Greater(c.t, c.message(id).Seq, e.Seq, "somebody else retries an earlier message of the key, seed %d", c.seed)
+		}
+	}
+}
+
+func (c *chaos) run() {
+	t := c.t
+	b := c.startBulk(dlqtest.Bulk("orders", 2))
+	lanes := []dlq.Lane{c.openLane(dlqtest.Lane(b, 0)), c.openLane(dlqtest.Lane(b, 1))}
+	began := time.Now()
+	for round, idle := 0, 0; idle < len(lanes); round++ {
+		require.Less(t, time.Since(began), time.Minute, "it does not end, seed %d", c.seed)
+		calm := round > 150
+		c.meddle(calm)
+		n := c.rand.IntN(len(lanes))
+		if calm {
+			n = round % len(lanes)
+		}
+		if !calm && c.rand.IntN(10) == 0 {
+			c.allow(b.ID, int64(c.rand.IntN(10)))
+		} else {
+			require.NoError(t, c.SetBulkAllowance(t.Context(), b.ID, nil))
+		}
+		claim := c.ask(lanes[n])
+		for _, e := range claim.Page {
+			c.allowed(e)
+		}
+		switch {
+		case len(claim.Page) > 0 && (claim.Queue == nil || claim.Queue.OfKey) && c.rand.IntN(15) == 0:
+			lanes[n] = c.openLane(lanes[n]) // a crash before anything was sent
+			require.NoError(t, c.ReleasePage(t.Context(), lanes[n]))
+		case len(claim.Page) > 0:
+			c.finalizePage(lanes[n], c.publish(claim))
+		}
+		if len(claim.Page) == 0 && claim.Next == nil && claim.Wait == 0 && calm {
+			idle++
+		} else {
+			idle = 0
+		}
+		if claim.Next != nil {
+			time.Sleep(min(claim.Next.Due, 5*time.Millisecond)) // as a lane does
+		}
+	}
+	for key, seqs := range c.sent {
+		require.True(t, slices.IsSorted(seqs), "%s: %v, seed %d", key, seqs, c.seed)
+	}
+	sent := 0
+	for _, seqs := range c.sent {
+		sent += len(seqs)
+	}
+	found := c.bulk(b.ID)
+	require.Zero(t, found.Waiting, "seed %d", c.seed)
+	require.EqualValues(t, sent, found.Counts.Retried)
+	require.Equal(t, 150-c.singles, sent, "seed %d", c.seed)
+	ended := c.end(b.ID, dlq.BulkCompleted)
+	require.Equal(t, dlq.BulkCounts{Retried: int64(sent), Skipped: int64(c.singles)}, ended.Counts)
+}
