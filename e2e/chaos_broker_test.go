@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,9 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"dlqmanager/dev"
 	"dlqmanager/internal/kafkatest"
 )
 
@@ -57,12 +59,19 @@ func (c *chaos) startBroker() {
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker.Brokers()...))
 	require.NoError(c.t, err)
 	defer client.Close()
+	plain, targets := []string{handTopic, cancelTopic}, []string{}
 	for _, topic := range chaosTopics {
-		for _, name := range []string{topic.dlq, topic.target} {
-			_, err := kadm.NewClient(client).CreateTopic(c.t.Context(), 3, 1, nil, name)
-			if !errors.Is(err, kerr.TopicAlreadyExists) {
-				require.NoError(c.t, err)
-			}
+		plain, targets = append(plain, topic.dlq), append(targets, topic.targets[:]...)
+	}
+	if c.real {
+		createOnGhost(c.t, client, targets...)
+	} else {
+		plain = append(plain, targets...)
+	}
+	for _, name := range plain {
+		_, err := kadm.NewClient(client).CreateTopic(c.t.Context(), 3, 1, nil, name)
+		if !errors.Is(err, kerr.TopicAlreadyExists) {
+			require.NoError(c.t, err)
 		}
 	}
 }
@@ -84,18 +93,45 @@ func runFakeBroker(dir string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	at, _ := strconv.Atoi(os.Getenv(fakeBrokerPort))
-	kafka, err := dev.StartKafka(ctx, dev.KafkaOptions{Dir: dir, Port: at})
+	cluster, err := kfake.NewCluster(kfake.Ports(at), kfake.DataDir(dir), kfake.ClusterID("chaos"), kfake.DefaultNumPartitions(3))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(kafka.Brokers[0])
+	honourMinISR(cluster)
+	fmt.Println(cluster.ListenAddrs()[0])
 	<-ctx.Done()
-	if err := kafka.Stop(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	cluster.Close()
 	return 0
+}
+
+// honourMinISR makes the embedded broker refuse what a real one would: records
+// for a topic that wants more replicas in sync than its only one.
+func honourMinISR(cluster *kfake.Cluster) {
+	var mu sync.Mutex
+	refused := map[string]*kfake.FaultHandle{}
+	cluster.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, resource := range request.(*kmsg.IncrementalAlterConfigsRequest).Resources {
+			for _, config := range resource.Configs {
+				if config.Name != "min.insync.replicas" || config.Value == nil {
+					continue
+				}
+				if before := refused[resource.ResourceName]; before != nil {
+					before.Remove()
+					delete(refused, resource.ResourceName)
+				}
+				if *config.Value != "1" {
+					refused[resource.ResourceName] = cluster.Fault(kfake.Fault{
+						Keys: []kmsg.Key{kmsg.Produce}, Topic: resource.ResourceName, Err: kerr.NotEnoughReplicas, Count: -1,
+					})
+				}
+			}
+		}
+		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
+	})
 }
 
 // fakeBroker is the process of an embedded broker.

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,23 +26,54 @@ func (c *chaos) heal() {
 	c.waitUntil("every dead letter is stored", 3*time.Minute, func() bool { return c.stored() >= produced })
 }
 
-// drain lets every job end, and then retries what is left until nothing is.
+// toSend are the rows that a retry may claim.
+const toSend = "status = 'PENDING' AND retry_count < max_retries"
+
+// drain lets every job end, and then retries what is left until nothing is. What
+// stays stuck is a violation, and the proof goes on: it shows what else is wrong.
 func (c *chaos) drain() {
 	c.journal.note("--- drain")
 	ctx := c.t.Context()
-	c.waitUntil("every job has ended", 5*time.Minute, func() bool { return c.hurryJobs(ctx) })
-	c.waitUntil("nothing is PENDING or RETRYING", 5*time.Minute, func() bool {
-		if c.countRows("status IN ('PENDING', 'RETRYING')") == 0 {
+	settled := func(what string, limit time.Duration, condition func() bool) {
+		if !c.eventually(what, limit, condition) {
+			c.journal.violate("stuck: not so after %s: %s; %s", limit, what, c.stuck())
+		}
+	}
+	settled("every job has ended", drainLimit, func() bool { return c.hurryJobs(ctx) })
+	settled("nothing is RETRYING, or PENDING with retries left", drainLimit, func() bool {
+		if c.countRows("status = 'RETRYING' OR "+toSend) == 0 {
 			return true
 		}
-		for _, topic := range chaosTopics {
-			if running, known := c.liveJob(ctx, topic); known && running == nil && c.countRows("status = 'PENDING' AND dlq_topic = '"+topic.dlq+"'") > 0 {
-				c.startFinal(ctx, topic)
+		for _, topic := range append(chaosTopicNames(), handTopic, cancelTopic) {
+			running, known := c.liveJob(ctx, topic)
+			if known && running == nil && c.countRows(toSend+" AND '"+topic+"' IN (dlq_topic, original_topic)") > 0 {
+				c.ask(ctx, "start", "POST", "/api/v1/dlq/"+topic+"/retry-all", nil)
 			}
 		}
 		return false
 	})
-	c.waitUntil("every job has ended", 5*time.Minute, func() bool { return c.hurryJobs(ctx) })
+	settled("every job has ended", drainLimit, func() bool { return c.hurryJobs(ctx) })
+	settled("every single retry has ended", drainLimit, func() bool { return c.openRetries() == 0 })
+}
+
+// drainLimit is longer than any wait that the product has a reason for.
+const drainLimit = 3 * time.Minute
+
+// stuck describes what is left.
+func (c *chaos) stuck() string {
+	rows, err := c.pool.Query(c.t.Context(), `
+		SELECT format('%s × %s of %s by %s %s', count(*), status, original_topic, left(workflow_id, 13), CASE owner_token WHEN '' THEN 'nobody' ELSE 'a token' END)
+		FROM dlq.dlq_messages WHERE status = 'RETRYING' OR `+toSend+`
+		GROUP BY status, original_topic, left(workflow_id, 13), owner_token = '', CASE owner_token WHEN '' THEN 'nobody' ELSE 'a token' END
+		ORDER BY 1 LIMIT 20`)
+	if err != nil {
+		return err.Error()
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d single retries run; %s", c.openRetries(), strings.Join(lines, ", "))
 }
 
 // hurryJobs resumes what is paused and lifts every limit. It reports whether no
@@ -54,15 +88,11 @@ func (c *chaos) hurryJobs(ctx context.Context) bool {
 		if j.RateLimit != 0 {
 			c.ask(ctx, "rate", "PATCH", "/api/v1/bulk-retries/"+j.ID, map[string]any{"rate_limit": 0})
 		}
-		if j.State == "PAUSED" {
-			c.steer(ctx, j.Topic, j.ID, "resume", 0)
+		if j.isPaused() {
+			c.steer(ctx, j.ID, "resume", 0)
 		}
 	}
 	return known
-}
-
-func (c *chaos) startFinal(ctx context.Context, topic chaosTopic) {
-	c.ask(ctx, "start", "POST", "/api/v1/dlq/"+topic.dlq+"/retry-all", nil)
 }
 
 // ends are the end offsets of a topic's partitions.

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,9 +24,12 @@ type letter struct {
 	retryCount int
 	workflowID string
 	runID      string
-	failures   int  // attempts that are written down
-	bySingle   bool // a single retry sent it, or tried to
-	byNone     bool // a job without order tried in vain
+	failures   int      // attempts that are written down
+	cancelled  []string // the numbers of those that were cancelled single retries
+	bySingle   bool     // a single retry sent it, or tried to
+	byNone     bool     // a job without order tried in vain
+	byHand     bool     // somebody changed its row
+	written    *handwritten
 	key        []byte
 	value      []byte
 	copies     []sent
@@ -37,20 +43,17 @@ type sent struct {
 	count string // the retry count that it was sent with
 }
 
-// lane totals and spec of a bulk retry, from the tables.
+// ended is a bulk retry that should have ended.
 type ended struct {
-	id, topic, state, order                 string
-	lanes                                   int
-	bound                                   int64
-	matched, retried, failed, dead, skipped int64
-	cameBack                                int64
-	startedAt                               time.Time
-	endedAt                                 *time.Time
+	job
+	lanes int
+	bound int64 // of its scope
 }
 
 // evidence is everything that the proof rests on.
 type evidence struct {
 	letters []*letter // by topic, partition and offset
+	written []*letter // rows that were written by hand
 	byID    map[string]*letter
 	jobs    []*ended
 	jobByID map[string]*ended
@@ -66,15 +69,26 @@ func (c *chaos) gather() *evidence {
 		bySource[l.source], e.byID[l.id] = l, l
 		e.letters = append(e.letters, l)
 	}
+	for _, l := range c.readWritten() {
+		e.byID[l.id] = l
+		e.written = append(e.written, l)
+	}
 	e.jobs = c.readJobs()
 	for _, j := range e.jobs {
-		e.jobByID[j.id] = j
+		e.jobByID[j.ID] = j
 	}
 	c.readAttempts(e)
 	c.matchSources(e, bySource)
 	for _, topic := range chaosTopics {
-		for _, r := range c.read(topic.target) {
-			c.matchCopy(e, topic, r)
+		for _, target := range topic.targets {
+			for _, r := range c.read(target) {
+				c.matchCopy(e, topic.dlq, r)
+			}
+		}
+	}
+	for _, target := range []string{handTopic, cancelTopic} {
+		for _, r := range c.read(target) {
+			c.matchCopy(e, "", r)
 		}
 	}
 	return e
@@ -92,45 +106,69 @@ func (c *chaos) readLetters() []*letter {
 		l := &letter{}
 		err := row.Scan(&l.id, &l.source.topic, &l.source.partition, &l.source.offset, &l.seq, &l.status, &l.retryCount, &l.workflowID, &l.runID)
 		l.bySingle = strings.HasPrefix(l.workflowID, "retry-message-")
+		l.byHand = c.hands.changedOne(l.id)
 		return l, err
 	})
 	require.NoError(c.t, err)
 	return letters
 }
 
+// readWritten returns the rows that were written by hand, which have no body.
+func (c *chaos) readWritten() []*letter {
+	rows, err := c.pool.Query(c.t.Context(), `
+		SELECT id::text, seq, status, retry_count, workflow_id, owner_token
+		FROM dlq.dlq_messages WHERE original_topic = ANY ($1) ORDER BY seq`, []string{handTopic, cancelTopic})
+	require.NoError(c.t, err)
+	letters, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*letter, error) {
+		l := &letter{written: &handwritten{}}
+		err := row.Scan(&l.id, &l.seq, &l.status, &l.retryCount, &l.workflowID, &l.runID)
+		*l.written = c.hands.row(l.id)
+		return l, err
+	})
+	require.NoError(c.t, err)
+	return letters
+}
+
+// readJobs asks the API, since that is what it promises; the tables behind it may
+// change. Only where a job's scope ended is not told, and looked up where the
+// table says.
 func (c *chaos) readJobs() []*ended {
 	rows, err := c.pool.Query(c.t.Context(), `
-		SELECT b.id::text, b.topic, b.state, COALESCE(b.spec->>'order', ''), b.lanes, b.bound, b.matched,
-			sum(l.retried)::bigint, sum(l.failed)::bigint, sum(l.dead)::bigint, sum(l.skipped)::bigint + b.skipped,
-			b.came_back, b.started_at, b.ended_at
-		FROM dlq.dlq_bulk_retries b JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
-		GROUP BY b.id ORDER BY b.started_at`)
+		SELECT id::text, COALESCE((to_jsonb(b)->>'lanes')::int, 4), COALESCE((to_jsonb(b)->>'bound')::bigint, 9223372036854775807)
+		FROM dlq.dlq_bulk_retries b ORDER BY started_at`)
 	require.NoError(c.t, err)
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ended, error) {
 		j := &ended{}
-		return j, row.Scan(&j.id, &j.topic, &j.state, &j.order, &j.lanes, &j.bound, &j.matched,
-			&j.retried, &j.failed, &j.dead, &j.skipped, &j.cameBack, &j.startedAt, &j.endedAt)
+		return j, row.Scan(&j.ID, &j.lanes, &j.bound)
 	})
 	require.NoError(c.t, err)
 	for _, j := range jobs {
-		require.Contains(c.t, []string{"", "key", "none"}, j.order, "an order that this proof knows")
+		answer := c.ask(c.t.Context(), "job", http.MethodGet, "/api/v1/bulk-retries/"+j.ID, nil)
+		require.True(c.t, answer.ok(), "job %s: %d %s", j.ID, answer.status, answer.body)
+		require.NoError(c.t, json.Unmarshal(answer.body, &j.job))
+		require.Contains(c.t, []string{"key", "none"}, j.Order, "an order that this proof knows")
 	}
-	return jobs
+	return slices.DeleteFunc(jobs, func(j *ended) bool { return j.Topic == handTopic || j.Topic == cancelTopic })
 }
 
+// readAttempts also notes which retries of a letter ended without delivery.
 func (c *chaos) readAttempts(e *evidence) {
-	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, workflow_id, owner_token FROM dlq.dlq_retry_attempts")
+	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, number, workflow_id, owner_token FROM dlq.dlq_retry_attempts")
 	require.NoError(c.t, err)
 	var id, workflowID, runID string
-	_, err = pgx.ForEachRow(rows, []any{&id, &workflowID, &runID}, func() error {
+	var number int
+	_, err = pgx.ForEachRow(rows, []any{&id, &number, &workflowID, &runID}, func() error {
 		l := e.byID[id]
 		if l == nil {
 			c.journal.violate("an attempt of message %s, which is not stored", id)
 			return nil
 		}
 		l.failures++
+		if c.hands.isCancelled(runID) {
+			l.cancelled = append(l.cancelled, strconv.Itoa(number))
+		}
 		l.bySingle = l.bySingle || strings.HasPrefix(workflowID, "retry-message-")
-		if j := e.jobByID[runID]; j != nil && j.order == "none" {
+		if j := e.jobByID[runID]; j != nil && j.Order == "none" {
 			l.byNone = true
 		}
 		return nil
@@ -164,7 +202,7 @@ func (c *chaos) matchSources(e *evidence, bySource map[place]*letter) {
 }
 
 // matchCopy finds what a record of a target topic is a copy of.
-func (c *chaos) matchCopy(e *evidence, topic chaosTopic, r *kgo.Record) {
+func (c *chaos) matchCopy(e *evidence, source string, r *kgo.Record) {
 	at := place{r.Topic, r.Partition, r.Offset}
 	header := func(name string) string {
 		i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == name })
@@ -178,9 +216,9 @@ func (c *chaos) matchCopy(e *evidence, topic chaosTopic, r *kgo.Record) {
 	case l == nil:
 		c.journal.violate("%v is a copy of nothing: %q", at, header("dlq-message-id"))
 		return
-	case l.source.topic != topic.dlq:
+	case l.source.topic != source:
 		c.journal.violate("%v is a copy of %s from %s", at, l.id, l.source.topic)
-	case !bytes.Equal(l.value, r.Value) || l.key != nil && !bytes.Equal(l.key, r.Key):
+	case l.written == nil && !bytes.Equal(l.value, r.Value) || l.written == nil && l.key != nil && !bytes.Equal(l.key, r.Key):
 		c.journal.violate("%v is not byte for byte what %s is", at, l.id)
 	}
 	l.copies = append(l.copies, sent{place: at, at: r.Timestamp, count: header("dlq-retry-count")})

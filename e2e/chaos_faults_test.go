@@ -3,182 +3,216 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"syscall"
+	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
-// faultKind is what can be done to a part.
-type faultKind int
+// fault is one kind of harm.
+type fault struct {
+	// name is the kind's in the journal, the summary and DLQ_CHAOS_FAULTS.
+	name string
+	// weight is how often the kind is in a deck of faults.
+	weight int
+	// aside lets the storm go on, and the calm begin, while the fault lasts.
+	aside bool
+	// excuses is which copies may be sent once more because of it; nil is none.
+	excuses *reach
+	// blocks is set where pages that were sent cannot be written down meanwhile.
+	blocks bool
+	// strike does it, and reports whether it took effect.
+	strike func(*chaos, *dice) bool
+}
+
+// reach is how long before its window a copy may have been sent that the fault
+// hurts, and how long after.
+type reach struct{ before, after time.Duration }
 
 const (
-	killWorker    faultKind = iota
-	stopWorker              // in good order, which excuses nothing
-	freezeWorker            // until its lanes are given to another one, and then it goes on
-	isolateWorker           // from Temporal alone: its lanes are given to another one while it goes on
-	killAPI
-	restartBroker
-	restartPostgres
-	restartTemporal
+	// inFlight is the longest that a page is between its publish and its being
+	// written down, on a slow machine.
+	inFlight = 5 * time.Second
+	// deliveryTimeout is the publisher's: how long it repeats a request to a
+	// broker that does not answer.
+	deliveryTimeout = 6 * time.Second
+	// handOver is how long after Temporal is back lanes still run twice: it gave
+	// them to another worker since it missed their heartbeats, and their old
+	// workers learn of that with their next one, once they are connected again.
+	handOver = 12 * time.Second
+	// keepAlive is how long Temporal's client waits on a silent connection.
+	keepAlive = 45 * time.Second
+	// pooled is how long a client may use a connection that has been silent: it
+	// waits for an answer as long as its statement may take.
+	pooled = 15 * time.Second
 )
 
-// faultDeck has every kind at least once; a storm draws from it without putting
-// back, so that a short run sees them all.
-var faultDeck = []faultKind{
-	killWorker, killWorker, killWorker, stopWorker, freezeWorker, isolateWorker, killAPI, restartBroker, restartBroker, restartPostgres, restartTemporal,
+var faults = []fault{
+	{name: "kill-worker", weight: 3, strike: (*chaos).killWorker, excuses: &reach{before: inFlight}},
+	{name: "stop-worker", weight: 1, strike: (*chaos).stopWorker},
+	{name: "freeze-worker", weight: 1, strike: (*chaos).freezeWorker, excuses: &reach{before: inFlight, after: 2 * time.Second}},
+	{name: "isolate-worker", weight: 1, strike: (*chaos).isolateWorker, excuses: &reach{before: inFlight, after: handOver}},
+	{name: "kill-api", weight: 1, strike: (*chaos).killAPI},
+	{name: "broker", weight: 2, strike: (*chaos).restartBroker, excuses: &reach{before: inFlight + deliveryTimeout, after: 2 * time.Second}},
+	{name: "postgres", weight: 1, strike: (*chaos).restartPostgres, excuses: &reach{before: inFlight, after: 2 * time.Second}, blocks: true},
+	{name: "temporal", weight: 1, strike: (*chaos).restartTemporal, excuses: &reach{before: inFlight, after: handOver}},
+	{name: "silent-postgres", weight: 1, strike: silence("postgres"), excuses: &reach{before: inFlight, after: pooled}, blocks: true},
+	{name: "silent-broker", weight: 1, strike: silence("broker"), excuses: &reach{before: inFlight + deliveryTimeout, after: pooled}},
+	{name: "silent-temporal", weight: 1, strike: silence("temporal"), excuses: &reach{before: inFlight, after: keepAlive + handOver}},
+	{name: "rowlock", weight: 1, strike: (*chaos).lockRows, aside: true, blocks: true},
+	{name: "index", weight: 1, strike: (*chaos).buildIndex, aside: true, blocks: true},
+	{name: "minisr", weight: 1, strike: (*chaos).closeTarget},
+	// A message that somebody sets back to PENDING while it is sent is sent again.
+	{name: "hand", weight: 1, strike: (*chaos).writeByHand, excuses: &reach{before: inFlight, after: 2 * time.Second}},
+	{name: "cancel", weight: 1, strike: (*chaos).cancelRetries},
+}
+
+// faultNamed is nil for no kind.
+func faultNamed(name string) *fault {
+	if i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name }); i >= 0 {
+		return &faults[i]
+	}
+	return nil
+}
+
+// envChaosFaults selects kinds of faults, separated by commas.
+const envChaosFaults = "DLQ_CHAOS_FAULTS"
+
+func (c *chaos) chooseFaults() error {
+	text := os.Getenv(envChaosFaults)
+	for i := range faults {
+		if text == "" {
+			c.kinds = append(c.kinds, &faults[i])
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		f := faultNamed(strings.TrimSpace(name))
+		if f == nil {
+			return fmt.Errorf("%s: there is no fault %q", envChaosFaults, name)
+		}
+		c.kinds = append(c.kinds, f)
+	}
+	return nil
 }
 
 const (
 	faultsPerStorm = 5
 	calmFor        = 8 * time.Second
+	// evenRounds have each kind once: ten minutes are enough for them, so each
+	// kind strikes three times in a run of that length.
+	evenRounds = 3
 )
+
+// draw takes the next fault from the deck.
+func (c *chaos) draw() *fault {
+	if len(c.deck) == 0 {
+		for _, f := range c.kinds {
+			n := f.weight
+			if c.round < evenRounds {
+				n = 1
+			}
+			for range n {
+				c.deck = append(c.deck, f)
+			}
+		}
+		c.faultDice.Shuffle(len(c.deck), func(i, j int) { c.deck[i], c.deck[j] = c.deck[j], c.deck[i] })
+		c.round++
+	}
+	f := c.deck[0]
+	c.deck = c.deck[1:]
+	return f
+}
 
 // storm breaks parts, one after the other; now and then a worker is killed
 // while another part is away.
 func (c *chaos) storm() {
 	c.journal.note("--- storm")
 	for range faultsPerStorm {
-		if len(c.deck) == 0 {
-			c.deck = append(c.deck, faultDeck...)
-			c.faultDice.Shuffle(len(c.deck), func(i, j int) { c.deck[i], c.deck[j] = c.deck[j], c.deck[i] })
-		}
-		kind := c.deck[0]
-		c.deck = c.deck[1:]
-		c.fault(kind)
+		c.fault(c.draw())
 		pause(c.t.Context(), between(c.faultDice, 500*time.Millisecond, 2500*time.Millisecond))
 	}
 }
 
-// calm leaves everything alone. Its first seconds still belong to the storm.
+// calm leaves everything alone. Its first seconds still belong to the storm, and
+// what a blocked write does in it has no excuse.
 func (c *chaos) calm() {
 	c.waitUntil("all programs are ready again", 2*time.Minute, c.allReady)
 	c.journal.note("--- calm")
 	pause(c.t.Context(), calmFor)
 }
 
-func (c *chaos) fault(kind faultKind) {
-	// All numbers are drawn before anything is done: what a seed means must
-	// not depend on how things go.
-	var (
-		hard   = c.faultDice.IntN(2) == 0
-		worker = c.workers[c.faultDice.IntN(len(c.workers))]
-		down   = between(c.faultDice, 100*time.Millisecond, 3*time.Second)
-		also   = c.faultDice.IntN(4) == 0
-		later  = between(c.faultDice, 0, time.Second)
-		held   = between(c.faultDice, 5*time.Millisecond, 200*time.Millisecond)
-		frozen = between(c.faultDice, 3500*time.Millisecond, 5*time.Second)
-	)
+// dice are the numbers of one fault. All are drawn before anything is done: what
+// a seed means must not depend on how things go.
+type dice struct {
+	hard, also                bool
+	worker                    *chaosProgram
+	topic                     chaosTopic
+	down, later, held, frozen time.Duration
+	silent, locked, indexed   time.Duration
+	closed                    time.Duration
+	number                    uint64
+}
+
+func (c *chaos) roll() *dice {
+	d := &dice{
+		hard:    c.faultDice.IntN(2) == 0,
+		worker:  c.workers[c.faultDice.IntN(len(c.workers))],
+		down:    between(c.faultDice, 100*time.Millisecond, 3*time.Second),
+		also:    c.faultDice.IntN(4) == 0,
+		later:   between(c.faultDice, 0, time.Second),
+		held:    between(c.faultDice, 5*time.Millisecond, 200*time.Millisecond),
+		frozen:  between(c.faultDice, 3500*time.Millisecond, 5*time.Second),
+		silent:  between(c.faultDice, 3*time.Second, 6*time.Second),
+		locked:  30 * time.Second,
+		indexed: between(c.faultDice, 15*time.Second, 30*time.Second),
+		closed:  between(c.faultDice, 8*time.Second, 12*time.Second),
+		topic:   chaosTopics[c.faultDice.IntN(len(chaosTopics))],
+		number:  c.faultDice.Uint64(),
+	}
+	if c.duration <= chaosLong {
+		d.locked, d.indexed, d.closed, d.silent = d.locked/8, d.indexed/8, d.closed/3, d.silent/2
+	}
+	return d
+}
+
+func (c *chaos) fault(f *fault) {
+	d := c.roll()
 	c.awaitClaims(time.Second)
-	from := time.Now()
-	switch kind {
-	case killWorker:
-		c.journal.count("fault: worker killed")
-		c.killWorker(worker, held, down)
-	case stopWorker:
-		c.journal.count("fault: worker stopped")
-		worker.terminate()
-		pause(c.t.Context(), down)
-		worker.start()
-	case freezeWorker:
-		c.journal.count("fault: worker frozen")
-		c.freezeWorker(worker, held, frozen)
-	case isolateWorker:
-		c.journal.count("fault: worker isolated")
-		c.isolateWorker(worker, held, 3*frozen/2)
-	case killAPI:
-		c.journal.count("fault: api killed")
-		c.api.kill()
-		pause(c.t.Context(), down)
-		c.api.start()
-	case restartBroker:
-		c.outage(&outage{part: "broker", kill: c.broker.Kill, stop: c.broker.Stop, start: func() { c.broker.Start(c.t) }, down: down, later: later}, hard, also, worker)
-	case restartPostgres:
-		c.outage(&outage{part: "postgres", kill: c.postgres.kill, stop: c.postgres.stop, start: c.postgres.start, down: down, later: later, held: held}, hard, also, worker)
-	case restartTemporal:
-		// Longer, since only beyond the heartbeat timeout lanes change hands.
-		c.outage(&outage{part: "temporal", kill: c.temporal.kill, stop: c.temporal.stop, start: c.temporal.start, down: 2 * down, later: later}, hard, also, worker)
+	strike := func() {
+		from := time.Now()
+		c.journal.note("fault %s", f.name)
+		if f.strike(c, d) {
+			c.journal.count("fault: " + f.name)
+			c.struck.add(f.name)
+		} else {
+			c.journal.count("fault without effect: " + f.name)
+		}
+		c.journal.note("fault %s took %s", f.name, time.Since(from).Round(time.Millisecond))
 	}
-	c.journal.note("that fault took %s", time.Since(from).Round(time.Millisecond))
+	if f.aside {
+		c.aside.Wait() // one at a time: the second would wait for the first's lock
+		c.aside.Go(strike)
+		return
+	}
+	strike()
 }
 
-// killWorker kills it while its publishes wait for their acknowledgement.
-func (c *chaos) killWorker(worker *chaosProgram, held, down time.Duration) {
-	at := time.Now()
-	c.holding(held, worker.kill)
-	c.windows.add("worker", at, time.Now())
-	pause(c.t.Context(), down)
-	worker.start()
-}
+const (
+	// enoughStrikes is how often each kind strikes in a run of longEnough.
+	enoughStrikes = 3
+	longEnough    = 10 * time.Minute
+)
 
-// freezeWorker makes a worker hang, as a machine without memory or a paused
-// virtual one does. Its lanes go to the other worker, and when it wakes up, in
-// the middle of a page, it does not know that yet.
-func (c *chaos) freezeWorker(worker *chaosProgram, held, frozen time.Duration) {
-	from := time.Now()
-	c.holding(held, func() {
-		c.journal.note("freeze %s", worker.name)
-		worker.process.signal(syscall.SIGSTOP)
-	})
-	pause(c.t.Context(), frozen)
-	c.journal.note("thaw %s", worker.name)
-	worker.process.signal(syscall.SIGCONT)
-	c.windows.add("frozen", from, time.Now())
-}
-
-// isolateWorker cuts a worker off from Temporal alone. Its lanes go to the other
-// worker, and it can neither know that nor be told to stop. The broker stutters
-// meanwhile, so that the two have pages under way at the same time.
-func (c *chaos) isolateWorker(worker *chaosProgram, held, d time.Duration) {
-	from := time.Now()
-	c.journal.note("isolate %s from temporal", worker.name)
-	worker.toTemporal.cut()
-	for time.Since(from) < d {
-		c.holding(held, func() {})
-		pause(c.t.Context(), 100*time.Millisecond)
+// countStrikes holds a long run to its promise that it tried everything.
+func (c *chaos) countStrikes() {
+	for _, f := range c.kinds {
+		if n := c.struck.of(f.name); n < enoughStrikes && c.duration >= longEnough {
+			c.journal.violate("fault %s struck %d times in %s, which proves little", f.name, n, c.duration)
+		}
 	}
-	c.journal.note("join %s to temporal", worker.name)
-	worker.toTemporal.join(c.t)
-	c.windows.add("isolated", from, time.Now())
-}
-
-// outage is a part that goes away for a while.
-type outage struct {
-	part              string
-	kill, stop, start func()
-	down              time.Duration
-	// later is when a worker is killed too; held is how long the broker holds
-	// back its answers before the part goes away.
-	later, held time.Duration
-}
-
-func (c *chaos) outage(o *outage, hard, also bool, worker *chaosProgram) {
-	from := time.Now()
-	goAway := o.stop
-	if hard {
-		goAway = o.kill
-	}
-	c.journal.count(fmt.Sprintf("fault: %s %s", o.part, map[bool]string{false: "stopped", true: "killed"}[hard]))
-	c.journal.note("%s goes away, killed: %t", o.part, hard)
-	if o.held > 0 {
-		c.holding(o.held, goAway)
-	} else {
-		goAway()
-	}
-	c.journal.note("%s is down", o.part)
-	if also {
-		c.journal.count("fault: worker killed during an outage")
-		pause(c.t.Context(), o.later)
-		at := time.Now()
-		worker.kill()
-		c.windows.add("worker", at, time.Now())
-	}
-	pause(c.t.Context(), o.down)
-	if also {
-		worker.start()
-	}
-	c.journal.note("start %s", o.part)
-	o.start()
-	c.journal.note("%s is up", o.part)
-	c.windows.add(o.part, from, time.Now())
 }
 
 // awaitClaims waits a little for messages to be under way, which is when a
@@ -212,8 +246,8 @@ func (c *chaos) findStrayClaims(ctx context.Context) {
 	rows, err := c.pool.Query(ctx, `
 		SELECT b.id::text, b.state, count(*)
 		FROM dlq.dlq_messages m JOIN dlq.dlq_bulk_retries b ON b.id::text = m.owner_token
-		WHERE m.status = 'RETRYING' AND b.state <> 'RUNNING'
-		GROUP BY b.id, b.state`)
+		WHERE m.status = 'RETRYING' AND b.state IN ('PAUSED', 'COMPLETED', 'CANCELLED', 'FAILED') AND m.id::text <> ALL ($1)
+		GROUP BY b.id, b.state`, c.hands.ids())
 	if err != nil {
 		return // away
 	}

@@ -70,14 +70,12 @@ func (j *journal) summary() []string {
 	return lines
 }
 
-// window is a time in which a page that was under way may have been sent
-// without that being written down. A claim that was open then may be sent once
-// more.
+// window is a time in which a fault lasted; see fault for what that excuses.
 type window struct {
-	what     string
+	what     string // the fault's name
 	from, to time.Time
-	// topic is the dead-letter topic whose job it hurts; empty when it hurts all.
-	topic string
+	// message is the only one that it hurts; empty when it hurts all.
+	message string
 }
 
 // windows collects them.
@@ -100,4 +98,33 @@ func (w *windows) all() []window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.list)
+}
+
+// anyIn reports whether a fault that can stop a job lasted in that time, or not
+// long before.
+func (w *windows) anyIn(from, to time.Time) bool {
+	return slices.ContainsFunc(w.all(), func(w window) bool {
+		return w.from.Before(to) && w.to.Add(keepAlive).After(from)
+	})
+}
+
+// strikes counts how often each kind of fault took effect.
+type strikes struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (s *strikes) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == nil {
+		s.n = map[string]int{}
+	}
+	s.n[name]++
+}
+
+func (s *strikes) of(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n[name]
 }

@@ -25,10 +25,25 @@ type job struct {
 	Matched   int    `json:"matched"`
 	Retried   int    `json:"retried"`
 	Failed    int    `json:"failed"`
+	Dead      int    `json:"dead"`
 	Skipped   int    `json:"skipped"`
+	CameBack  int    `json:"came_back"`
+	Order     string `json:"order"`
+
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at"`
 }
 
-func (j *job) live() bool { return j.State == "RUNNING" || j.State == "PAUSED" }
+func (j *job) live() bool { return isLive(j.State) }
+
+// isLive reports whether a bulk retry in this state has not ended.
+func isLive(state string) bool {
+	return slices.Contains([]string{"RUNNING", "PAUSING", "PAUSED", "CANCELLING"}, state)
+}
+
+// isPaused is true while it is on its way there too: a page in hand may keep it
+// from being PAUSED for long.
+func (j *job) isPaused() bool { return j.State == "PAUSED" || j.State == "PAUSING" }
 
 // operate gives commands, one after the other, until ctx ends.
 func (c *chaos) operate(ctx context.Context) {
@@ -50,27 +65,27 @@ func (c *chaos) operate(ctx context.Context) {
 }
 
 func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, number int) {
-	running, known := c.liveJob(ctx, topic)
+	running, known := c.liveJob(ctx, topic.dlq)
 	switch {
 	case known && running == nil && command < 40:
 		c.startJob(ctx, topic, command, number)
 	case known && running == nil: // let some more arrive, so that the next job has something to do
 	case running == nil: // nobody can say; the one we remember may have ended
 		if id := c.lastJob[topic.dlq]; id != "" {
-			c.steer(ctx, topic.dlq, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
+			c.steer(ctx, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
 		}
-	case running.State == "PAUSED" && command < 70:
-		c.steer(ctx, topic.dlq, running.ID, "resume", number)
-	case running.State == "PAUSED" && command < 80:
-		c.steer(ctx, topic.dlq, running.ID, "cancel", number)
+	case running.isPaused() && command < 70:
+		c.steer(ctx, running.ID, "resume", number)
+	case running.isPaused() && command < 80:
+		c.steer(ctx, running.ID, "cancel", number)
 	case command < 30:
-		c.steer(ctx, topic.dlq, running.ID, "pause", number)
+		c.steer(ctx, running.ID, "pause", number)
 	case command < 65:
-		c.steer(ctx, topic.dlq, running.ID, "rate", number)
+		c.steer(ctx, running.ID, "rate", number)
 	case command < 75:
-		c.steer(ctx, topic.dlq, running.ID, "cancel", number)
+		c.steer(ctx, running.ID, "cancel", number)
 	case command < 85:
-		c.steer(ctx, topic.dlq, running.ID, "resume", number) // of one that runs
+		c.steer(ctx, running.ID, "resume", number) // of one that runs
 	default:
 		c.startJob(ctx, topic, command, number) // joins it
 	}
@@ -92,44 +107,17 @@ func (c *chaos) startJob(ctx context.Context, topic chaosTopic, command, number 
 	}
 }
 
-// steer gives a command to a job of this dead-letter topic.
-func (c *chaos) steer(ctx context.Context, topic, id, command string, number int) {
+// steer gives a command to a job.
+func (c *chaos) steer(ctx context.Context, id, command string, number int) {
 	path := "/api/v1/bulk-retries/" + id
-	from := time.Now()
 	switch command {
 	case "rate":
 		c.ask(ctx, "rate", http.MethodPatch, path, map[string]any{"rate_limit": chaosRates[number%len(chaosRates)]})
 	case "pause":
-		answer := c.ask(ctx, "pause", http.MethodPost, path+"/pause", map[string]any{"reason": fmt.Sprintf("chaos %d", number)})
-		c.windows.insert(stopWindow(topic, answer.status, from, time.Now())...)
-	case "cancel":
-		answer := c.ask(ctx, "cancel", http.MethodPost, path+"/cancel", nil)
-		c.windows.insert(stopWindow(topic, answer.status, from, time.Now())...)
+		c.ask(ctx, "pause", http.MethodPost, path+"/pause", map[string]any{"reason": fmt.Sprintf("chaos %d", number)})
 	default:
 		c.ask(ctx, command, http.MethodPost, path+"/"+command, nil)
 	}
-}
-
-// leavesLanes is less than the grace that a job gives its lanes when it stops
-// them, 1.4 s. A stop that was in force sooner has left none behind.
-const leavesLanes = 1200 * time.Millisecond
-
-// stopWindow is the window of a pause or a cancel of this topic's job, if it may
-// have left lanes behind, with what they had with the broker. The status is 0
-// when there was no answer.
-func stopWindow(topic string, status int, from, to time.Time) []window {
-	what := "stopped"
-	switch status {
-	case http.StatusConflict, http.StatusNotFound: // there was nothing to stop
-		return nil
-	case http.StatusOK:
-		if to.Sub(from) < leavesLanes {
-			return nil
-		}
-	case 0:
-		what = "stopped unseen"
-	}
-	return []window{{what: what, from: from, to: to, topic: topic}}
 }
 
 // retryOne retries one message by itself, whoever else is after it.
@@ -148,9 +136,9 @@ func (c *chaos) retryOne(ctx context.Context, topic chaosTopic, number int) {
 }
 
 // liveJob returns the topic's job; known is false when nobody can say.
-func (c *chaos) liveJob(ctx context.Context, topic chaosTopic) (live *job, known bool) {
+func (c *chaos) liveJob(ctx context.Context, topic string) (live *job, known bool) {
 	jobs, known := c.jobs(ctx)
-	if i := slices.IndexFunc(jobs, func(j job) bool { return j.Topic == topic.dlq && j.live() }); i >= 0 {
+	if i := slices.IndexFunc(jobs, func(j job) bool { return j.Topic == topic && j.live() }); i >= 0 {
 		return &jobs[i], true
 	}
 	return nil, known

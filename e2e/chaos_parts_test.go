@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,27 +30,26 @@ func (c *chaos) startParts() {
 	c.startBroker()
 	c.postgres = c.newPostgres()
 	c.temporal = c.newTemporal()
-	pool, err := pgxpool.New(c.t.Context(), c.postgres.server.URL(chaosDatabase)+"&pool_max_conns=6")
+	c.databaseURL = c.postgres.server.URL(chaosDatabase)
+	pool, err := pgxpool.New(c.t.Context(), c.databaseURL+"&pool_max_conns=6")
 	require.NoError(c.t, err)
 	c.t.Cleanup(pool.Close)
 	c.pool = pool
 	for i := range 2 {
-		worker := c.newProgram(fmt.Sprintf("worker-%d", i+1), "worker", "DLQ_WORKER_METRICS_PORT")
-		worker.toTemporal = newProxy(c.t, c.temporal.server.Address)
-		worker.toTemporal.join(c.t)
-		worker.env = append(worker.env, "DLQ_TEMPORAL_ADDRESS="+worker.toTemporal.address) // the last one counts
-		c.workers = append(c.workers, worker)
+		c.workers = append(c.workers, c.newProgram(fmt.Sprintf("worker-%d", i+1), "worker", "DLQ_WORKER_METRICS_PORT"))
 	}
 	c.api = c.newProgram("api", "api", "DLQ_SERVER_PORT")
-	for _, p := range append(c.workers, c.api) {
+	for _, p := range c.programs() {
 		p.start()
 	}
 	c.waitUntil("all programs are ready", 2*time.Minute, c.allReady)
 	c.producer = c.newProducer()
 }
 
+func (c *chaos) programs() []*chaosProgram { return append(slices.Clone(c.workers), c.api) }
+
 func (c *chaos) allReady() bool {
-	for _, p := range append(c.workers, c.api) {
+	for _, p := range c.programs() {
 		if !p.ready() {
 			return false
 		}
@@ -56,15 +57,28 @@ func (c *chaos) allReady() bool {
 	return true
 }
 
-// environment is what the programs have in common. More retries than anybody
-// could use up: a message that is DEAD at the end would have been lost.
-func (c *chaos) environment() []string {
+// waysTo makes the ways of a program to all parts, each through a proxy of its own.
+func (c *chaos) waysTo() map[string]*proxy {
+	ways := map[string]*proxy{
+		"postgres": newProxy(c.t, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.postgres.server.Port))),
+		"broker":   newKafkaProxy(c.t, c.broker.Brokers()[0]),
+		"temporal": newProxy(c.t, c.temporal.server.Address),
+	}
+	for _, way := range ways {
+		way.join(c.t)
+	}
+	return ways
+}
+
+// environment is a program's. More retries than anybody could use up: a message
+// that is DEAD at the end would have been lost.
+func (c *chaos) environment(ways map[string]*proxy) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir,
-		"DLQ_DATABASE_HOST=127.0.0.1", "DLQ_DATABASE_PORT=" + strconv.Itoa(c.postgres.server.Port),
+		"DLQ_DATABASE_HOST=127.0.0.1", "DLQ_DATABASE_PORT=" + port(ways["postgres"].address),
 		"DLQ_DATABASE_NAME=" + chaosDatabase, "DLQ_DATABASE_USER=postgres", "DLQ_DATABASE_SSL_MODE=disable",
-		"DLQ_KAFKA_BROKERS=" + strings.Join(c.broker.Brokers(), ","), "DLQ_KAFKA_MAX_RETRIES=50",
-		"DLQ_TEMPORAL_ADDRESS=" + c.temporal.server.Address,
+		"DLQ_KAFKA_BROKERS=" + ways["broker"].address, "DLQ_KAFKA_MAX_RETRIES=50",
+		"DLQ_TEMPORAL_ADDRESS=" + ways["temporal"].address,
 	}
 }
 

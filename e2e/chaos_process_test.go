@@ -86,14 +86,14 @@ type chaosProgram struct {
 	lastUp       atomic.Int64
 	lastDown     atomic.Int64
 	logPath      string
-	// toTemporal is the way of a worker to Temporal.
-	toTemporal *proxy
+	// ways lead to "postgres", "broker" and "temporal".
+	ways map[string]*proxy
 }
 
 func (c *chaos) newProgram(name, binary, portVariable string) *chaosProgram {
 	address := freeAddress(c.t)
-	p := &chaosProgram{c: c, name: name, binary: binary, address: address, logPath: filepath.Join(c.dir, name+".log")}
-	p.env = append(c.environment(), portVariable+"="+port(address))
+	p := &chaosProgram{c: c, name: name, binary: binary, address: address, logPath: filepath.Join(c.dir, name+".log"), ways: c.waysTo()}
+	p.env = append(c.environment(p.ways), portVariable+"="+port(address))
 	c.t.Cleanup(func() {
 		p.wanted.Store(false)
 		p.process.end(syscall.SIGKILL, time.Minute)

@@ -65,7 +65,8 @@ func (c *chaos) produceBurst(ctx context.Context, n int) {
 	records := make([]*kgo.Record, n)
 	for i := range records {
 		topic := chaosTopics[c.producerDice.IntN(len(chaosTopics))]
-		key := fmt.Sprintf("key-%02d", c.producerDice.IntN(chaosKeys))
+		number := c.producerDice.IntN(chaosKeys)
+		key := fmt.Sprintf("key-%02d", number)
 		var bytes []byte
 		if c.producerDice.IntN(12) == 0 {
 			key = "none"
@@ -77,7 +78,7 @@ func (c *chaos) produceBurst(ctx context.Context, n int) {
 			Topic: topic.dlq, Key: bytes,
 			Value: fmt.Appendf(nil, `{"topic":%q,"key":%q,"n":%d,"padding":%q}`, topic.dlq, key, p.serial[topic.dlq+key], p.padding),
 			Headers: []kgo.RecordHeader{
-				{Key: "original_topic", Value: []byte(topic.target)}, {Key: "error", Value: []byte("payment service timed out")},
+				{Key: "original_topic", Value: []byte(topic.targets[number%2])}, {Key: "error", Value: []byte("payment service timed out")},
 			},
 		}
 	}

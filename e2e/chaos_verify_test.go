@@ -14,12 +14,13 @@ import (
 //
 //  1. Nothing is lost: every record of the dead-letter topics is stored once,
 //     is RESOLVED, and is in its target topic, byte for byte.
-//  2. Nothing is sent without a claim, but for what a crash excuses, or a stop
-//     that leaves lanes behind; see checkCopies.
+//  2. Nothing is sent twice, but for what a crash excuses; see checkCopies.
 //  3. The messages of a key are sent in the order of their arrival; see
 //     checkOrder.
 //  4. Counters are exact.
 //  5. No claim and no job is left open.
+//  6. Rows that were written by hand end too, and cancelled retries use no
+//     retry up; see checkHands.
 func (c *chaos) verify() {
 	c.journal.note("--- verify")
 	c.check(c.gather())
@@ -31,6 +32,7 @@ func (c *chaos) check(e *evidence) {
 	c.checkCounters(e)
 	c.checkCopies(e)
 	c.checkOrder(e)
+	c.checkHands(e)
 }
 
 // few lists what is wrong, but not a page of it.
@@ -66,8 +68,8 @@ func (c *chaos) checkNothingIsLost(e *evidence) {
 	unsent.report()
 	open.report()
 	for _, j := range e.jobs {
-		if !dlq.BulkState(j.state).IsFinal() || j.endedAt == nil {
-			c.journal.violate("bulk retry %s is left %s", j.id, j.state)
+		if isLive(j.State) || j.EndedAt == nil {
+			c.journal.violate("bulk retry %s is left %s", j.ID, j.State)
 		}
 	}
 }
@@ -89,7 +91,7 @@ func (c *chaos) checkArrivalOrder(e *evidence) {
 // checkCounters holds the counters of the jobs against the messages, which keep
 // the name of who delivered them, and against the attempts that are written down.
 func (c *chaos) checkCounters(e *evidence) {
-	delivered, singles := map[string]int64{}, int64(0)
+	delivered, singles := map[string]int{}, 0
 	counts, scope := few{c: c, what: "the retry count is not the number of its counted claims"}, few{c: c, what: "sent by a job whose scope it is not in"}
 	for _, l := range e.letters {
 		if l.status != string(dlq.StatusResolved) {
@@ -103,11 +105,11 @@ func (c *chaos) checkCounters(e *evidence) {
 			c.journal.violate("nobody that is known delivered %s", l)
 		default:
 			delivered[l.runID]++
-			if j.topic != l.source.topic || l.seq > j.bound {
-				scope.add("%s by job %s of %s up to %d", l, j.id, j.topic, j.bound)
+			if j.Topic != l.source.topic || l.seq > j.bound {
+				scope.add("%s by job %s of %s up to %d", l, j.ID, j.Topic, j.bound)
 			}
 		}
-		if l.retryCount != 1+l.failures { // returned and skipped claims are not counted, failed ones leave an attempt
+		if l.retryCount != 1+l.failures && !l.byHand { // returned and skipped claims are not counted, failed ones leave an attempt
 			counts.add("%s", l)
 		}
 	}
@@ -115,122 +117,120 @@ func (c *chaos) checkCounters(e *evidence) {
 	scope.report()
 	total := singles
 	for _, j := range e.jobs {
-		total += j.retried
-		if j.matched != j.retried+j.failed+j.dead+j.skipped {
-			c.journal.violate("bulk retry %s: matched %d, but %d retried + %d failed + %d dead + %d skipped", j.id, j.matched, j.retried, j.failed, j.dead, j.skipped)
+		total += j.Retried
+		byHand := c.hands.in(j.Topic) // each may be counted twice, or not at all
+		if sum := j.Retried + j.Failed + j.Dead + j.Skipped; differ(j.Matched, sum, byHand) {
+			c.journal.violate("bulk retry %s: matched %d, but %d retried + %d failed + %d dead + %d skipped", j.ID, j.Matched, j.Retried, j.Failed, j.Dead, j.Skipped)
 		}
-		if j.retried != delivered[j.id] {
-			c.journal.violate("bulk retry %s counts %d retried, and %d messages say that it sent them", j.id, j.retried, delivered[j.id])
+		if differ(j.Retried, delivered[j.ID], byHand) {
+			c.journal.violate("bulk retry %s counts %d retried, and %d messages say that it sent them", j.ID, j.Retried, delivered[j.ID])
 		}
-		if j.cameBack != 0 {
-			c.journal.violate("bulk retry %s counts %d that came back, and nothing did", j.id, j.cameBack)
+		if j.CameBack != 0 {
+			c.journal.violate("bulk retry %s counts %d that came back, and nothing did", j.ID, j.CameBack)
 		}
 	}
-	if total != int64(len(e.letters)) {
+	if differ(total, len(e.letters), len(c.hands.ids())) {
 		c.journal.violate("%d were sent by the jobs' counters and by single retries, %d are stored", total, len(e.letters))
 	}
 	c.journal.note("%d dead letters, %d by single retries, %d jobs", len(e.letters), singles, len(e.jobs))
 }
 
-const (
-	// inFlight is the longest that a page is between its publish and its being
-	// written down, on a slow machine.
-	inFlight = 5 * time.Second
-	// deliveryTimeout is the publisher's: how long it repeats a request to a
-	// broker that does not answer.
-	deliveryTimeout = 6 * time.Second
-)
-
-// tails are how long after its end an outage still has victims: pooled
-// connections of before, and, after Temporal, lanes that it gave to another
-// worker since it missed their heartbeats, which learn of that with their next
-// one, once they are connected again. A job that was stopped has lanes that
-// begin a page before they hear of that, within a second; without an answer to
-// the command nobody knows when that second begins, but in force it is within
-// two more. When such a page is delivered does not matter: it is told by when it
-// was handed over.
-var tails = map[string]time.Duration{
-	"worker": 0, "frozen": 2 * time.Second, "broker": 2 * time.Second, "postgres": 2 * time.Second,
-	"temporal": 12 * time.Second, "isolated": 12 * time.Second, "stopped": time.Second, "stopped unseen": 3 * time.Second,
-}
-
-// hurts reports whether the window is one of this dead-letter topic's jobs.
-func (w window) hurts(topic string) bool { return w.topic == "" || w.topic == topic }
-
-// excuses reports whether a copy of a message of this topic that was sent at
-// this time may have been under way, sent and not written down, when the window
-// was open.
-func (w window) excuses(topic string, at time.Time) bool {
-	if !w.hurts(topic) {
-		return false
-	}
-	flight := inFlight
-	if w.what == "broker" {
-		flight += deliveryTimeout
-	}
-	return !at.Before(w.from.Add(-flight)) && !at.After(w.to.Add(tails[w.what]))
-}
+// differ reports whether the two are further apart than that.
+func differ(a, b, most int) bool { return max(a-b, b-a) > most }
 
 // checkCopies bounds how often a message is sent.
 //
-// A claim that counts (retry_count) is published once, and is written down in
-// the transaction that closes it. Claims that are given back were not published,
-// or were refused. So copies ≤ retry_count, but for this: what was published and not yet
-// written down when its worker was killed, when PostgreSQL went away, when the
-// broker went away before it acknowledged, or when Temporal gave the lane to
-// another worker, because it was away itself, or the worker hung or was cut off
-// from it, or when a pause or a cancel gave back a page that hung, has to be
-// published again, since nobody can know whether it was. Each such window
-// repeats a claim at most once, and only a claim that was open in it. Kills of
-// the API, orderly stops of workers, resumes and rate changes excuse nothing, and
-// nor does a pause or a cancel that was in force before it could leave lanes
-// behind, or of another topic; see stopWindow.
+// A message is sent once. What was published and not yet written down when its
+// worker was killed, when PostgreSQL went away, when the broker went away before
+// it acknowledged, or when Temporal gave the lane to another worker, because it
+// was away itself, or the worker hung or was cut off from it, has to be published
+// again, since nobody can know whether it was. Each such window repeats a message
+// at most once, and only one that was under way in it. Nothing else excuses a
+// copy: no kill of the API, orderly stop of a worker, pause, cancel, resume or
+// change of the rate, no refusal of the target, and no write that was blocked.
 //
-// Hence, for each message: of the copies that have another one after them, all
-// but retry_count-1 must be excused by a window, each by one of its own. And for
-// each topic and window: one job runs there, with at most a page in each lane,
-// so a window excuses at most lanes × PageSize copies, and none when no job was
-// running or when it was a stop of another topic's.
+// Hence, for each message: each copy that has another one after it must be
+// excused by a window, each by one of its own. And for each topic and window: one
+// job runs there, with at most a page in each lane, so a window excuses at most
+// lanes × PageSize copies, and none when no job was running.
 func (c *chaos) checkCopies(e *evidence) {
-	windows := c.windows.all()
-	slices.SortFunc(windows, func(a, b window) int { return a.to.Add(tails[a.what]).Compare(b.to.Add(tails[b.what])) })
-	unexcused := few{c: c, what: "sent more often than its claims allow, with nothing to excuse it"}
+	spans := spansOf(c.windows.all())
+	unexcused := few{c: c, what: "sent more often than crashes explain"}
 	surplus := map[string]int{}
-	for _, l := range e.letters {
+	for _, l := range slices.Concat(e.letters, e.written) {
 		slices.SortStableFunc(l.copies, func(a, b sent) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.offset, b.offset)) })
-		extra := len(l.copies) - l.retryCount
+		extra := len(l.copies) - 1
 		if extra <= 0 {
 			continue
 		}
-		if !l.bySingle {
+		if !l.bySingle && !l.byHand && l.written == nil {
 			surplus[l.source.topic] += extra
 		}
-		c.journal.count("copies beyond the retry count")
-		if found := excused(l, windows); found < extra {
+		c.journal.count("copies beyond the first")
+		if found := excused(l, spans); found < extra {
 			unexcused.add("%d too many, %d excused: %s", extra, found, l)
 		}
 	}
 	unexcused.report()
 	for topic, n := range surplus {
 		bound := 0
-		for _, w := range windows {
-			bound += e.lanesIn(topic, w) * dlq.PageSize
+		for _, s := range spans {
+			bound += e.lanesIn(topic, s) * dlq.PageSize
 		}
-		c.journal.note("%s: %d copies beyond the retry counts, at most %d are excused", topic, n, bound)
+		c.journal.note("%s: %d copies beyond the first, at most %d are excused", topic, n, bound)
 		if n > bound {
-			c.journal.violate("%s: %d copies beyond the retry counts, and the crashes excuse %d", topic, n, bound)
+			c.journal.violate("%s: %d copies beyond the first, and the crashes excuse %d", topic, n, bound)
 		}
 	}
 }
 
-// excused counts the message's copies before the last that a window excuses,
-// each window once.
-func excused(l *letter, windows []window) int {
-	used := make([]bool, len(windows))
+// span is the time in which a copy may have been sent that a window excuses.
+type span struct {
+	from, to time.Time
+	message  string // the only one; empty for all
+}
+
+// spansOf are the spans of the windows that excuse anything, those first that
+// end first. What was sent before a write was blocked is under way until that
+// ends, so a fault that strikes meanwhile reaches back to before the block.
+func spansOf(windows []window) []span {
+	var spans []span
+	for _, w := range windows {
+		reach := faultNamed(w.what).excuses
+		if reach == nil {
+			continue
+		}
+		s := span{from: w.from.Add(-reach.before), to: w.to.Add(reach.after), message: w.message}
+		for grown := true; grown; {
+			grown = false
+			for _, b := range windows {
+				f := faultNamed(b.what)
+				if !f.blocks {
+					continue
+				}
+				end := b.to
+				if f.excuses != nil {
+					end = end.Add(f.excuses.after)
+				}
+				if from := b.from.Add(-inFlight); from.Before(s.from) && !end.Before(s.from) && b.from.Before(w.to) {
+					s.from, grown = from, true
+				}
+			}
+		}
+		spans = append(spans, s)
+	}
+	slices.SortFunc(spans, func(a, b span) int { return a.to.Compare(b.to) })
+	return spans
+}
+
+// excused counts the message's copies before the last that a span excuses, each
+// span once.
+func excused(l *letter, spans []span) int {
+	used := make([]bool, len(spans))
 	n := 0
-	for _, s := range l.copies[:len(l.copies)-1] {
-		for i, w := range windows { // the first to end, so the first that fits leaves the most for the later copies
-			if !used[i] && w.excuses(l.source.topic, s.at) {
+	for _, copied := range l.copies[:len(l.copies)-1] {
+		for i, s := range spans { // the first to end, so the first that fits leaves the most for the later copies
+			if !used[i] && (s.message == "" || s.message == l.id) && !copied.at.Before(s.from) && !copied.at.After(s.to) {
 				used[i] = true
 				n++
 				break
@@ -240,18 +240,62 @@ func excused(l *letter, windows []window) int {
 	return n
 }
 
-// lanesIn is how many lanes a topic's jobs had while the window could hurt them.
-func (e *evidence) lanesIn(topic string, w window) int {
-	if !w.hurts(topic) {
+// lanesIn is how many lanes a topic's jobs had in that time.
+func (e *evidence) lanesIn(topic string, s span) int {
+	if s.message != "" {
 		return 0
 	}
 	lanes := 0
 	for _, j := range e.jobs {
-		if j.topic == topic && j.startedAt.Before(w.to.Add(tails[w.what])) && (j.endedAt == nil || j.endedAt.After(w.from.Add(-inFlight))) {
+		if j.Topic == topic && j.StartedAt.Before(s.to) && (j.EndedAt == nil || j.EndedAt.After(s.from)) {
 			lanes += j.lanes
 		}
 	}
 	return lanes
+}
+
+// checkHands proves that rows end that were written by hand, and that a cancelled
+// retry which never published has used no retry up.
+func (c *chaos) checkHands(e *evidence) {
+	wrong, burnt := few{c: c, what: "written by hand and ended wrongly"}, few{c: c, what: "a cancelled retry that never published was counted"}
+	for _, l := range e.written {
+		w := l.written
+		usedUp := w.count >= w.max
+		switch dlq.Status(l.status) {
+		case dlq.StatusResolved:
+			if len(l.copies) == 0 || usedUp {
+				wrong.add("%+v became %s", *w, l)
+			}
+		case dlq.StatusDead:
+			if l.retryCount < w.max {
+				wrong.add("%+v became %s", *w, l)
+			}
+		default: // as it was, for there was nothing that could be done with it
+			if l.status != w.status || !usedUp {
+				wrong.add("%+v became %s", *w, l)
+			}
+		}
+	}
+	for _, l := range slices.Concat(e.letters, e.written) {
+		for _, number := range l.cancelled {
+			if !slices.ContainsFunc(l.copies, func(s sent) bool { return s.count == number }) {
+				burnt.add("retry %s of %s", number, l)
+			}
+		}
+		// An engine may also count without writing an attempt down.
+		if l.written != nil && l.written.status == "PENDING" && l.retryCount > l.written.count+len(l.copies)+l.failures {
+			burnt.add("%+v became %s", *l.written, l)
+		}
+	}
+	wrong.report()
+	burnt.report()
+	c.journal.note("%d rows were written by hand", len(e.written))
+}
+
+// isUnordered tells whether a job with order "none" sent the message.
+func (e *evidence) isUnordered(l *letter) bool {
+	j := e.jobByID[l.runID]
+	return j != nil && j.Order == "none"
 }
 
 // checkOrder proves that the messages of a key were sent in the order of their
@@ -266,7 +310,8 @@ func (e *evidence) lanesIn(topic string, w window) int {
 // a failure holds back the later ones.
 //
 // Left out are messages that an operator retried by themselves, who chose that
-// order, and keys of which a job with order "none" failed to send one.
+// order, or changed by hand, what a job with order "none" sent, and keys of which
+// such a job failed to send one.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
 	lines, loose := map[lineage][]*letter{}, map[lineage]bool{}
@@ -276,7 +321,7 @@ func (c *chaos) checkOrder(e *evidence) {
 		}
 		of := lineage{l.source.topic, string(l.key)}
 		loose[of] = loose[of] || l.byNone
-		if !l.bySingle {
+		if !l.bySingle && !l.byHand {
 			lines[of] = append(lines[of], l)
 		}
 	}
@@ -297,6 +342,9 @@ func (c *chaos) checkOrder(e *evidence) {
 				continue
 			}
 			before := letters[i-1]
+			if e.isUnordered(before) || e.isUnordered(l) {
+				continue
+			}
 			if before.runID == l.runID {
 				within.add("%s\n      before %s", l, before)
 			} else {

@@ -28,15 +28,15 @@ func TestPauseIsInForceWhileTheBrokerHangs(t *testing.T) {
 	<-publishing
 	s.eventually("some were sent before", func() bool { return s.rows("status = 'RESOLVED'") > 0 })
 
-	// It is in force within two seconds, for which 200 stands, unless the machine
-	// is busy.
+	// It is in force within two seconds, and PAUSED when the page in hand has ended,
+	// which a hanging broker delays by the delivery timeout.
 	started := time.Now()
 	status, answer = s.call(http.MethodPost, bulk+"/pause")
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, "%v", answer)
 	require.Eventually(t, func() bool {
 		_, answer = s.call(http.MethodGet, bulk)
 		return answer["state"] == "PAUSED"
-	}, 8*time.Second, 20*time.Millisecond, "it is paused while the broker hangs")
+	}, 40*time.Second, 20*time.Millisecond, "it is paused while the broker hangs")
 	t.Logf("answered %d, paused after %s", status, time.Since(started).Round(time.Millisecond))
 	require.Zero(t, s.rows("status = 'RETRYING'"))
 	retried := count(answer, "retried")
@@ -48,7 +48,7 @@ func TestPauseIsInForceWhileTheBrokerHangs(t *testing.T) {
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, "%v", answer)
 	s.eventually("the job ends", func() bool {
 		_, answer = s.call(http.MethodGet, bulk)
-		return answer["state"] != "PAUSED" && answer["state"] != "RUNNING"
+		return !isLive(answer["state"].(string))
 	})
 	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
 }

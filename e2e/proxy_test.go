@@ -1,27 +1,42 @@
 package e2e
 
 import (
-	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands before a server and can make it look away: existing connections
-// are cut and new ones refused, at an address that stays the same.
+// proxy stands before a server, at an address that stays the same. It can make
+// the server look away: cut ends the connections and refuses new ones, silence
+// leaves them open and carries nothing.
 type proxy struct {
 	address, target string
+	// read makes the two readers of a link; nil carries bytes as they come.
+	read func(*link) (fromClient, fromServer reader)
 
-	mu       sync.Mutex
-	listener net.Listener
-	open     map[net.Conn]bool
+	mu          sync.Mutex
+	listener    net.Listener
+	open        map[*link]bool
+	silentUntil time.Time
 }
+
+// link is one connection through a proxy.
+type link struct {
+	client, server net.Conn
+	// mute links carry nothing, for ever, and tell neither side.
+	mute atomic.Bool
+}
+
+// reader returns the next piece to carry on.
+type reader func() ([]byte, error)
 
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
-	p := &proxy{address: freeAddress(t), target: target, open: map[net.Conn]bool{}}
+	p := &proxy{address: freeAddress(t), target: target, open: map[*link]bool{}}
 	t.Cleanup(p.cut)
 	return p
 }
@@ -53,39 +68,109 @@ func (p *proxy) cut() {
 		_ = p.listener.Close()
 		p.listener = nil
 	}
-	for connection := range p.open {
-		_ = connection.Close()
+	for l := range p.open {
+		l.close()
 	}
+	clear(p.open)
+}
+
+// silence makes every open connection hang for ever, as a firewall does that
+// forgets them: no side sees an end, not even when the other side ends it.
+// Connections that begin within d hang too; later ones work. It returns how many
+// were open.
+func (p *proxy) silence(d time.Duration) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silentUntil = time.Now().Add(d)
+	silenced := 0
+	for l := range p.open {
+		if !l.mute.Swap(true) {
+			silenced++
+		}
+	}
+	return silenced
 }
 
 func (p *proxy) carry(client net.Conn) {
+	l := &link{client: client}
+	if !p.admit(l) {
+		return
+	}
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
-		_ = client.Close()
+		p.drop(l)
 		return
 	}
 	p.mu.Lock()
-	if p.listener == nil {
-		_ = client.Close()
-		_ = server.Close()
-		p.mu.Unlock()
-		return
-	}
-	p.open[client], p.open[server] = true, true
+	l.server = server
+	cut := !p.open[l]
 	p.mu.Unlock()
+	if cut {
+		l.close()
+		return
+	}
+	fromClient, fromServer := chunks(client), chunks(server)
+	if p.read != nil {
+		fromClient, fromServer = p.read(l)
+	}
 	var both sync.WaitGroup
-	both.Go(func() { pump(server, client) })
-	both.Go(func() { pump(client, server) })
+	both.Go(func() { p.pump(l, server, fromClient) })
+	both.Go(func() { p.pump(l, client, fromServer) })
 	both.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, client)
-	delete(p.open, server)
 }
 
-// pump copies until one side ends, and then ends both.
-func pump(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
-	_ = to.Close()
-	_ = from.Close()
+// admit reports whether there is anything to carry for the link.
+func (p *proxy) admit(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener == nil {
+		l.close()
+		return false
+	}
+	p.open[l] = true
+	l.mute.Store(time.Now().Before(p.silentUntil))
+	return !l.mute.Load()
+}
+
+func (p *proxy) drop(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.close()
+	delete(p.open, l)
+}
+
+// pump copies until one side ends, and then ends both, unless the link is mute.
+func (p *proxy) pump(l *link, to net.Conn, next reader) {
+	for {
+		piece, err := next()
+		if l.mute.Load() {
+			return
+		}
+		if len(piece) > 0 {
+			if _, failed := to.Write(piece); failed != nil {
+				err = failed
+			}
+		}
+		if err != nil {
+			if !l.mute.Load() {
+				p.drop(l)
+			}
+			return
+		}
+	}
+}
+
+func chunks(from net.Conn) reader {
+	buffer := make([]byte, 32<<10)
+	return func() ([]byte, error) {
+		n, err := from.Read(buffer)
+		return buffer[:n], err
+	}
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	if l.server != nil {
+		_ = l.server.Close()
+	}
 }

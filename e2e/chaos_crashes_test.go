@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// killWorker kills a worker while its publishes wait for their acknowledgement.
+func (c *chaos) killWorker(d *dice) bool {
+	at := time.Now()
+	c.holding(d.held, d.worker.kill)
+	c.windows.add("kill-worker", at, time.Now())
+	pause(c.t.Context(), d.down)
+	d.worker.start()
+	return true
+}
+
+// stopWorker stops one in good order, which excuses nothing.
+func (c *chaos) stopWorker(d *dice) bool {
+	d.worker.terminate()
+	pause(c.t.Context(), d.down)
+	d.worker.start()
+	return true
+}
+
+func (c *chaos) killAPI(d *dice) bool {
+	c.api.kill()
+	pause(c.t.Context(), d.down)
+	c.api.start()
+	return true
+}
+
+// freezeWorker makes a worker hang, as a machine without memory or a paused
+// virtual one does. Its lanes go to the other worker, and when it wakes up, in
+// the middle of a page, it does not know that yet.
+func (c *chaos) freezeWorker(d *dice) bool {
+	from := time.Now()
+	c.holding(d.held, func() {
+		c.journal.note("freeze %s", d.worker.name)
+		d.worker.process.signal(syscall.SIGSTOP)
+	})
+	pause(c.t.Context(), d.frozen)
+	c.journal.note("thaw %s", d.worker.name)
+	d.worker.process.signal(syscall.SIGCONT)
+	c.windows.add("freeze-worker", from, time.Now())
+	return true
+}
+
+// isolateWorker cuts a worker off from Temporal alone. Its lanes go to the other
+// worker, and it can neither know that nor be told to stop. The broker stutters
+// meanwhile, so that the two have pages under way at the same time.
+func (c *chaos) isolateWorker(d *dice) bool {
+	from := time.Now()
+	c.journal.note("isolate %s from temporal", d.worker.name)
+	d.worker.ways["temporal"].cut()
+	for time.Since(from) < 3*d.frozen/2 {
+		c.holding(d.held, func() {})
+		pause(c.t.Context(), 100*time.Millisecond)
+	}
+	c.journal.note("join %s to temporal", d.worker.name)
+	d.worker.ways["temporal"].join(c.t)
+	c.windows.add("isolate-worker", from, time.Now())
+	return true
+}
+
+// silence makes the connections of one program to a part hang for ever, and the
+// new ones for a while. The programs take turns.
+func silence(part string) func(*chaos, *dice) bool {
+	turn := 0
+	return func(c *chaos, d *dice) bool {
+		program := c.programs()[turn%len(c.programs())]
+		turn++
+		from, open := time.Now(), 0
+		c.holding(d.held, func() { open = program.ways[part].silence(d.silent) })
+		c.journal.note("%d connections from %s to %s are silent, new ones for %s", open, program.name, part, d.silent)
+		c.journal.count(fmt.Sprintf("variant: %s to %s silent", program.name, part))
+		pause(c.t.Context(), d.silent)
+		if program != c.api { // which sends nothing
+			c.windows.add("silent-"+part, from, time.Now())
+		}
+		return open > 0
+	}
+}
+
+func (c *chaos) restartBroker(d *dice) bool {
+	return c.outage(&outage{part: "broker", kill: c.broker.Kill, stop: c.broker.Stop, start: func() { c.broker.Start(c.t) }, down: d.down}, d)
+}
+
+func (c *chaos) restartPostgres(d *dice) bool {
+	return c.outage(&outage{part: "postgres", kill: c.postgres.kill, stop: c.postgres.stop, start: c.postgres.start, down: d.down, held: d.held}, d)
+}
+
+func (c *chaos) restartTemporal(d *dice) bool {
+	// Longer, since only beyond the heartbeat timeout lanes change hands.
+	return c.outage(&outage{part: "temporal", kill: c.temporal.kill, stop: c.temporal.stop, start: c.temporal.start, down: 2 * d.down}, d)
+}
+
+// outage is a part that goes away for a while.
+type outage struct {
+	part              string
+	kill, stop, start func()
+	down              time.Duration
+	// held is how long the broker holds back its answers before the part goes
+	// away.
+	held time.Duration
+}
+
+func (c *chaos) outage(o *outage, d *dice) bool {
+	from := time.Now()
+	goAway := o.stop
+	if d.hard {
+		goAway = o.kill
+	}
+	c.journal.count(fmt.Sprintf("variant: %s %s", o.part, map[bool]string{false: "stopped", true: "killed"}[d.hard]))
+	c.journal.note("%s goes away, killed: %t", o.part, d.hard)
+	if o.held > 0 {
+		c.holding(o.held, goAway)
+	} else {
+		goAway()
+	}
+	c.journal.note("%s is down", o.part)
+	if d.also {
+		c.journal.count("variant: worker killed during an outage")
+		pause(c.t.Context(), d.later)
+		at := time.Now()
+		d.worker.kill()
+		c.windows.add("kill-worker", at, time.Now())
+	}
+	pause(c.t.Context(), o.down)
+	if d.also {
+		d.worker.start()
+	}
+	c.journal.note("start %s", o.part)
+	o.start()
+	c.journal.note("%s is up", o.part)
+	c.windows.add(o.part, from, time.Now())
+	return true
+}

@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Topics of rows that are written by hand, with the documented columns only: no
+// dead-letter topic, no body. Nobody but the faults retries them until the drain.
+const (
+	handTopic   = "chaos.byhand.v1"
+	cancelTopic = "chaos.cancelled.v1"
+)
+
+// handwritten is a row as somebody may insert it.
+type handwritten struct {
+	status     string
+	count, max int
+}
+
+// handwrittenRows end in every way: sent, released and sent, released and DEAD,
+// and never touched, where the retries are used up before they begin.
+var handwrittenRows = []handwritten{
+	{"PENDING", 0, 1}, {"PENDING", 2, 3}, {"PENDING", 1, 50}, {"PENDING", 49, 50}, {"PENDING", 3, 3}, {"PENDING", 7, 3},
+	{"RETRYING", 0, 3}, {"RETRYING", 1, 3}, {"RETRYING", 1, 50}, {"RETRYING", 3, 3},
+}
+
+// byHand are statements as the design of the database shows them, on rows of the
+// chaos' own topics.
+var byHand = []struct {
+	what, sql string
+	// again is set where a message that is being sent becomes PENDING.
+	again bool
+}{
+	{what: "retry begins", sql: `
+		UPDATE dlq.dlq_messages SET status = 'RETRYING', last_retry_at = NOW()
+		WHERE id IN (SELECT id FROM dlq.dlq_messages WHERE status = 'PENDING' AND dlq_topic = ANY ($1) ORDER BY seq LIMIT 3 FOR UPDATE SKIP LOCKED)
+		RETURNING id::text, dlq_topic`},
+	{what: "retry begins and counts", sql: `
+		UPDATE dlq.dlq_messages SET status = 'RETRYING', retry_count = retry_count + 1
+		WHERE id IN (SELECT id FROM dlq.dlq_messages WHERE status = 'PENDING' AND dlq_topic = ANY ($1) ORDER BY seq DESC LIMIT 2 FOR UPDATE SKIP LOCKED)
+		RETURNING id::text, dlq_topic`},
+	{what: "retry fails", again: true, sql: `
+		UPDATE dlq.dlq_messages
+		SET retry_count = retry_count + 1, status = CASE WHEN retry_count + 1 >= max_retries THEN 'DEAD' ELSE 'PENDING' END
+		WHERE id IN (SELECT id FROM dlq.dlq_messages WHERE status = 'RETRYING' AND dlq_topic = ANY ($1) LIMIT 3 FOR UPDATE SKIP LOCKED)
+		RETURNING id::text, dlq_topic`},
+}
+
+// writeByHand does to the table what people do.
+func (c *chaos) writeByHand(d *dice) bool {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	defer cancel()
+	done := 0
+	for _, row := range handwrittenRows {
+		id, err := c.insertByHand(ctx, handTopic, row)
+		if err != nil {
+			c.journal.note("by hand: %v", err)
+			break
+		}
+		done++
+		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // nobody owns it, so it can be retried
+			c.ask(ctx, "retry one by hand", http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", nil)
+		}
+	}
+	for _, s := range byHand {
+		from := time.Now()
+		rows, err := c.pool.Query(ctx, s.sql, chaosTopicNames())
+		if err != nil {
+			c.journal.note("by hand: %s: %v", s.what, err)
+			continue
+		}
+		var id, topic string
+		_, err = pgx.ForEachRow(rows, []any{&id, &topic}, func() error {
+			c.hands.add(id, topic)
+			if s.again {
+				c.windows.insert(window{what: "hand", from: from, to: time.Now(), message: id})
+			}
+			c.journal.note("by hand: %s: %s", s.what, id)
+			c.journal.count("variant: by hand, " + s.what)
+			return nil
+		})
+		if err != nil {
+			c.journal.note("by hand: %s: %v", s.what, err)
+		}
+	}
+	c.ask(ctx, "start", http.MethodPost, "/api/v1/bulk-retries", map[string]any{"topic": handTopic, "reason": "chaos by hand"})
+	return done == len(handwrittenRows)
+}
+
+func (c *chaos) insertByHand(ctx context.Context, topic string, row handwritten) (id string, err error) {
+	err = c.pool.QueryRow(ctx, `
+		INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count, max_retries, payload, status)
+		VALUES ($1, 'written by hand', $2, $3, '{"by": "hand"}', $4) RETURNING id::text`,
+		topic, row.count, row.max, row.status).Scan(&id)
+	if err == nil {
+		c.hands.wrote(id, row)
+	}
+	return id, err
+}
+
+// hands remembers what was done to the table by hand.
+type hands struct {
+	mu      sync.Mutex
+	changed []string       // ids of messages of the chaos' topics
+	topics  map[string]int // how many of each
+	rows    map[string]handwritten
+	runs    map[string]bool // cancelled runs of single retries
+}
+
+func newHands() *hands {
+	return &hands{topics: map[string]int{}, rows: map[string]handwritten{}, runs: map[string]bool{}}
+}
+
+func (h *hands) add(id, topic string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed = append(h.changed, id)
+	h.topics[topic]++
+}
+
+func (h *hands) wrote(id string, row handwritten) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rows[id] = row
+}
+
+func (h *hands) cancelled(run string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs[run] = true
+}
+
+func (h *hands) isCancelled(run string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.runs[run]
+}
+
+// row is as it was written.
+func (h *hands) row(id string) handwritten {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rows[id]
+}
+
+func (h *hands) ids() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string{}, h.changed...) // not nil, which SQL would take for NULL
+}
+
+// in is how many messages of a topic were changed.
+func (h *hands) in(topic string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.topics[topic]
+}
+
+func (h *hands) changedOne(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Contains(h.changed, id)
+}

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/internal/temporaltest"
+)
+
+// Behind a proxy that forgets its connections, nothing tells that the other side is
+// away: the programs have to notice by themselves.
+func TestAJobGoesOnAfterEachOfItsConnectionsFellSilent(t *testing.T) {
+	t.Parallel()
+	const messages = 3_000
+	cluster := kafkatest.FakeCluster(t)
+	u, err := url.Parse(dbtest.URL(t))
+	require.NoError(t, err)
+	database, temporal, broker := newProxy(t, u.Host), newProxy(t, temporaltest.Address(t)), newKafkaProxy(t, cluster.ListenAddrs()[0])
+	for _, p := range []*proxy{database, temporal, broker} {
+		p.join(t)
+	}
+	u.Host = database.address
+	s := newSystemAt(t, u, temporal.address, cluster)
+	s.env = append(s.env, "DLQ_KAFKA_BROKERS="+broker.address)
+	s.startWorker()
+	s.env[len(s.env)-1] = "DLQ_TEMPORAL_ADDRESS=" + temporaltest.Address(t) // the API has a way of its own
+	s.startAPI()
+	s.produceDeadLetters(cluster, messages)
+	s.eventually("all are stored", func() bool { return s.pending() == messages })
+	response, err := http.Post(s.base+"/api/v1/bulk-retries", "application/json", strings.NewReader(`{"topic":"`+s.dlqTopic+`","rate_limit":40}`))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusAccepted, response.StatusCode)
+	path := response.Header.Get("Location")
+	sent := func() int { return s.rows("status = 'RESOLVED'") }
+	s.eventually("it sends", func() bool { return sent() > 0 })
+
+	for _, silent := range []struct {
+		name  string
+		proxy *proxy
+		limit time.Duration
+	}{{"postgres", database, 15 * time.Second}, {"kafka", broker, 15 * time.Second}} {
+		before, began := sent(), time.Now()
+		require.Positive(t, silent.proxy.silence(0), silent.name)
+		require.Eventually(t, func() bool { return sent() > before+40 }, silent.limit, 20*time.Millisecond, silent.name)
+		t.Logf("%s: on its way again after %s", silent.name, time.Since(began).Round(time.Millisecond))
+	}
+	// Without Temporal the lanes go on; that the worker hears from it again shows where
+	// a command takes effect.
+	began := time.Now()
+	require.Positive(t, temporal.silence(0))
+	require.Eventually(t, func() bool {
+		_, answer := s.call(http.MethodPost, path+"/pause")
+		return answer["state"] == "PAUSED"
+	}, 30*time.Second, 20*time.Millisecond)
+	t.Logf("temporal: a command took effect after %s", time.Since(began).Round(time.Millisecond))
+}
