@@ -25,6 +25,7 @@ ALTER TABLE dlq.dlq_bulk_retries
     DROP CONSTRAINT IF EXISTS chk_dlq_bulk_retries_state,
     ADD CONSTRAINT chk_dlq_bulk_retries_state CHECK (state IN ('RUNNING', 'PAUSED', 'COMPLETED', 'CANCELLED', 'FAILED'));
 
+DROP INDEX IF EXISTS dlq.idx_dlq_messages_retrying_alone;
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_retrying;
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_owner ON dlq.dlq_messages (owner_token, seq) WHERE status = 'RETRYING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_tried ON dlq.dlq_messages (owner_token) WHERE status = 'PENDING' AND owner_token <> '';

@@ -94,9 +94,12 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_blocked_keys (
 
 CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_blocked_keys ON dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash);
 
--- Finds what others retry of a key. It takes the place of the index of owners: a lane
--- keeps its page by itself.
+-- The first finds what is retried of a key by itself. Bulk retries leave it alone, and so
+-- leave no dead entries in it. The second takes the place of the index of owners: a
+-- lane keeps its page by itself.
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_owner;
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying_alone ON dlq.dlq_messages (key_hash)
+    WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying ON dlq.dlq_messages (key_hash, owner_token) WHERE status = 'RETRYING';
 
 -- The blocked keys stand in a table of their own.

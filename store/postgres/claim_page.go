@@ -30,8 +30,8 @@ const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk 
 //   - free leaves out what others are changing right now; found has those too. Counting
 //     first spares the comparison of each with each.
 //   - judged says of each whether it may go. Where order matters, it may not while an
-//     earlier message of its key waits in a queue (queue_id) or is retried by somebody
-//     else. Two of the probes of an index leave out what this job retries itself.
+//     earlier message of its key waits in a queue (queue_id) or is retried by itself.
+//     The index of those holds none of the many that bulk retries have claimed.
 //   - held are the keys that are blocked, from which message on. These messages go
 //     into the queue of their key. Keys are told apart by their hash alone: whoever
 //     shares it with another waits without need, and not for long.
@@ -127,11 +127,10 @@ WITH clock AS MATERIALIZED (
 		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash ORDER BY w.seq DESC LIMIT 1) END AS queue_id,
-		c.is_free AND NOT (@ordered::bool AND (
-			EXISTS (SELECT FROM dlq.dlq_messages o WHERE o.status = 'RETRYING' AND o.key_hash = c.key_hash AND o.owner_token < @token
-				AND o.original_topic = c.original_topic AND o.seq < c.seq)
-			OR EXISTS (SELECT FROM dlq.dlq_messages o WHERE o.status = 'RETRYING' AND o.key_hash = c.key_hash AND o.owner_token > @token
-				AND o.original_topic = c.original_topic AND o.seq < c.seq))) AS is_free
+		c.is_free AND NOT (@ordered::bool AND EXISTS (
+			SELECT FROM dlq.dlq_messages o
+			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.key_hash
+				AND o.original_topic = c.original_topic AND o.seq < c.seq OFFSET 0)) AS is_free
 	FROM found c
 ), held AS MATERIALIZED (
 	SELECT key_hash, min(seq) AS seq FROM judged WHERE queue_id IS NOT NULL OR NOT is_free GROUP BY key_hash

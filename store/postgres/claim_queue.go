@@ -82,11 +82,10 @@ WITH clock AS MATERIALIZED (
 			OR m.status = 'PENDING' AND m.retry_count < m.max_retries
 				AND (m.updated_at <= (SELECT frozen_at FROM job) OR m.owner_token = @token)
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS gone,
-		@ordered::bool AND (
-			EXISTS (SELECT FROM dlq.dlq_messages o WHERE o.status = 'RETRYING' AND o.key_hash = c.key_hash AND o.owner_token < @token
-				AND o.original_topic = m.original_topic AND o.seq < c.seq)
-			OR EXISTS (SELECT FROM dlq.dlq_messages o WHERE o.status = 'RETRYING' AND o.key_hash = c.key_hash AND o.owner_token > @token
-				AND o.original_topic = m.original_topic AND o.seq < c.seq)) AS retried,
+		@ordered::bool AND EXISTS (
+			SELECT FROM dlq.dlq_messages o
+			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.key_hash
+				AND o.original_topic = m.original_topic AND o.seq < c.seq OFFSET 0) AS retried,
 		CASE WHEN @ordered::bool THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash AND w.seq < c.seq AND w.queue_id <> queue.id

@@ -97,6 +97,7 @@ func TestEveryStatement(t *testing.T) {
 		live      = "idx_dlq_bulk_retries_live"
 		messages  = "dlq_messages_pkey"
 		retrying  = "idx_dlq_messages_retrying"
+		alone     = "idx_dlq_messages_retrying_alone"
 		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
 		byArrival = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
 		blocked   = "idx_dlq_bulk_retry_blocked_keys"
@@ -104,8 +105,8 @@ func TestEveryStatement(t *testing.T) {
 		due       = "idx_dlq_bulk_retry_queues_due"
 		queued    = "dlq_bulk_retry_waiting_pkey"
 		ofKey     = "idx_dlq_bulk_retry_waiting_key"
-		claim     = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + retrying
-		fromQueue = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + blocked + " " + due + " " + ofKey + " " + retrying
+		claim     = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + alone
+		fromQueue = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + blocked + " " + due + " " + ofKey + " " + alone
 	)
 	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
