@@ -20,7 +20,7 @@ import (
 func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher, topic string, lanes, messages int) (time.Duration, error) {
 	started := time.Now()
 	bulk, err := s.CreateBulk(ctx, dlq.BulkRetry{
-		ID: dlq.NewID(), WorkflowID: "plain-loop", Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderNone}, Lanes: lanes,
+		ID: dlq.NewID(), WorkflowID: "retry-all-plain-loop", Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderNone}, Lanes: lanes,
 	})
 	if err == nil {
 		bulk, err = s.CountBulk(ctx, bulk.ID)
