@@ -15,7 +15,7 @@ const countBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT bound, frozen_at FROM dlq.dlq_bulk_retries WHERE id = @id
 ), matched AS MATERIALIZED (
-	SELECT count(*) AS n, COALESCE(min(target) <> max(target), false) AS mixed
+	SELECT count(*) AS n, min(target) AS target, COALESCE(min(target) <> max(target), false) AS mixed
 	FROM (
 		(SELECT m.original_topic COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
@@ -35,7 +35,7 @@ WITH job AS MATERIALIZED (
 	) AS sendable
 )
 UPDATE dlq.dlq_bulk_retries b
-SET matched = matched.n, mixed = matched.mixed, counted = true, updated_at = clock_timestamp()
+SET matched = matched.n, mixed = matched.mixed, target = CASE WHEN NOT matched.mixed THEN matched.target END, counted = true, updated_at = clock_timestamp()
 FROM matched
 WHERE b.id = @id AND NOT b.counted`
 

@@ -29,9 +29,11 @@ const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk 
 //     than the job's snapshot: every change of a status writes it.
 //   - free leaves out what others are changing right now; found has those too. Counting
 //     first spares the comparison of each with each.
+//   - others are the keys that other bulk retries have in hand, if they send to the
+//     same topic.
 //   - judged says of each whether it may go. Where order matters, it may not while an
-//     earlier message of its key waits in a queue (queue_id) or is retried by itself.
-//     The index of those holds none of the many that bulk retries have claimed.
+//     earlier message of its key waits in a queue (queue_id), is retried by itself, or
+//     is in the hands of others.
 //   - held are the keys that are blocked, from which message on. These messages go
 //     into the queue of their key. Keys are told apart by their hash alone: whoever
 //     shares it with another waits without need, and not for long.
@@ -46,7 +48,7 @@ const claimPageSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.frozen_at, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS throttled,
+	SELECT b.frozen_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS throttled,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
 		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
@@ -122,6 +124,15 @@ WITH clock AS MATERIALIZED (
 	SELECT c.*, false
 	FROM candidate c
 	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM free) AND NOT EXISTS (SELECT FROM free WHERE free.id = c.id)
+), others AS MATERIALIZED (
+	SELECT m.key_hash & 2147483647 AS key_hash, m.original_topic AS topic, min(m.seq) AS seq
+	FROM job
+	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
+	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
+	CROSS JOIN unnest(l.page) AS p (id)
+	JOIN dlq.dlq_messages m ON m.id = p.id
+	WHERE @ordered::bool AND CASE WHEN m.status = 'RETRYING' THEN m.key_hash & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+	GROUP BY 1, 2
 ), judged AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, c.original_topic,
 		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
@@ -130,7 +141,9 @@ WITH clock AS MATERIALIZED (
 		c.is_free AND NOT (@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
 			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.key_hash
-				AND o.original_topic = c.original_topic AND o.seq < c.seq OFFSET 0)) AS is_free
+				AND o.original_topic = c.original_topic AND o.seq < c.seq
+			ORDER BY o.seq OFFSET 0))
+			AND NOT EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.topic = c.original_topic AND o.seq < c.seq) AS is_free
 	FROM found c
 ), held AS MATERIALIZED (
 	SELECT key_hash, min(seq) AS seq FROM judged WHERE queue_id IS NOT NULL OR NOT is_free GROUP BY key_hash

@@ -19,6 +19,7 @@ import (
 //   - candidate are the first messages of the queue.
 //   - free are those that can be claimed: unchanged since the job's snapshot, or last
 //     changed by the job itself, which gave them back.
+//   - others are the keys that other bulk retries have in hand, as for a scan.
 //   - judged says of each whether it is gone, since somebody else has dealt with it;
 //     whether somebody else retries an earlier message of its key; and in which other
 //     queue an earlier message of its key waits (elsewhere). It moves there.
@@ -30,7 +31,7 @@ const claimQueueSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.frozen_at, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS throttled,
+	SELECT b.frozen_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS throttled,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
 		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
@@ -76,6 +77,15 @@ WITH clock AS MATERIALIZED (
 		AND (m.updated_at <= (SELECT frozen_at FROM job) OR m.owner_token = @token)
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	FOR UPDATE OF m SKIP LOCKED
+), others AS MATERIALIZED (
+	SELECT m.key_hash & 2147483647 AS key_hash, m.original_topic AS topic, min(m.seq) AS seq
+	FROM job
+	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
+	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
+	CROSS JOIN unnest(l.page) AS p (id)
+	JOIN dlq.dlq_messages m ON m.id = p.id
+	WHERE @ordered::bool AND CASE WHEN m.status = 'RETRYING' THEN m.key_hash & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+	GROUP BY 1, 2
 ), judged AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, free.id IS NOT NULL AS is_free,
 		free.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
@@ -85,7 +95,9 @@ WITH clock AS MATERIALIZED (
 		@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
 			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.key_hash
-				AND o.original_topic = m.original_topic AND o.seq < c.seq OFFSET 0) AS retried,
+				AND o.original_topic = m.original_topic AND o.seq < c.seq
+			ORDER BY o.seq OFFSET 0)
+			OR EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.topic = m.original_topic AND o.seq < c.seq) AS retried,
 		CASE WHEN @ordered::bool THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash AND w.seq < c.seq AND w.queue_id <> queue.id

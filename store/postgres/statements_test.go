@@ -96,7 +96,7 @@ func TestEveryStatement(t *testing.T) {
 		lanes     = "dlq_bulk_retry_lanes_pkey"
 		live      = "idx_dlq_bulk_retries_live"
 		messages  = "dlq_messages_pkey"
-		retrying  = "idx_dlq_messages_retrying"
+		status    = "idx_dlq_messages_status"
 		alone     = "idx_dlq_messages_retrying_alone"
 		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
 		byArrival = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
@@ -105,8 +105,8 @@ func TestEveryStatement(t *testing.T) {
 		due       = "idx_dlq_bulk_retry_queues_due"
 		queued    = "dlq_bulk_retry_waiting_pkey"
 		ofKey     = "idx_dlq_bulk_retry_waiting_key"
-		claim     = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + alone
-		fromQueue = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + blocked + " " + due + " " + ofKey + " " + alone
+		claim     = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + alone
+		fromQueue = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + due + " " + ofKey + " " + alone
 	)
 	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
@@ -132,13 +132,13 @@ func TestEveryStatement(t *testing.T) {
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
 		"claimSQL":    {{args: message, uses: bodies + " " + messages}},
-		"claimedSQL":  {{args: message, uses: bodies + " " + messages + " | " + bodies + " " + retrying}},
+		"claimedSQL":  {{args: message, uses: bodies + " " + messages}},
 		"finalizeSQL": {{args: message, uses: messages + " | " + messages + " " + attempts}},
 
 		"nowSQL":        {{}},
-		"ownersSQL":     {{args: message, uses: retrying}},
+		"ownersSQL":     {{args: message, uses: status}},
 		"bulkOwnersSQL": {{args: message, uses: live}},
-		"releaseSQL":    {{args: message, uses: messages + " " + retrying}},
+		"releaseSQL":    {{args: message, uses: messages + " " + status}},
 
 		"bulksSQL":      {{args: job, uses: lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":       {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
@@ -250,4 +250,16 @@ func statements(t *testing.T) map[string]string {
 		}
 	}
 	return found
+}
+
+// A claim from a queue must hold to the limits and the order that a claim of a scan
+// holds to.
+func TestTheTwoClaimsShareTheirRules(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"clock", "job", "others", "spent"} {
+		part := regexp.MustCompile(`(?s)\b` + name + ` AS (?:MATERIALIZED )?\((.*?)\n\)`)
+		page, queue := part.FindStringSubmatch(claimPageSQL), part.FindStringSubmatch(claimQueueSQL)
+		require.Len(t, page, 2, name)
+		require.Equal(t, page, queue, name)
+	}
 }
