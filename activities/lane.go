@@ -142,14 +142,11 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 			return err
 		})
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
-			// Perhaps the scope is long. The claim may have come through all the same.
-			l.lane.Bounded = true
-			err = l.step(ctx, func(ctx context.Context) (err error) {
-				claim = dlq.LaneClaim{}
-				claim.Page, err = l.Store.ClaimedPage(ctx, l.lane)
-				return err
-			})
-			if err == nil {
+			// Perhaps the scope is long. The claim may have come through all the same,
+			// or may yet do so, unless the lane is opened anew.
+			claim = dlq.LaneClaim{}
+			if claim.Page, err = l.open(ctx); err == nil {
+				l.lane.Bounded = true
 				continue
 			}
 		}

@@ -36,14 +36,16 @@ type target struct {
 	// calls.
 	asked  []string
 	orders []dlq.Order
-	// calls are how many messages each call was asked to send.
-	calls []int
+	// calls are how many messages each call was asked to send, and closed the targets
+	// that it was told to be closed.
+	calls  []int
+	closed [][]dlq.Target
 }
 
 func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.orders, p.calls = append(p.orders, order), append(p.calls, len(envelopes))
+	p.orders, p.calls, p.closed = append(p.orders, order), append(p.calls, len(envelopes)), append(p.closed, closed)
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	undelivered := map[[2]string]error{}
 	for i, e := range envelopes {
@@ -372,6 +374,27 @@ func TestAClosedTargetIsAskedByOneMessageAndNotByTheRestOfTheScope(t *testing.T)
 	require.Equal(t, 1, l.target.calls[1], "one message asks")
 }
 
+func TestNothingIsSentToATargetThatIsKnownToBeClosed(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"), message("users", "c", "c1"))
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	one := int64(1)
+	require.NoError(t, l.store.SetBulkAllowance(t.Context(), l.lane.Bulk, &one))
+	claim, err := l.store.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	closed := dlq.Target{Topic: "orders"}
+	outcomes := dlq.LeftBehind(claim.Page)
+	outcomes[0].Wait = dlq.Wait{Target: closed, Tries: 1, For: time.Hour}
+	_, err = l.store.FinalizePage(t.Context(), lane, outcomes)
+	require.NoError(t, err)
+	require.NoError(t, l.store.SetBulkAllowance(t.Context(), l.lane.Bulk, nil))
+
+	require.Equal(t, activities.LaneWaiting, l.run(t).End)
+	require.Equal(t, [][]dlq.Target{{closed}}, l.target.closed)
+	require.Equal(t, []string{"c1"}, l.target.asked)
+}
+
 func TestAMessageThatIsRefusedByItselfFailsAfterItsAttempts(t *testing.T) {
 	t.Parallel()
 	var refusals []error
@@ -404,9 +427,19 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
 	store := &blockedStore{Store: l.store}
-	store.blocked.Store(3)
-	value, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	store.blocked.Store(4) // for longer than a heartbeat
+	env := l.environment(t, store, l.target)
+	var acknowledged []activities.Acknowledged
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		var report activities.LaneReport
+		if _ = details.Get(&report); len(report.Acknowledged) > 0 {
+			acknowledged = report.Acknowledged
+		}
+	})
+	value, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
 	require.NoError(t, err)
+	require.Equal(t, []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}, {ID: l.ids["b1"], RetryCount: 1}}, acknowledged,
+		"the next attempt would know")
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
 	require.Equal(t, activities.LaneDone, result.End)
@@ -477,6 +510,37 @@ func TestALaneThatHasLittleOfALargeScopeLooksAtItPartByPart(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 1}, l.counts(t))
 }
 
+// lateStore is a store whose first claim comes through after its caller gave up.
+type lateStore struct {
+	*memory.Store
+	late func()
+}
+
+func (s *lateStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+	if s.late == nil {
+		s.late = func() { _, _ = s.Store.ClaimPage(context.WithoutCancel(ctx), lane, scan) }
+		return dlq.LaneClaim{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+	}
+	return s.Store.ClaimPage(ctx, lane, scan)
+}
+
+func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error) {
+	page, err := s.Store.ClaimedPage(ctx, lane)
+	if s.late != nil {
+		s.late()
+	}
+	return page, err
+}
+
+func TestAClaimThatComesThroughTooLateIsNotLost(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "a", "a2"))
+	_, err := l.environment(t, &lateStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a1", "a2"}, l.target.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+}
+
 func TestAPageLeftByACrashIsGivenBackWhenTheJobIsToStop(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
@@ -499,4 +563,16 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, sent)
 	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)
+}
+
+func TestAMessageThatSomebodyElseOwnsIsNotRepublished(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	_, err := l.store.Claim(t.Context(), l.ids["a1"], dlqtest.Owner())
+	require.NoError(t, err)
+	retry := &activities.Retry{Store: l.store, Publisher: l.target, Log: zap.NewNop()}
+	sent, err := retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner()})
+	require.Error(t, err)
+	require.False(t, sent)
+	require.Empty(t, l.target.calls)
 }

@@ -19,7 +19,6 @@ ALTER TABLE dlq.dlq_bulk_retry_lanes
     ADD COLUMN IF NOT EXISTS rewinds BIGINT  NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS closed  BOOLEAN NOT NULL DEFAULT false;
 
-ALTER TABLE dlq.dlq_bulk_retries DROP COLUMN IF EXISTS target;
 DROP INDEX IF EXISTS dlq.idx_dlq_bulk_retries_live;
 CREATE INDEX idx_dlq_bulk_retries_live ON dlq.dlq_bulk_retries (started_at, id) WHERE state IN ('RUNNING', 'PAUSED');
 ALTER TABLE dlq.dlq_bulk_retries
@@ -27,6 +26,7 @@ ALTER TABLE dlq.dlq_bulk_retries
     ADD CONSTRAINT chk_dlq_bulk_retries_state CHECK (state IN ('RUNNING', 'PAUSED', 'COMPLETED', 'CANCELLED', 'FAILED'));
 
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_retrying_alone;
+DROP INDEX IF EXISTS dlq.idx_dlq_messages_retrying;
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_owner ON dlq.dlq_messages (owner_token, seq) WHERE status = 'RETRYING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_tried ON dlq.dlq_messages (owner_token) WHERE status = 'PENDING' AND owner_token <> '';
 CREATE INDEX IF NOT EXISTS idx_dlq_retry_attempts_owner ON dlq.dlq_retry_attempts (owner_token);

@@ -28,9 +28,6 @@ ALTER TABLE dlq.dlq_bulk_retries
 DROP INDEX IF EXISTS dlq.idx_dlq_bulk_retries_live;
 CREATE INDEX idx_dlq_bulk_retries_live ON dlq.dlq_bulk_retries (started_at, id) WHERE ended_at IS NULL;
 
--- The topic that all messages go to; NULL while it is not known, or when there are many.
-ALTER TABLE dlq.dlq_bulk_retries ADD COLUMN IF NOT EXISTS target VARCHAR(255);
-
 -- A lane has dealt with every message up to its cursor, but for those of its page and
 -- those that wait in a queue. The cursor never goes back.
 ALTER TABLE dlq.dlq_bulk_retry_lanes
@@ -97,11 +94,13 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_blocked_keys (
 
 CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_blocked_keys ON dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash);
 
--- Finds what is retried of a key by itself. Bulk retries leave it alone, and so leave no
--- dead entries in it: a lane keeps its page by itself.
+-- The first finds what is retried of a key by itself. Bulk retries leave it alone, and so
+-- leave no dead entries in it. The second takes the place of the index of owners: a
+-- lane keeps its page by itself.
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_owner;
-CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying_alone ON dlq.dlq_messages (key_hash, seq)
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying_alone ON dlq.dlq_messages (key_hash)
     WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%';
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying ON dlq.dlq_messages (key_hash, owner_token) WHERE status = 'RETRYING';
 
 -- The blocked keys stand in a table of their own.
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_tried;

@@ -21,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 11
+const newest = 12
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,12 +53,13 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues the one after.
+// follows them, and queues and between are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
-	next   = "004_manage_retries"
-	queues = "011_queue_blocked_messages"
+	next    = "004_manage_retries"
+	queues  = "011_queue_blocked_messages"
+	between = "012_keep_order_between_jobs"
 )
 
 // apply runs files by hand, as somebody without this program would.
@@ -126,11 +127,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 5)
+	require.Len(t, ups, 6)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues) {
+	for i, name := range append(slices.Clone(documented), next, queues, between) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -157,10 +158,13 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues)
+		apply(t, pool, "up", next, queues, between)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
 		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", between)
+		}
+		for range 2 {
 			apply(t, pool, "down", queues)
 		}
 		for range 2 {
@@ -190,6 +194,20 @@ func TestAnUpgradeEndsBulkRetriesAndGivesBackWhatTheyHaveClaimed(t *testing.T) {
 			texts(t, pool, `SELECT error_message || ' ' || status || ' ' || retry_count FROM dlq.dlq_messages ORDER BY seq`), way)
 		require.Len(t, texts(t, pool, `SELECT reason FROM dlq.dlq_bulk_retries WHERE state = 'FAILED' AND ended_at IS NOT NULL`), 1, way)
 	}
+}
+
+func TestAnUpgradeTellsRowsThatWereWrittenByHandApart(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	apply(t, pool, "up", append(slices.Clone(documented), next, queues)...)
+	for range 2 {
+		exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'orders', 'by hand' FROM generate_series(1, 20)`)
+		if version := texts(t, pool, `SELECT count(DISTINCT key_hash)::text FROM dlq.dlq_messages`); version[0] == "1" {
+			apply(t, pool, "up", between)
+		}
+	}
+	require.NotEqual(t, []string{"1"}, texts(t, pool, `SELECT count(DISTINCT key_hash)::text FROM dlq.dlq_messages WHERE seq <= 20`))
+	require.NotEqual(t, []string{"1"}, texts(t, pool, `SELECT count(DISTINCT key_hash)::text FROM dlq.dlq_messages WHERE seq > 20`))
 }
 
 func TestAMigrationThatFailsChangesNothing(t *testing.T) {

@@ -156,7 +156,7 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 				continue
 			}
 			if m.retriedByOthers(e, lane.Owner) {
-				name := queueName{target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, ofKey: true, keyHash: e.keyHash}
+				name := queueName{target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, ofKey: true, keyHash: e.ofTopic}
 				b.queues[name] = &queue{due: at.Add(time.Second), reason: "an earlier message of the key is being retried or changed by somebody else"}
 				state.wait(e, name)
 				continue
@@ -193,6 +193,8 @@ func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *
 	}
 	if len(claim.Page) == 0 {
 		claim.Wait = time.Millisecond
+	} else if name.ofKey {
+		q.tries = 0
 	}
 }
 
@@ -210,15 +212,15 @@ func (m *Store) sendable(lane dlq.Lane, b *bulk, state *laneState, name queueNam
 			state.leave(w.id)
 			continue
 		}
-		if e.Status == dlq.StatusRetrying || ordered && (held[e.keyHash] || state.waitsElsewhere(w) || m.retriedByOthers(e, lane.Owner)) {
-			held[e.keyHash] = true
+		if e.Status == dlq.StatusRetrying || ordered && (held[e.ofTopic] || state.waitsElsewhere(w) || m.retriedByOthers(e, lane.Owner)) {
+			held[e.ofTopic] = true
 			continue
 		}
 		if b.queues[name].closed {
-			if held[e.keyHash] {
+			if held[e.ofTopic] {
 				continue
 			}
-			held[e.keyHash] = true
+			held[e.ofTopic] = true
 		}
 		sendable = append(sendable, e)
 	}

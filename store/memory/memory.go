@@ -35,6 +35,9 @@ type Store struct {
 type entry struct {
 	dlq.Detail
 	keyHash int32
+	// ofTopic is keyHash for the topic that the message goes to: a key of another topic
+	// is another key.
+	ofTopic int32
 }
 
 // New returns an empty store.
@@ -103,6 +106,7 @@ func (m *Store) countReturn(previous dlq.ID) {
 
 func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 	e := &entry{keyHash: dlq.KeyHash(a.Record.Key, a.ID)}
+	e.ofTopic = e.keyHash ^ dlq.KeyHash([]byte(a.Origin.Topic), a.ID)
 	e.Message = dlq.Message{ID: a.ID, Seq: seq, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic,
 		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
 		// What JSONB would refuse has no searchable view here either.

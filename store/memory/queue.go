@@ -84,7 +84,7 @@ func (b *bulk) waitReason() string {
 func (b *bulk) giveBack(state *laneState, e *entry, o *dlq.PageOutcome, at time.Time) queueName {
 	name := queueName{target: o.Wait.Target, ofKey: o.Wait.OfKey, keyHash: -1}
 	if name.ofKey {
-		name.keyHash = e.keyHash
+		name.keyHash = e.ofTopic
 	}
 	q := b.queues[name]
 	if q == nil || o.Wait.Tries > 0 {
@@ -113,7 +113,7 @@ func (b *bulk) reopen(target dlq.Target, asked map[queueName]bool, at time.Time)
 
 // wait puts a message into a queue, in the order of arrival.
 func (l *laneState) wait(e *entry, name queueName) {
-	w := waiting{seq: e.Seq, id: e.ID, keyHash: e.keyHash, queue: name}
+	w := waiting{seq: e.Seq, id: e.ID, keyHash: e.ofTopic, queue: name}
 	at, _ := slices.BinarySearchFunc(l.waiting, w, func(a, b waiting) int { return cmp.Compare(a.seq, b.seq) })
 	l.waiting = slices.Insert(l.waiting, at, w)
 }
@@ -126,7 +126,7 @@ func (l *laneState) leave(id dlq.ID) {
 // waitsFor is the queue of an earlier message of the key.
 func (l *laneState) waitsFor(e *entry) (queueName, bool) {
 	for i := range l.waiting {
-		if l.waiting[i].keyHash == e.keyHash {
+		if l.waiting[i].keyHash == e.ofTopic {
 			return l.waiting[i].queue, true
 		}
 	}

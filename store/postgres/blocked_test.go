@@ -96,6 +96,10 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 					failure = within(t, 2500*time.Millisecond, func() error { return call(t.Context()) })
 				})
 				waiting(t, pool, 1)
+				if i == 0 {
+					_, err := pool.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE NOWAIT`)
+					require.NoError(t, err, "nobody holds a lane while it waits for a message")
+				}
 				require.NoError(t, within(t, time.Second, func() error {
 					_, err := operator.StopBulk(t.Context(), lane.Bulk, dlq.BulkPausing, fmt.Sprint(i))
 					return err

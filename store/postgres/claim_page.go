@@ -29,8 +29,9 @@ const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk 
 //     than the job's snapshot: every change of a status writes it.
 //   - free leaves out what others are changing right now; found has those too. Counting
 //     first spares the comparison of each with each.
-//   - others are the keys that other bulk retries have in hand, if they send to the
-//     same topic.
+//     A key belongs to the topic that its message goes to: key_hash is that of both.
+//   - others are the keys that other bulk retries (rival) have in hand, if they send to
+//     the same topic.
 //   - judged says of each whether it may go. Where order matters, it may not while an
 //     earlier message of its key waits in a queue (queue_id), is retried by itself, or
 //     is in the hands of others.
@@ -86,9 +87,9 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 	) AS beyond
 ), candidate AS MATERIALIZED (
-	SELECT id, seq, key_hash, original_topic
+	SELECT id, seq, key_hash, original_topic, record_hash
 	FROM (
-		(SELECT m.id, m.seq, m.key_hash & 2147483647 AS key_hash, m.original_topic
+		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
@@ -99,7 +100,7 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq
 		LIMIT 100)
 		UNION ALL
-		(SELECT m.id, m.seq, m.key_hash & 2147483647 AS key_hash, m.original_topic
+		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
@@ -124,15 +125,19 @@ WITH clock AS MATERIALIZED (
 	SELECT c.*, false
 	FROM candidate c
 	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM free) AND NOT EXISTS (SELECT FROM free WHERE free.id = c.id)
-), others AS MATERIALIZED (
-	SELECT m.key_hash & 2147483647 AS key_hash, m.original_topic AS topic, min(m.seq) AS seq
+), rival AS MATERIALIZED (
+	SELECT b.id
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
-	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
+	WHERE @ordered::bool
+), others AS MATERIALIZED (
+	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
+	FROM rival
+	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = rival.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
-	WHERE @ordered::bool AND CASE WHEN m.status = 'RETRYING' THEN m.key_hash & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
-	GROUP BY 1, 2
+	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+	GROUP BY 1
 ), judged AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, c.original_topic,
 		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
@@ -140,10 +145,10 @@ WITH clock AS MATERIALIZED (
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash ORDER BY w.seq DESC LIMIT 1) END AS queue_id,
 		c.is_free AND NOT (@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
-			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.key_hash
+			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.record_hash
 				AND o.original_topic = c.original_topic AND o.seq < c.seq
 			ORDER BY o.seq OFFSET 0))
-			AND NOT EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.topic = c.original_topic AND o.seq < c.seq) AS is_free
+			AND NOT EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS is_free
 	FROM found c
 ), held AS MATERIALIZED (
 	SELECT key_hash, min(seq) AS seq FROM judged WHERE queue_id IS NOT NULL OR NOT is_free GROUP BY key_hash
@@ -158,7 +163,7 @@ WITH clock AS MATERIALIZED (
 		workflow_id = @workflow_id, owner_token = @token
 	FROM taken
 	WHERE m.id = taken.id
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, m.key_hash & 2147483647 AS key_hash
+	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
 ), queue AS (
 	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
 	SELECT DISTINCT ON (j.key_hash) @bulk, @lane, j.original_topic, -1, j.key_hash, false, 0, clock_timestamp() + interval '1 second',

@@ -26,7 +26,8 @@ import (
 //   - held are the keys that are blocked, from which message on. From the queue of a
 //     target they move into that of their key, and make room for others.
 //   - postponed lets a queue rest of which nothing could be claimed, and, while its one
-//     message is on its way, one whose target is closed.
+//     message is on its way, one whose target is closed. How often the first message of
+//     a key was tried is the caller's to remember now: the next one begins anew.
 const claimQueueSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
@@ -77,15 +78,19 @@ WITH clock AS MATERIALIZED (
 		AND (m.updated_at <= (SELECT frozen_at FROM job) OR m.owner_token = @token)
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	FOR UPDATE OF m SKIP LOCKED
-), others AS MATERIALIZED (
-	SELECT m.key_hash & 2147483647 AS key_hash, m.original_topic AS topic, min(m.seq) AS seq
+), rival AS MATERIALIZED (
+	SELECT b.id
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
-	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
+	WHERE @ordered::bool
+), others AS MATERIALIZED (
+	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
+	FROM rival
+	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = rival.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
-	WHERE @ordered::bool AND CASE WHEN m.status = 'RETRYING' THEN m.key_hash & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
-	GROUP BY 1, 2
+	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+	GROUP BY 1
 ), judged AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, free.id IS NOT NULL AS is_free,
 		free.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
@@ -94,10 +99,10 @@ WITH clock AS MATERIALIZED (
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS gone,
 		@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
-			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.key_hash
+			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = m.key_hash
 				AND o.original_topic = m.original_topic AND o.seq < c.seq
 			ORDER BY o.seq OFFSET 0)
-			OR EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.topic = m.original_topic AND o.seq < c.seq) AS retried,
+			OR EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS retried,
 		CASE WHEN @ordered::bool THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash AND w.seq < c.seq AND w.queue_id <> queue.id
@@ -124,7 +129,7 @@ WITH clock AS MATERIALIZED (
 		workflow_id = @workflow_id, owner_token = @token
 	FROM taken
 	WHERE m.id = taken.id
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, m.key_hash & 2147483647 AS key_hash
+	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
 ), left_queue AS (
 	DELETE FROM dlq.dlq_bulk_retry_waiting w
 	WHERE w.bulk_id = @bulk AND w.queue_id = (SELECT id FROM queue) AND w.lane = @lane
@@ -160,10 +165,13 @@ WITH clock AS MATERIALIZED (
 	RETURNING q.id
 ), postponed AS (
 	UPDATE dlq.dlq_bulk_retry_queues q
-	SET due_at = clock_timestamp() + CASE WHEN queue.closed AND EXISTS (SELECT FROM taken) THEN interval '20 seconds' ELSE interval '1 second' END
+	SET due_at = CASE WHEN queue.key_hash >= 0 AND EXISTS (SELECT FROM taken) THEN q.due_at
+			ELSE clock_timestamp() + CASE WHEN queue.closed AND EXISTS (SELECT FROM taken) THEN interval '20 seconds' ELSE interval '1 second' END END,
+		tries = CASE WHEN queue.key_hash >= 0 AND EXISTS (SELECT FROM taken) THEN 0 ELSE q.tries END
 	FROM queue
 	WHERE q.id = queue.id AND NOT EXISTS (SELECT FROM emptied)
 		AND (queue.closed AND EXISTS (SELECT FROM taken)
+			OR queue.key_hash >= 0 AND q.tries > 0 AND EXISTS (SELECT FROM taken)
 			OR queue.key_hash >= 0 AND NOT EXISTS (SELECT FROM taken) AND EXISTS (SELECT FROM judged WHERE NOT gone AND elsewhere IS NULL))
 ), counted AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l

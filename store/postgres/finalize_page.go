@@ -59,7 +59,7 @@ WITH outcome AS MATERIALIZED (
 		updated_at = now()
 	FROM held o, lane
 	WHERE m.id = o.id
-	RETURNING m.id, m.seq, m.status, m.retry_count, m.key_hash & 2147483647 AS key_hash, m.original_topic,
+	RETURNING m.id, m.seq, m.status, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic,
 		m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt,
 		o.wait_topic, o.wait_partition, o.wait_key, o.wait_tries, o.wait_seconds
 ), attempt AS (

@@ -71,7 +71,8 @@ const claimedPageSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
 	EXISTS (SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
-		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash & 2147483647 AND k.topic = m.original_topic AND k.key = b.key OFFSET 0)
+		WHERE k.bulk_id = @bulk AND k.key_hash = (m.key_hash # hashtext(m.original_topic)) & 2147483647
+			AND k.topic = m.original_topic AND k.key = b.key OFFSET 0)
 FROM dlq.dlq_bulk_retry_lanes l
 CROSS JOIN LATERAL unnest(l.page) AS p (id)
 JOIN dlq.dlq_messages m ON m.id = p.id

@@ -248,6 +248,28 @@ func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
+func TestJobsThatSendElsewhereCostAClaimNothing(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	lane := startJob(t, s, dlq.Filter{})
+	_, alone := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+	for _, sql := range []string{
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, target, lanes, bound, frozen_at)
+			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'topic-' || n, 8, 0, now() FROM generate_series(1, 20) AS n`,
+		`INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane, page)
+			SELECT b.id, n, ARRAY(SELECT id FROM dlq.dlq_messages WHERE original_topic = 'users' AND seq > n * 200 LIMIT 100)
+			FROM dlq.dlq_bulk_retries b, generate_series(0, 7) AS n WHERE b.target LIKE 'topic-%'`,
+		`ANALYZE dlq.dlq_bulk_retries, dlq.dlq_bulk_retry_lanes`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	plan, beside := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+	require.Less(t, beside, alone+200, plan)
+}
+
 // Most of what waits belongs to other topics.
 func TestACountReadsItsOwnTopicOnly(t *testing.T) {
 	t.Parallel()

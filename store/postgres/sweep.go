@@ -50,12 +50,13 @@ func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.
 
 // releaseSQL ends retries as failed, a thousand at once: one statement by hand can
 // leave a million behind, which would take longer than any statement may. It locks
-// in one order, so that two that release never wait for each other.
+// in one order, that of the index which finds them, so that two that release never wait
+// for each other.
 const releaseSQL = `
 WITH owned AS (
 	SELECT id FROM dlq.dlq_messages
 	WHERE status = 'RETRYING' AND workflow_id = @workflow_id AND owner_token = @token
-	ORDER BY seq
+	ORDER BY updated_at, id
 	LIMIT 1000
 	FOR UPDATE
 ), m AS (

@@ -315,6 +315,48 @@ var queues = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"a key that waits for one topic does not wait for another": func(t *testing.T, f fixture) {
+		to := func(topic string) dlq.Arrival {
+			return dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", topic), dlqtest.Key("a"))
+		}
+		stored := f.store(to("orders"), to("stock"), to("stock"), to("orders"))
+		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders.dlq", 1)), 0))
+		f.allow(lane.Bulk, 1)
+		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1, For: time.Hour}))
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page))
+		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
+	},
+
+	"how often the first of a key was tried is not the next one's": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a", "a")...)
+		lane := f.startLane()
+		page := f.ask(lane).Page
+		outcomes := allWait(page, ofKey(0, 0))
+		outcomes[0].Wait.Tries = 9
+		f.finalizePage(lane, outcomes)
+		f.allow(lane.Bulk, 1)
+		claim := f.claims(lane)
+		require.Equal(t, ids(stored[:1]), envelopeIDs(claim.Page))
+		require.Equal(t, 9, claim.Queue.Tries)
+		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		f.allow(lane.Bulk, 1)
+		claim = f.claims(lane)
+		require.Equal(t, ids(stored[1:2]), envelopeIDs(claim.Page))
+		require.Zero(t, claim.Queue.Tries)
+	},
+
+	"a message that waits stays while somebody retries an earlier one of its key": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a")...)
+		lane := f.startLane(dlqtest.Filter(dlq.Filter{IDs: []dlq.ID{stored[1].ID}}))
+		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, 0)))
+		single := f.claim(stored[0].ID)
+		require.Empty(t, f.ask(lane).Page)
+		_, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[0].ID))
+		require.NoError(t, err)
+		require.Equal(t, ids(stored[1:]), f.drain(lane))
+	},
+
 	"a key that others retry makes room for the others in the queue of a target": func(t *testing.T, f fixture) {
 		keys := slices.Repeat([]string{"hot"}, dlq.PageSize+20)
 		stored := f.store(keyed(append(keys, "b", "c")...)...)

@@ -171,6 +171,20 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
 	},
 
+	"an attempt that was started earlier does not get the lane back": func(t *testing.T, f fixture) {
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		at := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+		open := func(scheduled time.Time, number int) error {
+			_, err := f.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{Scheduled: scheduled, Number: number})
+			return err
+		}
+		require.NoError(t, open(at, 2))
+		require.ErrorIs(t, open(at, 1), dlq.ErrFenced)
+		require.NoError(t, open(at, 2), "its own again")
+		require.NoError(t, open(at.Add(time.Second), 1), "of a later activity")
+		require.ErrorIs(t, open(at, 3), dlq.ErrFenced)
+	},
+
 	"an attempt that is fenced can change nothing": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
