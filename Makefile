@@ -28,6 +28,11 @@ demo: ## Beside `make run`: a shop whose consumer fails and fills dead-letter to
 test: ## The whole proof: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
 	go test -timeout 20m ./...
 
+.PHONY: test-postgres
+test-postgres: ## The store's tests on the oldest and the newest PostgreSQL that it works on
+	DLQ_TEST_POSTGRES_VERSION=15 go test -count=1 -timeout 10m ./store/postgres ./migrations
+	DLQ_TEST_POSTGRES_VERSION=17 go test -count=1 -timeout 10m ./store/postgres ./migrations
+
 .PHONY: race
 race: ## The same under the race detector
 	go test -count=1 -race -timeout 40m ./...

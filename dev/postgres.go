@@ -27,6 +27,9 @@ type PostgresOptions struct {
 	// PortSetting is the environment variable that changes Port. It is only
 	// named in the error when the port is taken.
 	PortSetting string
+	// Major is the version of new data; 0 is that of the programs on this machine, or
+	// else the newest that can be downloaded.
+	Major int
 	// Log receives the server's log; nil writes it to postgres.log in Dir.
 	Log io.Writer
 	// Settings are given to the server as -c name=value.

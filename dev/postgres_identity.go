@@ -68,7 +68,9 @@ func (o *PostgresOptions) prepare(ctx context.Context, dir string) (identity, st
 		identities = possibleIdentities
 	}
 	if binaries == nil {
-		binaries = func(ctx context.Context, asOther bool) (string, error) { return findPostgres(ctx, dir, asOther) }
+		binaries = func(ctx context.Context, asOther bool) (string, error) {
+			return findPostgres(ctx, dir, o.Major, asOther)
+		}
 	}
 	var failures []error
 	for _, who := range identities() {

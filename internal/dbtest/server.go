@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ func serverURL() (string, error) {
 	return server.started.URL("postgres"), nil
 }
 
+// versionVariable chooses the major version of the server.
+const versionVariable = "DLQ_TEST_POSTGRES_VERSION"
+
 // start makes the server fast and forgetful: its data need not survive it.
 func start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -73,7 +77,11 @@ func start() error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	server.started, err = dev.StartPostgres(ctx, dev.PostgresOptions{Dir: dir, Settings: map[string]string{
+	major, err := strconv.Atoi(cmp.Or(os.Getenv(versionVariable), "0"))
+	if err != nil {
+		return fmt.Errorf("%s must be a major version of PostgreSQL, such as 17", versionVariable)
+	}
+	server.started, err = dev.StartPostgres(ctx, dev.PostgresOptions{Dir: dir, Major: major, Settings: map[string]string{
 		"fsync":              "off",
 		"synchronous_commit": "off",
 		"full_page_writes":   "off",
