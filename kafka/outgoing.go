@@ -20,7 +20,7 @@ import (
 // the delivery timeout, which counts from the timestamp, would already be over.
 func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 	r := &kgo.Record{Topic: e.OriginalTopic, Key: e.Record.Key, Value: e.Record.Value}
-	if drawsKey(e, republishKey) {
+	if republishKey == RepublishUUIDKey {
 		r.Key = newKey()
 	}
 	headers := append(stripped(e.Record.Headers),
@@ -32,12 +32,6 @@ func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 		r.Headers[i] = kgo.RecordHeader{Key: header.Key, Value: header.Value}
 	}
 	return r
-}
-
-// drawsKey reports whether the record gets a new key. An empty key is a key; only
-// null is none.
-func drawsKey(e *dlq.Envelope, republishKey string) bool {
-	return republishKey == RepublishUUIDKey || e.Record.Key == nil
 }
 
 func newKey() []byte { return []byte(uuid.NewString()) }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -43,9 +44,9 @@ func (t targets) hasAll(topic string, n int) bool {
 // be read.
 type route struct {
 	closed targets
-	// drawn says that the record's key is a UUID of ours, for which another one
-	// is as good.
-	drawn bool
+	// anywhere says that every partition is as good: the record's key is null, or a
+	// UUID of ours. An empty key is a key.
+	anywhere bool
 	// partition is dlq.AnyPartition, and partitions is zero, until the client
 	// knows the topic.
 	partition  int32
@@ -81,9 +82,15 @@ func (r routing) ForTopic(topic string) kgo.TopicPartitioner {
 	return topicRouting{r.hashing.ForTopic(topic)}
 }
 
-// topicRouting leaves out the hashing partitioner's OnNewBatch, which matters only
-// to records without a key. Every record of ours has one.
 type topicRouting struct{ hashing kgo.TopicPartitioner }
+
+// OnNewBatch implements kgo.TopicPartitionerOnNewBatch: records without a key go to
+// one partition until their batch is full, and then to another.
+func (t topicRouting) OnNewBatch() {
+	if sticky, ok := t.hashing.(kgo.TopicPartitionerOnNewBatch); ok {
+		sticky.OnNewBatch()
+	}
+}
 
 // RequiresConsistency implements kgo.TopicPartitioner: n counts all partitions of
 // the topic, and not only those that have a leader.
@@ -101,8 +108,12 @@ func (t topicRouting) Partition(r *kgo.Record, n int) int {
 		return pick
 	}
 	closed := func() bool { return way.closed.has(r.Topic, int32(pick)) }
-	if way.drawn && closed() && !way.closed.hasAll(r.Topic, n) {
+	if way.anywhere && closed() && !way.closed.hasAll(r.Topic, n) {
 		for closed() {
+			if r.Key == nil {
+				pick = rand.IntN(n) //nolint:gosec // any will do
+				continue
+			}
 			r.Key = newKey() // as long as the old one, which the library has counted
 			pick = t.hashing.Partition(r, n)
 		}

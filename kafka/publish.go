@@ -136,7 +136,7 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed
 	}
 	for i := range envelopes {
 		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
-		d.routes[i] = route{closed: d.closed, drawn: drawsKey(&envelopes[i], p.o.RepublishKey), partition: dlq.AnyPartition}
+		d.routes[i] = route{closed: d.closed, anywhere: d.records[i].Key == nil || p.o.RepublishKey == RepublishUUIDKey, partition: dlq.AnyPartition}
 	}
 	return d
 }
