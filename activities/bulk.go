@@ -38,12 +38,13 @@ type LaneStore interface {
 	// OpenLane makes the attempt the only one that may claim and finalize in the
 	// lane, until a later one opens it. It returns dlq.ErrFenced when one has.
 	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
-	// ClaimedPage returns what the lane has claimed and not finalized.
-	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error)
+	// ClaimedPage returns the first messages that the lane has claimed and not
+	// finalized, of up to so many bytes. One that is greater comes without its value.
+	ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error)
 	// ReleasePage gives that back, uncounted; the job comes back for it.
 	ReleasePage(ctx context.Context, lane dlq.Lane) error
-	// ClaimPage claims the next messages of the lane, at most dlq.PageSize, in
-	// order of arrival and as the rate limit allows: from a queue that is due or, with
+	// ClaimPage claims the next messages of the lane, at most dlq.PageSize and
+	// dlq.PageBytes, in order of arrival and as the rate limit allows: from a queue that is due or, with
 	// scan, those that it has not come upon yet.
 	ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in one
@@ -57,8 +58,10 @@ type Bulk struct {
 	Store BulkStore
 	// Publisher is nil when Kafka is not configured.
 	Publisher Publisher
-	Metrics   *Metrics
-	Log       *zap.Logger
+	// Memory bounds the messages that are held at once.
+	Memory  *Memory
+	Metrics *Metrics
+	Log     *zap.Logger
 }
 
 // BulkBegun is a job that may be sent.

@@ -118,35 +118,36 @@ type laneRun struct {
 }
 
 func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
-	page, err := l.open(ctx)
-	if err != nil {
+	if err := l.open(ctx); err != nil {
 		return LaneResult{}, err
 	}
 	if l.lane.State != dlq.BulkRunning {
 		err := l.step(ctx, func(ctx context.Context) error { return l.Store.ReleasePage(ctx, l.lane) })
 		return LaneResult{End: LaneClosed}, err
 	}
-	claim := dlq.LaneClaim{Page: page}
+	if err := l.sendClaimed(ctx); err != nil {
+		return LaneResult{}, err
+	}
+	var claim dlq.LaneClaim
 	for {
-		if err := l.send(ctx, &claim); err != nil {
-			return LaneResult{}, err
-		}
 		if time.Since(l.started) > sliceOf(claim.Throttled) {
 			return LaneResult{End: LaneSlice, Shut: l.shut()}, nil
 		}
 		if err := stopped(ctx); err != nil {
 			return LaneResult{}, err
 		}
-		err := l.step(ctx, func(ctx context.Context) (err error) {
-			claim, err = l.Store.ClaimPage(ctx, l.lane, l.scans())
-			return err
+		var err error
+		claim, err = l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
+			return l.Store.ClaimPage(ctx, l.lane, l.scans())
 		})
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
 			// Perhaps the scope is long. The claim may have come through all the same,
 			// or may yet do so, unless the lane is opened anew.
-			claim = dlq.LaneClaim{}
-			if claim.Page, err = l.open(ctx); err == nil {
+			if err = l.open(ctx); err == nil {
 				l.lane.Bounded = true
+				err = l.sendClaimed(ctx)
+			}
+			if err == nil {
 				continue
 			}
 		}
@@ -166,6 +167,68 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	}
 }
 
+// sendClaimed sends what the lane has claimed and not finalized, part by part.
+func (l *laneRun) sendClaimed(ctx context.Context) error {
+	for {
+		claim, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
+			return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
+		})
+		if err != nil || len(claim.Page) == 0 {
+			return err
+		}
+		if err := stopped(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// sendPage asks the store for a page once there is memory for it, and sends it. Where
+// the page is one message that is greater than a page, it asks for memory for that one,
+// and reads it then.
+func (l *laneRun) sendPage(ctx context.Context, ask func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, err error) {
+	give, err := l.memory(ctx, dlq.PageBytes)
+	if err != nil {
+		return claim, err
+	}
+	defer func() { give() }()
+	err = l.step(ctx, func(ctx context.Context) (err error) {
+		claim, err = ask(ctx)
+		return err
+	})
+	if err == nil && claim.Bytes > dlq.PageBytes {
+		give()
+		if give, err = l.memory(ctx, claim.Bytes); err != nil {
+			give = func() {}
+			return claim, err
+		}
+		err = l.step(ctx, func(ctx context.Context) error {
+			whole, err := l.Store.ClaimedPage(ctx, l.lane, claim.Bytes)
+			claim.Page = whole.Page
+			return err
+		})
+	}
+	if err != nil {
+		return claim, err
+	}
+	return claim, l.send(ctx, &claim)
+}
+
+// memory waits for room for a page. Others have it for as long as a publish takes.
+func (l *laneRun) memory(ctx context.Context, bytes int64) (give func(), err error) {
+	for {
+		limited, cancel := context.WithTimeout(ctx, longestNap)
+		give, err = l.Memory.take(limited, bytes)
+		cancel()
+		if err == nil {
+			return give, nil
+		}
+		l.beat.alive(func(r *LaneReport) { r.Waiting = "other lanes have all of the memory" })
+		if err := stopped(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
 func dueOf(queue *dlq.LaneQueue) time.Duration {
 	if queue == nil {
 		return 0
@@ -173,27 +236,20 @@ func dueOf(queue *dlq.LaneQueue) time.Duration {
 	return queue.Due
 }
 
-// open takes the lane from earlier attempts, and returns the page that they have left
-// behind. An attempt that lost touch with Temporal may still be at work; from here on
+// open takes the lane from earlier attempts, and writes down what they knew to be
+// delivered. An attempt that lost touch with Temporal may still be at work; from here on
 // it can change nothing.
-func (l *laneRun) open(ctx context.Context) (page []dlq.PageEnvelope, err error) {
+func (l *laneRun) open(ctx context.Context) error {
 	info := activity.GetInfo(ctx)
 	attempt := dlq.LaneAttempt{Scheduled: info.ScheduledTime, Number: int(info.Attempt)}
-	err = l.step(ctx, func(ctx context.Context) (err error) {
+	err := l.step(ctx, func(ctx context.Context) (err error) {
 		l.lane, err = l.Store.OpenLane(ctx, l.in.Bulk, l.in.Number, attempt)
 		return err
 	})
 	if err != nil {
-		return nil, err
-	}
-	if err := l.finalizeAcknowledged(ctx); err != nil {
-		return nil, err
-	}
-	err = l.step(ctx, func(ctx context.Context) (err error) {
-		page, err = l.Store.ClaimedPage(ctx, l.lane)
 		return err
-	})
-	return page, err
+	}
+	return l.finalizeAcknowledged(ctx)
 }
 
 // over says whether and how the lane returns, after a claim that has found nothing.

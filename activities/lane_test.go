@@ -524,8 +524,8 @@ func (s *lateStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dl
 	return s.Store.ClaimPage(ctx, lane, scan)
 }
 
-func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error) {
-	page, err := s.Store.ClaimedPage(ctx, lane)
+func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
+	page, err := s.Store.ClaimedPage(ctx, lane, bytes)
 	if s.late != nil {
 		s.late()
 	}

@@ -46,10 +46,12 @@ type Retry struct {
 	// Publisher is nil when Kafka is not configured: messages are then
 	// resolved without being sent, which is said in the answer and the log.
 	Publisher Publisher
-	Owners    Owners
-	Topics    *dlq.Topics
-	Metrics   *Metrics
-	Log       *zap.Logger
+	// Memory bounds the messages that are held at once.
+	Memory  *Memory
+	Owners  Owners
+	Topics  *dlq.Topics
+	Metrics *Metrics
+	Log     *zap.Logger
 }
 
 // RetryInput names the message and the workflow that retries it.
@@ -110,6 +112,11 @@ const OrphanReason = "the workflow that retried it was terminated"
 // it really was sent. The claim is checked again first, so a message that an
 // operator has marked dead meanwhile is not sent.
 func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
+	give, err := a.Memory.take(ctx, dlq.PageBytes)
+	if err != nil {
+		return false, toTemporal(err)
+	}
+	defer give()
 	envelope, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
 	if err != nil {
 		return false, toTemporal(err)

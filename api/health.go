@@ -1,12 +1,15 @@
 package api
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
 )
 
 type healthView struct {
@@ -36,7 +39,9 @@ func (s *Server) readyz(c *fiber.Ctx) error {
 	var details []detail
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		checks[name] = "ok"
-		if results[name] != nil {
+		if notice, isNotice := errors.AsType[dlq.NoticeError](results[name]); isNotice {
+			checks[name] = "ok; " + string(notice)
+		} else if results[name] != nil {
 			checks[name] = "away"
 			away = append(away, name)
 			details = append(details, detail{Field: name, Message: "away"})

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/api"
+
+	"dlqmanager/dlq"
 )
 
 func ready(results map[string]error) func(*api.Options) {
@@ -31,6 +33,13 @@ func TestReadyzReturnsOK(t *testing.T) {
 	got := w.call(http.MethodGet, "/readyz")
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, `{"status":"ok","checks":{"database":"ok","kafka":"ok","temporal":"ok"}}`, got.body)
+}
+
+func TestReadyzShowsTheNoticeOfADependencyThatWorks(t *testing.T) {
+	t.Parallel()
+	got := start(t, ready(map[string]error{"ingest": dlq.NoticeError("7 offsets lost")})).call(http.MethodGet, "/readyz")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, `{"status":"ok","checks":{"ingest":"ok; 7 offsets lost"}}`, got.body)
 }
 
 func TestReadyzReturnsOKWithoutAnythingToCheck(t *testing.T) {

@@ -26,6 +26,8 @@ type topicView struct {
 	Counts        map[dlq.Status]int64 `json:"counts"`
 	OldestPending *timestamp           `json:"oldest_pending"`
 	NewestArrival *timestamp           `json:"newest_arrival"`
+	Lost          int64                `json:"lost"`
+	LostAt        *timestamp           `json:"lost_at"`
 }
 
 func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -38,6 +40,7 @@ func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		view.Topics = append(view.Topics, topicView{
 			DLQTopic: summary.DLQTopic, OriginalTopic: summary.OriginalTopic, Counts: countsOf(summary.Counts),
 			OldestPending: optionalTime(summary.OldestPending), NewestArrival: optionalTime(&summary.NewestArrival),
+			Lost: summary.Lost, LostAt: optionalTime(summary.LostAt),
 		})
 	}
 	return reply(c, http.StatusOK, view)

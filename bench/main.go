@@ -59,7 +59,7 @@ const (
 	// quickly is what -quick divides sizes by.
 	quickly = 50
 	// lastRow is the greatest number of a row.
-	lastRow = 12
+	lastRow = 13
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -134,6 +134,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{8}, b.measureCrash},
 		{[]int{11}, b.measureScale},
 		{[]int{12}, b.measureRate},
+		{[]int{13}, b.measureLarge},
 		{[]int{5}, b.measureStored},
 		{[]int{9}, b.measureLists},
 		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table

@@ -10,6 +10,10 @@ import (
 // once. It bounds what a crash can send twice: PageSize for each lane.
 const PageSize = 100
 
+// PageBytes is how many bytes the messages of a page have at most, unless it is a
+// single one. It bounds the memory that a lane takes.
+const PageBytes = 4 << 20
+
 // BulkState is where a bulk retry stands.
 type BulkState string
 

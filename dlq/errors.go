@@ -19,6 +19,13 @@ func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrN
 // same call may be made again later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
+// NoticeError is what a dependency that works has to say to operators, as the result of a
+// readiness check. It does not make a program unready.
+type NoticeError string
+
+// Error is the notice, for logs.
+func (n NoticeError) Error() string { return string(n) }
+
 // NotRetryableError refuses a retry because of the message's own state.
 type NotRetryableError struct {
 	ID         ID     `json:"id"`
@@ -51,6 +58,11 @@ func (e *OwnedError) Error() string {
 // ErrFenced means that a newer attempt has the lane: the caller can change nothing
 // in it any more.
 var ErrFenced = errors.New("a newer attempt has the lane")
+
+// ErrMoved means that a partition's position is not where the caller believes it to
+// be: the database was restored to an earlier moment, or somebody else has the
+// partition. Nothing was stored.
+var ErrMoved = errors.New("the database has another offset for the partition")
 
 // ErrUnreadable means that the specification of a bulk retry cannot be read: somebody
 // has written it by hand. Trying again does not help.

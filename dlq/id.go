@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -9,9 +10,10 @@ import (
 	"time"
 )
 
-// ID names a dead letter or a bulk retry. It is a UUID (RFC 9562). New ones are
-// version 7: they grow with time, so the primary key's index is appended to
-// rather than written all over, and its cost stays flat as data grows.
+// ID names a dead letter or a bulk retry. It is a UUID (RFC 9562). Those of bulk
+// retries are version 7, those of records from Kafka version 8 (RecordID). Both grow
+// with time, so the primary key's index is appended to rather than written all over,
+// and its cost stays flat as data grows.
 type ID [16]byte
 
 var idClock struct {
@@ -34,6 +36,26 @@ func NewID() ID {
 	_, _ = rand.Read(id[8:])                                          // crypto/rand.Read never fails: it ends the program instead
 	binary.BigEndian.PutUint64(id[:8], next>>12<<16|7<<12|next&0xfff) // version 7
 	id[8] = id[8]&0x3f | 0x80                                         // variant of RFC 9562
+	return id
+}
+
+// RecordID returns the ID of the dead letter that was read from this place in Kafka:
+// the same record has the same ID for ever, also after the database was restored. It
+// is a version 8 UUID that begins with the record's timestamp, as version 7 does with
+// the time of its making. The timestamp also tells apart two records of one offset,
+// where an unclean election has replaced the first.
+func RecordID(source Source, timestamp time.Time) ID {
+	var place [36]byte
+	copy(place[:], source.TopicID[:])
+	binary.BigEndian.PutUint32(place[16:], uint32(source.Partition))
+	binary.BigEndian.PutUint64(place[20:], uint64(source.Offset))
+	milliseconds := uint64(timestamp.UnixMilli())
+	binary.BigEndian.PutUint64(place[28:], milliseconds)
+	sum := sha256.Sum256(place[:])
+
+	id := ID(sum[:16])
+	binary.BigEndian.PutUint64(id[:8], milliseconds<<16|8<<12|binary.BigEndian.Uint64(sum[:8])&0xfff) // version 8
+	id[8] = id[8]&0x3f | 0x80                                                                         // variant of RFC 9562
 	return id
 }
 

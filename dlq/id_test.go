@@ -76,3 +76,30 @@ func TestIDIsItsCanonicalFormInJSON(t *testing.T) {
 	require.Equal(t, id, back)
 	require.Error(t, json.Unmarshal([]byte(`"nope"`), &back))
 }
+
+func TestTheIDOfARecordFollowsFromItsPlaceAndItsTime(t *testing.T) {
+	t.Parallel()
+	source := dlq.Source{TopicID: [16]byte{1, 2}, Partition: 3, Offset: 1 << 40}
+	at := time.UnixMilli(1_700_000_000_123)
+	id := dlq.RecordID(source, at)
+	// Whoever changes this stores every record of every topic a second time.
+	require.Equal(t, "018bcfe5-687b-8b96-a90a-9e925ebec9a6", id.String())
+	parsed, err := dlq.ParseID(id.String())
+	require.NoError(t, err)
+	require.Equal(t, id, parsed)
+	require.Equal(t, id, dlq.RecordID(source, at.UTC().Add(999*time.Microsecond)), "Kafka counts in milliseconds")
+
+	others := map[dlq.ID]bool{id: true}
+	for _, other := range []dlq.Source{
+		{TopicID: [16]byte{1, 3}, Partition: 3, Offset: 1 << 40},
+		{TopicID: [16]byte{1, 2}, Partition: 4, Offset: 1 << 40},
+		{TopicID: [16]byte{1, 2}, Partition: 3, Offset: 1<<40 + 1},
+	} {
+		others[dlq.RecordID(other, at)] = true
+	}
+	for _, other := range []time.Time{at.Add(time.Millisecond), {}, time.UnixMilli(-1), time.UnixMilli(1 << 62)} {
+		others[dlq.RecordID(source, other)] = true
+	}
+	require.Len(t, others, 8)
+	require.Less(t, id.String(), dlq.RecordID(source, at.Add(time.Second)).String(), "they grow with time")
+}

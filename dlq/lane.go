@@ -57,6 +57,10 @@ type LaneClaim struct {
 	Queue *LaneQueue
 	// Closed are the targets that the job knows to be closed.
 	Closed []Target
+	// Bytes is how many bytes the messages of Page have. When it is more than was
+	// asked for (PageBytes, of a claim), the page is one message that came without its
+	// value and headers: Store.ClaimedPage reads it.
+	Bytes int64
 	// Wait is how long to wait before asking again, when the rate limit allows
 	// nothing now.
 	Wait time.Duration

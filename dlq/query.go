@@ -52,4 +52,8 @@ type TopicSummary struct {
 	// OldestPending is nil when nothing is pending.
 	OldestPending *time.Time
 	NewestArrival time.Time
+	// Lost is how many offsets of the topic Kafka had deleted before they were read,
+	// and LostAt when that was last noticed; nil when it never happened.
+	Lost   int64
+	LostAt *time.Time
 }

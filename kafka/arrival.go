@@ -24,10 +24,11 @@ func arrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Reco
 		headers[i] = dlq.Header{Key: header.Key, Value: header.Value}
 	}
 	previous, count := comingBack(headers)
+	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
 	return dlq.Arrival{
-		ID:       dlq.NewID(),
+		ID:       dlq.RecordID(source, r.Timestamp),
 		DLQTopic: r.Topic,
-		Source:   dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset},
+		Source:   source,
 		Failure:  describe(topics, r.Topic, headers),
 		Record: dlq.Record{
 			Key:       r.Key,

@@ -24,8 +24,7 @@ func idleIngest(t *testing.T) *Ingest {
 func TestBatchIsBoundedByItsHeadersToo(t *testing.T) {
 	t.Parallel()
 	in := idleIngest(t)
-	in.ids = newTopicIDs()
-	in.assigned(map[string][]int32{"orders.dlq": {0}})
+	in.owned.set([]*claim{{place: place{"orders.dlq", 0}, topicID: [16]byte{1}}})
 	records := make([]*kgo.Record, 10)
 	for i := range records {
 		records[i] = &kgo.Record{Topic: "orders.dlq", Offset: int64(i), Value: []byte("small"),
@@ -34,34 +33,10 @@ func TestBatchIsBoundedByItsHeadersToo(t *testing.T) {
 	fetches := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "orders.dlq", TopicID: [16]byte{1},
 		Partitions: []kgo.FetchPartition{{Partition: 0, Records: records}}}}}}
 	var sizes []int
-	for _, batch := range in.batches(fetches) {
+	for _, batch := range in.batches(t.Context(), fetches) {
 		sizes = append(sizes, len(batch))
 	}
 	require.Equal(t, []int{3, 3, 3, 1}, sizes)
-}
-
-func TestCameBackIsCountedAmongTheNewArrivalsOnly(t *testing.T) {
-	t.Parallel()
-	zero, one := newClaim(place{"orders.dlq", 0}), newClaim(place{"orders.dlq", 1})
-	first := func(c *claim) received { return received{claim: c} }
-	again := func(c *claim) received {
-		return received{claim: c, arrival: dlq.Arrival{PreviousID: dlq.NewID()}}
-	}
-	for name, test := range map[string]struct {
-		batch  []received
-		stored int
-		want   int
-	}{
-		"all new":                       {[]received{first(zero), again(zero), again(one)}, 3, 2},
-		"none new":                      {[]received{again(zero), again(one)}, 0, 0},
-		"none came back":                {[]received{first(zero), first(one)}, 1, 0},
-		"the last of a partition":       {[]received{again(zero), again(zero), first(zero), again(zero)}, 2, 1},
-		"only the last of a partition":  {[]received{again(zero), first(zero)}, 1, 0},
-		"of two partitions, some new":   {[]received{again(zero), again(zero), again(one), first(one)}, 3, 2},
-		"of two partitions, one is new": {[]received{again(zero), first(one)}, 1, 0},
-	} {
-		require.Equal(t, test.want, cameBack(test.batch, test.stored), name)
-	}
 }
 
 func TestStatusIsEmptyUnlessTheIngestRuns(t *testing.T) {

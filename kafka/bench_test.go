@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,9 +48,13 @@ func benchmarkPublish(b *testing.B, brokers []string, topic string) {
 // counting is a store that does nothing.
 type counting struct{ n atomic.Int64 }
 
-func (c *counting) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (int, error) {
+func (c *counting) Ingest(_ context.Context, arrivals []dlq.Arrival, _ []dlq.Advance) ([]dlq.ID, error) {
 	c.n.Add(int64(len(arrivals)))
-	return len(arrivals), nil
+	return nil, nil
+}
+
+func (*counting) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.Position, error) {
+	return slices.Repeat([]dlq.Position{dlq.Start}, len(partitions)), nil
 }
 
 // BenchmarkIngest takes in a backlog of b.N messages of 1 KiB of JSON.

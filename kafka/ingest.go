@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,24 +16,27 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArrivalStore is where dead letters go.
+// ArrivalStore is where dead letters go. Its errors that wrap dlq.ErrUnavailable say
+// nothing about the arrivals; any other may be about one of them.
 type ArrivalStore interface {
-	// StoreArrivals stores the arrivals in the order of the slice, all or
-	// none, and returns how many were new; one whose Source is known is
-	// skipped. An error that wraps dlq.ErrUnavailable says nothing about the
-	// arrivals; any other may be about one of them.
-	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
+	// Ingest stores the arrivals in the order of the slice and moves the positions of
+	// their partitions, all or nothing, and returns the ids of those that were new. It
+	// returns dlq.ErrMoved when a position is not where its advance starts from.
+	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
+	// Positions returns how far each partition has been taken in, in their order.
+	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
 }
 
-// Ingest takes every dead letter of the matching topics into the store. An
-// offset is committed only after its record is stored; a record that is read
-// twice is stored once, since the store knows its Source.
+// Ingest takes every dead letter of the matching topics into the store. The store
+// decides what was taken in: it keeps the next offset of each partition, and moves it
+// together with the records in between. Reading goes on from there after a rebalance,
+// a crash, a reset of the group's offsets, and a restore of the database to an earlier
+// moment. A record that is read twice is stored once, since its id follows from it.
 //
-// One loop polls, stores and commits. While the store is away the loop waits
-// without polling, so that memory stays bounded by what was already fetched,
-// and lets the group rebalance, so that it stays a member however long it
-// takes. What is taken from it meanwhile is dropped, uncommitted, and read by
-// the new owner.
+// One loop polls and stores. While the store is away the loop waits without polling, so
+// that memory stays bounded by the records that were fetched already, and lets the
+// group rebalance, so that it stays a member however long it takes. Records of
+// partitions that are taken from it meanwhile are dropped, and read by the new owner.
 type Ingest struct {
 	o       Options
 	store   ArrivalStore
@@ -44,8 +48,11 @@ type Ingest struct {
 	status  *status
 	running atomic.Bool
 
-	client *kgo.Client // set by Run
-	ids    *topicIDs   // set by Run
+	client   *kgo.Client                // set by Run
+	group    atomic.Pointer[kgo.Client] // the same, for the group's calls, which may come sooner
+	ids      *topicIDs
+	starts   *logStarts
+	compared time.Time
 }
 
 // NewIngest connects to nothing; Run does.
@@ -63,6 +70,8 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 		reg:     reg,
 		metrics: metrics,
 		owned:   newOwnership(),
+		ids:     newTopicIDs(),
+		starts:  &logStarts{},
 		status:  newStatus(metrics),
 	}, nil
 }
@@ -108,20 +117,16 @@ func (in *Ingest) Run(ctx context.Context) error {
 	return nil
 }
 
-func (in *Ingest) open() error {
+func (in *Ingest) open() (err error) {
 	opts := append(in.o.consumer(in.log, in.reg, in.topics.Expression()),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, added map[string][]int32) { in.assigned(added) }),
+		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, added map[string][]int32) { in.assigned(client, added) }),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) { in.revoked(ctx, gone) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { in.lost(gone) }),
+		kgo.AdjustFetchOffsetsFn(in.locate),
 		kgo.WithHooks(groupErrors{in.status}),
 	)
-	ids := newTopicIDs()
-	client, err := newClient(append(opts, ids.opts()...))
-	if err != nil {
-		return err
-	}
-	in.client, in.ids = client, ids
-	return nil
+	in.client, err = newClient(opts)
+	return err
 }
 
 // close leaves the group, so that the others take over at once rather than
@@ -155,41 +160,51 @@ const (
 	batchBytes   = 4 << 20
 )
 
-// poll is one turn: fetch, store, commit.
+// poll is one turn: fetch and store. A turn without records ends when it is time to
+// compare.
 func (in *Ingest) poll(ctx, work context.Context) {
-	fetches := in.client.PollRecords(ctx, batchRecords)
+	limit, cancel := context.WithTimeout(ctx, compareInterval)
+	defer cancel()
+	fetches := in.client.PollRecords(limit, batchRecords)
 	if fetches.NumRecords() > 0 {
 		in.status.kafka(nil)
 	}
 	began := time.Now()
-	for _, batch := range in.batches(fetches) {
+	for _, batch := range in.batches(work, fetches) {
 		if time.Since(began) > pollBudget {
 			in.client.AllowRebalance() // a slow store must not hold up the group
 		}
 		in.take(work, batch)
 	}
+	in.report(work, in.owned.all(nil))
+	in.compare(work)
 	in.client.AllowRebalance()
 	in.settleErrors(ctx, fetches)
 }
 
-// received is a record on its way, with the assignment that it came by.
+// received is a record on its way, with the claim that it came by.
 type received struct {
-	arrival dlq.Arrival
-	claim   *claim
-	after   kgo.EpochOffset // to commit once it is stored
+	arrival  dlq.Arrival
+	claim    *claim
+	after    dlq.Position // once it is stored
+	logStart int64        // of its partition, when it was fetched; -1 is unknown
 }
 
-// batches sorts what was fetched into batches of one topic each.
-func (in *Ingest) batches(fetches kgo.Fetches) [][]received {
-	var batches [][]received
+// batches sorts the records of a poll into batches, whatever topics they are of.
+func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][]received) {
+	var batch []received
+	var recreated []*claim
+	bytes := 0
 	fetches.EachTopic(func(topic kgo.FetchTopic) {
 		id := in.ids.of(topic)
-		var batch []received
-		bytes := 0
 		topic.EachPartition(func(fetched kgo.FetchPartition) {
-			claim := in.owned.claim(place{topic.Topic, fetched.Partition}, id)
-			if claim == nil {
+			claim := in.owned.claim(place{topic.Topic, fetched.Partition})
+			if claim == nil || len(fetched.Records) == 0 {
 				return // taken from us between the fetch and now
+			}
+			if claim.topicID != id { // deleted and created again: offsets start over
+				recreated = append(recreated, claim.of(id))
+				return
 			}
 			for _, r := range fetched.Records {
 				size := contentBytes(r)
@@ -199,16 +214,23 @@ func (in *Ingest) batches(fetches kgo.Fetches) [][]received {
 				}
 				bytes += size
 				batch = append(batch, received{
-					arrival: arrivalOf(in.topics, in.o.MaxRetries, id, r),
-					claim:   claim,
-					after:   kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1},
+					arrival:  arrivalOf(in.topics, in.o.MaxRetries, id, r),
+					claim:    claim,
+					after:    dlq.Position{Next: r.Offset + 1, Epoch: r.LeaderEpoch},
+					logStart: fetched.LogStartOffset,
 				})
 			}
 		})
-		if len(batch) > 0 {
-			batches = append(batches, batch)
-		}
 	})
+	if len(batch) > 0 {
+		batches = append(batches, batch)
+	}
+	if len(recreated) > 0 {
+		in.owned.set(recreated)
+		if err := in.follow(ctx, recreated); err != nil {
+			in.log.Warn("cannot read how far a topic that was created again was taken in", zap.Error(err))
+		}
+	}
 	return batches
 }
 
@@ -218,21 +240,32 @@ const (
 	storeBackoffMax = 5 * time.Second
 )
 
-// take stores a batch and commits it, however long that takes, unless its
-// partitions are taken away or the work is to end.
+// take stores a batch, however long that takes, unless its partitions are taken away
+// or the work is to end.
 func (in *Ingest) take(work context.Context, batch []received) {
 	for wait := storeBackoffMin; ; wait = min(2*wait, storeBackoffMax) {
 		if batch = in.owned.filter(batch); len(batch) == 0 || work.Err() != nil {
 			return
 		}
-		stored, err := in.tryStore(work, batch)
+		claims, advances := advancesOf(batch)
+		arrivals := make([]dlq.Arrival, len(batch))
+		for i := range batch {
+			arrivals[i] = batch[i].arrival
+		}
+		stored, err := in.tryStore(work, arrivals, advances)
 		if err == nil {
 			in.status.storing(nil)
-			in.stored(work, batch, stored)
+			in.advanced(claims, advances)
+			in.count(batch, stored)
 			return
 		}
 		if work.Err() != nil {
 			return
+		}
+		if errors.Is(err, dlq.ErrMoved) {
+			if err = in.follow(work, claims); err == nil {
+				continue
+			}
 		}
 		// If one arrival is at fault, the others need not wait for it.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
@@ -241,19 +274,37 @@ func (in *Ingest) take(work context.Context, batch []received) {
 			return
 		}
 		in.stalled(batch, wait, err)
-		in.client.AllowRebalance() // the group must not wait for the store
+		in.report(work, in.owned.all(nil)) // the records before
+		in.client.AllowRebalance()         // the group must not wait for the store
 		sleep(work, wait)
 	}
 }
 
-func (in *Ingest) tryStore(work context.Context, batch []received) (int, error) {
-	arrivals := make([]dlq.Arrival, len(batch))
+// advancesOf moves the position of each claim of a batch beyond its records.
+func advancesOf(batch []received) (claims []*claim, advances []dlq.Advance) {
 	for i := range batch {
-		arrivals[i] = batch[i].arrival
+		r := &batch[i]
+		n := slices.Index(claims, r.claim)
+		if n < 0 {
+			n = len(claims)
+			claims = append(claims, r.claim)
+			advance := dlq.Advance{Partition: r.claim.partitionID(), Topic: r.claim.topic, From: r.claim.at}
+			// Offsets that are missing for another reason are those of a compacted
+			// topic, or of the markers of transactions.
+			if next := r.claim.at.Next; next >= 0 && r.arrival.Source.Offset >= r.logStart {
+				advance.Lost = max(r.logStart-next, 0)
+			}
+			advances = append(advances, advance)
+		}
+		advances[n].To = r.after
 	}
+	return claims, advances
+}
+
+func (in *Ingest) tryStore(work context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) ([]dlq.ID, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
-	return in.store.StoreArrivals(ctx, arrivals)
+	return in.store.Ingest(ctx, arrivals, advances)
 }
 
 func (in *Ingest) stalled(batch []received, wait time.Duration, err error) {
@@ -269,49 +320,30 @@ func (in *Ingest) stalled(batch []received, wait time.Duration, err error) {
 	)
 }
 
-// stored commits what is in the store now.
-func (in *Ingest) stored(work context.Context, batch []received, stored int) {
-	topic := batch[0].arrival.DLQTopic
-	in.metrics.ingested.WithLabelValues(topic).Add(float64(stored))
-	in.metrics.duplicates.WithLabelValues(topic).Add(float64(len(batch) - stored))
-	in.metrics.cameBack.WithLabelValues(topic).Add(float64(cameBack(batch, stored)))
-	in.metrics.lastArrival.WithLabelValues(topic).SetToCurrentTime()
-	if in.log.Core().Enabled(zap.DebugLevel) {
-		for i := range batch {
-			a := &batch[i].arrival
-			in.log.Debug("dead letter stored", zap.Stringer("message_id", a.ID), zap.String("topic", topic),
+// count counts what is in the store now.
+func (in *Ingest) count(batch []received, stored []dlq.ID) {
+	isNew := make(map[dlq.ID]bool, len(stored))
+	for _, id := range stored {
+		isNew[id] = true
+	}
+	debug := in.log.Core().Enabled(zap.DebugLevel)
+	for i := range batch {
+		a := &batch[i].arrival
+		switch {
+		case !isNew[a.ID]:
+			in.metrics.duplicates.WithLabelValues(a.DLQTopic).Inc()
+		default:
+			in.metrics.ingested.WithLabelValues(a.DLQTopic).Inc()
+			if !a.PreviousID.IsZero() {
+				in.metrics.cameBack.WithLabelValues(a.DLQTopic).Inc()
+			}
+		}
+		in.metrics.lastArrival.WithLabelValues(a.DLQTopic).SetToCurrentTime()
+		if debug {
+			in.log.Debug("dead letter stored", zap.Stringer("message_id", a.ID), zap.String("topic", a.DLQTopic),
 				zap.Int32("partition", a.Source.Partition), zap.Int64("offset", a.Source.Offset))
 		}
 	}
-	in.owned.advance(batch)
-	in.commit(work, nil)
-}
-
-// cameBack counts the arrivals that had been sent back before, among as many of
-// the batch as were new. The known ones of a partition come before its new
-// ones: they are what was stored and not committed. So the count is exact for
-// a batch of one partition, and for one that is new as a whole. Else, which is
-// about once after a crash, it is the least that it can be.
-func cameBack(batch []received, stored int) int {
-	if isOnePartition(batch) {
-		batch = batch[max(len(batch)-stored, 0):]
-	}
-	firstTime := 0
-	for i := range batch {
-		if batch[i].arrival.PreviousID.IsZero() {
-			firstTime++
-		}
-	}
-	return max(stored-firstTime, 0)
-}
-
-func isOnePartition(batch []received) bool {
-	for i := range batch {
-		if batch[i].claim.place != batch[0].claim.place {
-			return false
-		}
-	}
-	return true
 }
 
 func sleep(ctx context.Context, d time.Duration) {

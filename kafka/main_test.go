@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,37 +33,98 @@ const (
 	tick     = 20 * time.Millisecond
 )
 
-// memory is a store that knows its sources, as the real one does.
+// memory is a store that knows its records, as the real one does.
 type memory struct {
-	mu       sync.Mutex
-	bySource map[dlq.Source]dlq.Arrival
-	order    []dlq.Arrival
-	skipped  int
+	mu        sync.Mutex
+	known     map[dlq.ID]bool
+	order     []dlq.Arrival
+	positions map[dlq.Partition]dlq.Position
+	lost      int64
+	calls     int
+	skipped   int
+	away      bool // for those who ask for positions
 	// refuse is asked before each call; its error is the call's.
 	refuse func([]dlq.Arrival) error
 }
 
-func newMemory() *memory { return &memory{bySource: map[dlq.Source]dlq.Arrival{}} }
+func newMemory() *memory {
+	return &memory{known: map[dlq.ID]bool{}, positions: map[dlq.Partition]dlq.Position{}}
+}
 
-func (m *memory) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (int, error) {
+func (m *memory) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.refuse != nil {
 		if err := m.refuse(arrivals); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	stored := 0
+	for _, a := range advances {
+		if at, found := m.positions[a.Partition]; !found || at.Next != a.From.Next {
+			return nil, dlq.ErrMoved
+		}
+	}
+	for _, a := range advances {
+		m.positions[a.Partition] = a.To
+		m.lost += a.Lost
+	}
+	m.calls++
 	for _, a := range arrivals {
-		if _, known := m.bySource[a.Source]; known {
+		if m.known[a.ID] {
 			m.skipped++
 			continue
 		}
-		m.bySource[a.Source] = a
+		m.known[a.ID] = true
 		m.order = append(m.order, a)
-		stored++
+		stored = append(stored, a.ID)
 	}
 	return stored, nil
+}
+
+func (m *memory) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.Position, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, errStoreAway
+	}
+	found := make([]dlq.Position, len(partitions))
+	for i, p := range partitions {
+		if _, known := m.positions[p]; !known {
+			m.positions[p] = dlq.Start
+		}
+		found[i] = m.positions[p]
+	}
+	return found, nil
+}
+
+// backup is a copy of what is stored now.
+func (m *memory) backup() *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &memory{known: maps.Clone(m.known), order: slices.Clone(m.order), positions: maps.Clone(m.positions)}
+}
+
+// restore makes it what it was then, as a database is restored under a running ingest.
+func (m *memory) restore(then *memory) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known, m.order, m.positions = maps.Clone(then.known), slices.Clone(then.order), maps.Clone(then.positions)
+}
+
+func (m *memory) goAway(away bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away = away
+}
+
+// next is the sum of all positions.
+func (m *memory) next() (sum int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.positions {
+		sum += max(p.Next, 0)
+	}
+	return sum
 }
 
 func (m *memory) refuseWith(fn func([]dlq.Arrival) error) {
@@ -74,6 +137,18 @@ func (m *memory) all() []dlq.Arrival {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]dlq.Arrival(nil), m.order...)
+}
+
+func (m *memory) lostOffsets() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost
+}
+
+func (m *memory) callCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
 }
 
 func (m *memory) duplicates() int {

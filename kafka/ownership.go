@@ -2,12 +2,15 @@ package kafka
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
 )
 
 // place is one partition.
@@ -16,18 +19,28 @@ type place struct {
 	partition int32
 }
 
-// claim is one assignment of a partition to this member. When the partition is
-// taken away and given back, that is another claim.
+// claim is a partition that this member reads on from a position. A partition that is
+// taken away and given back is another claim, and so is one whose position has moved
+// under us: records that were fetched for the claim before are dropped.
 type claim struct {
 	place
-	topicID   [16]byte
-	stored    kgo.EpochOffset // just past the newest stored record; -1 at first
-	committed int64
+	topicID  [16]byte
+	at       dlq.Position // as the database has it
+	reported int64        // the offset that the group was told last
 }
 
-// ownership knows which partitions are ours. Its lock is held during a commit,
-// so that a partition is not given to another member before its commit ended:
-// a late commit could set that member's offset back.
+func (c *claim) partitionID() dlq.Partition {
+	return dlq.Partition{TopicID: c.topicID, Number: c.partition}
+}
+
+// of is the same partition of the topic that was created anew. Its position is to be
+// asked for: nobody has this one.
+func (c *claim) of(topicID [16]byte) *claim {
+	return &claim{place: c.place, topicID: topicID, at: dlq.Position{Next: math.MinInt64}, reported: -1}
+}
+
+// ownership knows which partitions are ours. A member that does not know yet that it
+// has lost one does no harm: the database refuses what it brings.
 type ownership struct {
 	mu     sync.Mutex
 	claims map[place]*claim
@@ -36,22 +49,50 @@ type ownership struct {
 func newOwnership() *ownership { return &ownership{claims: map[place]*claim{}} }
 
 // claim returns nil when the partition is not ours.
-func (o *ownership) claim(p place, topicID [16]byte) *claim {
+func (o *ownership) claim(p place) *claim {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c := o.claims[p]
-	if c != nil && c.topicID != topicID {
-		if c.topicID != ([16]byte{}) { // deleted and created again: offsets start over
-			c = newClaim(p)
-			o.claims[p] = c
-		}
-		c.topicID = topicID
-	}
-	return c
+	return o.claims[p]
 }
 
-func newClaim(p place) *claim {
-	return &claim{place: p, stored: kgo.EpochOffset{Epoch: -1, Offset: -1}, committed: -1}
+// set makes claims ours, in the place of those before.
+func (o *ownership) set(claims []*claim) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range claims {
+		o.claims[c.place] = c
+	}
+	return len(o.claims)
+}
+
+func (o *ownership) remove(gone map[string][]int32) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for topic, numbers := range gone {
+		for _, number := range numbers {
+			delete(o.claims, place{topic, number})
+		}
+	}
+	return len(o.claims)
+}
+
+// all lists the claims, of the given partitions or, when that is nil, of every one.
+func (o *ownership) all(only map[string][]int32) (claims []*claim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if only == nil {
+		for _, c := range o.claims {
+			claims = append(claims, c)
+		}
+	}
+	for topic, numbers := range only {
+		for _, number := range numbers {
+			if c := o.claims[place{topic, number}]; c != nil {
+				claims = append(claims, c)
+			}
+		}
+	}
+	return claims
 }
 
 // filter keeps what still belongs to us.
@@ -67,17 +108,17 @@ func (o *ownership) filter(batch []received) []received {
 	return kept
 }
 
-func (o *ownership) advance(batch []received) {
+// move sets the positions of claims as they are in the database now.
+func (o *ownership) move(claims []*claim, advances []dlq.Advance) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range batch {
-		r.claim.stored = r.after
+	for i, c := range claims {
+		c.at = advances[i].To
 	}
 }
 
-// places lists the partitions of each topic, with the offset up to which each
-// is stored, or -1.
-func (o *ownership) places() map[string]map[int32]int64 {
+// positions lists the partitions of each topic, with the position of each.
+func (o *ownership) positions() map[string]map[int32]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	topics := map[string]map[int32]int64{}
@@ -85,28 +126,16 @@ func (o *ownership) places() map[string]map[int32]int64 {
 		if topics[p.topic] == nil {
 			topics[p.topic] = map[int32]int64{}
 		}
-		topics[p.topic][p.partition] = c.stored.Offset
+		topics[p.topic][p.partition] = c.at.Next
 	}
 	return topics
 }
 
-// change calls fn for every partition, under the lock.
-func (o *ownership) change(partitions map[string][]int32, fn func(place)) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for topic, numbers := range partitions {
-		for _, number := range numbers {
-			fn(place{topic, number})
-		}
-	}
-	return len(o.claims)
-}
-
 // assigned, revoked and lost are called by the group, one at a time, and never
-// between a poll and AllowRebalance.
-func (in *Ingest) assigned(added map[string][]int32) {
-	n := in.owned.change(added, func(p place) { in.owned.claims[p] = newClaim(p) })
-	in.status.owning(n)
+// between a poll and AllowRebalance. The partitions are ours once their positions are
+// known.
+func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
+	in.group.Store(client)
 	in.status.joined(nil)
 	if len(added) > 0 {
 		in.log.Info("partitions assigned", zap.Any("partitions", added))
@@ -114,69 +143,53 @@ func (in *Ingest) assigned(added map[string][]int32) {
 }
 
 func (in *Ingest) revoked(ctx context.Context, gone map[string][]int32) {
-	in.commit(ctx, gone) // only what an earlier commit failed to
+	in.report(ctx, in.owned.all(gone))
 	in.drop(gone, "partitions revoked")
 }
 
-// lost commits nothing: the partitions are already someone else's.
 func (in *Ingest) lost(gone map[string][]int32) { in.drop(gone, "partitions lost") }
 
 func (in *Ingest) drop(gone map[string][]int32, what string) {
-	n := in.owned.change(gone, func(p place) { delete(in.owned.claims, p) })
-	in.status.owning(n)
+	in.status.owning(in.owned.remove(gone))
 	if len(gone) > 0 {
 		in.log.Info(what, zap.Any("partitions", gone))
 	}
 }
 
-// commit tells the group what is stored, of the given partitions or, when that
-// is nil, of all that are ours. A commit that fails is made up for by the next;
-// until then the records in between would be read again and skipped.
-func (in *Ingest) commit(ctx context.Context, only map[string][]int32) {
+// report commits how far the partitions have been taken in, for Kafka's tools and
+// their users. Nothing depends on it, so it is no harm when it fails or comes late.
+func (in *Ingest) report(ctx context.Context, claims []*claim) {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
 	in.owned.mu.Lock()
-	defer in.owned.mu.Unlock()
-	offsets, claims := map[string]map[int32]kgo.EpochOffset{}, []*claim{}
-	add := func(c *claim) {
-		if c == nil || c.stored.Offset <= c.committed {
-			return
+	for _, c := range claims {
+		if c.at.Next < 0 || c.at.Next == c.reported {
+			continue
 		}
 		if offsets[c.topic] == nil {
 			offsets[c.topic] = map[int32]kgo.EpochOffset{}
 		}
-		offsets[c.topic][c.partition] = c.stored
-		claims = append(claims, c)
+		offsets[c.topic][c.partition] = kgo.EpochOffset{Epoch: c.at.Epoch, Offset: c.at.Next}
 	}
-	if only == nil {
-		for _, c := range in.owned.claims {
-			add(c)
-		}
-	} else {
-		for topic, numbers := range only {
-			for _, number := range numbers {
-				add(in.owned.claims[place{topic, number}])
-			}
-		}
-	}
-	if len(claims) == 0 {
+	in.owned.mu.Unlock()
+	if len(offsets) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
-		sign(request, claims)
-		return nil
-	})
 	in.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
 		if err == nil {
 			err = commitError(response)
 		}
 		if err != nil {
-			in.log.Warn("offsets not committed; their records may be read again, and are then skipped", zap.Error(err))
-			in.status.kafka(err)
+			in.log.Warn("offsets not committed; Kafka's tools show a lag that is none", zap.Error(err))
 			return
 		}
+		in.owned.mu.Lock()
+		defer in.owned.mu.Unlock()
 		for _, c := range claims {
-			c.committed = c.stored.Offset
+			if offset, reported := offsets[c.topic][c.partition]; reported {
+				c.reported = offset.Offset
+			}
 		}
 	})
 }

@@ -319,3 +319,57 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 		require.True(t, seen[value], "%s was acknowledged and is lost", value)
 	}
 }
+
+func TestRealIngestNotesWhatKafkaHasDeletedBeforeItWasRead(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.SharedCluster(t).Brokers()
+	s := newScope(t)
+	createTopic(t, admin(t, brokers), s.topic("orders.dlq"), 1)
+	notesDeletedRecords(t, brokers, s.topic("orders.dlq"), func(store *memory) *running {
+		return startIngestOf(t, s.options(brokers), store, s.topics)
+	})
+}
+
+// A replica that was behind becomes the leader, and the records that it never had are
+// gone; others are written in their places.
+func TestRealIngestFollowsAnUncleanElection(t *testing.T) {
+	t.Parallel()
+	for name, running := range map[string]bool{"while it runs": true, "while it does not run": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := kafkatest.RealClusterOf(t, 3)
+			cluster.CreateTopic(t, "__consumer_offsets", [][]int32{{1}}, map[string]string{"cleanup.policy": "compact"})
+			cluster.CreateTopic(t, "orders.dlq", [][]int32{{2, 3}}, map[string]string{"unclean.leader.election.enable": "true"})
+			brokers := cluster.Brokers()
+			store := newMemory()
+			ingest := startIngest(t, quickOptions(brokers), store)
+			want := produce(t, brokers, "orders.dlq", "both have it", 10)
+			awaitValues(t, store, want)
+			cluster.Broker(3).Kill()
+			cluster.AwaitInSync(t, "orders.dlq", 0, 2)
+			want = append(want, produce(t, brokers, "orders.dlq", "one has it", 5)...)
+			awaitValues(t, store, want)
+			if !running {
+				ingest.stop(t)
+			}
+
+			cluster.Broker(2).Kill()
+			cluster.Broker(3).Start(t)
+			only := kadm.TopicsSet{}
+			only.Add("orders.dlq", 0)
+			require.Eventually(t, func() bool {
+				elected, err := admin(t, brokers).ElectLeaders(deadline(t), kadm.ElectLiveReplica, only)
+				return err == nil && elected["orders.dlq"][0].Err == nil
+			}, patience, tick)
+			cluster.AwaitInSync(t, "orders.dlq", 0, 3)
+			want = append(want, produce(t, brokers, "orders.dlq", "new", 3)...)
+			want = append(want, produce(t, brokers, "orders.dlq", "newer", 8)...) // beyond the old end
+			if !running {
+				startIngest(t, quickOptions(brokers), store)
+			}
+			awaitValues(t, store, want)
+			require.EqualValues(t, 21, store.next())
+			require.Zero(t, store.lostOffsets())
+		})
+	}
+}

@@ -20,6 +20,10 @@ type IngestStatus struct {
 	Waiting   string
 	Since     time.Time
 	LastError string
+	// Lost is how many offsets Kafka had deleted before they were read, since the
+	// start, and LostTopic is the topic that lost some last.
+	Lost      int64
+	LostTopic string
 }
 
 // Status is for readiness checks.
@@ -33,6 +37,8 @@ type status struct {
 	store      trouble
 	broker     trouble // that no broker answers, or one refuses a fetch
 	group      trouble // that the consumer group cannot be joined
+	lost       int64
+	lostTopic  string
 }
 
 type trouble struct {
@@ -67,6 +73,10 @@ func (s *status) storing(err error) { s.report(func() { s.store.set(err) }) }
 func (s *status) kafka(err error)   { s.report(func() { s.broker.set(err) }) }
 func (s *status) joined(err error)  { s.report(func() { s.group.set(err) }) }
 
+func (s *status) losing(topic string, n int64) {
+	s.report(func() { s.lost, s.lostTopic = s.lost+n, topic })
+}
+
 // report changes nothing once the ingest has ended: a client that could not
 // leave its group in time may still speak.
 func (s *status) report(fn func()) {
@@ -79,7 +89,7 @@ func (s *status) report(fn func()) {
 
 func (s *status) stop() {
 	s.update(func() {
-		s.running, s.partitions = false, 0
+		s.running, s.partitions, s.lost, s.lostTopic = false, 0, 0, ""
 		s.store, s.broker, s.group = trouble{}, trouble{}, trouble{}
 	})
 }
@@ -87,7 +97,7 @@ func (s *status) stop() {
 func (s *status) get() IngestStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := IngestStatus{Running: s.running, Partitions: s.partitions}
+	out := IngestStatus{Running: s.running, Partitions: s.partitions, Lost: s.lost, LostTopic: s.lostTopic}
 	switch {
 	case s.store.err != nil:
 		out.Waiting, out.Since, out.LastError = "store", s.store.since, s.store.err.Error()
@@ -109,6 +119,7 @@ type ingestMetrics struct {
 	ingested    *prometheus.CounterVec
 	duplicates  *prometheus.CounterVec
 	cameBack    *prometheus.CounterVec
+	lost        *prometheus.CounterVec
 	lag         *prometheus.GaugeVec
 	lastArrival *prometheus.GaugeVec
 	stalled     prometheus.Gauge
@@ -124,6 +135,8 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 			Name: "dlq_ingest_duplicates_total", Help: "Dead letters read again after a crash or rebalance and skipped, by dead-letter topic."}, topic),
 		cameBack: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_came_back_total", Help: "Dead letters stored that had been sent back before and failed again, by dead-letter topic."}, topic),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_ingest_lost_offsets_total", Help: "Offsets that Kafka had deleted before they were read, by dead-letter topic."}, topic),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_lag", Help: "Records of this process's partitions that are not stored yet, by dead-letter topic."}, topic),
 		lastArrival: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -134,7 +147,7 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 			Name: "dlq_ingest_partitions", Help: "Partitions assigned to this process."}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lag, m.lastArrival, m.stalled, m.partitions)
+		reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lost, m.lag, m.lastArrival, m.stalled, m.partitions)
 	}
 	return m
 }

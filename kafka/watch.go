@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -23,8 +24,8 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 	var recreated []string
 	failed := false
 	fetches.EachError(func(topic string, partition int32, err error) {
-		if ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed) {
-			return
+		if ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.DeadlineExceeded) {
+			return // a poll without records
 		}
 		failed = true
 		var loss *kgo.ErrDataLoss
@@ -87,7 +88,7 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 // offsets too, so a topic that is written in transactions shows a lag of a few
 // for each partition when there is none.
 func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
-	places := in.owned.places()
+	places := in.owned.positions()
 	if len(places) == 0 {
 		in.metrics.lag.Reset()
 		return nil
@@ -104,10 +105,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	if err != nil {
 		return err
 	}
-	committed, err := admin.FetchOffsets(ctx, in.o.ConsumerGroup)
-	if err != nil {
-		return err
-	}
+	in.starts.set(starts)
 	in.metrics.lag.Reset() // drops the topics that are not ours any more
 	for topic, partitions := range places {
 		lag := int64(0)
@@ -115,11 +113,6 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 			end, ok := ends.Lookup(topic, partition)
 			if !ok || end.Err != nil {
 				continue
-			}
-			if stored < 0 { // nothing stored since the assignment
-				if at, ok := committed.Lookup(topic, partition); ok && at.Err == nil {
-					stored = at.At
-				}
 			}
 			if start, ok := starts.Lookup(topic, partition); ok && start.Err == nil {
 				stored = max(stored, start.Offset)
@@ -129,4 +122,26 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 		in.metrics.lag.WithLabelValues(topic).Set(float64(lag))
 	}
 	return nil
+}
+
+// logStarts are the starts of the logs when they were last asked for.
+type logStarts struct {
+	mu     sync.Mutex
+	starts kadm.ListedOffsets
+}
+
+func (l *logStarts) set(starts kadm.ListedOffsets) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starts = starts
+}
+
+// of returns the start of a claim's log, or -1.
+func (l *logStarts) of(c *claim) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if start, known := l.starts.Lookup(c.topic, c.partition); known && start.Err == nil {
+		return start.Offset
+	}
+	return -1
 }

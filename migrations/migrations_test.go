@@ -21,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 12
+const newest = 13
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,13 +53,14 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues and between are those after.
+// follows them, and queues, between and offsets are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
 	next    = "004_manage_retries"
 	queues  = "011_queue_blocked_messages"
 	between = "012_keep_order_between_jobs"
+	offsets = "013_keep_offsets_and_sizes"
 )
 
 // apply runs files by hand, as somebody without this program would.
@@ -127,11 +128,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 6)
+	require.Len(t, ups, 7)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -158,10 +159,13 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between)
+		apply(t, pool, "up", next, queues, between, offsets)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
 		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", offsets)
+		}
+		for range 2 {
 			apply(t, pool, "down", between)
 		}
 		for range 2 {
@@ -208,6 +212,17 @@ func TestAnUpgradeTellsRowsThatWereWrittenByHandApart(t *testing.T) {
 	}
 	require.NotEqual(t, []string{"1"}, texts(t, pool, `SELECT count(DISTINCT key_hash)::text FROM dlq.dlq_messages WHERE seq <= 20`))
 	require.NotEqual(t, []string{"1"}, texts(t, pool, `SELECT count(DISTINCT key_hash)::text FROM dlq.dlq_messages WHERE seq > 20`))
+}
+
+func TestAnUpgradeReadsOnFromWhatIsStored(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	apply(t, pool, "up", append(slices.Clone(documented), next, queues, between)...)
+	exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, headers)
+		SELECT gen_random_uuid(), '00000000-0000-0000-0000-000000000001', n % 2, n, '' FROM generate_series(0, 9) AS n`)
+	exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '')`)
+	apply(t, pool, "up", offsets)
+	require.Equal(t, []string{"0 9", "1 10"}, texts(t, pool, `SELECT partition || ' ' || next_offset FROM dlq.dlq_ingest_offsets ORDER BY partition`))
 }
 
 func TestAMigrationThatFailsChangesNothing(t *testing.T) {

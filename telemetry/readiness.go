@@ -2,19 +2,22 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
 )
 
 // readyFresh is how long results are kept, so that many probes cost one look.
 const readyFresh = time.Second
 
-// Check says why a dependency is away, or nil when it is there. It should heed
-// its context.
+// Check says why a dependency is away, or nil when it is there. A dlq.NoticeError says that
+// it is there, and more. It should heed its context.
 type Check = func(context.Context) error
 
 // Readiness asks the dependencies of a program, all at once.
@@ -84,6 +87,12 @@ func (r *Readiness) answer(ctx context.Context, name string) error {
 func (r *Readiness) record(name string, err error) {
 	before := r.results[name]
 	r.results[name] = err
+	if _, isNotice := errors.AsType[dlq.NoticeError](err); isNotice {
+		err = nil
+	}
+	if _, isNotice := errors.AsType[dlq.NoticeError](before); isNotice {
+		before = nil
+	}
 	if err != nil && before == nil {
 		r.logger.Warn("dependency is away", zap.String("dependency", name), zap.Error(err))
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
 )
 
 // Limits of the metrics listener. A scrape takes milliseconds; what takes longer
@@ -82,7 +84,7 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 // healthBody answers /healthz and /readyz. Checks has "ok", "away" or
-// "no answer within 3s" for each dependency.
+// "no answer within 3s" for each dependency; after "ok; " comes a notice.
 type healthBody struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks,omitempty"`
@@ -93,9 +95,13 @@ func readyHandler(ready *Readiness) http.HandlerFunc {
 		body, status := healthBody{Status: "ok", Checks: map[string]string{}}, http.StatusOK
 		for name, err := range ready.Results() {
 			var late noAnswerError
+			var notice dlq.NoticeError
 			switch {
 			case err == nil:
 				body.Checks[name] = "ok"
+				continue
+			case errors.As(err, &notice):
+				body.Checks[name] = "ok; " + string(notice)
 				continue
 			case errors.As(err, &late):
 				body.Checks[name] = late.Error()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"dlqmanager/dlq"
 	"dlqmanager/telemetry"
 )
 
@@ -66,12 +67,13 @@ func TestReadyzTellsAbsenceFromSilenceAndKeepsTheReasonInTheLog(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	server := listen(t, http.NotFoundHandler(), map[string]telemetry.Check{
 		"fine":  well,
+		"talks": func(context.Context) error { return dlq.NoticeError("7 offsets lost") },
 		"gone":  func(context.Context) error { return errRefused },
 		"stuck": func(context.Context) error { <-release; return nil },
 	})
 	status, body := get(t, server, "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, `{"status":"unavailable","checks":{"fine":"ok","gone":"away","stuck":"no answer within 3s"}}`+"\n", body)
+	require.Equal(t, `{"status":"unavailable","checks":{"fine":"ok","gone":"away","stuck":"no answer within 3s","talks":"ok; 7 offsets lost"}}`+"\n", body)
 	status, body = get(t, server, "/healthz")
 	require.Equal(t, http.StatusOK, status, "the process itself is well")
 	require.Equal(t, `{"status":"ok"}`+"\n", body)

@@ -80,9 +80,9 @@ func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
 	require.Empty(t, stale.Page)
 	_, err = s.store.FinalizePage(t.Context(), older, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 	require.ErrorIs(t, err, dlq.ErrFenced)
-	left, err := s.store.ClaimedPage(t.Context(), newer)
+	left, err := s.store.ClaimedPage(t.Context(), newer, dlq.PageBytes)
 	require.NoError(t, err)
-	require.Len(t, left, dlq.PageSize, "what it had claimed is the newer one's to send")
+	require.Len(t, left.Page, dlq.PageSize, "what it had claimed is the newer one's to send")
 }
 
 // As the sweeper does when it takes a workflow for gone.

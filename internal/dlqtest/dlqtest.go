@@ -34,9 +34,7 @@ func Topics(t testing.TB) *dlq.Topics {
 func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
 	offset := lastOffset.Add(1)
 	a := dlq.Arrival{
-		ID:       dlq.NewID(),
 		DLQTopic: "orders.dlq",
-		Source:   dlq.Source{TopicID: TopicID, Offset: offset},
 		Failure:  dlq.Failure{Origin: dlq.Origin{Topic: "orders", Family: "topic-name"}, ErrorMessage: "boom"},
 		Record: dlq.Record{
 			Key:       fmt.Appendf(nil, "order-%d", offset),
@@ -46,6 +44,7 @@ func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
 		MaxRetries: dlq.DefaultMaxRetries,
 	}
 	Value(fmt.Sprintf(`{"order": %d}`, offset))(&a)
+	Source(dlq.Source{TopicID: TopicID, Offset: offset})(&a)
 	for _, option := range options {
 		option(&a)
 	}
@@ -109,7 +108,7 @@ func Retries(count, limit int) func(*dlq.Arrival) {
 
 // Source sets the record that it was read from.
 func Source(s dlq.Source) func(*dlq.Arrival) {
-	return func(a *dlq.Arrival) { a.Source = s }
+	return func(a *dlq.Arrival) { a.Source, a.ID = s, dlq.RecordID(s, a.Record.Timestamp) }
 }
 
 // Message is the state of an Arrival as a store would first return it.

@@ -39,15 +39,35 @@ func (m *Store) OpenLane(_ context.Context, id dlq.ID, number int, attempt dlq.L
 		Bound: b.Bound, Mixed: b.Mixed, State: b.State, Epoch: state.epoch}, nil
 }
 
-// ClaimedPage is like postgres.Store.ClaimedPage.
-func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error) {
+// ClaimedPage is like postgres.Store.ClaimedPage, but always gives values.
+func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, state, err := m.lane(lane)
 	if err != nil || state.epoch != lane.Epoch {
-		return nil, nil
+		return claim, nil
 	}
-	return m.claimedPage(lane.Owner, state), nil
+	for _, e := range m.claimedPage(lane.Owner, state) {
+		if !fits(&claim, &e.Record, bytes) {
+			break
+		}
+		claim.Page = append(claim.Page, e)
+	}
+	return claim, nil
+}
+
+// fits adds the bytes of a message to the claim, unless they are too many for a page
+// that has others.
+func fits(claim *dlq.LaneClaim, r *dlq.Record, bytes int64) bool {
+	size := int64(len(r.Key) + len(r.Value))
+	for _, h := range r.Headers {
+		size += int64(len(h.Key) + len(h.Value))
+	}
+	if claim.Bytes > 0 && claim.Bytes+size > bytes {
+		return false
+	}
+	claim.Bytes += size
+	return true
 }
 
 func (m *Store) claimedPage(owner dlq.Owner, state *laneState) []dlq.PageEnvelope {
@@ -149,6 +169,9 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 		if !inLaneOf(e, lane) || !m.retryable(e, b) {
 			continue
 		}
+		if !fits(claim, &e.Record, dlq.PageBytes) {
+			break
+		}
 		state.cursor, b.UpdatedAt = e.Seq, at
 		if lane.Spec.Order != dlq.OrderNone {
 			if name, waits := state.waitsFor(e); waits {
@@ -178,6 +201,9 @@ func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *
 		sendable = sendable[n : n+1]
 	}
 	for _, e := range sendable[:min(quota, len(sendable))] {
+		if !fits(claim, &e.Record, dlq.PageBytes) {
+			break
+		}
 		state.leave(e.ID)
 		e.claim(lane.Owner, at)
 		state.page = append(state.page, e.ID)

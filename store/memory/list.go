@@ -81,6 +81,14 @@ func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
 			t.OldestPending = &e.CreatedAt
 		}
 	}
+	for _, p := range m.offsets {
+		if t := topics[p.topic]; t != nil && p.lost > 0 {
+			t.Lost += p.lost
+			if t.LostAt == nil || t.LostAt.Before(p.lostAt) {
+				t.LostAt = &p.lostAt
+			}
+		}
+	}
 	list := make([]dlq.TopicSummary, 0, len(topics))
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
 		list = append(list, *topics[name])

@@ -26,7 +26,8 @@ type Store struct {
 	byID     map[dlq.ID]*entry
 	order    []*entry // by Seq, without the archived
 	archive  map[dlq.ID]*entry
-	sources  map[dlq.Source]bool
+	known    map[dlq.ID]bool // all that were stored and neither deleted nor purged
+	offsets  map[dlq.Partition]position
 	bulks    map[dlq.ID]*bulk
 	bulkList []*bulk // oldest first
 }
@@ -46,7 +47,8 @@ func New(topics *dlq.Topics) *Store {
 		topics:  topics,
 		byID:    map[dlq.ID]*entry{},
 		archive: map[dlq.ID]*entry{},
-		sources: map[dlq.Source]bool{},
+		known:   map[dlq.ID]bool{},
+		offsets: map[dlq.Partition]position{},
 		bulks:   map[dlq.ID]*bulk{},
 	}
 }
@@ -66,27 +68,65 @@ func (m *Store) now() time.Time {
 	return at
 }
 
+// position is a row of dlq_ingest_offsets.
+type position struct {
+	dlq.Position
+	topic  string
+	lost   int64
+	lostAt time.Time
+}
+
 // StoreArrivals is like postgres.Store.StoreArrivals.
-func (m *Store) StoreArrivals(_ context.Context, arrivals []dlq.Arrival) (stored int, err error) {
+func (m *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
+	ids, err := m.Ingest(ctx, arrivals, nil)
+	return len(ids), err
+}
+
+// Ingest is like postgres.Store.Ingest.
+func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := m.now()
-	for _, a := range arrivals {
-		if m.sources[a.Source] {
-			continue
+	for _, a := range advances {
+		if p, found := m.offsets[a.Partition]; !found || p.Next != a.From.Next {
+			return nil, fmt.Errorf("store: store arrivals: %w", dlq.ErrMoved)
 		}
-		if m.byID[a.ID] != nil || m.archive[a.ID] != nil {
-			return stored, fmt.Errorf("store: store arrivals: there is a message %s already", a.ID)
+	}
+	at := m.now()
+	for _, a := range advances {
+		p := m.offsets[a.Partition]
+		p.Position, p.topic, p.lost = a.To, a.Topic, p.lost+a.Lost
+		if a.Lost > 0 {
+			p.lostAt = at
+		}
+		m.offsets[a.Partition] = p
+	}
+	for _, a := range arrivals {
+		if m.known[a.ID] {
+			continue
 		}
 		m.lastSeq++
 		e := newEntry(a.Storable(), m.lastSeq, at)
-		m.sources[a.Source] = true
+		m.known[a.ID] = true
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)
 		m.countReturn(a.PreviousID)
-		stored++
+		stored = append(stored, a.ID)
 	}
 	return stored, nil
+}
+
+// Positions is like postgres.Store.Positions.
+func (m *Store) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.Position, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	positions := make([]dlq.Position, len(partitions))
+	for i, p := range partitions {
+		if _, found := m.offsets[p]; !found {
+			m.offsets[p] = position{Position: dlq.Start}
+		}
+		positions[i] = m.offsets[p].Position
+	}
+	return positions, nil
 }
 
 // countReturn counts a message that came back for the bulk retry that sent it
@@ -169,7 +209,7 @@ func (m *Store) Delete(_ context.Context, id dlq.ID) error {
 		return &dlq.OwnedError{ID: id, Owner: e.Owner}
 	}
 	m.remove(e)
-	delete(m.sources, e.Source)
+	delete(m.known, e.ID)
 	return nil
 }
 
@@ -219,7 +259,7 @@ func (m *Store) PurgeBatch(_ context.Context, olderThan time.Duration, limit int
 		}
 		if e.UpdatedAt.Before(cutoff) {
 			delete(m.archive, id)
-			delete(m.sources, e.Source)
+			delete(m.known, e.ID)
 			purged++
 		}
 	}

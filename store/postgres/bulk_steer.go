@@ -90,12 +90,15 @@ const clearPageSQL = `UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}' WHERE bulk
 // ReleasePage gives back what the lane has claimed and not finalized, uncounted. It
 // waits in a queue that is due at once. The errors are those of FinalizePage.
 func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
-	page, err := s.ClaimedPage(ctx, lane)
-	if err != nil {
-		return err
-	}
-	if len(page) > 0 {
-		if _, err = s.FinalizePage(ctx, lane, dlq.LeftBehind(page)); err != nil {
+	for {
+		claim, err := s.ClaimedPage(ctx, lane, dlq.PageBytes)
+		if err != nil {
+			return err
+		}
+		if len(claim.Page) == 0 {
+			break
+		}
+		if _, err = s.FinalizePage(ctx, lane, dlq.LeftBehind(claim.Page)); err != nil {
 			return err
 		}
 	}

@@ -24,9 +24,11 @@ const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk 
 //     second allows: at most two tenths go out at once. A job with limits is read
 //     only by a transaction that has locked its row (@locked).
 //   - reach bounds how much of the topic a claim reads (@bounded).
-//   - candidate are the lane's next messages, of any key hash that people write, by both names of the topic. A message
-//     that has both names is refused as its own origin. updated_at must not be later
-//     than the job's snapshot: every change of a status writes it.
+//   - listed are the lane's next messages, of any key hash that people write, by both
+//     names of the topic. A message that has both names is refused as its own origin.
+//     updated_at must not be later than the job's snapshot: every change of a status
+//     writes it.
+//   - candidate are as many of them as a page may have bytes (@page_bytes), at least one.
 //   - free leaves out what others are changing right now; found has those too. Counting
 //     first spares the comparison of each with each.
 //     A key belongs to the topic that its message goes to: key_hash is that of both.
@@ -40,7 +42,7 @@ const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk 
 //     shares it with another waits without need, and not for long.
 //
 // The last SELECT gives the claim's status, and then the messages; the first row may
-// carry none.
+// carry none. A message that is alone greater than a page comes without its value and headers.
 //
 // A plan is often made while the queues are empty, and used when they are long. An
 // ORDER BY ties it to the index of that order, and an OFFSET 0 keeps an EXISTS from
@@ -86,10 +88,11 @@ WITH clock AS MATERIALIZED (
 			AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @bound
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 	) AS beyond
-), candidate AS MATERIALIZED (
-	SELECT id, seq, key_hash, original_topic, record_hash
+), listed AS MATERIALIZED (
+	SELECT id, seq, key_hash, original_topic, record_hash, size
 	FROM (
-		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash
+		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+			greatest(m.size, pg_column_size(m.payload)) AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
@@ -100,7 +103,8 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq
 		LIMIT 100)
 		UNION ALL
-		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash
+		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+			greatest(m.size, pg_column_size(m.payload)) AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
@@ -113,6 +117,10 @@ WITH clock AS MATERIALIZED (
 	) AS sendable
 	ORDER BY seq
 	LIMIT (SELECT quota FROM scan)
+), candidate AS MATERIALIZED (
+	SELECT l.id, l.seq, l.key_hash, l.original_topic, l.record_hash, l.size
+	FROM (SELECT listed.*, sum(size) OVER (ORDER BY seq) AS bytes FROM listed) AS l
+	WHERE l.bytes <= @page_bytes OR l.bytes = l.size
 ), free AS MATERIALIZED (
 	SELECT c.*
 	FROM candidate c
@@ -139,7 +147,7 @@ WITH clock AS MATERIALIZED (
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), judged AS MATERIALIZED (
-	SELECT c.id, c.seq, c.key_hash, c.original_topic,
+	SELECT c.id, c.seq, c.key_hash, c.original_topic, c.size,
 		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash ORDER BY w.seq DESC LIMIT 1) END AS queue_id,
@@ -153,7 +161,7 @@ WITH clock AS MATERIALIZED (
 ), held AS MATERIALIZED (
 	SELECT key_hash, min(seq) AS seq FROM judged WHERE queue_id IS NOT NULL OR NOT is_free GROUP BY key_hash
 ), taken AS MATERIALIZED (
-	SELECT j.id
+	SELECT j.id, j.size
 	FROM judged j
 	WHERE j.queue_id IS NULL AND j.is_free
 		AND NOT EXISTS (SELECT FROM held h WHERE @ordered::bool AND h.key_hash = j.key_hash AND h.seq < j.seq)
@@ -182,7 +190,8 @@ WITH clock AS MATERIALIZED (
 	WHERE (SELECT count(*) FROM judged) > (SELECT count(*) FROM taken) AND NOT EXISTS (SELECT FROM taken WHERE taken.id = j.id)
 	RETURNING 1
 ), stop AS MATERIALIZED (
-	SELECT CASE WHEN count(*) < (SELECT quota FROM scan) THEN (SELECT seq FROM reach) - 1 ELSE max(c.seq) END AS cursor
+	SELECT CASE WHEN count(*) < (SELECT quota FROM scan) AND count(*) = (SELECT count(*) FROM listed) THEN (SELECT seq FROM reach) - 1
+		ELSE max(c.seq) END AS cursor
 	FROM candidate c
 ), moved AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
@@ -212,7 +221,8 @@ WITH clock AS MATERIALIZED (
 )
 SELECT status.*, next.topic, next.partition, next.of_key, next.tries, next.reason, next.category, next.due, m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+	b.key, CASE WHEN status.bytes > @page_bytes THEN NULL WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END,
+	CASE WHEN status.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
 	CASE WHEN (SELECT failed FROM lane) > 0 THEN EXISTS (
 		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
 		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
@@ -222,7 +232,7 @@ FROM (
 		COALESCE((SELECT throttled FROM job), false) AS throttled,
 		COALESCE((SELECT quota <= 0 FROM job), false) AS spent,
 		COALESCE((SELECT ceil(extract(epoch FROM wait) * 1000000)::bigint FROM job), 0) AS wait,
-		closed.topics, closed.partitions
+		closed.topics, closed.partitions, (SELECT COALESCE(sum(size), 0)::bigint FROM taken) AS bytes
 	FROM (
 		SELECT array_agg(q.topic::text) AS topics, array_agg(q.partition) AS partitions
 		FROM dlq.dlq_bulk_retry_queues q
@@ -244,6 +254,7 @@ type claimStatus struct {
 	spent     bool
 	wait      int64 // in microseconds
 	closed    []dlq.Target
+	bytes     int64
 	next      *dlq.LaneQueue
 }
 
@@ -271,7 +282,7 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 		if status.due && len(page) == 0 {
 			return s.claimQueue(ctx, args, status.closed)
 		}
-		claim := dlq.LaneClaim{Page: page, Closed: status.closed, Next: status.next, Throttled: status.throttled, Spent: status.spent,
+		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next, Throttled: status.throttled, Spent: status.spent,
 			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
 		// Only when every candidate was taken by others, or when nothing matched as
 		// far as it looked, is there a reason to scan on.
@@ -292,6 +303,7 @@ const longestScan = time.Second
 func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, laneArgs(lane))
+	args["page_bytes"] = dlq.PageBytes
 	args["bound"], args["bounded"] = lane.Bound, lane.Bounded || isSearch(&lane.Spec.Filter)
 	return args
 }
@@ -309,7 +321,7 @@ func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (
 				var partitions []int32
 				var next nullableQueue
 				page, err = collectAfter(rows, scanPageEnvelope, append([]any{&status.running, &status.open, &status.due, &status.more,
-					&status.throttled, &status.spent, &status.wait, &topics, &partitions}, next.columns()...)...)
+					&status.throttled, &status.spent, &status.wait, &topics, &partitions, &status.bytes}, next.columns()...)...)
 				status.closed, status.next = targetsOf(topics, partitions), next.queue()
 				return err
 			})

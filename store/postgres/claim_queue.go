@@ -71,7 +71,7 @@ WITH clock AS MATERIALIZED (
 	ORDER BY w.seq
 	LIMIT 100
 ), free AS MATERIALIZED (
-	SELECT m.id
+	SELECT m.id, greatest(m.size, pg_column_size(m.payload)) AS size
 	FROM candidate c
 	JOIN dlq.dlq_messages m ON m.id = c.id
 	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries
@@ -92,7 +92,7 @@ WITH clock AS MATERIALIZED (
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), judged AS MATERIALIZED (
-	SELECT c.id, c.seq, c.key_hash, free.id IS NOT NULL AS is_free,
+	SELECT c.id, c.seq, c.key_hash, free.size, free.id IS NOT NULL AS is_free,
 		free.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
 			OR m.status = 'PENDING' AND m.retry_count < m.max_retries
 				AND (m.updated_at <= (SELECT frozen_at FROM job) OR m.owner_token = @token)
@@ -114,15 +114,15 @@ WITH clock AS MATERIALIZED (
 ), held AS MATERIALIZED (
 	SELECT key_hash, min(seq) AS seq FROM judged WHERE NOT gone AND (NOT is_free OR retried OR elsewhere IS NOT NULL) GROUP BY key_hash
 ), sendable AS MATERIALIZED (
-	SELECT j.id, row_number() OVER (ORDER BY j.seq) - 1 AS n, count(*) OVER () AS many
+	SELECT j.id, j.size, row_number() OVER (ORDER BY j.seq) - 1 AS n, count(*) OVER () AS many, sum(j.size) OVER (ORDER BY j.seq) AS bytes
 	FROM judged j, queue
 	WHERE j.is_free AND NOT j.retried AND j.elsewhere IS NULL
 		AND NOT EXISTS (SELECT FROM held h WHERE @ordered::bool AND h.key_hash = j.key_hash AND h.seq < j.seq)
 		AND NOT (queue.closed AND EXISTS (SELECT FROM judged e WHERE e.key_hash = j.key_hash AND e.seq < j.seq AND NOT e.gone))
 ), taken AS MATERIALIZED (
-	SELECT s.id
+	SELECT s.id, s.size
 	FROM sendable s, queue, lane
-	WHERE CASE WHEN queue.closed THEN s.n = queue.tries % s.many ELSE s.n < lane.quota END
+	WHERE CASE WHEN queue.closed THEN s.n = queue.tries % s.many ELSE s.n < lane.quota AND (s.bytes <= @page_bytes OR s.n = 0) END
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
@@ -185,15 +185,16 @@ WITH clock AS MATERIALIZED (
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
 	WHERE b.id = @bulk AND job.throttled AND n > 0
 )
-SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT throttled FROM job), false),
+SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT throttled FROM job), false), load.bytes,
 	queue.topic, queue.partition, queue.key_hash >= 0, queue.tries, queue.reason, queue.category,
 	CASE WHEN queue.id IS NOT NULL THEN 0 END::bigint, m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+	b.key, CASE WHEN load.bytes > @page_bytes THEN NULL WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END,
+	CASE WHEN load.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
 	CASE WHEN (SELECT failed FROM lane) > 0 THEN EXISTS (
 		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
 		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
-FROM (SELECT) AS one
+FROM (SELECT COALESCE(sum(size), 0)::bigint AS bytes FROM taken) AS load
 LEFT JOIN queue ON true
 LEFT JOIN claimed m ON true
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
@@ -210,7 +211,7 @@ func (s *Store) claimQueue(ctx context.Context, args pgx.NamedArgs, closed []dlq
 	err = s.batch(ctx, "claim from queue", func(batch *pgx.Batch) {
 		queueClaim(batch, args)
 		batch.Queue(claimQueueSQL, args).Query(func(rows pgx.Rows) (err error) {
-			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Throttled}, queue.columns()...)...)
+			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Throttled, &claim.Bytes}, queue.columns()...)...)
 			return err
 		})
 	})

@@ -66,27 +66,59 @@ func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone}
 }
 
-// claimedPageSQL reads the messages one by one: a page is short.
+// claimedPageSQL reads the messages one by one: a page is short. It reads as many of
+// the first as are allowed (@page_bytes), at least one.
 const claimedPageSQL = `
-SELECT m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+WITH claimed AS MATERIALIZED (
+	SELECT m.id, m.seq, m.original_topic, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash,
+		greatest(m.size, pg_column_size(m.payload)) AS size
+	FROM dlq.dlq_bulk_retry_lanes l
+	CROSS JOIN LATERAL unnest(l.page) AS p (id)
+	JOIN dlq.dlq_messages m ON m.id = p.id
+	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.epoch = @epoch
+		AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END
+), part AS MATERIALIZED (
+	SELECT c.*
+	FROM (SELECT claimed.*, sum(size) OVER (ORDER BY seq) AS bytes FROM claimed) AS c
+	WHERE c.bytes <= @page_bytes OR c.bytes = c.size
+), load AS MATERIALIZED (
+	SELECT sum(size)::bigint AS bytes FROM part
+)
+SELECT load.bytes, p.id, p.seq, p.original_topic, p.retry_count,
+	b.key, CASE WHEN load.bytes > @page_bytes THEN NULL
+		WHEN b.message_id IS NULL THEN (SELECT convert_to(m.payload::text, 'UTF8') FROM dlq.dlq_messages m WHERE m.id = p.id)
+		ELSE b.value END,
+	CASE WHEN load.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
 	EXISTS (SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
-		WHERE k.bulk_id = @bulk AND k.key_hash = (m.key_hash # hashtext(m.original_topic)) & 2147483647
-			AND k.topic = m.original_topic AND k.key = b.key OFFSET 0)
-FROM dlq.dlq_bulk_retry_lanes l
-CROSS JOIN LATERAL unnest(l.page) AS p (id)
-JOIN dlq.dlq_messages m ON m.id = p.id
-LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.epoch = @epoch
-	AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END
-ORDER BY m.seq`
+		WHERE k.bulk_id = @bulk AND k.key_hash = p.key_hash AND k.topic = p.original_topic AND k.key = b.key OFFSET 0)
+FROM load
+CROSS JOIN part p
+LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = p.id
+ORDER BY p.seq`
 
-// ClaimedPage returns what the lane has claimed and not finalized, in the order of
-// arrival: what a crash left between the two.
-func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane) (page []dlq.PageEnvelope, err error) {
+// ClaimedPage returns the messages that the lane has claimed and not finalized, in the
+// order of arrival, as many of the first as have up to so many bytes, at least one. A
+// message that is greater comes without its value and headers. It returns an empty page when there
+// are none.
+func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
+	args := laneArgs(&lane)
+	args["page_bytes"] = bytes
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
-		queue(batch, &page, scanPageEnvelope, claimedPageSQL, laneArgs(&lane))
+		queue(batch, &claim.Page, func(row pgx.CollectableRow) (dlq.PageEnvelope, error) {
+			return scanPageEnvelope(withFirst{row, &claim.Bytes})
+		}, claimedPageSQL, args)
 	})
-	return page, err
+	return claim, err
+}
+
+// withFirst is a row whose first column goes to a place of its own.
+type withFirst struct {
+	pgx.CollectableRow
+	first any
+}
+
+// Scan reads the first column too.
+func (r withFirst) Scan(targets ...any) error {
+	return r.CollectableRow.Scan(append([]any{r.first}, targets...)...)
 }

@@ -55,7 +55,7 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 			"BulkOwners":       func(ctx context.Context) error { _, err := p.BulkOwners(ctx, time.Now()); return err },
 			"Release":          func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
 			"CreateBulk":       func(ctx context.Context) error { _, err := p.CreateBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
-			"ClaimedPage":      func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane); return err },
+			"ClaimedPage":      func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane, dlq.PageBytes); return err },
 			"ClaimPage":        func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err },
 			"FinalizePage":     func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
 			"OpenLane":         func(ctx context.Context) error { _, err := p.OpenLane(ctx, id, 0, dlq.LaneAttempt{}); return err },

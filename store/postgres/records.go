@@ -3,25 +3,48 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"dlqmanager/dlq"
 )
 
-// storeSQL stores a batch in one statement. The bodies' unique source decides which
-// are new: only a message whose body was stored is stored. Bodies go in by source,
-// so that two programs that take the same records lock them in the same order; rows
-// go in by the order of the batch, which is therefore the order of seq.
+// storeSQL stores a batch in one statement, and moves the positions of the partitions
+// that it was read from. It does nothing at all unless each of these is where the
+// caller believes it to be.
+//
+// The primary key of the bodies decides which are new: only a message whose body was
+// stored is stored. Bodies go in by id, so that two programs that take the same
+// records lock them in the same order; rows go in by the order of the batch, which is
+// therefore the order of seq.
 //
 // It also counts the messages that came back for the bulk retry that sent them last:
 // the one whose id is the owner's token, if that is a bulk retry's at all. It locks
 // the jobs once every body is in, and in one order, so that two programs that do so
 // never wait for each other.
 const storeSQL = `
-WITH arrival AS (
+WITH advance AS (
+	SELECT *
+	FROM unnest(@advance_topic_ids::uuid[], @advance_partitions::int[], @advance_topics::text[], @froms::bigint[],
+		@nexts::bigint[], @epochs::int[], @losts::bigint[]) AS a (topic_id, partition, topic, from_offset, next_offset, leader_epoch, lost)
+), position AS MATERIALIZED (
+	SELECT o.topic_id, o.partition
+	FROM dlq.dlq_ingest_offsets o
+	JOIN advance a ON o.topic_id = a.topic_id AND o.partition = a.partition
+	WHERE o.next_offset = a.from_offset
+	ORDER BY o.topic_id, o.partition
+	FOR UPDATE OF o
+), agreed AS MATERIALIZED (
+	SELECT (SELECT count(*) FROM position) = (SELECT count(*) FROM advance) AS yes
+), advanced AS (
+	UPDATE dlq.dlq_ingest_offsets o
+	SET topic = a.topic, next_offset = a.next_offset, leader_epoch = a.leader_epoch, lost = o.lost + a.lost,
+		lost_at = CASE WHEN a.lost > 0 THEN now() ELSE o.lost_at END, updated_at = now()
+	FROM advance a
+	WHERE o.topic_id = a.topic_id AND o.partition = a.partition AND (SELECT yes FROM agreed)
+), arrival AS MATERIALIZED (
 	SELECT *
 	FROM unnest(@ids::uuid[], @dlq_topics::text[], @original_topics::text[], @error_messages::text[], @error_classes::text[],
 		@retry_counts::int[], @max_retries::int[], @payloads::text[], @statuses::text[], @key_hashes::int[], @previous_ids::uuid[],
@@ -31,18 +54,19 @@ WITH arrival AS (
 		retry_count, max_retries, payload, status, key_hash, previous_id,
 		topic_id, partition, record_offset, key, value, headers,
 		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace, place)
+	WHERE (SELECT yes FROM agreed)
 ), body AS (
 	INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,
 		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace)
 	SELECT id, topic_id, partition, record_offset, key, CASE WHEN key IS NOT NULL THEN key_hash END, value, headers,
 		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace
 	FROM arrival
-	ORDER BY topic_id, partition, record_offset, place
-	ON CONFLICT (topic_id, partition, record_offset) DO NOTHING
+	ORDER BY id, place
+	ON CONFLICT (message_id) DO NOTHING
 	RETURNING message_id
 ), came_back AS (
 	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS bulk_id,
-		count(*) AS n
+		count(DISTINCT a.id) AS n
 	FROM arrival a
 	JOIN body b ON b.message_id = a.id
 	CROSS JOIN LATERAL (
@@ -61,14 +85,18 @@ WITH arrival AS (
 	FOR UPDATE OF j
 ), counted AS (
 	UPDATE dlq.dlq_bulk_retries j SET came_back = j.came_back + job.n FROM job WHERE j.id = job.id
+), stored AS (
+	INSERT INTO dlq.dlq_messages (id, dlq_topic, original_topic, error_message, error_class, retry_count, max_retries, payload,
+		status, key_hash, previous_id, size)
+	SELECT a.id, a.dlq_topic, a.original_topic, a.error_message, a.error_class, a.retry_count, a.max_retries, a.payload::jsonb,
+		a.status, a.key_hash, a.previous_id, COALESCE(octet_length(a.key), 0) + COALESCE(octet_length(a.value), 0) + octet_length(a.headers)
+	FROM arrival a
+	JOIN body b ON b.message_id = a.id
+	ORDER BY a.place
+	ON CONFLICT (id) DO NOTHING
+	RETURNING id
 )
-INSERT INTO dlq.dlq_messages (id, dlq_topic, original_topic, error_message, error_class, retry_count, max_retries, payload,
-	status, key_hash, previous_id)
-SELECT a.id, a.dlq_topic, a.original_topic, a.error_message, a.error_class, a.retry_count, a.max_retries, a.payload::jsonb,
-	a.status, a.key_hash, a.previous_id
-FROM arrival a
-JOIN body b ON b.message_id = a.id
-ORDER BY a.place`
+SELECT (SELECT yes FROM agreed), ARRAY(SELECT id FROM stored)`
 
 // ingestLock is the advisory lock that ingest shares while it stores, and that the
 // creation of a bulk retry takes alone to read its bound. The order of arrival is
@@ -84,12 +112,12 @@ const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock)`
 // most 1 GiB in one parameter, and both sides hold it several times over.
 const maxStatement = 32 << 20
 
-// StoreArrivals stores dead letters and returns how many were new. One whose
-// Source is known is skipped, also when its message has been archived. The order
-// of the slice becomes the order of Seq. It is one round trip, or one for each
-// 32 MiB of records. Messages that come back are counted for the bulk retry that sent them, in
-// the same transaction. After an error a part may be stored; giving the same slice
-// again stores the rest.
+// StoreArrivals stores dead letters and returns how many were new. One whose id is
+// known is skipped, also when its message has been archived. The order of the slice
+// becomes the order of Seq. It is one round trip, or one for each 32 MiB of records.
+// Messages that come back are counted for the bulk retry that sent them, in the same
+// transaction. After an error a part may be stored; giving the same slice again stores
+// the rest.
 func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	for len(arrivals) > 0 {
 		n, size := 0, 0
@@ -100,8 +128,8 @@ func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stor
 		if n > 1 && size >= maxStatement {
 			n-- // the last one was too much
 		}
-		count, err := s.storeBatch(ctx, arrivals[:n])
-		stored += count
+		ids, err := s.Ingest(ctx, arrivals[:n], nil)
+		stored += len(ids)
 		if err != nil {
 			return stored, err
 		}
@@ -118,42 +146,55 @@ func sizeOf(a *dlq.Arrival) int {
 	return size
 }
 
-// storeBatch stores the batch at once. When the server refuses the data of some
-// row, which it does not name, it stores them one by one, and the refused ones
-// without their searchable view. Their bytes cannot be refused.
-func (s *Store) storeBatch(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
-	count, err := s.storeOnce(ctx, arrivals)
+// Ingest stores dead letters as StoreArrivals does, and moves the positions of the
+// partitions that they were read from, all in one transaction or nothing. It returns
+// the ids of those that were new. It returns dlq.ErrMoved when a position is not where
+// its advance starts from.
+//
+// When the server refuses the data of some row, which it does not name, the payloads
+// that it refuses are left out: their bytes cannot be refused.
+func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
+	if len(arrivals) == 0 && len(advances) == 0 {
+		return nil, nil
+	}
+	stored, err = s.ingest(ctx, arrivals, advances)
 	if !isRowsOwnFault(err) {
-		return count, err
+		return stored, err
 	}
-	for _, a := range arrivals {
-		count, err := s.storeOnce(ctx, []dlq.Arrival{a})
-		if isRowsOwnFault(err) && a.Payload != nil {
-			a.Payload = nil
-			count, err = s.storeOnce(ctx, []dlq.Arrival{a})
-		}
-		stored += count
-		if err != nil {
-			return stored, fmt.Errorf("record at partition %d, offset %d of %s: %w", a.Source.Partition, a.Source.Offset, a.DLQTopic, err)
+	acceptable := slices.Clone(arrivals)
+	for i := range acceptable {
+		_, _, err := one(ctx, s, "try payload", pgx.RowTo[bool], payloadSQL, pgx.NamedArgs{"payload": string(acceptable[i].Payload)})
+		if isRowsOwnFault(err) {
+			acceptable[i].Payload = nil
+		} else if err != nil {
+			return nil, err
 		}
 	}
-	return stored, nil
+	return s.ingest(ctx, acceptable, advances)
 }
 
-func (s *Store) storeOnce(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
-	args := storeArgs(arrivals)
+// payloadSQL fails for a payload that JSONB refuses.
+const payloadSQL = `SELECT NULLIF(@payload::text, '')::jsonb IS NULL`
+
+func (s *Store) ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
+	args := storeArgs(arrivals, advances)
+	var agreed bool
+	var ids [][16]byte
 	err = s.batch(ctx, "store arrivals", func(batch *pgx.Batch) {
 		batch.Queue(shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
-		batch.Queue(storeSQL, args).Exec(func(tag pgconn.CommandTag) error {
-			stored = int(tag.RowsAffected())
-			return nil
-		})
+		batch.Queue(storeSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&agreed, &ids) })
 	})
+	if err == nil && !agreed {
+		err = fmt.Errorf("store arrivals: %w", dlq.ErrMoved)
+	}
+	for _, id := range ids {
+		stored = append(stored, id)
+	}
 	return stored, err
 }
 
 // storeArgs are the columns of storeSQL.
-func storeArgs(arrivals []dlq.Arrival) pgx.NamedArgs {
+func storeArgs(arrivals []dlq.Arrival, advances []dlq.Advance) pgx.NamedArgs {
 	storable := make([]dlq.Arrival, len(arrivals))
 	for i := range arrivals {
 		storable[i] = arrivals[i].Storable()
@@ -181,15 +222,56 @@ func storeArgs(arrivals []dlq.Arrival) pgx.NamedArgs {
 		"origin_offsets":    column(storable, func(a *dlq.Arrival) *int64 { return a.Origin.Offset }),
 		"families":          column(storable, func(a *dlq.Arrival) string { return a.Origin.Family }),
 		"stack_traces":      column(storable, func(a *dlq.Arrival) string { return a.StackTrace }),
+
+		"advance_topic_ids":  column(advances, func(a *dlq.Advance) [16]byte { return a.TopicID }),
+		"advance_partitions": column(advances, func(a *dlq.Advance) int32 { return a.Number }),
+		"advance_topics":     column(advances, func(a *dlq.Advance) string { return dlq.Text(a.Topic) }),
+		"froms":              column(advances, func(a *dlq.Advance) int64 { return a.From.Next }),
+		"nexts":              column(advances, func(a *dlq.Advance) int64 { return a.To.Next }),
+		"epochs":             column(advances, func(a *dlq.Advance) int32 { return a.To.Epoch }),
+		"losts":              column(advances, func(a *dlq.Advance) int64 { return a.Lost }),
 	}
 }
 
-func column[T any](arrivals []dlq.Arrival, value func(*dlq.Arrival) T) []T {
-	values := make([]T, len(arrivals))
-	for i := range arrivals {
-		values[i] = value(&arrivals[i])
+func column[R, T any](rows []R, value func(*R) T) []T {
+	values := make([]T, len(rows))
+	for i := range rows {
+		values[i] = value(&rows[i])
 	}
 	return values
+}
+
+// startPositionsSQL gives every partition a position. It writes only where one is
+// missing.
+const startPositionsSQL = `
+INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
+SELECT w.topic_id, w.partition, '', -1, -1
+FROM unnest(@topic_ids::uuid[], @partitions::int[]) AS w (topic_id, partition)
+WHERE NOT EXISTS (SELECT FROM dlq.dlq_ingest_offsets o WHERE o.topic_id = w.topic_id AND o.partition = w.partition)
+ORDER BY w.topic_id, w.partition
+ON CONFLICT DO NOTHING`
+
+const positionsSQL = `
+SELECT COALESCE(o.next_offset, -1), COALESCE(o.leader_epoch, -1)
+FROM unnest(@topic_ids::uuid[], @partitions::int[]) WITH ORDINALITY AS w (topic_id, partition, place)
+LEFT JOIN dlq.dlq_ingest_offsets o ON o.topic_id = w.topic_id AND o.partition = w.partition
+ORDER BY w.place`
+
+// Positions returns how far each partition has been taken in, in their order. One that
+// has no position gets one at its start.
+func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (positions []dlq.Position, err error) {
+	if len(partitions) == 0 {
+		return nil, nil
+	}
+	args := pgx.NamedArgs{
+		"topic_ids":  column(partitions, func(p *dlq.Partition) [16]byte { return p.TopicID }),
+		"partitions": column(partitions, func(p *dlq.Partition) int32 { return p.Number }),
+	}
+	err = s.batch(ctx, "read positions", func(batch *pgx.Batch) {
+		batch.Queue(startPositionsSQL, args)
+		queue(batch, &positions, pgx.RowToStructByPos[dlq.Position], positionsSQL, args)
+	})
+	return positions, err
 }
 
 // detailSQL reads a message with its body. A row that another program has put in,

@@ -60,6 +60,8 @@ func TestEveryStatement(t *testing.T) {
 			FROM dlq.dlq_bulk_retries, generate_series(0, 9) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_waiting (bulk_id, queue_id, lane, seq, message_id, key_hash)
 			SELECT bulk_id, id, greatest(lane, 0), n, gen_random_uuid(), greatest(key_hash, 0) FROM dlq.dlq_bulk_retry_queues, generate_series(1, 3) AS n`,
+		`INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
+			SELECT gen_random_uuid(), n, 't', n, 1 FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
@@ -89,6 +91,9 @@ func TestEveryStatement(t *testing.T) {
 	claimed["scheduled_at"], claimed["attempt"] = time.Now(), 1
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
+	advances := []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}
+	places := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
+
 	const (
 		attempts  = "dlq_retry_attempts_pkey"
 		bodies    = "dlq_message_bodies_pkey"
@@ -96,6 +101,7 @@ func TestEveryStatement(t *testing.T) {
 		lanes     = "dlq_bulk_retry_lanes_pkey"
 		live      = "idx_dlq_bulk_retries_live"
 		messages  = "dlq_messages_pkey"
+		offsets   = "dlq_ingest_offsets_pkey"
 		status    = "idx_dlq_messages_status"
 		alone     = "idx_dlq_messages_retrying_alone"
 		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
@@ -128,7 +134,12 @@ func TestEveryStatement(t *testing.T) {
 		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
 		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
 
-		"storeSQL":           {{args: storeArgs(dlqtest.Arrivals(2)), uses: jobs + " dlq_messages_archive_pkey " + messages}},
+		"storeSQL": {
+			{args: storeArgs(dlqtest.Arrivals(2), advances), uses: jobs + " " + offsets + " dlq_messages_archive_pkey " + messages},
+		},
+		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
+		"startPositionsSQL":  {{args: places, uses: offsets}},
+		"positionsSQL":       {{args: places, uses: offsets}},
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
 		"claimSQL":    {{args: message, uses: bodies + " " + messages}},

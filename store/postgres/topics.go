@@ -22,12 +22,18 @@ WITH counted AS (
 	FROM dlq.dlq_messages
 	WHERE dlq_topic = ''
 	GROUP BY original_topic, status
+), lost AS (
+	SELECT topic AS name, sum(lost)::bigint AS n, max(lost_at) AS at
+	FROM dlq.dlq_ingest_offsets
+	WHERE lost > 0 AND topic <> ''
+	GROUP BY topic
 )
 SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END COLLATE "C" AS topic,
 	(array_agg(newest.original_topic ORDER BY newest.created_at DESC, newest.seq DESC))[1],
 	max(newest.created_at),
 	min(oldest.created_at) FILTER (WHERE c.status = 'PENDING'),
-	array_agg(c.status), array_agg(c.n)
+	array_agg(c.status), array_agg(c.n),
+	COALESCE(max(lost.n), 0), max(lost.at)
 FROM counted c
 CROSS JOIN LATERAL (
 	SELECT m.seq, m.original_topic, m.created_at
@@ -43,6 +49,7 @@ CROSS JOIN LATERAL (
 	ORDER BY m.created_at, m.seq
 	LIMIT 1
 ) AS oldest
+LEFT JOIN lost ON lost.name = c.dlq_topic
 GROUP BY topic
 ORDER BY topic`
 
@@ -59,7 +66,8 @@ func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
 	t := dlq.TopicSummary{Counts: map[dlq.Status]int64{}}
 	var statuses []string
 	var counts []int64
-	if err := row.Scan(&t.DLQTopic, &t.OriginalTopic, instant{&t.NewestArrival}, optionalInstant{&t.OldestPending}, &statuses, &counts); err != nil {
+	if err := row.Scan(&t.DLQTopic, &t.OriginalTopic, instant{&t.NewestArrival}, optionalInstant{&t.OldestPending}, &statuses, &counts,
+		&t.Lost, optionalInstant{&t.LostAt}); err != nil {
 		return dlq.TopicSummary{}, err
 	}
 	for i, status := range statuses {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -236,13 +238,64 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.claimPage(other)
 		f.finalizePage(first, dlqtest.Outcomes(page[:10], dlq.ResultDelivered))
 
-		again, err := f.ClaimedPage(t.Context(), first)
-		require.NoError(t, err)
+		again := f.claimed(first)
 		require.Equal(t, page[10:], again, "exactly these, in the same order, with the same count")
 		f.finalizePage(first, dlqtest.Outcomes(again, dlq.ResultDelivered))
-		again, err = f.ClaimedPage(t.Context(), first)
-		require.NoError(t, err)
-		require.Empty(t, again)
+		require.Empty(t, f.claimed(first))
+	},
+
+	"a page is bounded in bytes": func(t *testing.T, f fixture) {
+		const part = 1 << 20
+		var arrivals []dlq.Arrival
+		for range 10 {
+			arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Value(strings.Repeat("x", part))))
+		}
+		arrivals[4].Record.Value = []byte(strings.Repeat("y", 3*dlq.PageBytes))
+		stored := f.store(arrivals...)
+		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0))
+		for _, want := range [][]dlq.Message{stored[:3], stored[3:4], stored[4:5], stored[5:8], stored[8:]} {
+			claim := f.ask(lane)
+			require.Equal(t, ids(want), envelopeIDs(claim.Page))
+			whole, err := f.ClaimedPage(t.Context(), lane, claim.Bytes)
+			require.NoError(t, err)
+			require.Equal(t, claim.Bytes, whole.Bytes)
+			for _, e := range whole.Page {
+				require.Equal(t, f.detail(e.ID).Record, e.Record)
+			}
+			if claim.Bytes <= dlq.PageBytes {
+				require.Equal(t, whole.Page, claim.Page)
+			} else {
+				require.Equal(t, ids(stored[4:5]), ids(want), "alone")
+			}
+			// Given back, they are claimed from a queue in the same way.
+			f.finalizePage(lane, allWait(claim.Page, ofKey(1, 0)))
+			var again []dlq.ID
+			for range want { // each has a key of its own
+				page := f.claims(lane).Page
+				again = append(again, envelopeIDs(page)...)
+				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			}
+			require.ElementsMatch(t, ids(want), again)
+		}
+		require.Equal(t, dlq.BulkCounts{Retried: 10}, f.bulk(lane.Bulk).Counts)
+	},
+
+	"a page in the queue of a target is bounded in bytes": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(10, dlqtest.Value(strings.Repeat("x", 1<<20)))...)
+		lane := f.startLane()
+		for range 4 {
+			page := f.claimed(lane)
+			if len(page) == 0 {
+				page = f.ask(lane).Page
+			}
+			f.finalizePage(lane, allWait(page, dlq.Wait{Target: first, Tries: 1, For: time.Hour}))
+		}
+		f.pause(lane.Bulk, "operator")
+		f.resume(lane.Bulk)
+		page := f.ask(lane).Page // one asks
+		require.Equal(t, ids(stored[1:2]), envelopeIDs(page))
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[3].ID}, envelopeIDs(f.claims(lane).Page))
 	},
 
 	"a page is counted once": func(t *testing.T, f fixture) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
@@ -48,8 +49,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{second, dlqtest.Arrival()})
 		require.NoError(t, err)
 		require.Equal(t, 1, stored)
-		_, err = f.Message(t.Context(), second.ID)
-		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.Equal(t, first.Record, f.detail(second.ID).Record)
 
 		stored, err = f.StoreArrivals(t.Context(), []dlq.Arrival{first})
 		require.NoError(t, err, "the same batch again, as after a lost answer")
@@ -109,6 +109,92 @@ var ingest = map[string]func(*testing.T, fixture){
 		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Source(first.Source))})
 		require.NoError(t, err)
 		require.Zero(t, stored)
+	},
+
+	"positions move with what is stored, from where they are": func(t *testing.T, f fixture) {
+		zero, one := dlq.Partition{TopicID: dlqtest.TopicID, Number: 0}, dlq.Partition{TopicID: dlqtest.TopicID, Number: 1}
+		positions := func() []dlq.Position {
+			found, err := f.Positions(t.Context(), []dlq.Partition{one, zero})
+			require.NoError(t, err)
+			return found
+		}
+		require.Equal(t, []dlq.Position{dlq.Start, dlq.Start}, positions())
+		advance := func(p dlq.Partition, from, to int64) dlq.Advance {
+			return dlq.Advance{Partition: p, Topic: "orders.dlq", From: dlq.Position{Next: from}, To: dlq.Position{Next: to, Epoch: 7}}
+		}
+		arrivals := dlqtest.Arrivals(2)
+		stored, err := f.Ingest(t.Context(), arrivals, []dlq.Advance{advance(zero, dlq.FromStart, 10), advance(one, dlq.FromStart, 3)})
+		require.NoError(t, err)
+		require.ElementsMatch(t, arrivalIDs(arrivals), stored)
+		require.Equal(t, []dlq.Position{{Next: 3, Epoch: 7}, {Next: 10, Epoch: 7}}, positions())
+
+		late := dlqtest.Arrival()
+		_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(zero, 10, 20), advance(one, 2, 5)})
+		require.ErrorIs(t, err, dlq.ErrMoved)
+		unknown := dlq.Partition{TopicID: [16]byte{9}}
+		_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(unknown, dlq.FromStart, 5)})
+		require.ErrorIs(t, err, dlq.ErrMoved, "a restore may have taken it away")
+		require.Equal(t, []dlq.Position{{Next: 3, Epoch: 7}, {Next: 10, Epoch: 7}}, positions())
+		_, err = f.Message(t.Context(), late.ID)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+
+		stored, err = f.Ingest(t.Context(), []dlq.Arrival{arrivals[0], late}, []dlq.Advance{advance(zero, 10, 4)})
+		require.NoError(t, err, "back, after an unclean election")
+		require.Equal(t, []dlq.ID{late.ID}, stored)
+		require.Equal(t, []dlq.Position{{Next: 3, Epoch: 7}, {Next: 4, Epoch: 7}}, positions())
+	},
+
+	"of several readers of a partition one moves its position": func(t *testing.T, f fixture) {
+		partition := dlq.Partition{TopicID: dlqtest.TopicID, Number: 5}
+		_, err := f.Positions(t.Context(), []dlq.Partition{partition})
+		require.NoError(t, err)
+		var moved atomic.Int64
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				_, err := f.Ingest(t.Context(), dlqtest.Arrivals(10), []dlq.Advance{
+					{Partition: partition, Topic: "orders.dlq", From: dlq.Start, To: dlq.Position{Next: int64(i)}}})
+				if err == nil {
+					moved.Add(1)
+				} else {
+					assert.ErrorIs(t, err, dlq.ErrMoved)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, moved.Load())
+		require.EqualValues(t, 10, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1}).Total)
+	},
+
+	"offsets that Kafka has deleted are counted for their topic": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrival())
+		topic := func() dlq.TopicSummary {
+			found, err := f.Topics(t.Context())
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			return found[0]
+		}
+		require.Zero(t, topic().Lost)
+		require.Nil(t, topic().LostAt)
+		partition := dlq.Partition{TopicID: dlqtest.TopicID}
+		_, err := f.Positions(t.Context(), []dlq.Partition{partition})
+		require.NoError(t, err)
+		at := dlq.Start
+		for _, next := range []int64{10, 30} {
+			to := dlq.Position{Next: next}
+			_, err := f.Ingest(t.Context(), nil, []dlq.Advance{{Partition: partition, Topic: "orders.dlq", From: at, To: to, Lost: 7}})
+			require.NoError(t, err)
+			at = to
+		}
+		require.EqualValues(t, 14, topic().Lost)
+		require.WithinDuration(t, time.Now(), *topic().LostAt, time.Minute)
+	},
+
+	"a message that was deleted is not known any more": func(t *testing.T, f fixture) {
+		a := dlqtest.Arrival()
+		f.store(a)
+		require.NoError(t, f.Delete(t.Context(), a.ID))
+		f.store(a) // nothing but its partition's position keeps it away
 	},
 
 	"a new message is PENDING and was never retried": func(t *testing.T, f fixture) {

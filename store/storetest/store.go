@@ -16,6 +16,8 @@ import (
 // Store is all that a store does. Its users ask for the parts that they need.
 type Store interface {
 	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
+	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
+	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
 
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)
@@ -35,7 +37,7 @@ type Store interface {
 	CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
-	ClaimedPage(ctx context.Context, lane dlq.Lane) ([]dlq.PageEnvelope, error)
+	ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error)
 	ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error)
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error)
 	ReleasePage(ctx context.Context, lane dlq.Lane) error
@@ -155,6 +157,14 @@ func (f fixture) claimPage(lane dlq.Lane) []dlq.PageEnvelope {
 	require.Zero(f.t, claim.Wait)
 	require.False(f.t, claim.Spent)
 	require.False(f.t, claim.Throttled)
+	return claim.Page
+}
+
+// claimed is what the lane has claimed and not finalized.
+func (f fixture) claimed(lane dlq.Lane) []dlq.PageEnvelope {
+	f.t.Helper()
+	claim, err := f.ClaimedPage(f.t.Context(), lane, dlq.PageBytes)
+	require.NoError(f.t, err)
 	return claim.Page
 }
 

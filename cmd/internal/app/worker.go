@@ -86,11 +86,12 @@ func newEngine(p *parts) (*engine, error) {
 	}
 	metrics := activities.NewMetrics(p.registry)
 	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log))
+	memory := activities.NewMemory(activities.DefaultMemory)
 	e.steps = workflows.Activities{
 		Retry: &activities.Retry{
-			Store: p.store, Publisher: publisher, Owners: p.workflows, Topics: p.topics, Metrics: metrics, Log: p.log,
+			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Topics: p.topics, Metrics: metrics, Log: p.log,
 		},
-		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Metrics: metrics, Log: p.log},
+		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log},
 		Archive: &activities.Archive{Store: p.store, Metrics: metrics, Log: p.log},
 	}
 	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
@@ -121,6 +122,9 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 		if s.Waiting != "" {
 			return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
 				s.Since.UTC().Format("15:04:05"), s.LastError)
+		}
+		if s.Lost > 0 {
+			return dlq.NoticeError(fmt.Sprintf("Kafka had deleted %d offsets before they were taken in, most recently of %s", s.Lost, s.LostTopic))
 		}
 		return nil
 	}

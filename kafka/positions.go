@@ -1,0 +1,153 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// logStart is where the client finds the start of a log.
+const logStart = -2
+
+// locate is called by the group with the offsets to read on from, which are the
+// group's commits. The database's own are put in their place. While it is away nothing
+// is read, however long that takes.
+func (in *Ingest) locate(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	if err := in.ids.learn(ctx, in.group.Load(), offsets); err != nil {
+		return nil, err
+	}
+	var claims []*claim
+	in.ids.mu.Lock()
+	for topic, partitions := range offsets {
+		id := in.ids.known(topic)
+		for partition := range partitions {
+			claims = append(claims, &claim{place: place{topic, partition}, topicID: id})
+		}
+	}
+	in.ids.mu.Unlock()
+
+	var positions []dlq.Position
+	for wait := storeBackoffMin; ; wait = min(2*wait, storeBackoffMax) {
+		var err error
+		if positions, err = in.positions(ctx, claims); err == nil {
+			break
+		}
+		in.status.storing(err)
+		in.log.Error("cannot read how far the partitions were taken in; ingest waits and tries again", zap.Error(err), zap.Duration("wait", wait))
+		if sleep(ctx, wait); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	in.status.storing(nil)
+	for i, c := range claims {
+		c.at, c.reported = positions[i], offsets[c.topic][c.partition].EpochOffset().Offset
+		at := kgo.NewOffset().AtStart()
+		if c.at.Next >= 0 {
+			at = kgo.NewOffset().At(c.at.Next).WithEpoch(c.at.Epoch)
+		}
+		offsets[c.topic][c.partition] = at
+	}
+	in.status.owning(in.owned.set(claims))
+	return offsets, nil
+}
+
+func (in *Ingest) positions(ctx context.Context, claims []*claim) ([]dlq.Position, error) {
+	partitions := make([]dlq.Partition, len(claims))
+	for i, c := range claims {
+		partitions[i] = c.partitionID()
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return in.store.Positions(ctx, partitions)
+}
+
+// compareInterval is how soon it is noticed that the database was restored, where
+// nothing arrives that would tell.
+const compareInterval = 3 * time.Second
+
+// compare looks whether the database still has the positions that we read on from,
+// and notes what Kafka has deleted of partitions of which nothing arrives.
+func (in *Ingest) compare(ctx context.Context) {
+	if time.Since(in.compared) < compareInterval {
+		return
+	}
+	in.compared = time.Now()
+	claims := in.owned.all(nil)
+	if err := in.follow(ctx, claims); err != nil {
+		if ctx.Err() == nil {
+			in.status.storing(err)
+			in.log.Warn("cannot compare how far the partitions were taken in", zap.Error(err))
+		}
+		return
+	}
+	in.status.storing(nil)
+	var behind []*claim
+	var advances []dlq.Advance
+	for _, c := range in.owned.all(nil) {
+		start := in.starts.of(c)
+		if c.at.Next < 0 || start <= c.at.Next {
+			continue
+		}
+		behind = append(behind, c)
+		advances = append(advances, dlq.Advance{Partition: c.partitionID(), Topic: c.topic, From: c.at,
+			To: dlq.Position{Next: start, Epoch: -1}, Lost: start - c.at.Next})
+	}
+	if len(advances) == 0 {
+		return
+	}
+	if _, err := in.tryStore(ctx, nil, advances); err != nil {
+		return // it is tried again
+	}
+	in.advanced(behind, advances)
+}
+
+// follow reads on from where the database says, for those of the claims whose
+// positions are elsewhere.
+func (in *Ingest) follow(ctx context.Context, claims []*claim) error {
+	positions, err := in.positions(ctx, claims)
+	if err != nil {
+		return err
+	}
+	var moved []*claim
+	seek := map[string]map[int32]kgo.EpochOffset{}
+	for i, c := range claims {
+		if positions[i].Next == c.at.Next {
+			continue
+		}
+		in.log.Warn("the database has another offset for a partition; reading on from there",
+			zap.String("topic", c.topic), zap.Int32("partition", c.partition),
+			zap.Int64("offset", positions[i].Next), zap.Int64("instead_of", c.at.Next))
+		moved = append(moved, &claim{place: c.place, topicID: c.topicID, at: positions[i], reported: c.reported})
+		if seek[c.topic] == nil {
+			seek[c.topic] = map[int32]kgo.EpochOffset{}
+		}
+		seek[c.topic][c.partition] = kgo.EpochOffset{Epoch: positions[i].Epoch, Offset: positions[i].Next}
+		if positions[i].Next < 0 {
+			seek[c.topic][c.partition] = kgo.EpochOffset{Epoch: -1, Offset: logStart}
+		}
+	}
+	in.owned.set(moved)
+	in.client.SetOffsets(seek)
+	return nil
+}
+
+// advanced notes that the database has moved the positions of claims.
+func (in *Ingest) advanced(claims []*claim, advances []dlq.Advance) {
+	for i, a := range advances {
+		fields := []zap.Field{zap.String("topic", a.Topic), zap.Int32("partition", a.Number),
+			zap.Int64("from_offset", a.From.Next), zap.Int64("to_offset", a.To.Next)}
+		if a.Lost > 0 {
+			in.metrics.lost.WithLabelValues(a.Topic).Add(float64(a.Lost))
+			in.status.losing(a.Topic, a.Lost)
+			in.log.Error("Kafka has deleted records before they were taken in", append(fields, zap.Int64("lost", a.Lost))...)
+		}
+		if a.To.Next < claims[i].at.Next {
+			in.log.Warn("the log was cut off, by an unclean election; its new records are taken in", fields...)
+		}
+	}
+	in.owned.move(claims, advances)
+}

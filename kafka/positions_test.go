@@ -1,0 +1,186 @@
+package kafka_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+)
+
+// setGroupOffset does what kafka-consumer-groups.sh --reset-offsets does.
+func setGroupOffset(t *testing.T, a *kadm.Client, group, topic string, at int64) {
+	t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: at, LeaderEpoch: -1})
+	require.NoError(t, a.CommitAllOffsets(deadline(t), group, offsets))
+}
+
+func TestIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	a := admin(t, brokers)
+	want := produce(t, brokers, "orders.dlq", "v", 10)
+	setGroupOffset(t, a, group, "orders.dlq", 6)
+	store := newMemory()
+	first := startIngest(t, quickOptions(brokers), store)
+	awaitValues(t, store, want)
+	first.stop(t)
+
+	for _, at := range []int64{0, 7, 500} { // back, and ahead, also of the log's end
+		setGroupOffset(t, a, group, "orders.dlq", at)
+		want = append(want, produce(t, brokers, "orders.dlq", fmt.Sprint("after ", at), 3)...)
+		next := startIngest(t, quickOptions(brokers), store)
+		awaitValues(t, store, want)
+		next.stop(t)
+	}
+	require.Zero(t, store.duplicates())
+	require.Zero(t, store.lostOffsets())
+}
+
+// The database is restored to an earlier moment while the ingest runs.
+func TestIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, idle := range map[string]bool{"while records arrive": false, "while nothing arrives": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
+			store := newMemory()
+			empty := store.backup()
+			startIngest(t, quickOptions(brokers), store)
+			want := produce(t, brokers, "orders.dlq", "before", 150)
+			awaitValues(t, store, want)
+			earlier := store.backup()
+			want = append(want, produce(t, brokers, "orders.dlq", "lost", 50)...)
+			awaitValues(t, store, want)
+			ids := map[dlq.ID]bool{}
+			for _, a := range store.all() {
+				ids[a.ID] = true
+			}
+			for i, then := range []*memory{earlier, empty} {
+				store.restore(then)
+				if !idle {
+					want = append(want, produce(t, brokers, "orders.dlq", fmt.Sprint("after ", i), 20)...)
+				}
+				awaitValues(t, store, want)
+				require.EqualValues(t, len(want), store.next())
+			}
+			again := 0
+			for _, a := range store.all() {
+				if ids[a.ID] {
+					again++
+				}
+			}
+			require.Equal(t, 200, again, "with the same ids")
+		})
+	}
+}
+
+func TestIngestWaitsForItsPositionsWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
+	want := produce(t, brokers, "orders.dlq", "v", 10)
+	store := newMemory()
+	store.goAway(true)
+	ingest := startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
+	require.Contains(t, ingest.Status().LastError, "connection refused")
+	require.Zero(t, ingest.Status().Partitions)
+	store.goAway(false)
+	awaitValues(t, store, want)
+	require.Empty(t, ingest.Status().Waiting)
+}
+
+func TestIngestStopsWhileItWaitsForItsPositions(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
+	store := newMemory()
+	store.goAway(true)
+	ingest := startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
+	ingest.stop(t)
+}
+
+func deleteRecords(t *testing.T, a *kadm.Client, topic string, before int64) {
+	t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(topic, 0, before, -1)
+	_, err := a.DeleteRecords(deadline(t), offsets)
+	require.NoError(t, err)
+}
+
+func TestIngestNotesWhatKafkaHasDeletedBeforeItWasRead(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	notesDeletedRecords(t, brokers, "orders.dlq", func(store *memory) *running { return startIngest(t, quickOptions(brokers), store) })
+}
+
+func notesDeletedRecords(t *testing.T, brokers []string, topic string, start func(*memory) *running) {
+	t.Helper()
+	a := admin(t, brokers)
+	store := newMemory()
+	produce(t, brokers, topic, "deleted before anybody looked", 5)
+	deleteRecords(t, a, topic, 5)
+	values := produce(t, brokers, topic, "v", 10)
+	first := start(store)
+	awaitValues(t, store, values)
+	require.Zero(t, store.lostOffsets())
+	first.stop(t)
+
+	// Something is left of the log.
+	produce(t, brokers, topic, "deleted", 7)
+	deleteRecords(t, a, topic, 22)
+	values = append(values, produce(t, brokers, topic, "left", 3)...)
+	second := start(store)
+	awaitValues(t, store, values)
+	require.EqualValues(t, 7, store.lostOffsets())
+	require.Equal(t, 7.0, second.metric(t, "dlq_ingest_lost_offsets_total"))
+	require.EqualValues(t, 7, second.Status().Lost)
+	require.Equal(t, topic, second.Status().LostTopic)
+	second.stop(t)
+
+	// Nothing is left of it.
+	produce(t, brokers, topic, "deleted", 4)
+	deleteRecords(t, a, topic, 29)
+	third := start(store)
+	require.Eventually(t, func() bool { return store.lostOffsets() == 11 }, patience, tick)
+	awaitValues(t, store, append(values, produce(t, brokers, topic, "last", 2)...))
+	require.EqualValues(t, 11, store.lostOffsets())
+	require.EqualValues(t, 4, third.Status().Lost)
+}
+
+func TestIngestStoresTheRecordsOfManyTopicsTogether(t *testing.T) {
+	t.Parallel()
+	const topics = 100
+	names := make([]string, topics)
+	for i := range names {
+		names[i] = fmt.Sprintf("service-%d.dlq", i)
+	}
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, names...)).ListenAddrs()
+	store := newMemory()
+	var hold atomic.Bool
+	hold.Store(true)
+	store.refuseWith(func([]dlq.Arrival) error {
+		if hold.Load() {
+			return errStoreAway
+		}
+		return nil
+	})
+	startIngest(t, quickOptions(brokers), store)
+	want := make([]string, topics)
+	records := make([]*kgo.Record, topics)
+	for i, name := range names {
+		want[i] = fmt.Sprint("of ", name)
+		records[i] = &kgo.Record{Topic: name, Value: []byte(want[i])}
+	}
+	require.NoError(t, client(t, brokers).ProduceSync(deadline(t), records...).FirstErr())
+	hold.Store(false)
+	awaitValues(t, store, want)
+	require.Less(t, store.callCount(), 20, "they come in several polls")
+}
