@@ -22,6 +22,9 @@ type Options struct {
 	Retries Retries
 	// Topics tells which messages have a place to go back to.
 	Topics *dlq.Topics
+	// MaxPending and MaxPendingPerTopic are from how many PENDING messages on, of all
+	// topics and of one, nothing more is taken in; 0 is no limit.
+	MaxPending, MaxPendingPerTopic int64
 	// Ready returns for every dependency why it is away, or nil. /readyz shows
 	// the names alone. Default: there are none.
 	Ready func() map[string]error

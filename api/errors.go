@@ -109,6 +109,10 @@ func translate(err error) *refusal {
 		return conflict(busyBulk.Error(), err, detail{Field: "bulk_retry_id", Message: busyBulk.Running.String()})
 	case errors.Is(err, dlq.ErrNotFound):
 		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
+	case errors.Is(err, dlq.ErrFull):
+		return unavailable(dlq.ErrFull.Error()+"; make room for it", err)
+	case errors.Is(err, dlq.ErrReadOnly):
+		return unavailable(dlq.ErrReadOnly.Error()+"; try again later", err)
 	case errors.Is(err, dlq.ErrUnavailable):
 		return unavailable("a service that this one needs is away; try again later", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -39,10 +39,14 @@ func (s *Server) readyz(c *fiber.Ctx) error {
 	var details []detail
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		checks[name] = "ok"
-		if notice, isNotice := errors.AsType[dlq.NoticeError](results[name]); isNotice {
-			checks[name] = "ok; " + string(notice)
+		notice, isNotice := errors.AsType[*dlq.NoticeError](results[name])
+		if isNotice && !notice.Away {
+			checks[name] = "ok; " + notice.Notice
 		} else if results[name] != nil {
 			checks[name] = "away"
+			if isNotice {
+				checks[name] = "away; " + notice.Notice
+			}
 			away = append(away, name)
 			details = append(details, detail{Field: name, Message: "away"})
 		}

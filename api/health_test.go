@@ -37,7 +37,7 @@ func TestReadyzReturnsOK(t *testing.T) {
 
 func TestReadyzShowsTheNoticeOfADependencyThatWorks(t *testing.T) {
 	t.Parallel()
-	got := start(t, ready(map[string]error{"ingest": dlq.NoticeError("7 offsets lost")})).call(http.MethodGet, "/readyz")
+	got := start(t, ready(map[string]error{"ingest": &dlq.NoticeError{Notice: "7 offsets lost"}})).call(http.MethodGet, "/readyz")
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, `{"status":"ok","checks":{"ingest":"ok; 7 offsets lost"}}`, got.body)
 }

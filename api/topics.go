@@ -28,6 +28,7 @@ type topicView struct {
 	NewestArrival *timestamp           `json:"newest_arrival"`
 	Lost          int64                `json:"lost"`
 	LostAt        *timestamp           `json:"lost_at"`
+	IngestHeld    bool                 `json:"ingest_held"`
 }
 
 func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -36,11 +37,17 @@ func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return err
 	}
 	view := topicsView{Topics: make([]topicView, 0, len(summaries))}
+	pending := int64(0)
+	for _, summary := range summaries {
+		pending += summary.Counts[dlq.StatusPending]
+	}
+	reached := func(n, limit int64) bool { return limit > 0 && n >= limit }
 	for _, summary := range summaries {
 		view.Topics = append(view.Topics, topicView{
 			DLQTopic: summary.DLQTopic, OriginalTopic: summary.OriginalTopic, Counts: countsOf(summary.Counts),
 			OldestPending: optionalTime(summary.OldestPending), NewestArrival: optionalTime(&summary.NewestArrival),
 			Lost: summary.Lost, LostAt: optionalTime(summary.LostAt),
+			IngestHeld: reached(pending, s.options.MaxPending) || reached(summary.Counts[dlq.StatusPending], s.options.MaxPendingPerTopic),
 		})
 	}
 	return reply(c, http.StatusOK, view)

@@ -243,4 +243,25 @@ func TestTopicsAreCountedByStatus(t *testing.T) {
 	require.Equal(t, map[string]any{"PENDING": 2.0, "RETRYING": 0.0, "RESOLVED": 0.0, "DEAD": 1.0}, topic["counts"])
 	require.NotNil(t, topic["oldest_pending"])
 	require.NotNil(t, topic["newest_arrival"])
+	require.EqualValues(t, 0, topic["lost"])
+	require.Nil(t, topic["lost_at"])
+	require.Equal(t, false, topic["ingest_held"])
+}
+
+func TestTopicsShowWhatIsHeldInKafka(t *testing.T) {
+	t.Parallel()
+	summaries := []dlq.TopicSummary{
+		{DLQTopic: "few.dlq", Counts: map[dlq.Status]int64{dlq.StatusPending: 4}},
+		{DLQTopic: "many.dlq", Counts: map[dlq.Status]int64{dlq.StatusPending: 5}},
+	}
+	for limits, want := range map[[2]int64][]any{
+		{0, 0}: {false, false}, {0, 5}: {false, true}, {9, 0}: {true, true}, {10, 6}: {false, false},
+	} {
+		w := start(t, with(&fixed{topics: summaries}), func(o *api.Options) { o.MaxPending, o.MaxPendingPerTopic = limits[0], limits[1] })
+		var held []any
+		for _, topic := range w.call(http.MethodGet, "/api/v1/dlq").field(t, "topics").([]any) {
+			held = append(held, topic.(map[string]any)["ingest_held"])
+		}
+		require.Equal(t, want, held, limits)
+	}
 }

@@ -20,6 +20,7 @@ type Config struct {
 	Server   Server   `yaml:"server"`
 	Database Database `yaml:"database"`
 	Kafka    Kafka    `yaml:"kafka"`
+	Ingest   Ingest   `yaml:"ingest"`
 	Temporal Temporal `yaml:"temporal"`
 	Archive  Archive  `yaml:"archive"`
 	Bulk     Bulk     `yaml:"bulk"`
@@ -75,6 +76,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Server.validate(r)
 	c.Database.validate(r)
 	c.Kafka.validate(r)
+	c.Ingest.validate(r)
 	c.Temporal.validate(r)
 	c.Archive.validate(r)
 	c.Bulk.validate(r)

@@ -75,11 +75,12 @@ var everyKey = map[string]string{
 	"DLQ_ARCHIVE_PURGE_AFTER":        "366d",
 	"DLQ_ARCHIVE_BATCH_SIZE":         "500",
 	"DLQ_BULK_LANES":                 "8",
-	"DLQ_WORKER_HOST":                "0.0.0.0",
-	"DLQ_WORKER_METRICS_PORT":        "9091",
-	"DLQ_WORKER_STOP_TIMEOUT":        "25s",
-	"DLQ_LOG_LEVEL":                  "debug",
-	"DLQ_LOG_FORMAT":                 "console",
+	"DLQ_INGEST_MAX_PENDING":         "1000", "DLQ_INGEST_MAX_PENDING_PER_TOPIC": "100",
+	"DLQ_WORKER_HOST":         "0.0.0.0",
+	"DLQ_WORKER_METRICS_PORT": "9091",
+	"DLQ_WORKER_STOP_TIMEOUT": "25s",
+	"DLQ_LOG_LEVEL":           "debug",
+	"DLQ_LOG_FORMAT":          "console",
 }
 
 // alternatives cannot be set together with the same name without its ending.

@@ -19,12 +19,30 @@ func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrN
 // same call may be made again later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
-// NoticeError is what a dependency that works has to say to operators, as the result of a
-// readiness check. It does not make a program unready.
-type NoticeError string
+// ErrFull means that the database has no room left, and ErrReadOnly that it takes no
+// changes. Kafka keeps what cannot be taken in.
+var (
+	ErrFull     error = &databaseError{"the disk of the database is full"}
+	ErrReadOnly error = &databaseError{"the database is read-only"}
+)
+
+// databaseError is why the database takes nothing, in words for everybody.
+type databaseError struct{ reason string }
+
+func (e *databaseError) Error() string { return e.reason }
+
+func (e *databaseError) Unwrap() error { return ErrUnavailable }
+
+// NoticeError is what a readiness check has to say to operators: it names neither hosts
+// nor users, as other errors do.
+type NoticeError struct {
+	Notice string
+	// Away says that the dependency is away; else it works all the same.
+	Away bool
+}
 
 // Error is the notice, for logs.
-func (n NoticeError) Error() string { return string(n) }
+func (n *NoticeError) Error() string { return n.Notice }
 
 // NotRetryableError refuses a retry because of the message's own state.
 type NotRetryableError struct {

@@ -25,6 +25,9 @@ type ArrivalStore interface {
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns how far each partition has been taken in, in their order.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
+	// Pending counts the PENDING messages of a dead-letter topic, or of all when it is
+	// empty, up to the limit.
+	Pending(ctx context.Context, dlqTopic string, limit int64) (int64, error)
 }
 
 // Ingest takes every dead letter of the matching topics into the store. The store
@@ -53,6 +56,7 @@ type Ingest struct {
 	ids      *topicIDs
 	starts   *logStarts
 	compared time.Time
+	flood    flood
 }
 
 // NewIngest connects to nothing; Run does.
@@ -72,6 +76,7 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 		owned:   newOwnership(),
 		ids:     newTopicIDs(),
 		starts:  &logStarts{},
+		flood:   flood{room: map[string]int64{}},
 		status:  newStatus(metrics),
 	}, nil
 }
@@ -257,6 +262,9 @@ func (in *Ingest) take(work context.Context, batch []received) {
 			in.status.storing(nil)
 			in.advanced(claims, advances)
 			in.count(batch, stored)
+			if in.limits() && in.flood.fill(batch, in) {
+				in.regulate(work)
+			}
 			return
 		}
 		if work.Err() != nil {

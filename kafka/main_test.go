@@ -97,6 +97,24 @@ func (m *memory) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq
 	return found, nil
 }
 
+func (m *memory) Pending(_ context.Context, topic string, limit int64) (n int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.order {
+		if (topic == "" || a.DLQTopic == topic) && n < limit {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// drain takes the oldest messages away, as retries do.
+func (m *memory) drain(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.order = m.order[n:]
+}
+
 // backup is a copy of what is stored now.
 func (m *memory) backup() *memory {
 	m.mu.Lock()

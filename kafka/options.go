@@ -51,6 +51,10 @@ type Options struct {
 	// MetadataMaxAge is how soon the ingest sees a topic that was created, or
 	// deleted and created again.
 	MetadataMaxAge time.Duration
+	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING, of all
+	// topics and of one, before nothing more is taken in; 0 is no limit. A batch more
+	// may be stored.
+	MaxPending, MaxPendingPerTopic int64
 	// StopGrace is how long a stopping ingest may take for the batch in hand.
 	StopGrace time.Duration
 }

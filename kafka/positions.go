@@ -76,6 +76,7 @@ func (in *Ingest) compare(ctx context.Context) {
 		return
 	}
 	in.compared = time.Now()
+	in.regulate(ctx)
 	claims := in.owned.all(nil)
 	if err := in.follow(ctx, claims); err != nil {
 		if ctx.Err() == nil {

@@ -12,6 +12,7 @@ import (
 
 	"dlqmanager/dlq"
 	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
 )
 
 // setGroupOffset does what kafka-consumer-groups.sh --reset-offsets does.
@@ -142,7 +143,8 @@ func notesDeletedRecords(t *testing.T, brokers []string, topic string, start fun
 	require.EqualValues(t, 7, store.lostOffsets())
 	require.Equal(t, 7.0, second.metric(t, "dlq_ingest_lost_offsets_total"))
 	require.EqualValues(t, 7, second.Status().Lost)
-	require.Equal(t, topic, second.Status().LostTopic)
+	require.Contains(t, second.Status().Notice, "7 offsets")
+	require.Contains(t, second.Status().Notice, topic)
 	second.stop(t)
 
 	// Nothing is left of it.
@@ -183,4 +185,34 @@ func TestIngestStoresTheRecordsOfManyTopicsTogether(t *testing.T) {
 	hold.Store(false)
 	awaitValues(t, store, want)
 	require.Less(t, store.callCount(), 20, "they come in several polls")
+}
+
+func TestIngestHoldsWhatIsTooMuchAndGoesOnByItself(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq", "users.dlq")).ListenAddrs()
+	store := newMemory()
+	o := quickOptions(brokers)
+	o.MaxPendingPerTopic = 600
+	ingest := startIngest(t, o, store)
+	flood := produce(t, brokers, "orders.dlq", "flood", 3000)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == kafka.WaitingForMaxPending }, patience, tick)
+	require.Contains(t, ingest.Status().Notice, "orders.dlq")
+	require.Equal(t, 1.0, ingest.metric(t, "dlq_ingest_held"))
+	require.Equal(t, 1.0, ingest.metric(t, "dlq_ingest_stalled"))
+	held := len(store.all())
+	require.LessOrEqual(t, held, 600+500, "a batch more")
+	others := produce(t, brokers, "users.dlq", "others", 10)
+	require.Eventually(t, func() bool { return len(store.all()) == held+10 }, patience, tick, "others go on")
+
+	store.drain(held - 100) // nothing but retries, deletes and the archive makes room
+	require.Eventually(t, func() bool { return len(store.all()) > 110 }, patience, tick)
+	for len(store.all()) > 0 {
+		store.drain(min(len(store.all()), 500))
+		if store.next() < int64(len(flood)+len(others)) {
+			require.Eventually(t, func() bool { return len(store.all()) > 0 }, patience, tick)
+		}
+	}
+	require.EqualValues(t, len(flood)+len(others), store.next(), "everything was taken in")
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+	require.Zero(t, ingest.metric(t, "dlq_ingest_held"))
 }

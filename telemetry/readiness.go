@@ -87,10 +87,10 @@ func (r *Readiness) answer(ctx context.Context, name string) error {
 func (r *Readiness) record(name string, err error) {
 	before := r.results[name]
 	r.results[name] = err
-	if _, isNotice := errors.AsType[dlq.NoticeError](err); isNotice {
+	if isThere(err) {
 		err = nil
 	}
-	if _, isNotice := errors.AsType[dlq.NoticeError](before); isNotice {
+	if isThere(before) {
 		before = nil
 	}
 	if err != nil && before == nil {
@@ -99,6 +99,12 @@ func (r *Readiness) record(name string, err error) {
 	if err == nil && before != nil {
 		r.logger.Info("dependency is back", zap.String("dependency", name))
 	}
+}
+
+// isThere reports whether a check has only something to say.
+func isThere(err error) bool {
+	notice, isNotice := errors.AsType[*dlq.NoticeError](err)
+	return isNotice && !notice.Away
 }
 
 // start runs a check on its own. A panic in it would end the process, so it is

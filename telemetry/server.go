@@ -84,7 +84,7 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 // healthBody answers /healthz and /readyz. Checks has "ok", "away" or
-// "no answer within 3s" for each dependency; after "ok; " comes a notice.
+// "no answer within 3s" for each dependency; after "ok; " or "away; " comes a notice.
 type healthBody struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks,omitempty"`
@@ -95,14 +95,16 @@ func readyHandler(ready *Readiness) http.HandlerFunc {
 		body, status := healthBody{Status: "ok", Checks: map[string]string{}}, http.StatusOK
 		for name, err := range ready.Results() {
 			var late noAnswerError
-			var notice dlq.NoticeError
-			switch {
+			var notice *dlq.NoticeError
+			switch isNotice := errors.As(err, &notice); {
 			case err == nil:
 				body.Checks[name] = "ok"
 				continue
-			case errors.As(err, &notice):
-				body.Checks[name] = "ok; " + string(notice)
+			case isNotice && !notice.Away:
+				body.Checks[name] = "ok; " + notice.Notice
 				continue
+			case isNotice:
+				body.Checks[name] = "away; " + notice.Notice
 			case errors.As(err, &late):
 				body.Checks[name] = late.Error()
 			default:

@@ -67,7 +67,7 @@ func TestReadyzTellsAbsenceFromSilenceAndKeepsTheReasonInTheLog(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	server := listen(t, http.NotFoundHandler(), map[string]telemetry.Check{
 		"fine":  well,
-		"talks": func(context.Context) error { return dlq.NoticeError("7 offsets lost") },
+		"talks": func(context.Context) error { return &dlq.NoticeError{Notice: "7 offsets lost"} },
 		"gone":  func(context.Context) error { return errRefused },
 		"stuck": func(context.Context) error { <-release; return nil },
 	})

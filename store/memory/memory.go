@@ -129,6 +129,18 @@ func (m *Store) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.
 	return positions, nil
 }
 
+// Pending is like postgres.Store.Pending.
+func (m *Store) Pending(_ context.Context, dlqTopic string, limit int64) (n int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.order {
+		if e.Status == dlq.StatusPending && (dlqTopic == "" || e.DLQTopic == dlqTopic) && n < limit {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // countReturn counts a message that came back for the bulk retry that sent it
 // last, if one did.
 func (m *Store) countReturn(previous dlq.ID) {

@@ -21,6 +21,12 @@ func failed(what string, err error) error {
 	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
 		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrBlocked, err)
 	}
+	if refusal != nil && refusal.Code == diskFull {
+		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrFull, err)
+	}
+	if refusal != nil && refusal.Code == readOnly {
+		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrReadOnly, err)
+	}
 	if isUnavailable(err) {
 		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrUnavailable, err)
 	}
@@ -46,8 +52,12 @@ func isUnavailable(err error) bool {
 	return false
 }
 
-// lockNotAvailable is the SQLSTATE of a lock that was not granted in time.
-const lockNotAvailable = "55P03"
+// SQLSTATEs that have a meaning of their own.
+const (
+	lockNotAvailable = "55P03" // a lock was not granted in time
+	diskFull         = "53100"
+	readOnly         = "25006" // perhaps the primary has moved elsewhere
+)
 
 // isAway tells by SQLSTATE whether asking later can help by itself.
 func isAway(code string) bool {
@@ -55,7 +65,7 @@ func isAway(code string) bool {
 	case "57P01", "57P02", "57P03", "57P05", "25P03", // shut down, crashed, starting up, idle for too long
 		"57014",          // the server's own time limit
 		lockNotAvailable, // its limit for waiting for a lock
-		"25006",          // read only: the primary has moved elsewhere
+		readOnly,
 		"40001", "40P01": // in each other's way more often than we try again
 		return true
 	}

@@ -341,3 +341,29 @@ func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
 		(*string)(&a.Result), (*string)(&a.Category), &a.Error)
 	return a, err
 }
+
+const pendingOfTopicSQL = `
+SELECT count(*)
+FROM (SELECT FROM dlq.dlq_messages WHERE dlq_topic = @topic AND status = 'PENDING' ORDER BY seq LIMIT @limit) AS pending`
+
+const pendingSQL = `
+SELECT count(*)
+FROM (SELECT FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY updated_at LIMIT @limit) AS pending`
+
+// Pending counts the PENDING messages of a dead-letter topic, or of all when it is
+// empty, up to the limit.
+func (s *Store) Pending(ctx context.Context, dlqTopic string, limit int64) (int64, error) {
+	sql := pendingOfTopicSQL
+	if dlqTopic == "" {
+		sql = pendingSQL
+	}
+	var counts []int64
+	err := s.batch(ctx, "count pending messages", func(batch *pgx.Batch) {
+		batch.Queue(inOrderSQL)
+		queue(batch, &counts, pgx.RowTo[int64], sql, pgx.NamedArgs{"topic": dlqTopic, "limit": limit})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
+}

@@ -190,6 +190,18 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.WithinDuration(t, time.Now(), *topic().LostAt, time.Minute)
 	},
 
+	"pending messages are counted up to a limit": func(t *testing.T, f fixture) {
+		f.store(append(dlqtest.Arrivals(5), dlqtest.Arrival(dlqtest.Topic("users")), dlqtest.Arrival(dlqtest.Retries(3, 3)))...)
+		for _, test := range []struct {
+			topic       string
+			limit, want int64
+		}{{"", 100, 6}, {"", 4, 4}, {"orders.dlq", 100, 5}, {"orders.dlq", 2, 2}, {"users.dlq", 100, 1}, {"orders", 100, 0}} {
+			n, err := f.Pending(t.Context(), test.topic, test.limit)
+			require.NoError(t, err)
+			require.Equal(t, test.want, n, test)
+		}
+	},
+
 	"a message that was deleted is not known any more": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival()
 		f.store(a)

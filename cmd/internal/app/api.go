@@ -53,7 +53,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		RetryWait: waitOf(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
-		BodyLimit: int(cfg.Server.BodyLimit),
+		BodyLimit:  int(cfg.Server.BodyLimit),
+		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),
 	})
 	if err != nil {
 		return err

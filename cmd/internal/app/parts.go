@@ -143,6 +143,7 @@ func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 		Brokers: k.Brokers, ClientID: k.ClientID, ConsumerGroup: k.ConsumerGroup,
 		SASL:         kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password},
 		RepublishKey: k.RepublishKey, MaxRetries: k.MaxRetries,
+		MaxPending: int64(p.cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(p.cfg.Ingest.MaxPendingPerTopic),
 	}
 	if k.UsesTLS() {
 		options.TLS = k.TLS.Config

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"go.temporal.io/sdk/worker"
@@ -59,6 +61,10 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 // metricsStop is how long a scrape under way may take at the end.
 const metricsStop = 2 * time.Second
 
+// memoryLimit is the memory from which on the garbage of large messages is collected
+// sooner than by default. Without large messages a worker takes a quarter of it.
+const memoryLimit = 256 << 20
+
 // engine is what carries out retries and takes dead letters in.
 type engine struct {
 	*parts
@@ -86,6 +92,9 @@ func newEngine(p *parts) (*engine, error) {
 	}
 	metrics := activities.NewMetrics(p.registry)
 	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log))
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	memory := activities.NewMemory(activities.DefaultMemory)
 	e.steps = workflows.Activities{
 		Retry: &activities.Retry{
@@ -119,12 +128,12 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 		if !s.Running {
 			return errStarting
 		}
+		if s.Notice != "" {
+			return &dlq.NoticeError{Notice: s.Notice, Away: s.Waiting == kafka.WaitingForStore}
+		}
 		if s.Waiting != "" {
 			return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
 				s.Since.UTC().Format("15:04:05"), s.LastError)
-		}
-		if s.Lost > 0 {
-			return dlq.NoticeError(fmt.Sprintf("Kafka had deleted %d offsets before they were taken in, most recently of %s", s.Lost, s.LostTopic))
 		}
 		return nil
 	}

@@ -1,0 +1,15 @@
+package config
+
+// Ingest is how dead letters are taken in.
+type Ingest struct {
+	// MaxPending is how many messages may be PENDING before nothing more is taken in,
+	// and MaxPendingPerTopic how many of one dead-letter topic; 0 is no limit.
+	MaxPending         int `yaml:"max_pending"`
+	MaxPendingPerTopic int `yaml:"max_pending_per_topic"`
+}
+
+func (i Ingest) validate(r *report) {
+	const most = 1_000_000_000
+	r.between("ingest.max_pending", i.MaxPending, 0, most)
+	r.between("ingest.max_pending_per_topic", i.MaxPendingPerTopic, 0, most)
+}
