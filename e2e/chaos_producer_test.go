@@ -18,6 +18,9 @@ const (
 	arrivalsPerSecond, arrivalsPerSecondLong = 300, 80
 
 	chaosKeys = 40
+
+	// One value in so many has a megabyte.
+	largeEvery = 2_000
 )
 
 // deadLetters produces, and remembers what the broker acknowledged.
@@ -28,6 +31,7 @@ type deadLetters struct {
 	// acknowledgement got lost, more often.
 	acknowledged map[string]bool
 	padding      string
+	large        string
 }
 
 func (c *chaos) newProducer() *deadLetters {
@@ -38,10 +42,12 @@ func (c *chaos) newProducer() *deadLetters {
 		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.RecordDeliveryTimeout(3*time.Second), kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+		kgo.ProducerBatchMaxBytes(1_040_000), // a little less than brokers take
 	)
 	require.NoError(c.t, err)
 	c.t.Cleanup(client.Close)
-	return &deadLetters{client: client, serial: map[string]int{}, acknowledged: map[string]bool{}, padding: strings.Repeat("x", 200)}
+	return &deadLetters{client: client, serial: map[string]int{}, acknowledged: map[string]bool{}, padding: strings.Repeat("x", 200),
+		large: strings.Repeat("x", 1_000_000)}
 }
 
 // keepProducing goes on until ctx ends, in bursts, through every outage.
@@ -74,9 +80,13 @@ func (c *chaos) produceBurst(ctx context.Context, n int) {
 			bytes = []byte(key)
 		}
 		p.serial[topic.dlq+key]++
+		padding := p.padding
+		if c.producerDice.IntN(largeEvery) == 0 {
+			padding = p.large
+		}
 		records[i] = &kgo.Record{
 			Topic: topic.dlq, Key: bytes,
-			Value: fmt.Appendf(nil, `{"topic":%q,"key":%q,"n":%d,"padding":%q}`, topic.dlq, key, p.serial[topic.dlq+key], p.padding),
+			Value: fmt.Appendf(nil, `{"topic":%q,"key":%q,"n":%d,"padding":%q}`, topic.dlq, key, p.serial[topic.dlq+key], padding),
 			Headers: []kgo.RecordHeader{
 				{Key: "original_topic", Value: []byte(topic.targets[number%2])}, {Key: "error", Value: []byte("payment service timed out")},
 			},

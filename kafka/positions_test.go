@@ -26,18 +26,23 @@ func setGroupOffset(t *testing.T, a *kadm.Client, group, topic string, at int64)
 func TestIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	goesOnFromItsStore(t, brokers, group, "orders.dlq", func(store *memory) *running { return startIngest(t, quickOptions(brokers), store) })
+}
+
+func goesOnFromItsStore(t *testing.T, brokers []string, group, topic string, start func(*memory) *running) {
+	t.Helper()
 	a := admin(t, brokers)
-	want := produce(t, brokers, "orders.dlq", "v", 10)
-	setGroupOffset(t, a, group, "orders.dlq", 6)
+	want := produce(t, brokers, topic, "v", 10)
+	setGroupOffset(t, a, group, topic, 6)
 	store := newMemory()
-	first := startIngest(t, quickOptions(brokers), store)
+	first := start(store)
 	awaitValues(t, store, want)
 	first.stop(t)
 
 	for _, at := range []int64{0, 7, 500} { // back, and ahead, also of the log's end
-		setGroupOffset(t, a, group, "orders.dlq", at)
-		want = append(want, produce(t, brokers, "orders.dlq", fmt.Sprint("after ", at), 3)...)
-		next := startIngest(t, quickOptions(brokers), store)
+		setGroupOffset(t, a, group, topic, at)
+		want = append(want, produce(t, brokers, topic, fmt.Sprint("after ", at), 3)...)
+		next := start(store)
 		awaitValues(t, store, want)
 		next.stop(t)
 	}
@@ -52,35 +57,40 @@ func TestIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
-			store := newMemory()
-			empty := store.backup()
-			startIngest(t, quickOptions(brokers), store)
-			want := produce(t, brokers, "orders.dlq", "before", 150)
-			awaitValues(t, store, want)
-			earlier := store.backup()
-			want = append(want, produce(t, brokers, "orders.dlq", "lost", 50)...)
-			awaitValues(t, store, want)
-			ids := map[dlq.ID]bool{}
-			for _, a := range store.all() {
-				ids[a.ID] = true
-			}
-			for i, then := range []*memory{earlier, empty} {
-				store.restore(then)
-				if !idle {
-					want = append(want, produce(t, brokers, "orders.dlq", fmt.Sprint("after ", i), 20)...)
-				}
-				awaitValues(t, store, want)
-				require.EqualValues(t, len(want), store.next())
-			}
-			again := 0
-			for _, a := range store.all() {
-				if ids[a.ID] {
-					again++
-				}
-			}
-			require.Equal(t, 200, again, "with the same ids")
+			takesInAgain(t, brokers, "orders.dlq", idle, func(store *memory) *running { return startIngest(t, quickOptions(brokers), store) })
 		})
 	}
+}
+
+func takesInAgain(t *testing.T, brokers []string, topic string, idle bool, start func(*memory) *running) {
+	t.Helper()
+	store := newMemory()
+	empty := store.backup()
+	start(store)
+	want := produce(t, brokers, topic, "before", 150)
+	awaitValues(t, store, want)
+	earlier := store.backup()
+	want = append(want, produce(t, brokers, topic, "lost", 50)...)
+	awaitValues(t, store, want)
+	ids := map[dlq.ID]bool{}
+	for _, a := range store.all() {
+		ids[a.ID] = true
+	}
+	for i, then := range []*memory{earlier, empty} {
+		store.restore(then)
+		if !idle {
+			want = append(want, produce(t, brokers, topic, fmt.Sprint("after ", i), 20)...)
+		}
+		awaitValues(t, store, want)
+		require.EqualValues(t, len(want), store.next())
+	}
+	again := 0
+	for _, a := range store.all() {
+		if ids[a.ID] {
+			again++
+		}
+	}
+	require.Equal(t, 200, again, "with the same ids")
 }
 
 func TestIngestWaitsForItsPositionsWhileTheStoreIsAway(t *testing.T) {

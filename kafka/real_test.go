@@ -320,6 +320,31 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 	}
 }
 
+func TestRealIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.SharedCluster(t).Brokers()
+	for name, idle := range map[string]bool{"while records arrive": false, "while nothing arrives": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScope(t)
+			createTopic(t, admin(t, brokers), s.topic("orders.dlq"), 2)
+			takesInAgain(t, brokers, s.topic("orders.dlq"), idle, func(store *memory) *running {
+				return startIngestOf(t, s.options(brokers), store, s.topics)
+			})
+		})
+	}
+}
+
+func TestRealIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.SharedCluster(t).Brokers()
+	s := newScope(t)
+	createTopic(t, admin(t, brokers), s.topic("orders.dlq"), 1)
+	goesOnFromItsStore(t, brokers, s.name, s.topic("orders.dlq"), func(store *memory) *running {
+		return startIngestOf(t, s.options(brokers), store, s.topics)
+	})
+}
+
 func TestRealIngestNotesWhatKafkaHasDeletedBeforeItWasRead(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.SharedCluster(t).Brokers()
