@@ -136,8 +136,9 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		if err := stopped(ctx); err != nil {
 			return LaneResult{}, err
 		}
+		var claimed int
 		var err error
-		claim, err = l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
+		claim, claimed, err = l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
 			return l.Store.ClaimPage(ctx, l.lane, l.scans())
 		})
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
@@ -155,7 +156,7 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 			return LaneResult{}, err
 		}
 		l.lane.ScanFirst = claim.Queue != nil // the next time it is the other's turn
-		if len(claim.Page) > 0 {
+		if claimed > 0 {
 			continue
 		}
 		if end, over := l.over(&claim); over {
@@ -170,10 +171,10 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 // sendClaimed sends what the lane has claimed and not finalized, part by part.
 func (l *laneRun) sendClaimed(ctx context.Context) error {
 	for {
-		claim, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
+		_, claimed, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
 			return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
 		})
-		if err != nil || len(claim.Page) == 0 {
+		if err != nil || claimed == 0 {
 			return err
 		}
 		if err := stopped(ctx); err != nil {
@@ -184,46 +185,68 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 
 // sendPage asks the store for a page once there is memory for it, and sends it. Where
 // the page is one message that is greater than a page, it asks for memory for that one,
-// and reads it then.
-func (l *laneRun) sendPage(ctx context.Context, ask func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, err error) {
+// and reads it then; somebody else may have ended it meanwhile. It returns how many
+// messages the store gave at first.
+func (l *laneRun) sendPage(ctx context.Context, ask func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
 	give, err := l.memory(ctx, dlq.PageBytes)
 	if err != nil {
-		return claim, err
+		return claim, 0, err
 	}
 	defer func() { give() }()
 	err = l.step(ctx, func(ctx context.Context) (err error) {
 		claim, err = ask(ctx)
 		return err
 	})
+	claimed = len(claim.Page)
 	if err == nil && claim.Bytes > dlq.PageBytes {
 		give()
 		if give, err = l.memory(ctx, claim.Bytes); err != nil {
 			give = func() {}
-			return claim, err
+			return claim, claimed, err
 		}
-		err = l.step(ctx, func(ctx context.Context) error {
+		err = l.within(ctx, readTimeout(claim.Bytes), func(ctx context.Context) error {
 			whole, err := l.Store.ClaimedPage(ctx, l.lane, claim.Bytes)
 			claim.Page = whole.Page
 			return err
 		})
 	}
 	if err != nil {
-		return claim, err
+		return claim, claimed, err
 	}
-	return claim, l.send(ctx, &claim)
+	return claim, claimed, l.send(ctx, &claim)
 }
 
-// memory waits for room for a page. Others have it for as long as a publish takes.
+// readTimeout bounds the reading of a large message: it may come at 4 MiB a second, as
+// long as the heartbeat goes on.
+func readTimeout(bytes int64) time.Duration {
+	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, stepLimit-5*time.Second)
+}
+
+// memory waits for room for a page, in its turn. Others have it for as long as a publish
+// takes.
 func (l *laneRun) memory(ctx context.Context, bytes int64) (give func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	taken := make(chan error, 1)
+	go func() {
+		var err error
+		give, err = l.Memory.take(ctx, bytes)
+		taken <- err
+	}()
+	ticker := time.NewTicker(longestNap)
+	defer ticker.Stop()
 	for {
-		limited, cancel := context.WithTimeout(ctx, longestNap)
-		give, err = l.Memory.take(limited, bytes)
-		cancel()
-		if err == nil {
-			return give, nil
+		select {
+		case err := <-taken:
+			return give, err
+		case <-ticker.C:
 		}
 		l.beat.alive(func(r *LaneReport) { r.Waiting = "other lanes have all of the memory" })
 		if err := stopped(ctx); err != nil {
+			cancel()
+			if <-taken == nil {
+				give()
+			}
 			return nil, err
 		}
 	}
@@ -296,8 +319,12 @@ func sliceOf(throttled bool) time.Duration {
 // step runs a call of the store within its time limit, again for as long as a lock is
 // in the way.
 func (l *laneRun) step(ctx context.Context, call func(context.Context) error) error {
+	return l.within(ctx, storeTimeout, call)
+}
+
+func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	for {
-		limited, cancel := context.WithTimeout(ctx, storeTimeout)
+		limited, cancel := context.WithTimeout(ctx, limit)
 		err := call(limited)
 		cancel()
 		l.beat.alive(func(r *LaneReport) { r.Waiting = textOf(err) })

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -575,4 +576,44 @@ func TestAMessageThatSomebodyElseOwnsIsNotRepublished(t *testing.T) {
 	require.Error(t, err)
 	require.False(t, sent)
 	require.Empty(t, l.target.calls)
+}
+
+// vanishing is a store in which somebody ends a large message before it is read.
+type vanishing struct {
+	*memory.Store
+	gone bool
+}
+
+func (s *vanishing) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
+	if bytes > dlq.PageBytes && !s.gone {
+		s.gone = true
+		claim, err := s.Store.ClaimedPage(ctx, lane, bytes)
+		if err == nil {
+			_, err = s.MarkDead(ctx, claim.Page[0].ID)
+		}
+		return dlq.LaneClaim{}, err
+	}
+	return s.Store.ClaimedPage(ctx, lane, bytes)
+}
+
+func TestALaneGoesOnAfterALargeMessageThatSomebodyElseHasEnded(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", dlq.PageBytes+1)
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"), message("orders", "c", "c1"))
+	store := &vanishing{Store: l.store}
+	value, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	var result activities.LaneResult
+	require.NoError(t, value.Get(&result))
+	require.True(t, store.gone)
+	require.Equal(t, activities.LaneDone, result.End)
+	require.Equal(t, []string{"b1", "c1"}, l.target.asked)
+}
+
+func TestALargeMessageIsSent(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 20*dlq.PageBytes)
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"))
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, []string{large, "b1"}, l.target.asked)
 }

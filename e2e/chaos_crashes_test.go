@@ -91,6 +91,24 @@ func (c *chaos) restartPostgres(d *dice) bool {
 	return c.outage(&outage{part: "postgres", kill: c.postgres.kill, stop: c.postgres.stop, start: c.postgres.start, down: d.down, held: d.held}, d)
 }
 
+// restoreDatabase takes the database back to a moment of before, as a restore of a
+// backup does, or a failover to a replica that was behind.
+func (c *chaos) restoreDatabase(d *dice) bool {
+	from := time.Now()
+	c.journal.note("back up the database")
+	c.postgres.stop()
+	c.postgres.copyData("data", "backup")
+	c.postgres.start()
+	pause(c.t.Context(), d.silent)
+	c.journal.note("restore the database")
+	c.holding(d.held, c.postgres.stop)
+	c.postgres.copyData("backup", "data")
+	c.postgres.start()
+	c.journal.note("the database is as it was %s ago", time.Since(from).Round(time.Millisecond))
+	c.windows.add("restore", from, time.Now())
+	return true
+}
+
 func (c *chaos) restartTemporal(d *dice) bool {
 	// Longer, since only beyond the heartbeat timeout lanes change hands.
 	return c.outage(&outage{part: "temporal", kill: c.temporal.kill, stop: c.temporal.stop, start: c.temporal.start, down: 2 * d.down}, d)

@@ -19,6 +19,8 @@ type fault struct {
 	aside bool
 	// excuses is which copies may be sent once more because of it; nil is none.
 	excuses *reach
+	// whole says that every message may be sent once more, and not a page of each lane.
+	whole bool
 	// blocks is set where pages that were sent cannot be written down meanwhile.
 	blocks bool
 	// strike does it, and reports whether it took effect.
@@ -55,6 +57,7 @@ var faults = []fault{
 	{name: "kill-api", weight: 1, strike: (*chaos).killAPI},
 	{name: "broker", weight: 2, strike: (*chaos).restartBroker, excuses: &reach{before: inFlight + deliveryTimeout, after: 2 * time.Second}},
 	{name: "postgres", weight: 1, strike: (*chaos).restartPostgres, excuses: &reach{before: inFlight, after: 2 * time.Second}, blocks: true},
+	{name: "restore", weight: 1, strike: (*chaos).restoreDatabase, excuses: &reach{before: inFlight, after: pooled}, whole: true, blocks: true},
 	{name: "temporal", weight: 1, strike: (*chaos).restartTemporal, excuses: &reach{before: inFlight, after: handOver}},
 	{name: "silent-postgres", weight: 1, strike: silence("postgres"), excuses: &reach{before: inFlight, after: pooled}, blocks: true},
 	{name: "silent-broker", weight: 1, strike: silence("broker"), excuses: &reach{before: inFlight + deliveryTimeout, after: pooled}},

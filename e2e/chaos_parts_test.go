@@ -126,6 +126,13 @@ func (p *chaosPostgres) stop() {
 	}
 }
 
+// copyData copies one folder of the stopped server over another.
+func (p *chaosPostgres) copyData(from, to string) {
+	require.NoError(p.c.t, os.RemoveAll(filepath.Join(p.options.Dir, to)))
+	output, err := exec.CommandContext(p.c.t.Context(), "cp", "-a", filepath.Join(p.options.Dir, from), filepath.Join(p.options.Dir, to)).CombinedOutput()
+	require.NoError(p.c.t, err, string(output))
+}
+
 // kill ends the postmaster as a crash would; its backends notice and end too.
 func (p *chaosPostgres) kill() {
 	text, err := os.ReadFile(filepath.Join(p.options.Dir, "data", "postmaster.pid"))

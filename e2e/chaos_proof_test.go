@@ -98,6 +98,12 @@ func TestChaosProofFindsEveryHarm(t *testing.T) {
 		"out of order": {harm: func(e *evidence) {
 			e.letters[0].copies[0].offset, e.letters[1].copies[0].offset = 1, 0
 		}, want: "in one job"},
+		"out of order, and forgotten by a restore": {harm: func(e *evidence) {
+			e.letters[0].copies[0].offset = 3
+			again(e.letters[1], 4, at.Add(4*time.Second))
+			again(e.letters[2], 5, at.Add(4*time.Second))
+			e.letters[0].copies[0].at = at.Add(4 * time.Second)
+		}, windows: []window{lasting("restore", -time.Second, time.Second)}},
 		"out of order, by the operator's choice": {harm: func(e *evidence) {
 			e.letters[0].copies[0].offset, e.letters[1].copies[0].offset = 1, 0
 			e.letters[0].workflowID, e.letters[0].bySingle, e.jobs[0].Retried, e.jobs[0].Matched = "retry-message-m0", true, 2, 2

@@ -175,7 +175,9 @@ func (c *chaos) checkCopies(e *evidence) {
 	for topic, n := range surplus {
 		bound := 0
 		for _, s := range spans {
-			bound += e.lanesIn(topic, s) * dlq.PageSize
+			if bound += e.lanesIn(topic, s) * dlq.PageSize; s.whole {
+				bound += len(e.letters)
+			}
 		}
 		c.journal.note("%s: %d copies beyond the first, at most %d are excused", topic, n, bound)
 		if n > bound {
@@ -188,6 +190,7 @@ func (c *chaos) checkCopies(e *evidence) {
 type span struct {
 	from, to time.Time
 	message  string // the only one; empty for all
+	whole    bool   // everything that was sent in it may be sent again
 }
 
 // spansOf are the spans of the windows that excuse anything, those first that
@@ -200,7 +203,8 @@ func spansOf(windows []window) []span {
 		if reach == nil {
 			continue
 		}
-		s := span{from: w.from.Add(-reach.before), to: w.to.Add(reach.after), message: w.message}
+		s := span{from: w.from.Add(-reach.before), to: w.to.Add(reach.after), message: w.message,
+			whole: faultNamed(w.what).whole}
 		for grown := true; grown; {
 			grown = false
 			for _, b := range windows {
@@ -314,6 +318,7 @@ func (e *evidence) isUnordered(l *letter) bool {
 // such a job failed to send one.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
+	forgotten := slices.DeleteFunc(spansOf(c.windows.all()), func(s span) bool { return !s.whole })
 	lines, loose := map[lineage][]*letter{}, map[lineage]bool{}
 	for _, l := range e.letters { // by partition and offset, and a key has one partition
 		if l.key == nil || len(l.copies) == 0 {
@@ -335,10 +340,10 @@ func (c *chaos) checkOrder(e *evidence) {
 		}
 		for i, l := range letters {
 			checked++
-			if l.source.partition != letters[0].source.partition || l.first().partition != letters[0].first().partition {
+			if l.source.partition != letters[0].source.partition || l.first(forgotten).partition != letters[0].first(forgotten).partition {
 				strayed.add("%s and %s", letters[0], l)
 			}
-			if i == 0 || letters[i-1].first().offset < l.first().offset {
+			if i == 0 || letters[i-1].first(forgotten).offset < l.first(forgotten).offset {
 				continue
 			}
 			before := letters[i-1]
@@ -358,7 +363,12 @@ func (c *chaos) checkOrder(e *evidence) {
 	c.journal.note("%d messages of %d keys are in order or reported", checked, len(lines))
 }
 
-// first is the copy that came first in the topic.
-func (l *letter) first() sent {
-	return slices.MinFunc(l.copies, func(a, b sent) int { return cmp.Compare(a.offset, b.offset) })
+// first is the copy that came first in the topic, without those that the database has
+// forgotten and that were sent again.
+func (l *letter) first(forgotten []span) sent {
+	copies := slices.SortedFunc(slices.Values(l.copies), func(a, b sent) int { return cmp.Compare(a.offset, b.offset) })
+	for len(copies) > 1 && slices.ContainsFunc(forgotten, func(s span) bool { return !copies[0].at.Before(s.from) && !copies[0].at.After(s.to) }) {
+		copies = copies[1:]
+	}
+	return copies[0]
 }

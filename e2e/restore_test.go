@@ -33,7 +33,7 @@ func startOwnPostgres(t *testing.T) *ownPostgres {
 	number, err := strconv.Atoi(port(freeAddress(t)))
 	require.NoError(t, err)
 	p := &ownPostgres{t: t, dir: filepath.Join(t.TempDir(), "postgres"), port: number}
-	require.NoError(t, os.Chmod(filepath.Dir(p.dir), 0o755)) //nolint:gosec // another user may run the server
+	require.NoError(t, os.Chmod(filepath.Dir(p.dir), 0o755))
 	p.start()
 	t.Cleanup(func() { _ = p.Stop(t.Context()) })
 	return p

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type Ingest struct {
 	client   *kgo.Client                // set by Run
 	group    atomic.Pointer[kgo.Client] // the same, for the group's calls, which may come sooner
 	ids      *topicIDs
-	starts   *logStarts
+	logs     *logs
 	compared time.Time
 	flood    flood
 }
@@ -75,7 +76,7 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 		metrics: metrics,
 		owned:   newOwnership(),
 		ids:     newTopicIDs(),
-		starts:  &logStarts{},
+		logs:    &logs{},
 		flood:   flood{room: map[string]int64{}},
 		status:  newStatus(metrics),
 	}, nil
@@ -182,6 +183,9 @@ func (in *Ingest) poll(ctx, work context.Context) {
 		in.take(work, batch)
 	}
 	in.report(work, in.owned.all(nil))
+	if time.Since(began) > pollBudget {
+		in.client.AllowRebalance()
+	}
 	in.compare(work)
 	in.client.AllowRebalance()
 	in.settleErrors(ctx, fetches)
@@ -211,6 +215,9 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 				recreated = append(recreated, claim.of(id))
 				return
 			}
+			if !in.arrived(claim, &fetched) {
+				return
+			}
 			for _, r := range fetched.Records {
 				size := contentBytes(r)
 				if len(batch) == batchRecords || bytes+size > batchBytes && len(batch) > 0 {
@@ -232,7 +239,7 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 	}
 	if len(recreated) > 0 {
 		in.owned.set(recreated)
-		if err := in.follow(ctx, recreated); err != nil {
+		if _, err := in.follow(ctx, recreated); err != nil {
 			in.log.Warn("cannot read how far a topic that was created again was taken in", zap.Error(err))
 		}
 	}
@@ -271,9 +278,11 @@ func (in *Ingest) take(work context.Context, batch []received) {
 			return
 		}
 		if errors.Is(err, dlq.ErrMoved) {
-			if err = in.follow(work, claims); err == nil {
+			moved, followErr := in.follow(work, claims)
+			if moved {
 				continue
 			}
+			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // perhaps two databases answer in turn
 		}
 		// If one arrival is at fault, the others need not wait for it.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {

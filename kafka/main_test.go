@@ -42,6 +42,7 @@ type memory struct {
 	lost      int64
 	calls     int
 	skipped   int
+	located   int // how often somebody asked for positions
 	away      bool // for those who ask for positions
 	// refuse is asked before each call; its error is the call's.
 	refuse func([]dlq.Arrival) error
@@ -84,6 +85,7 @@ func (m *memory) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dl
 func (m *memory) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.Position, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.located++
 	if m.away {
 		return nil, errStoreAway
 	}
@@ -167,6 +169,12 @@ func (m *memory) callCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls
+}
+
+func (m *memory) locatedCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.located
 }
 
 func (m *memory) duplicates() int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,6 +28,13 @@ type claim struct {
 	topicID  [16]byte
 	at       dlq.Position // as the database has it
 	reported int64        // the offset that the group was told last
+	// seeks is how often the client was told to go to this position, since the
+	// position has moved under us; 0 once records have come from there.
+	seeks int
+	// since is when it became ours, and emptied how often in a row the log was found
+	// to begin beyond it and to hold nothing.
+	since   time.Time
+	emptied int
 }
 
 func (c *claim) partitionID() dlq.Partition {
@@ -36,7 +44,7 @@ func (c *claim) partitionID() dlq.Partition {
 // of is the same partition of the topic that was created anew. Its position is to be
 // asked for: nobody has this one.
 func (c *claim) of(topicID [16]byte) *claim {
-	return &claim{place: c.place, topicID: topicID, at: dlq.Position{Next: math.MinInt64}, reported: -1}
+	return &claim{place: c.place, topicID: topicID, at: dlq.Position{Next: math.MinInt64}, reported: -1, since: time.Now()}
 }
 
 // ownership knows which partitions are ours. A member that does not know yet that it
@@ -53,6 +61,17 @@ func (o *ownership) claim(p place) *claim {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.claims[p]
+}
+
+// replace puts claims in the place of others that are still ours.
+func (o *ownership) replace(before, after []*claim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, c := range after {
+		if o.claims[c.place] == before[i] {
+			o.claims[c.place] = c
+		}
+	}
 }
 
 // set makes claims ours, in the place of those before.
@@ -113,7 +132,7 @@ func (o *ownership) move(claims []*claim, advances []dlq.Advance) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, c := range claims {
-		c.at = advances[i].To
+		c.at, c.emptied = advances[i].To, 0
 	}
 }
 

@@ -25,7 +25,7 @@ func (in *Ingest) locate(ctx context.Context, offsets map[string]map[int32]kgo.O
 	for topic, partitions := range offsets {
 		id := in.ids.known(topic)
 		for partition := range partitions {
-			claims = append(claims, &claim{place: place{topic, partition}, topicID: id})
+			claims = append(claims, &claim{place: place{topic, partition}, topicID: id, since: time.Now()})
 		}
 	}
 	in.ids.mu.Unlock()
@@ -78,7 +78,10 @@ func (in *Ingest) compare(ctx context.Context) {
 	in.compared = time.Now()
 	in.regulate(ctx)
 	claims := in.owned.all(nil)
-	if err := in.follow(ctx, claims); err != nil {
+	if len(claims) == 0 {
+		return
+	}
+	if _, err := in.follow(ctx, claims); err != nil {
 		if ctx.Err() == nil {
 			in.status.storing(err)
 			in.log.Warn("cannot compare how far the partitions were taken in", zap.Error(err))
@@ -86,35 +89,43 @@ func (in *Ingest) compare(ctx context.Context) {
 		return
 	}
 	in.status.storing(nil)
-	var behind []*claim
+	in.noteEmptied(ctx)
+}
+
+// noteEmptied notes what Kafka has deleted of logs that hold nothing any more, so that
+// no record will tell. It waits for a second look: records may be on their way.
+func (in *Ingest) noteEmptied(ctx context.Context) {
+	var emptied []*claim
 	var advances []dlq.Advance
 	for _, c := range in.owned.all(nil) {
-		start := in.starts.of(c)
-		if c.at.Next < 0 || start <= c.at.Next {
+		start, isEmpty := in.logs.of(c)
+		if c.at.Next < 0 || !isEmpty || start <= c.at.Next {
+			c.emptied = 0
 			continue
 		}
-		behind = append(behind, c)
+		if c.emptied++; c.emptied < 2 {
+			continue
+		}
+		emptied = append(emptied, c)
 		advances = append(advances, dlq.Advance{Partition: c.partitionID(), Topic: c.topic, From: c.at,
 			To: dlq.Position{Next: start, Epoch: -1}, Lost: start - c.at.Next})
 	}
 	if len(advances) == 0 {
 		return
 	}
-	if _, err := in.tryStore(ctx, nil, advances); err != nil {
-		return // it is tried again
+	if _, err := in.tryStore(ctx, nil, advances); err == nil { // else it is tried again
+		in.advanced(emptied, advances)
 	}
-	in.advanced(behind, advances)
 }
 
 // follow reads on from where the database says, for those of the claims whose
-// positions are elsewhere.
-func (in *Ingest) follow(ctx context.Context, claims []*claim) error {
+// positions are elsewhere, and reports whether there were any.
+func (in *Ingest) follow(ctx context.Context, claims []*claim) (moved bool, err error) {
 	positions, err := in.positions(ctx, claims)
 	if err != nil {
-		return err
+		return false, err
 	}
-	var moved []*claim
-	seek := map[string]map[int32]kgo.EpochOffset{}
+	var before, after []*claim
 	for i, c := range claims {
 		if positions[i].Next == c.at.Next {
 			continue
@@ -122,18 +133,50 @@ func (in *Ingest) follow(ctx context.Context, claims []*claim) error {
 		in.log.Warn("the database has another offset for a partition; reading on from there",
 			zap.String("topic", c.topic), zap.Int32("partition", c.partition),
 			zap.Int64("offset", positions[i].Next), zap.Int64("instead_of", c.at.Next))
-		moved = append(moved, &claim{place: c.place, topicID: c.topicID, at: positions[i], reported: c.reported})
-		if seek[c.topic] == nil {
-			seek[c.topic] = map[int32]kgo.EpochOffset{}
-		}
-		seek[c.topic][c.partition] = kgo.EpochOffset{Epoch: positions[i].Epoch, Offset: positions[i].Next}
-		if positions[i].Next < 0 {
-			seek[c.topic][c.partition] = kgo.EpochOffset{Epoch: -1, Offset: logStart}
-		}
+		before = append(before, c)
+		after = append(after, &claim{place: c.place, topicID: c.topicID, at: positions[i], reported: c.reported, since: time.Now()})
 	}
-	in.owned.set(moved)
-	in.client.SetOffsets(seek)
-	return nil
+	in.owned.replace(before, after)
+	in.seek(after)
+	return len(after) > 0, nil
+}
+
+// seek tells the client where to read on. It does not heed that while it is finding
+// out about a partition; see arrived.
+func (in *Ingest) seek(claims []*claim) {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for _, c := range claims {
+		if offsets[c.topic] == nil {
+			offsets[c.topic] = map[int32]kgo.EpochOffset{}
+		}
+		at := kgo.EpochOffset{Epoch: -1, Offset: logStart}
+		if c.at.Next >= 0 {
+			at.Offset = c.at.Next
+		}
+		if c.seeks++; c.seeks == 1 && c.at.Next >= 0 {
+			at.Epoch = c.at.Epoch
+		}
+		offsets[c.topic][c.partition] = at
+	}
+	in.client.SetOffsets(offsets)
+}
+
+// arrived reports whether records of a claim come from where the client was told to
+// go. It is told once more when they do not; the second time there is a gap.
+func (in *Ingest) arrived(c *claim, fetched *kgo.FetchPartition) bool {
+	if c.seeks == 0 {
+		return true
+	}
+	wanted := c.at.Next
+	if wanted < 0 {
+		wanted = fetched.LogStartOffset
+	}
+	if c.seeks == 1 && fetched.Records[0].Offset != wanted {
+		in.seek([]*claim{c})
+		return false
+	}
+	c.seeks = 0
+	return true
 }
 
 // advanced notes that the database has moved the positions of claims.

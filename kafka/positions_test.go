@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"dlqmanager/dlq"
 	"dlqmanager/internal/kafkatest"
@@ -91,6 +92,37 @@ func takesInAgain(t *testing.T, brokers []string, topic string, idle bool, start
 		}
 	}
 	require.Equal(t, 200, again, "with the same ids")
+}
+
+// The client does not heed a seek while it asks the partition's leader about an epoch.
+func TestIngestGoesBackAlsoWhileTheLeaderIsAway(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
+	brokers := cluster.ListenAddrs()
+	store := newMemory()
+	first := startIngest(t, quickOptions(brokers), store)
+	want := produce(t, brokers, "orders.dlq", "before", 150)
+	awaitValues(t, store, want)
+	earlier := store.backup()
+	want = append(want, produce(t, brokers, "orders.dlq", "lost", 50)...)
+	awaitValues(t, store, want)
+	first.stop(t)
+
+	leaderIsBack := make(chan struct{})
+	cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		cluster.SleepControl(func() { <-leaderIsBack })
+		return nil, nil, false
+	})
+	second := startIngest(t, quickOptions(brokers), store)
+	require.Eventually(t, func() bool { return second.Status().Partitions == 1 }, patience, tick)
+	store.restore(earlier)
+	asked := store.locatedCount()
+	require.Eventually(t, func() bool { return store.locatedCount() >= asked+2 }, patience, tick, "it has noticed")
+	close(leaderIsBack)
+	want = append(want, produce(t, brokers, "orders.dlq", "after", 10)...)
+	awaitValues(t, store, want)
+	require.EqualValues(t, 210, store.next())
 }
 
 func TestIngestWaitsForItsPositionsWhileTheStoreIsAway(t *testing.T) {

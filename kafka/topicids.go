@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -44,7 +45,11 @@ func (t *topicIDs) known(topic string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// learn asks a broker for the ids of topics; the client's own metadata may be older.
+// learnPause is how soon a broker is asked again that does not know a topic yet.
+const learnPause = 200 * time.Millisecond
+
+// learn asks a broker for the ids of topics, until it knows them all; the client's own
+// metadata may be older.
 func (t *topicIDs) learn(ctx context.Context, client *kgo.Client, topics map[string]map[int32]kgo.Offset) error {
 	if len(topics) == 0 {
 		return nil // a request without topics would ask for all
@@ -55,18 +60,30 @@ func (t *topicIDs) learn(ctx context.Context, client *kgo.Client, topics map[str
 		wanted.Topic = new(topic)
 		request.Topics = append(request.Topics, wanted)
 	}
-	response, err := request.RequestWith(ctx, client)
-	if err != nil {
-		return fmt.Errorf("topic ids: %w", err)
+	for {
+		response, err := request.RequestWith(ctx, client)
+		if err != nil {
+			return fmt.Errorf("topic ids: %w", err)
+		}
+		err = t.note(response)
+		if err == nil || !kerr.IsRetriable(err) {
+			return err
+		}
+		if sleep(ctx, learnPause); ctx.Err() != nil {
+			return err
+		}
 	}
+}
+
+func (t *topicIDs) note(response *kmsg.MetadataResponse) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, topic := range response.Topics {
 		if topic.Topic == nil {
 			continue
 		}
-		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && !kerr.IsRetriable(err) {
-			return fmt.Errorf("topic id of %s: %w", *topic.Topic, err)
+		if topic.TopicID == ([16]byte{}) && topic.ErrorCode != 0 {
+			return fmt.Errorf("topic id of %s: %w", *topic.Topic, kerr.ErrorForCode(topic.ErrorCode))
 		}
 		t.current[*topic.Topic] = topic.TopicID
 	}

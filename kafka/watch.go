@@ -97,6 +97,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	for topic := range places {
 		topics = append(topics, topic)
 	}
+	asked := time.Now()
 	ends, err := admin.ListEndOffsets(ctx, topics...)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	if err != nil {
 		return err
 	}
-	in.starts.set(starts)
+	in.logs.set(asked, starts, ends)
 	in.metrics.lag.Reset() // drops the topics that are not ours any more
 	for topic, partitions := range places {
 		lag := int64(0)
@@ -124,24 +125,28 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
-// logStarts are the starts of the logs when they were last asked for.
-type logStarts struct {
-	mu     sync.Mutex
-	starts kadm.ListedOffsets
+// logs are where the logs began and ended when they were last asked for.
+type logs struct {
+	mu           sync.Mutex
+	asked        time.Time
+	starts, ends kadm.ListedOffsets
 }
 
-func (l *logStarts) set(starts kadm.ListedOffsets) {
+func (l *logs) set(asked time.Time, starts, ends kadm.ListedOffsets) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.starts = starts
+	l.asked, l.starts, l.ends = asked, starts, ends
 }
 
-// of returns the start of a claim's log, or -1.
-func (l *logStarts) of(c *claim) int64 {
+// of returns where the claim's log begins, and whether it holds nothing. What is older
+// than the claim may be about another topic of the name.
+func (l *logs) of(c *claim) (start int64, isEmpty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if start, known := l.starts.Lookup(c.topic, c.partition); known && start.Err == nil {
-		return start.Offset
+	begin, known := l.starts.Lookup(c.topic, c.partition)
+	end, alsoKnown := l.ends.Lookup(c.topic, c.partition)
+	if !known || !alsoKnown || begin.Err != nil || end.Err != nil || l.asked.Before(c.since) {
+		return 0, false
 	}
-	return -1
+	return begin.Offset, end.Offset <= begin.Offset
 }

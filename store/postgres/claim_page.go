@@ -92,7 +92,8 @@ WITH clock AS MATERIALIZED (
 	SELECT id, seq, key_hash, original_topic, record_hash, size
 	FROM (
 		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
-			greatest(m.size, pg_column_size(m.payload)) AS size
+			CASE WHEN m.size > 0 THEN m.size
+				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), pg_column_size(m.payload), 0) END AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
@@ -104,7 +105,8 @@ WITH clock AS MATERIALIZED (
 		LIMIT 100)
 		UNION ALL
 		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
-			greatest(m.size, pg_column_size(m.payload)) AS size
+			CASE WHEN m.size > 0 THEN m.size
+				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), pg_column_size(m.payload), 0) END AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
