@@ -42,7 +42,7 @@ type memory struct {
 	lost      int64
 	calls     int
 	skipped   int
-	located   int // how often somebody asked for positions
+	located   int  // how often somebody asked for positions
 	away      bool // for those who ask for positions
 	// refuse is asked before each call; its error is the call's.
 	refuse func([]dlq.Arrival) error

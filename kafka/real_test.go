@@ -340,7 +340,8 @@ func TestRealIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) 
 	brokers := kafkatest.SharedCluster(t).Brokers()
 	s := newScope(t)
 	createTopic(t, admin(t, brokers), s.topic("orders.dlq"), 1)
-	goesOnFromItsStore(t, brokers, s.name, s.topic("orders.dlq"), func(store *memory) *running {
+	reset := func(at int64) { setGroupOffset(t, admin(t, brokers), s.name, s.topic("orders.dlq"), at) }
+	goesOnFromItsStore(t, brokers, s.topic("orders.dlq"), reset, func(store *memory) *running {
 		return startIngestOf(t, s.options(brokers), store, s.topics)
 	})
 }

@@ -414,3 +414,14 @@ func TestAChangeOfStatusDoesNotTouchTheBody(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, version())
 }
+
+func TestAReadOnlyDatabaseIsNamed(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	_, err := pool.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`)
+	require.NoError(t, err)
+	p := postgres.New(dbtest.Pool(t, pool.Config().ConnString()), dlqtest.Topics(t))
+	_, err = p.Ingest(t.Context(), dlqtest.Arrivals(1), nil)
+	require.ErrorIs(t, err, dlq.ErrReadOnly)
+	require.ErrorIs(t, err, dlq.ErrUnavailable)
+}
