@@ -102,8 +102,8 @@ func (c *chaos) chooseFaults() error {
 }
 
 const (
-	faultsPerStorm = 5
-	calmFor        = 8 * time.Second
+	faultsPerStorm = 6
+	calmFor        = 7 * time.Second
 	// evenRounds have each kind once: ten minutes are enough for them, so each
 	// kind strikes three times in a run of that length.
 	evenRounds = 3

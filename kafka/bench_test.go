@@ -57,7 +57,9 @@ func (*counting) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq
 	return slices.Repeat([]dlq.Position{dlq.Start}, len(partitions)), nil
 }
 
-func (*counting) Pending(context.Context, string, int64) (int64, error) { return 0, nil }
+func (*counting) Pending(context.Context, []string, int64, int64) ([]int64, int64, error) {
+	return nil, 0, nil
+}
 
 // BenchmarkIngest takes in a backlog of b.N messages of 1 KiB of JSON.
 func BenchmarkIngest(b *testing.B) {

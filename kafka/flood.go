@@ -41,29 +41,18 @@ func (in *Ingest) regulate(ctx context.Context) {
 		return
 	}
 	topics := slices.Sorted(maps.Keys(in.owned.positions()))
-	room, all := map[string]int64{}, int64(0)
-	count := func(topic string, limit int64) (int64, error) {
-		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		n, err := in.store.Pending(ctx, topic, limit)
-		if err != nil && ctx.Err() == nil {
+	limit, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	counts, pending, err := in.store.Pending(limit, topics, in.o.MaxPendingPerTopic, in.o.MaxPending)
+	if err != nil {
+		if ctx.Err() == nil {
 			in.log.Warn("cannot count the PENDING messages", zap.Error(err))
 		}
-		return limit - n, err
+		return
 	}
-	var err error
-	if limit := in.o.MaxPending; limit > 0 {
-		if all, err = count("", limit); err != nil {
-			return
-		}
-	}
-	held := map[string]bool{}
-	for _, topic := range topics {
-		if limit := in.o.MaxPendingPerTopic; limit > 0 {
-			if room[topic], err = count(topic, limit); err != nil {
-				return
-			}
-		}
+	room, all, held := map[string]int64{}, in.o.MaxPending-pending, map[string]bool{}
+	for i, topic := range topics {
+		room[topic] = in.o.MaxPendingPerTopic - counts[i]
 		if in.o.MaxPending > 0 && all <= 0 || in.o.MaxPendingPerTopic > 0 && room[topic] <= 0 {
 			held[topic] = true
 		}

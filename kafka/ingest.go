@@ -26,9 +26,9 @@ type ArrivalStore interface {
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns how far each partition has been taken in, in their order.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
-	// Pending counts the PENDING messages of a dead-letter topic, or of all when it is
-	// empty, up to the limit.
-	Pending(ctx context.Context, dlqTopic string, limit int64) (int64, error)
+	// Pending counts the PENDING messages of each of these dead-letter topics, up to the
+	// limit of a topic, and of all, up to the other limit.
+	Pending(ctx context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error)
 }
 
 // Ingest takes every dead letter of the matching topics into the store. The store
@@ -124,6 +124,7 @@ func (in *Ingest) Run(ctx context.Context) error {
 }
 
 func (in *Ingest) open() (err error) {
+	in.flood = flood{room: map[string]int64{}}
 	opts := append(in.o.consumer(in.log, in.reg, in.topics.Expression()),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, added map[string][]int32) { in.assigned(client, added) }),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) { in.revoked(ctx, gone) }),

@@ -52,8 +52,8 @@ type Options struct {
 	// deleted and created again.
 	MetadataMaxAge time.Duration
 	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING, of all
-	// topics and of one, before nothing more is taken in; 0 is no limit. A batch more
-	// may be stored.
+	// topics and of one, before nothing more is taken in; 0 is no limit. Each worker
+	// counts every few seconds, so several may store a few batches more.
 	MaxPending, MaxPendingPerTopic int64
 	// StopGrace is how long a stopping ingest may take for the batch in hand.
 	StopGrace time.Duration

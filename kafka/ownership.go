@@ -28,13 +28,15 @@ type claim struct {
 	topicID  [16]byte
 	at       dlq.Position // as the database has it
 	reported int64        // the offset that the group was told last
-	// seeks is how often the client was told to go to this position, since the
-	// position has moved under us; 0 once records have come from there.
-	seeks int
+	// seeks is how often the client was told to go to target, since the position has
+	// moved under us; 0 once records have come from there.
+	seeks  int
+	target int64
 	// since is when it became ours, and emptied how often in a row the log was found
 	// to begin beyond it and to hold nothing.
 	since   time.Time
 	emptied int
+	looked  time.Time // when the log was found so
 }
 
 func (c *claim) partitionID() dlq.Partition {
@@ -63,15 +65,19 @@ func (o *ownership) claim(p place) *claim {
 	return o.claims[p]
 }
 
-// replace puts claims in the place of others that are still ours.
-func (o *ownership) replace(before, after []*claim) {
+// replace gives claims that are still ours other positions, and returns the claims that
+// take their place.
+func (o *ownership) replace(claims []*claim, positions []dlq.Position) (after []*claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, c := range after {
-		if o.claims[c.place] == before[i] {
-			o.claims[c.place] = c
+	for i, c := range claims {
+		if o.claims[c.place] == c {
+			moved := &claim{place: c.place, topicID: c.topicID, at: positions[i], reported: c.reported, since: time.Now()}
+			o.claims[c.place] = moved
+			after = append(after, moved)
 		}
 	}
+	return after
 }
 
 // set makes claims ours, in the place of those before.

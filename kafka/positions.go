@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
 
-// logStart is where the client finds the start of a log.
-const logStart = -2
+// beforeStart is out of every log's range, which takes the client to the log's start.
+const beforeStart = -2
 
 // locate is called by the group with the offsets to read on from, which are the
 // group's commits. The database's own are put in their place. While it is away nothing
@@ -98,12 +99,15 @@ func (in *Ingest) noteEmptied(ctx context.Context) {
 	var emptied []*claim
 	var advances []dlq.Advance
 	for _, c := range in.owned.all(nil) {
-		start, isEmpty := in.logs.of(c)
+		start, isEmpty, looked := in.logs.of(c)
 		if c.at.Next < 0 || !isEmpty || start <= c.at.Next {
 			c.emptied = 0
 			continue
 		}
-		if c.emptied++; c.emptied < 2 {
+		if looked.After(c.looked) {
+			c.emptied, c.looked = c.emptied+1, looked
+		}
+		if c.emptied < 2 {
 			continue
 		}
 		emptied = append(emptied, c)
@@ -125,7 +129,8 @@ func (in *Ingest) follow(ctx context.Context, claims []*claim) (moved bool, err 
 	if err != nil {
 		return false, err
 	}
-	var before, after []*claim
+	var elsewhere []*claim
+	var where []dlq.Position
 	for i, c := range claims {
 		if positions[i].Next == c.at.Next {
 			continue
@@ -133,12 +138,37 @@ func (in *Ingest) follow(ctx context.Context, claims []*claim) (moved bool, err 
 		in.log.Warn("the database has another offset for a partition; reading on from there",
 			zap.String("topic", c.topic), zap.Int32("partition", c.partition),
 			zap.Int64("offset", positions[i].Next), zap.Int64("instead_of", c.at.Next))
-		before = append(before, c)
-		after = append(after, &claim{place: c.place, topicID: c.topicID, at: positions[i], reported: c.reported, since: time.Now()})
+		elsewhere, where = append(elsewhere, c), append(where, positions[i])
 	}
-	in.owned.replace(before, after)
+	after := in.owned.replace(elsewhere, where)
+	in.aim(ctx, after)
 	in.seek(after)
-	return len(after) > 0, nil
+	return len(elsewhere) > 0, nil
+}
+
+// aim says where to read on: at the position, unless the log has been cut off before it
+// by an unclean election. The client asks for that only when it is assigned a partition.
+func (in *Ingest) aim(ctx context.Context, claims []*claim) {
+	var request kadm.OffsetForLeaderEpochRequest
+	for _, c := range claims {
+		if c.target = c.at.Next; c.at.Next >= 0 && c.at.Epoch >= 0 {
+			request.Add(c.topic, c.partition, c.at.Epoch)
+		}
+	}
+	if len(request) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	ends, err := kadm.NewClient(in.client).OffsetForLeaderEpoch(ctx, request)
+	if err != nil {
+		in.log.Warn("cannot ask whether a log was cut off; reading on from where the database says", zap.Error(err))
+	}
+	for _, c := range claims {
+		if end, known := ends[c.topic][c.partition]; known && end.Err == nil && end.EndOffset >= 0 {
+			c.target = min(c.target, end.EndOffset)
+		}
+	}
 }
 
 // seek tells the client where to read on. It does not heed that while it is finding
@@ -149,12 +179,10 @@ func (in *Ingest) seek(claims []*claim) {
 		if offsets[c.topic] == nil {
 			offsets[c.topic] = map[int32]kgo.EpochOffset{}
 		}
-		at := kgo.EpochOffset{Epoch: -1, Offset: logStart}
-		if c.at.Next >= 0 {
-			at.Offset = c.at.Next
-		}
-		if c.seeks++; c.seeks == 1 && c.at.Next >= 0 {
-			at.Epoch = c.at.Epoch
+		c.seeks++
+		at := kgo.EpochOffset{Epoch: -1, Offset: beforeStart}
+		if c.target >= 0 {
+			at.Offset = c.target
 		}
 		offsets[c.topic][c.partition] = at
 	}
@@ -167,9 +195,9 @@ func (in *Ingest) arrived(c *claim, fetched *kgo.FetchPartition) bool {
 	if c.seeks == 0 {
 		return true
 	}
-	wanted := c.at.Next
+	wanted := c.target
 	if wanted < 0 {
-		wanted = fetched.LogStartOffset
+		wanted = max(fetched.LogStartOffset, 0)
 	}
 	if c.seeks == 1 && fetched.Records[0].Offset != wanted {
 		in.seek([]*claim{c})

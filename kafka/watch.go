@@ -138,15 +138,15 @@ func (l *logs) set(asked time.Time, starts, ends kadm.ListedOffsets) {
 	l.asked, l.starts, l.ends = asked, starts, ends
 }
 
-// of returns where the claim's log begins, and whether it holds nothing. What is older
-// than the claim may be about another topic of the name.
-func (l *logs) of(c *claim) (start int64, isEmpty bool) {
+// of returns where the claim's log began, whether it held nothing, and when. What is
+// older than the claim may be about another topic of the name.
+func (l *logs) of(c *claim) (start int64, isEmpty bool, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begin, known := l.starts.Lookup(c.topic, c.partition)
 	end, alsoKnown := l.ends.Lookup(c.topic, c.partition)
 	if !known || !alsoKnown || begin.Err != nil || end.Err != nil || l.asked.Before(c.since) {
-		return 0, false
+		return 0, false, l.asked
 	}
-	return begin.Offset, end.Offset <= begin.Offset
+	return begin.Offset, end.Offset <= begin.Offset, l.asked
 }

@@ -20,8 +20,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_ingest_offsets (
 
 -- Records that have been stored already are not read again. Nobody stores one meanwhile.
 -- Their messages keep the ids that they have, which do not follow from the records: when
--- such a topic is ever read from its start again, they are stored a second time. A topic
--- of which every message was deleted or purged is read from its start now.
+-- such a topic is ever read from its start again, they are stored a second time. A
+-- partition of which every message was deleted or purged is read from its start now.
 LOCK TABLE dlq.dlq_message_bodies IN SHARE ROW EXCLUSIVE MODE;
 INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
 SELECT topic_id, partition, '', max(record_offset) + 1, -1

@@ -130,15 +130,20 @@ func (m *Store) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.
 }
 
 // Pending is like postgres.Store.Pending.
-func (m *Store) Pending(_ context.Context, dlqTopic string, limit int64) (n int64, err error) {
+func (m *Store) Pending(_ context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	counts = make([]int64, len(dlqTopics))
 	for _, e := range m.order {
-		if e.Status == dlq.StatusPending && (dlqTopic == "" || e.DLQTopic == dlqTopic) && n < limit {
-			n++
+		if e.Status != dlq.StatusPending {
+			continue
+		}
+		all = min(all+1, ofAll)
+		if i := slices.Index(dlqTopics, e.DLQTopic); i >= 0 {
+			counts[i] = min(counts[i]+1, ofTopic)
 		}
 	}
-	return n, nil
+	return counts, all, nil
 }
 
 // countReturn counts a message that came back for the bulk retry that sent it

@@ -93,7 +93,8 @@ WITH clock AS MATERIALIZED (
 	FROM (
 		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
-				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), pg_column_size(m.payload), 0) END AS size
+				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
+					octet_length(m.payload::text), 0) END AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
@@ -106,7 +107,8 @@ WITH clock AS MATERIALIZED (
 		UNION ALL
 		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
-				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), pg_column_size(m.payload), 0) END AS size
+				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
+					octet_length(m.payload::text), 0) END AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)

@@ -72,7 +72,8 @@ WITH clock AS MATERIALIZED (
 	LIMIT 100
 ), free AS MATERIALIZED (
 	SELECT m.id, CASE WHEN m.size > 0 THEN m.size
-				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), pg_column_size(m.payload), 0) END AS size
+				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
+					octet_length(m.payload::text), 0) END AS size
 	FROM candidate c
 	JOIN dlq.dlq_messages m ON m.id = c.id
 	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries

@@ -72,7 +72,8 @@ const claimedPageSQL = `
 WITH claimed AS MATERIALIZED (
 	SELECT m.id, m.seq, m.original_topic, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash,
 		CASE WHEN m.size > 0 THEN m.size
-				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), pg_column_size(m.payload), 0) END AS size
+				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
+					octet_length(m.payload::text), 0) END AS size
 	FROM dlq.dlq_bulk_retry_lanes l
 	CROSS JOIN LATERAL unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id

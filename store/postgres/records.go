@@ -342,28 +342,25 @@ func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
 	return a, err
 }
 
-const pendingOfTopicSQL = `
-SELECT count(*)
-FROM (SELECT FROM dlq.dlq_messages WHERE dlq_topic = @topic AND status = 'PENDING' ORDER BY seq LIMIT @limit) AS pending`
-
+// pendingSQL counts no further than it has to.
 const pendingSQL = `
-SELECT count(*)
-FROM (SELECT FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY updated_at LIMIT @limit) AS pending`
+SELECT (SELECT count(*) FROM (
+		SELECT FROM dlq.dlq_messages m WHERE m.dlq_topic = t.topic AND m.status = 'PENDING' ORDER BY m.seq LIMIT @of_topic) AS pending)
+FROM unnest(@topics::text[]) WITH ORDINALITY AS t (topic, place)
+ORDER BY t.place`
 
-// Pending counts the PENDING messages of a dead-letter topic, or of all when it is
-// empty, up to the limit.
-func (s *Store) Pending(ctx context.Context, dlqTopic string, limit int64) (int64, error) {
-	sql := pendingOfTopicSQL
-	if dlqTopic == "" {
-		sql = pendingSQL
-	}
-	var counts []int64
-	err := s.batch(ctx, "count pending messages", func(batch *pgx.Batch) {
+const allPendingSQL = `
+SELECT count(*)
+FROM (SELECT FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY updated_at LIMIT @of_all) AS pending`
+
+// Pending counts the PENDING messages of each of these dead-letter topics, up to the
+// limit of a topic, and of all, up to the other limit.
+func (s *Store) Pending(ctx context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error) {
+	args := pgx.NamedArgs{"topics": dlqTopics, "of_topic": ofTopic, "of_all": ofAll}
+	err = s.batch(ctx, "count pending messages", func(batch *pgx.Batch) {
 		batch.Queue(inOrderSQL)
-		queue(batch, &counts, pgx.RowTo[int64], sql, pgx.NamedArgs{"topic": dlqTopic, "limit": limit})
+		queue(batch, &counts, pgx.RowTo[int64], pendingSQL, args)
+		batch.Queue(allPendingSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&all) })
 	})
-	if err != nil {
-		return 0, err
-	}
-	return counts[0], nil
+	return counts, all, err
 }

@@ -92,7 +92,7 @@ func TestEveryStatement(t *testing.T) {
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
 	advances := []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}
-	listedTopic := pgx.NamedArgs{"topic": "orders.dlq", "limit": 100}
+	listedTopic := pgx.NamedArgs{"topics": []string{"orders.dlq"}, "of_topic": 100, "of_all": 100}
 	places := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
 
 	const (
@@ -140,8 +140,8 @@ func TestEveryStatement(t *testing.T) {
 		},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
 		"startPositionsSQL":  {{args: places, uses: offsets}},
-		"pendingSQL":         {{args: old, after: inOrderSQL, uses: "idx_dlq_messages_status"}},
-		"pendingOfTopicSQL":  {{args: listedTopic, after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic_pending"}},
+		"pendingSQL":         {{args: listedTopic, after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic_pending"}},
+		"allPendingSQL":      {{args: listedTopic, after: inOrderSQL, uses: "idx_dlq_messages_status"}},
 		"positionsSQL":       {{args: places, uses: offsets}},
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 

@@ -192,14 +192,16 @@ var ingest = map[string]func(*testing.T, fixture){
 
 	"pending messages are counted up to a limit": func(t *testing.T, f fixture) {
 		f.store(append(dlqtest.Arrivals(5), dlqtest.Arrival(dlqtest.Topic("users")), dlqtest.Arrival(dlqtest.Retries(3, 3)))...)
-		for _, test := range []struct {
-			topic       string
-			limit, want int64
-		}{{"", 100, 6}, {"", 4, 4}, {"orders.dlq", 100, 5}, {"orders.dlq", 2, 2}, {"users.dlq", 100, 1}, {"orders", 100, 0}} {
-			n, err := f.Pending(t.Context(), test.topic, test.limit)
+		topics := []string{"users.dlq", "orders", "orders.dlq"}
+		for limit, want := range map[int64][]int64{100: {1, 0, 5, 6}, 2: {1, 0, 2, 2}, 0: {0, 0, 0, 0}} {
+			counts, all, err := f.Pending(t.Context(), topics, limit, limit)
 			require.NoError(t, err)
-			require.Equal(t, test.want, n, test)
+			require.Equal(t, want, append(counts, all))
 		}
+		counts, all, err := f.Pending(t.Context(), nil, 9, 9)
+		require.NoError(t, err)
+		require.Empty(t, counts)
+		require.EqualValues(t, 6, all)
 	},
 
 	"a message that was deleted is not known any more": func(t *testing.T, f fixture) {
