@@ -31,8 +31,10 @@ func TestPauseIsInForceWhileTheBrokerHangs(t *testing.T) {
 	// It is in force within two seconds, and PAUSED when the page in hand has ended,
 	// which a hanging broker delays by the delivery timeout.
 	started := time.Now()
-	status, answer = s.call(http.MethodPost, bulk+"/pause")
-	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, "%v", answer)
+	s.eventually("the pause is taken", func() bool { // a machine that is busy may answer that it is to be tried again
+		status, answer = s.call(http.MethodPost, bulk+"/pause")
+		return status == http.StatusOK || status == http.StatusAccepted
+	})
 	require.Eventually(t, func() bool {
 		_, answer = s.call(http.MethodGet, bulk)
 		return answer["state"] == "PAUSED"
