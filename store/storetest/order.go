@@ -14,6 +14,202 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
+var order = map[string]func(*testing.T, fixture){
+	"an order of none lets later messages of a key go": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a", "a")...)
+		lane := f.startLane(unordered)
+		f.allow(lane.Bulk, 1)
+		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, time.Hour)))
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		page := f.ask(lane).Page
+		require.Equal(t, ids(stored[1:]), envelopeIDs(page))
+		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultDelivered)})
+		f.end(lane.Bulk, dlq.BulkCancelled)
+	},
+
+	"a key that has failed is blocked for the rest of the job": func(t *testing.T, f fixture) {
+		stored := f.store(append(keyed("a", "b", "c", "", "a", "b", "c", "", "d"), dlqtest.Arrival(dlqtest.NoKey), dlqtest.Arrival(dlqtest.NoKey))...)
+		other := f.store(dlqtest.Arrival(dlqtest.Key("a"), dlqtest.FromTopic("orders.dlq", "elsewhere")))
+		b := f.startBulk(dlqtest.Bulk("orders.dlq", 1))
+		lane := f.openLane(dlqtest.Lane(b, 0))
+		f.allow(b.ID, 4)
+		page := f.ask(lane).Page
+		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultRejected),
+			outcome(page[2], dlq.ResultDelivered), outcome(page[3], dlq.ResultFailed)})
+		_, err := f.ArchiveBatch(t.Context(), 0, 100) // also when the message is gone
+		require.NoError(t, err)
+		require.NoError(t, f.SetBulkAllowance(t.Context(), b.ID, nil))
+		page = f.ask(lane).Page
+		require.Equal(t, page, f.claimed(lane))
+		require.Equal(t, append(ids(stored[4:]), other[0].ID), envelopeIDs(page))
+		var blocked []bool
+		for _, e := range page {
+			blocked = append(blocked, e.Blocked)
+		}
+		require.Equal(t, []bool{true, true, false, true, false, false, false, false}, blocked, "a key of another topic is another key")
+		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		for i := range page {
+			if blocked[i] {
+				outcomes[i] = outcome(page[i], dlq.ResultSkipped)
+			}
+		}
+		f.finalizePage(lane, outcomes)
+		require.Equal(t, dlq.BulkCounts{Retried: 6, Failed: 2, Dead: 1, Skipped: 3}, f.end(b.ID, dlq.BulkCompleted).Counts)
+		lane = f.startLane()
+		require.Equal(t, []bool{false}, []bool{f.ask(lane).Page[0].Blocked}, "the next job begins anew")
+	},
+
+	"messages of a key that others retry wait for them": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a", "b", "a")...)
+		lane := f.startLane()
+		owner := f.claim(stored[0].ID)
+		page := f.ask(lane).Page
+		require.Equal(t, []dlq.ID{stored[2].ID}, envelopeIDs(page))
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		b := f.bulk(lane.Bulk)
+		require.EqualValues(t, 2, b.Waiting)
+		require.NotEmpty(t, b.Reason)
+		claim := f.ask(lane)
+		require.Empty(t, claim.Page)
+		require.True(t, claim.Next.OfKey)
+		_, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
+		require.NoError(t, err)
+		page = f.claims(lane).Page
+		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that somebody else has retried")
+
+		// Also when they claim one that waits.
+		f.finalizePage(lane, allWait(page, ofKey(1, 0)))
+		owner = f.claim(stored[1].ID)
+		require.Empty(t, f.ask(lane).Page)
+		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
+		_, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[1].ID))
+		require.NoError(t, err)
+		require.Equal(t, []dlq.ID{stored[3].ID}, f.drain(lane))
+		ended := f.end(lane.Bulk, dlq.BulkCompleted)
+		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 2}, ended.Counts)
+	},
+
+	"a key that another bulk retry has in hand waits for it": func(t *testing.T, f fixture) {
+		start := func(topic string) dlq.Lane {
+			return f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk(topic, 1)), 0))
+		}
+		from := func(topic, target, key string) dlq.Arrival {
+			return dlqtest.Arrival(dlqtest.FromTopic(topic, target), dlqtest.Key(key))
+		}
+		for _, mixed := range []bool{false, true} {
+			arrivals := []dlq.Arrival{
+				from("one.dlq", "orders", "a"), from("one.dlq", "orders", "a"),
+				from("other.dlq", "orders", "a"), from("other.dlq", "orders", "b"),
+			}
+			if mixed {
+				arrivals[3] = from("other.dlq", "elsewhere", "b")
+			}
+			stored := f.store(arrivals...)
+			one, other := start("one.dlq"), start("other.dlq")
+			f.allow(one.Bulk, 1)
+			inHand := f.ask(one).Page
+			require.Equal(t, ids(stored[:1]), envelopeIDs(inHand))
+			page := f.ask(other).Page
+			require.Equal(t, ids(stored[3:]), envelopeIDs(page))
+			f.finalizePage(other, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			require.EqualValues(t, 1, f.bulk(other.Bulk).Waiting)
+			f.finalizePage(one, dlqtest.Outcomes(inHand, dlq.ResultDelivered))
+			page = f.claims(other).Page
+			require.Equal(t, ids(stored[2:3]), envelopeIDs(page))
+
+			// Also when it takes one of the key while the other's waits in a queue.
+			f.finalizePage(other, allWait(page, ofKey(1, 0)))
+			f.allow(one.Bulk, 1)
+			inHand = f.ask(one).Page
+			require.Equal(t, ids(stored[1:2]), envelopeIDs(inHand))
+			require.Empty(t, f.ask(other).Page)
+			f.finalizePage(one, dlqtest.Outcomes(inHand, dlq.ResultDelivered))
+			require.Equal(t, ids(stored[2:3]), f.drain(other))
+			f.end(one.Bulk, dlq.BulkCompleted)
+			f.end(other.Bulk, dlq.BulkCompleted)
+		}
+	},
+
+	"a key that waits for one topic does not wait for another": func(t *testing.T, f fixture) {
+		to := func(topic string) dlq.Arrival {
+			return dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", topic), dlqtest.Key("a"))
+		}
+		stored := f.store(to("orders"), to("stock"), to("stock"), to("orders"))
+		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders.dlq", 1)), 0))
+		f.allow(lane.Bulk, 1)
+		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1, For: time.Hour}))
+		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page))
+		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
+	},
+
+	"how often the first of a key was tried is not the next one's": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a", "a")...)
+		lane := f.startLane()
+		page := f.ask(lane).Page
+		outcomes := allWait(page, ofKey(0, 0))
+		outcomes[0].Wait.Tries = 9
+		f.finalizePage(lane, outcomes)
+		f.allow(lane.Bulk, 1)
+		claim := f.claims(lane)
+		require.Equal(t, ids(stored[:1]), envelopeIDs(claim.Page))
+		require.Equal(t, 9, claim.Queue.Tries)
+		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		f.allow(lane.Bulk, 1)
+		claim = f.claims(lane)
+		require.Equal(t, ids(stored[1:2]), envelopeIDs(claim.Page))
+		require.Zero(t, claim.Queue.Tries)
+	},
+
+	"a message that waits stays while somebody retries an earlier one of its key": func(t *testing.T, f fixture) {
+		stored := f.store(keyed("a", "a")...)
+		lane := f.startLane(dlqtest.Filter(dlq.Filter{IDs: []dlq.ID{stored[1].ID}}))
+		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, 0)))
+		single := f.claim(stored[0].ID)
+		require.Empty(t, f.ask(lane).Page)
+		_, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[0].ID))
+		require.NoError(t, err)
+		require.Equal(t, ids(stored[1:]), f.drain(lane))
+	},
+
+	"a key that others retry makes room for the others in the queue of a target": func(t *testing.T, f fixture) {
+		keys := slices.Repeat([]string{"hot"}, dlq.PageSize+20)
+		stored := f.store(keyed(append(keys, "b", "c")...)...)
+		lane := f.startLane()
+		page := f.ask(lane).Page
+		f.finalizePage(lane, allWait(page, dlq.Wait{Target: first, Tries: 1}))
+		page = f.ask(lane).Page // one asks
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
+		single := f.claim(stored[1].ID)
+		var sent []dlq.ID
+		require.Eventually(t, func() bool {
+			page := f.ask(lane).Page
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			sent = append(sent, envelopeIDs(page)...)
+			return len(sent) == 2
+		}, 10*time.Second, 5*time.Millisecond)
+		require.Equal(t, ids(stored[dlq.PageSize+20:]), sent)
+
+		_, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[1].ID))
+		require.NoError(t, err)
+		sent = nil
+		require.Eventually(t, func() bool {
+			page := f.ask(lane).Page
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			sent = append(sent, envelopeIDs(page)...)
+			return len(sent) == dlq.PageSize+18
+		}, 10*time.Second, 5*time.Millisecond)
+		require.Equal(t, ids(stored[2:dlq.PageSize+20]), sent)
+	},
+
+	"the order of a key is kept whatever happens": func(t *testing.T, f fixture) {
+		for range 3 {
+			seed := rand.Uint64() //nolint:gosec // any will do
+			newChaos(t, f, seed).run()
+		}
+	},
+}
+
 // chaos is a publisher whose partitions open and close and which refuses messages, and
 // operators who retry messages alone.
 type chaos struct {

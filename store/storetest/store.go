@@ -61,7 +61,7 @@ type Store interface {
 // of dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, overlaps, steering, queues, throttles, previews, returns, archives, sweeps,
+		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, throttles, previews, returns, archives, sweeps,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

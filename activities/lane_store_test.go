@@ -1,0 +1,202 @@
+package activities_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/store/memory"
+)
+
+// blockedStore is a store that somebody else's lock keeps from finalizing.
+type blockedStore struct {
+	*memory.Store
+	blocked atomic.Int32
+}
+
+func (s *blockedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
+	if s.blocked.Add(-1) >= 0 {
+		return dlq.PageResult{}, dlq.ErrBlocked
+	}
+	return s.Store.FinalizePage(ctx, lane, outcomes)
+}
+
+func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
+	store := &blockedStore{Store: l.store}
+	store.blocked.Store(4) // for longer than a heartbeat
+	env := l.environment(t, store, l.target)
+	var acknowledged []activities.Acknowledged
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		var report activities.LaneReport
+		if _ = details.Get(&report); len(report.Acknowledged) > 0 {
+			acknowledged = report.Acknowledged
+		}
+	})
+	value, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}, {ID: l.ids["b1"], RetryCount: 1}}, acknowledged,
+		"the next attempt would know")
+	var result activities.LaneResult
+	require.NoError(t, value.Get(&result))
+	require.Equal(t, activities.LaneDone, result.End)
+	require.Equal(t, []string{"a1", "b1"}, l.target.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+}
+
+func TestWhatAnEarlierAttemptKnewToBeDeliveredIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	claim, err := l.store.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	env := l.environment(t, l.store, l.target)
+	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []activities.Acknowledged{
+		{ID: claim.Page[0].ID, RetryCount: claim.Page[0].RetryCount}, {ID: claim.Page[1].ID, RetryCount: 7}, {ID: dlq.NewID()},
+	}})
+	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []string{"b1"}, l.target.asked, "what was acknowledged belongs to another claim")
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+}
+
+// awayStore is a store whose database is away.
+type awayStore struct{ *memory.Store }
+
+func (awayStore) OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error) {
+	return dlq.Lane{}, dlq.ErrUnavailable
+}
+
+func TestWhatWasAcknowledgedOutlivesAnAttemptThatComesToNothing(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	env := l.environment(t, awayStore{l.store}, l.target)
+	known := []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}}
+	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: known})
+	var last activities.LaneReport
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		last = activities.LaneReport{}
+		_ = details.Get(&last)
+	})
+	_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.Error(t, err)
+	require.Equal(t, known, last.Acknowledged)
+}
+
+// slowStore is a store that takes too long for a scope of which the lane has little.
+type slowStore struct {
+	*memory.Store
+	asked []bool
+}
+
+func (s *slowStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+	if s.asked = append(s.asked, lane.Bounded); !lane.Bounded {
+		return dlq.LaneClaim{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+	}
+	return s.Store.ClaimPage(ctx, lane, scan)
+}
+
+func TestALaneThatHasLittleOfALargeScopeLooksAtItPartByPart(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	store := &slowStore{Store: l.store}
+	_, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false, true, true}, store.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: 1}, l.counts(t))
+}
+
+// lateStore is a store whose first claim comes through after its caller gave up.
+type lateStore struct {
+	*memory.Store
+	late func()
+}
+
+func (s *lateStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+	if s.late == nil {
+		s.late = func() { _, _ = s.Store.ClaimPage(context.WithoutCancel(ctx), lane, scan) }
+		return dlq.LaneClaim{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+	}
+	return s.Store.ClaimPage(ctx, lane, scan)
+}
+
+func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
+	page, err := s.Store.ClaimedPage(ctx, lane, bytes)
+	if s.late != nil {
+		s.late()
+	}
+	return page, err
+}
+
+func TestAClaimThatComesThroughTooLateIsNotLost(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "a", "a2"))
+	_, err := l.environment(t, &lateStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a1", "a2"}, l.target.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+}
+
+func TestAPageLeftByACrashIsGivenBackWhenTheJobIsToStop(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	_, err = l.store.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	_, err = l.store.StopBulk(t.Context(), l.lane.Bulk, dlq.BulkPausing, "")
+	require.NoError(t, err)
+	require.Equal(t, activities.LaneClosed, l.run(t).End)
+	require.Empty(t, l.target.asked)
+	l.requireUntouched(t, "a1")
+}
+
+// vanishing is a store in which somebody ends a large message before it is read.
+type vanishing struct {
+	*memory.Store
+	gone bool
+}
+
+func (s *vanishing) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
+	if bytes > dlq.PageBytes && !s.gone {
+		s.gone = true
+		claim, err := s.Store.ClaimedPage(ctx, lane, bytes)
+		if err == nil {
+			_, err = s.MarkDead(ctx, claim.Page[0].ID)
+		}
+		return dlq.LaneClaim{}, err
+	}
+	return s.Store.ClaimedPage(ctx, lane, bytes)
+}
+
+func TestALaneGoesOnAfterALargeMessageThatSomebodyElseHasEnded(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", dlq.PageBytes+1)
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"), message("orders", "c", "c1"))
+	store := &vanishing{Store: l.store}
+	value, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	var result activities.LaneResult
+	require.NoError(t, value.Get(&result))
+	require.True(t, store.gone)
+	require.Equal(t, activities.LaneDone, result.End)
+	require.Equal(t, []string{"b1", "c1"}, l.target.asked)
+}
+
+func TestALargeMessageIsSent(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 20*dlq.PageBytes)
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"))
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, []string{large, "b1"}, l.target.asked)
+}
