@@ -141,7 +141,7 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		claim, claimed, err = l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
 			return l.Store.ClaimPage(ctx, l.lane, l.scans())
 		})
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
+		if claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
 			// Perhaps the scope is long. The claim may have come through all the same,
 			// or may yet do so, unless the lane is opened anew.
 			if err = l.open(ctx); err == nil {

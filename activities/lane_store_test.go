@@ -200,3 +200,18 @@ func TestALargeMessageIsSent(t *testing.T) {
 	require.Equal(t, activities.LaneDone, l.run(t).End)
 	require.Equal(t, []string{large, "b1"}, l.target.asked)
 }
+
+// slowFinalize is a store that takes too long to write a page down.
+type slowFinalize struct{ *memory.Store }
+
+func (slowFinalize) FinalizePage(context.Context, dlq.Lane, []dlq.PageOutcome) (dlq.PageResult, error) {
+	return dlq.PageResult{}, context.DeadlineExceeded
+}
+
+func TestAPageThatCouldNotBeWrittenDownIsNotSentAgainByTheSameAttempt(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	_, err := l.environment(t, slowFinalize{l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.Error(t, err)
+	require.Equal(t, []string{"a1"}, l.target.asked)
+}
