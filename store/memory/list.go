@@ -69,12 +69,14 @@ func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	topics := map[string]*dlq.TopicSummary{}
-	for _, e := range m.order { // the oldest first
-		t := topics[e.DLQTopic]
-		if t == nil {
-			t = &dlq.TopicSummary{DLQTopic: e.DLQTopic, Counts: map[dlq.Status]int64{}}
-			topics[e.DLQTopic] = t
+	topic := func(name string) *dlq.TopicSummary {
+		if topics[name] == nil {
+			topics[name] = &dlq.TopicSummary{DLQTopic: name, Counts: map[dlq.Status]int64{}}
 		}
+		return topics[name]
+	}
+	for _, e := range m.order { // the oldest first
+		t := topic(e.DLQTopic)
 		t.Counts[e.Status]++
 		t.OriginalTopic, t.NewestArrival = e.OriginalTopic, e.CreatedAt
 		if e.Status == dlq.StatusPending && t.OldestPending == nil {
@@ -82,7 +84,8 @@ func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
 		}
 	}
 	for _, p := range m.offsets {
-		if t := topics[p.topic]; t != nil && p.lost > 0 {
+		if p.lost > 0 && p.topic != "" {
+			t := topic(p.topic)
 			t.Lost += p.lost
 			if t.LostAt == nil || t.LostAt.Before(p.lostAt) {
 				t.LostAt = &p.lostAt

@@ -10,9 +10,15 @@ import (
 
 // topicsSQL counts along the index of dead-letter topics, which has all that is
 // counted in it. Rows that another program has put in, with the documented columns
-// only, have no dead-letter topic and stand under their original one.
+// only, have no dead-letter topic and stand under their original one. A topic that lost
+// records is listed although nothing of it may be left.
 const topicsSQL = `
-WITH counted AS (
+WITH lost AS (
+	SELECT topic AS name, sum(lost)::bigint AS n, max(lost_at) AS at
+	FROM dlq.dlq_ingest_offsets
+	WHERE lost > 0 AND topic <> ''
+	GROUP BY topic
+), counted AS (
 	SELECT dlq_topic, '' AS original_topic, status, count(*) AS n
 	FROM dlq.dlq_messages
 	WHERE dlq_topic > ''
@@ -22,33 +28,30 @@ WITH counted AS (
 	FROM dlq.dlq_messages
 	WHERE dlq_topic = ''
 	GROUP BY original_topic, status
-), lost AS (
-	SELECT topic AS name, sum(lost)::bigint AS n, max(lost_at) AS at
-	FROM dlq.dlq_ingest_offsets
-	WHERE lost > 0 AND topic <> ''
-	GROUP BY topic
+	UNION ALL
+	SELECT name, '', NULL, 0 FROM lost
 )
 SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END COLLATE "C" AS topic,
-	(array_agg(newest.original_topic ORDER BY newest.created_at DESC, newest.seq DESC))[1],
+	COALESCE((array_agg(newest.original_topic ORDER BY newest.created_at DESC NULLS LAST, newest.seq DESC))[1], ''),
 	max(newest.created_at),
 	min(oldest.created_at) FILTER (WHERE c.status = 'PENDING'),
-	array_agg(c.status), array_agg(c.n),
+	COALESCE(array_agg(c.status) FILTER (WHERE c.n > 0), '{}'), COALESCE(array_agg(c.n) FILTER (WHERE c.n > 0), '{}'),
 	COALESCE(max(lost.n), 0), max(lost.at)
 FROM counted c
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
 	SELECT m.seq, m.original_topic, m.created_at
 	FROM dlq.dlq_messages m
 	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
 	ORDER BY m.created_at DESC, m.seq DESC
 	LIMIT 1
-) AS newest
-CROSS JOIN LATERAL (
+) AS newest ON true
+LEFT JOIN LATERAL (
 	SELECT m.created_at
 	FROM dlq.dlq_messages m
 	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
 	ORDER BY m.created_at, m.seq
 	LIMIT 1
-) AS oldest
+) AS oldest ON true
 LEFT JOIN lost ON lost.name = c.dlq_topic
 GROUP BY topic
 ORDER BY topic`

@@ -190,6 +190,23 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.WithinDuration(t, time.Now(), *topic().LostAt, time.Minute)
 	},
 
+	"a topic is listed of which Kafka deleted everything before it was taken in": func(t *testing.T, f fixture) {
+		partition := dlq.Partition{TopicID: dlqtest.TopicID}
+		_, err := f.Positions(t.Context(), []dlq.Partition{partition})
+		require.NoError(t, err)
+		_, err = f.Ingest(t.Context(), nil, []dlq.Advance{
+			{Partition: partition, Topic: "orders.dlq", From: dlq.Start, To: dlq.Position{Next: 9}, Lost: 9}})
+		require.NoError(t, err)
+		found, err := f.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, "orders.dlq", found[0].DLQTopic)
+		require.EqualValues(t, 9, found[0].Lost)
+		require.Empty(t, found[0].Counts)
+		require.Zero(t, found[0].NewestArrival)
+		require.Empty(t, found[0].OriginalTopic)
+	},
+
 	"pending messages are counted up to a limit": func(t *testing.T, f fixture) {
 		f.store(append(dlqtest.Arrivals(5), dlqtest.Arrival(dlqtest.Topic("users")), dlqtest.Arrival(dlqtest.Retries(3, 3)))...)
 		topics := []string{"users.dlq", "orders", "orders.dlq"}
