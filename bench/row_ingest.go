@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +29,9 @@ func (b *bench) measureIngest(ctx context.Context) error {
 	if err := b.encodeHeaders(ctx); err != nil {
 		return err
 	}
+	// The messages of the whole run are in this process's memory, which no worker has.
+	// Their collection would be charged to whoever allocates.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var ours, batches, whole spread
 	for run := range b.runs {
 		b.step("ingest, run %d of %d", run+1, b.runs)
@@ -50,11 +54,11 @@ func (b *bench) measureIngest(ctx context.Context) error {
 	}
 	what := "ingest of 1 KB messages into PostgreSQL, batches of 500, each durable; baseline: pgx COPY of the same rows"
 	b.add(row{number: 6, label: "ingest vs COPY in the same batches", what: what + " in the same batches",
-		ours: ours.show(perSecond), base: batches.show(perSecond), judged: ours.over(batches), goal: goal{atLeast: 0.6},
+		ours: ours.show(perSecond), base: batches.show(perSecond), judged: ours.over(batches), goal: goal{atLeast: 0.75},
 		notes: []string{"both sides use as many connections as there are lanes, on an empty table with all its indexes; " +
 			"ours also recognises what it has stored before, and encodes the headers"}})
 	b.add(row{number: 6, label: "ingest vs one COPY for each connection", what: what + ", one COPY for each connection",
-		ours: ours.show(perSecond), base: whole.show(perSecond), judged: ours.over(whole), goal: goal{atLeast: 0.6}})
+		ours: ours.show(perSecond), base: whole.show(perSecond), judged: ours.over(whole), goal: goal{atLeast: 0.75}})
 	return nil
 }
 

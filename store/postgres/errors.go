@@ -85,13 +85,18 @@ func isRowsOwnFault(err error) bool {
 // are enough nearly always; the rest is for busy days.
 const inEachOthersWay = 5
 
-// again runs a statement until no other is in its way. The server has undone
-// what it did before.
+// again runs a statement until no other is in its way, or has just stored the same
+// row. The server has undone what it did before.
 func again(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		var refusal *pgconn.PgError
-		if try == inEachOthersWay || !errors.As(err, &refusal) || refusal.Code != "40P01" && refusal.Code != "40001" {
+		if try == inEachOthersWay || !errors.As(err, &refusal) {
+			return err
+		}
+		switch refusal.Code {
+		case "40P01", "40001", "23505": // deadlock, serialization failure, unique violation
+		default:
 			return err
 		}
 	}

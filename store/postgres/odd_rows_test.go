@@ -37,6 +37,24 @@ var oddRows = map[string]string{
 	"PENDING, though DEAD by it": `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count) VALUES ('orders', 'e', 3)`,
 }
 
+// A dump may have been restored in part.
+func TestARecordWhoseRowIsThereWithoutItsBodyDoesNotStopIngest(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	arrivals := dlqtest.Arrivals(3)
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (id, original_topic, error_message) VALUES ($1, 'orders', 'kept')`,
+		[16]byte(arrivals[1].ID))
+	require.NoError(t, err)
+	stored, err := p.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	require.Equal(t, 2, stored)
+	kept, err := p.Detail(t.Context(), arrivals[1].ID)
+	require.NoError(t, err)
+	require.Equal(t, "kept", kept.ErrorMessage)
+	require.Equal(t, arrivals[1].Record.Value, kept.Record.Value)
+}
+
 func write(t *testing.T, pool *pgxpool.Pool, sql string) (id dlq.ID) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), sql+` RETURNING id`).Scan((*[16]byte)(&id)))

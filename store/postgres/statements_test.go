@@ -136,7 +136,7 @@ func TestEveryStatement(t *testing.T) {
 		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
 
 		"storeSQL": {
-			{args: storeArgs(dlqtest.Arrivals(2), advances), uses: jobs + " " + offsets + " dlq_messages_archive_pkey " + messages},
+			{args: storeArgs(dlqtest.Arrivals(2), advances), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},
 		},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
 		"startPositionsSQL":  {{args: places, uses: offsets}},
