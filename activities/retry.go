@@ -12,12 +12,12 @@ import (
 
 // RetryStore is what the retry of one message needs of the store.
 type RetryStore interface {
-	// Message returns dlq.ErrNotFound for an unknown id.
-	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Claim makes a PENDING message RETRYING and counts the retry. The same
 	// owner may claim again and gets the same message, not counted twice.
 	// It returns *dlq.NotRetryableError, *dlq.OwnedError or dlq.ErrNotFound.
-	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
+	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
+	// Claimed claims likewise, and reads what is to be sent.
+	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
 	// Finalize ends a claim. When the owner no longer holds the message it
 	// changes nothing and returns the message as it is.
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
@@ -49,7 +49,6 @@ type Retry struct {
 	// Memory bounds the messages that are held at once.
 	Memory  *Memory
 	Owners  Owners
-	Topics  *dlq.Topics
 	Metrics *Metrics
 	Log     *zap.Logger
 }
@@ -70,25 +69,18 @@ type Claimed struct {
 // MarkRetrying claims the message for the workflow. A claim left behind by a
 // workflow that was terminated is taken over.
 func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
-	message, err := a.Store.Message(ctx, in.MessageID)
-	if err != nil {
-		return Claimed{}, toTemporal(err)
-	}
-	if err := a.Topics.CheckOrigin(&message); err != nil {
-		return Claimed{}, toTemporal(err)
-	}
-	envelope, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
+	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
 	var owned *dlq.OwnedError
 	if errors.As(err, &owned) {
 		if err := a.releaseIfGone(ctx, owned); err != nil {
 			return Claimed{}, toTemporal(err)
 		}
-		envelope, err = a.Store.Claim(ctx, in.MessageID, in.Owner)
+		claim, err = a.Store.Claim(ctx, in.MessageID, in.Owner)
 	}
 	if err != nil {
 		return Claimed{}, toTemporal(err)
 	}
-	return Claimed{OriginalTopic: envelope.OriginalTopic, RetryCount: envelope.RetryCount, MaxRetries: message.MaxRetries}, nil
+	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, nil
 }
 
 // releaseIfGone returns the *dlq.OwnedError when the owner lives.
@@ -112,12 +104,16 @@ const OrphanReason = "the workflow that retried it was terminated"
 // it really was sent. The claim is checked again first, so a message that an
 // operator has marked dead meanwhile is not sent.
 func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
-	give, err := a.Memory.take(ctx, dlq.PageBytes)
+	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
+	if err != nil {
+		return false, toTemporal(err)
+	}
+	give, err := a.Memory.take(ctx, claim.Size)
 	if err != nil {
 		return false, toTemporal(err)
 	}
 	defer give()
-	envelope, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
+	envelope, err := a.Store.Claimed(ctx, in.MessageID, in.Owner)
 	if err != nil {
 		return false, toTemporal(err)
 	}

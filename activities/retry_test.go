@@ -1,6 +1,9 @@
 package activities_test
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +34,33 @@ func TestAMessageThatSomebodyElseOwnsIsNotRepublished(t *testing.T) {
 	require.Error(t, err)
 	require.False(t, sent)
 	require.Empty(t, l.target.calls)
+}
+
+// meeting is a publisher that answers once so many publish at the same time.
+type meeting struct {
+	activities.Publisher
+	sync.WaitGroup
+}
+
+func (m *meeting) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
+	m.Done()
+	m.Wait()
+	return m.Publisher.Publish(ctx, envelopes, order, closed)
+}
+
+func TestSmallMessagesDoNotWaitForEachOthersMemory(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
+	together := &meeting{Publisher: l.target}
+	together.Add(2)
+	retry := &activities.Retry{Store: l.store, Publisher: together, Memory: activities.NewMemory(dlq.PageBytes), Log: zap.NewNop()}
+	var group sync.WaitGroup
+	failures := make([]error, 2)
+	for i, name := range []string{"a1", "b1"} {
+		group.Go(func() {
+			_, failures[i] = retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids[name], Owner: dlqtest.Owner()})
+		})
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(failures...))
 }

@@ -13,7 +13,7 @@ import (
 type memory interface {
 	api.Store
 	StoreArrivals(context.Context, []dlq.Arrival) (int, error)
-	Claim(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
+	Claimed(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
 	Finalize(context.Context, dlq.Owner, dlq.Outcome) (dlq.Message, error)
 	CountBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
 	OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error)

@@ -158,7 +158,7 @@ func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMess
 	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
 		ctx, owner := context.Background(), dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
-		envelope, err := r.store.Claim(ctx, input.MessageID, owner)
+		envelope, err := r.store.Claimed(ctx, input.MessageID, owner)
 		if err != nil {
 			w.err = err
 			return

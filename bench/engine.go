@@ -37,7 +37,7 @@ func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publ
 	sender := timedPublisher{publisher, e.timings}
 	metrics, log := activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
 	e.worker = workflows.NewWorker(t.client, queue, workflows.Activities{
-		Retry:   &activities.Retry{Store: db.store, Publisher: sender, Owners: e.client, Topics: b.topics, Metrics: metrics, Log: log},
+		Retry:   &activities.Retry{Store: db.store, Publisher: sender, Owners: e.client, Metrics: metrics, Log: log},
 		Bulk:    &activities.Bulk{Store: timed, Publisher: sender, Memory: activities.NewMemory(activities.DefaultMemory), Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: db.store, Metrics: metrics, Log: log},
 	}, 20*time.Second, func(err error) { fmt.Fprintln(os.Stderr, "the worker ended:", err) })

@@ -149,7 +149,7 @@ func retryOverREST(ctx context.Context, base string, id dlq.ID) error {
 
 func retryDirectly(ctx context.Context, db *database, publisher activities.Publisher, id dlq.ID) error {
 	owner := dlq.Owner{WorkflowID: "direct", Token: dlq.NewID().String()}
-	envelope, err := db.store.Claim(ctx, id, owner)
+	envelope, err := db.store.Claimed(ctx, id, owner)
 	if err != nil {
 		return err
 	}

@@ -90,6 +90,15 @@ type Owner struct {
 // IsZero reports whether there is no owner.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
+// Claim is a message that its owner may send now.
+type Claim struct {
+	OriginalTopic string
+	RetryCount    int // with this claim
+	MaxRetries    int
+	// Size is that of what has to be sent, in bytes.
+	Size int64
+}
+
 // Envelope is what a publisher needs to send a claimed message back.
 type Envelope struct {
 	ID            ID

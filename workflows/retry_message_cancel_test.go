@@ -19,11 +19,11 @@ import (
 // claiming is a store whose claims can be held up and can lose their answers.
 type claiming struct {
 	*memory.Store
-	claim func(claim func() (dlq.Envelope, error)) (dlq.Envelope, error)
+	claim func(claim func() (dlq.Claim, error)) (dlq.Claim, error)
 }
 
-func (c *claiming) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	return c.claim(func() (dlq.Envelope, error) { return c.Store.Claim(ctx, id, owner) })
+func (c *claiming) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+	return c.claim(func() (dlq.Claim, error) { return c.Store.Claim(ctx, id, owner) })
 }
 
 // lastRetry stores a message that has one retry left.
@@ -76,7 +76,7 @@ func TestARetryCancelledDuringItsClaimBurnsNone(t *testing.T) {
 			s := startlessSystem(t)
 			id := s.lastRetry(t)
 			claimed, goOn := make(chan struct{}), make(chan struct{})
-			s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Envelope, error)) (dlq.Envelope, error) {
+			s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
 				envelope, err := claim()
 				close(claimed)
 				<-goOn
@@ -111,10 +111,10 @@ func TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone(t *testing.T) {
 	s := startlessSystem(t)
 	id := s.lastRetry(t)
 	var tries atomic.Int32
-	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Envelope, error)) (dlq.Envelope, error) {
+	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
 		_, _ = claim() // it got through, and the answer was lost
 		tries.Add(1)
-		return dlq.Envelope{}, dlq.ErrUnavailable
+		return dlq.Claim{}, dlq.ErrUnavailable
 	}})
 	e := s.startRetry(t, id)
 	eventually(t, "it is tried again", func() bool { return tries.Load() > 2 })
@@ -187,7 +187,7 @@ func TestARefusedClaimStaysRefusedWhenItIsCancelled(t *testing.T) {
 	_, err := s.store.MarkDead(t.Context(), id)
 	require.NoError(t, err)
 	asked, goOn := make(chan struct{}), make(chan struct{})
-	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Envelope, error)) (dlq.Envelope, error) {
+	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
 		close(asked)
 		<-goOn
 		return claim()

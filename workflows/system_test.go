@@ -149,8 +149,6 @@ func (s *system) start(t *testing.T) {
 // startOn is start with another way to the store for single retries.
 func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 	t.Helper()
-	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
-	require.NoError(t, err)
 	log, metrics := zap.NewNop(), activities.NewMetrics(prometheus.NewRegistry())
 	bulks := s.counting
 	if bulks == nil {
@@ -158,7 +156,7 @@ func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 	}
 	worker := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
 		Retry: &activities.Retry{
-			Store: store, Publisher: s.target, Owners: s.client, Topics: topics, Metrics: metrics, Log: log,
+			Store: store, Publisher: s.target, Owners: s.client, Metrics: metrics, Log: log,
 		},
 		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},

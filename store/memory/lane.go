@@ -48,7 +48,7 @@ func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane, bytes int64) (clai
 		return claim, nil
 	}
 	for _, e := range m.claimedPage(lane.Owner, state) {
-		if !fits(&claim, &e.Record, bytes) {
+		if !fits(&claim, sizeOf(&e.Record), bytes) {
 			break
 		}
 		claim.Page = append(claim.Page, e)
@@ -58,16 +58,21 @@ func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane, bytes int64) (clai
 
 // fits adds the bytes of a message to the claim, unless they are too many for a page
 // that has others.
-func fits(claim *dlq.LaneClaim, r *dlq.Record, bytes int64) bool {
-	size := int64(len(r.Key) + len(r.Value))
-	for _, h := range r.Headers {
-		size += int64(len(h.Key) + len(h.Value))
-	}
+func fits(claim *dlq.LaneClaim, size, bytes int64) bool {
 	if claim.Bytes > 0 && claim.Bytes+size > bytes {
 		return false
 	}
 	claim.Bytes += size
 	return true
+}
+
+// sizeOf is of key, value and headers, in bytes.
+func sizeOf(r *dlq.Record) int64 {
+	size := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		size += len(h.Key) + len(h.Value)
+	}
+	return int64(size)
 }
 
 func (m *Store) claimedPage(owner dlq.Owner, state *laneState) []dlq.PageEnvelope {
@@ -169,7 +174,7 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 		if !inLaneOf(e, lane) || !m.retryable(e, b) {
 			continue
 		}
-		if !fits(claim, &e.Record, dlq.PageBytes) {
+		if !fits(claim, sizeOf(&e.Record), dlq.PageBytes) {
 			break
 		}
 		state.cursor, b.UpdatedAt = e.Seq, at
@@ -201,7 +206,7 @@ func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *
 		sendable = sendable[n : n+1]
 	}
 	for _, e := range sendable[:min(quota, len(sendable))] {
-		if !fits(claim, &e.Record, dlq.PageBytes) {
+		if !fits(claim, sizeOf(&e.Record), dlq.PageBytes) {
 			break
 		}
 		state.leave(e.ID)

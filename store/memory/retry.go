@@ -19,6 +19,10 @@ func (e *entry) envelope() dlq.Envelope {
 	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record}
 }
 
+func (e *entry) asClaim() dlq.Claim {
+	return dlq.Claim{OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, MaxRetries: e.MaxRetries, Size: sizeOf(&e.Record)}
+}
+
 func (e *entry) ownedBy(owner dlq.Owner) bool {
 	return e.Status == dlq.StatusRetrying && e.Owner == owner
 }
@@ -52,30 +56,44 @@ func (e *entry) lastAttempt() (last *time.Time) {
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim is like postgres.Store.Claim.
-func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	if owner.WorkflowID == "" || owner.Token == "" {
-		return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
-	}
+func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.claim(id, owner)
+}
+
+func (m *Store) claim(id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+	if owner.WorkflowID == "" || owner.Token == "" {
+		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
+	}
 	e := m.byID[id]
 	if e == nil {
-		return dlq.Envelope{}, dlq.MessageNotFound(id)
+		return dlq.Claim{}, dlq.MessageNotFound(id)
 	}
 	if e.Status == dlq.StatusRetrying {
 		if e.Owner != owner {
-			return dlq.Envelope{}, &dlq.OwnedError{ID: id, Owner: e.Owner}
+			return dlq.Claim{}, &dlq.OwnedError{ID: id, Owner: e.Owner}
 		}
-		return e.envelope(), nil
+		return e.asClaim(), nil
 	}
 	if err := e.CheckRetryable(); err != nil {
-		return dlq.Envelope{}, err
+		return dlq.Claim{}, err
 	}
 	if err := m.topics.CheckOrigin(&e.Message); err != nil {
-		return dlq.Envelope{}, err
+		return dlq.Claim{}, err
 	}
 	e.claim(owner, m.now())
-	return e.envelope(), nil
+	return e.asClaim(), nil
+}
+
+// Claimed is like postgres.Store.Claimed.
+func (m *Store) Claimed(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.claim(id, owner); err != nil {
+		return dlq.Envelope{}, err
+	}
+	return m.byID[id].envelope(), nil
 }
 
 // Finalize is like postgres.Store.Finalize.

@@ -68,11 +68,11 @@ func retried(t *testing.T, p *postgres.Store, id dlq.ID) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	owner := dlqtest.Owner()
-	envelope, err := p.Claim(ctx, id, owner)
+	envelope, err := p.Claimed(ctx, id, owner)
 	if owned, ok := err.(*dlq.OwnedError); ok { //nolint:errorlint // the store's own
 		_, err = p.Release(ctx, owned.Owner, "gone")
 		require.NoError(t, err)
-		envelope, err = p.Claim(ctx, id, owner)
+		envelope, err = p.Claimed(ctx, id, owner)
 	}
 	if err != nil {
 		return err

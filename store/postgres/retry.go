@@ -11,22 +11,28 @@ import (
 	"dlqmanager/dlq"
 )
 
-// claimSQL gives an envelope. A row that another program has put in, with the
-// documented columns only, has no body: its payload is all there is to send.
+// claimSQL claims a message, or finds it claimed by the same owner.
 const claimSQL = `
-WITH m AS (
+WITH claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
 		workflow_id = @workflow_id, owner_token = @token
 	WHERE m.id = @id AND m.status = 'PENDING' AND m.retry_count < m.max_retries
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	RETURNING m.*
+), owned AS (
+	SELECT * FROM claimed
+	UNION ALL
+	SELECT m.* FROM dlq.dlq_messages m
+	WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token
 )
-SELECT m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
-FROM m
-LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
+SELECT m.original_topic, m.retry_count, m.max_retries,
+	CASE WHEN m.size > 0 THEN m.size
+		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END
+FROM owned m`
 
+// claimedSQL reads what is to be sent. A row that another program has put in,
+// with the documented columns only, has no body: its payload is all there is.
 const claimedSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
@@ -57,38 +63,49 @@ var errNoOwner = errors.New("an owner needs a workflow id and a token")
 // claims again gets the same again and is not counted twice. It returns
 // dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or
 // a *dlq.NotRetryableError.
-func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
-		return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
+		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
 	}
 	args := pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token, "dead_letter_topics": s.topics.Expression()}
 	// The state may change between a failed claim and the look at why it failed.
 	for range claimLooks {
-		e, found, err := one(ctx, s, "claim message", scanEnvelope, claimSQL, args)
+		c, found, err := one(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)
 		if err != nil || found {
-			return e, err
+			return c, err
 		}
 		m, err := s.Message(ctx, id)
 		switch {
 		case err != nil:
-			return dlq.Envelope{}, err
+			return dlq.Claim{}, err
 		case m.Status == dlq.StatusRetrying && m.Owner == owner:
-			e, found, err := one(ctx, s, "claim message", scanEnvelope, claimedSQL, args)
-			if err != nil || found {
-				return e, err
-			}
 			continue
 		case m.Status == dlq.StatusRetrying:
-			return dlq.Envelope{}, &dlq.OwnedError{ID: id, Owner: m.Owner}
+			return dlq.Claim{}, &dlq.OwnedError{ID: id, Owner: m.Owner}
 		}
 		if err := m.CheckRetryable(); err != nil {
-			return dlq.Envelope{}, err
+			return dlq.Claim{}, err
 		}
 		if err := s.topics.CheckOrigin(&m); err != nil {
+			return dlq.Claim{}, err
+		}
+	}
+	return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
+}
+
+// Claimed claims as Claim does, and reads what is to be sent.
+func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	args := pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
+	for range claimLooks {
+		e, found, err := one(ctx, s, "read claimed message", scanEnvelope, claimedSQL, args)
+		if err != nil || found {
+			return e, err
+		}
+		if _, err := s.Claim(ctx, id, owner); err != nil {
 			return dlq.Envelope{}, err
 		}
 	}
-	return dlq.Envelope{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
+	return dlq.Envelope{}, fmt.Errorf("store: read claimed message %s: %w", id, errUnsettled)
 }
 
 // claimLooks is how often a claim looks at a message that changes all the time.

@@ -28,7 +28,8 @@ type Store interface {
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Ping(ctx context.Context) error
 
-	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
+	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
+	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
 	Now(ctx context.Context) (time.Time, error)
 	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)

@@ -98,7 +98,7 @@ func newEngine(p *parts) (*engine, error) {
 	memory := activities.NewMemory(activities.DefaultMemory)
 	e.steps = workflows.Activities{
 		Retry: &activities.Retry{
-			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Topics: p.topics, Metrics: metrics, Log: p.log,
+			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
 		},
 		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log},
 		Archive: &activities.Archive{Store: p.store, Metrics: metrics, Log: p.log},
