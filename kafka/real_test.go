@@ -337,10 +337,11 @@ func TestRealIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
 
 func TestRealIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) {
 	t.Parallel()
-	brokers := kafkatest.SharedCluster(t).Brokers()
+	cluster := kafkatest.SharedCluster(t)
+	brokers := cluster.Brokers()
 	s := newScope(t)
 	createTopic(t, admin(t, brokers), s.topic("orders.dlq"), 1)
-	reset := func(at int64) { setGroupOffset(t, admin(t, brokers), s.name, s.topic("orders.dlq"), at) }
+	reset := func(at int64) { cluster.ResetOffsets(t, s.name, s.topic("orders.dlq"), at) }
 	goesOnFromItsStore(t, brokers, s.topic("orders.dlq"), reset, func(store *memory) *running {
 		return startIngestOf(t, s.options(brokers), store, s.topics)
 	})

@@ -14,7 +14,8 @@ const Version = "3.8.1"
 // the user's cache directory.
 const CacheEnv = "DLQ_TEST_CACHE"
 
-// slf4j-simple makes the server's own log visible, for when it does not start.
+// kafka-tools has the programs that operators call. slf4j-simple makes the server's own
+// log visible, for when it does not start.
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>dlqmanager</groupId>
@@ -25,6 +26,11 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency>
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
+      <version>` + Version + `</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-tools</artifactId>
       <version>` + Version + `</version>
     </dependency>
     <dependency>
@@ -58,7 +64,7 @@ func jars() (string, error) {
 		}
 		root = filepath.Join(cache, "dlq-manager-test")
 	}
-	dir := filepath.Join(root, "kafka-"+Version)
+	dir := filepath.Join(root, "kafka-tools-"+Version)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}

@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,6 +26,16 @@ func (s *Server) Kill() { s.stop(syscall.SIGKILL) }
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	require.NoError(t, s.start())
+}
+
+// ResetOffsets sets a group's offset of every partition of a topic by Kafka's own tool, as
+// operators do. The group must have no members.
+func (s *Server) ResetOffsets(t testing.TB, group, topic string, at int64) {
+	t.Helper()
+	output, err := s.java("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", s.plain,
+		"--group", group, "--topic", topic, "--reset-offsets", "--to-offset", strconv.FormatInt(at, 10), "--execute").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), topic, "the tool names what it has reset")
 }
 
 // RealCluster starts a Kafka of this test's own, for tests that stop it.
