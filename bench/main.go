@@ -51,6 +51,8 @@ type options struct {
 	// are retried one by one.
 	messages, few, stored, single int
 	lanes                         int
+	// bare leaves out payloads and bodies in a large table: some rows do not look at them.
+	bare bool
 	// calls are timed in each run of what is measured call by call.
 	calls int
 }
@@ -59,7 +61,7 @@ const (
 	// quickly is what -quick divides sizes by.
 	quickly = 50
 	// lastRow is the greatest number of a row.
-	lastRow = 13
+	lastRow = 14
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -74,6 +76,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.IntVar(&o.messages, "messages", 200_000, "messages of a bulk retry")
 	flags.IntVar(&o.few, "few", 20_000, "messages of a short bulk retry")
 	flags.IntVar(&o.stored, "stored", 2_000_000, "messages in a large table")
+	flags.BoolVar(&o.bare, "bare", false, "a large table without payloads and bodies, for rows 9 and 14")
 	flags.IntVar(&o.single, "single", 400, "messages that get a workflow each")
 	flags.IntVar(&o.lanes, "lanes", 4, "lanes of a bulk retry, and connections of the ingest")
 	if err := flags.Parse(args); err != nil {
@@ -137,6 +140,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{13}, b.measureLarge},
 		{[]int{5}, b.measureStored},
 		{[]int{9}, b.measureLists},
+		{[]int{14}, b.measureFlat},
 		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table
 	} {
 		if !o.wants(group.rows...) {

@@ -23,13 +23,18 @@ func (b *bench) largeTable(ctx context.Context) (*database, error) {
 	if b.large != nil {
 		return b.large, nil
 	}
-	topics := []seedTopic{{name: storedTopic, pending: b.stored, dead: b.stored / 20}}
+	var err error
+	b.large, err = b.create(ctx, largeTemplate, b.topicsWith(b.stored)...)
+	return b.large, err
+}
+
+// topicsWith are those of the large table, of which the great one may be small.
+func (b *bench) topicsWith(stored int) []seedTopic {
+	topics := []seedTopic{{name: storedTopic, pending: stored, dead: stored / 20, bare: b.bare}}
 	for run := range b.runs + 1 {
 		topics = append(topics, seedTopic{name: partTopic(run), pending: b.few})
 	}
-	var err error
-	b.large, err = b.create(ctx, largeTemplate, topics...)
-	return b.large, err
+	return topics
 }
 
 // closeLargeTable makes the large table a template: from then on it is only copied.

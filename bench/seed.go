@@ -15,6 +15,7 @@ type seedTopic struct {
 	pending int
 	// dead are strewn in evenly.
 	dead int
+	bare bool // without payloads and bodies
 }
 
 func (t seedTopic) dlqTopic() string { return t.name + ".dlq" }
@@ -49,7 +50,9 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 			to := min(from+seedChunk, topic.pending+topic.dead)
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return db.seedMessages(ctx, topic, done, from, to, first) })
-			group.Go(func() error { return db.seedBodies(ctx, done, from, to, first) })
+			if !topic.bare {
+				group.Go(func() error { return db.seedBodies(ctx, done, from, to, first) })
+			}
 			if err := group.Wait(); err != nil {
 				return err
 			}
@@ -81,14 +84,14 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO dlq.dlq_messages (id, original_topic, dlq_topic, error_message, error_class, retry_count, max_retries, payload,
 			status, key_hash, created_at, updated_at)
-		SELECT public.id_of($1::bigint + i, $4::bigint), $5, $6, s.error_message, s.error_class, 0, s.max_retries, s.payload,
+		SELECT public.id_of($1::bigint + i, $4::bigint), $5, $6, s.error_message, s.error_class, 0, s.max_retries, CASE WHEN NOT $10::bool THEN s.payload END,
 			CASE WHEN $7::bigint > 0 AND i % greatest($7::bigint, 1) = 0 AND i / greatest($7::bigint, 1) < $8::bigint
 				THEN 'DEAD' ELSE 'PENDING' END, s.key_hash, at, at
 		FROM generate_series($2::bigint, $3::bigint - 1) AS i
 		JOIN public.sample s ON s.n = i % $9::bigint
 		CROSS JOIN LATERAL (SELECT to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms' AS at) AS t
 		ORDER BY i`,
-		done, from, to, firstMS, t.name, t.dlqTopic(), deadEvery, t.dead, sampleCount)
+		done, from, to, firstMS, t.name, t.dlqTopic(), deadEvery, t.dead, sampleCount, t.bare)
 	return err
 }
 

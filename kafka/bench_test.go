@@ -57,7 +57,7 @@ func (*counting) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq
 	return slices.Repeat([]dlq.Position{dlq.Start}, len(partitions)), nil
 }
 
-func (*counting) Pending(context.Context, []string, int64, int64) ([]int64, int64, error) {
+func (*counting) Pending(context.Context, []string) ([]int64, int64, error) {
 	return nil, 0, nil
 }
 

@@ -43,7 +43,7 @@ func (in *Ingest) regulate(ctx context.Context) {
 	topics := slices.Sorted(maps.Keys(in.owned.positions()))
 	limit, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	counts, pending, err := in.store.Pending(limit, topics, in.o.MaxPendingPerTopic, in.o.MaxPending)
+	counts, pending, err := in.store.Pending(limit, topics)
 	if err != nil {
 		if ctx.Err() == nil {
 			in.log.Warn("cannot count the PENDING messages", zap.Error(err))

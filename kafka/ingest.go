@@ -26,9 +26,8 @@ type ArrivalStore interface {
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns how far each partition has been taken in, in their order.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
-	// Pending counts the PENDING messages of each of these dead-letter topics, up to the
-	// limit of a topic, and of all, up to the other limit.
-	Pending(ctx context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error)
+	// Pending counts the PENDING messages of each of these dead-letter topics, and of all.
+	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
 }
 
 // Ingest takes every dead letter of the matching topics into the store. The store

@@ -99,14 +99,14 @@ func (m *memory) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq
 	return found, nil
 }
 
-func (m *memory) Pending(_ context.Context, topics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error) {
+func (m *memory) Pending(_ context.Context, topics []string) (counts []int64, all int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	counts = make([]int64, len(topics))
 	for _, a := range m.order {
-		all = min(all+1, ofAll)
+		all++
 		if i := slices.Index(topics, a.DLQTopic); i >= 0 {
-			counts[i] = min(counts[i]+1, ofTopic)
+			counts[i]++
 		}
 	}
 	return counts, all, nil

@@ -21,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 13
+const newest = 14
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,7 +53,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between and offsets are those after.
+// follows them, and queues, between, offsets and counts are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -61,6 +61,7 @@ const (
 	queues  = "011_queue_blocked_messages"
 	between = "012_keep_order_between_jobs"
 	offsets = "013_keep_offsets_and_sizes"
+	counts  = "014_count_topics"
 )
 
 // apply runs files by hand, as somebody without this program would.
@@ -128,11 +129,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 7)
+	require.Len(t, ups, 8)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -159,10 +160,13 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets)
+		apply(t, pool, "up", next, queues, between, offsets, counts)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
 		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", counts)
+		}
+		for range 2 {
 			apply(t, pool, "down", offsets)
 		}
 		for range 2 {
@@ -223,6 +227,19 @@ func TestAnUpgradeReadsOnFromWhatIsStored(t *testing.T) {
 	exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '')`)
 	apply(t, pool, "up", offsets)
 	require.Equal(t, []string{"0 9", "1 10"}, texts(t, pool, `SELECT partition || ' ' || next_offset FROM dlq.dlq_ingest_offsets ORDER BY partition`))
+}
+
+func TestTheMessagesThatAreThereAreCounted(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	apply(t, pool, "up", append(slices.Clone(documented), next, queues, between, offsets)...)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status)
+		SELECT 'orders', 'orders.dlq', 'e', CASE WHEN n % 3 = 0 THEN 'DEAD' ELSE 'PENDING' END FROM generate_series(1, 10) AS n`)
+	for range 2 {
+		apply(t, pool, "up", counts)
+		require.Equal(t, []string{"orders.dlq orders DEAD 3", "orders.dlq orders PENDING 7"},
+			texts(t, pool, `SELECT concat_ws(' ', dlq_topic, original_topic, status, messages) FROM dlq.dlq_topic_counts ORDER BY 1`))
+	}
 }
 
 func TestAMigrationThatFailsChangesNothing(t *testing.T) {
@@ -394,8 +411,8 @@ func TestTheDocumentedSchemaIsThere(t *testing.T) {
 			"chk_dlq_messages_status")
 		require.Len(t, texts(t, pool, `SELECT conname::text FROM pg_constraint WHERE conrelid = $1::text::regclass AND contype = 'p'`, table), 1)
 	}
-	require.Equal(t, []string{"trg_dlq_messages_updated_at"},
-		texts(t, pool, `SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'dlq.dlq_messages'::regclass`))
+	require.Contains(t,
+		texts(t, pool, `SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'dlq.dlq_messages'::regclass`), "trg_dlq_messages_updated_at")
 	require.Equal(t, []string{"p_retention_days integer DEFAULT 30, p_batch_size integer DEFAULT 1000"},
 		texts(t, pool, `SELECT replace(pg_get_function_arguments(oid), 'IN ', '') FROM pg_proc WHERE proname = 'archive_old_dlq_messages' AND prokind = 'p'`))
 	require.Equal(t, []string{"pgcrypto"}, texts(t, pool, `SELECT extname::text FROM pg_extension WHERE extname = 'pgcrypto'`))

@@ -41,6 +41,8 @@ type SweepStore interface {
 	// before the time. Their tokens are the jobs' ids.
 	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
+	// FoldCounts keeps the counts of messages cheap to read.
+	FoldCounts(ctx context.Context) error
 }
 
 // Sweeper gives back what belongs to workflows that are gone. Workflows end
@@ -81,6 +83,8 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	var failed failures
 	failed.add(s.closeBulks(ctx, claimedBefore, &failed))
 	failed.add(s.releaseClaims(ctx, claimedBefore, &failed))
+	_, err := within(ctx, changeLimit, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
+	failed.add(err)
 	return failed.err()
 }
 

@@ -46,6 +46,7 @@ type sweepable struct {
 	broken        map[string]error
 	released      []string
 	ended         []dlq.ID
+	folded        bool
 }
 
 func (s *sweepable) Now(context.Context) (time.Time, error) { return time.Now(), nil }
@@ -72,6 +73,11 @@ func (s *sweepable) EndBulk(_ context.Context, id dlq.ID, _ dlq.BulkState, _ str
 	}
 	s.ended = append(s.ended, id)
 	return dlq.BulkRetry{}, nil
+}
+
+func (s *sweepable) FoldCounts(context.Context) error {
+	s.folded = true
+	return nil
 }
 
 // judged says of each workflow whether it lives; of some it cannot. Every call must
@@ -108,6 +114,7 @@ func TestOneOwnerDoesNotKeepTheSweepFromTheOthers(t *testing.T) {
 	require.ErrorIs(t, err, locked)
 	require.Equal(t, []string{"", "c"}, store.released)
 	require.Equal(t, []dlq.ID{jobs[0], jobs[2]}, store.ended)
+	require.True(t, store.folded)
 }
 
 func TestASweepTellsAFewOfManyFailures(t *testing.T) {

@@ -111,15 +111,10 @@ func (m *Store) CreateBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	}
 	started := m.now()
 	n := &bulk{frozenAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: spec,
-		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), Counting: true, StartedAt: started, UpdatedAt: started}}
+		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), Bound: m.lastSeq, Counting: true, StartedAt: started, UpdatedAt: started}}
 	n.lanes, n.queues = make([]laneState, n.Lanes), map[queueName]*queue{}
 	for i := range n.lanes {
 		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[keyName]bool{}
-	}
-	for _, e := range m.order {
-		if inTopic(e, n.Spec.Topic) && e.Status == dlq.StatusPending {
-			n.Bound = e.Seq
-		}
 	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)

@@ -130,7 +130,7 @@ func (m *Store) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq.
 }
 
 // Pending is like postgres.Store.Pending.
-func (m *Store) Pending(_ context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error) {
+func (m *Store) Pending(_ context.Context, dlqTopics []string) (counts []int64, all int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	counts = make([]int64, len(dlqTopics))
@@ -138,9 +138,9 @@ func (m *Store) Pending(_ context.Context, dlqTopics []string, ofTopic, ofAll in
 		if e.Status != dlq.StatusPending {
 			continue
 		}
-		all = min(all+1, ofAll)
+		all++
 		if i := slices.Index(dlqTopics, e.DLQTopic); i >= 0 {
-			counts[i] = min(counts[i]+1, ofTopic)
+			counts[i]++
 		}
 	}
 	return counts, all, nil

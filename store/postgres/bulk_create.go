@@ -25,43 +25,21 @@ const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', 
 // busySQL finds a job under way that has messages in common with a topic. Two topics
 // have them where one is the dead-letter topic of the other. It does not matter which
 // status the messages have, so that the answer does not change while a job sends
-// them. It reads messages only while other jobs are under way, and then at worst the
-// topic's own, once for all of those: the CASE hides from the planner the condition
-// that might tempt it to read the whole table.
+// them.
 const busySQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL
-), other AS MATERIALIZED (
-	SELECT name.topic
-	FROM unnest(ARRAY['PENDING', 'RETRYING', 'RESOLVED', 'DEAD']) AS s (status),
-	LATERAL (
-		(SELECT m.original_topic AS topic FROM dlq.dlq_messages m
-			WHERE m.dlq_topic = @topic AND m.status = s.status
-				AND CASE WHEN m.original_topic = ANY (ARRAY(SELECT topic FROM live)) THEN true ELSE false END
-			ORDER BY m.created_at DESC, m.seq DESC LIMIT 1)
-		UNION ALL
-		(SELECT m.dlq_topic FROM dlq.dlq_messages m
-			WHERE m.original_topic = @topic AND m.status = s.status
-				AND CASE WHEN m.dlq_topic = ANY (ARRAY(SELECT topic FROM live)) THEN true ELSE false END
-			ORDER BY m.created_at DESC, m.seq DESC LIMIT 1)
-	) AS name
-	WHERE EXISTS (SELECT FROM live)
 )
 SELECT id FROM live WHERE topic = @topic
 UNION ALL
-(SELECT live.id FROM other JOIN live USING (topic) LIMIT 1)
+SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.original_topic = live.topic WHERE c.dlq_topic = @topic
+UNION ALL
+SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.dlq_topic = live.topic WHERE c.original_topic = @topic
 LIMIT 1`
 
-// snapshotSQL finds the newest message that may be taken, and the time: two index
-// probes, which only have to pass over what has been taken since the table was
-// vacuumed. Messages that become PENDING later are not taken anyway.
-const snapshotSQL = `
-SELECT COALESCE(max(newest.seq), 0), clock_timestamp()
-FROM (
-	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
-	UNION ALL
-	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
-) AS newest`
+// snapshotSQL is the order of arrival of the newest message, and the time. Messages that
+// become PENDING later are not taken anyway.
+const snapshotSQL = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END, clock_timestamp() FROM dlq.dlq_messages_seq_seq`
 
 // createBulkSQL writes the job with its lanes. Its messages are not counted yet.
 const createBulkSQL = `
@@ -125,8 +103,7 @@ func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
 	batch.Queue(ingestTimeoutSQL)
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
-	batch.Queue(inOrderSQL)
-	batch.Queue(snapshotSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
+	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
 	batch.Queue(`COMMIT`)
 	err := s.pool.SendBatch(ctx, batch).Close()
 	var refusal *pgconn.PgError
@@ -157,12 +134,9 @@ func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs
 // busyWith returns the id of a job that is in the way of another on the topic, or
 // zero.
 func (s *Store) busyWith(ctx context.Context, on interface {
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, topic string) (busy dlq.ID, err error) {
-	batch := &pgx.Batch{}
-	batch.Queue(inOrderSQL)
-	batch.Queue(busySQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan((*[16]byte)(&busy)) })
-	err = on.SendBatch(ctx, batch).Close()
+	err = on.QueryRow(ctx, busySQL, pgx.NamedArgs{"topic": topic}).Scan((*[16]byte)(&busy))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return dlq.ID{}, nil
 	}

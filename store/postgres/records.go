@@ -360,26 +360,3 @@ func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
 		(*string)(&a.Result), (*string)(&a.Category), &a.Error)
 	return a, err
 }
-
-// pendingSQL counts no further than it has to.
-const pendingSQL = `
-SELECT (SELECT count(*) FROM (
-		SELECT FROM dlq.dlq_messages m WHERE m.dlq_topic = t.topic AND m.status = 'PENDING' ORDER BY m.seq LIMIT @of_topic) AS pending)
-FROM unnest(@topics::text[]) WITH ORDINALITY AS t (topic, place)
-ORDER BY t.place`
-
-const allPendingSQL = `
-SELECT count(*)
-FROM (SELECT FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY updated_at LIMIT @of_all) AS pending`
-
-// Pending counts the PENDING messages of each of these dead-letter topics, up to the
-// limit of a topic, and of all, up to the other limit.
-func (s *Store) Pending(ctx context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error) {
-	args := pgx.NamedArgs{"topics": dlqTopics, "of_topic": ofTopic, "of_all": ofAll}
-	err = s.batch(ctx, "count pending messages", func(batch *pgx.Batch) {
-		batch.Queue(inOrderSQL)
-		queue(batch, &counts, pgx.RowTo[int64], pendingSQL, args)
-		batch.Queue(allPendingSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&all) })
-	})
-	return counts, all, err
-}

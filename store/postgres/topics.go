@@ -8,10 +8,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// topicsSQL counts along the index of dead-letter topics, which has all that is
-// counted in it. Rows that another program has put in, with the documented columns
-// only, have no dead-letter topic and stand under their original one. A topic that lost
-// records is listed although nothing of it may be left.
+// topicsSQL reads the counts, and for each of them the newest and the oldest message by
+// index. Rows that another program has put in, with the documented columns only, have no
+// dead-letter topic and stand under their original one. A topic that lost records is
+// listed although nothing of it may be left.
 const topicsSQL = `
 WITH lost AS (
 	SELECT topic AS name, sum(lost)::bigint AS n, max(lost_at) AS at
@@ -19,15 +19,14 @@ WITH lost AS (
 	WHERE lost > 0 AND topic <> ''
 	GROUP BY topic
 ), counted AS (
-	SELECT dlq_topic, '' AS original_topic, status, count(*) AS n
-	FROM dlq.dlq_messages
+	SELECT dlq_topic, '' AS original_topic, status, sum(messages)::bigint AS n
+	FROM dlq.dlq_topic_counts
 	WHERE dlq_topic > ''
 	GROUP BY dlq_topic, status
 	UNION ALL
-	SELECT '', original_topic, status, count(*)
-	FROM dlq.dlq_messages
+	SELECT '', original_topic, status, messages
+	FROM dlq.dlq_topic_counts
 	WHERE dlq_topic = ''
-	GROUP BY original_topic, status
 	UNION ALL
 	SELECT name, '', NULL, 0 FROM lost
 )
@@ -77,4 +76,51 @@ func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
 		t.Counts[dlq.Status(status)] += counts[i] // rows of both kinds may share a name
 	}
 	return t, nil
+}
+
+// foldCountsSQL adds changes to the sums, ten thousand at once, and tells how many. Several
+// that do so take different ones, and lock the sums in one order.
+const foldCountsSQL = `
+WITH change AS (
+	DELETE FROM dlq.dlq_topic_count_changes
+	WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_topic_count_changes LIMIT 10000 FOR UPDATE SKIP LOCKED))
+	RETURNING dlq_topic, original_topic, status, messages
+), sums AS (
+	INSERT INTO dlq.dlq_topic_count_sums AS s (dlq_topic, original_topic, status, messages)
+	SELECT dlq_topic, original_topic, status, sum(messages)
+	FROM change
+	GROUP BY dlq_topic, original_topic, status
+	ORDER BY dlq_topic, original_topic, status
+	ON CONFLICT (dlq_topic, original_topic, status) DO UPDATE SET messages = s.messages + EXCLUDED.messages
+)
+SELECT count(*) FROM change`
+
+const forgetCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
+
+// FoldCounts keeps the reading of counts cheap: it adds up what has changed since it was
+// called last. The counts stay as they are.
+func (s *Store) FoldCounts(ctx context.Context) error {
+	for folded := int64(1); folded > 0; {
+		var err error
+		if folded, _, err = one(ctx, s, "fold counts", pgx.RowTo[int64], foldCountsSQL, pgx.NamedArgs{}); err != nil {
+			return err
+		}
+	}
+	return s.batch(ctx, "forget empty counts", func(batch *pgx.Batch) { batch.Queue(forgetCountsSQL) })
+}
+
+const pendingSQL = `
+SELECT COALESCE((SELECT sum(messages) FROM dlq.dlq_topic_counts WHERE dlq_topic = t.topic AND status = 'PENDING'), 0)::bigint
+FROM unnest(@topics::text[]) WITH ORDINALITY AS t (topic, place)
+ORDER BY t.place`
+
+const allPendingSQL = `SELECT COALESCE(sum(messages), 0)::bigint FROM dlq.dlq_topic_counts WHERE status = 'PENDING'`
+
+// Pending counts the PENDING messages of each of these dead-letter topics, and of all.
+func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error) {
+	err = s.batch(ctx, "count pending messages", func(batch *pgx.Batch) {
+		queue(batch, &counts, pgx.RowTo[int64], pendingSQL, pgx.NamedArgs{"topics": dlqTopics})
+		batch.Queue(allPendingSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&all) })
+	})
+	return counts, all, err
 }

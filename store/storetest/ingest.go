@@ -207,15 +207,12 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Empty(t, found[0].OriginalTopic)
 	},
 
-	"pending messages are counted up to a limit": func(t *testing.T, f fixture) {
+	"pending messages are counted": func(t *testing.T, f fixture) {
 		f.store(append(dlqtest.Arrivals(5), dlqtest.Arrival(dlqtest.Topic("users")), dlqtest.Arrival(dlqtest.Retries(3, 3)))...)
-		topics := []string{"users.dlq", "orders", "orders.dlq"}
-		for limit, want := range map[int64][]int64{100: {1, 0, 5, 6}, 2: {1, 0, 2, 2}, 0: {0, 0, 0, 0}} {
-			counts, all, err := f.Pending(t.Context(), topics, limit, limit)
-			require.NoError(t, err)
-			require.Equal(t, want, append(counts, all))
-		}
-		counts, all, err := f.Pending(t.Context(), nil, 9, 9)
+		counts, all, err := f.Pending(t.Context(), []string{"users.dlq", "orders", "orders.dlq"})
+		require.NoError(t, err)
+		require.Equal(t, []int64{1, 0, 5, 6}, append(counts, all))
+		counts, all, err = f.Pending(t.Context(), nil)
 		require.NoError(t, err)
 		require.Empty(t, counts)
 		require.EqualValues(t, 6, all)

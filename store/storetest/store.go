@@ -18,7 +18,7 @@ type Store interface {
 	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
-	Pending(ctx context.Context, dlqTopics []string, ofTopic, ofAll int64) (counts []int64, all int64, err error)
+	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
 
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// measureFlat compares what must not grow with the table: the summary of all topics,
+// which the gauges are made of too, and the start of a job while another one is under
+// way. The small table has the same topics.
+func (b *bench) measureFlat(ctx context.Context) (err error) {
+	large, err := b.largeTable(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.template(ctx, "flat", b.topicsWith(b.few)...); err != nil {
+		return err
+	}
+	return b.onCopy(ctx, "flat", func(small *database, _ *broker) error {
+		for _, call := range []struct {
+			what string
+			do   func(context.Context, *database) error
+		}{
+			{"summary of all topics", func(ctx context.Context, db *database) error {
+				_, err := db.store.Topics(ctx)
+				return err
+			}},
+			{"start of a job beside a running one", func(ctx context.Context, db *database) error {
+				return startAndEnd(ctx, db, storedTopic+".dlq")
+			}},
+		} {
+			if err := b.flatRow(ctx, call.what, call.do, large, small); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bench) flatRow(ctx context.Context, what string, call func(context.Context, *database) error, large, small *database) error {
+	var many, few spread
+	for run := range b.runs {
+		b.step("%s, run %d of %d", what, run+1, b.runs)
+		var inMany, inFew spread
+		for range b.calls {
+			for db, times := range map[*database]*spread{large: &inMany, small: &inFew} {
+				took, err := besideAJob(ctx, db, call)
+				if err != nil {
+					return err
+				}
+				*times = append(*times, took)
+			}
+		}
+		many, few = append(many, inMany.median()), append(few, inFew.median())
+		b.step("       %s and %s", milliseconds(many[run]), milliseconds(few[run]))
+	}
+	b.add(row{number: 14, label: what + ", large table vs small",
+		what: fmt.Sprintf("%s with %s messages of the topic; baseline: with %s", what, count(float64(b.stored)), count(float64(b.few))),
+		ours: many.show(milliseconds), base: few.show(milliseconds), judged: many.over(few), goal: goal{atMost: 2}})
+	return nil
+}
+
+// besideAJob times a call while a job of another topic is under way, in milliseconds.
+func besideAJob(ctx context.Context, db *database, call func(context.Context, *database) error) (took float64, err error) {
+	other, err := createBulk(ctx, db, partTopic(0)+".dlq")
+	if err != nil {
+		return 0, err
+	}
+	started := time.Now()
+	err = call(ctx, db)
+	took = float64(time.Since(started).Microseconds()) / 1000
+	if err == nil {
+		_, err = db.store.EndBulk(ctx, other, dlq.BulkCancelled, "")
+	}
+	return took, err
+}
+
+func startAndEnd(ctx context.Context, db *database, topic string) error {
+	id, err := createBulk(ctx, db, topic)
+	if err == nil {
+		_, err = db.store.EndBulk(ctx, id, dlq.BulkCancelled, "")
+	}
+	return err
+}
+
+func createBulk(ctx context.Context, db *database, topic string) (dlq.ID, error) {
+	id := dlq.NewID()
+	created, err := db.store.CreateBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 4,
+		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}})
+	if err == nil && created.ID != id {
+		err = fmt.Errorf("job %s is in the way", created.ID)
+	}
+	return id, err
+}

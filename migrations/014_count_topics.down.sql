@@ -1,0 +1,12 @@
+DROP TRIGGER IF EXISTS trg_dlq_messages_truncated ON dlq.dlq_messages;
+DROP TRIGGER IF EXISTS trg_dlq_messages_deleted ON dlq.dlq_messages;
+DROP TRIGGER IF EXISTS trg_dlq_messages_updated ON dlq.dlq_messages;
+DROP TRIGGER IF EXISTS trg_dlq_messages_inserted ON dlq.dlq_messages;
+DROP FUNCTION IF EXISTS dlq.count_no_messages();
+DROP FUNCTION IF EXISTS dlq.recount_messages();
+DROP FUNCTION IF EXISTS dlq.count_deleted_messages();
+DROP FUNCTION IF EXISTS dlq.count_updated_messages();
+DROP FUNCTION IF EXISTS dlq.count_inserted_messages();
+DROP VIEW IF EXISTS dlq.dlq_topic_counts;
+DROP TABLE IF EXISTS dlq.dlq_topic_count_changes;
+DROP TABLE IF EXISTS dlq.dlq_topic_count_sums;

@@ -1,0 +1,141 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// wrongCountsSQL lists what the counts and the messages tell differently.
+const wrongCountsSQL = `
+SELECT COALESCE(string_agg(format('%s %s %s: %s, and there are %s', dlq_topic, original_topic, status, c.messages, m.messages), '; '), '')
+FROM (SELECT dlq_topic, original_topic, status, count(*) AS messages FROM dlq.dlq_messages GROUP BY 1, 2, 3) AS m
+FULL JOIN dlq.dlq_topic_counts c USING (dlq_topic, original_topic, status)
+WHERE c.messages IS DISTINCT FROM m.messages`
+
+func countsAreRight(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	var wrong string
+	require.NoError(t, pool.QueryRow(t.Context(), wrongCountsSQL).Scan(&wrong))
+	require.Empty(t, wrong)
+}
+
+func TestCountsFollowEveryStatement(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(20))
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'by hand', 'e' FROM generate_series(1, 5)`,
+		`UPDATE dlq.dlq_messages SET status = 'DEAD' WHERE seq % 3 = 0`,
+		`UPDATE dlq.dlq_messages SET original_topic = 'elsewhere' WHERE seq % 4 = 0`,
+		`UPDATE dlq.dlq_messages SET error_message = 'the same' WHERE seq % 5 = 0`,
+		`DELETE FROM dlq.dlq_messages WHERE seq % 7 = 0`,
+		`DELETE FROM dlq.dlq_messages WHERE false`,
+		`MERGE INTO dlq.dlq_messages m USING (SELECT max(seq) AS seq FROM dlq.dlq_messages) AS last ON m.seq = last.seq
+			WHEN MATCHED THEN UPDATE SET status = 'RESOLVED'`,
+		`DO $$ BEGIN UPDATE dlq.dlq_messages SET status = 'RESOLVED'; RAISE EXCEPTION 'no'; EXCEPTION WHEN OTHERS THEN NULL; END $$`,
+		`SELECT dlq.archive_dlq_messages_batch(now() + interval '1 hour', 3)`,
+		`SELECT dlq.recount_messages()`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+		countsAreRight(t, pool)
+		require.NoError(t, p.FoldCounts(t.Context()))
+		countsAreRight(t, pool)
+	}
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_topic_count_changes`))
+
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `DELETE FROM dlq.dlq_messages`)
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	countsAreRight(t, pool)
+
+	_, err = pool.Exec(t.Context(), `TRUNCATE dlq.dlq_messages`)
+	require.NoError(t, err)
+	countsAreRight(t, pool)
+	topics, err := p.Topics(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, topics)
+}
+
+// A program may have the rights that document it needs: those on the messages.
+func TestCountsNeedNoRights(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	role := pgx.Identifier{fmt.Sprintf("writer_%s", pool.Config().ConnConfig.Database)}.Sanitize()
+	for _, sql := range []string{
+		`CREATE ROLE ` + role,
+		`GRANT USAGE ON SCHEMA dlq TO ` + role,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON dlq.dlq_messages TO ` + role,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`SET LOCAL ROLE ` + role,
+		`INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'e'), ('orders', 'e')`,
+		`UPDATE dlq.dlq_messages SET status = 'DEAD'`,
+		`DELETE FROM dlq.dlq_messages WHERE seq = (SELECT max(seq) FROM dlq.dlq_messages)`,
+	} {
+		_, err := tx.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	countsAreRight(t, pool)
+	_, err = pool.Exec(t.Context(), `DROP OWNED BY `+role+`; DROP ROLE `+role)
+	require.NoError(t, err)
+}
+
+// A writer whose transaction is open keeps neither another writer nor the folding.
+func TestNobodyWaitsForTheCounts(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	insert := func(ctx context.Context, on interface {
+		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	}) error {
+		var n int
+		return on.QueryRow(ctx, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'e') RETURNING 1`).Scan(&n)
+	}
+	open, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, insert(t.Context(), open))
+	const writers = 8
+	failures := make([]error, writers+1)
+	var group sync.WaitGroup
+	for i := range writers {
+		group.Go(func() {
+			for range 20 {
+				failures[i] = errors.Join(failures[i], insert(t.Context(), pool))
+			}
+		})
+	}
+	group.Go(func() {
+		for range 20 {
+			failures[writers] = errors.Join(failures[writers], p.FoldCounts(t.Context()))
+		}
+	})
+	group.Wait()
+	require.NoError(t, errors.Join(failures...))
+	countsAreRight(t, pool)
+	require.NoError(t, open.Commit(t.Context()))
+	require.NoError(t, p.FoldCounts(t.Context()))
+	countsAreRight(t, pool)
+	require.EqualValues(t, writers*20+1, count(t, pool, `SELECT messages FROM dlq.dlq_topic_count_sums`))
+}
