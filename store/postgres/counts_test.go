@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"dlqmanager/dlq"
 	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/postgres"
@@ -138,4 +139,30 @@ func TestNobodyWaitsForTheCounts(t *testing.T) {
 	require.NoError(t, p.FoldCounts(t.Context()))
 	countsAreRight(t, pool)
 	require.EqualValues(t, writers*20+1, count(t, pool, `SELECT messages FROM dlq.dlq_topic_count_sums`))
+}
+
+func TestAPageAndItsTotalAreOfOneMoment(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() { // what comes goes at once
+		for ctx.Err() == nil {
+			_, _ = pool.Exec(ctx, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom'), ('orders', 'boom')`)
+			_, _ = pool.Exec(ctx, `DELETE FROM dlq.dlq_messages`)
+		}
+	})
+	for i := range 500 {
+		q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1 + i%2}
+		if i%3 == 0 {
+			q.ErrorContains = "boom"
+		}
+		page, err := p.List(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, page.Total > int64(len(page.Messages)), page.HasNext, "%d of %d", len(page.Messages), page.Total)
+		require.Equal(t, page.Total > 0, len(page.Messages) > 0)
+	}
 }

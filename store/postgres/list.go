@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"dlqmanager/dlq"
 )
@@ -139,29 +140,58 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 	// A search that does not fill its first page has seen everything. Counting that
 	// would take as long again.
 	search := q.ErrorContains != "" && q.After == nil && q.Page <= 1
-	send := func(statements func(*pgx.Batch)) error {
-		return s.batch(ctx, "list messages", func(batch *pgx.Batch) {
+	err = s.inSnapshot(ctx, "list messages", func(send snapshotSender) error {
+		counting := func(batch *pgx.Batch) {
+			batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
+		}
+		err := send(!search, func(batch *pgx.Batch) {
 			if q.Key == nil { // keys have an index of their own
 				batch.Queue(inOrderSQL)
 			}
-			statements(batch)
+			queue(batch, &page.Messages, scanMessage, listed(listSQL, q), args)
+			if !search {
+				counting(batch)
+			}
 		})
-	}
-	counting := func(batch *pgx.Batch) {
-		batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
-	}
-	err = send(func(batch *pgx.Batch) {
-		queue(batch, &page.Messages, scanMessage, listed(listSQL, q), args)
-		if !search {
-			counting(batch)
+		if err != nil || !search {
+			return err
 		}
+		page.Total = int64(len(page.Messages))
+		return send(true, func(batch *pgx.Batch) {
+			if len(page.Messages) > pageSizeOf(q) {
+				counting(batch)
+			}
+		})
 	})
-	switch {
-	case err != nil || !search:
-		return page, err
-	case len(page.Messages) > pageSizeOf(q):
-		return page, send(counting)
+	return page, err
+}
+
+// snapshotSender sends statements in one round trip. The last time, it ends the snapshot.
+type snapshotSender func(last bool, statements func(*pgx.Batch)) error
+
+// inSnapshot lets all that is sent see one state of the database.
+func (s *Store) inSnapshot(ctx context.Context, what string, do func(snapshotSender) error) error {
+	ctx, cancel := limited(ctx, inOrderSQL)
+	defer cancel()
+	err := again(func() error {
+		return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { // which closes one that is left inside
+			begun := false
+			return do(func(last bool, statements func(*pgx.Batch)) error {
+				batch := &pgx.Batch{}
+				if !begun {
+					begun = true
+					batch.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+				}
+				statements(batch)
+				if last {
+					batch.Queue(`COMMIT`)
+				}
+				return conn.SendBatch(ctx, batch).Close()
+			})
+		})
+	})
+	if err != nil {
+		return failed(what, err)
 	}
-	page.Total = int64(len(page.Messages))
-	return page, nil
+	return nil
 }
