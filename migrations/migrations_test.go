@@ -21,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 14
+const newest = 15
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,7 +53,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets and counts are those after.
+// follows them, and queues, between, offsets, counts and narrow are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -62,6 +62,7 @@ const (
 	between = "012_keep_order_between_jobs"
 	offsets = "013_keep_offsets_and_sizes"
 	counts  = "014_count_topics"
+	narrow  = "015_narrow_indexes"
 )
 
 // apply runs files by hand, as somebody without this program would.
@@ -129,11 +130,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 8)
+	require.Len(t, ups, 9)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -160,10 +161,13 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
 		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", narrow)
+		}
+		for range 2 {
 			apply(t, pool, "down", counts)
 		}
 		for range 2 {

@@ -180,7 +180,7 @@ func (s *Store) inSnapshot(ctx context.Context, what string, do func(snapshotSen
 				batch := &pgx.Batch{}
 				if !begun {
 					begun = true
-					batch.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+					batch.Queue(`BEGIN READ ONLY, ISOLATION LEVEL REPEATABLE READ`)
 				}
 				statements(batch)
 				if last {

@@ -37,6 +37,30 @@ var oddRows = map[string]string{
 	"PENDING, though DEAD by it": `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count) VALUES ('orders', 'e', 3)`,
 }
 
+// The workflow of a bulk retry that nobody knows, so that no lane has the message.
+func TestAMessageOfNoBulkRetryIsReleased(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	for _, dlqTopic := range []string{"orders.dlq", ""} {
+		id := write(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, workflow_id, owner_token)
+			VALUES ('orders', '`+dlqTopic+`', 'e', 'RETRYING', 'retry-all-x', 'x')`)
+		owner := dlq.Owner{WorkflowID: "retry-all-x", Token: "x"}
+		owners, err := p.Owners(t.Context(), time.Now().Add(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, []dlq.Owner{owner}, owners)
+		released, err := p.Release(t.Context(), owner, "gone")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, released)
+		message, err := p.Message(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, dlq.StatusPending, message.Status)
+		owners, err = p.Owners(t.Context(), time.Now().Add(time.Minute))
+		require.NoError(t, err)
+		require.Empty(t, owners)
+	}
+}
+
 // A dump may have been restored in part.
 func TestARecordWhoseRowIsThereWithoutItsBodyDoesNotStopIngest(t *testing.T) {
 	t.Parallel()

@@ -246,6 +246,29 @@ func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
+// A long pg_dump keeps the server from forgetting what was claimed meanwhile.
+func TestASweepDoesNotWalkWhatBulkRetriesHaveClaimed(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	dump, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = dump.Exec(t.Context(), `SELECT FROM dlq.dlq_messages LIMIT 1`)
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`UPDATE dlq.dlq_messages SET status = 'RETRYING', workflow_id = 'retry-all-x', owner_token = 'x' WHERE original_topic = 'users'`,
+		`UPDATE dlq.dlq_messages SET status = 'RESOLVED' WHERE original_topic = 'users'`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	for _, mode := range planModes {
+		plan, pages := cost(t, pool, mode, ownersSQL, pgx.NamedArgs{"claimed_before": time.Now()})
+		require.Less(t, pages, 50, plan)
+	}
+	require.NoError(t, dump.Rollback(t.Context()))
+}
+
 func TestJobsThatSendElsewhereCostAClaimNothing(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -151,9 +151,9 @@ func TestEveryStatement(t *testing.T) {
 		"finalizeSQL": {{args: message, uses: messages + " | " + messages + " " + attempts}},
 
 		"nowSQL":        {{}},
-		"ownersSQL":     {{args: message, uses: status}},
+		"ownersSQL":     {{args: message, uses: lanes + " " + messages + " " + live + " idx_dlq_messages_dlq_topic " + alone}},
 		"bulkOwnersSQL": {{args: message, uses: live}},
-		"releaseSQL":    {{args: message, uses: messages + " " + status}},
+		"releaseSQL":    {{args: message, uses: messages + " idx_dlq_messages_dlq_topic " + alone}},
 
 		"bulksSQL":      {{args: job, uses: lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":       {{args: pgx.NamedArgs{"lock": int64(createLock)}}},

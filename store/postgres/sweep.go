@@ -19,11 +19,40 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 // ownersSQL leaves out what was claimed of late. A claim of the future is none of
 // ours: people write such rows by hand, and would otherwise have them RETRYING for
-// ever.
+// ever. Its parts, in their order:
+//
+//   - alone are the messages that are retried one by one, and those whose owner is not a
+//     workflow of ours at all. They have an index.
+//   - in_pages are the messages of the pages of all jobs under way. Their owners are told
+//     by BulkOwners.
+//   - stray is the number of RETRYING messages that are neither. There are none, unless
+//     somebody has written them by hand, so nobody looks for them among all that bulk
+//     retries have claimed since the table was vacuumed.
 const ownersSQL = `
-SELECT DISTINCT workflow_id, owner_token
-FROM dlq.dlq_messages
-WHERE status = 'RETRYING' AND COALESCE(last_retry_at, updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
+WITH alone AS MATERIALIZED (
+	SELECT workflow_id, owner_token, COALESCE(last_retry_at, updated_at) AS claimed_at
+	FROM dlq.dlq_messages
+	WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%'
+), in_pages AS MATERIALIZED (
+	SELECT m.id
+	FROM dlq.dlq_bulk_retries b
+	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
+	CROSS JOIN unnest(l.page) AS p (id)
+	JOIN dlq.dlq_messages m ON m.id = p.id
+	WHERE b.ended_at IS NULL AND CASE WHEN m.status = 'RETRYING' AND m.workflow_id LIKE 'retry-all-%' THEN true ELSE false END
+), stray AS MATERIALIZED (
+	SELECT (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status = 'RETRYING')
+		- (SELECT count(*) FROM alone) - (SELECT count(*) FROM in_pages) AS n
+)
+SELECT workflow_id, owner_token
+FROM alone
+WHERE claimed_at NOT BETWEEN @claimed_before AND clock_timestamp()
+UNION
+SELECT m.workflow_id, m.owner_token
+FROM dlq.dlq_topic_counts c
+JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.original_topic = c.original_topic AND m.status = c.status
+WHERE c.status = 'RETRYING' AND (SELECT n FROM stray) <> 0
+	AND m.workflow_id LIKE 'retry-all-%' AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
 ORDER BY workflow_id, owner_token`
 
 // Owners returns the workflows that own RETRYING messages which were claimed
@@ -49,16 +78,29 @@ func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.
 }
 
 // releaseSQL ends retries as failed, a thousand at once: one statement by hand can
-// leave a million behind, which would take longer than any statement may. It locks
-// in one order, that of the index which finds them, so that two that release never wait
-// for each other.
+// leave a million behind, which would take longer than any statement may. It finds them
+// as ownersSQL does, and locks them in one order, so that two that release never wait for
+// each other.
 const releaseSQL = `
-WITH owned AS (
-	SELECT id FROM dlq.dlq_messages
-	WHERE status = 'RETRYING' AND workflow_id = @workflow_id AND owner_token = @token
-	ORDER BY updated_at, id
-	LIMIT 1000
-	FOR UPDATE
+WITH found AS MATERIALIZED (
+	(SELECT id
+	FROM dlq.dlq_messages
+	WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%' AND workflow_id = @workflow_id AND owner_token = @token
+	LIMIT 1000)
+	UNION ALL
+	(SELECT m.id
+	FROM dlq.dlq_topic_counts c
+	JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.original_topic = c.original_topic AND m.status = c.status
+	WHERE c.status = 'RETRYING' AND @workflow_id::text LIKE 'retry-all-%'
+		AND m.workflow_id = @workflow_id AND m.owner_token = @token
+	LIMIT 1000)
+), owned AS (
+	SELECT m.id
+	FROM found
+	JOIN dlq.dlq_messages m ON m.id = found.id
+	WHERE CASE WHEN m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token THEN true ELSE false END
+	ORDER BY m.id
+	FOR UPDATE OF m
 ), m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN 'PENDING' ELSE 'DEAD' END, updated_at = now()
