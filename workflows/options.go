@@ -26,6 +26,16 @@ func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// localOptions are for the one attempt of such a step that is a part of the workflow's own
+// task. It ends well before the task would time out, after ten seconds.
+func localOptions(summary string) workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		StartToCloseTimeout: 2 * time.Second,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:             summary,
+	}
+}
+
 // claimOptions are storeOptions for a claim. A cancellation waits for the attempt under
 // way, so that no claim gets through after the message was given back.
 func claimOptions(ctx workflow.Context, summary string) workflow.Context {

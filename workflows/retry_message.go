@@ -28,7 +28,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 
 	workflow.SetCurrentDetails(ctx, "Claiming the message.")
 	var claimed activities.Claimed
-	err := workflow.ExecuteActivity(claimOptions(ctx, "mark RETRYING"), steps.MarkRetrying, step).Get(ctx, &claimed)
+	err := storeStep(ctx, claimOptions, "mark RETRYING", steps.MarkRetrying, step, &claimed)
 	if err != nil && ctx.Err() != nil && !isRefusal(err) {
 		// The claim may have got through all the same.
 		if _, err := finalize(ctx, step.Owner, returned(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
@@ -67,10 +67,29 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final activities.Finalized, err error) {
 	var steps *activities.Retry
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	ctx = storeOptions(ctx, "finalize: "+string(outcome.Result))
-	err = workflow.ExecuteActivity(ctx, steps.Finalize, activities.FinalizeInput{Owner: owner, Outcome: outcome}).Get(ctx, &final)
+	err = storeStep(ctx, storeOptions, "finalize: "+string(outcome.Result), steps.Finalize, activities.FinalizeInput{Owner: owner, Outcome: outcome}, &final)
 	return final, err
 }
+
+// storeStep carries out a step that only touches the database. It is tried once as a part
+// of the workflow's own task, which spares Temporal the scheduling of an activity. When
+// the database does not answer soon, it becomes an activity of its own, which Temporal
+// repeats for as long as it takes. A cancellation does not interrupt the first attempt.
+func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
+	if workflow.GetVersion(ctx, localSteps, workflow.DefaultVersion, 1) == 1 {
+		local, _ := workflow.NewDisconnectedContext(ctx)
+		local = workflow.WithLocalActivityOptions(local, localOptions(summary))
+		err := workflow.ExecuteLocalActivity(local, step, in).Get(local, out)
+		if err == nil || isRefusal(err) {
+			return err
+		}
+	}
+	ctx = options(ctx, summary)
+	return workflow.ExecuteActivity(ctx, step, in).Get(ctx, out)
+}
+
+// localSteps marks the retries whose steps are tried in the workflow's own task.
+const localSteps = "local-steps"
 
 // returned is the outcome of a retry that was cancelled before it published.
 func returned(id dlq.ID) dlq.Outcome {

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -76,9 +77,10 @@ func TestARetryCancelledDuringItsClaimBurnsNone(t *testing.T) {
 			s := startlessSystem(t)
 			id := s.lastRetry(t)
 			claimed, goOn := make(chan struct{}), make(chan struct{})
+			tell := sync.OnceFunc(func() { close(claimed) }) // the claim is tried again when it takes long
 			s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
 				envelope, err := claim()
-				close(claimed)
+				tell()
 				<-goOn
 				return envelope, errors.Join(err, lost)
 			}})
@@ -186,14 +188,15 @@ func TestARefusedClaimStaysRefusedWhenItIsCancelled(t *testing.T) {
 	id := s.add(t, 1, 1)[0]
 	_, err := s.store.MarkDead(t.Context(), id)
 	require.NoError(t, err)
-	asked, goOn := make(chan struct{}), make(chan struct{})
+	var asked atomic.Int32
+	goOn := make(chan struct{})
 	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
-		close(asked)
+		asked.Add(1)
 		<-goOn
 		return claim()
 	}})
 	e := s.startRetry(t, id)
-	<-asked
+	eventually(t, "the claim is an activity", func() bool { return asked.Load() == 2 })
 	s.cancelRetry(t, e)
 	eventually(t, "the worker has heard of it", func() bool { return s.hasTakenCancel(t, e) })
 	close(goOn)

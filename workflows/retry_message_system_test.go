@@ -173,6 +173,9 @@ func TestRetryReadsAsASentenceAStep(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"retry message " + id.String(), "mark RETRYING", "republish to " + s.message(t, id).OriginalTopic, "finalize: delivered"}, told)
+	described, err := s.temporal.DescribeWorkflowExecution(t.Context(), execution.WorkflowID, execution.RunID)
+	require.NoError(t, err)
+	require.LessOrEqual(t, described.GetWorkflowExecutionInfo().GetStateTransitionCount(), int64(9), "what a retry costs Temporal")
 	var shown sdkpb.WorkflowMetadata
 	s.query(t, execution, "__temporal_workflow_metadata", &shown)
 	require.Equal(t, "**RESOLVED**: acknowledged by "+s.message(t, id).OriginalTopic+".", shown.GetCurrentDetails())
