@@ -84,6 +84,21 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestADatabaseThatIsReadOnlySaysSo(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	require.NoError(t, postgres.New(pool, dlqtest.Topics(t)).Ping(t.Context()))
+	name := pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize()
+	_, err := pool.Exec(t.Context(), `ALTER DATABASE `+name+` SET default_transaction_read_only = on`)
+	require.NoError(t, err)
+	p := postgres.New(dbtest.Pool(t, pool.Config().ConnString()), dlqtest.Topics(t))
+	require.ErrorIs(t, p.Ping(t.Context()), dlq.ErrReadOnly)
+	_, err = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
+	require.ErrorIs(t, err, dlq.ErrReadOnly)
+	_, err = p.Topics(t.Context())
+	require.NoError(t, err)
+}
+
 func TestATakenPoolIsUnavailable(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -134,7 +134,7 @@ func TestEveryStatement(t *testing.T) {
 		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or the table as it lies
 		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
 		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
-		"foldCountsSQL":    {{}}, "forgetCountsSQL": {{}},
+		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "forgetCountsSQL": {{}},
 
 		"storeSQL": {
 			{args: storeArgs(dlqtest.Arrivals(2), advances), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},

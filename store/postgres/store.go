@@ -66,14 +66,16 @@ func limited(ctx context.Context, statements ...string) (context.Context, contex
 	return context.WithTimeout(ctx, longest)
 }
 
-// Ping asks the database for a sign of life.
+const readOnlySQL = `SELECT current_setting('transaction_read_only')::bool`
+
+// Ping asks the database for a sign of life. It returns dlq.ErrReadOnly when the database
+// can only be read.
 func (s *Store) Ping(ctx context.Context) error {
-	ctx, cancel := limited(ctx)
-	defer cancel()
-	if err := s.pool.Ping(ctx); err != nil {
-		return failed("ping", err)
+	readOnly, _, err := one(ctx, s, "ping", pgx.RowTo[bool], readOnlySQL, pgx.NamedArgs{})
+	if err == nil && readOnly {
+		err = dlq.ErrReadOnly
 	}
-	return nil
+	return err
 }
 
 // batch sends statements in one round trip and one transaction. what says in errors

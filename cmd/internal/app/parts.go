@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -130,10 +131,16 @@ func (p *parts) openTemporal() error {
 // checkDatabase is for readiness: the database answers, and its schema is the one
 // that this program was written for.
 func (p *parts) checkDatabase(ctx context.Context) error {
-	if err := p.store.Ping(ctx); err != nil {
-		return err
+	err := p.store.Ping(ctx)
+	if err == nil || errors.Is(err, dlq.ErrReadOnly) {
+		if wrong := migrations.Check(ctx, p.pool); wrong != nil {
+			return wrong
+		}
 	}
-	return migrations.Check(ctx, p.pool)
+	if errors.Is(err, dlq.ErrReadOnly) { // lists still work
+		return &dlq.NoticeError{Notice: dlq.ErrReadOnly.Error()}
+	}
+	return err
 }
 
 // kafkaOptions translate the configuration; ok is false without Kafka.
