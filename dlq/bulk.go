@@ -103,7 +103,7 @@ type BulkRetry struct {
 	// Reason says why it is paused, waiting, cancelled or failed.
 	Reason string `json:"reason"`
 	Lanes  int    `json:"lanes"`
-	// Bound is the Seq of the newest message when the job was created.
+	// Bound is the last Seq that was given out when the job was created.
 	// Messages that arrive later are not taken, so that those that come back are
 	// not sent for ever.
 	Bound int64 `json:"bound"`

@@ -194,7 +194,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
     state       VARCHAR(50)  NOT NULL DEFAULT 'RUNNING',
     reason      TEXT         NOT NULL DEFAULT '',        -- why it is paused, waiting, cancelled or failed
     lanes       INT          NOT NULL,
-    bound       BIGINT       NOT NULL,                   -- seq of the newest message at the start; later arrivals are not taken
+    bound       BIGINT       NOT NULL,                   -- the last seq that was given out at the start; later arrivals are not taken
     frozen_at   TIMESTAMPTZ  NOT NULL,                   -- when its scope was fixed; messages that changed later are not taken
     matched     BIGINT       NOT NULL DEFAULT 0,         -- how many messages in its scope can be retried
     mixed       BOOLEAN      NOT NULL DEFAULT false,     -- they have more than one target

@@ -73,15 +73,20 @@ BEGIN
 END;
 $$;
 
--- Counts every message anew. It is for a database whose messages were loaded without
--- triggers, as pg_restore --disable-triggers and logical replication do; nobody can
--- change messages meanwhile.
+-- Counts every message anew; nobody can change messages meanwhile. It is for a database
+-- whose messages were loaded in another way than the counts: by a restore of data only,
+-- which loads the counts and has the triggers count as well, or by logical replication,
+-- which has nobody count.
 CREATE OR REPLACE FUNCTION dlq.recount_messages() RETURNS VOID
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'messages can only be counted anew in a transaction that is READ COMMITTED'
+            USING HINT = 'Others may have changed messages since the transaction began, which it cannot see.';
+    END IF;
     LOCK TABLE dlq.dlq_messages IN SHARE ROW EXCLUSIVE MODE;
-    LOCK TABLE dlq.dlq_topic_count_sums, dlq.dlq_topic_count_changes IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE dlq.dlq_topic_count_changes, dlq.dlq_topic_count_sums IN SHARE ROW EXCLUSIVE MODE;
     DELETE FROM dlq.dlq_topic_count_changes;
     DELETE FROM dlq.dlq_topic_count_sums;
     INSERT INTO dlq.dlq_topic_count_sums (dlq_topic, original_topic, status, messages)
@@ -95,11 +100,15 @@ CREATE OR REPLACE FUNCTION dlq.count_no_messages() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    DELETE FROM dlq.dlq_topic_count_changes;
-    DELETE FROM dlq.dlq_topic_count_sums;
+    -- A DELETE would leave what the transaction cannot see.
+    TRUNCATE dlq.dlq_topic_count_changes, dlq.dlq_topic_count_sums;
     RETURN NULL;
 END;
 $$;
+
+-- Nobody else may put these on a table of their own. Triggers ask for no right.
+REVOKE EXECUTE ON FUNCTION dlq.count_inserted_messages(), dlq.count_updated_messages(), dlq.count_deleted_messages(),
+    dlq.count_no_messages() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted
     AFTER INSERT ON dlq.dlq_messages REFERENCING NEW TABLE AS inserted

@@ -14,6 +14,7 @@ import (
 	"github.com/golang-migrate/migrate/v4"
 	driver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -110,7 +111,10 @@ func run(ctx context.Context, pool *pgxpool.Pool, do func(*migrate.Migrate) erro
 	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 3
 	// A migration of much data takes long, and waits for others; what limits the
 	// program's own statements must not stop it.
-	config.AfterConnect = nil
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SET default_transaction_isolation = 'read committed'`) // to see what was written before a lock was granted
+		return err
+	}
 	delete(config.ConnConfig.RuntimeParams, "lock_timeout")
 	if _, limited := config.ConnConfig.RuntimeParams["statement_timeout"]; limited {
 		config.ConnConfig.RuntimeParams["statement_timeout"] = "0"

@@ -34,7 +34,8 @@ const (
 // by its own clock.
 type SweepStore interface {
 	Now(ctx context.Context) (time.Time, error)
-	// Owners lists the owners of RETRYING messages claimed before the time.
+	// Owners lists the owners of RETRYING messages claimed before the time, but for those of
+	// BulkOwners. With an error it lists those that it has found.
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 	// BulkOwners lists the owners of the jobs that are not closed and were started
@@ -81,10 +82,11 @@ func (s *Sweeper) Run(ctx context.Context) {
 // and an owner or a job that fails does not keep it from the next one.
 func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	var failed failures
+	// First: what follows may have to wait for Temporal.
+	_, err := within(ctx, lookLimit, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
+	failed.add(err)
 	failed.add(s.closeBulks(ctx, claimedBefore, &failed))
 	failed.add(s.releaseClaims(ctx, claimedBefore, &failed))
-	_, err := within(ctx, changeLimit, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
-	failed.add(err)
 	return failed.err()
 }
 
@@ -128,9 +130,7 @@ func (s *Sweeper) releaseClaims(ctx context.Context, claimedBefore time.Time, fa
 	owners, err := within(ctx, lookLimit, func(ctx context.Context) ([]dlq.Owner, error) {
 		return s.Store.Owners(ctx, claimedBefore)
 	})
-	if err != nil {
-		return err
-	}
+	failed.add(err) // some may have been found all the same
 	for _, owner := range owners {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -37,9 +37,21 @@ UNION ALL
 SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.dlq_topic = live.topic WHERE c.original_topic = @topic
 LIMIT 1`
 
-// snapshotSQL is the order of arrival of the newest message, and the time. Messages that
-// become PENDING later are not taken anyway.
-const snapshotSQL = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END, clock_timestamp() FROM dlq.dlq_messages_seq_seq`
+// newestSQL is the order of arrival of the newest PENDING message. The sequence may be
+// behind it where messages were copied by hand.
+const newestSQL = `
+SELECT COALESCE(max(newest.seq), 0)
+FROM (
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
+	UNION ALL
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
+) AS newest`
+
+// snapshotSQL is the last number that was given out for the order of arrival, and the
+// time. Messages that become PENDING later are not taken anyway.
+const snapshotSQL = `
+SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, clock_timestamp()
+FROM dlq.dlq_messages_seq_seq`
 
 // createBulkSQL writes the job with its lanes. Its messages are not counted yet.
 const createBulkSQL = `
@@ -97,6 +109,10 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 // transaction of its own, which ends without hearing from us again: no ingest waits
 // for this program or its network.
 func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
+	newest, err := s.newest(ctx, args)
+	if err != nil {
+		return err
+	}
 	var bound int64
 	var at time.Time
 	batch := &pgx.Batch{}
@@ -105,13 +121,21 @@ func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
 	batch.Queue(`COMMIT`)
-	err := s.pool.SendBatch(ctx, batch).Close()
+	err = s.pool.SendBatch(ctx, batch).Close()
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
 		return fmt.Errorf("ingest has stored without a pause for 2s: %w", err)
 	}
-	args["bound"], args["frozen_at"] = bound, at
+	args["bound"], args["frozen_at"] = max(bound, newest), at
 	return err
+}
+
+func (s *Store) newest(ctx context.Context, args pgx.NamedArgs) (seq int64, err error) {
+	err = s.batch(ctx, "find the newest message", func(batch *pgx.Batch) {
+		batch.Queue(inOrderSQL)
+		batch.Queue(newestSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&seq) })
+	})
+	return seq, err
 }
 
 // createBulk writes the job unless another is in its way, whose id it returns then.

@@ -212,6 +212,7 @@ func (s *Store) forgetQueues(ctx context.Context, id dlq.ID) error {
 	for _, sql := range []string{forgetWaitingSQL, forgetBlockedSQL, forgetQueuesSQL} {
 		for deleted := int64(1); deleted > 0; {
 			err := s.batch(ctx, "forget queues of bulk retry", func(batch *pgx.Batch) {
+				batch.Queue(byIndexSQL)
 				batch.Queue(sql, pgx.NamedArgs{"id": uuid(id)}).Exec(func(tag pgconn.CommandTag) error {
 					deleted = tag.RowsAffected()
 					return nil

@@ -141,6 +141,67 @@ func TestNobodyWaitsForTheCounts(t *testing.T) {
 	require.EqualValues(t, writers*20+1, count(t, pool, `SELECT messages FROM dlq.dlq_topic_count_sums`))
 }
 
+// A plan that was made in a quiet time is used in a busy one.
+func TestManyChangesAreFoldedAfterFew(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	for range 8 {
+		_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'e')`)
+		require.NoError(t, err)
+		require.NoError(t, p.FoldCounts(t.Context()))
+	}
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_topic_count_changes SELECT 'x', 'x', 'PENDING', 1 FROM generate_series(1, 150000)`)
+	require.NoError(t, err)
+	require.NoError(t, p.FoldCounts(t.Context()))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_topic_count_changes`))
+	require.EqualValues(t, 150_008, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
+}
+
+func TestWhatATransactionCannotSeeIsNotMiscounted(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	begin := func() pgx.Tx {
+		tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages`)
+		require.NoError(t, err)
+		return tx
+	}
+	truncate, recount := begin(), begin()
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'e')`)
+	require.NoError(t, err)
+	_, err = recount.Exec(t.Context(), `SELECT dlq.recount_messages()`)
+	require.ErrorContains(t, err, "READ COMMITTED")
+	require.NoError(t, recount.Rollback(t.Context()))
+	_, err = truncate.Exec(t.Context(), `TRUNCATE dlq.dlq_messages`)
+	require.NoError(t, err)
+	require.NoError(t, truncate.Commit(t.Context()))
+	countsAreRight(t, pool)
+}
+
+func TestNobodyElseChangesTheCounts(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	role := pgx.Identifier{fmt.Sprintf("reader_%s", pool.Config().ConnConfig.Database)}.Sanitize()
+	for _, sql := range []string{`CREATE ROLE ` + role, `GRANT USAGE ON SCHEMA dlq TO ` + role} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	for _, of := range []string{"TRUNCATE", "INSERT"} {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SET LOCAL ROLE `+role+`; CREATE TEMP TABLE mine (a int)`)
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `CREATE TRIGGER x AFTER `+of+` ON mine FOR EACH STATEMENT EXECUTE FUNCTION dlq.`+
+			map[string]string{"TRUNCATE": "count_no_messages()", "INSERT": "count_inserted_messages()"}[of])
+		require.ErrorContains(t, err, "permission denied")
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+	_, err := pool.Exec(t.Context(), `DROP OWNED BY `+role+`; DROP ROLE `+role)
+	require.NoError(t, err)
+}
+
 func TestAPageAndItsTotalAreOfOneMoment(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

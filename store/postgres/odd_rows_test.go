@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -59,6 +60,55 @@ func TestAMessageOfNoBulkRetryIsReleased(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, owners)
 	}
+}
+
+// So many that every one of them must be looked at once only.
+func TestMessagesByHandDoNotKeepTheSweepFromOthers(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(5))
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, 5)
+	for _, sql := range []string{
+		`UPDATE dlq.dlq_bulk_retry_lanes SET page = page || page[1:1]`,
+		`INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, workflow_id, owner_token, last_retry_at)
+			SELECT 'topic-' || n % 600, 'shared.dlq', 'e', 'RETRYING', 'retry-all-x', 'x', '2020-01-01' FROM generate_series(1, 30000) AS n`,
+		`INSERT INTO dlq.dlq_messages (original_topic, error_message, status, workflow_id, owner_token, last_retry_at)
+			VALUES ('orders', 'e', 'RETRYING', 'w', 't', '2020-01-01')`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	for range 2 {
+		owners, err := p.Owners(t.Context(), time.Now().Add(-time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, []dlq.Owner{{WorkflowID: "w", Token: "t"}, {WorkflowID: "retry-all-x", Token: "x"}}, owners)
+		_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages WHERE workflow_id = 'retry-all-x' AND original_topic <> 'topic-0'`)
+		require.NoError(t, err)
+	}
+	released, err := p.Release(t.Context(), dlq.Owner{WorkflowID: "retry-all-x", Token: "x"}, "gone")
+	require.NoError(t, err)
+	require.EqualValues(t, 50, released)
+}
+
+// COPY takes the order of arrival as it is, and leaves the sequence behind.
+func TestMessagesThatWereCopiedAreRetried(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := pool.CopyFrom(t.Context(), pgx.Identifier{"dlq", "dlq_messages"}, []string{"original_topic", "error_message", "seq"},
+		pgx.CopyFromRows([][]any{{"orders", "e", int64(70)}, {"orders", "e", int64(71)}}))
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	b, err = p.CountBulk(t.Context(), b.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, b.Matched)
 }
 
 // A dump may have been restored in part.

@@ -26,6 +26,10 @@ const (
 	// userTimeoutSQL ends the session of a program whose machine or network vanished
 	// while it was sent an answer. By TCP's own rules that takes a quarter of an hour.
 	userTimeoutSQL = `SELECT set_config('tcp_user_timeout', '10s', false)`
+
+	// isolationSQL lets each statement see what others have committed, whatever the
+	// database's default is: the statements rest on that after they have waited for a lock.
+	isolationSQL = `SELECT set_config('default_transaction_isolation', 'read committed', false)`
 )
 
 const (
@@ -70,7 +74,7 @@ func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error
 func setSession(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
-	for _, sql := range []string{idleTimeoutSQL, lockTimeoutSQL, userTimeoutSQL} {
+	for _, sql := range []string{idleTimeoutSQL, lockTimeoutSQL, userTimeoutSQL, isolationSQL} {
 		_, err := conn.Exec(ctx, sql)
 		var refusal *pgconn.PgError
 		if err != nil && !errors.As(err, &refusal) {

@@ -92,7 +92,6 @@ func TestEveryStatement(t *testing.T) {
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
 	advances := []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}
-	listedTopic := pgx.NamedArgs{"topics": []string{"orders.dlq"}}
 	places := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
 
 	const (
@@ -141,8 +140,7 @@ func TestEveryStatement(t *testing.T) {
 		},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
 		"startPositionsSQL":  {{args: places, uses: offsets}},
-		"pendingSQL":         {{args: listedTopic}},
-		"allPendingSQL":      {{}},
+		"pendingSQL":         {{}},
 		"positionsSQL":       {{args: places, uses: offsets}},
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
@@ -150,15 +148,16 @@ func TestEveryStatement(t *testing.T) {
 		"claimedSQL":  {{args: message, uses: bodies + " " + messages}},
 		"finalizeSQL": {{args: message, uses: messages + " | " + messages + " " + attempts}},
 
-		"nowSQL":        {{}},
-		"ownersSQL":     {{args: message, uses: lanes + " " + messages + " " + live + " idx_dlq_messages_dlq_topic " + alone}},
-		"bulkOwnersSQL": {{args: message, uses: live}},
-		"releaseSQL":    {{args: message, uses: messages + " idx_dlq_messages_dlq_topic " + alone}},
+		"nowSQL":         {{}},
+		"ownersSQL":      {{args: message, uses: alone}},
+		"strayOwnersSQL": {{args: message, after: byIndexSQL, uses: lanes + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_dlq_topic " + alone}},
+		"bulkOwnersSQL":  {{args: message, uses: live}},
+		"releaseSQL":     {{args: message, after: byIndexSQL, uses: messages + " dlq_topic_count_sums_pkey idx_dlq_messages_dlq_topic " + alone}},
 
-		"bulksSQL":      {{args: job, uses: lanes + " " + live + " " + closed + " " + due}},
-		"lockSQL":       {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
-		"busySQL":       {{args: scope, uses: live}},
-		"snapshotSQL":   {{}},
+		"bulksSQL":    {{args: job, uses: lanes + " " + live + " " + closed + " " + due}},
+		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
+		"busySQL":     {{args: scope, uses: live}},
+		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
 		"createBulkSQL": {{args: created}},
 		"countBulkSQL":  {{args: scope, uses: jobs + " " + byArrival}},
 		"previewSQL":    {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
@@ -193,7 +192,7 @@ func TestEveryStatement(t *testing.T) {
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "ingestTimeoutSQL": {{}},
-		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}},
+		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "isolationSQL": {{}},
 		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
 	}
 	texts := statements(t)

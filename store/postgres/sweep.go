@@ -17,24 +17,24 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// ownersSQL leaves out what was claimed of late. A claim of the future is none of
-// ours: people write such rows by hand, and would otherwise have them RETRYING for
-// ever. Its parts, in their order:
-//
-//   - alone are the messages that are retried one by one, and those whose owner is not a
-//     workflow of ours at all. They have an index.
-//   - in_pages are the messages of the pages of all jobs under way. Their owners are told
-//     by BulkOwners.
-//   - stray is the number of RETRYING messages that are neither. There are none, unless
-//     somebody has written them by hand, so nobody looks for them among all that bulk
-//     retries have claimed since the table was vacuumed.
+// ownersSQL finds the messages that are retried one by one, and those whose owner is no
+// workflow of ours at all. It leaves out what was claimed of late. A claim of the future is
+// none of ours: people write such rows by hand, and would otherwise have them RETRYING for
+// ever.
 const ownersSQL = `
-WITH alone AS MATERIALIZED (
-	SELECT workflow_id, owner_token, COALESCE(last_retry_at, updated_at) AS claimed_at
-	FROM dlq.dlq_messages
-	WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%'
-), in_pages AS MATERIALIZED (
-	SELECT m.id
+SELECT DISTINCT workflow_id, owner_token
+FROM dlq.dlq_messages
+WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%'
+	AND COALESCE(last_retry_at, updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
+ORDER BY workflow_id, owner_token`
+
+// strayOwnersSQL finds messages that say they are a bulk retry's, and are in none of its
+// pages: somebody has written them by hand. The pages' owners are told by BulkOwners. As
+// long as the counts say that there are no others, nobody looks for them among all that
+// bulk retries have claimed since the table was vacuumed.
+const strayOwnersSQL = `
+WITH in_pages AS MATERIALIZED (
+	SELECT DISTINCT m.id
 	FROM dlq.dlq_bulk_retries b
 	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
 	CROSS JOIN unnest(l.page) AS p (id)
@@ -42,24 +42,31 @@ WITH alone AS MATERIALIZED (
 	WHERE b.ended_at IS NULL AND CASE WHEN m.status = 'RETRYING' AND m.workflow_id LIKE 'retry-all-%' THEN true ELSE false END
 ), stray AS MATERIALIZED (
 	SELECT (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status = 'RETRYING')
-		- (SELECT count(*) FROM alone) - (SELECT count(*) FROM in_pages) AS n
+		- (SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%')
+		- (SELECT count(*) FROM in_pages) AS n
 )
-SELECT workflow_id, owner_token
-FROM alone
-WHERE claimed_at NOT BETWEEN @claimed_before AND clock_timestamp()
-UNION
-SELECT m.workflow_id, m.owner_token
-FROM dlq.dlq_topic_counts c
-JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.original_topic = c.original_topic AND m.status = c.status
-WHERE c.status = 'RETRYING' AND (SELECT n FROM stray) <> 0
+SELECT DISTINCT m.workflow_id, m.owner_token
+FROM (SELECT DISTINCT dlq_topic FROM dlq.dlq_topic_counts WHERE status = 'RETRYING') AS c
+JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.status = 'RETRYING'
+WHERE (SELECT n FROM stray) <> 0
 	AND m.workflow_id LIKE 'retry-all-%' AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
 ORDER BY workflow_id, owner_token`
 
-// Owners returns the workflows that own RETRYING messages which were claimed
-// before the given time. Rows that were written by hand may have none: the zero
-// owner stands for those.
+// Owners returns the workflows that own RETRYING messages which were claimed before the
+// given time, but for those of BulkOwners. Rows that were written by hand may have none:
+// the zero owner stands for those. With an error it returns those that it has found.
 func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
-	return all(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
+	args := pgx.NamedArgs{"claimed_before": claimedBefore}
+	owners, err := all(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, args)
+	if err != nil {
+		return nil, err
+	}
+	var stray []dlq.Owner
+	err = s.batch(ctx, "list owners of stray messages", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		queue(batch, &stray, pgx.RowToStructByPos[dlq.Owner], strayOwnersSQL, args)
+	})
+	return append(owners, stray...), err
 }
 
 // bulkOwnersSQL reads nothing that could be unreadable: one row must not keep the
@@ -79,7 +86,7 @@ func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.
 
 // releaseSQL ends retries as failed, a thousand at once: one statement by hand can
 // leave a million behind, which would take longer than any statement may. It finds them
-// as ownersSQL does, and locks them in one order, so that two that release never wait for
+// as Owners does, and locks them in one order, so that two that release never wait for
 // each other.
 const releaseSQL = `
 WITH found AS MATERIALIZED (
@@ -89,9 +96,9 @@ WITH found AS MATERIALIZED (
 	LIMIT 1000)
 	UNION ALL
 	(SELECT m.id
-	FROM dlq.dlq_topic_counts c
-	JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.original_topic = c.original_topic AND m.status = c.status
-	WHERE c.status = 'RETRYING' AND @workflow_id::text LIKE 'retry-all-%'
+	FROM (SELECT DISTINCT dlq_topic FROM dlq.dlq_topic_counts WHERE status = 'RETRYING') AS c
+	JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.status = 'RETRYING'
+	WHERE @workflow_id::text LIKE 'retry-all-%'
 		AND m.workflow_id = @workflow_id AND m.owner_token = @token
 	LIMIT 1000)
 ), owned AS (
@@ -119,7 +126,11 @@ SELECT count(*) FROM m`
 func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (released int64, err error) {
 	args := pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.Text(reason)}
 	for {
-		n, _, err := one(ctx, s, "release messages", pgx.RowTo[int64], releaseSQL, args)
+		var n int64
+		err := s.batch(ctx, "release messages", func(batch *pgx.Batch) {
+			batch.Queue(byIndexSQL)
+			batch.Queue(releaseSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+		})
 		released += n
 		if err != nil || n == 0 {
 			return released, err

@@ -38,18 +38,30 @@ SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END COL
 	COALESCE(max(lost.n), 0), max(lost.at)
 FROM counted c
 LEFT JOIN LATERAL (
-	SELECT m.seq, m.original_topic, m.created_at
+	(SELECT m.seq, m.original_topic, m.created_at
 	FROM dlq.dlq_messages m
-	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
+	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status
 	ORDER BY m.created_at DESC, m.seq DESC
-	LIMIT 1
+	LIMIT 1)
+	UNION ALL
+	(SELECT m.seq, m.original_topic, m.created_at
+	FROM dlq.dlq_messages m
+	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.dlq_topic = ''
+	ORDER BY m.created_at DESC, m.seq DESC
+	LIMIT 1)
 ) AS newest ON true
 LEFT JOIN LATERAL (
-	SELECT m.created_at
+	(SELECT m.created_at
 	FROM dlq.dlq_messages m
-	WHERE m.dlq_topic = c.dlq_topic AND m.status = c.status AND (c.dlq_topic <> '' OR m.original_topic = c.original_topic)
+	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status
 	ORDER BY m.created_at, m.seq
-	LIMIT 1
+	LIMIT 1)
+	UNION ALL
+	(SELECT m.created_at
+	FROM dlq.dlq_messages m
+	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.dlq_topic = ''
+	ORDER BY m.created_at, m.seq
+	LIMIT 1)
 ) AS oldest ON true
 LEFT JOIN lost ON lost.name = c.dlq_topic
 GROUP BY topic
@@ -100,27 +112,41 @@ const forgetCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0
 // FoldCounts keeps the reading of counts cheap: it adds up what has changed since it was
 // called last. The counts stay as they are.
 func (s *Store) FoldCounts(ctx context.Context) error {
-	for folded := int64(1); folded > 0; {
-		var err error
-		if folded, _, err = one(ctx, s, "fold counts", pgx.RowTo[int64], foldCountsSQL, pgx.NamedArgs{}); err != nil {
+	for folded := int64(foldedAtOnce); folded == foldedAtOnce; { // there is always more on a busy day
+		err := s.batch(ctx, "fold counts", func(batch *pgx.Batch) {
+			batch.Queue(byIndexSQL) // else a plan that was made for few changes is used for many
+			batch.Queue(foldCountsSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&folded) })
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return s.batch(ctx, "forget empty counts", func(batch *pgx.Batch) { batch.Queue(forgetCountsSQL) })
 }
 
-const pendingSQL = `
-SELECT COALESCE((SELECT sum(messages) FROM dlq.dlq_topic_counts WHERE dlq_topic = t.topic AND status = 'PENDING'), 0)::bigint
-FROM unnest(@topics::text[]) WITH ORDINALITY AS t (topic, place)
-ORDER BY t.place`
+// foldedAtOnce is the limit in foldCountsSQL.
+const foldedAtOnce = 10_000
 
-const allPendingSQL = `SELECT COALESCE(sum(messages), 0)::bigint FROM dlq.dlq_topic_counts WHERE status = 'PENDING'`
+const pendingSQL = `
+SELECT dlq_topic, sum(messages)::bigint
+FROM dlq.dlq_topic_counts
+WHERE status = 'PENDING'
+GROUP BY dlq_topic`
 
 // Pending counts the PENDING messages of each of these dead-letter topics, and of all.
-func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error) {
-	err = s.batch(ctx, "count pending messages", func(batch *pgx.Batch) {
-		queue(batch, &counts, pgx.RowTo[int64], pendingSQL, pgx.NamedArgs{"topics": dlqTopics})
-		batch.Queue(allPendingSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&all) })
-	})
-	return counts, all, err
+func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, sum int64, err error) {
+	type pending struct {
+		Topic    string
+		Messages int64
+	}
+	found, err := all(ctx, s, "count pending messages", pgx.RowToStructByPos[pending], pendingSQL, pgx.NamedArgs{})
+	ofTopic := map[string]int64{}
+	for _, p := range found {
+		ofTopic[p.Topic] = p.Messages
+		sum += p.Messages
+	}
+	for _, topic := range dlqTopics {
+		counts = append(counts, ofTopic[topic])
+	}
+	return counts, sum, err
 }
