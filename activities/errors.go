@@ -38,14 +38,17 @@ func toTemporal(err error) error {
 	)
 	switch {
 	case errors.As(err, &notRetryable):
+		options.Category = temporal.ApplicationErrorCategoryBenign // an ordinary answer: nobody needs a stack
 		options.Details = []any{notRetryable}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotRetryable, options)
 	case errors.As(err, &owned):
+		options.Category = temporal.ApplicationErrorCategoryBenign
 		options.Details = []any{owned}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
 	case errors.Is(err, dlq.ErrUnreadable):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeInvalid, options)
 	case errors.Is(err, dlq.ErrNotFound):
+		options.Category = temporal.ApplicationErrorCategoryBenign
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotFound, options)
 	case errors.As(err, &delivery):
 		options.NonRetryable = delivery.Category != dlq.CategoryTransient

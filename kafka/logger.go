@@ -37,12 +37,12 @@ func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	entry.Write(fields...)
 }
 
+// zapLevel takes what the library tells of its ordinary course for debugging: at every
+// rebalance that is all topics, several times.
 func zapLevel(level kgo.LogLevel) zapcore.Level {
 	switch level {
-	case kgo.LogLevelDebug:
+	case kgo.LogLevelDebug, kgo.LogLevelInfo:
 		return zapcore.DebugLevel
-	case kgo.LogLevelInfo:
-		return zapcore.InfoLevel
 	case kgo.LogLevelWarn:
 		return zapcore.WarnLevel
 	default:
