@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -16,11 +17,14 @@ type RetryStore interface {
 	// owner may claim again and gets the same message, not counted twice.
 	// It returns *dlq.NotRetryableError, *dlq.OwnedError or dlq.ErrNotFound.
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	// Claimed claims likewise, and reads what is to be sent.
-	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	// Finalize ends a claim. When the owner no longer holds the message it
-	// changes nothing and returns the message as it is.
-	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
+	// Claimed returns the claim that the owner has, and claims nothing. The errors are
+	// those of Claim.
+	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
+	// Envelope reads what the owner of a claim has to send. The errors are those of Claim.
+	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
+	// Finalize ends a claim, and tells whether it did. When the owner no longer holds the
+	// message it changes nothing and returns the message as it is.
+	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
 	// Release ends every claim of an owner that is gone, as failed retries.
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 }
@@ -100,28 +104,41 @@ func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error 
 // finalizing, because someone terminated it.
 const OrphanReason = "the workflow that retried it was terminated"
 
+// RepublishPreparation bounds what comes before the publish: reading the message, once
+// there is memory for it.
+const RepublishPreparation = 20 * time.Second
+
 // Republish sends the claimed message to its original topic and reports whether
 // it really was sent. The claim is checked again first, so a message that an
 // operator has marked dead meanwhile is not sent.
 func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
-	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
-	if err != nil {
-		return false, toTemporal(err)
-	}
-	give, err := a.Memory.take(ctx, claim.Size)
+	envelope, give, err := a.prepare(ctx, in)
 	if err != nil {
 		return false, toTemporal(err)
 	}
 	defer give()
-	envelope, err := a.Store.Claimed(ctx, in.MessageID, in.Owner)
-	if err != nil {
-		return false, toTemporal(err)
-	}
 	if a.Publisher == nil {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return false, nil
 	}
 	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0].Err)
+}
+
+func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, give func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, RepublishPreparation)
+	defer cancel()
+	claim, err := a.Store.Claimed(ctx, in.MessageID, in.Owner)
+	if err != nil {
+		return dlq.Envelope{}, nil, err
+	}
+	if give, err = a.Memory.take(ctx, claim.Size); err != nil {
+		return dlq.Envelope{}, nil, fmt.Errorf("this worker has no memory left for a message of %d bytes: %w", claim.Size, err)
+	}
+	// Once more: it may have taken long.
+	if envelope, err = a.Store.Envelope(ctx, in.MessageID, in.Owner); err != nil {
+		give()
+	}
+	return envelope, give, err
 }
 
 // FinalizeInput is how the retry ended.
@@ -139,13 +156,15 @@ type Finalized struct {
 
 // Finalize records how the retry ended.
 func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, error) {
-	message, err := a.Store.Finalize(ctx, in.Owner, in.Outcome)
+	message, ended, err := a.Store.Finalize(ctx, in.Owner, in.Outcome)
 	if err != nil {
 		return Finalized{}, toTemporal(err)
 	}
-	a.Metrics.retried(in.Outcome)
-	a.Log.Info("retry finished", zap.Stringer("message_id", message.ID), zap.String("workflow_id", in.Owner.WorkflowID),
-		zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
-		zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))
+	if ended { // else it was told before
+		a.Metrics.retried(in.Outcome)
+		a.Log.Info("retry finished", zap.Stringer("message_id", message.ID), zap.String("workflow_id", in.Owner.WorkflowID),
+			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
+			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))
+	}
 	return Finalized{Status: message.Status, RetryCount: message.RetryCount, MaxRetries: message.MaxRetries}, nil
 }

@@ -18,7 +18,12 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	retry := &activities.Retry{Store: l.store, Publisher: l.target, Log: zap.NewNop()}
-	sent, err := retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlq.Owner{WorkflowID: "w", Token: "r"}})
+	in := activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner()}
+	_, err := retry.Republish(t.Context(), in)
+	require.Error(t, err, "it claims nothing by itself")
+	_, err = retry.MarkRetrying(t.Context(), in)
+	require.NoError(t, err)
+	sent, err := retry.Republish(t.Context(), in)
 	require.NoError(t, err)
 	require.True(t, sent)
 	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)
@@ -58,7 +63,10 @@ func TestSmallMessagesDoNotWaitForEachOthersMemory(t *testing.T) {
 	failures := make([]error, 2)
 	for i, name := range []string{"a1", "b1"} {
 		group.Go(func() {
-			_, failures[i] = retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids[name], Owner: dlqtest.Owner()})
+			in := activities.RetryInput{MessageID: l.ids[name], Owner: dlqtest.Owner()}
+			_, claimed := retry.MarkRetrying(t.Context(), in)
+			_, sent := retry.Republish(t.Context(), in)
+			failures[i] = errors.Join(claimed, sent)
 		})
 	}
 	group.Wait()

@@ -13,8 +13,9 @@ import (
 type memory interface {
 	api.Store
 	StoreArrivals(context.Context, []dlq.Arrival) (int, error)
-	Claimed(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
-	Finalize(context.Context, dlq.Owner, dlq.Outcome) (dlq.Message, error)
+	Claim(context.Context, dlq.ID, dlq.Owner) (dlq.Claim, error)
+	Envelope(context.Context, dlq.ID, dlq.Owner) (dlq.Envelope, error)
+	Finalize(context.Context, dlq.Owner, dlq.Outcome) (dlq.Message, bool, error)
 	CountBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
 	OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error)
 	ClaimPage(context.Context, dlq.Lane, bool) (dlq.LaneClaim, error)

@@ -158,14 +158,18 @@ func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMess
 	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
 		ctx, owner := context.Background(), dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
-		envelope, err := r.store.Claimed(ctx, input.MessageID, owner)
+		if _, err := r.store.Claim(ctx, input.MessageID, owner); err != nil {
+			w.err = err
+			return
+		}
+		envelope, err := r.store.Envelope(ctx, input.MessageID, owner)
 		if err != nil {
 			w.err = err
 			return
 		}
 		<-gate
 		outcome := r.outcome(envelope)
-		m, err := r.store.Finalize(ctx, owner, outcome)
+		m, _, err := r.store.Finalize(ctx, owner, outcome)
 		w.err = err
 		w.message = workflows.RetryMessageResult{
 			MessageID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,

@@ -149,13 +149,16 @@ func retryOverREST(ctx context.Context, base string, id dlq.ID) error {
 
 func retryDirectly(ctx context.Context, db *database, publisher activities.Publisher, id dlq.ID) error {
 	owner := dlq.Owner{WorkflowID: "direct", Token: dlq.NewID().String()}
-	envelope, err := db.store.Claimed(ctx, id, owner)
+	if _, err := db.store.Claim(ctx, id, owner); err != nil {
+		return err
+	}
+	envelope, err := db.store.Envelope(ctx, id, owner)
 	if err != nil {
 		return err
 	}
 	if err := publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0].Err; err != nil {
 		return err
 	}
-	_, err = db.store.Finalize(ctx, owner, dlq.Outcome{ID: id, Result: dlq.ResultDelivered})
+	_, _, err = db.store.Finalize(ctx, owner, dlq.Outcome{ID: id, Result: dlq.ResultDelivered})
 	return err
 }

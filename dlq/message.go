@@ -56,6 +56,15 @@ func (m *Message) CheckRetryable() error {
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
 }
 
+// Lost says why the message is not the owner's to retry: a *OwnedError where another has
+// it, else a *NotRetryableError.
+func (m *Message) Lost(owner Owner) error {
+	if m.Status == StatusRetrying && m.Owner != owner {
+		return &OwnedError{ID: m.ID, Owner: m.Owner}
+	}
+	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
+}
+
 // Detail is everything known of one message.
 type Detail struct {
 	Message

@@ -50,12 +50,12 @@ func countOptions(ctx workflow.Context, summary string) workflow.Context {
 
 // publishOptions are for sending one message. Temporal repeats transient errors
 // as their category says. Other categories end the activity, and the workflow
-// decides. The timeout is longer than the producer's own delivery timeout, so
-// the producer always gets to say what happened.
+// decides. The timeout is longer than the preparation and the producer's own delivery
+// timeout, so the producer always gets to say what happened.
 func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 	transient := activities.PolicyOf(dlq.CategoryTransient)
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 20 * time.Second,
+		StartToCloseTimeout: activities.RepublishPreparation + 20*time.Second,
 		// A cancelled retry waits for the publish under way: whether it was
 		// acknowledged decides between RESOLVED and PENDING.
 		WaitForCancellation: true,

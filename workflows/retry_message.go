@@ -21,7 +21,8 @@ import (
 // delivered is a result.
 //
 // Cancelled before the message was published, it gives the message back as if it had
-// never been claimed. A publish under way at that moment decides by its own answer.
+// never been claimed. A publish under way at that moment decides by its own answer, and
+// so does one that begins before the workflow hears of it, which takes as long as a claim.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
 	var steps *activities.Retry
 	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx)}
@@ -76,7 +77,7 @@ func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final
 // the database does not answer soon, it becomes an activity of its own, which Temporal
 // repeats for as long as it takes. A cancellation does not interrupt the first attempt.
 func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
-	if workflow.GetVersion(ctx, localSteps, workflow.DefaultVersion, 1) == 1 {
+	if workflow.GetVersion(ctx, localSteps, workflow.DefaultVersion, 1) == 1 && ctx.Err() == nil {
 		local, _ := workflow.NewDisconnectedContext(ctx)
 		local = workflow.WithLocalActivityOptions(local, localOptions(summary))
 		err := workflow.ExecuteLocalActivity(local, step, in).Get(local, out)

@@ -35,7 +35,7 @@ func (s *system) lastRetry(t *testing.T) dlq.ID {
 		owner := dlq.Owner{WorkflowID: "earlier", Token: dlq.NewID().String()}
 		_, err := s.store.Claim(t.Context(), id, owner)
 		require.NoError(t, err)
-		_, err = s.store.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth})
+		_, _, err = s.store.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth})
 		require.NoError(t, err)
 	}
 	return id

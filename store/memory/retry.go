@@ -87,25 +87,48 @@ func (m *Store) claim(id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 }
 
 // Claimed is like postgres.Store.Claimed.
-func (m *Store) Claimed(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+func (m *Store) Claimed(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, err := m.claim(id, owner); err != nil {
+	e, err := m.claimed(id, owner)
+	if err != nil {
+		return dlq.Claim{}, err
+	}
+	return e.asClaim(), nil
+}
+
+// Envelope is like postgres.Store.Envelope.
+func (m *Store) Envelope(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.claimed(id, owner)
+	if err != nil {
 		return dlq.Envelope{}, err
 	}
-	return m.byID[id].envelope(), nil
+	return e.envelope(), nil
+}
+
+func (m *Store) claimed(id dlq.ID, owner dlq.Owner) (*entry, error) {
+	e := m.byID[id]
+	switch {
+	case e == nil:
+		return nil, dlq.MessageNotFound(id)
+	case !e.ownedBy(owner):
+		return nil, e.Lost(owner)
+	}
+	return e, nil
 }
 
 // Finalize is like postgres.Store.Finalize.
-func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (dlq.Message, error) {
+func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (_ dlq.Message, ended bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.byID[o.ID]
 	if e == nil {
-		return dlq.Message{}, dlq.MessageNotFound(o.ID)
+		return dlq.Message{}, false, dlq.MessageNotFound(o.ID)
 	}
-	if e.ownedBy(owner) {
+	if ended = e.ownedBy(owner); ended {
 		e.finish(o, m.now())
 	}
-	return e.Message, nil
+	return e.Message, ended, nil
 }

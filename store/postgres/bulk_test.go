@@ -118,6 +118,34 @@ func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 	}
 }
 
+// A cancelled retry gives back what it has claimed, also when the claim was slow.
+func TestAClaimThatIsBeingCommittedIsGivenBack(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	a, owner := dlqtest.Arrival(), dlqtest.Owner()
+	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{a})
+	require.NoError(t, err)
+	claim, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = claim.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'RETRYING', retry_count = 1, workflow_id = $1, owner_token = $2`,
+		owner.WorkflowID, owner.Token)
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var ended bool
+	var failure error
+	group.Go(func() { _, ended, failure = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultReturned}) })
+	waiting(t, pool, 1)
+	require.NoError(t, claim.Commit(t.Context()))
+	group.Wait()
+	require.NoError(t, failure)
+	require.True(t, ended)
+	message, err := p.Message(t.Context(), a.ID)
+	require.NoError(t, err)
+	require.Equal(t, dlq.StatusPending, message.Status)
+	require.Zero(t, message.RetryCount)
+}
+
 // A claim that waits for its lane sees the messages as they were before, and
 // must not take one that somebody else has failed to send meanwhile.
 func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
@@ -142,7 +170,7 @@ func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
 	owner := dlqtest.Owner()
 	_, err = p.Claim(t.Context(), arrivals[1].ID, owner)
 	require.NoError(t, err)
-	_, err = p.Finalize(t.Context(), owner, dlqtest.Failed(arrivals[1].ID))
+	_, _, err = p.Finalize(t.Context(), owner, dlqtest.Failed(arrivals[1].ID))
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(t.Context()))
 	group.Wait()

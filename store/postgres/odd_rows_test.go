@@ -142,17 +142,19 @@ func retried(t *testing.T, p *postgres.Store, id dlq.ID) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	owner := dlqtest.Owner()
-	envelope, err := p.Claimed(ctx, id, owner)
+	_, err := p.Claim(ctx, id, owner)
 	if owned, ok := err.(*dlq.OwnedError); ok { //nolint:errorlint // the store's own
 		_, err = p.Release(ctx, owned.Owner, "gone")
 		require.NoError(t, err)
-		envelope, err = p.Claimed(ctx, id, owner)
+		_, err = p.Claim(ctx, id, owner)
 	}
 	if err != nil {
 		return err
 	}
+	envelope, err := p.Envelope(ctx, id, owner)
+	require.NoError(t, err)
 	require.Equal(t, id, envelope.ID)
-	_, err = p.Finalize(ctx, owner, dlqtest.Failed(id))
+	_, _, err = p.Finalize(ctx, owner, dlqtest.Failed(id))
 	return err
 }
 

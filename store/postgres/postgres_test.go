@@ -47,7 +47,7 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 			"Ping":          p.Ping,
 			"Claim":         func(ctx context.Context) error { _, err := p.Claim(ctx, id, dlqtest.Owner()); return err },
 			"Finalize": func(ctx context.Context) error {
-				_, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Sent(id))
+				_, _, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Sent(id))
 				return err
 			},
 			"Owners":           func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
@@ -157,7 +157,7 @@ func TestArchivingWhileMessagesChangeLosesNothing(t *testing.T) {
 					return
 				}
 				result := []dlq.Result{dlq.ResultDelivered, dlq.ResultRejected, dlq.ResultFailed}[i%3]
-				_, err := p.Finalize(t.Context(), owner, dlqtest.Outcome(arrivals[i].ID, result))
+				_, _, err := p.Finalize(t.Context(), owner, dlqtest.Outcome(arrivals[i].ID, result))
 				if err != nil {
 					failures <- err
 					return
@@ -209,7 +209,7 @@ func TestAPurgeLeavesNothingBehind(t *testing.T) {
 	owner := dlqtest.Owner()
 	_, err = p.Claim(t.Context(), a.ID, owner)
 	require.NoError(t, err)
-	_, err = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultRejected, Category: dlq.CategoryBadData})
+	_, _, err = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultRejected, Category: dlq.CategoryBadData})
 	require.NoError(t, err)
 	_, err = p.ArchiveBatch(t.Context(), 0, 1)
 	require.NoError(t, err)
@@ -423,7 +423,7 @@ func TestAChangeOfStatusDoesNotTouchTheBody(t *testing.T) {
 	owner := dlqtest.Owner()
 	_, err = p.Claim(t.Context(), a.ID, owner)
 	require.NoError(t, err)
-	_, err = p.Finalize(t.Context(), owner, dlqtest.Sent(a.ID))
+	_, _, err = p.Finalize(t.Context(), owner, dlqtest.Sent(a.ID))
 	require.NoError(t, err)
 	_, err = p.ArchiveBatch(t.Context(), 0, 1)
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,9 +32,16 @@ SELECT m.original_topic, m.retry_count, m.max_retries,
 		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END
 FROM owned m`
 
-// claimedSQL reads what is to be sent. A row that another program has put in,
-// with the documented columns only, has no body: its payload is all there is.
 const claimedSQL = `
+SELECT m.original_topic, m.retry_count, m.max_retries,
+	CASE WHEN m.size > 0 THEN m.size
+		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END
+FROM dlq.dlq_messages m
+WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
+
+// envelopeSQL reads what is to be sent. A row that another program has put in,
+// with the documented columns only, has no body: its payload is all there is.
+const envelopeSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
 FROM dlq.dlq_messages m
@@ -67,7 +75,8 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Clai
 	if owner.WorkflowID == "" || owner.Token == "" {
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
 	}
-	args := pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token, "dead_letter_topics": s.topics.Expression()}
+	args := ownedArgs(id, owner)
+	args["dead_letter_topics"] = s.topics.Expression()
 	// The state may change between a failed claim and the look at why it failed.
 	for range claimLooks {
 		c, found, err := one(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)
@@ -93,19 +102,36 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Clai
 	return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
 }
 
-// Claimed claims as Claim does, and reads what is to be sent.
-func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	args := pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
-	for range claimLooks {
-		e, found, err := one(ctx, s, "read claimed message", scanEnvelope, claimedSQL, args)
-		if err != nil || found {
-			return e, err
-		}
-		if _, err := s.Claim(ctx, id, owner); err != nil {
-			return dlq.Envelope{}, err
-		}
+// Claimed returns the claim that the owner has. It claims nothing anew: who has lost a
+// message, to an operator or to the sweeper, gets the errors of Claim.
+func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+	c, found, err := one(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, ownedArgs(id, owner))
+	if err == nil && !found {
+		err = s.lost(ctx, id, owner)
 	}
-	return dlq.Envelope{}, fmt.Errorf("store: read claimed message %s: %w", id, errUnsettled)
+	return c, err
+}
+
+// Envelope reads what the owner of a claim has to send. The errors are those of Claimed.
+func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
+	e, found, err := one(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, ownedArgs(id, owner))
+	if err == nil && !found {
+		err = s.lost(ctx, id, owner)
+	}
+	return e, err
+}
+
+func ownedArgs(id dlq.ID, owner dlq.Owner) pgx.NamedArgs {
+	return pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
+}
+
+// lost says why a message is not the owner's.
+func (s *Store) lost(ctx context.Context, id dlq.ID, owner dlq.Owner) error {
+	m, err := s.Message(ctx, id)
+	if err != nil {
+		return err
+	}
+	return m.Lost(owner)
 }
 
 // claimLooks is how often a claim looks at a message that changes all the time.
@@ -151,19 +177,33 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
 FROM m`
 
-// Finalize ends the retry of a message that the owner has claimed and returns
-// the message. When the message is not the owner's, because it was finalized
-// before or an operator marked it dead, nothing changes and it is returned as
-// it is. It returns dlq.ErrNotFound when it was deleted or archived.
-func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (dlq.Message, error) {
+// lockMessageSQL waits for a claim that is being committed. The statement after it sees
+// what that has written.
+const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
+
+// Finalize ends the retry of a message that the owner has claimed, and returns the message
+// and whether it did that. When the message is not the owner's, because it was finalized
+// before or an operator marked it dead, nothing changes and it is returned as it is. It
+// returns dlq.ErrNotFound when it was deleted or archived.
+func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	end := endingOf(o.Result)
-	m, found, err := one(ctx, s, "finalize message", scanMessage, finalizeSQL, pgx.NamedArgs{
-		"id": uuid(o.ID), "workflow_id": owner.WorkflowID, "token": owner.Token,
+	args := ownedArgs(o.ID, owner)
+	maps.Copy(args, pgx.NamedArgs{
 		"left_status": end.left, "none_status": end.none, "delta": end.delta,
 		"result": o.Result, "category": o.Category, "error": dlq.Text(o.Error), "is_attempt": o.Result.IsAttempt(),
 	})
-	if err != nil || found {
-		return m, err
+	var found []dlq.Message
+	err = s.batch(ctx, "finalize message", func(batch *pgx.Batch) {
+		if o.Result == dlq.ResultReturned { // perhaps of a claim whose answer was lost
+			batch.Queue(lockMessageSQL, args)
+		}
+		queue(batch, &found, scanMessage, finalizeSQL, args)
+	})
+	if err == nil && len(found) > 0 {
+		return found[0], true, nil
 	}
-	return s.Message(ctx, o.ID)
+	if err == nil {
+		m, err = s.Message(ctx, o.ID)
+	}
+	return m, false, err
 }

@@ -144,9 +144,11 @@ func TestEveryStatement(t *testing.T) {
 		"positionsSQL":       {{args: places, uses: offsets}},
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
-		"claimSQL":    {{args: message, uses: bodies + " " + messages}},
-		"claimedSQL":  {{args: message, uses: bodies + " " + messages}},
-		"finalizeSQL": {{args: message, uses: messages + " | " + messages + " " + attempts}},
+		"claimSQL":       {{args: message, uses: bodies + " " + messages}},
+		"claimedSQL":     {{args: message, uses: bodies + " " + messages}},
+		"envelopeSQL":    {{args: message, uses: bodies + " " + messages}},
+		"lockMessageSQL": {{args: message, uses: messages}},
+		"finalizeSQL":    {{args: message, uses: messages + " | " + messages + " " + attempts}},
 
 		"nowSQL":         {{}},
 		"ownersSQL":      {{args: message, uses: alone}},

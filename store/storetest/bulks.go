@@ -57,7 +57,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.refuses(dlqtest.Bulk("orders.dlq", 1), b)
 
 		f.store(dlqtest.Arrivals(3)...)
-		_, err = f.Finalize(t.Context(), owner, dlqtest.Failed(stored[3].ID))
+		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Failed(stored[3].ID))
 		require.NoError(t, err)
 		f.pause(b.ID, "operator")
 		counted := f.countBulk(b.ID)
@@ -170,7 +170,7 @@ var bulks = map[string]func(*testing.T, fixture){
 			single, abandoned := f.claim(stored[0].ID), f.claim(stored[1].ID)
 			b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter)))
 			require.EqualValues(t, 3, b.Matched)
-			_, err := f.Finalize(t.Context(), single, dlqtest.Failed(stored[0].ID))
+			_, _, err := f.Finalize(t.Context(), single, dlqtest.Failed(stored[0].ID))
 			require.NoError(t, err)
 			_, err = f.Release(t.Context(), abandoned, "gone")
 			require.NoError(t, err)

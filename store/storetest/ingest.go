@@ -296,7 +296,7 @@ var ingest = map[string]func(*testing.T, fixture){
 			} else {
 				require.JSONEq(t, string(a.Payload), string(d.Payload), name)
 			}
-			envelope, err := f.Claimed(t.Context(), a.ID, dlqtest.Owner())
+			envelope, err := f.Envelope(t.Context(), a.ID, f.claim(a.ID))
 			require.NoError(t, err, name)
 			require.Equal(t, a.Record, envelope.Record, name)
 		}

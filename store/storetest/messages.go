@@ -21,7 +21,7 @@ var messages = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.Claim(t.Context(), id, dlqtest.Owner())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
+		_, _, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		require.ErrorIs(t, f.Delete(t.Context(), id), dlq.ErrNotFound)
 	},

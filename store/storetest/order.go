@@ -72,7 +72,7 @@ var order = map[string]func(*testing.T, fixture){
 		claim := f.ask(lane)
 		require.Empty(t, claim.Page)
 		require.True(t, claim.Next.OfKey)
-		_, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
+		_, _, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
 		require.NoError(t, err)
 		page = f.claims(lane).Page
 		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that somebody else has retried")
@@ -82,7 +82,7 @@ var order = map[string]func(*testing.T, fixture){
 		owner = f.claim(stored[1].ID)
 		require.Empty(t, f.ask(lane).Page)
 		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
-		_, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[1].ID))
+		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[1].ID))
 		require.NoError(t, err)
 		require.Equal(t, []dlq.ID{stored[3].ID}, f.drain(lane))
 		ended := f.end(lane.Bulk, dlq.BulkCompleted)
@@ -167,7 +167,7 @@ var order = map[string]func(*testing.T, fixture){
 		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, 0)))
 		single := f.claim(stored[0].ID)
 		require.Empty(t, f.ask(lane).Page)
-		_, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[0].ID))
+		_, _, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[0].ID))
 		require.NoError(t, err)
 		require.Equal(t, ids(stored[1:]), f.drain(lane))
 	},
@@ -190,7 +190,7 @@ var order = map[string]func(*testing.T, fixture){
 		}, 10*time.Second, 5*time.Millisecond)
 		require.Equal(t, ids(stored[dlq.PageSize+20:]), sent)
 
-		_, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[1].ID))
+		_, _, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[1].ID))
 		require.NoError(t, err)
 		sent = nil
 		require.Eventually(t, func() bool {
@@ -285,7 +285,7 @@ func (c *chaos) meddle(calm bool) {
 	}
 	for id, owner := range maps.Clone(c.owners) {
 		if calm || c.rand.IntN(8) == 0 {
-			_, err := c.Finalize(c.t.Context(), owner, dlqtest.Sent(id))
+			_, _, err := c.Finalize(c.t.Context(), owner, dlqtest.Sent(id))
 			require.NoError(c.t, err)
 			delete(c.owners, id)
 		}

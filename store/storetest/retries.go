@@ -21,7 +21,10 @@ var retries = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Greater(t, c.Size, int64(len(a.Record.Value)))
 		require.Equal(t, dlq.Claim{OriginalTopic: "orders", RetryCount: 1, MaxRetries: a.MaxRetries, Size: c.Size}, c)
-		e, err := f.Claimed(t.Context(), a.ID, owner)
+		found, err := f.Claimed(t.Context(), a.ID, owner)
+		require.NoError(t, err)
+		require.Equal(t, c, found)
+		e, err := f.Envelope(t.Context(), a.ID, owner)
 		require.NoError(t, err)
 		require.Equal(t, dlq.Envelope{ID: a.ID, Seq: m.Seq, OriginalTopic: "orders", RetryCount: 1, Record: a.Record}, e)
 		claimed := f.message(a.ID)
@@ -34,6 +37,36 @@ var retries = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Equal(t, c, again, "the same owner gets the same and is not counted twice")
 		require.Equal(t, 1, f.message(a.ID).RetryCount)
+	},
+
+	"who has lost a message gets nothing to send": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
+		owner := f.claim(stored[0].ID)
+		_, err := f.Release(t.Context(), owner, "gone")
+		require.NoError(t, err)
+		dead := f.claim(stored[1].ID)
+		_, err = f.MarkDead(t.Context(), stored[1].ID)
+		require.NoError(t, err)
+		f.claim(stored[2].ID)
+		var lost *dlq.NotRetryableError
+		var owned *dlq.OwnedError
+		for id, c := range map[dlq.ID]struct {
+			owner dlq.Owner
+			want  any
+		}{
+			stored[0].ID: {owner, &lost},
+			stored[1].ID: {dead, &lost},
+			stored[2].ID: {dlqtest.Owner(), &owned},
+			stored[3].ID: {dlqtest.Owner(), &lost},
+		} {
+			_, err := f.Claimed(t.Context(), id, c.owner)
+			require.ErrorAs(t, err, c.want)
+			_, err = f.Envelope(t.Context(), id, c.owner)
+			require.ErrorAs(t, err, c.want)
+		}
+		_, err = f.Envelope(t.Context(), dlq.NewID(), owner)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.Equal(t, dlq.StatusPending, f.message(stored[3].ID).Status, "nothing is claimed")
 	},
 
 	"a claim needs an owner": func(t *testing.T, f fixture) {
@@ -135,7 +168,7 @@ var retries = map[string]func(*testing.T, fixture){
 		id := f.store(dlqtest.Arrival())[0].ID
 		first := f.claim(id)
 		claimed := f.message(id)
-		_, err := f.Finalize(t.Context(), first, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth, Error: "no\x00access"})
+		_, _, err := f.Finalize(t.Context(), first, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth, Error: "no\x00access"})
 		require.NoError(t, err)
 		f.retry(id, dlq.ResultReturned)
 		f.retry(id, dlq.ResultRejected)
@@ -152,11 +185,13 @@ var retries = map[string]func(*testing.T, fixture){
 	"finalizing twice changes nothing": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
-		first, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
+		first, ended, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
 		require.NoError(t, err)
+		require.True(t, ended)
 		for _, outcome := range []dlq.Outcome{dlqtest.Failed(id), dlqtest.Sent(id)} {
-			again, err := f.Finalize(t.Context(), owner, outcome)
+			again, ended, err := f.Finalize(t.Context(), owner, outcome)
 			require.NoError(t, err)
+			require.False(t, ended)
 			require.Equal(t, first, again)
 		}
 		require.Len(t, f.detail(id).Attempts, 1)
@@ -166,10 +201,10 @@ var retries = map[string]func(*testing.T, fixture){
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		before := f.message(id)
-		m, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
+		m, _, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
 		require.NoError(t, err)
 		require.Equal(t, before, m)
-		m, err = f.Finalize(t.Context(), owner, dlqtest.Sent(id))
+		m, _, err = f.Finalize(t.Context(), owner, dlqtest.Sent(id))
 		require.NoError(t, err)
 		require.Equal(t, dlq.StatusResolved, m.Status)
 	},
@@ -179,7 +214,7 @@ var retries = map[string]func(*testing.T, fixture){
 		owner := f.claim(id)
 		dead, err := f.MarkDead(t.Context(), id)
 		require.NoError(t, err)
-		m, err := f.Finalize(t.Context(), owner, dlqtest.Sent(id))
+		m, _, err := f.Finalize(t.Context(), owner, dlqtest.Sent(id))
 		require.NoError(t, err)
 		require.Equal(t, dead, m)
 	},
@@ -207,7 +242,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		_, err = f.Claim(t.Context(), stored[2].ID, owner)
 		require.NoError(t, err)
-		_, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[2].ID))
+		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[2].ID))
 		require.NoError(t, err)
 		other := f.claim(stored[3].ID)
 

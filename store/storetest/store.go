@@ -29,8 +29,9 @@ type Store interface {
 	Ping(ctx context.Context) error
 
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (dlq.Message, error)
+	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
+	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
+	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
 	Now(ctx context.Context) (time.Time, error)
 	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
@@ -118,7 +119,7 @@ func (f fixture) claim(id dlq.ID) dlq.Owner {
 // retry takes the message through one whole retry.
 func (f fixture) retry(id dlq.ID, result dlq.Result) dlq.Message {
 	f.t.Helper()
-	m, err := f.Finalize(f.t.Context(), f.claim(id), dlqtest.Outcome(id, result))
+	m, _, err := f.Finalize(f.t.Context(), f.claim(id), dlqtest.Outcome(id, result))
 	require.NoError(f.t, err)
 	return m
 }
