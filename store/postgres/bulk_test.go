@@ -134,7 +134,9 @@ func TestAClaimThatIsBeingCommittedIsGivenBack(t *testing.T) {
 	var group sync.WaitGroup
 	var ended bool
 	var failure error
-	group.Go(func() { _, ended, failure = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultReturned}) })
+	group.Go(func() {
+		_, ended, failure = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultReturned})
+	})
 	waiting(t, pool, 1)
 	require.NoError(t, claim.Commit(t.Context()))
 	group.Wait()
