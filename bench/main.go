@@ -61,7 +61,7 @@ const (
 	// quickly is what -quick divides sizes by.
 	quickly = 50
 	// lastRow is the greatest number of a row.
-	lastRow = 14
+	lastRow = 16
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -141,6 +141,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{5}, b.measureStored},
 		{[]int{9}, b.measureLists},
 		{[]int{14}, b.measureFlat},
+		{[]int{16}, b.measureLanes},
 		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table
 	} {
 		if !o.wants(group.rows...) {

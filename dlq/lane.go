@@ -2,8 +2,12 @@ package dlq
 
 import "time"
 
-// Lane is one attempt at one of the parallel scans of a bulk retry. A message is in
-// lane Number when KeyHash % Of == Number, so a key never changes lanes.
+// Buckets is into how many parts the messages of a topic are divided, by the low bits of
+// their KeyHash.
+const Buckets = 1024
+
+// Lane is one attempt at one of the parallel scans of a bulk retry. The lanes of a job
+// share the buckets, so a key never changes lanes.
 type Lane struct {
 	Bulk   ID
 	Number int
@@ -23,6 +27,27 @@ type Lane struct {
 	// Epoch is which attempt at the lane this is. Only the newest may claim
 	// and finalize.
 	Epoch int
+	// ByModulo says that an earlier version has started the job: a message is in lane
+	// Number when KeyHash % Of == Number.
+	ByModulo bool
+}
+
+// Buckets are the first and the last bucket of the lane.
+func (l *Lane) Buckets() (first, last int) {
+	if l.Of <= 1 || l.ByModulo {
+		return 0, Buckets - 1
+	}
+	return l.Number * Buckets / l.Of, (l.Number+1)*Buckets/l.Of - 1
+}
+
+// Has reports whether messages of this key hash are the lane's.
+func (l *Lane) Has(keyHash int32) bool {
+	if l.ByModulo {
+		return int(keyHash)%max(l.Of, 1) == l.Number
+	}
+	first, last := l.Buckets()
+	bucket := int(keyHash & (Buckets - 1))
+	return first <= bucket && bucket <= last
 }
 
 // LaneAttempt tells the attempts at a lane apart, and which of two is the later one.

@@ -21,7 +21,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 15
+const newest = 16
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,7 +53,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets, counts and narrow are those after.
+// follows them, and queues, between, offsets, counts, narrow and buckets are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -63,6 +63,7 @@ const (
 	offsets = "013_keep_offsets_and_sizes"
 	counts  = "014_count_topics"
 	narrow  = "015_narrow_indexes"
+	buckets = "016_divide_topics_into_buckets"
 )
 
 // apply runs files by hand, as somebody without this program would.
@@ -106,7 +107,7 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '\x00')`)
 	exec(t, pool, `INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 		VALUES (gen_random_uuid(), 1, 'w', 'token', now(), 'failed', 'transient', 'boom')`)
-	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, frozen_at)
+	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, now()) RETURNING id)
 		INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
 }
@@ -130,11 +131,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 9)
+	require.Len(t, ups, 10)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -161,10 +162,13 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
 		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, "down", buckets)
+		}
+		for range 2 {
 			apply(t, pool, "down", narrow)
 		}
 		for range 2 {
@@ -206,6 +210,28 @@ func TestAnUpgradeEndsBulkRetriesAndGivesBackWhatTheyHaveClaimed(t *testing.T) {
 			texts(t, pool, `SELECT error_message || ' ' || status || ' ' || retry_count FROM dlq.dlq_messages ORDER BY seq`), way)
 		require.Len(t, texts(t, pool, `SELECT reason FROM dlq.dlq_bulk_retries WHERE state = 'FAILED' AND ended_at IS NOT NULL`), 1, way)
 	}
+}
+
+func TestABulkRetryUnderWayKeepsItsLanesWhenTopicsGetBuckets(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	apply(t, pool, "up", append(slices.Clone(documented), next, queues, between, offsets, counts, narrow)...)
+	exec(t, pool, `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, bound, frozen_at)
+		VALUES ('00000000-0000-0000-0000-000000000001', 'w', 'before', 1, 1, now())`)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count, owner_token)
+		SELECT 'orders', 'boom', 'RETRYING', 2, '00000000-0000-0000-0000-00000000000' || n FROM generate_series(1, 2) AS n`)
+	const jobs = `SELECT topic || ' ' || modulo_lanes || ' ' || state FROM dlq.dlq_bulk_retries ORDER BY id`
+	for range 2 {
+		apply(t, pool, "up", buckets)
+		require.Equal(t, []string{"before true RUNNING"}, texts(t, pool, jobs))
+	}
+
+	exec(t, pool, `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
+		VALUES ('00000000-0000-0000-0000-000000000002', 'w', 'after', 1, 1, now())`)
+	require.Equal(t, []string{"before true RUNNING", "after false RUNNING"}, texts(t, pool, jobs))
+	apply(t, pool, "down", buckets)
+	require.Equal(t, []string{"before RUNNING", "after FAILED"}, texts(t, pool, `SELECT topic || ' ' || state FROM dlq.dlq_bulk_retries ORDER BY id`))
+	require.Equal(t, []string{"RETRYING", "PENDING"}, texts(t, pool, `SELECT status FROM dlq.dlq_messages ORDER BY seq`))
 }
 
 func TestAnUpgradeTellsRowsThatWereWrittenByHandApart(t *testing.T) {

@@ -18,10 +18,6 @@ func (m *Store) lane(lane dlq.Lane) (*bulk, *laneState, error) {
 	return b, &b.lanes[lane.Number], nil
 }
 
-func inLaneOf(e *entry, lane dlq.Lane) bool {
-	return int(e.keyHash)%max(lane.Of, 1) == lane.Number
-}
-
 // OpenLane is like postgres.Store.OpenLane.
 func (m *Store) OpenLane(_ context.Context, id dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {
 	m.mu.Lock()
@@ -171,7 +167,7 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 		if len(claim.Page) == quota || e.Seq > lane.Bound {
 			break
 		}
-		if !inLaneOf(e, lane) || !m.retryable(e, b) {
+		if !lane.Has(e.keyHash) || !m.retryable(e, b) {
 			continue
 		}
 		if !fits(claim, sizeOf(&e.Record), dlq.PageBytes) {

@@ -23,7 +23,7 @@ SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 		(SELECT q.reason FROM dlq.dlq_bulk_retry_queues q WHERE q.bulk_id = b.id AND q.closed ORDER BY q.partition, q.topic LIMIT 1),
 		(SELECT q.reason FROM dlq.dlq_bulk_retry_queues q WHERE q.bulk_id = b.id ORDER BY q.lane DESC, q.due_at DESC LIMIT 1),
 		b.reason) ELSE b.reason END,
-	b.lanes, b.bound, b.matched, NOT b.counted, b.mixed,
+	b.lanes, b.upper_bound, b.matched, NOT b.counted, b.multi_target,
 	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped, l.waiting,
 	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM b.started_at)::float8)),
 	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at

@@ -13,29 +13,30 @@ import (
 // statuses and their times, which leads to the messages of all topics.
 const countBulkSQL = `
 WITH job AS MATERIALIZED (
-	SELECT bound, frozen_at FROM dlq.dlq_bulk_retries WHERE id = @id
+	SELECT upper_bound, snapshot_at FROM dlq.dlq_bulk_retries WHERE id = @id
 ), matched AS MATERIALIZED (
-	SELECT count(*) AS n, min(target) AS target, COALESCE(min(target) <> max(target), false) AS mixed
+	SELECT count(*) AS n, min(target) AS target, COALESCE(min(target) <> max(target), false) AS multi_target
 	FROM (
 		(SELECT m.original_topic COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq <= (SELECT bound FROM job)
-			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job) AND true /* filter */
+			AND m.seq <= (SELECT upper_bound FROM job)
+			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* filter */
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 				THEN true ELSE false END)
 		UNION ALL
 		(SELECT m.original_topic COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq <= (SELECT bound FROM job)
-			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job) AND true /* filter */
+			AND m.seq <= (SELECT upper_bound FROM job)
+			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* filter */
 				AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
 				THEN true ELSE false END)
 	) AS sendable
 )
 UPDATE dlq.dlq_bulk_retries b
-SET matched = matched.n, mixed = matched.mixed, target = CASE WHEN NOT matched.mixed THEN matched.target END, counted = true, updated_at = clock_timestamp()
+SET matched = matched.n, multi_target = matched.multi_target,
+	target = CASE WHEN NOT matched.multi_target THEN matched.target END, counted = true, updated_at = clock_timestamp()
 FROM matched
 WHERE b.id = @id AND NOT b.counted`
 

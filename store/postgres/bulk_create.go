@@ -56,8 +56,8 @@ FROM dlq.dlq_messages_seq_seq`
 // createBulkSQL writes the job with its lanes. Its messages are not counted yet.
 const createBulkSQL = `
 WITH job AS (
-	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, bound, frozen_at)
-	VALUES (@id, @workflow_id, @topic, @spec::jsonb, @rate_limit, @lanes, @bound, @frozen_at)
+	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, upper_bound, snapshot_at)
+	VALUES (@id, @workflow_id, @topic, @spec::jsonb, @rate_limit, @lanes, @upper_bound, @snapshot_at)
 	RETURNING id, lanes
 )
 INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
@@ -126,7 +126,7 @@ func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
 		return fmt.Errorf("ingest has stored without a pause for 2s: %w", err)
 	}
-	args["bound"], args["frozen_at"] = max(bound, newest), at
+	args["upper_bound"], args["snapshot_at"] = max(bound, newest), at
 	return err
 }
 

@@ -24,10 +24,10 @@ const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk 
 //     second allows: at most two tenths go out at once. A job with limits is read
 //     only by a transaction that has locked its row (@locked).
 //   - reach bounds how much of the topic a claim reads (@bounded).
-//   - listed are the lane's next messages, of any key hash that people write, by both
-//     names of the topic. A message that has both names is refused as its own origin.
-//     updated_at must not be later than the job's snapshot: every change of a status
-//     writes it.
+//   - listed are the lane's next messages, by both names of the topic. The index has the
+//     bucket, so a claim reads no rows of other lanes. A message that has both names is
+//     refused as its own origin. updated_at must not be later than the job's snapshot:
+//     every change of a status writes it.
 //   - candidate are as many of them as a page may have bytes (@page_bytes), at least one.
 //   - free leaves out what others are changing right now; found has those too. Counting
 //     first spares the comparison of each with each.
@@ -51,12 +51,12 @@ const claimPageSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.frozen_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS throttled,
+	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS throttled,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
-		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
+		least(100, b.step_limit, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
 	FROM dlq.dlq_bulk_retries b, clock
-	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
+	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.step_limit IS NULL)
 ), opened AS MATERIALIZED (
 	SELECT cursor, waiting, failed + dead AS failed
 	FROM dlq.dlq_bulk_retry_lanes
@@ -75,17 +75,19 @@ WITH clock AS MATERIALIZED (
 ), scan AS MATERIALIZED (
 	SELECT cursor, waiting, quota FROM lane WHERE @scan::bool AND (@scan_first::bool OR NOT due)
 ), reach AS MATERIALIZED (
-	SELECT COALESCE(min(seq), @bound::bigint + 1) AS seq
+	SELECT COALESCE(min(seq), @upper_bound::bigint + 1) AS seq
 	FROM (
 		(SELECT m.seq
 		FROM dlq.dlq_messages m
-		WHERE @bounded::bool AND m.dlq_topic = @topic AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @bound
+		WHERE @bounded::bool AND m.dlq_topic = @topic AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @upper_bound
+			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 		UNION ALL
 		(SELECT m.seq
 		FROM dlq.dlq_messages m
 		WHERE @bounded::bool AND m.original_topic = @topic AND m.dlq_topic <> @topic
-			AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @bound
+			AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @upper_bound
+			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 	) AS beyond
 ), listed AS MATERIALIZED (
@@ -98,8 +100,9 @@ WITH clock AS MATERIALIZED (
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
-			AND (m.key_hash & 2147483647) % @lanes::int = @lane::int
-			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job)
+			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
+			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 			AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
@@ -112,8 +115,9 @@ WITH clock AS MATERIALIZED (
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
-			AND (m.key_hash & 2147483647) % @lanes::int = @lane::int
-			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job)
+			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
+			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 			AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
@@ -129,7 +133,7 @@ WITH clock AS MATERIALIZED (
 	SELECT c.*
 	FROM candidate c
 	JOIN dlq.dlq_messages m ON m.id = c.id
-	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT frozen_at FROM job)
+	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 	FOR UPDATE OF m SKIP LOCKED
 ), found AS MATERIALIZED (
 	SELECT free.*, true AS is_free FROM free
@@ -204,7 +208,7 @@ WITH clock AS MATERIALIZED (
 	WHERE l.bulk_id = @bulk AND l.lane = @lane AND stop.cursor > l.cursor
 ), spent AS (
 	UPDATE dlq.dlq_bulk_retries b
-	SET allowance = b.allowance - n,
+	SET step_limit = b.step_limit - n,
 		next_at = CASE WHEN job.rate_limit > 0 THEN job.due + make_interval(secs => n::float8 / job.rate_limit) ELSE b.next_at END
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
 	WHERE b.id = @bulk AND job.throttled AND n > 0
@@ -232,7 +236,7 @@ SELECT status.*, next.topic, next.partition, next.of_key, next.tries, next.reaso
 		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
 FROM (
 	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open, COALESCE((SELECT due FROM lane), false) AS due,
-		EXISTS (SELECT FROM candidate) OR COALESCE((SELECT cursor FROM stop) < @bound, false) AS more,
+		EXISTS (SELECT FROM candidate) OR COALESCE((SELECT cursor FROM stop) < @upper_bound, false) AS more,
 		COALESCE((SELECT throttled FROM job), false) AS throttled,
 		COALESCE((SELECT quota <= 0 FROM job), false) AS spent,
 		COALESCE((SELECT ceil(extract(epoch FROM wait) * 1000000)::bigint FROM job), 0) AS wait,
@@ -273,7 +277,7 @@ type claimStatus struct {
 // error is dlq.ErrBlocked while a lock of somebody else is in the way.
 func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	f := &lane.Spec.Filter
-	if f.Key != nil && int(dlq.KeyHash(f.Key, dlq.ID{}))%max(lane.Of, 1) != lane.Number {
+	if f.Key != nil && !lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
 		return dlq.LaneClaim{}, nil // the key is another lane's
 	}
 	sql, args := filtered(claimPageSQL, f), s.claimArgs(&lane)
@@ -308,7 +312,7 @@ func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, laneArgs(lane))
 	args["page_bytes"] = dlq.PageBytes
-	args["bound"], args["bounded"] = lane.Bound, lane.Bounded || isSearch(&lane.Spec.Filter)
+	args["upper_bound"], args["bounded"] = lane.Bound, lane.Bounded || isSearch(&lane.Spec.Filter)
 	return args
 }
 

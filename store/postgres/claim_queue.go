@@ -32,12 +32,12 @@ const claimQueueSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.frozen_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS throttled,
+	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS throttled,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
-		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
+		least(100, b.step_limit, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
 	FROM dlq.dlq_bulk_retries b, clock
-	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
+	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.step_limit IS NULL)
 ), lane AS MATERIALIZED (
 	SELECT l.failed + l.dead AS failed, job.quota
 	FROM dlq.dlq_bulk_retry_lanes l, job
@@ -77,7 +77,7 @@ WITH clock AS MATERIALIZED (
 	FROM candidate c
 	JOIN dlq.dlq_messages m ON m.id = c.id
 	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries
-		AND (m.updated_at <= (SELECT frozen_at FROM job) OR m.owner_token = @token)
+		AND (m.updated_at <= (SELECT snapshot_at FROM job) OR m.owner_token = @token)
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	FOR UPDATE OF m SKIP LOCKED
 ), rival AS MATERIALIZED (
@@ -97,7 +97,7 @@ WITH clock AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, free.size, free.id IS NOT NULL AS is_free,
 		free.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
 			OR m.status = 'PENDING' AND m.retry_count < m.max_retries
-				AND (m.updated_at <= (SELECT frozen_at FROM job) OR m.owner_token = @token)
+				AND (m.updated_at <= (SELECT snapshot_at FROM job) OR m.owner_token = @token)
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS gone,
 		@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
@@ -182,7 +182,7 @@ WITH clock AS MATERIALIZED (
 	WHERE l.bulk_id = @bulk AND l.lane = @lane
 ), spent AS (
 	UPDATE dlq.dlq_bulk_retries b
-	SET allowance = b.allowance - n,
+	SET step_limit = b.step_limit - n,
 		next_at = CASE WHEN job.rate_limit > 0 THEN job.due + make_interval(secs => n::float8 / job.rate_limit) ELSE b.next_at END
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
 	WHERE b.id = @bulk AND job.throttled AND n > 0

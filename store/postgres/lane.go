@@ -20,7 +20,7 @@ SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.sch
 FROM dlq.dlq_bulk_retries b
 WHERE l.bulk_id = @bulk AND l.lane = @lane AND b.id = l.bulk_id
 	AND (@attempt::int IS NULL OR (l.scheduled_at, l.attempt) <= (@scheduled_at::timestamptz, @attempt::int))
-RETURNING b.workflow_id, b.spec, b.bound, b.mixed, b.state, b.lanes, l.epoch`
+RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes, b.modulo_lanes, l.epoch`
 
 const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane`
 
@@ -44,7 +44,7 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 	lane, found, err := one(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
 		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
-		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.Bound, &lane.Mixed, (*string)(&lane.State), &lane.Of, &lane.Epoch)
+		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.Bound, &lane.Mixed, (*string)(&lane.State), &lane.Of, &lane.ByModulo, &lane.Epoch)
 		return lane, err
 	}, openLaneSQL, args)
 	if err == nil && !found {
@@ -62,7 +62,9 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 
 // laneArgs are the parameters that the statements of a lane share.
 func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
+	first, last := lane.Buckets()
 	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "lane": lane.Number, "lanes": max(lane.Of, 1), "epoch": lane.Epoch,
+		"first_bucket": first, "last_bucket": last, "by_modulo": lane.ByModulo,
 		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone}
 }
 

@@ -280,9 +280,9 @@ func TestAJobThatCannotBeReadDoesNotHideTheOthers(t *testing.T) {
 	created, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	for _, sql := range []string{
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, bound, frozen_at, started_at)
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, upper_bound, snapshot_at, started_at)
 			VALUES (gen_random_uuid(), '', 'a', '"nonsense"', 1, 0, now(), '-infinity')`,
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, bound, frozen_at, started_at)
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, upper_bound, snapshot_at, started_at)
 			VALUES (gen_random_uuid(), 'w', 'b', '[1]', 1, 0, 'infinity', 'infinity')`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)

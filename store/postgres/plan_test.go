@@ -296,7 +296,7 @@ func TestJobsThatSendElsewhereCostAClaimNothing(t *testing.T) {
 	lane := startJob(t, s, dlq.Filter{})
 	_, alone := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
 	for _, sql := range []string{
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, target, lanes, bound, frozen_at)
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, target, lanes, upper_bound, snapshot_at)
 			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'topic-' || n, 8, 0, now() FROM generate_series(1, 20) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane, page)
 			SELECT b.id, n, ARRAY(SELECT id FROM dlq.dlq_messages WHERE original_topic = 'users' AND seq > n * 200 LIMIT 100)
@@ -363,6 +363,33 @@ func TestAFilterDoesNotMakeAPageExpensive(t *testing.T) {
 			require.Less(t, pages, test.limit, name+"\n"+plan)
 		}
 		_, err = s.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+		require.NoError(t, err)
+	}
+}
+
+func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	for _, lanes := range []int{4, 64} {
+		b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", lanes))
+		require.NoError(t, err)
+		lane, err := s.OpenLane(t.Context(), b.ID, lanes-1, dlq.LaneAttempt{Number: 1})
+		require.NoError(t, err)
+		for _, mode := range planModes {
+			plan := explain(t, pool, mode, filtered(claimPageSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
+			read := false
+			for node := range strings.SplitSeq(plan, "->") {
+				if strings.Contains(node, "using idx_dlq_messages_dlq_topic_pending") && !strings.Contains(node, "never executed") {
+					read = true
+					require.Contains(t, node, "(actual rows=100 loops=1)", plan)
+					require.NotContains(t, node, "Rows Removed by Filter", plan)
+				}
+			}
+			require.True(t, read, plan)
+		}
+		_, err = s.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
 		require.NoError(t, err)
 	}
 }

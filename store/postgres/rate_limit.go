@@ -33,7 +33,7 @@ func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
 
 const setAllowanceSQL = `
 WITH changed AS (
-	UPDATE dlq.dlq_bulk_retries SET allowance = @allowance, updated_at = now()
+	UPDATE dlq.dlq_bulk_retries SET step_limit = @step_limit, updated_at = now()
 	WHERE id = @id AND ended_at IS NULL
 )
 SELECT id FROM dlq.dlq_bulk_retries WHERE id = @id`
@@ -45,7 +45,7 @@ func (s *Store) SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64
 	if messages != nil {
 		messages = optional(max(*messages, 0), false)
 	}
-	return s.setLimit(ctx, "set allowance of bulk retry", setAllowanceSQL, id, pgx.NamedArgs{"allowance": messages})
+	return s.setLimit(ctx, "set allowance of bulk retry", setAllowanceSQL, id, pgx.NamedArgs{"step_limit": messages})
 }
 
 func (s *Store) setLimit(ctx context.Context, what, sql string, id dlq.ID, args pgx.NamedArgs) error {

@@ -49,7 +49,7 @@ func TestEveryStatement(t *testing.T) {
 	require.NoError(t, err)
 	for _, sql := range []string{
 		`UPDATE dlq.dlq_messages SET updated_at = now() - interval '1 year' WHERE status = 'DEAD' AND seq % 100 = 0`,
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, bound, frozen_at, ended_at)
+		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, upper_bound, snapshot_at, ended_at)
 			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'COMPLETED', 4, 0, now(), now() FROM generate_series(1, 2000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 			SELECT id, n FROM dlq.dlq_bulk_retries, generate_series(0, 3) AS n WHERE state = 'COMPLETED'`,
@@ -77,7 +77,7 @@ func TestEveryStatement(t *testing.T) {
 	search := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", ErrorContains: "oom"}, PageSize: 20}
 	key := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("20")}, PageSize: 20}
 	job := pgx.NamedArgs{"id": uuid(lane.Bulk), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
-		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "allowance": nil, "limit": 10}
+		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now(), "started_before": time.Now()}
@@ -85,7 +85,7 @@ func TestEveryStatement(t *testing.T) {
 	maps.Copy(scope, job)
 	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20})
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
-		"bound": 0, "frozen_at": time.Now()}
+		"upper_bound": 0, "snapshot_at": time.Now()}
 	claimed := claimArgs(s, &lane)
 	claimed["scan"], claimed["scan_first"] = true, false
 	claimed["scheduled_at"], claimed["attempt"] = time.Now(), 1
