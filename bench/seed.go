@@ -32,7 +32,7 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 	}
 	if err := db.exec(ctx, `
 		CREATE UNLOGGED TABLE public.sample AS
-		SELECT row_number() OVER (ORDER BY m.seq) - 1 AS n, m.error_message, m.error_class, m.max_retries, m.payload, m.key_hash,
+		SELECT row_number() OVER (ORDER BY m.seq) - 1 AS n, m.error_message, m.error_class, m.max_retries, m.payload, m.key_hash, m.size,
 			b.key, b.key_hash AS key_hash_of_key, b.value, b.headers, b.origin_family, b.stack_trace
 		FROM dlq.dlq_messages m
 		JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`,
@@ -83,10 +83,10 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 	}
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO dlq.dlq_messages (id, original_topic, dlq_topic, error_message, error_class, retry_count, max_retries, payload,
-			status, key_hash, created_at, updated_at)
+			status, key_hash, size, created_at, updated_at)
 		SELECT public.id_of($1::bigint + i, $4::bigint), $5, $6, s.error_message, s.error_class, 0, s.max_retries, CASE WHEN NOT $10::bool THEN s.payload END,
 			CASE WHEN $7::bigint > 0 AND i % greatest($7::bigint, 1) = 0 AND i / greatest($7::bigint, 1) < $8::bigint
-				THEN 'DEAD' ELSE 'PENDING' END, s.key_hash, at, at
+				THEN 'DEAD' ELSE 'PENDING' END, s.key_hash, CASE WHEN NOT $10::bool THEN s.size ELSE 0 END, at, at
 		FROM generate_series($2::bigint, $3::bigint - 1) AS i
 		JOIN public.sample s ON s.n = i % $9::bigint
 		CROSS JOIN LATERAL (SELECT to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms' AS at) AS t

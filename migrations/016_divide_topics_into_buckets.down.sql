@@ -1,3 +1,9 @@
+DROP VIEW IF EXISTS dlq.dlq_bulk_retry_lanes_now;
+ALTER TABLE dlq.dlq_bulk_retry_lanes
+    DROP CONSTRAINT IF EXISTS dlq_bulk_retry_lanes_pkey,
+    ADD PRIMARY KEY (bulk_id, lane);
+ALTER TABLE dlq.dlq_bulk_retry_lanes DROP COLUMN IF EXISTS pages;
+
 -- A bulk retry with lanes of buckets cannot go on: what it has claimed is released, and
 -- an operator starts it again.
 DO $$

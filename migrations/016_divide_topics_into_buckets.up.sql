@@ -1,4 +1,4 @@
--- dlq-db: each lane of a bulk retry reads its own messages only
+-- dlq-db: a lane of a bulk retry reads its own messages only, and its own row as it is now
 
 -- The words of the documentation.
 DO $$
@@ -35,3 +35,25 @@ BEGIN
     END IF;
 END;
 $$;
+
+-- A lane's row is written twice for each page. While a transaction of others is open, a
+-- pg_dump for example, PostgreSQL keeps every version of the row, and a lookup by lane
+-- walks them all. So each claim counts its page, and a lookup starts at the highest
+-- count: it finds the version of now, and one or two before it.
+ALTER TABLE dlq.dlq_bulk_retry_lanes ADD COLUMN IF NOT EXISTS pages BIGINT NOT NULL DEFAULT 0; -- that it has claimed
+ALTER TABLE dlq.dlq_bulk_retry_lanes
+    DROP CONSTRAINT IF EXISTS dlq_bulk_retry_lanes_pkey,
+    ADD PRIMARY KEY (bulk_id, lane, pages);
+
+CREATE OR REPLACE VIEW dlq.dlq_bulk_retry_lanes_now AS
+SELECT b.id AS bulk_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
+    l.window_started_at, l.window_count, l.previous_count, l.updated_at
+FROM dlq.dlq_bulk_retries b
+CROSS JOIN LATERAL generate_series(0, b.lanes - 1) AS n (lane)
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM dlq.dlq_bulk_retry_lanes
+    WHERE bulk_id = b.id AND lane = n.lane
+    ORDER BY pages DESC
+    LIMIT 1
+) AS l;

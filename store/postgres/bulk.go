@@ -24,7 +24,7 @@ SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 		(SELECT q.reason FROM dlq.dlq_bulk_retry_queues q WHERE q.bulk_id = b.id ORDER BY q.lane DESC, q.due_at DESC LIMIT 1),
 		b.reason) ELSE b.reason END,
 	b.lanes, b.upper_bound, b.matched, NOT b.counted, b.multi_target,
-	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped, l.waiting,
+	b.came_back, l.retried, l.failed, l.dead, b.skipped + l.skipped, CASE WHEN b.ended_at IS NULL THEN l.waiting ELSE 0 END,
 	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM b.started_at)::float8)),
 	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at
 FROM dlq.dlq_bulk_retries b
@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 			WHEN age < 10 THEN window_count + previous_count * (1 - age / 10)
 			WHEN age < 20 THEN window_count * (2 - age / 10)
 			ELSE 0 END), 0) AS recent
-	FROM dlq.dlq_bulk_retry_lanes,
+	FROM dlq.dlq_bulk_retry_lanes_now,
 	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM window_started_at)::float8) AS age) AS w
 	WHERE bulk_id = b.id
 ) AS l

@@ -50,7 +50,17 @@ func (s *Store) stop(ctx context.Context, id dlq.ID, state dlq.BulkState, reason
 // stopped may still claim a page.
 const pagesSQL = `
 WITH lane AS MATERIALIZED (
-	SELECT lane, page FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk ORDER BY lane FOR UPDATE
+	SELECT locked.lane, locked.page
+	FROM dlq.dlq_bulk_retries b
+	CROSS JOIN generate_series(0, b.lanes - 1) AS n
+	CROSS JOIN LATERAL (
+		SELECT l.lane, l.page
+		FROM dlq.dlq_bulk_retry_lanes l
+		WHERE l.bulk_id = @bulk AND l.lane = n
+			AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = n)
+		FOR UPDATE
+	) AS locked
+	WHERE b.id = @bulk
 )
 SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 
@@ -85,7 +95,10 @@ func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) (lanes []int, err e
 	return lanes, err
 }
 
-const clearPageSQL = `UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}' WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch`
+const clearPageSQL = `
+UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}'
+WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+	AND epoch = @epoch`
 
 // ReleasePage gives back what the lane has claimed and not finalized, uncounted. It
 // waits in a queue that is due at once. The errors are those of FinalizePage.
@@ -148,19 +161,15 @@ func (s *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error
 }
 
 const endBulkSQL = `
-WITH ended AS (
-	UPDATE dlq.dlq_bulk_retries b
-	SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
-		matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
-	FROM (
-		SELECT COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done
-		FROM dlq.dlq_bulk_retry_lanes
-		WHERE bulk_id = @id
-	) AS l
-	WHERE b.id = @id AND b.ended_at IS NULL
-	RETURNING b.id
-)
-UPDATE dlq.dlq_bulk_retry_lanes l SET waiting = 0 FROM ended WHERE l.bulk_id = ended.id`
+UPDATE dlq.dlq_bulk_retries b
+SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
+	matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
+FROM (
+	SELECT COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done
+	FROM dlq.dlq_bulk_retry_lanes_now
+	WHERE bulk_id = @id
+) AS l
+WHERE b.id = @id AND b.ended_at IS NULL`
 
 // EndBulk ends a bulk retry: nothing can be claimed for it any more, what it
 // still owns goes back as it was, and what was matched but not sent is counted

@@ -13,7 +13,10 @@ import (
 // lockLaneSQL lets one claim of a lane run at a time. It stands before the claim, so
 // that the claim sees everything that was committed before the lane was its own: also
 // that the job was told to pause.
-const lockLaneSQL = `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane FOR UPDATE`
+const lockLaneSQL = `
+SELECT FROM dlq.dlq_bulk_retry_lanes
+WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+FOR UPDATE`
 
 // claimPageSQL claims for a lane as far as the job allows, and moves the lane's
 // cursor. It claims nothing while a queue of the lane is due, unless the scan is to
@@ -60,7 +63,8 @@ WITH clock AS MATERIALIZED (
 ), opened AS MATERIALIZED (
 	SELECT cursor, waiting, failed + dead AS failed
 	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch
+	WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+		AND epoch = @epoch
 ), lane AS MATERIALIZED (
 	SELECT opened.*, job.quota, opened.waiting > 0 AND (
 		(SELECT q.id FROM dlq.dlq_bulk_retry_queues q
@@ -149,7 +153,7 @@ WITH clock AS MATERIALIZED (
 ), others AS MATERIALIZED (
 	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
 	FROM rival
-	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = rival.id
+	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = rival.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
@@ -203,9 +207,11 @@ WITH clock AS MATERIALIZED (
 	FROM candidate c
 ), moved AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
-	SET cursor = stop.cursor, page = l.page || ARRAY(SELECT id FROM claimed), waiting = l.waiting + (SELECT count(*) FROM waiting), updated_at = now()
+	SET cursor = stop.cursor, pages = l.pages + 1, page = l.page || ARRAY(SELECT id FROM claimed),
+		waiting = l.waiting + (SELECT count(*) FROM waiting), updated_at = now()
 	FROM stop, scan
-	WHERE l.bulk_id = @bulk AND l.lane = @lane AND stop.cursor > l.cursor
+	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+		AND stop.cursor > l.cursor
 ), spent AS (
 	UPDATE dlq.dlq_bulk_retries b
 	SET step_limit = b.step_limit - n,

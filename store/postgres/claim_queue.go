@@ -41,7 +41,8 @@ WITH clock AS MATERIALIZED (
 ), lane AS MATERIALIZED (
 	SELECT l.failed + l.dead AS failed, job.quota
 	FROM dlq.dlq_bulk_retry_lanes l, job
-	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.epoch = @epoch AND job.wait IS NULL AND job.quota > 0
+	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+		AND l.epoch = @epoch AND job.wait IS NULL AND job.quota > 0
 ), next AS MATERIALIZED (
 	SELECT due.*
 	FROM lane, (
@@ -88,7 +89,7 @@ WITH clock AS MATERIALIZED (
 ), others AS MATERIALIZED (
 	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
 	FROM rival
-	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = rival.id
+	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = rival.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
@@ -177,9 +178,10 @@ WITH clock AS MATERIALIZED (
 			OR queue.key_hash >= 0 AND NOT EXISTS (SELECT FROM taken) AND EXISTS (SELECT FROM judged WHERE NOT gone AND elsewhere IS NULL))
 ), counted AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
-	SET page = l.page || ARRAY(SELECT id FROM claimed), waiting = greatest(l.waiting - (SELECT count(*) FROM left_queue), 0), updated_at = now()
+	SET pages = l.pages + 1, page = l.page || ARRAY(SELECT id FROM claimed),
+		waiting = greatest(l.waiting - (SELECT count(*) FROM left_queue), 0), updated_at = now()
 	FROM lane
-	WHERE l.bulk_id = @bulk AND l.lane = @lane
+	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 ), spent AS (
 	UPDATE dlq.dlq_bulk_retries b
 	SET step_limit = b.step_limit - n,

@@ -46,7 +46,8 @@ WITH outcome AS MATERIALIZED (
 ), lane AS MATERIALIZED (
 	SELECT bulk_id
 	FROM dlq.dlq_bulk_retry_lanes
-	WHERE bulk_id = @bulk AND lane = @lane AND epoch = @epoch
+	WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+		AND epoch = @epoch
 		AND (SELECT count(*) FROM held) >= 0 AND (SELECT count(*) FROM job) >= 0
 	FOR UPDATE
 ), ended AS (
@@ -132,7 +133,7 @@ SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead
 		ELSE 0 END,
 	updated_at = now()
 FROM counted c, lane
-WHERE l.bulk_id = @bulk AND l.lane = @lane
+WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 
 // FinalizePage ends claims of a lane's page, writes the attempts and the queues, and

@@ -18,11 +18,12 @@ const openLaneSQL = `
 UPDATE dlq.dlq_bulk_retry_lanes l
 SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)
 FROM dlq.dlq_bulk_retries b
-WHERE l.bulk_id = @bulk AND l.lane = @lane AND b.id = l.bulk_id
+WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+	AND b.id = l.bulk_id
 	AND (@attempt::int IS NULL OR (l.scheduled_at, l.attempt) <= (@scheduled_at::timestamptz, @attempt::int))
 RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes, b.modulo_lanes, l.epoch`
 
-const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane`
+const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane LIMIT 1`
 
 // OpenLane makes an attempt the newest at a lane and returns the lane. It waits for a
 // claim or a finalize that is under way; an older attempt can do neither afterwards. It
@@ -79,7 +80,8 @@ WITH claimed AS MATERIALIZED (
 	FROM dlq.dlq_bulk_retry_lanes l
 	CROSS JOIN LATERAL unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
-	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.epoch = @epoch
+	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+		AND l.epoch = @epoch
 		AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END
 ), part AS MATERIALIZED (
 	SELECT c.*

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,35 @@ func TestASweepDoesNotWalkWhatBulkRetriesHaveClaimed(t *testing.T) {
 			plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"claimed_before": time.Now()}, byIndexSQL)
 			require.Less(t, pages, 50, plan)
 		}
+	}
+	require.NoError(t, dump.Rollback(t.Context()))
+}
+
+func TestALaneIsReadAtTheSameCostBesideALongSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	lane, err := s.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{Number: 1})
+	require.NoError(t, err)
+	dump, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = dump.Exec(t.Context(), `SELECT FROM dlq.dlq_messages LIMIT 1`)
+	require.NoError(t, err)
+	for range 100 {
+		claim, err := s.ClaimPage(t.Context(), lane, true)
+		require.NoError(t, err)
+		require.Len(t, claim.Page, dlq.PageSize)
+		_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		require.NoError(t, err)
+	}
+	args := claimArgs(s, &lane)
+	maps.Copy(args, pgx.NamedArgs{"scheduled_at": time.Now(), "attempt": 2, "limit": 1, "id": uuid(b.ID), "state": "CANCELLED", "reason": ""})
+	for _, sql := range []string{lockLaneSQL, claimedPageSQL, pagesSQL, bulksSQL, openLaneSQL, clearPageSQL, endBulkSQL} {
+		plan, pages := cost(t, pool, "force_generic_plan", sql, args, lanePlanSQL)
+		require.Less(t, pages, 45, plan)
 	}
 	require.NoError(t, dump.Rollback(t.Context()))
 }

@@ -152,11 +152,11 @@ func TestEveryStatement(t *testing.T) {
 
 		"nowSQL":         {{}},
 		"ownersSQL":      {{args: message, uses: alone}},
-		"strayOwnersSQL": {{args: message, after: byIndexSQL, uses: lanes + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_dlq_topic " + alone}},
+		"strayOwnersSQL": {{args: message, after: byIndexSQL, uses: jobs + " " + lanes + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_dlq_topic " + alone}},
 		"bulkOwnersSQL":  {{args: message, uses: live}},
 		"releaseSQL":     {{args: message, after: byIndexSQL, uses: messages + " dlq_topic_count_sums_pkey idx_dlq_messages_dlq_topic " + alone}},
 
-		"bulksSQL":    {{args: job, uses: lanes + " " + live + " " + closed + " " + due}},
+		"bulksSQL":    {{args: job, uses: jobs + " " + lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
 		"busySQL":     {{args: scope, uses: live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
@@ -167,10 +167,10 @@ func TestEveryStatement(t *testing.T) {
 
 		"lockBulkSQL":      {{args: job, uses: jobs}},
 		"setStateSQL":      {{args: job, uses: jobs}},
-		"pagesSQL":         {{args: claimed, after: lanePlanSQL, uses: lanes}},
+		"pagesSQL":         {{args: claimed, after: lanePlanSQL, uses: jobs + " " + lanes}},
 		"clearPageSQL":     {{args: claimed, uses: lanes}},
 		"resumeBulkSQL":    {{args: job, uses: jobs + " " + due}},
-		"endBulkSQL":       {{args: job, uses: lanes + " " + live}},
+		"endBulkSQL":       {{args: job, uses: jobs + " " + lanes + " " + live}},
 		"forgetWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},
 		"forgetBlockedSQL": {{args: job, uses: blocked}},
 		"forgetQueuesSQL":  {{args: job, uses: "dlq_bulk_retry_queues_pkey " + due}},

@@ -36,7 +36,7 @@ const strayOwnersSQL = `
 WITH in_pages AS MATERIALIZED (
 	SELECT DISTINCT m.id
 	FROM dlq.dlq_bulk_retries b
-	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = b.id
+	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = b.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE b.ended_at IS NULL AND CASE WHEN m.status = 'RETRYING' AND m.workflow_id LIKE 'retry-all-%' THEN true ELSE false END
