@@ -26,6 +26,9 @@ type body struct {
 	fields map[string]json.RawMessage
 }
 
+// maxIntegerDigits is how many digits every int64 has at most.
+const maxIntegerDigits = 19
+
 // jsonSpace is what JSON takes for white space.
 const jsonSpace = " \t\r\n"
 
@@ -140,12 +143,38 @@ func (b *body) integer(name string, most int) int {
 	if !given {
 		return 0
 	}
-	value, err := strconv.Atoi(string(raw))
-	if err != nil || value < 0 || value > most {
+	value, ok := integerOf(raw)
+	if !ok || value < 0 || value > most {
 		b.reject(name, "must be an integer from 0 to %d", most)
 		return 0
 	}
 	return value
+}
+
+// integerOf decodes a JSON number without a fractional part, however it is
+// written: JSON Schema takes 3348.0 and 1e3 for integers, and some programs write
+// every number so. It works on the digits: a float64 would take
+// 1.00000000000000000001 for 1, and big.Rat would compute 1e999999999 in full.
+func integerOf(raw json.RawMessage) (int, bool) {
+	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(string(raw)), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+fraction, "0")
+	if digits == "" || digits == "-" {
+		return 0, true // zero is zero at any exponent
+	}
+	zeros := len(whole) - len(digits) // to add behind the digits
+	if hasExponent {
+		shift, err := strconv.Atoi(exponent)
+		if err != nil {
+			return 0, false
+		}
+		zeros += shift
+	}
+	if zeros < 0 || zeros > maxIntegerDigits {
+		return 0, false
+	}
+	value, err := strconv.Atoi(digits + strings.Repeat("0", zeros))
+	return value, err == nil
 }
 
 func (b *body) flag(name string) bool {

@@ -114,8 +114,8 @@ func (b *body) ramp() *dlq.Ramp {
 	ramp := &dlq.Ramp{Wait: defaultWait, MaxCameBack: defaultReturn}
 	inner.require("steps")
 	for i, raw := range inner.list("steps", maxRampSteps) {
-		step, err := strconv.Atoi(string(raw))
-		if err != nil || step < 1 || step > maxRampStep {
+		step, ok := integerOf(raw)
+		if !ok || step < 1 || step > maxRampStep {
 			inner.reject(item("steps", i), "must be an integer from 1 to %d", maxRampStep)
 		}
 		ramp.Steps = append(ramp.Steps, step)

@@ -45,11 +45,11 @@ func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
 		"created_to":    {`"2026-02-30T00:00:00Z"`, `"0000-01-01T00:00:00Z"`, `"0001-01-01T00:00:00Z"`},
 		"ids":           {`null`, `[]`, `"` + someID + `"`, `{"0":"` + someID + `"}`, many(dlq.MaxFilterIDs + 1)},
 		"ids[1]":        {`["` + someID + `",null]`, `["` + someID + `","` + someID + `"]`, `["` + someID + `","{` + someID + `}"]`},
-		"rate_limit":    {`-1`, `1000001`, `1.5`, `1e3`, `"5"`, `null`, `99999999999999999999`, `true`},
+		"rate_limit":    {`-1`, `1000001`, `1.5`, `"5"`, `null`, `99999999999999999999`, `true`},
 		"order":         {`"KEY"`, `""`, `null`, `1`},
 		"ramp":          {`null`, `[]`, `[1,10]`, `"1"`, `true`},
 		"ramp.steps":    {`{}`, `{"wait":"30s"}`, `{"steps":[]}`, `{"steps":null}`, `{"steps":5}`, `{"steps":[1,1,1,1,1,1,1,1,1,1,1]}`, `{"steps":[1],"steps":[2]}`},
-		"ramp.steps[0]": {`{"steps":[0]}`, `{"steps":[-1]}`, `{"steps":[1.0]}`, `{"steps":["1"]}`, `{"steps":[null]}`, `{"steps":[1000000001]}`},
+		"ramp.steps[0]": {`{"steps":[0]}`, `{"steps":[-1]}`, `{"steps":[1.5]}`, `{"steps":[1e-1]}`, `{"steps":["1"]}`, `{"steps":[null]}`, `{"steps":[1000000001]}`},
 		"ramp.wait": {`{"steps":[1],"wait":30}`, `{"steps":[1],"wait":""}`, `{"steps":[1],"wait":"999ms"}`, `{"steps":[1],"wait":"24h1s"}`,
 			`{"steps":[1],"wait":"-30s"}`, `{"steps":[1],"wait":"30"}`, `{"steps":[1],"wait":null}`},
 		"ramp.max_came_back": {`{"steps":[1],"max_came_back":-0.1}`, `{"steps":[1],"max_came_back":1.01}`, `{"steps":[1],"max_came_back":"0.1"}`,
@@ -72,6 +72,45 @@ func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
 	}
 	require.Zero(t, w.retries.starts())
 	require.Equal(t, http.StatusOK, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","ids":`+many(dlq.MaxFilterIDs)+`}`).status)
+}
+
+// JSON has one kind of number, and JSON Schema takes 1.0 for an integer: some
+// programs write every number with a point or an exponent.
+func TestAnIntegerOfABodyMayBeWrittenWithAPointOrAnExponent(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for literal, want := range map[string]int{
+		"3348": 3348, "3348.0": 3348, "3348.000": 3348, "1e3": 1000, "1E+3": 1000, "0.5e1": 5, "2.50e2": 250, "5000e-3": 5, "1000000.0": 1_000_000,
+		"0": 0, "0.0": 0, "-0": 0, "-0.0e5": 0, "0e99999999999999999999": 0, "1" + strings.Repeat("0", 30) + "e-30": 1,
+	} {
+		got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","rate_limit":`+literal+`}`)
+		require.Equal(t, http.StatusOK, got.status, "%s: %s", literal, got.body)
+		require.EqualValues(t, want, got.field(t, "rate_limit"), literal)
+	}
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","ramp":{"steps":[1.0,1e1,1000000000.0]}}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, []any{1.0, 10.0, 1e9}, got.field(t, "ramp", "steps"))
+
+	path, _ := w.startBulk(1)
+	got = w.json(http.MethodPatch, path, `{"rate_limit":5e2}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.EqualValues(t, 500, got.field(t, "rate_limit"))
+}
+
+func TestANumberOfABodyThatIsNoIntegerInRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for _, literal := range []string{
+		"1.5", "15e-1", "0.1", "1e-3", "1.0000000000000000000000001", "-1", "-1.0", "-1e3", "1000001", "1000001.0", "1e7",
+		"99999999999999999999", "1e18", "1e19", "1e999", "1e99999999999999999999", "1e-99999999999999999999", "1e9223372036854775807",
+		"1.1e-9223372036854775808", "1e-9223372036854775808",
+	} {
+		got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","rate_limit":`+literal+`}`)
+		_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{"rate_limit"}, fields, literal)
+		require.Contains(t, got.body, "must be an integer from 0 to 1000000", literal)
+	}
+	require.Zero(t, w.retries.starts())
 }
 
 func TestCreateBulkRetryRefusesTimesThatNothingLiesBetween(t *testing.T) {
