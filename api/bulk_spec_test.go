@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -113,13 +114,32 @@ func TestANumberOfABodyThatIsNoIntegerInRangeIsRefused(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 }
 
-func TestCreateBulkRetryRefusesTimesThatNothingLiesBetween(t *testing.T) {
+func TestEveryRouteRefusesTimesThatNothingLiesBetween(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	for _, to := range []string{"2026-02-20T10:30:00Z", "2026-02-20T12:30:00+02:00", "2026-02-20T10:29:59.999Z"} {
-		got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","created_from":"2026-02-20T10:30:00Z","created_to":"`+to+`"}`)
-		_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
-		require.Equal(t, []string{"created_to"}, fields)
+	const from = "2026-02-20T10:30:00Z"
+	inBody := func(rest string) func(string) response {
+		return func(to string) response {
+			return w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","created_from":"`+from+`","created_to":"`+to+`"`+rest+`}`)
+		}
+	}
+	for route, ask := range map[string]func(to string) response{
+		"list": func(to string) response {
+			return w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?created_from="+from+"&created_to="+url.QueryEscape(to))
+		},
+		"creation": inBody(""),
+		"dry run":  inBody(`,"dry_run":true`),
+	} {
+		for _, to := range []string{from, "2026-02-20T12:30:00+02:00", "2026-02-20T10:29:59.999Z", "2025-02-20T10:30:00Z"} {
+			got := ask(to)
+			requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+			require.Equal(t, []any{map[string]any{"field": "created_to", "message": "must be later than created_from"}},
+				got.field(t, "error", "details"), "%s: %s", route, to)
+		}
+		require.Zero(t, w.retries.starts(), route)
+	}
+	for route, ask := range map[string]func(to string) response{"creation": inBody(""), "dry run": inBody(`,"dry_run":true`)} {
+		require.Equal(t, http.StatusOK, ask("2026-02-20T10:30:00.001Z").status, route)
 	}
 }
 

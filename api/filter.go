@@ -31,6 +31,7 @@ func readFilter(r filterReader, topic string) dlq.Filter {
 	}
 	f.CreatedFrom, f.CreatedTo = r.instant("created_from"), r.instant("created_to")
 	if !f.CreatedFrom.IsZero() && !f.CreatedTo.IsZero() && !f.CreatedFrom.Before(f.CreatedTo) {
+		// An empty span is a mistake: an empty answer would say that there is nothing.
 		r.reject("created_to", "must be later than created_from")
 	}
 	f.IDs = r.ids()
