@@ -31,9 +31,8 @@ func tryLock(path string) (*fileLock, error) {
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(path)
 		_ = file.Close()
-		if pid := strings.TrimSpace(string(holder)); pid != "" {
+		if pid := lockHolder(path); pid != "" {
 			return nil, fmt.Errorf("%w (process %s)", errLocked, pid)
 		}
 		return nil, errLocked
@@ -47,6 +46,13 @@ func tryLock(path string) (*fileLock, error) {
 		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return &fileLock{file: file}, nil
+}
+
+// lockHolder is the process id of who holds the lock, or empty where it has not
+// had the time to write it.
+func lockHolder(path string) string {
+	text, _ := os.ReadFile(path)
+	return strings.TrimSpace(string(text))
 }
 
 // waitLock takes the lock, waiting for its holder until ctx ends. It calls

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -180,12 +181,13 @@ func TestProgramIsBuiltOnceHoweverManyAsk(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "bin", "tool")
 	var builds atomic.Int32
 	var asking sync.WaitGroup
+	b := onceBuilt{target: target, build: func(_ context.Context, dir string, _ io.Writer) error {
+		builds.Add(1)
+		return os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o755)
+	}}
 	for range 4 {
 		asking.Go(func() {
-			path, err := ensureBuilt(context.Background(), target, "building", nil, func(_ context.Context, dir string) error {
-				builds.Add(1)
-				return os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o755)
-			})
+			path, err := b.ensure(context.Background())
 			if err != nil || path != target || !isExecutable(path) {
 				t.Errorf("%q, %v", path, err)
 			}
@@ -199,10 +201,10 @@ func TestFailedBuildLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "bin")
 	target := filepath.Join(bin, "tool")
-	_, err := ensureBuilt(context.Background(), target, "building", nil, func(_ context.Context, dir string) error {
+	_, err := onceBuilt{target: target, build: func(_ context.Context, dir string, _ io.Writer) error {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "tool"), []byte("half"), 0o755))
 		return errors.New("no space")
-	})
+	}}.ensure(context.Background())
 	require.ErrorContains(t, err, "no space")
 	entries, err := os.ReadDir(bin)
 	require.NoError(t, err)
