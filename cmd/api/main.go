@@ -8,6 +8,16 @@ import (
 	"dlqmanager/config"
 )
 
+var about = app.About{
+	Does: `dlq-api serves the REST API of the DLQ manager. It is stateless: run as many as you like,
+beside dlq-worker. Without a database it keeps messages in memory and does the work of
+dlq-worker too.`,
+	Listens: `  server.host and server.port, default 127.0.0.1:8080
+  /api/v1, /docs, /openapi.json, /metrics, /healthz, /readyz`,
+	Stops: `A stop answers /readyz with 503 for server.drain_delay (default 3s), then waits for the
+requests under way, up to server.shutdown_timeout (default 20s).`,
+}
+
 func main() {
-	os.Exit(app.Main(app.Command("dlq-api", app.RunAPI, func(c *config.Config) string { return c.Server.Address() })))
+	os.Exit(app.Main(app.Command("dlq-api", about, app.RunAPI, func(c *config.Config) string { return c.Server.Address() })))
 }

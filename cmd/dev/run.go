@@ -17,22 +17,21 @@ import (
 	"dlqmanager/dev"
 )
 
-const usage = `Usage: dev [demo]
-
-Without arguments it starts everything and runs until Ctrl-C.
-With demo it runs a shop whose consumer fails, beside a running "make run".
-
-`
-
 func run(ctx context.Context, args, environ []string, out io.Writer) error {
+	command := ""
+	if len(args) > 0 {
+		command = args[0]
+	}
 	switch {
-	case len(args) == 0:
-		return runStack(ctx, environ, out)
-	case args[0] == "demo":
+	case command == "demo":
 		return runDemo(ctx, args[1:], environ, out)
+	case app.AsksForHelp(command):
+		_, err := io.WriteString(out, help)
+		return err
+	case len(args) > 0:
+		return &app.UsageError{Command: program, Problem: fmt.Sprintf("unknown command %q", command)}
 	default:
-		_, _ = io.WriteString(out, usage)
-		return fmt.Errorf("unknown command %q", args[0])
+		return runStack(ctx, environ, out)
 	}
 }
 

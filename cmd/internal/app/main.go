@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -40,11 +39,7 @@ func Main(run Program) int {
 		fmt.Fprintln(os.Stderr, "second signal: ending at once")
 		os.Exit(130)
 	}()
-	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return exitCode(run(ctx, os.Args[1:], os.Environ(), os.Stdout), os.Stderr)
 }
 
 // Service is a long-running program with a configuration.
@@ -52,38 +47,38 @@ type Service func(ctx context.Context, cfg *config.Config, out io.Writer) error
 
 // Command makes a service a program: it reads the flags and the configuration.
 // address tells where the service answers /readyz, for the health check.
-func Command(name string, service Service, address func(*config.Config) string) Program {
+func Command(name string, about About, service Service, address func(*config.Config) string) Program {
 	return func(ctx context.Context, args, environ []string, out io.Writer) error {
 		flags := flag.NewFlagSet(name, flag.ContinueOnError)
-		flags.SetOutput(out)
-		path := flags.String("config", "", "configuration file (default $DLQ_CONFIG, else "+config.DefaultPath+" if it exists)")
-		flags.Usage = func() {
-			_, _ = fmt.Fprintf(out, "Usage: %s [-config FILE] [healthcheck | version]\n\n", name)
-			flags.PrintDefaults()
-			_, _ = fmt.Fprintln(out, "\nEvery key can be set from the environment, such as DLQ_DATABASE_HOST.")
-		}
-		if err := flags.Parse(args); err != nil {
+		path := flags.String("config", "", "")
+		if err := ParseFlags(flags, args, about.help(name), out); err != nil {
 			return err
 		}
-		if flags.Arg(0) == "version" {
-			_, err := fmt.Fprintln(out, Version)
-			return err
+		command := flags.Arg(0)
+		if flags.NArg() > 1 {
+			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
+		}
+		// Before the configuration, which may be what somebody needs help with.
+		switch command {
+		case "", "healthcheck":
+		case "help":
+			return write(out, about.help(name))
+		case "version":
+			return write(out, Version+"\n")
+		default:
+			return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
 		}
 		cfg, err := config.Load(*path, environ)
 		if err != nil {
 			return err
 		}
-		switch flags.Arg(0) {
-		case "":
-			if err := cfg.CheckFiles(); err != nil {
-				return err
-			}
-			return service(ctx, cfg, out)
-		case "healthcheck":
+		if command == "healthcheck" {
 			return healthcheck(ctx, address(cfg))
-		default:
-			return fmt.Errorf("unknown command %q: use %s, %s healthcheck or %s version", flags.Arg(0), name, name, name)
 		}
+		if err := cfg.CheckFiles(); err != nil {
+			return err
+		}
+		return service(ctx, cfg, out)
 	}
 }
 
