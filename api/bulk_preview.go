@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -39,11 +40,11 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	case s.previews <- struct{}{}:
 		defer func() { <-s.previews }()
 	case <-ctx.Done():
-		return fmt.Errorf("other dry runs are under way: %w", ctx.Err())
+		return s.outOfTime(ctx, fmt.Sprintf("%d other dry runs were under way for", previewsAtOnce), "try again later", ctx.Err())
 	}
 	preview, err := s.options.Store.PreviewBulk(ctx, spec)
 	if err != nil {
-		return err
+		return s.outOfTime(ctx, "the dry run took longer than", "let its filters choose less, or raise the limit", err)
 	}
 	view := previewView{
 		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
@@ -54,6 +55,16 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))
 	}
 	return reply(c, http.StatusOK, view)
+}
+
+// outOfTime names the limit of a dry run where that is why it failed: then a store may
+// find that the database is away. Every other error, such as that of a stop, is left
+// as it is.
+func (s *Server) outOfTime(ctx context.Context, what, remedy string, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return unavailable(fmt.Sprintf("%s %s (server.dry_run_timeout); %s", what, durationText(s.options.PreviewTimeout), remedy), err)
 }
 
 func viewCounts(counts []dlq.PreviewCount) []previewCountView {

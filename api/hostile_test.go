@@ -153,7 +153,61 @@ func TestADryRunMayTakeLongerThanOtherRequests(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.EqualValues(t, 10_000_000, got.field(t, "matched"))
 	w = start(t, with(faulty{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
-	requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Equal(t, "the dry run took longer than 10ms (server.dry_run_timeout); let its filters choose less, or raise the limit", message)
+}
+
+// A store that ran out of time may think that the database is away.
+func TestADryRunThatRunsOutOfTimeNamesItsLimitWhateverTheStoreSays(t *testing.T) {
+	t.Parallel()
+	w := start(t, with(late{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
+	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
+		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Contains(t, message, "longer than 10ms (server.dry_run_timeout)")
+}
+
+func TestADryRunOfAStoreThatIsAwaySaysSo(t *testing.T) {
+	t.Parallel()
+	w := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)}))
+	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
+		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Contains(t, message, "is away")
+}
+
+// late finds its connection broken at the deadline.
+type late struct{ api.Store }
+
+func (late) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
+	<-ctx.Done()
+	return dlq.BulkPreview{}, fmt.Errorf("pool: %w: %w", dlq.ErrUnavailable, ctx.Err())
+}
+
+// stubborn previews go on until their gate opens, whatever their context says.
+type stubborn struct {
+	api.Store
+	asked, gate chan struct{}
+}
+
+func (s stubborn) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, error) {
+	s.asked <- struct{}{}
+	<-s.gate
+	return dlq.BulkPreview{}, nil
+}
+
+func TestADryRunThatOthersKeepFromStartingSaysSo(t *testing.T) {
+	t.Parallel()
+	s := stubborn{asked: make(chan struct{}), gate: make(chan struct{})}
+	w := start(t, with(s), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
+	answers := []<-chan response{w.dryRun(), w.dryRun()}
+	<-s.asked
+	<-s.asked
+	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
+		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Equal(t, "2 other dry runs were under way for 10ms (server.dry_run_timeout); try again later", message)
+	close(s.gate)
+	for _, answer := range answers {
+		require.Equal(t, http.StatusOK, (<-answer).status)
+	}
 }
 
 // gated gives no preview before its context ends or its gate opens.

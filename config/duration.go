@@ -80,3 +80,10 @@ func (r *report) atLeast(path string, value Duration, least time.Duration) {
 		r.add(path, "must be at least %s, not %s", Duration(least), value)
 	}
 }
+
+// atMost notes a duration that is longer than it may be.
+func (r *report) atMost(path string, value Duration, most time.Duration) {
+	if value.Std() > most {
+		r.add(path, "must be at most %s, not %s", Duration(most), value)
+	}
+}

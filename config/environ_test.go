@@ -26,6 +26,7 @@ var everyKey = map[string]string{
 	"DLQ_SERVER_WRITE_TIMEOUT":       "40s",
 	"DLQ_SERVER_IDLE_TIMEOUT":        "2m",
 	"DLQ_SERVER_REQUEST_TIMEOUT":     "16s",
+	"DLQ_SERVER_DRY_RUN_TIMEOUT":     "90s",
 	"DLQ_SERVER_BODY_LIMIT":          "2MiB",
 	"DLQ_SERVER_SHUTDOWN_TIMEOUT":    "21s",
 	"DLQ_SERVER_DRAIN_DELAY":         "4s",

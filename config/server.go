@@ -19,9 +19,10 @@ type Server struct {
 	ReadTimeout  Duration `yaml:"read_timeout"`
 	WriteTimeout Duration `yaml:"write_timeout"`
 	IdleTimeout  Duration `yaml:"idle_timeout"`
-	// RequestTimeout is the deadline of the work behind one request. A dry run, which
-	// counts all that it would send, has a minute.
+	// RequestTimeout is the deadline of the work behind one request.
 	RequestTimeout Duration `yaml:"request_timeout"`
+	// DryRunTimeout is the same for a dry run, which counts all that it would send.
+	DryRunTimeout Duration `yaml:"dry_run_timeout"`
 	// BodyLimit is the largest request body; a larger one is 413.
 	BodyLimit Size `yaml:"body_limit"`
 	// ShutdownTimeout is how long a stop waits for requests in flight.
@@ -40,6 +41,7 @@ func defaultServer() Server {
 		WriteTimeout:    Duration(30 * time.Second),
 		IdleTimeout:     Duration(60 * time.Second),
 		RequestTimeout:  Duration(15 * time.Second),
+		DryRunTimeout:   Duration(time.Minute),
 		BodyLimit:       1 << 20,
 		ShutdownTimeout: Duration(20 * time.Second),
 		DrainDelay:      Duration(3 * time.Second),
@@ -57,6 +59,8 @@ func (s Server) validate(r *report) {
 	r.atLeast("server.write_timeout", s.WriteTimeout, time.Millisecond)
 	r.atLeast("server.idle_timeout", s.IdleTimeout, time.Millisecond)
 	r.atLeast("server.request_timeout", s.RequestTimeout, time.Millisecond)
+	r.atLeast("server.dry_run_timeout", s.DryRunTimeout, time.Millisecond)
+	r.atMost("server.dry_run_timeout", s.DryRunTimeout, 24*time.Hour) // its snapshot keeps VACUUM from all that is newer
 	r.atLeast("server.shutdown_timeout", s.ShutdownTimeout, 0)
 	r.atLeast("server.drain_delay", s.DrainDelay, 0)
 	if s.BodyLimit < 1 {

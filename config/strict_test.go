@@ -88,6 +88,8 @@ func TestBadFilesAreRefusedWithLineAndKey(t *testing.T) {
 		"negative duration":      {"server: {read_timeout: -5s}", "file:1: server.read_timeout: must not be negative or signed"},
 		"duration beyond int64":  {"archive: {purge_after: 200000d}", "file:1: archive.purge_after: is too long"},
 		"size in unknown unit":   {"server: {body_limit: 4MB}", "file:1: server.body_limit: must be a number of bytes"},
+		"no time for a dry run":  {"server: {dry_run_timeout: 0s}", "file:1: server.dry_run_timeout: must be at least 1ms, not 0s"},
+		"a dry run of days":      {"server: {dry_run_timeout: 2d}", "file:1: server.dry_run_timeout: must be at most 1d, not 2d"},
 		"wait longer than limit": {"server: {retry_wait: 60s}", "server.request_timeout: must be longer than server.retry_wait (1m), not 15s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
 		RetryWait: waitOf(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
-		RequestTimeout: cfg.Server.RequestTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
+		RequestTimeout: cfg.Server.RequestTimeout.Std(), PreviewTimeout: cfg.Server.DryRunTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit:  int(cfg.Server.BodyLimit),
 		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),
