@@ -79,29 +79,20 @@ func averageRate(b *dlq.BulkRetry, now time.Time) float64 {
 	if b.EndedAt != nil {
 		end = *b.EndedAt
 	}
-	sent := b.Counts.Retried + b.Counts.Failed + b.Counts.Dead
 	if elapsed := end.Sub(b.StartedAt).Seconds(); elapsed > 0 {
-		return float64(sent) / elapsed
+		return float64(b.Counts.Sent()) / elapsed
 	}
 	return 0
 }
 
-// estimatedEnd is nil where the job is not going on, or nobody can say.
+// estimatedEnd is nil where nobody can say.
 func estimatedEnd(b *dlq.BulkRetry, now time.Time) *timestamp {
-	rate := b.RecentPerSecond
-	if limit := float64(b.Spec.RateLimit); limit > 0 {
-		rate = min(rate, limit) // it may just have been lowered
-	}
-	left := b.Matched - b.Counts.Done()
-	if b.State != dlq.BulkRunning || b.Counting || rate <= 0 || left < 0 {
+	end, known := b.EstimatedEnd(now)
+	if !known {
 		return nil
 	}
-	seconds := float64(left) / rate
-	if seconds > (100 * 365 * 24 * time.Hour).Seconds() {
-		return nil
-	}
-	end := timestamp(now.Add(time.Duration(seconds * float64(time.Second))))
-	return &end
+	shown := timestamp(end)
+	return &shown
 }
 
 // progress is from 0 to 1, and 1 only when nothing is left.

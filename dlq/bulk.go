@@ -153,6 +153,9 @@ type BulkCounts struct {
 // Done is how many of the matched messages have been dealt with.
 func (c BulkCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Skipped }
 
+// Sent is how many messages were tried. What was skipped was not sent.
+func (c BulkCounts) Sent() int64 { return c.Retried + c.Failed + c.Dead }
+
 // BulkPreview is what a bulk retry would do.
 type BulkPreview struct {
 	// Matched are retryable, Skipped are in its scope but are not.

@@ -265,9 +265,10 @@ func (r *bulkRun) describe(ctx workflow.Context) {
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",
 		b.State, b.Spec.Topic, b.Counts.Done(), b.Matched, b.Counts.Retried, b.Counts.Failed, b.Counts.Dead, b.Counts.Skipped, b.CameBack)
 	if b.State == dlq.BulkRunning && b.RecentPerSecond > 0 {
-		left := float64(b.Matched-b.Counts.Done()) / b.RecentPerSecond
-		end := b.UpdatedAt.Add(secondsOf(left))
-		text += fmt.Sprintf(" %.0f messages a second; it ends at about %s.", b.RecentPerSecond, end.UTC().Format("2006-01-02 15:04:05 MST"))
+		text += fmt.Sprintf(" %.0f messages a second.", b.RecentPerSecond)
+	}
+	if end, known := b.EstimatedEnd(b.UpdatedAt); known {
+		text += fmt.Sprintf(" It ends at about %s.", end.UTC().Format("2006-01-02 15:04:05 MST"))
 	}
 	if b.Waiting > 0 {
 		text += fmt.Sprintf(" %d wait.", b.Waiting)

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -195,9 +194,4 @@ func (r *bulkRun) reportProgress(ctx workflow.Context) {
 
 func (r *bulkRun) readBulk(ctx workflow.Context) error {
 	return r.step(ctx, "read the progress", r.steps.ReadBulk, r.in.ID)
-}
-
-func secondsOf(seconds float64) time.Duration {
-	const century = 100 * 365 * 24 * time.Hour
-	return time.Duration(math.Min(seconds, century.Seconds()) * float64(time.Second))
 }
