@@ -131,7 +131,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		rows    []int
 		measure func(context.Context) error
 	}{
-		{[]int{1, 2, 3, 4}, b.measureBulk},
+		{[]int{1, 2, 3, 4, 15}, b.measureBulk},
 		{[]int{6}, b.measureIngest},
 		{[]int{7}, b.measureSingle},
 		{[]int{8}, b.measureCrash},

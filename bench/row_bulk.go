@@ -14,10 +14,11 @@ const (
 	singleTopic = "payments"
 )
 
-// bulkRun collects the runs of rows 1 to 4.
+// bulkRun collects the runs of rows 1 to 4 and 15.
 type bulkRun struct {
 	ours, loop, script, single, events, wal, cpu spread
 	shares, loopShares                           string
+	plainTable                                   plainTableRun
 }
 
 // measureBulk measures a bulk retry against what one could write instead.
@@ -26,17 +27,28 @@ func (b *bench) measureBulk(ctx context.Context) error {
 	if err := b.template(ctx, "bulk", bulk, single); err != nil {
 		return err
 	}
+	if b.wants(15) {
+		if err := b.plainTable(ctx); err != nil {
+			return err
+		}
+	}
 	var r bulkRun
 	for run := range b.runs {
 		b.step("bulk retry, run %d of %d", run+1, b.runs)
 		for _, measure := range []struct {
-			rows []int
-			one  func(context.Context, *bulkRun, *database, *broker) error
-		}{{[]int{1, 2, 3, 4}, b.bulkOurs}, {[]int{1}, b.bulkLoop}, {[]int{3}, b.bulkSingle}} {
+			rows     []int
+			template string
+			one      func(context.Context, *bulkRun, *database, *broker) error
+		}{
+			{[]int{1, 2, 3, 4, 15}, "bulk", b.bulkOurs},
+			{[]int{1}, "bulk", b.bulkLoop},
+			{[]int{3}, "bulk", b.bulkSingle},
+			{[]int{15}, "plain", b.bulkPlainTable},
+		} {
 			if !b.wants(measure.rows...) {
 				continue
 			}
-			if err := b.onCopy(ctx, "bulk", func(db *database, k *broker) error { return measure.one(ctx, &r, db, k) }); err != nil {
+			if err := b.onCopy(ctx, measure.template, func(db *database, k *broker) error { return measure.one(ctx, &r, db, k) }); err != nil {
 				return err
 			}
 		}
@@ -194,5 +206,8 @@ func (b *bench) reportBulk(r *bulkRun) {
 		b.add(row{number: 4, label: "history events for 1,000 messages",
 			what: "history events for 1,000 messages of the bulk retry", ours: r.events.show(count),
 			judged: r.events, goal: goal{atMost: 1}})
+	}
+	if b.wants(15) {
+		b.reportPlainTable(r)
 	}
 }
