@@ -24,9 +24,9 @@ type BulkStore interface {
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// SetBulkRate changes the rate limit, in messages per second; 0 lifts it.
 	SetBulkRate(ctx context.Context, id dlq.ID, perSecond int) error
-	// SetBulkAllowance is how many messages may be sent from now on; nil
+	// SetStepLimit is how many messages may be sent from now on; nil
 	// lifts it.
-	SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64) error
+	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	// EndBulk gives back what is still claimed and closes the job.
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	LaneStore
@@ -148,15 +148,16 @@ func (a *Bulk) SetBulkRate(ctx context.Context, in RateInput) error {
 	return toTemporal(a.Store.SetBulkRate(ctx, in.ID, in.PerSecond))
 }
 
-// AllowanceInput is how many messages may be sent; nil lifts the bound.
-type AllowanceInput struct {
+// StepLimitInput is how many messages may be sent; nil lifts the limit.
+type StepLimitInput struct {
 	ID       dlq.ID `json:"id"`
 	Messages *int64 `json:"messages"`
 }
 
-// SetBulkAllowance opens a step of a ramp, or all of the rest.
-func (a *Bulk) SetBulkAllowance(ctx context.Context, in AllowanceInput) error {
-	return toTemporal(a.Store.SetBulkAllowance(ctx, in.ID, in.Messages))
+// SetBulkAllowance opens a step of a ramp, or all of the rest. It keeps the name by which
+// the histories of running workflows know it.
+func (a *Bulk) SetBulkAllowance(ctx context.Context, in StepLimitInput) error {
+	return toTemporal(a.Store.SetStepLimit(ctx, in.ID, in.Messages))
 }
 
 // EndInput says how the job ended.

@@ -22,8 +22,8 @@ const (
 	// A lane returns after its time slice and is started again, on whichever worker
 	// asks first: that is how a worker that joins gets its share. Longer when
 	// throttled, where each start is expensive compared with what it sends.
-	laneSlice          = 15 * time.Second
-	throttledLaneSlice = 5 * time.Minute
+	timeSlice        = 15 * time.Second
+	limitedTimeSlice = 5 * time.Minute
 
 	// longestNap is how long a lane sleeps at most before it looks again whether the
 	// rate limit, or the state of the job, has been changed.
@@ -41,10 +41,10 @@ type LaneEnd string
 const (
 	// LaneDone found nothing more in its scope, and nothing waits.
 	LaneDone LaneEnd = "done"
-	// LaneSlice has had its time and wants to go on.
-	LaneSlice LaneEnd = "slice"
-	// LaneSpent has used up the allowance of the ramp's step.
-	LaneSpent LaneEnd = "spent"
+	// LaneTimeSlice has had its time and wants to go on.
+	LaneTimeSlice LaneEnd = "slice"
+	// LaneStepLimit has used up the allowance of the ramp's step.
+	LaneStepLimit LaneEnd = "spent"
 	// LaneClosed may not claim: the job does not run, or a newer attempt has
 	// the lane. Nobody knows whether anything is left.
 	LaneClosed LaneEnd = "closed"
@@ -130,8 +130,8 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	}
 	var claim dlq.LaneClaim
 	for {
-		if time.Since(l.started) > sliceOf(claim.Throttled) {
-			return LaneResult{End: LaneSlice, Shut: l.shut()}, nil
+		if time.Since(l.started) > timeSliceOf(claim.Limited) {
+			return LaneResult{End: LaneTimeSlice, Shut: l.shut()}, nil
 		}
 		if err := stopped(ctx); err != nil {
 			return LaneResult{}, err
@@ -281,8 +281,8 @@ func (l *laneRun) over(claim *dlq.LaneClaim) (LaneResult, bool) {
 	switch {
 	case claim.Stopped:
 		return LaneResult{End: LaneClosed}, true
-	case claim.Spent:
-		return LaneResult{End: LaneSpent}, true
+	case claim.StepLimitReached:
+		return LaneResult{End: LaneStepLimit}, true
 	case claim.Wait > 0:
 		return LaneResult{}, false
 	case next == nil && l.scans():
@@ -300,20 +300,20 @@ func (l *laneRun) over(claim *dlq.LaneClaim) (LaneResult, bool) {
 // scans tells whether the lane goes on with the messages that it has not come upon
 // yet, rather than only ask closed targets again.
 func (l *laneRun) scans() bool {
-	if l.lane.Mixed {
+	if l.lane.MultiTarget {
 		return l.fruitless < fruitlessPages
 	}
 	return l.fruitless == 0
 }
 
-func (l *laneRun) shut() bool { return !l.lane.Mixed && l.fruitless > 0 }
+func (l *laneRun) shut() bool { return !l.lane.MultiTarget && l.fruitless > 0 }
 
-// sliceOf is how long a lane goes on before it returns.
-func sliceOf(throttled bool) time.Duration {
+// timeSliceOf is how long a lane goes on before it returns.
+func timeSliceOf(throttled bool) time.Duration {
 	if throttled {
-		return throttledLaneSlice
+		return limitedTimeSlice
 	}
-	return laneSlice
+	return timeSlice
 }
 
 // step runs a call of the store within its time limit, again for as long as a lock is

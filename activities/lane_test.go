@@ -377,15 +377,15 @@ func TestNothingIsSentToATargetThatIsKnownToBeClosed(t *testing.T) {
 	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
 	one := int64(1)
-	require.NoError(t, l.store.SetBulkAllowance(t.Context(), l.lane.Bulk, &one))
+	require.NoError(t, l.store.SetStepLimit(t.Context(), l.lane.Bulk, &one))
 	claim, err := l.store.ClaimPage(t.Context(), lane, true)
 	require.NoError(t, err)
 	closed := dlq.Target{Topic: "orders"}
-	outcomes := dlq.LeftBehind(claim.Page)
+	outcomes := dlq.RequeuePage(claim.Page)
 	outcomes[0].Wait = dlq.Wait{Target: closed, Tries: 1, For: time.Hour}
 	_, err = l.store.FinalizePage(t.Context(), lane, outcomes)
 	require.NoError(t, err)
-	require.NoError(t, l.store.SetBulkAllowance(t.Context(), l.lane.Bulk, nil))
+	require.NoError(t, l.store.SetStepLimit(t.Context(), l.lane.Bulk, nil))
 
 	require.Equal(t, activities.LaneWaiting, l.run(t).End)
 	require.Equal(t, [][]dlq.Target{{closed}}, l.target.closed)

@@ -87,7 +87,7 @@ func TestBulkRetryTellsWhatWasAskedFor(t *testing.T) {
 	ended := started.Add(4 * time.Second)
 	id := parseID(t, someID)
 	bulk := dlq.BulkRetry{
-		ID: id, WorkflowID: "retry-all-" + someID, State: dlq.BulkCancelled, Reason: "cancelled by an operator", Lanes: 4, Bound: 99,
+		ID: id, WorkflowID: "retry-all-" + someID, State: dlq.BulkCancelled, Reason: "cancelled by an operator", Lanes: 4, UpperBound: 99,
 		Matched: 10, Counts: dlq.BulkCounts{Retried: 2, Failed: 1, Dead: 1, Skipped: 6}, CameBack: 1,
 		StartedAt: started, UpdatedAt: ended, EndedAt: &ended,
 		Spec: dlq.BulkSpec{

@@ -23,25 +23,25 @@ var (
 	cursorEncoding = base64.RawURLEncoding.Strict()
 )
 
-func encodeCursor(place dlq.Place, oldestFirst bool) string {
+func encodeCursor(place dlq.Keyset, oldestFirst bool) string {
 	b := make([]byte, 2, cursorSize)
 	b[0], b[1] = cursorVersion, cursorOrder(oldestFirst)
 	b = binary.BigEndian.AppendUint64(b, uint64(place.CreatedAt.UnixMicro()))
 	return cursorEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, uint64(place.Seq)))
 }
 
-func decodeCursor(cursor string, oldestFirst bool) (place dlq.Place, err error) {
+func decodeCursor(cursor string, oldestFirst bool) (place dlq.Keyset, err error) {
 	b, err := cursorEncoding.DecodeString(cursor)
 	if err != nil || len(b) != cursorSize || b[0] != cursorVersion || b[1] > 1 {
-		return dlq.Place{}, errCursor
+		return dlq.Keyset{}, errCursor
 	}
 	place.CreatedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:]))).UTC()
 	place.Seq = int64(binary.BigEndian.Uint64(b[10:]))
 	if place.Seq < 0 {
-		return dlq.Place{}, errCursor
+		return dlq.Keyset{}, errCursor
 	}
 	if b[1] != cursorOrder(oldestFirst) {
-		return dlq.Place{}, errCursorOrder
+		return dlq.Keyset{}, errCursorOrder
 	}
 	return place, nil
 }

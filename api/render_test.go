@@ -30,7 +30,7 @@ func TestEveryTimeIsATimestamp(t *testing.T) {
 func TestACursorKeepsAnyTime(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{time.UnixMicro(math.MaxInt64), time.UnixMicro(math.MinInt64), time.UnixMicro(1)} {
-		place, err := decodeCursor(encodeCursor(dlq.Place{CreatedAt: at.UTC(), Seq: 1}, true), true)
+		place, err := decodeCursor(encodeCursor(dlq.Keyset{CreatedAt: at.UTC(), Seq: 1}, true), true)
 		require.NoError(t, err)
 		require.True(t, place.CreatedAt.Equal(at))
 	}

@@ -110,7 +110,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 		view.Messages = append(view.Messages, viewListed(&page.Messages[i]))
 	}
 	if n := len(page.Messages); page.HasNext && n > 0 {
-		next := encodeCursor(page.Messages[n-1].Place(), wanted.OldestFirst)
+		next := encodeCursor(page.Messages[n-1].Keyset(), wanted.OldestFirst)
 		view.Pagination.NextCursor = &next
 	}
 	return reply(c, http.StatusOK, view)

@@ -24,10 +24,10 @@ func (b *bench) measureLists(ctx context.Context) error {
 	if err != nil || len(newest.Messages) == 0 {
 		return fmt.Errorf("the first page: %d messages, %w", len(newest.Messages), err)
 	}
-	last := newest.Messages[0].Place()
+	last := newest.Messages[0].Keyset()
 	all := b.stored + b.stored/20
-	back := func(messages int) dlq.Place {
-		return dlq.Place{CreatedAt: last.CreatedAt.Add(-time.Duration(messages) * time.Millisecond), Seq: last.Seq - int64(messages)}
+	back := func(messages int) dlq.Keyset {
+		return dlq.Keyset{CreatedAt: last.CreatedAt.Add(-time.Duration(messages) * time.Millisecond), Seq: last.Seq - int64(messages)}
 	}
 	near, middle := back(all-3*listSize), back(all/2).CreatedAt
 	with := func(change func(*dlq.ListQuery)) dlq.ListQuery {

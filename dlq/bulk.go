@@ -103,20 +103,20 @@ type BulkRetry struct {
 	// Reason says why it is paused, waiting, cancelled or failed.
 	Reason string `json:"reason"`
 	Lanes  int    `json:"lanes"`
-	// Bound is the last Seq that was given out when the job was created.
+	// UpperBound is the last Seq that was given out when the job was created.
 	// Messages that arrive later are not taken, so that those that come back are
 	// not sent for ever.
-	Bound int64 `json:"bound"`
+	UpperBound int64 `json:"bound"`
 	// Matched is how many messages were retryable when the job was created and
 	// unchanged since when they were counted, which is before the first is sent.
 	Matched int64 `json:"matched"`
 	// Counting says that they are being counted: Matched is 0, and Mixed not
 	// known.
 	Counting bool `json:"counting"`
-	// Mixed says that they have more than one target topic. Then one that is closed
+	// MultiTarget says that they have more than one target topic. Then one that is closed
 	// does not stand for all.
-	Mixed  bool       `json:"mixed"`
-	Counts BulkCounts `json:"counts"`
+	MultiTarget bool       `json:"mixed"`
+	Counts      BulkCounts `json:"counts"`
 	// Waiting is how many messages the job has come upon and could not send yet:
 	// their partition is closed, or an earlier message of their key is not done.
 	// They are PENDING, and not part of Counts.

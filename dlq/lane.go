@@ -9,13 +9,13 @@ const Buckets = 1024
 // Lane is one attempt at one of the parallel scans of a bulk retry. The lanes of a job
 // share the buckets, so a key never changes lanes.
 type Lane struct {
-	Bulk   ID
-	Number int
-	Of     int
-	Owner  Owner
-	Spec   BulkSpec
-	Bound  int64
-	Mixed  bool
+	Bulk        ID
+	Number      int
+	Of          int
+	Owner       Owner
+	Spec        BulkSpec
+	UpperBound  int64
+	MultiTarget bool
 	// State is that of the job when the lane was opened.
 	State BulkState
 	// ScanFirst lets a claim go on with the scan while a queue is due, so that neither
@@ -92,10 +92,10 @@ type LaneClaim struct {
 	// Next is the queue of the lane that is due first, when the claim found nothing
 	// to send; nil when none is left.
 	Next *LaneQueue
-	// Spent says that the allowance of a ramp's step is used up.
-	Spent bool
-	// Throttled says that a rate limit or an allowance is in force.
-	Throttled bool
+	// StepLimitReached says that the allowance of a ramp's step is used up.
+	StepLimitReached bool
+	// Limited says that a rate limit or an allowance is in force.
+	Limited bool
 	// Stopped says that nothing may be claimed: the job does not run, or a
 	// newer attempt has the lane. It says nothing of what is left.
 	Stopped bool
@@ -139,9 +139,9 @@ type PageResult struct {
 	Ended int
 }
 
-// LeftBehind is the outcome of a page whose attempt was cut short: its messages go
+// RequeuePage is the outcome of a page whose attempt was cut short: its messages go
 // back uncounted, and are due at once.
-func LeftBehind(page []PageEnvelope) []PageOutcome {
+func RequeuePage(page []PageEnvelope) []PageOutcome {
 	outcomes := make([]PageOutcome, len(page))
 	for i := range page {
 		outcomes[i] = PageOutcome{

@@ -9,18 +9,18 @@ import (
 // there are more; counting them all would cost more the more there are.
 const CountLimit = 10_000
 
-// Place is where a message stands in lists: at the time when it was stored, and
+// Keyset is where a message stands in lists: at the time when it was stored, and
 // among those of one moment in the order of arrival.
-type Place struct {
+type Keyset struct {
 	CreatedAt time.Time
 	Seq       int64
 }
 
-// Place is where the message stands in lists.
-func (m *Message) Place() Place { return Place{m.CreatedAt, m.Seq} }
+// Keyset is where the message stands in lists.
+func (m *Message) Keyset() Keyset { return Keyset{m.CreatedAt, m.Seq} }
 
 // Compare is negative when p is the older place, and positive when it is the newer.
-func (p Place) Compare(other Place) int {
+func (p Keyset) Compare(other Keyset) int {
 	return cmp.Or(p.CreatedAt.Compare(other.CreatedAt), cmp.Compare(p.Seq, other.Seq))
 }
 
@@ -31,7 +31,7 @@ type ListQuery struct {
 	Page     int
 	PageSize int
 	// After is the place of the last message of the page before; nil starts over.
-	After       *Place
+	After       *Keyset
 	OldestFirst bool
 }
 

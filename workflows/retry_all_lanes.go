@@ -24,8 +24,8 @@ const (
 	lanesStopped lanesEnd = iota
 	// lanesDone found nothing more.
 	lanesDone
-	// lanesSpent have sent what the ramp's step allows.
-	lanesSpent
+	// lanesAtStepLimit have sent what the ramp's step allows.
+	lanesAtStepLimit
 	// lanesClosed were not allowed to claim, though the job should run.
 	lanesClosed
 	// lanesHandOver stopped so that the workflow can continue as new.
@@ -129,15 +129,15 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 		switch result.End {
 		case activities.LaneDone:
 			return lanesDone, nil
-		case activities.LaneSpent:
-			return lanesSpent, nil
+		case activities.LaneStepLimit:
+			return lanesAtStepLimit, nil
 		case activities.LaneClosed:
 			return lanesClosed, nil
 		case activities.LaneWaiting:
 			if err := r.rest(ctx, group, i, &result); err != nil {
 				return lanesStopped, err
 			}
-		case activities.LaneSlice:
+		case activities.LaneTimeSlice:
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			return lanesHandOver, nil

@@ -15,16 +15,16 @@ func (r *bulkRun) openStep() error {
 	if ramp == nil || r.stepOpen || r.rampStep > len(ramp.Steps) {
 		return nil
 	}
-	allowance := activities.AllowanceInput{ID: r.bulk.ID}
+	limit := activities.StepLimitInput{ID: r.bulk.ID}
 	summary := "ramp: the rest"
 	if r.rampStep < len(ramp.Steps) {
 		messages := int64(ramp.Steps[r.rampStep])
-		allowance.Messages = &messages
+		limit.Messages = &messages
 		summary = fmt.Sprintf("ramp: step %d, %d messages", r.rampStep+1, messages)
 	}
 	r.stepOpen = true
 	ctx := storeOptions(r.jobCtx, summary)
-	return workflow.ExecuteActivity(ctx, r.steps.SetBulkAllowance, allowance).Get(ctx, nil)
+	return workflow.ExecuteActivity(ctx, r.steps.SetBulkAllowance, limit).Get(ctx, nil)
 }
 
 // watchStep waits after a step to see what comes back. It pauses the job when

@@ -157,7 +157,7 @@ func Filter(f dlq.Filter) func(*dlq.BulkSpec) {
 
 // Lane is one lane of a started bulk retry.
 func Lane(b dlq.BulkRetry, number int) dlq.Lane {
-	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, Bound: b.Bound, Mixed: b.Mixed, Number: number, Of: b.Lanes}
+	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number, Of: b.Lanes}
 }
 
 // Outcome ends a retry with a result.

@@ -83,7 +83,7 @@ func (b *bulk) snapshot(at time.Time) dlq.BulkRetry {
 
 // retryable is what a bulk retry takes.
 func (m *Store) retryable(e *entry, b *bulk) bool {
-	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.Bound && !e.UpdatedAt.After(b.frozenAt) &&
+	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.UpperBound && !e.UpdatedAt.After(b.frozenAt) &&
 		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil
 }
 
@@ -111,7 +111,7 @@ func (m *Store) CreateBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	}
 	started := m.now()
 	n := &bulk{frozenAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: spec,
-		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), Bound: m.lastSeq, Counting: true, StartedAt: started, UpdatedAt: started}}
+		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), UpperBound: m.lastSeq, Counting: true, StartedAt: started, UpdatedAt: started}}
 	n.lanes, n.queues = make([]laneState, n.Lanes), map[queueName]*queue{}
 	for i := range n.lanes {
 		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[keyName]bool{}
@@ -132,7 +132,7 @@ func (m *Store) CountBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 			if !m.retryable(e, b) {
 				continue
 			}
-			b.Mixed = b.Mixed || b.Matched > 0 && e.OriginalTopic != target
+			b.MultiTarget = b.MultiTarget || b.Matched > 0 && e.OriginalTopic != target
 			b.Matched++
 			target = e.OriginalTopic
 		}

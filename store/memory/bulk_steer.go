@@ -107,8 +107,8 @@ func (m *Store) SetBulkRate(_ context.Context, id dlq.ID, rate int) error {
 	return err
 }
 
-// SetBulkAllowance is like postgres.Store.SetBulkAllowance.
-func (m *Store) SetBulkAllowance(_ context.Context, id dlq.ID, messages *int64) error {
+// SetStepLimit is like postgres.Store.SetStepLimit.
+func (m *Store) SetStepLimit(_ context.Context, id dlq.ID, messages *int64) error {
 	_, err := m.steer(id, func(b *bulk, _ time.Time) bool {
 		if b.State.IsFinal() {
 			return false

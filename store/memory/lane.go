@@ -32,7 +32,7 @@ func (m *Store) OpenLane(_ context.Context, id dlq.ID, number int, attempt dlq.L
 	state.epoch++
 	state.attempt = attempt
 	return dlq.Lane{Bulk: id, Number: number, Of: b.Lanes, Owner: b.Owner(), Spec: b.Spec.Storable(),
-		Bound: b.Bound, Mixed: b.Mixed, State: b.State, Epoch: state.epoch}, nil
+		UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, State: b.State, Epoch: state.epoch}, nil
 }
 
 // ClaimedPage is like postgres.Store.ClaimedPage, but always gives values.
@@ -97,7 +97,7 @@ func (m *Store) ReleasePage(_ context.Context, lane dlq.Lane) error {
 }
 
 func (m *Store) releasePage(b *bulk, state *laneState, at time.Time) {
-	m.finalizePage(b, state, dlq.LeftBehind(m.claimedPage(b.Owner(), state)), at)
+	m.finalizePage(b, state, dlq.RequeuePage(m.claimedPage(b.Owner(), state)), at)
 	state.page = nil
 }
 
@@ -142,8 +142,8 @@ func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane, scan bool) (dlq.Lane
 	}
 	at := m.now()
 	quota, wait := b.quota(at)
-	claim := dlq.LaneClaim{Wait: wait, Spent: quota == 0, Throttled: b.Spec.RateLimit > 0 || b.allowance != nil, Closed: b.closed()}
-	if claim.Wait > 0 || claim.Spent {
+	claim := dlq.LaneClaim{Wait: wait, StepLimitReached: quota == 0, Limited: b.Spec.RateLimit > 0 || b.allowance != nil, Closed: b.closed()}
+	if claim.Wait > 0 || claim.StepLimitReached {
 		return claim, nil
 	}
 	name, due := b.firstDue(state)
@@ -164,7 +164,7 @@ func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane, scan bool) (dlq.Lane
 func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, quota int, at time.Time) {
 	start, _ := m.place(state.cursor + 1)
 	for _, e := range m.order[start:] {
-		if len(claim.Page) == quota || e.Seq > lane.Bound {
+		if len(claim.Page) == quota || e.Seq > lane.UpperBound {
 			break
 		}
 		if !lane.Has(e.keyHash) || !m.retryable(e, b) {

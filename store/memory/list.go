@@ -24,7 +24,7 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 			continue
 		}
 		page.Total++
-		if q.After != nil && !isBeyond(e.Place(), q) {
+		if q.After != nil && !isBeyond(e.Keyset(), q) {
 			continue
 		}
 		switch {
@@ -42,7 +42,7 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 }
 
 // isBeyond reports whether a place comes after the query's.
-func isBeyond(place dlq.Place, q dlq.ListQuery) bool {
+func isBeyond(place dlq.Keyset, q dlq.ListQuery) bool {
 	if q.OldestFirst {
 		return place.Compare(*q.After) > 0
 	}

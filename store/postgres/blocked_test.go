@@ -240,7 +240,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	_, err = p.CountBulk(t.Context(), b.ID)
 	require.NoError(t, err)
 	many := int64(messages)
-	require.NoError(t, p.SetBulkAllowance(t.Context(), b.ID, &many)) // so that claims lock the job's row too
+	require.NoError(t, p.SetStepLimit(t.Context(), b.ID, &many)) // so that claims lock the job's row too
 	failures := make([]error, lanes+2)
 	stop := make(chan struct{})
 	var group sync.WaitGroup

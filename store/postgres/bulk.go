@@ -61,8 +61,8 @@ func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
 	var b dlq.BulkRetry
 	var rate int
 	var spec []byte
-	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.Bound, &b.Matched,
-		&b.Counting, &b.Mixed, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.Waiting, &b.RecentPerSecond,
+	err := row.Scan((*[16]byte)(&b.ID), &b.WorkflowID, &spec, &rate, (*string)(&b.State), &b.Reason, &b.Lanes, &b.UpperBound, &b.Matched,
+		&b.Counting, &b.MultiTarget, &b.CameBack, &b.Counts.Retried, &b.Counts.Failed, &b.Counts.Dead, &b.Counts.Skipped, &b.Waiting, &b.RecentPerSecond,
 		instant{&b.StartedAt}, instant{&b.UpdatedAt}, optionalInstant{&b.EndedAt})
 	if err != nil {
 		return dlq.BulkRetry{}, err

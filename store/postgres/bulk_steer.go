@@ -111,7 +111,7 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 		if len(claim.Page) == 0 {
 			break
 		}
-		if _, err = s.FinalizePage(ctx, lane, dlq.LeftBehind(claim.Page)); err != nil {
+		if _, err = s.FinalizePage(ctx, lane, dlq.RequeuePage(claim.Page)); err != nil {
 			return err
 		}
 	}

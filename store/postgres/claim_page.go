@@ -296,11 +296,11 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 		if status.due && len(page) == 0 {
 			return s.claimQueue(ctx, args, status.closed)
 		}
-		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next, Throttled: status.throttled, Spent: status.spent,
+		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next, Limited: status.throttled, StepLimitReached: status.spent,
 			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
 		// Only when every candidate was taken by others, or when nothing matched as
 		// far as it looked, is there a reason to scan on.
-		if len(page) > 0 || claim.Stopped || claim.Spent || claim.Wait > 0 || !scan || !status.more {
+		if len(page) > 0 || claim.Stopped || claim.StepLimitReached || claim.Wait > 0 || !scan || !status.more {
 			return claim, nil
 		}
 		if time.Since(began) > longestScan {
@@ -318,7 +318,7 @@ func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, laneArgs(lane))
 	args["page_bytes"] = dlq.PageBytes
-	args["upper_bound"], args["bounded"] = lane.Bound, lane.Bounded || isSearch(&lane.Spec.Filter)
+	args["upper_bound"], args["bounded"] = lane.UpperBound, lane.Bounded || isSearch(&lane.Spec.Filter)
 	return args
 }
 

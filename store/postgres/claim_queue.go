@@ -215,7 +215,7 @@ func (s *Store) claimQueue(ctx context.Context, args pgx.NamedArgs, closed []dlq
 	err = s.batch(ctx, "claim from queue", func(batch *pgx.Batch) {
 		queueClaim(batch, args)
 		batch.Queue(claimQueueSQL, args).Query(func(rows pgx.Rows) (err error) {
-			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Throttled, &claim.Bytes}, queue.columns()...)...)
+			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Limited, &claim.Bytes}, queue.columns()...)...)
 			return err
 		})
 	})

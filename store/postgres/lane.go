@@ -45,7 +45,7 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 	lane, found, err := one(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
 		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
-		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.Bound, &lane.Mixed, (*string)(&lane.State), &lane.Of, &lane.ByModulo, &lane.Epoch)
+		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Of, &lane.ByModulo, &lane.Epoch)
 		return lane, err
 	}, openLaneSQL, args)
 	if err == nil && !found {

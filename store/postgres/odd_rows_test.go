@@ -218,7 +218,7 @@ func pageThrough(t *testing.T, p *postgres.Store, q dlq.ListQuery) (ids []dlq.ID
 			return ids
 		}
 		last := page.Messages[len(page.Messages)-1]
-		q.After = &dlq.Place{CreatedAt: last.CreatedAt, Seq: last.Seq}
+		q.After = &dlq.Keyset{CreatedAt: last.CreatedAt, Seq: last.Seq}
 	}
 	require.Fail(t, "the list never ends")
 	return nil

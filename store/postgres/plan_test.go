@@ -124,7 +124,7 @@ func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 		for _, statuses := range [][]dlq.Status{nil, {dlq.StatusPending}, {dlq.StatusDead}, {dlq.StatusDead, dlq.StatusPending}} {
 			for _, topic := range []string{"orders.dlq", "orders"} {
 				for _, seq := range []int64{planRows + 1, planRows / 2, 500} {
-					after := dlq.Place{CreatedAt: filledFrom.Add(time.Duration(seq) * time.Second), Seq: seq}
+					after := dlq.Keyset{CreatedAt: filledFrom.Add(time.Duration(seq) * time.Second), Seq: seq}
 					q := dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Statuses: statuses}, PageSize: 20, After: &after}
 					plan, pages := cost(t, pool, mode, listed(listSQL, &q), listArgs(&q), inOrderSQL)
 					require.NotContains(t, plan, "Seq Scan on dlq_messages")

@@ -50,28 +50,28 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 				_, _, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Sent(id))
 				return err
 			},
-			"Owners":           func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
-			"Now":              func(ctx context.Context) error { _, err := p.Now(ctx); return err },
-			"BulkOwners":       func(ctx context.Context) error { _, err := p.BulkOwners(ctx, time.Now()); return err },
-			"Release":          func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
-			"CreateBulk":       func(ctx context.Context) error { _, err := p.CreateBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
-			"ClaimedPage":      func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane, dlq.PageBytes); return err },
-			"ClaimPage":        func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err },
-			"FinalizePage":     func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
-			"OpenLane":         func(ctx context.Context) error { _, err := p.OpenLane(ctx, id, 0, dlq.LaneAttempt{}); return err },
-			"ReleasePage":      func(ctx context.Context) error { return p.ReleasePage(ctx, lane) },
-			"StopBulk":         func(ctx context.Context) error { _, err := p.StopBulk(ctx, id, dlq.BulkPausing, ""); return err },
-			"PauseBulk":        func(ctx context.Context) error { _, err := p.PauseBulk(ctx, id, ""); return err },
-			"ResumeBulk":       func(ctx context.Context) error { _, err := p.ResumeBulk(ctx, id); return err },
-			"SetBulkRate":      func(ctx context.Context) error { return p.SetBulkRate(ctx, id, 1) },
-			"SetBulkAllowance": func(ctx context.Context) error { return p.SetBulkAllowance(ctx, id, nil) },
-			"RunningBulks":     func(ctx context.Context) error { _, err := p.RunningBulks(ctx); return err },
-			"PreviewBulk":      func(ctx context.Context) error { _, err := p.PreviewBulk(ctx, dlq.BulkSpec{}); return err },
-			"EndBulk":          func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
-			"Bulk":             func(ctx context.Context) error { _, err := p.Bulk(ctx, id); return err },
-			"Bulks":            func(ctx context.Context) error { _, err := p.Bulks(ctx, 1); return err },
-			"ArchiveBatch":     func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, 0, 1); return err },
-			"PurgeBatch":       func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, 0, 1); return err },
+			"Owners":       func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
+			"Now":          func(ctx context.Context) error { _, err := p.Now(ctx); return err },
+			"BulkOwners":   func(ctx context.Context) error { _, err := p.BulkOwners(ctx, time.Now()); return err },
+			"Release":      func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
+			"CreateBulk":   func(ctx context.Context) error { _, err := p.CreateBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
+			"ClaimedPage":  func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane, dlq.PageBytes); return err },
+			"ClaimPage":    func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err },
+			"FinalizePage": func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
+			"OpenLane":     func(ctx context.Context) error { _, err := p.OpenLane(ctx, id, 0, dlq.LaneAttempt{}); return err },
+			"ReleasePage":  func(ctx context.Context) error { return p.ReleasePage(ctx, lane) },
+			"StopBulk":     func(ctx context.Context) error { _, err := p.StopBulk(ctx, id, dlq.BulkPausing, ""); return err },
+			"PauseBulk":    func(ctx context.Context) error { _, err := p.PauseBulk(ctx, id, ""); return err },
+			"ResumeBulk":   func(ctx context.Context) error { _, err := p.ResumeBulk(ctx, id); return err },
+			"SetBulkRate":  func(ctx context.Context) error { return p.SetBulkRate(ctx, id, 1) },
+			"SetStepLimit": func(ctx context.Context) error { return p.SetStepLimit(ctx, id, nil) },
+			"RunningBulks": func(ctx context.Context) error { _, err := p.RunningBulks(ctx); return err },
+			"PreviewBulk":  func(ctx context.Context) error { _, err := p.PreviewBulk(ctx, dlq.BulkSpec{}); return err },
+			"EndBulk":      func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
+			"Bulk":         func(ctx context.Context) error { _, err := p.Bulk(ctx, id); return err },
+			"Bulks":        func(ctx context.Context) error { _, err := p.Bulks(ctx, 1); return err },
+			"ArchiveBatch": func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, 0, 1); return err },
+			"PurgeBatch":   func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, 0, 1); return err },
 		} {
 			require.ErrorIs(t, do(t.Context()), dlq.ErrUnavailable, "%s, %s", name, call)
 			cancelled, cancel := context.WithCancel(t.Context())
@@ -270,7 +270,7 @@ func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
 			require.NoError(t, err)
 			for _, m := range page.Messages {
 				names += m.ErrorMessage
-				place := m.Place()
+				place := m.Keyset()
 				q.After = &place
 			}
 		}

@@ -38,10 +38,10 @@ WITH changed AS (
 )
 SELECT id FROM dlq.dlq_bulk_retries WHERE id = @id`
 
-// SetBulkAllowance sets how many more messages all lanes together may claim; nil
+// SetStepLimit sets how many more messages all lanes together may claim; nil
 // lifts the limit. One that has ended keeps what it had. It returns
 // dlq.ErrNotFound when there is no such bulk retry.
-func (s *Store) SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64) error {
+func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error {
 	if messages != nil {
 		messages = optional(max(*messages, 0), false)
 	}

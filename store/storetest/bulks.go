@@ -25,7 +25,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		b := f.startBulk(dlqtest.Bulk("orders.dlq", 2))
 		require.Equal(t, dlq.BulkRunning, b.State)
 		require.EqualValues(t, 3, b.Matched)
-		require.Equal(t, newest.Seq, b.Bound)
+		require.Equal(t, newest.Seq, b.UpperBound)
 		require.Equal(t, 2, b.Lanes)
 		require.Zero(t, b.Counts)
 		require.Nil(t, b.EndedAt)
@@ -101,7 +101,7 @@ var bulks = map[string]func(*testing.T, fixture){
 	"a bulk retry of nothing is done at once": func(t *testing.T, f fixture) {
 		b := f.startBulk(dlqtest.Bulk("nothing", 0))
 		require.Zero(t, b.Matched)
-		require.Zero(t, b.Bound)
+		require.Zero(t, b.UpperBound)
 		require.Equal(t, 1, b.Lanes)
 		require.Empty(t, f.claimPage(dlqtest.Lane(b, 0)))
 		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")

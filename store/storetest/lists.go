@@ -46,7 +46,7 @@ var lists = map[string]func(*testing.T, fixture){
 				slices.Reverse(want)
 			}
 			var byNumber, byCursor []dlq.ID
-			var after *dlq.Place
+			var after *dlq.Keyset
 			for number := 1; number <= 4; number++ {
 				q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, Page: number, PageSize: 7, OldestFirst: oldestFirst}
 				page := f.list(q)
@@ -62,7 +62,7 @@ var lists = map[string]func(*testing.T, fixture){
 				require.Equal(t, number < 4, page.HasNext)
 				require.EqualValues(t, 25, page.Total, "a total does not depend on the cursor")
 				byCursor = append(byCursor, ids(page.Messages)...)
-				last := page.Messages[len(page.Messages)-1].Place()
+				last := page.Messages[len(page.Messages)-1].Keyset()
 				after = &last
 			}
 			require.Equal(t, want, byNumber)
@@ -79,7 +79,7 @@ var lists = map[string]func(*testing.T, fixture){
 		first := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3})
 		f.store(dlqtest.Arrivals(2)...)
 		require.NoError(t, f.Delete(t.Context(), first.Messages[2].ID))
-		after := first.Messages[2].Place()
+		after := first.Messages[2].Keyset()
 		second := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3, After: &after})
 		require.Equal(t, []dlq.ID{stored[2].ID, stored[1].ID, stored[0].ID}, ids(second.Messages))
 	},

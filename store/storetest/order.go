@@ -20,7 +20,7 @@ var order = map[string]func(*testing.T, fixture){
 		lane := f.startLane(unordered)
 		f.allow(lane.Bulk, 1)
 		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, time.Hour)))
-		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
 		page := f.ask(lane).Page
 		require.Equal(t, ids(stored[1:]), envelopeIDs(page))
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultDelivered)})
@@ -38,7 +38,7 @@ var order = map[string]func(*testing.T, fixture){
 			outcome(page[2], dlq.ResultDelivered), outcome(page[3], dlq.ResultFailed)})
 		_, err := f.ArchiveBatch(t.Context(), 0, 100) // also when the message is gone
 		require.NoError(t, err)
-		require.NoError(t, f.SetBulkAllowance(t.Context(), b.ID, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
 		page = f.ask(lane).Page
 		require.Equal(t, page, f.claimed(lane))
 		require.Equal(t, append(ids(stored[4:]), other[0].ID), envelopeIDs(page))
@@ -138,7 +138,7 @@ var order = map[string]func(*testing.T, fixture){
 		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders.dlq", 1)), 0))
 		f.allow(lane.Bulk, 1)
 		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1, For: time.Hour}))
-		require.NoError(t, f.SetBulkAllowance(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
 		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page))
 		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
 	},
@@ -329,7 +329,7 @@ func (c *chaos) run() {
 		if !calm && c.rand.IntN(10) == 0 {
 			c.allow(b.ID, int64(c.rand.IntN(10)))
 		} else {
-			require.NoError(t, c.SetBulkAllowance(t.Context(), b.ID, nil))
+			require.NoError(t, c.SetStepLimit(t.Context(), b.ID, nil))
 		}
 		claim := c.ask(lanes[n])
 		for _, e := range claim.Page {

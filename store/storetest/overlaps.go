@@ -177,15 +177,15 @@ var overlaps = map[string]func(*testing.T, fixture){
 			{"spent.dlq", dlq.Filter{}, false}, // only what is retryable counts
 		} {
 			b := f.startBulk(dlqtest.Bulk(test.topic, 1, dlqtest.Filter(test.filter)))
-			require.Equal(t, test.want, b.Mixed, test)
-			require.Equal(t, test.want, f.bulk(b.ID).Mixed, test)
+			require.Equal(t, test.want, b.MultiTarget, test)
+			require.Equal(t, test.want, f.bulk(b.ID).MultiTarget, test)
 			running, err := f.RunningBulks(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, test.want, running[0].Mixed, test)
+			require.Equal(t, test.want, running[0].MultiTarget, test)
 			listed, err := f.Bulks(t.Context(), 1)
 			require.NoError(t, err)
-			require.Equal(t, test.want, listed[0].Mixed, test)
-			require.Equal(t, test.want, f.end(b.ID, dlq.BulkCompleted).Mixed, test)
+			require.Equal(t, test.want, listed[0].MultiTarget, test)
+			require.Equal(t, test.want, f.end(b.ID, dlq.BulkCompleted).MultiTarget, test)
 		}
 	},
 }

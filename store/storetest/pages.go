@@ -239,7 +239,7 @@ var pages = map[string]func(*testing.T, fixture){
 	"a lane that does not exist is not found": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival())
 		lane := dlqtest.Lane(dlqtest.Bulk("orders", 1), 0)
-		lane.Bound = 1 << 40
+		lane.UpperBound = 1 << 40
 		_, err := f.FinalizePage(t.Context(), lane, nil)
 		require.ErrorIs(t, err, dlq.ErrFenced)
 		require.Empty(t, f.claimPage(lane))

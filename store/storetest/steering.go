@@ -225,7 +225,7 @@ var steering = map[string]func(*testing.T, fixture){
 		_, err = f.StopBulk(t.Context(), id, dlq.BulkPausing, "")
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		require.ErrorIs(t, f.SetBulkRate(t.Context(), id, 1), dlq.ErrNotFound)
-		require.ErrorIs(t, f.SetBulkAllowance(t.Context(), id, nil), dlq.ErrNotFound)
+		require.ErrorIs(t, f.SetStepLimit(t.Context(), id, nil), dlq.ErrNotFound)
 		_, err = f.EndBulk(t.Context(), f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.BulkPaused, "")
 		require.Error(t, err, "a pause is not an end")
 	},

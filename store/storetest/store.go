@@ -48,7 +48,7 @@ type Store interface {
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(ctx context.Context, id dlq.ID, rate int) error
-	SetBulkAllowance(ctx context.Context, id dlq.ID, messages *int64) error
+	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
@@ -63,7 +63,7 @@ type Store interface {
 // of dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, throttles, previews, returns, archives, sweeps,
+		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, returns, archives, sweeps,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
@@ -158,8 +158,8 @@ func (f fixture) claimPage(lane dlq.Lane) []dlq.PageEnvelope {
 	f.t.Helper()
 	claim := f.ask(lane)
 	require.Zero(f.t, claim.Wait)
-	require.False(f.t, claim.Spent)
-	require.False(f.t, claim.Throttled)
+	require.False(f.t, claim.StepLimitReached)
+	require.False(f.t, claim.Limited)
 	return claim.Page
 }
 
@@ -209,7 +209,7 @@ func (f fixture) end(id dlq.ID, state dlq.BulkState) dlq.BulkRetry {
 
 func (f fixture) allow(id dlq.ID, messages int64) {
 	f.t.Helper()
-	require.NoError(f.t, f.SetBulkAllowance(f.t.Context(), id, &messages))
+	require.NoError(f.t, f.SetStepLimit(f.t.Context(), id, &messages))
 }
 
 func (f fixture) stop(id dlq.ID, state dlq.BulkState, reason string) dlq.BulkRetry {

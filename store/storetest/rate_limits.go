@@ -11,7 +11,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-var throttles = map[string]func(*testing.T, fixture){
+var rateLimits = map[string]func(*testing.T, fixture){
 	"a rate limit takes a tenth of a second at once and then waits": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(30)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(50)))
@@ -20,8 +20,8 @@ var throttles = map[string]func(*testing.T, fixture){
 		claimed, began := 0, time.Now()
 		for range 10 {
 			claim := f.ask(lane)
-			require.True(t, claim.Throttled)
-			require.False(t, claim.Spent)
+			require.True(t, claim.Limited)
+			require.False(t, claim.StepLimitReached)
 			require.LessOrEqual(t, len(claim.Page), 5)
 			claimed += len(claim.Page)
 			if claim.Wait > 0 {
@@ -60,29 +60,29 @@ var throttles = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(b, 0)
 		f.allow(b.ID, 3)
 		claim := f.ask(lane)
-		require.True(t, claim.Throttled)
-		require.False(t, claim.Spent)
+		require.True(t, claim.Limited)
+		require.False(t, claim.StepLimitReached)
 		require.Equal(t, ids(stored[:3]), envelopeIDs(claim.Page))
-		require.Equal(t, dlq.LaneClaim{Spent: true, Throttled: true}, f.ask(lane))
+		require.Equal(t, dlq.LaneClaim{StepLimitReached: true, Limited: true}, f.ask(lane))
 
 		outcomes := dlqtest.Outcomes(claim.Page, dlq.ResultWaiting)
 		outcomes[0] = outcome(claim.Page[0], dlq.ResultDelivered)
 		f.finalizePage(lane, outcomes)
 		claim = f.ask(lane)
 		require.Equal(t, ids(stored[1:3]), envelopeIDs(claim.Page), "what waits may be claimed again")
-		require.True(t, f.ask(lane).Spent)
+		require.True(t, f.ask(lane).StepLimitReached)
 
 		f.pause(b.ID, "")
 		f.resume(b.ID)
 		lane = f.openLane(lane)
 		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page), "also what a pause gave back")
-		require.True(t, f.ask(lane).Spent)
-		require.NoError(t, f.SetBulkAllowance(t.Context(), b.ID, nil))
+		require.True(t, f.ask(lane).StepLimitReached)
+		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
 		require.Equal(t, ids(stored[3:]), envelopeIDs(f.claimPage(lane)))
 
 		f.allow(b.ID, 5)
 		claim = f.ask(lane)
-		require.Equal(t, dlq.LaneClaim{Throttled: true}, claim, "the lane is done, the allowance is not")
+		require.Equal(t, dlq.LaneClaim{Limited: true}, claim, "the lane is done, the allowance is not")
 		f.end(b.ID, dlq.BulkCompleted)
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
 		f.allow(b.ID, 7)
@@ -101,7 +101,7 @@ var throttles = map[string]func(*testing.T, fixture){
 				for {
 					claim, err := f.ClaimPage(t.Context(), dlqtest.Lane(b, number), true)
 					n += len(claim.Page)
-					if err != nil || claim.Spent || len(claim.Page) == 0 && claim.Wait == 0 {
+					if err != nil || claim.StepLimitReached || len(claim.Page) == 0 && claim.Wait == 0 {
 						claims <- n
 						return
 					}
