@@ -45,7 +45,7 @@ func toTemporal(err error) error {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 		options.Details = []any{owned}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
-	case errors.Is(err, dlq.ErrUnreadable):
+	case errors.Is(err, dlq.ErrSpecUnreadable):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeInvalid, options)
 	case errors.Is(err, dlq.ErrNotFound):
 		options.Category = temporal.ApplicationErrorCategoryBenign

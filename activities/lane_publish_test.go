@@ -19,7 +19,7 @@ func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 		for tries := range 11 {
 			for _, ofKey := range []bool{false, true} {
 				cause := &dlq.DeliveryError{Category: category, Err: errors.New("refused")}
-				outcomes, _ := judge(page, []dlq.Delivery{{Err: cause}, {Err: &dlq.BlockedError{Behind: cause}}},
+				outcomes, _ := judge(page, []dlq.Delivery{{Err: cause}, {Err: &dlq.BlockedError{Cause: cause}}},
 					&dlq.LaneQueue{OfKey: ofKey, Tries: tries}, dlq.OrderKey)
 				what := fmt.Sprintf("%s, %d tries, of a key: %t", category, tries, ofKey)
 				require.Equal(t, page[0].ID, outcomes[0].ID, what)

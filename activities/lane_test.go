@@ -53,7 +53,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 		}
 		key := [2]string{e.OriginalTopic, string(e.Record.Key)}
 		if behind := undelivered[key]; behind != nil && order != dlq.OrderNone {
-			deliveries[i].Err = &dlq.BlockedError{Behind: behind}
+			deliveries[i].Err = &dlq.BlockedError{Cause: behind}
 			continue
 		}
 		value := string(e.Record.Value)

@@ -40,7 +40,7 @@ func (s *Server) readyz(c *fiber.Ctx) error {
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		checks[name] = "ok"
 		notice, isNotice := errors.AsType[*dlq.NoticeError](results[name])
-		if isNotice && !notice.Away {
+		if isNotice && !notice.Unavailable {
 			checks[name] = "ok; " + notice.Notice
 		} else if results[name] != nil {
 			checks[name] = "away"

@@ -139,7 +139,7 @@ func excerpt(s string) string {
 	if len(s) > limit {
 		s = s[:limit] + "…"
 	}
-	return dlq.Text(s)
+	return dlq.StorableText(s)
 }
 
 // statuses reads the status parameter: repeated, or a list with commas.

@@ -30,7 +30,7 @@ func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for number := range lanes {
-		lane := dlq.Lane{Bulk: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, UpperBound: bulk.UpperBound, Number: number, Of: lanes}
+		lane := dlq.Lane{Bulk: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, UpperBound: bulk.UpperBound, Number: number, Total: lanes}
 		group.Go(func() error { return plainLane(groupCtx, s, publisher, lane) })
 	}
 	if err := group.Wait(); err != nil {

@@ -51,7 +51,7 @@ func TestKafkaSectionIsChecked(t *testing.T) {
 func TestProblemsOfPatternsAndOriginsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
-		`file:3: kafka.dlq_topic_pattern[1]: "*" matches every topic, so that no message could ever go back`,
+		`file:3: kafka.dlq_topic_pattern[1]: "*" matches every topic, so no message could be sent back`,
 		`file:4: kafka.origin_topics: original topic "a.dead" of "b" is itself a dead-letter topic`,
 	}, problemsOf(t, "kafka:\n  dlq_topic_pattern:\n    ['*.dead', '*']\n  origin_topics: {b: a.dead}"))
 }

@@ -21,28 +21,28 @@ type Record struct {
 	Timestamp time.Time
 }
 
-// Source is the place in Kafka that a dead letter was read from. Two records
-// with the same source are the same record. TopicID, not the name, is part of
-// it: a topic deleted and created again is another topic.
+// Source is the position in Kafka that a dead letter was read from. Two records with the
+// same source are the same record. A topic that was deleted and created again has another
+// TopicID, and so other sources.
 type Source struct {
 	TopicID   [16]byte
 	Partition int32
 	Offset    int64
 }
 
-// Origin is where the dead letter was before it failed, as far as its headers
-// or the name of its topic tell.
+// Origin is where the message was before it failed, as far as its headers or the name of
+// its dead-letter topic show.
 type Origin struct {
 	Topic string
 	// Partition and Offset are nil when unknown.
 	Partition *int32
 	Offset    *int64
-	// Family names the header family that told, or "topic-name".
+	// Family is the header family that the origin was read from, or "topic-name".
 	Family string
 }
 
-// Failure is where a dead letter was before it failed, and why it failed, as far
-// as its headers or the name of its topic tell.
+// Failure is the origin and the error of a dead letter, as far as its headers or the name
+// of its topic show.
 type Failure struct {
 	Origin       Origin
 	ErrorMessage string
@@ -51,7 +51,7 @@ type Failure struct {
 	StackTrace string
 }
 
-// Arrival is a dead letter on its way into the store.
+// Arrival is a dead letter that is about to be stored.
 type Arrival struct {
 	ID       ID
 	DLQTopic string
@@ -60,13 +60,13 @@ type Arrival struct {
 	Record     Record
 	Payload    json.RawMessage
 	MaxRetries int
-	// RetryCount and PreviousID are inherited when the message came back.
+	// RetryCount and PreviousID come from the previous message when this one came back.
 	RetryCount int
 	PreviousID ID
 }
 
-// Status is the status a new arrival gets: PENDING, or DEAD when it came back
-// with its retries used up.
+// Status is the first status of an arrival: PENDING, or DEAD when it came back and its
+// retries are used up.
 func (a *Arrival) Status() Status {
 	if a.RetryCount >= a.MaxRetries {
 		return StatusDead
@@ -74,16 +74,16 @@ func (a *Arrival) Status() Status {
 	return StatusPending
 }
 
-// Storable is the arrival as a store keeps it. The record's key, value and headers
-// are bytes and stay as they are.
+// Storable is the arrival as a store keeps it. The key, value and headers of the record are
+// bytes and do not change.
 func (a *Arrival) Storable() Arrival {
 	s := *a
-	s.DLQTopic = topicText(s.DLQTopic)
-	s.Origin.Topic = topicText(s.Origin.Topic)
-	s.Origin.Family = Text(s.Origin.Family)
-	s.ErrorMessage = Text(s.ErrorMessage)
-	s.ErrorClass = Text(s.ErrorClass)
-	s.StackTrace = Text(s.StackTrace)
+	s.DLQTopic = storableTopic(s.DLQTopic)
+	s.Origin.Topic = storableTopic(s.Origin.Topic)
+	s.Origin.Family = StorableText(s.Origin.Family)
+	s.ErrorMessage = StorableText(s.ErrorMessage)
+	s.ErrorClass = StorableText(s.ErrorClass)
+	s.StackTrace = StorableText(s.StackTrace)
 	s.Record.Timestamp = storableTime(s.Record.Timestamp)
 	s.RetryCount = StorableCount(s.RetryCount)
 	s.MaxRetries = StorableCount(s.MaxRetries)

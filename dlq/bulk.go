@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// PageSize is how many messages a bulk retry claims, publishes and finalizes at
-// once. It bounds what a crash can send twice: PageSize for each lane.
+// PageSize is how many messages a bulk retry claims, publishes and finalizes at once. A
+// crash can send at most PageSize messages of each lane twice.
 const PageSize = 100
 
-// PageBytes is how many bytes the messages of a page have at most, unless it is a
-// single one. It bounds the memory that a lane takes.
+// PageBytes is how many bytes the messages of a page have together, unless the page is a
+// single message. It bounds the memory of a lane.
 const PageBytes = 4 << 20
 
-// BulkState is where a bulk retry stands.
+// BulkState is the state of a bulk retry.
 type BulkState string
 
 const (
 	// BulkRunning is scanning and sending.
 	BulkRunning BulkState = "RUNNING"
-	// BulkPausing claims nothing more; the pages in hand have not ended yet.
+	// BulkPausing claims no more messages, but some claimed pages are not finalized yet.
 	BulkPausing BulkState = "PAUSING"
-	// BulkPaused sends nothing: an operator paused it, its target refuses
-	// everything, or too much came back. Nothing of it is RETRYING.
+	// BulkPaused sends nothing: an operator paused it, its target refuses everything, or
+	// too many messages came back. None of its messages are RETRYING.
 	BulkPaused BulkState = "PAUSED"
-	// BulkCancelling claims nothing more, and never will; the pages in hand have
-	// not ended yet.
+	// BulkCancelling claims no more messages and cannot be resumed, but some claimed pages
+	// are not finalized yet.
 	BulkCancelling BulkState = "CANCELLING"
-	// BulkCompleted went through its whole scope.
+	// BulkCompleted has scanned its whole scope.
 	BulkCompleted BulkState = "COMPLETED"
-	// BulkCancelled was stopped by an operator; nothing is left RETRYING.
+	// BulkCancelled was cancelled by an operator. None of its messages are RETRYING.
 	BulkCancelled BulkState = "CANCELLED"
-	// BulkFailed was stopped by an error that it could not get past.
+	// BulkFailed was ended by an error that a retry cannot fix.
 	BulkFailed BulkState = "FAILED"
 )
 
@@ -41,32 +41,31 @@ func (s BulkState) IsFinal() bool {
 	return s == BulkCompleted || s == BulkCancelled || s == BulkFailed
 }
 
-// Order says what a bulk retry does with the messages behind one that failed.
+// Order is how a bulk retry treats the later messages of a key after one of them failed.
 type Order string
 
 const (
 	// OrderKey blocks the later messages of the key: they are skipped.
 	OrderKey Order = "key"
-	// OrderNone sends them all the same.
+	// OrderNone sends them regardless.
 	OrderNone Order = "none"
 )
 
-// BulkSpec is what an operator asked to be retried, and how. Its JSON is how stores
-// keep it.
+// BulkSpec is the request of an operator for a bulk retry. Stores persist its JSON.
 type BulkSpec struct {
 	Filter
 	// RateLimit is in messages per second over the whole job; 0 is no limit.
 	RateLimit int   `json:"rate_limit,omitempty"`
 	Order     Order `json:"order,omitempty"`
-	// Ramp is nil to send everything at once.
+	// Ramp is nil to send without steps.
 	Ramp *Ramp `json:"ramp,omitempty"`
-	// Reason is why the operator does it, for those who look later.
+	// Reason is the operator's note, kept for the record.
 	Reason string `json:"reason,omitempty"`
 }
 
-// IsSameWork reports whether two bulk retries ask for the same to be done. The rate
-// limit is not part of it, since it can be changed, nor is the reason. The ramp is:
-// whoever asks for care must not be handed a job that takes none.
+// IsSameWork reports whether two specifications ask for the same bulk retry. The rate limit
+// is not compared, because it can be changed later, nor is the reason. The ramp is
+// compared: a request with a ramp must not join a job without one.
 func (s BulkSpec) IsSameWork(other BulkSpec) bool {
 	canonical := func(s BulkSpec) []byte {
 		s = s.Storable()
@@ -74,28 +73,27 @@ func (s BulkSpec) IsSameWork(other BulkSpec) bool {
 		if s.Order == "" {
 			s.Order = OrderKey
 		}
-		encoded, _ := json.Marshal(s) // no field of it can fail
+		encoded, _ := json.Marshal(s) // every field can be encoded
 		return encoded
 	}
 	return bytes.Equal(canonical(s), canonical(other))
 }
 
-// Ramp sends a few messages first and looks whether they come back before it
-// sends more.
+// Ramp sends a few messages first, waits, and sends more only if few came back.
 type Ramp struct {
-	// Steps are how many messages each step sends; after them goes the rest.
+	// Steps are how many messages each step sends. The rest follows the last step.
 	Steps []int `json:"steps,omitempty"`
-	// Wait is how long to look after each step.
+	// Wait is how long to wait after each step for messages that come back.
 	Wait time.Duration `json:"wait_ns,omitempty"`
-	// MaxCameBack is the part of the messages sent so far, from 0 to 1, that
-	// may come back; beyond it the job pauses itself.
+	// MaxCameBack is the fraction of the messages sent so far, from 0 to 1, that may come
+	// back. When more come back, the job pauses itself.
 	MaxCameBack float64 `json:"max_came_back,omitempty"`
 }
 
-// BulkRetry is one retry of many messages: its scope, frozen when it was asked for,
-// and how far it has come.
+// BulkRetry is one retry of many messages: its scope, fixed by a snapshot when it was
+// created, and its progress.
 type BulkRetry struct {
-	// ID is made by whoever asks for the job. It is also the token of its claims.
+	// ID is generated by the caller of CreateBulk. It is also the token of the claims.
 	ID         ID        `json:"id"`
 	WorkflowID string    `json:"workflow_id"`
 	Spec       BulkSpec  `json:"spec"`
@@ -103,28 +101,27 @@ type BulkRetry struct {
 	// Reason says why it is paused, waiting, cancelled or failed.
 	Reason string `json:"reason"`
 	Lanes  int    `json:"lanes"`
-	// UpperBound is the last Seq that was given out when the job was created.
-	// Messages that arrive later are not taken, so that those that come back are
-	// not sent for ever.
+	// UpperBound is the last Seq assigned when the job was created. Later messages are
+	// not claimed, so a message that comes back is not sent in an endless loop.
 	UpperBound int64 `json:"bound"`
-	// Matched is how many messages were retryable when the job was created and
-	// unchanged since when they were counted, which is before the first is sent.
+	// Matched is how many messages were retryable when the job was created and still
+	// unchanged when they were counted, before the first was sent.
 	Matched int64 `json:"matched"`
-	// Counting says that they are being counted: Matched is 0, and Mixed not
-	// known.
+	// Counting is set until the messages are counted. Until then Matched is 0 and
+	// MultiTarget is unknown.
 	Counting bool `json:"counting"`
-	// MultiTarget says that they have more than one target topic. Then one that is closed
-	// does not stand for all.
+	// MultiTarget is set when the messages have more than one target topic. Then one
+	// closed topic does not close the whole job.
 	MultiTarget bool       `json:"mixed"`
 	Counts      BulkCounts `json:"counts"`
-	// Waiting is how many messages the job has come upon and could not send yet:
-	// their partition is closed, or an earlier message of their key is not done.
-	// They are PENDING, and not part of Counts.
+	// Waiting is how many messages are in the job's queues, because their target is closed
+	// or an earlier message of their key is not done. They are PENDING, and not part of
+	// Counts.
 	Waiting int64 `json:"waiting"`
-	// CameBack is how many of those it sent have returned to a dead-letter
-	// topic. It goes on counting after the end.
+	// CameBack is how many of the sent messages failed again and are in a dead-letter
+	// topic again. It still grows after the job has ended.
 	CameBack int64 `json:"came_back"`
-	// RecentPerSecond is the rate over about the last ten seconds.
+	// RecentPerSecond is the average rate of about the last ten seconds.
 	RecentPerSecond float64 `json:"recent_per_second"`
 	// StartedAt, EndedAt and UpdatedAt are UTC; EndedAt is nil until the end.
 	StartedAt time.Time  `json:"started_at"`
@@ -132,62 +129,61 @@ type BulkRetry struct {
 	EndedAt   *time.Time `json:"ended_at"`
 }
 
-// Owner owns the messages that the job has claimed.
+// Owner is the owner of the messages that the job has claimed.
 func (b *BulkRetry) Owner() Owner { return Owner{WorkflowID: b.WorkflowID, Token: b.ID.String()} }
 
-// BulkCounts are exact at any moment: they are written in the transaction that
+// BulkCounts are exact at any time, because they are written in the transaction that
 // changes the messages they count.
 type BulkCounts struct {
 	// Retried were acknowledged by their target.
 	Retried int64 `json:"retried"`
 	// Failed are PENDING again.
 	Failed int64 `json:"failed"`
-	// Dead could not be delivered and will not be tried again.
+	// Dead could not be delivered and will not be retried.
 	Dead int64 `json:"dead"`
-	// Skipped were matched but not sent: blocked by a failed message of
-	// their key, retried or removed by someone else meanwhile, or not reached
-	// before the end.
+	// Skipped were matched but not sent: blocked by a failed message of their key,
+	// retried or removed by another client in the meantime, or not reached before the end.
 	Skipped int64 `json:"skipped"`
 }
 
-// Done is how many of the matched messages have been dealt with.
+// Done is how many of the matched messages are finished.
 func (c BulkCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Skipped }
 
-// Sent is how many messages were tried. What was skipped was not sent.
+// Sent is how many messages were tried. Skipped messages were not.
 func (c BulkCounts) Sent() int64 { return c.Retried + c.Failed + c.Dead }
 
-// BulkPreview is what a bulk retry would do.
+// BulkPreview is the result of a dry run of a bulk retry.
 type BulkPreview struct {
-	// Matched are retryable, Skipped are in its scope but are not.
+	// Matched messages would be sent. Skipped messages are in the scope and would not.
 	Matched int64
 	Skipped int64
-	// ByStatus counts everything in scope; ByErrorClass and ByTarget count
-	// what would be sent, the most frequent first, at most PreviewRows each.
+	// ByStatus counts all messages in the scope. ByErrorClass and ByTarget count the
+	// matched ones, the most frequent first, at most PreviewRows each.
 	ByStatus     map[Status]int64
 	ByErrorClass []PreviewCount
 	ByTarget     []PreviewCount
-	// SkipReasons says why what is skipped is.
+	// SkipReasons counts the skipped messages by reason.
 	SkipReasons []PreviewCount
 	// Sample are the first messages that would be sent.
 	Sample []Message
 }
 
-// PreviewCount is a name and how many messages it stands for.
+// PreviewCount is a name and its number of messages.
 type PreviewCount struct {
 	Name  string
 	Count int64
 }
 
-// Bounds of a preview.
+// Limits of a preview: entries in each list, and messages in the sample.
 const (
 	PreviewRows   = 20
 	PreviewSample = 10
 )
 
-// NoErrorClass stands in a preview for messages whose error names no class.
+// NoErrorClass is the name in a preview for messages without an error class.
 const NoErrorClass = "(none)"
 
-// Why a message in the scope of a bulk retry is not sent.
+// Reasons for which a bulk retry skips a message of its scope.
 const (
 	SkipResolved  = "already resolved"
 	SkipDead      = "dead"

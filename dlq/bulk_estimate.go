@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// recentSpan is how far RecentPerSecond looks back.
-	recentSpan = 10 * time.Second
-	// longestEstimate is beyond what anybody waits for, and within what a
-	// time.Duration holds.
-	longestEstimate = 100 * 365 * 24 * time.Hour
+	// recentWindow is the time that RecentPerSecond averages over.
+	recentWindow = 10 * time.Second
+	// maxEstimate is a hundred years. A time.Duration can hold it; a longer estimate is
+	// unknown.
+	maxEstimate = 100 * 365 * 24 * time.Hour
 )
 
-// EstimatedEnd is when the job would end if it went on as it does now, with the
-// waits of its ramp that are still to come. It is not known while the job does not
-// run or counts, when nothing was sent of late, and while the steps of a ramp tell
-// nothing of the speed and no limit does.
+// EstimatedEnd is when the job would end at its present rate, including the remaining waits
+// of its ramp. It is unknown while the job is not running, while it is being counted, and
+// when nothing was sent recently. It is also unknown while a ramp's steps are too short to
+// show a rate and there is no rate limit.
 func (b *BulkRetry) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	left := b.Matched - b.Counts.Done()
 	if b.State != BulkRunning || b.Counting || left < 0 {
@@ -24,32 +24,32 @@ func (b *BulkRetry) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	}
 	rate, wait := b.RecentPerSecond, time.Duration(0)
 	if b.Spec.Ramp != nil {
-		rate, wait = b.rampAhead(left, now)
+		rate, wait = b.rampRateAndWait(left, now)
 	}
 	if limit := float64(b.Spec.RateLimit); limit > 0 {
-		rate = min(rate, limit) // it may just have been lowered
+		rate = min(rate, limit) // the limit may have been lowered since
 	}
 	if rate <= 0 || left > 0 && math.IsInf(rate, 1) {
 		return time.Time{}, false
 	}
 	seconds := float64(left)/rate + wait.Seconds()
-	if seconds > longestEstimate.Seconds() {
+	if seconds > maxEstimate.Seconds() {
 		return time.Time{}, false
 	}
 	return now.Add(time.Duration(seconds * float64(time.Second))), true
 }
 
-// rampAhead is how fast a job with a ramp sends and how long it will yet wait to see
-// what comes back. The rate is infinite where only the limit bounds it: the recent
-// one also counts the time in which the ramp waited, unless the first step is under
-// way or the present one has lasted longer than the recent rate looks back.
+// rampRateAndWait returns the rate of a job with a ramp and the time that it has yet to
+// wait after its steps. The rate is infinite when only the rate limit bounds it. That is
+// the case when the recent rate includes a wait of the ramp: after the first step, until
+// the present step has lasted longer than recentWindow.
 //
-// The row does not say which step is under way. It follows from what was sent, since
-// a step is over when all that it allows was sent, and nothing changes the row until
-// the next one.
-func (b *BulkRetry) rampAhead(left int64, now time.Time) (rate float64, wait time.Duration) {
+// The row does not say which step is under way. It follows from the number of sent
+// messages: a step is over when it has sent all that it may, and the row does not change
+// until the next step.
+func (b *BulkRetry) rampRateAndWait(left int64, now time.Time) (rate float64, wait time.Duration) {
 	ramp, sent := b.Spec.Ramp, b.Counts.Sent()
-	var before, upTo int64 // sent before the present step, and with the one looked at
+	var before, upTo int64 // sent before the present step; sent after the step of the loop
 	for _, step := range ramp.Steps {
 		upTo += int64(step)
 		switch {
@@ -59,8 +59,8 @@ func (b *BulkRetry) rampAhead(left int64, now time.Time) (rate float64, wait tim
 			wait += ramp.Wait
 		case upTo == sent:
 			waited := max(now.Sub(b.UpdatedAt), 0)
-			if waited > ramp.Wait+recentSpan {
-				return 0, 0 // the next step should have begun
+			if waited > ramp.Wait+recentWindow {
+				return 0, 0 // the next step is overdue: the rate is unknown
 			}
 			wait += max(ramp.Wait-waited, 0)
 			before = upTo
@@ -68,7 +68,7 @@ func (b *BulkRetry) rampAhead(left int64, now time.Time) (rate float64, wait tim
 			before = upTo
 		}
 	}
-	if before > 0 && float64(sent-before) <= b.RecentPerSecond*recentSpan.Seconds() {
+	if before > 0 && float64(sent-before) <= b.RecentPerSecond*recentWindow.Seconds() {
 		return math.Inf(1), wait
 	}
 	return b.RecentPerSecond, wait

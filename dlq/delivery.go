@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// AnyPartition stands for a topic as a whole: it does not exist, we may not write
-// to it, or nobody has told which partitions it has.
+// AnyPartition stands for a whole topic: the topic does not exist, writing to it is not
+// allowed, or its partitions are unknown.
 const AnyPartition int32 = -1
 
-// Target is the partition that a message goes to.
+// Target is the partition that a message is sent to.
 type Target struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -23,10 +23,10 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s[%d]", t.Topic, t.Partition)
 }
 
-// Delivery is what became of one message that was to be published.
+// Delivery is the result of publishing one message.
 type Delivery struct {
-	// Target is where the message was written, or would have been. Its partition
-	// is AnyPartition where that was never decided.
+	// Target is where the message was written, or would have been. Its partition is
+	// AnyPartition when none was chosen.
 	Target Target
 	// Partitions is how many partitions the topic has; 0 when unknown.
 	Partitions int
@@ -35,6 +35,6 @@ type Delivery struct {
 	Err error
 }
 
-// ErrTargetClosed means that a message was not sent, because its target is among
-// those that the caller knows to be closed.
+// ErrTargetClosed means that a message was not sent, because the caller listed its target
+// as closed.
 var ErrTargetClosed = errors.New("not sent, since its target is known to be closed")

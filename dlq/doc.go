@@ -1,5 +1,4 @@
-// Package dlq is the domain of the dead-letter-queue manager: what a dead
-// letter is, which states it passes through, when it may be retried, and how an
-// error is judged. It does no I/O and imports nothing but the standard library,
-// so every other package can speak its language.
+// Package dlq is the domain of the dead-letter-queue manager. It defines the dead letter,
+// its states, the rule for retries, and the categories of errors. It does no I/O and
+// imports only the standard library, so every other package can use its types.
 package dlq

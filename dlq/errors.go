@@ -15,42 +15,43 @@ func MessageNotFound(id ID) error { return fmt.Errorf("message %s: %w", id, ErrN
 // BulkNotFound is ErrNotFound for a bulk retry.
 func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrNotFound) }
 
-// ErrUnavailable means that the database, Kafka or Temporal is away. The
-// same call may be made again later; nothing is lost.
+// ErrUnavailable means that the database, Kafka or Temporal does not answer. The call can
+// be repeated later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
-// ErrFull means that the database has no room left, and ErrReadOnly that it takes no
-// changes. Kafka keeps what cannot be taken in.
+// ErrFull means that the database has no space left, and ErrReadOnly that it accepts no
+// changes. Kafka keeps the records that cannot be ingested.
 var (
 	ErrFull     error = &databaseError{"the disk of the database is full"}
 	ErrReadOnly error = &databaseError{"the database is read-only"}
 )
 
-// databaseError is why the database takes nothing, in words for everybody.
+// databaseError is why the database accepts no changes. Its text may be shown to any
+// client.
 type databaseError struct{ reason string }
 
 func (e *databaseError) Error() string { return e.reason }
 
 func (e *databaseError) Unwrap() error { return ErrUnavailable }
 
-// NoticeError is what a readiness check has to say to operators: it names neither hosts
-// nor users, as other errors do.
+// NoticeError is the result of a readiness check that operators may read. Unlike other
+// errors it names neither hosts nor users.
 type NoticeError struct {
 	Notice string
-	// Away says that the dependency is away; else it works all the same.
-	Away bool
+	// Unavailable is set when the dependency does not answer. Otherwise it works.
+	Unavailable bool
 }
 
 // Error is the notice, for logs.
 func (n *NoticeError) Error() string { return n.Notice }
 
-// NotRetryableError refuses a retry because of the message's own state.
+// NotRetryableError refuses a retry because of the state of the message.
 type NotRetryableError struct {
 	ID         ID     `json:"id"`
 	Status     Status `json:"status"`
 	RetryCount int    `json:"retry_count"`
 	MaxRetries int    `json:"max_retries"`
-	// Reason replaces the documented status and count where these are not why.
+	// Reason replaces status and count in the text when these are not the cause.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -62,7 +63,7 @@ func (e *NotRetryableError) Error() string {
 	return fmt.Sprintf("message is not retryable: status=%s, retry_count=%d/%d", e.Status, e.RetryCount, e.MaxRetries)
 }
 
-// OwnedError refuses a change because a workflow owns the message right now.
+// OwnedError refuses a change because a workflow owns the message.
 type OwnedError struct {
 	ID    ID    `json:"id"`
 	Owner Owner `json:"owner"`
@@ -73,51 +74,50 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
 }
 
-// ErrFenced means that a newer attempt has the lane: the caller can change nothing
-// in it any more.
+// ErrFenced means that a newer attempt has the lane. The caller can no longer change it.
 var ErrFenced = errors.New("a newer attempt has the lane")
 
-// ErrMoved means that a partition's position is not where the caller believes it to
-// be: the database was restored to an earlier moment, or somebody else has the
-// partition. Nothing was stored.
-var ErrMoved = errors.New("the database has another offset for the partition")
+// ErrPositionMoved means that the position of a partition in the database differs from the
+// one that the caller started from. The database was restored to an earlier moment, or
+// another client has ingested the partition. Nothing was stored.
+var ErrPositionMoved = errors.New("the database has another offset for the partition")
 
-// ErrUnreadable means that the specification of a bulk retry cannot be read: somebody
-// has written it by hand. Trying again does not help.
-var ErrUnreadable = errors.New("the specification of the bulk retry cannot be read")
+// ErrSpecUnreadable means that the stored specification of a bulk retry cannot be parsed,
+// because it was edited by hand. Another attempt does not help.
+var ErrSpecUnreadable = errors.New("the specification of the bulk retry cannot be read")
 
-// ErrBlocked means that a lock of somebody else was not released in time. The same
-// call may be made again.
+// ErrBlocked means that another transaction did not release a lock in time. The call can be
+// repeated.
 var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 
-// BulkBusyError refuses a bulk retry because another one, which asks for something
-// else, is under way on messages of the same topic, perhaps under its other name.
+// BulkBusyError refuses a bulk retry because a different one is running on messages of the
+// same topic, perhaps under the topic's other name.
 type BulkBusyError struct {
 	Topic   string
 	Running ID
 }
 
-// Error names the job that is in the way.
+// Error names the running job.
 func (e *BulkBusyError) Error() string {
 	return fmt.Sprintf("bulk retry %s, with another topic name, filter, order or ramp, is under way on messages of topic %s; "+
 		"wait for it or cancel it", e.Running, e.Topic)
 }
 
-// Category is why a delivery failed, which decides what is done about it.
+// Category is the kind of error of a delivery. It decides how the retry continues.
 type Category string
 
 const (
-	// CategoryTransient passes by itself: network, timeout, no leader, 5xx.
+	// CategoryTransient ends by itself: network, timeout, no leader, 5xx.
 	CategoryTransient Category = "transient"
-	// CategoryRateLimit asks us to come back later: throttled, 429.
+	// CategoryRateLimit asks for a later attempt: throttled, 429.
 	CategoryRateLimit Category = "rate_limit"
-	// CategoryAuth is a refusal of us, not of the message: SASL, ACL, 401, 403.
+	// CategoryAuth refuses the client, not the message: SASL, ACL, 401, 403.
 	CategoryAuth Category = "auth"
-	// CategoryBadData will be refused for ever: too large, invalid, 400, 489.
+	// CategoryBadData is refused for ever: too large, invalid, 400, 489.
 	CategoryBadData Category = "bad_data"
 )
 
-// Result is how a retry ends that gave up with an error of this category.
+// Result is the result of a retry whose last error has this category.
 func (c Category) Result() Result {
 	if c == CategoryBadData {
 		return ResultRejected
@@ -125,13 +125,13 @@ func (c Category) Result() Result {
 	return ResultFailed
 }
 
-// DeliveryError is a target's refusal, with its category.
+// DeliveryError is the refusal of a target, with its category.
 type DeliveryError struct {
 	Category Category
-	// RetryAfter is how long the target asked us to wait; zero when it did not.
+	// RetryAfter is how long the target asked to wait; zero when it did not.
 	RetryAfter time.Duration
-	// TargetOnly says that the topic as a whole is refused, and that others of the same
-	// broker may well work: it does not exist, or we may not write to it.
+	// TargetOnly is set when the whole topic is refused but other topics of the broker may
+	// work: the topic does not exist, or writing to it is not allowed.
 	TargetOnly bool
 	Err        error
 }
@@ -142,20 +142,20 @@ func (e *DeliveryError) Error() string { return e.Err.Error() }
 // Unwrap gives access to the client library's own error.
 func (e *DeliveryError) Unwrap() error { return e.Err }
 
-// BlockedError means that a message was not sent, because an earlier one of its key
-// was not delivered. It does not unwrap: nobody has judged the message itself.
+// BlockedError means that a message was not sent, because an earlier one of its key was not
+// delivered. It does not unwrap to Cause, which is no statement about this message.
 type BlockedError struct {
-	// Behind is why the earlier one was not delivered.
-	Behind error
+	// Cause is why the earlier message was not delivered.
+	Cause error
 }
 
-// Error says what the message waits for.
+// Error names the cause.
 func (e *BlockedError) Error() string {
-	return "not sent, since an earlier message with the same key was not delivered: " + e.Behind.Error()
+	return "not sent, since an earlier message with the same key was not delivered: " + e.Cause.Error()
 }
 
-// CategoryOf returns the category of a delivery error. An error that nobody
-// classified is transient: trying again is the harmless mistake.
+// CategoryOf returns the category of a delivery error. An unclassified error is transient:
+// an unnecessary retry does the least harm.
 func CategoryOf(err error) Category {
 	var delivery *DeliveryError
 	if errors.As(err, &delivery) {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// MaxFilterIDs is how many messages a filter may name one by one.
+// MaxFilterIDs is how many ids a filter may name.
 const MaxFilterIDs = 1000
 
-// Filter chooses messages of a topic, for lists, dry runs and bulk retries alike.
-// Zero fields do not restrict. Its JSON is how a bulk retry keeps it.
+// Filter selects messages of a topic, for lists, dry runs and bulk retries. Zero fields do
+// not restrict. A bulk retry stores its JSON.
 //
-// Adding a filter touches five files: this one for the field, api/filter.go for
-// how it is asked for and shown, store/postgres/filter.go and
-// store/memory/filter.go for what it matches, and api/openapi.yaml.
+// A new filter needs changes in five files: this one for the field, api/filter.go for its
+// parameter, store/postgres/filter.go and store/memory/filter.go for its condition, and
+// api/openapi.yaml.
 type Filter struct {
 	// Topic is a dead-letter topic or an original topic. Required.
 	Topic    string   `json:"topic"`
 	Statuses []Status `json:"statuses,omitempty"`
-	// ErrorContains is part of the error message, in any case.
+	// ErrorContains is a part of the error message. Its case is ignored.
 	ErrorContains string `json:"error_contains,omitempty"`
 	// Key is the exact record key. Nil does not restrict; an empty key is a key.
 	Key []byte `json:"key"`
@@ -29,27 +29,27 @@ type Filter struct {
 	IDs []ID `json:"ids,omitempty"`
 }
 
-// WithStatuses are the statuses that the filter lets through, each once: all of
-// them, unless it names some.
-func (f *Filter) WithStatuses() []Status {
-	var through []Status
+// EffectiveStatuses are the statuses that match the filter, each once: all of them, unless
+// it names some.
+func (f *Filter) EffectiveStatuses() []Status {
+	var statuses []Status
 	for _, status := range Statuses {
 		if len(f.Statuses) == 0 || slices.Contains(f.Statuses, status) {
-			through = append(through, status)
+			statuses = append(statuses, status)
 		}
 	}
-	return through
+	return statuses
 }
 
-// TakesPending reports whether the filter lets PENDING messages through, the only
-// ones that a bulk retry sends.
-func (f *Filter) TakesPending() bool { return slices.Contains(f.WithStatuses(), StatusPending) }
+// IncludesPending reports whether the filter matches PENDING messages. Bulk retries send
+// only these.
+func (f *Filter) IncludesPending() bool { return slices.Contains(f.EffectiveStatuses(), StatusPending) }
 
-// storable is the filter as a store keeps it. It shares nothing with f.
+// storable is the filter as a store keeps it. It shares no memory with f.
 func (f *Filter) storable() Filter {
 	s := *f
-	s.Topic = topicText(s.Topic)
-	s.ErrorContains = Text(s.ErrorContains)
+	s.Topic = storableTopic(s.Topic)
+	s.ErrorContains = StorableText(s.ErrorContains)
 	s.Statuses = slices.Clone(s.Statuses)
 	s.Key = slices.Clone(s.Key)
 	s.IDs = unique(s.IDs)
@@ -57,7 +57,7 @@ func (f *Filter) storable() Filter {
 	return s
 }
 
-// unique keeps the first of each id, in their order.
+// unique removes repeated ids and keeps the order.
 func unique(ids []ID) []ID {
 	seen := make(map[ID]bool, len(ids))
 	var kept []ID

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// ID names a dead letter or a bulk retry. It is a UUID (RFC 9562). Those of bulk
-// retries are version 7, those of records from Kafka version 8 (RecordID). Both grow
-// with time, so the primary key's index is appended to rather than written all over,
-// and its cost stays flat as data grows.
+// ID identifies a dead letter or a bulk retry. It is a UUID (RFC 9562): version 7 for bulk
+// retries, version 8 for records from Kafka (RecordID). Both grow with time, so new rows
+// are appended at one end of the primary key's index, and its cost does not grow with the
+// table.
 type ID [16]byte
 
 var idClock struct {
 	sync.Mutex
-	last uint64 // the last 60 bits given out: 48 of milliseconds, 12 of sequence
+	last uint64 // the last 60 bits used: 48 of milliseconds, 12 of sequence
 }
 
-// NewID returns a new version 7 UUID. Within one process every ID is greater
-// than the one before it, also when the clock steps back.
+// NewID returns a new version 7 UUID. Within one process every ID is greater than the one
+// before it, even if the clock steps back.
 func NewID() ID {
 	idClock.Lock()
 	next := uint64(time.Now().UnixMilli()) << 12
@@ -33,25 +33,25 @@ func NewID() ID {
 	idClock.Unlock()
 
 	var id ID
-	_, _ = rand.Read(id[8:])                                          // crypto/rand.Read never fails: it ends the program instead
+	_, _ = rand.Read(id[8:])                                          // crypto/rand.Read never returns an error
 	binary.BigEndian.PutUint64(id[:8], next>>12<<16|7<<12|next&0xfff) // version 7
 	id[8] = id[8]&0x3f | 0x80                                         // variant of RFC 9562
 	return id
 }
 
-// RecordID returns the ID of the dead letter that was read from this place in Kafka:
-// the same record has the same ID for ever, also after the database was restored. It
-// is a version 8 UUID that begins with the record's timestamp, as version 7 does with
-// the time of its making. The timestamp also tells apart two records of one offset,
-// where an unclean election has replaced the first.
+// RecordID returns the ID of the dead letter that was read from this source. The same
+// record always has the same ID, also after the database was restored. The ID is a version
+// 8 UUID that begins with the record's timestamp, as version 7 begins with the time of
+// creation. The timestamp also separates two records of one offset, which an unclean
+// election can produce.
 func RecordID(source Source, timestamp time.Time) ID {
-	var place [36]byte
-	copy(place[:], source.TopicID[:])
-	binary.BigEndian.PutUint32(place[16:], uint32(source.Partition))
-	binary.BigEndian.PutUint64(place[20:], uint64(source.Offset))
+	var input [36]byte
+	copy(input[:], source.TopicID[:])
+	binary.BigEndian.PutUint32(input[16:], uint32(source.Partition))
+	binary.BigEndian.PutUint64(input[20:], uint64(source.Offset))
 	milliseconds := uint64(timestamp.UnixMilli())
-	binary.BigEndian.PutUint64(place[28:], milliseconds)
-	sum := sha256.Sum256(place[:])
+	binary.BigEndian.PutUint64(input[28:], milliseconds)
+	sum := sha256.Sum256(input[:])
 
 	id := ID(sum[:16])
 	binary.BigEndian.PutUint64(id[:8], milliseconds<<16|8<<12|binary.BigEndian.Uint64(sum[:8])&0xfff) // version 8
@@ -59,9 +59,8 @@ func RecordID(source Source, timestamp time.Time) ID {
 	return id
 }
 
-// ParseID reads the canonical form, 36 characters in either case. Other
-// spellings of a UUID (braces, urn:, no hyphens) are refused: one message has
-// one address.
+// ParseID parses the canonical form, 36 characters in either case. Other spellings of a
+// UUID (braces, urn:, no hyphens) are refused, so that each message has one address.
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -89,7 +88,7 @@ func (id ID) String() string {
 // IsZero reports whether the ID was never set.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// MarshalText makes an ID its canonical form in JSON and in workflow inputs.
+// MarshalText encodes an ID in its canonical form, in JSON and in workflow inputs.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.

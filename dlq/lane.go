@@ -2,63 +2,63 @@ package dlq
 
 import "time"
 
-// Buckets is into how many parts the messages of a topic are divided, by the low bits of
-// their KeyHash.
+// Buckets is the number of parts into which the messages of a topic are divided, by the low
+// bits of their KeyHash.
 const Buckets = 1024
 
-// Lane is one attempt at one of the parallel scans of a bulk retry. The lanes of a job
-// share the buckets, so a key never changes lanes.
+// Lane is one attempt at one of the parallel scans of a bulk retry. Each lane of a job has
+// its own range of buckets, so a key stays in one lane.
 type Lane struct {
 	Bulk        ID
 	Number      int
-	Of          int
+	Total       int
 	Owner       Owner
 	Spec        BulkSpec
 	UpperBound  int64
 	MultiTarget bool
 	// State is that of the job when the lane was opened.
 	State BulkState
-	// ScanFirst lets a claim go on with the scan while a queue is due, so that neither
-	// starves the other.
+	// ScanFirst lets a claim continue the scan although a queue is due, so that the queues
+	// do not starve the scan.
 	ScanFirst bool
-	// Bounded lets a claim look at a bounded part of the scope only: where the lane has
-	// few of the messages, one that looks until it has a page may take too long.
+	// Bounded limits how many messages a claim reads. Without it, a claim whose filter
+	// matches few messages may read for too long.
 	Bounded bool
-	// Epoch is which attempt at the lane this is. Only the newest may claim
-	// and finalize.
+	// Epoch is the number of this attempt at the lane. Only the newest may claim and
+	// finalize.
 	Epoch int
-	// ByModulo says that an earlier version has started the job: a message is in lane
-	// Number when KeyHash % Of == Number.
+	// ByModulo is set when an earlier version created the job. A message is then in lane
+	// Number when KeyHash % Total == Number.
 	ByModulo bool
 }
 
-// Buckets are the first and the last bucket of the lane.
+// Buckets returns the first and the last bucket of the lane.
 func (l *Lane) Buckets() (first, last int) {
-	if l.Of <= 1 || l.ByModulo {
+	if l.Total <= 1 || l.ByModulo {
 		return 0, Buckets - 1
 	}
-	return l.Number * Buckets / l.Of, (l.Number+1)*Buckets/l.Of - 1
+	return l.Number * Buckets / l.Total, (l.Number+1)*Buckets/l.Total - 1
 }
 
-// Has reports whether messages of this key hash are the lane's.
+// Has reports whether messages with this key hash belong to the lane.
 func (l *Lane) Has(keyHash int32) bool {
 	if l.ByModulo {
-		return int(keyHash)%max(l.Of, 1) == l.Number
+		return int(keyHash)%max(l.Total, 1) == l.Number
 	}
 	first, last := l.Buckets()
 	bucket := int(keyHash & (Buckets - 1))
 	return first <= bucket && bucket <= last
 }
 
-// LaneAttempt tells the attempts at a lane apart, and which of two is the later one.
+// LaneAttempt identifies an attempt at a lane, and orders it among the others.
 type LaneAttempt struct {
 	// Scheduled is when the activity was scheduled, by Temporal's clock.
 	Scheduled time.Time
-	// Number is the attempt at that activity, from 1.
+	// Number is Temporal's attempt number of that activity, from 1.
 	Number int
 }
 
-// IsBefore reports whether another attempt is later.
+// IsBefore reports whether the other attempt is newer.
 func (a LaneAttempt) IsBefore(other LaneAttempt) bool {
 	if a.Scheduled.Equal(other.Scheduled) {
 		return a.Number < other.Number
@@ -69,83 +69,81 @@ func (a LaneAttempt) IsBefore(other LaneAttempt) bool {
 // PageEnvelope is a message that a lane has claimed.
 type PageEnvelope struct {
 	Envelope
-	// Blocked says that the job has failed an earlier message of the key: this one
-	// is to be skipped.
+	// Blocked is set when an earlier message of the key failed in this job. The message
+	// has to be skipped.
 	Blocked bool
 }
 
-// LaneClaim is what a lane may send next.
+// LaneClaim is the result of a claim: a page to send, or the reason why there is none.
 type LaneClaim struct {
 	Page []PageEnvelope
-	// Queue is the queue that the page was taken from; nil when it comes from the
-	// scan.
+	// Queue is the queue that the page was claimed from; nil when it comes from the scan.
 	Queue *LaneQueue
-	// Closed are the targets that the job knows to be closed.
+	// Closed are the closed targets of the job.
 	Closed []Target
-	// Bytes is how many bytes the messages of Page have. When it is more than was
-	// asked for (PageBytes, of a claim), the page is one message that came without its
-	// value and headers: Store.ClaimedPage reads it.
+	// Bytes is the size of the messages of Page. When it exceeds the limit of the call
+	// (PageBytes, for a claim), the page is one message without its value and headers.
+	// Store.ClaimedPage reads these.
 	Bytes int64
-	// Wait is how long to wait before asking again, when the rate limit allows
-	// nothing now.
+	// Wait is how long to wait before the next claim, when the rate limit allows nothing
+	// now or another scan has to follow.
 	Wait time.Duration
-	// Next is the queue of the lane that is due first, when the claim found nothing
-	// to send; nil when none is left.
+	// Next is the queue of the lane that is due first, when the claim found nothing to
+	// send; nil when the lane has no queue.
 	Next *LaneQueue
-	// StepLimitReached says that the allowance of a ramp's step is used up.
+	// StepLimitReached is set when the ramp's step may send no more messages.
 	StepLimitReached bool
-	// Limited says that a rate limit or an allowance is in force.
+	// Limited is set when the job has a rate limit or a step limit.
 	Limited bool
-	// Stopped says that nothing may be claimed: the job does not run, or a
-	// newer attempt has the lane. It says nothing of what is left.
+	// Stopped is set when nothing may be claimed: the job is not running, or a newer
+	// attempt has the lane. Messages may be left.
 	Stopped bool
 }
 
-// LaneQueue holds messages of a lane that wait for one and the same thing: a target
-// that is closed, or an earlier message of their key.
+// LaneQueue is a queue of a lane. Its messages wait for the same closed target, or for an
+// earlier message of their key.
 type LaneQueue struct {
-	// Target is what is closed; of a queue of a key it is the topic.
+	// Target is the closed target. In the queue of a key it is the topic.
 	Target Target
-	// OfKey says that it is the queue of a key.
+	// OfKey is set for the queue of a key.
 	OfKey bool
-	// Tries is how often in a row the target, or the first message of the key, was
-	// asked in vain.
+	// Tries is how often in a row the target, or the first message of the key, was tried
+	// without success.
 	Tries int
-	// Due is how long until it may be asked again.
+	// Due is how long until the next try.
 	Due time.Duration
-	// Reason and Category say why it waits.
+	// Reason and Category are why the messages wait.
 	Reason   string
 	Category Category
 }
 
-// Wait is what a message waits for that a lane has given back.
+// Wait names the queue into which a message is requeued.
 type Wait struct {
-	// Target is closed, unless OfKey says that the message's key waits.
+	// Target is the closed target. With OfKey, the message waits for its key instead.
 	Target Target
 	OfKey  bool
-	// Tries is how often in a row it was asked in vain; 0 when it was not asked, and
-	// the queue stays as it is.
+	// Tries is how often in a row the queue was tried without success. At 0 it was not
+	// tried, and an existing queue keeps its state.
 	Tries int
-	// For is how long to wait before it is asked again.
+	// For is how long to wait before the next try.
 	For time.Duration
 }
 
-// PageResult is what finalizing a page of a lane came to.
+// PageResult is the result of finalizing a page.
 type PageResult struct {
 	// Counts are the lane's totals.
 	Counts BulkCounts
-	// Ended is how many messages of the page it ended. Others were no longer the
-	// lane's.
+	// Ended is how many messages were finalized. The lane no longer owned the others.
 	Ended int
 }
 
-// RequeuePage is the outcome of a page whose attempt was cut short: its messages go
-// back uncounted, and are due at once.
+// RequeuePage is the outcome of a page whose attempt was interrupted. Its messages are
+// requeued uncounted and are due at once.
 func RequeuePage(page []PageEnvelope) []PageOutcome {
 	outcomes := make([]PageOutcome, len(page))
 	for i := range page {
 		outcomes[i] = PageOutcome{
-			Outcome:    Outcome{ID: page[i].ID, Result: ResultWaiting, Error: "its page was cut short"},
+			Outcome:    Outcome{ID: page[i].ID, Result: ResultWaiting, Error: "its page was interrupted"},
 			RetryCount: page[i].RetryCount, Wait: Wait{Target: Target{Partition: AnyPartition}},
 		}
 	}

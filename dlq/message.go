@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// DefaultMaxRetries is how many operator retries a message gets unless the
-// configuration says otherwise.
+// DefaultMaxRetries is how many operator retries a message gets unless the configuration
+// says otherwise.
 const DefaultMaxRetries = 3
 
-// UnknownError stands in for an error that the dead letter does not name.
+// UnknownError is the error message of a dead letter whose headers name no error.
 const UnknownError = "unknown error"
 
-// Message is the state of one dead letter: everything a list shows and a status
-// change touches. Its bytes are in Record.
+// Message is the state of one dead letter: the fields that lists show and that a change of
+// status writes. Its bytes are in Record.
 type Message struct {
 	ID ID
 	// Seq is the order of arrival, given by the store. It has gaps.
@@ -42,8 +42,8 @@ type Message struct {
 	PreviousID ID
 }
 
-// IsRetryable reports whether an operator may retry the message now. That it
-// has a place to go is a question for Topics.CheckOrigin.
+// IsRetryable reports whether an operator may retry the message now. Topics.CheckOrigin
+// reports whether it has a topic to go to.
 func (m *Message) IsRetryable() bool {
 	return (m.Status == StatusPending || m.Status == StatusRetrying) && m.RetryCount < m.MaxRetries
 }
@@ -56,22 +56,22 @@ func (m *Message) CheckRetryable() error {
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
 }
 
-// Lost says why the message is not the owner's to retry: a *OwnedError where another has
-// it, else a *NotRetryableError.
-func (m *Message) Lost(owner Owner) error {
+// ClaimError returns why the owner has no claim on the message: a *OwnedError when another
+// workflow owns it, else a *NotRetryableError.
+func (m *Message) ClaimError(owner Owner) error {
 	if m.Status == StatusRetrying && m.Owner != owner {
 		return &OwnedError{ID: m.ID, Owner: m.Owner}
 	}
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
 }
 
-// Detail is everything known of one message.
+// Detail is all that is stored of one message.
 type Detail struct {
 	Message
 	Record  Record
 	Source  Source
 	Failure Failure
-	// Attempts are the retries that did not deliver, oldest first.
+	// Attempts are the retries that ended without delivery, oldest first.
 	Attempts []Attempt
 }
 
@@ -87,8 +87,8 @@ type Attempt struct {
 	Error     string
 }
 
-// Owner names the workflow that owns a RETRYING message. Whoever presents the same
-// token again is the same owner, however often it crashed in between.
+// Owner names the workflow that owns a RETRYING message. A caller with the same workflow id
+// and token is the same owner, also after a crash.
 type Owner struct {
 	WorkflowID string `json:"workflow_id"`
 	// Token is the id of a bulk retry, or the first run id of the workflow of a
@@ -102,13 +102,13 @@ func (o Owner) IsZero() bool { return o == Owner{} }
 // Claim is a message that its owner may send now.
 type Claim struct {
 	OriginalTopic string
-	RetryCount    int // with this claim
+	RetryCount    int // including this claim
 	MaxRetries    int
-	// Size is that of what has to be sent, in bytes.
+	// Size is that of the record to be sent, in bytes.
 	Size int64
 }
 
-// Envelope is what a publisher needs to send a claimed message back.
+// Envelope is the part of a claimed message that the publisher needs.
 type Envelope struct {
 	ID            ID
 	Seq           int64
@@ -128,17 +128,17 @@ type Outcome struct {
 // PageOutcome is how the claim of one message of a lane's page ended.
 type PageOutcome struct {
 	Outcome
-	// RetryCount is that of the claim, and tells it from a later one.
+	// RetryCount is that of the claim. It tells this claim from a later one.
 	RetryCount int `json:"retry_count"`
-	// Target has taken the message, or judged it, and so is open. Zero when unknown.
+	// Target has acknowledged or rejected the message, so it is open. Zero when unknown.
 	Target Target `json:"target,omitzero"`
-	// Wait says what a message waits for whose result is ResultWaiting.
+	// Wait is the queue of a message whose result is ResultWaiting.
 	Wait Wait `json:"-"`
 }
 
-// KeyHash maps a record key to a non-negative number that decides the lane of
-// a bulk retry. Messages with one key share it, so they stay in order; messages
-// without a key have no order to keep and are spread by their id.
+// KeyHash maps a record key to a non-negative number that decides the lane of a bulk retry.
+// Messages with the same key share a lane and stay in order. Messages without a key have no
+// order, and their id spreads them over the lanes.
 func KeyHash(key []byte, id ID) int32 {
 	h := fnv.New32a()
 	if key == nil {

@@ -51,8 +51,8 @@ func TestResultDecidesTheStatusAfterARetry(t *testing.T) {
 		{dlq.ResultFailed, 2, dlq.StatusPending, 2},
 		{dlq.ResultFailed, 3, dlq.StatusDead, 3},
 		{dlq.ResultRejected, 1, dlq.StatusDead, 1},
-		{dlq.ResultReturned, 1, dlq.StatusPending, 0},
-		{dlq.ResultReturned, 3, dlq.StatusPending, 2},
+		{dlq.ResultReleased, 1, dlq.StatusPending, 0},
+		{dlq.ResultReleased, 3, dlq.StatusPending, 2},
 	} {
 		status, count := c.result.After(c.count, 3)
 		require.Equal(t, c.status, status, "%s after %d/3", c.result, c.count)
@@ -120,7 +120,7 @@ func TestEachKeyHashIsInOneLaneOfAJob(t *testing.T) {
 			for hash := range int32(2 * dlq.Buckets) {
 				found := 0
 				for number := range lanes {
-					if lane := (&dlq.Lane{Number: number, Of: lanes, ByModulo: byModulo}); lane.Has(hash) {
+					if lane := (&dlq.Lane{Number: number, Total: lanes, ByModulo: byModulo}); lane.Has(hash) {
 						found++
 						messages[number]++
 					}

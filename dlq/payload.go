@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// What PostgreSQL's JSONB can hold: numeric has at most 131,072 digits before
-// and 16,383 after the point, and the parser's stack bounds the depth. The
-// limits here stay well inside, and the exact bytes are stored in any case.
+// The limits of PostgreSQL's JSONB are higher: 131,072 digits before the point and 16,383
+// after it, and a depth that the parser's stack allows. A value beyond these constants is
+// stored as bytes only.
 const (
 	maxPayloadDepth    = 512
 	maxPayloadExponent = 1000
 	maxPayloadNumber   = 1000
 )
 
-// PayloadOf returns the value as JSON that JSONB will take, or nil: not JSON,
-// not UTF-8, \u0000 or half a surrogate pair in a string, a number or a nesting
-// beyond JSONB's limits. Nothing is lost by nil: the bytes are kept.
+// PayloadOf returns the value as JSON that JSONB accepts, or nil. It is nil for a value
+// that is not JSON or not UTF-8, that has \u0000 or half a surrogate pair in a string, or
+// whose numbers or nesting exceed the limits. The record keeps the bytes of every value.
 func PayloadOf(value []byte) json.RawMessage {
 	if len(value) == 0 || !utf8.Valid(value) || !json.Valid(value) {
 		return nil
@@ -31,7 +31,7 @@ func PayloadOf(value []byte) json.RawMessage {
 	return json.RawMessage(value)
 }
 
-// tokensFitJSONB checks depth and numbers of valid JSON.
+// tokensFitJSONB checks the depth and the numbers of valid JSON.
 func tokensFitJSONB(value []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -73,8 +73,8 @@ func numberFitsJSONB(number string) bool {
 	return err == nil && -maxPayloadExponent <= n && n <= maxPayloadExponent
 }
 
-// escapesFitJSONB looks at the \u escapes of valid JSON. A backslash occurs in
-// JSON only inside strings, so there is no need to parse.
+// escapesFitJSONB checks the \u escapes of valid JSON. Outside strings valid JSON has no
+// backslashes, so the value need not be parsed.
 func escapesFitJSONB(value []byte) bool {
 	for i := 0; i < len(value); i++ {
 		if value[i] != '\\' {

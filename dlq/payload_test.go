@@ -44,10 +44,10 @@ func TestPayloadIsNilForWhatJSONBRefuses(t *testing.T) {
 
 func TestTextReplacesWhatPostgreSQLTextRefuses(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "plain é", dlq.Text("plain é"))
-	require.Equal(t, "a\u2400b", dlq.Text("a\x00b"))
-	require.Equal(t, "a\uFFFDb", dlq.Text("a\xffb"))
-	require.Empty(t, dlq.Text(""))
+	require.Equal(t, "plain é", dlq.StorableText("plain é"))
+	require.Equal(t, "a\u2400b", dlq.StorableText("a\x00b"))
+	require.Equal(t, "a\uFFFDb", dlq.StorableText("a\xffb"))
+	require.Empty(t, dlq.StorableText(""))
 }
 
 func FuzzPayloadIsTheValueOrNothing(f *testing.F) {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// CountLimit is how far a total is counted exactly. Beyond it a list says that
-// there are more; counting them all would cost more the more there are.
+// CountLimit is the largest total that is counted exactly. A larger total is reported as
+// "at least CountLimit", because the cost of counting grows with the number of rows.
 const CountLimit = 10_000
 
-// Keyset is where a message stands in lists: at the time when it was stored, and
-// among those of one moment in the order of arrival.
+// Keyset is the sort key of a message in lists: the time at which it was stored, then the
+// order of arrival.
 type Keyset struct {
 	CreatedAt time.Time
 	Seq       int64
 }
 
-// Keyset is where the message stands in lists.
+// Keyset is the sort key of the message.
 func (m *Message) Keyset() Keyset { return Keyset{m.CreatedAt, m.Seq} }
 
-// Compare is negative when p is the older place, and positive when it is the newer.
-func (p Keyset) Compare(other Keyset) int {
-	return cmp.Or(p.CreatedAt.Compare(other.CreatedAt), cmp.Compare(p.Seq, other.Seq))
+// Compare is negative when k is older than the other, and positive when it is newer.
+func (k Keyset) Compare(other Keyset) int {
+	return cmp.Or(k.CreatedAt.Compare(other.CreatedAt), cmp.Compare(k.Seq, other.Seq))
 }
 
 // ListQuery asks for one page of messages, newest first unless OldestFirst.
@@ -30,7 +30,7 @@ type ListQuery struct {
 	// Page counts from 1 and is ignored when After is set.
 	Page     int
 	PageSize int
-	// After is the place of the last message of the page before; nil starts over.
+	// After is the key of the last message on the previous page; nil for the first page.
 	After       *Keyset
 	OldestFirst bool
 }
@@ -38,7 +38,7 @@ type ListQuery struct {
 // Page is one page of messages.
 type Page struct {
 	Messages []Message
-	// Total is exact when TotalExact, else at least CountLimit.
+	// Total is exact when TotalExact is set. Otherwise it is CountLimit, and more match.
 	Total      int64
 	TotalExact bool
 	HasNext    bool
@@ -49,11 +49,11 @@ type TopicSummary struct {
 	DLQTopic      string
 	OriginalTopic string // of the newest message
 	Counts        map[Status]int64
-	// OldestPending is nil when nothing is pending.
+	// OldestPending is nil when no message is PENDING.
 	OldestPending *time.Time
 	NewestArrival time.Time
-	// Lost is how many offsets of the topic Kafka had deleted before they were read,
-	// and LostAt when that was last noticed; nil when it never happened.
+	// Lost is how many offsets of the topic Kafka deleted before they were read. LostAt is
+	// when that was last detected; nil when it never happened.
 	Lost   int64
 	LostAt *time.Time
 }

@@ -2,26 +2,26 @@ package dlq
 
 import "fmt"
 
-// Status is where a dead letter stands. docs/states.md shows the transitions.
+// Status is the state of a dead letter. docs/states.md shows the transitions.
 type Status string
 
 const (
-	// StatusPending waits for an operator. Every message starts here, and
-	// comes back here when a retry failed and another is allowed.
+	// StatusPending waits for an operator. A new message has it, and so has one whose retry
+	// failed when another retry is allowed.
 	StatusPending Status = "PENDING"
-	// StatusRetrying is owned by a live workflow that is sending it back.
+	// StatusRetrying is owned by a workflow that sends the message back.
 	StatusRetrying Status = "RETRYING"
 	// StatusResolved was acknowledged by its target. Final.
 	StatusResolved Status = "RESOLVED"
-	// StatusDead will not be retried: its retries are used up, it can never be
-	// delivered, or an operator said so. Final.
+	// StatusDead will not be retried: its retries are used up, it can never be delivered,
+	// or an operator marked it dead. Final.
 	StatusDead Status = "DEAD"
 )
 
-// Statuses lists every status in the order of the life of a message.
+// Statuses lists every status in the order in which a message passes through them.
 var Statuses = []Status{StatusPending, StatusRetrying, StatusResolved, StatusDead}
 
-// ParseStatus reads a status by its exact name.
+// ParseStatus parses the exact name of a status.
 func ParseStatus(s string) (Status, error) {
 	for _, status := range Statuses {
 		if string(status) == s {
@@ -34,38 +34,38 @@ func ParseStatus(s string) (Status, error) {
 // IsFinal reports whether a message in this status never changes again.
 func (s Status) IsFinal() bool { return s == StatusResolved || s == StatusDead }
 
-// Result says how one retry of a message ended.
+// Result is how one retry of a message ended.
 type Result string
 
 const (
 	// ResultDelivered was acknowledged by the target.
 	ResultDelivered Result = "delivered"
-	// ResultFailed was refused, or gave up; the message itself may be sound.
+	// ResultFailed was refused, or was given up after the last attempt. Another retry may
+	// succeed.
 	ResultFailed Result = "failed"
-	// ResultRejected can never work, however often it is tried.
+	// ResultRejected can never be delivered, however often it is tried.
 	ResultRejected Result = "rejected"
-	// ResultReturned was claimed but never sent, so the claim's count is taken
-	// back and the message is as it was.
-	ResultReturned Result = "returned"
-	// ResultSkipped was claimed by a bulk retry and not sent, because an
-	// earlier message of its key failed. Like ResultReturned, but this job
-	// does not take it again.
+	// ResultReleased was claimed and never sent. The message is PENDING again, and the
+	// retry is not counted. Workflow histories call it "returned".
+	ResultReleased Result = "returned"
+	// ResultSkipped was claimed by a bulk retry and not sent, because an earlier message of
+	// its key failed. It is not counted, and this job does not claim it again.
 	ResultSkipped Result = "skipped"
-	// ResultWaiting was claimed by a bulk retry and not delivered, for a reason
-	// that is not its own. Like ResultReturned; the job comes back for it.
+	// ResultWaiting was claimed by a bulk retry and requeued, for a reason that is not the
+	// message's own, such as a closed target. It is not counted, and the job claims it
+	// again later.
 	ResultWaiting Result = "waiting"
 )
 
-// After returns the status and the retry count of a claimed message once its
-// retry has ended with this result. retryCount already includes the retry: the
-// claim counted it.
+// After returns the status and the retry count of a claimed message after its retry ended
+// with this result. retryCount includes this retry, because the claim counted it.
 func (r Result) After(retryCount, maxRetries int) (Status, int) {
 	switch r {
 	case ResultDelivered:
 		return StatusResolved, retryCount
 	case ResultRejected:
 		return StatusDead, retryCount
-	case ResultReturned, ResultSkipped, ResultWaiting:
+	case ResultReleased, ResultSkipped, ResultWaiting:
 		return StatusPending, max(retryCount-1, 0)
 	default:
 		if retryCount < maxRetries {
@@ -75,11 +75,12 @@ func (r Result) After(retryCount, maxRetries int) (Status, int) {
 	}
 }
 
-// IsUndone reports whether the claim is taken back, as if it had never been.
-func (r Result) IsUndone() bool {
-	return r == ResultReturned || r == ResultSkipped || r == ResultWaiting
+// IsUncounted reports whether the claim is undone: the message is PENDING again and the
+// retry is not counted.
+func (r Result) IsUncounted() bool {
+	return r == ResultReleased || r == ResultSkipped || r == ResultWaiting
 }
 
-// IsAttempt reports whether the retry is kept as an attempt: it was made, and it
-// did not deliver.
-func (r Result) IsAttempt() bool { return r != ResultDelivered && !r.IsUndone() }
+// IsAttempt reports whether the retry is stored as an attempt: it was counted and did not
+// deliver.
+func (r Result) IsAttempt() bool { return r != ResultDelivered && !r.IsUncounted() }

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// DefaultTopicPatterns are the two documented ways to name a dead-letter topic.
+// DefaultTopicPatterns are the two documented forms of the name of a dead-letter topic.
 var DefaultTopicPatterns = []string{"*.dlq.v1", "*.dlq"}
 
-// Topics knows which topics hold dead letters and where those came from.
+// Topics decides which topics hold dead letters, and maps each to its original topic.
 type Topics struct {
 	expression string
 	dlq        *regexp.Regexp
 	origins    map[string]string
 }
 
-// NewTopics compiles globs, in which * stands for any run of characters and ? for
-// one. origins maps the name of a dead-letter topic to its original topic, where
-// its name does not tell. The error is the first thing that is wrong.
+// NewTopics compiles globs, in which * stands for any run of characters and ? for one.
+// origins maps a dead-letter topic to its original topic, for names that do not contain it.
+// The error is the first problem found.
 func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 	if len(globs) == 0 {
 		return nil, fmt.Errorf("needs at least one pattern, such as %s", DefaultTopicPatterns[0])
@@ -29,12 +29,12 @@ func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 		case !IsTopicName(wildcards.Replace(glob)):
 			return nil, fmt.Errorf("must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
 		case strings.Trim(glob, "*?") == "":
-			return nil, fmt.Errorf("%q matches every topic, so that no message could ever go back", glob)
+			return nil, fmt.Errorf("%q matches every topic, so no message could be sent back", glob)
 		}
 		alternatives[i] = expressions.Replace(glob)
 	}
 	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: origins}
-	// With (?s), a dot stands for a newline too, as it does in PostgreSQL: a row that was
+	// With (?s) a dot matches a newline too, as it does in PostgreSQL. A row that was
 	// written by hand may have one in a topic's name.
 	t.dlq = regexp.MustCompile("(?s)" + t.expression)
 	for from, to := range origins {
@@ -57,8 +57,8 @@ var (
 	expressions = strings.NewReplacer(".", `\.`, "*", ".*", "?", ".")
 )
 
-// IsTopicName reports whether Kafka takes name for a topic: 1 to 249 of
-// A-Z a-z 0-9 . _ -, but not "." and not "..".
+// IsTopicName reports whether Kafka accepts the name of a topic: 1 to 249 of A-Z a-z 0-9 .
+// _ -, but not "." and not "..".
 func IsTopicName(name string) bool {
 	return len(name) <= 249 && topicName.MatchString(name) && name != "." && name != ".."
 }
@@ -68,15 +68,15 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 // IsDeadLetter reports whether the topic's name matches a dead-letter pattern.
 func (t *Topics) IsDeadLetter(topic string) bool { return t.dlq.MatchString(topic) }
 
-// Expression is the patterns as one anchored regular expression, which RE2 and
-// PostgreSQL read alike.
+// Expression is the patterns as one anchored regular expression, with the same meaning in
+// RE2 and PostgreSQL.
 func (t *Topics) Expression() string { return t.expression }
 
 var versionedDLQ = regexp.MustCompile(`^(.+)\.dlq\.(v[0-9]+)$`)
 
-// OriginOf tells the original topic from the name of a dead-letter topic: from
-// the configured mapping, else X.dlq is X and X.dlq.v1 is X.v1. A name that
-// tells nothing is its own origin, which CheckOrigin then refuses.
+// OriginOf derives the original topic from the name of a dead-letter topic. The configured
+// mapping comes first; otherwise X.dlq gives X, and X.dlq.v1 gives X.v1. Any other name is
+// returned unchanged, and CheckOrigin refuses it.
 func (t *Topics) OriginOf(dlqTopic string) string {
 	if origin, ok := t.origins[dlqTopic]; ok {
 		return origin
@@ -90,8 +90,8 @@ func (t *Topics) OriginOf(dlqTopic string) string {
 	return dlqTopic
 }
 
-// CheckOrigin returns a *NotRetryableError when sending the message to its
-// original topic would feed a dead-letter topic: a loop.
+// CheckOrigin returns a *NotRetryableError when the original topic is a dead-letter topic.
+// Sending the message there would be a loop.
 func (t *Topics) CheckOrigin(m *Message) error {
 	if m.OriginalTopic != "" && m.OriginalTopic != m.DLQTopic && !t.IsDeadLetter(m.OriginalTopic) {
 		return nil

@@ -22,7 +22,7 @@ import (
 type ArrivalStore interface {
 	// Ingest stores the arrivals in the order of the slice and moves the positions of
 	// their partitions, all or nothing, and returns the ids of those that were new. It
-	// returns dlq.ErrMoved when a position is not where its advance starts from.
+	// returns dlq.ErrPositionMoved when a position is not where its advance starts from.
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns how far each partition has been taken in, in their order.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
@@ -277,7 +277,7 @@ func (in *Ingest) take(work context.Context, batch []received) {
 		if work.Err() != nil {
 			return
 		}
-		if errors.Is(err, dlq.ErrMoved) {
+		if errors.Is(err, dlq.ErrPositionMoved) {
 			moved, followErr := in.follow(work, claims)
 			if moved {
 				continue

@@ -62,7 +62,7 @@ func (m *memory) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dl
 	}
 	for _, a := range advances {
 		if at, found := m.positions[a.Partition]; !found || at.Next != a.From.Next {
-			return nil, dlq.ErrMoved
+			return nil, dlq.ErrPositionMoved
 		}
 	}
 	for _, a := range advances {

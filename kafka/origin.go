@@ -60,7 +60,7 @@ func describe(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fai
 		failure.Origin = dlq.Origin{Topic: topic, Family: f.name}
 	}
 	if message := last(headers, f.message); len(message) > 0 {
-		failure.ErrorMessage = dlq.Text(string(message))
+		failure.ErrorMessage = dlq.StorableText(string(message))
 	}
 	return failure
 }

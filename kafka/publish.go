@@ -227,7 +227,7 @@ func (d *dispatch) withheld(i, settled int) bool {
 		d.routes[i] = d.routes[j] // they have the same partition
 		d.errs[i] = d.errs[j]
 		if !errors.Is(d.errs[j], dlq.ErrTargetClosed) {
-			d.errs[i] = &dlq.BlockedError{Behind: d.errs[j]}
+			d.errs[i] = &dlq.BlockedError{Cause: d.errs[j]}
 		}
 		return true
 	}
@@ -272,7 +272,7 @@ func (d *dispatch) judge(topic string, err error) (string, error) {
 	}
 	var blocked *dlq.BlockedError
 	if errors.As(err, &blocked) {
-		blocked.Behind = deliveryError(topic, d.p.connections.explain(blocked.Behind, d.started))
+		blocked.Cause = deliveryError(topic, d.p.connections.explain(blocked.Cause, d.started))
 		return resultBlocked, blocked
 	}
 	delivery := deliveryError(topic, d.p.connections.explain(err, d.started))

@@ -40,7 +40,7 @@ func requireBlocked(t testing.TB, err error) {
 	require.ErrorAs(t, err, &blocked)
 	require.ErrorContains(t, err, "earlier message with the same key")
 	require.NotErrorAs(t, err, new(*dlq.DeliveryError))
-	require.Error(t, deliveryError(t, blocked.Behind))
+	require.Error(t, deliveryError(t, blocked.Cause))
 }
 
 func TestPublishBlocksWhatFollowsABadMessageOfItsKey(t *testing.T) {

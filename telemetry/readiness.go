@@ -104,7 +104,7 @@ func (r *Readiness) record(name string, err error) {
 // isThere reports whether a check has only something to say.
 func isThere(err error) bool {
 	notice, isNotice := errors.AsType[*dlq.NoticeError](err)
-	return isNotice && !notice.Away
+	return isNotice && !notice.Unavailable
 }
 
 // start runs a check on its own. A panic in it would end the process, so it is

@@ -100,7 +100,7 @@ func readyHandler(ready *Readiness) http.HandlerFunc {
 			case err == nil:
 				body.Checks[name] = "ok"
 				continue
-			case isNotice && !notice.Away:
+			case isNotice && !notice.Unavailable:
 				body.Checks[name] = "ok; " + notice.Notice
 				continue
 			case isNotice:

@@ -94,7 +94,7 @@ const localSteps = "local-steps"
 
 // returned is the outcome of a retry that was cancelled before it published.
 func returned(id dlq.ID) dlq.Outcome {
-	return dlq.Outcome{ID: id, Result: dlq.ResultReturned, Error: cancelledReason}
+	return dlq.Outcome{ID: id, Result: dlq.ResultReleased, Error: cancelledReason}
 }
 
 // isRefusal is true of a claim that the store refused: it claimed nothing.
@@ -190,7 +190,7 @@ func reasonOf(err error) string {
 
 func endDetails(claimed activities.Claimed, final activities.Finalized, outcome dlq.Outcome, published bool) string {
 	switch {
-	case outcome.Result == dlq.ResultReturned:
+	case outcome.Result == dlq.ResultReleased:
 		return fmt.Sprintf("**%s** again, cancelled before it was published: the retry does not count.", final.Status)
 	case outcome.Result != dlq.ResultDelivered:
 		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, outcome.Error)

@@ -147,7 +147,7 @@ func TestRetryMessageGivesTheMessageBackWhenCancelled(t *testing.T) {
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	env.ExecuteWorkflow(workflows.RetryMessage, workflows.RetryMessageInput{MessageID: dlq.NewID()})
 	require.True(t, temporal.IsCanceledError(errors.Unwrap(env.GetWorkflowError())))
-	require.Equal(t, dlq.ResultReturned, env.final.Outcome.Result)
+	require.Equal(t, dlq.ResultReleased, env.final.Outcome.Result)
 	require.Equal(t, "the retry was cancelled", env.final.Outcome.Error)
 }
 

@@ -51,7 +51,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 			continue
 		}
 		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
-			deliveries[i].Err = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
+			deliveries[i].Err = &dlq.BlockedError{Cause: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
 			continue
 		}
 		if answer != nil {

@@ -129,7 +129,7 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 			return errStarting
 		}
 		if s.Notice != "" {
-			return &dlq.NoticeError{Notice: s.Notice, Away: s.Waiting == kafka.WaitingForStore}
+			return &dlq.NoticeError{Notice: s.Notice, Unavailable: s.Waiting == kafka.WaitingForStore}
 		}
 		if s.Waiting != "" {
 			return fmt.Errorf("%w: ingest waits for %s since %s: %s", dlq.ErrUnavailable, s.Waiting,
