@@ -11,11 +11,11 @@ import (
 // bulk is a bulk retry with its lanes.
 type bulk struct {
 	dlq.BulkRetry
-	frozenAt  time.Time // what changed later is not taken
-	lanes     []laneState
-	queues    map[queueName]*queue
-	allowance *int64
-	nextAt    time.Time // when the rate limit allows the next message
+	snapshotAt time.Time // messages that changed later are not claimed
+	lanes      []laneState
+	queues     map[queueID]*queue
+	stepLimit  *int64
+	nextAt     time.Time // when the rate limit allows the next message
 }
 
 type laneState struct {
@@ -26,31 +26,31 @@ type laneState struct {
 	window  rateWindow
 	page    []dlq.ID
 	waiting []waiting
-	blocked map[keyName]bool // the keys of messages that have failed
+	blocked map[topicKey]bool // the keys of failed messages
 }
 
-// rateWindow counts the ten seconds that are under way and those before.
+// rateWindow counts the messages of the current ten seconds and of the previous ten.
 type rateWindow struct {
 	startedAt       time.Time
 	count, previous int64
 }
 
-const rateSpan = 10 * time.Second
+const windowLength = 10 * time.Second
 
 func (w *rateWindow) add(n int64, at time.Time) {
 	switch age := at.Sub(w.startedAt); {
-	case age < rateSpan:
+	case age < windowLength:
 		w.count += n
-	case age < 2*rateSpan:
-		w.startedAt, w.previous, w.count = w.startedAt.Add(rateSpan), w.count, n
+	case age < 2*windowLength:
+		w.startedAt, w.previous, w.count = w.startedAt.Add(windowLength), w.count, n
 	default:
 		w.startedAt, w.previous, w.count = at, 0, n
 	}
 }
 
-// recent is how many there were in the ten seconds before at, about.
+// recent is the approximate number of messages in the ten seconds before a time.
 func (w *rateWindow) recent(at time.Time) float64 {
-	switch age := float64(at.Sub(w.startedAt)) / float64(rateSpan); {
+	switch age := float64(at.Sub(w.startedAt)) / float64(windowLength); {
 	case age < 1:
 		return float64(w.count) + float64(w.previous)*(1-age)
 	case age < 2:
@@ -81,14 +81,15 @@ func (b *bulk) snapshot(at time.Time) dlq.BulkRetry {
 	return s
 }
 
-// retryable is what a bulk retry takes.
+// retryable reports whether a bulk retry may claim the message.
 func (m *Store) retryable(e *entry, b *bulk) bool {
-	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.UpperBound && !e.UpdatedAt.After(b.frozenAt) &&
+	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.UpperBound && !e.UpdatedAt.After(b.snapshotAt) &&
 		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil
 }
 
-// busy finds a bulk retry that is in the way of another on a topic, or nil.
-func (m *Store) busy(topic string) *bulk {
+// conflictingJob returns a running bulk retry that conflicts with a new one on a topic, or
+// nil.
+func (m *Store) conflictingJob(topic string) *bulk {
 	for _, other := range m.bulkList {
 		shared := func(e *entry) bool { return inTopic(e, topic) && inTopic(e, other.Spec.Topic) }
 		if !other.State.IsFinal() && (other.Spec.Topic == topic || slices.ContainsFunc(m.order, shared)) {
@@ -103,18 +104,18 @@ func (m *Store) CreateBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	spec := b.Spec.Storable()
-	if other := m.busy(spec.Topic); other != nil {
+	if other := m.conflictingJob(spec.Topic); other != nil {
 		if !other.Spec.IsSameWork(spec) {
 			return dlq.BulkRetry{}, &dlq.BulkBusyError{Topic: spec.Topic, Running: other.ID}
 		}
 		return other.snapshot(m.now()), nil
 	}
 	started := m.now()
-	n := &bulk{frozenAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: spec,
+	n := &bulk{snapshotAt: started, nextAt: started, BulkRetry: dlq.BulkRetry{ID: b.ID, WorkflowID: b.WorkflowID, Spec: spec,
 		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), UpperBound: m.lastSeq, Counting: true, StartedAt: started, UpdatedAt: started}}
-	n.lanes, n.queues = make([]laneState, n.Lanes), map[queueName]*queue{}
+	n.lanes, n.queues = make([]laneState, n.Lanes), map[queueID]*queue{}
 	for i := range n.lanes {
-		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[keyName]bool{}
+		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[topicKey]bool{}
 	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)

@@ -8,7 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// releasePages gives back what the job still owns, and fences the attempts that had it.
+// releasePages requeues the pages that the job still owns, and fences the attempts that
+// claimed them.
 func (m *Store) releasePages(b *bulk, at time.Time) {
 	for i := range b.lanes {
 		if lane := &b.lanes[i]; len(lane.page) > 0 {
@@ -18,7 +19,7 @@ func (m *Store) releasePages(b *bulk, at time.Time) {
 	}
 }
 
-// steer runs change on a job at a time; it returns false to leave the job as it is.
+// steer runs change on a job. change returns false when it left the job unchanged.
 func (m *Store) steer(id dlq.ID, change func(b *bulk, at time.Time) bool) (dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,10 +38,10 @@ func (m *Store) steer(id dlq.ID, change func(b *bulk, at time.Time) bool) (dlq.B
 func (m *Store) StopBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, _ time.Time) bool {
 		running := b.State == dlq.BulkRunning || b.State == dlq.BulkPausing
-		if b.State.IsFinal() || state == dlq.BulkPausing && !running || b.State == state && b.Reason == dlq.Text(reason) {
+		if b.State.IsFinal() || state == dlq.BulkPausing && !running || b.State == state && b.Reason == dlq.StorableText(reason) {
 			return false
 		}
-		b.State, b.Reason = state, dlq.Text(reason)
+		b.State, b.Reason = state, dlq.StorableText(reason)
 		return true
 	})
 }
@@ -48,11 +49,11 @@ func (m *Store) StopBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reas
 // PauseBulk is like postgres.Store.PauseBulk.
 func (m *Store) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, at time.Time) bool {
-		if b.State.IsFinal() || b.State == dlq.BulkCancelling || b.State == dlq.BulkPaused && b.Reason == dlq.Text(reason) {
+		if b.State.IsFinal() || b.State == dlq.BulkCancelling || b.State == dlq.BulkPaused && b.Reason == dlq.StorableText(reason) {
 			return false
 		}
 		m.releasePages(b, at)
-		b.State, b.Reason = dlq.BulkPaused, dlq.Text(reason)
+		b.State, b.Reason = dlq.BulkPaused, dlq.StorableText(reason)
 		return true
 	})
 }
@@ -87,7 +88,7 @@ func (m *Store) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reaso
 			b.lanes[i].waiting, b.lanes[i].blocked = nil, nil
 		}
 		clear(b.queues)
-		b.State, b.Reason, b.EndedAt, b.Counting = state, dlq.Text(reason), &at, false
+		b.State, b.Reason, b.EndedAt, b.Counting = state, dlq.StorableText(reason), &at, false
 		done := b.snapshot(at).Counts.Done()
 		b.Counts.Skipped = max(b.Matched-done, 0)
 		b.Matched = max(b.Matched, done)
@@ -113,10 +114,10 @@ func (m *Store) SetStepLimit(_ context.Context, id dlq.ID, messages *int64) erro
 		if b.State.IsFinal() {
 			return false
 		}
-		b.allowance = nil
+		b.stepLimit = nil
 		if messages != nil {
 			allowance := max(*messages, 0)
-			b.allowance = &allowance
+			b.stepLimit = &allowance
 		}
 		return true
 	})

@@ -11,12 +11,12 @@ import (
 // matches applies a filter.
 func matches(e *entry, f *dlq.Filter) bool {
 	return inTopic(e, f.Topic) &&
-		slices.Contains(f.WithStatuses(), e.Status) &&
+		slices.Contains(f.EffectiveStatuses(), e.Status) &&
 		(f.Key == nil || e.Record.Key != nil && bytes.Equal(f.Key, e.Record.Key)) &&
 		(f.CreatedFrom.IsZero() || !e.CreatedAt.Before(f.CreatedFrom)) &&
 		(f.CreatedTo.IsZero() || e.CreatedAt.Before(f.CreatedTo)) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, e.ID)) &&
-		(f.ErrorContains == "" || strings.Contains(strings.ToLower(e.ErrorMessage), strings.ToLower(dlq.Text(f.ErrorContains))))
+		(f.ErrorContains == "" || strings.Contains(strings.ToLower(e.ErrorMessage), strings.ToLower(dlq.StorableText(f.ErrorContains))))
 }
 
 func inTopic(e *entry, topic string) bool { return e.DLQTopic == topic || e.OriginalTopic == topic }

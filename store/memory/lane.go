@@ -31,7 +31,7 @@ func (m *Store) OpenLane(_ context.Context, id dlq.ID, number int, attempt dlq.L
 	}
 	state.epoch++
 	state.attempt = attempt
-	return dlq.Lane{Bulk: id, Number: number, Of: b.Lanes, Owner: b.Owner(), Spec: b.Spec.Storable(),
+	return dlq.Lane{Bulk: id, Number: number, Total: b.Lanes, Owner: b.Owner(), Spec: b.Spec.Storable(),
 		UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, State: b.State, Epoch: state.epoch}, nil
 }
 
@@ -44,7 +44,7 @@ func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane, bytes int64) (clai
 		return claim, nil
 	}
 	for _, e := range m.claimedPage(lane.Owner, state) {
-		if !fits(&claim, sizeOf(&e.Record), bytes) {
+		if !addIfFits(&claim, sizeOf(&e.Record), bytes) {
 			break
 		}
 		claim.Page = append(claim.Page, e)
@@ -52,9 +52,9 @@ func (m *Store) ClaimedPage(_ context.Context, lane dlq.Lane, bytes int64) (clai
 	return claim, nil
 }
 
-// fits adds the bytes of a message to the claim, unless they are too many for a page
-// that has others.
-func fits(claim *dlq.LaneClaim, size, bytes int64) bool {
+// addIfFits adds the size of a message to the claim. It reports false when the page has
+// other messages and would exceed the limit. Sizes are in bytes.
+func addIfFits(claim *dlq.LaneClaim, size, bytes int64) bool {
 	if claim.Bytes > 0 && claim.Bytes+size > bytes {
 		return false
 	}
@@ -62,7 +62,7 @@ func fits(claim *dlq.LaneClaim, size, bytes int64) bool {
 	return true
 }
 
-// sizeOf is of key, value and headers, in bytes.
+// sizeOf is the size of key, value and headers in bytes.
 func sizeOf(r *dlq.Record) int64 {
 	size := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
@@ -82,7 +82,7 @@ func (m *Store) claimedPage(owner dlq.Owner, state *laneState) []dlq.PageEnvelop
 }
 
 func (l *laneState) envelope(e *entry) dlq.PageEnvelope {
-	return dlq.PageEnvelope{Envelope: e.envelope(), Blocked: e.Record.Key != nil && l.blocked[nameOf(e)]}
+	return dlq.PageEnvelope{Envelope: e.envelope(), Blocked: e.Record.Key != nil && l.blocked[topicKeyOf(e)]}
 }
 
 // ReleasePage is like postgres.Store.ReleasePage.
@@ -101,25 +101,26 @@ func (m *Store) releasePage(b *bulk, state *laneState, at time.Time) {
 	state.page = nil
 }
 
-// burst is how much of the time that nobody claimed in counts, and how much one
-// claim takes.
+// burst is how much unused time counts for the rate limit, and how much of it a claim may
+// use.
 const burst = 100 * time.Millisecond
 
-// quota is how many messages the job may claim now, or how long to wait.
+// quota is how many messages the job may claim now, and how long to wait if its rate limit
+// allows none.
 func (b *bulk) quota(at time.Time) (quota int, wait time.Duration) {
 	quota = dlq.PageSize
 	if rate := b.Spec.RateLimit; rate > 0 {
 		quota = min(quota, max(rate/10, 1))
 		wait = max(b.nextAt.Sub(at), 0)
 	}
-	if b.allowance != nil {
-		quota = int(min(int64(quota), *b.allowance))
+	if b.stepLimit != nil {
+		quota = int(min(int64(quota), *b.stepLimit))
 	}
 	return quota, wait
 }
 
-// spend takes what was claimed off the job's limits.
-func (b *bulk) spend(n int, at time.Time) {
+// chargeLimits subtracts claimed messages from the job's limits.
+func (b *bulk) chargeLimits(n int, at time.Time) {
 	if rate := b.Spec.RateLimit; rate > 0 && n > 0 {
 		due := at.Add(-burst)
 		if b.nextAt.After(due) {
@@ -127,8 +128,8 @@ func (b *bulk) spend(n int, at time.Time) {
 		}
 		b.nextAt = due.Add(time.Duration(n) * time.Second / time.Duration(rate))
 	}
-	if b.allowance != nil {
-		*b.allowance -= int64(n)
+	if b.stepLimit != nil {
+		*b.stepLimit -= int64(n)
 	}
 }
 
@@ -138,31 +139,31 @@ func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane, scan bool) (dlq.Lane
 	defer m.mu.Unlock()
 	b, state, err := m.lane(lane)
 	if err != nil || b.State != dlq.BulkRunning || state.epoch != lane.Epoch {
-		return dlq.LaneClaim{Stopped: true}, nil // as in Postgres, a lane that does not exist has nothing to claim
+		return dlq.LaneClaim{Stopped: true}, nil // as in package postgres, also for an unknown lane
 	}
 	at := m.now()
 	quota, wait := b.quota(at)
-	claim := dlq.LaneClaim{Wait: wait, StepLimitReached: quota == 0, Limited: b.Spec.RateLimit > 0 || b.allowance != nil, Closed: b.closed()}
+	claim := dlq.LaneClaim{Wait: wait, StepLimitReached: quota == 0, Limited: b.Spec.RateLimit > 0 || b.stepLimit != nil, Closed: b.closed()}
 	if claim.Wait > 0 || claim.StepLimitReached {
 		return claim, nil
 	}
-	name, due := b.firstDue(state)
+	name, due := b.nextQueue(state)
 	if scan && (lane.ScanFirst || due == nil || due.due.After(at)) {
 		m.scanLane(&claim, lane, b, state, quota, at)
 	}
 	if due != nil && !due.due.After(at) && len(claim.Page) == 0 {
 		m.claimQueue(&claim, lane, b, state, name, quota, at)
 	}
-	if name, next := b.firstDue(state); next != nil && len(claim.Page) == 0 && claim.Wait == 0 {
-		claim.Next = next.view(name, at)
+	if name, next := b.nextQueue(state); next != nil && len(claim.Page) == 0 && claim.Wait == 0 {
+		claim.Next = next.laneQueue(name, at)
 	}
-	b.spend(len(claim.Page), at)
+	b.chargeLimits(len(claim.Page), at)
 	return claim, nil
 }
 
-// scanLane claims the messages that come next.
+// scanLane claims the next messages of the scope.
 func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, quota int, at time.Time) {
-	start, _ := m.place(state.cursor + 1)
+	start, _ := m.indexOf(state.cursor + 1)
 	for _, e := range m.order[start:] {
 		if len(claim.Page) == quota || e.Seq > lane.UpperBound {
 			break
@@ -170,19 +171,19 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 		if !lane.Has(e.keyHash) || !m.retryable(e, b) {
 			continue
 		}
-		if !fits(claim, sizeOf(&e.Record), dlq.PageBytes) {
+		if !addIfFits(claim, sizeOf(&e.Record), dlq.PageBytes) {
 			break
 		}
 		state.cursor, b.UpdatedAt = e.Seq, at
 		if lane.Spec.Order != dlq.OrderNone {
-			if name, waits := state.waitsFor(e); waits {
-				state.wait(e, name)
+			if name, waits := state.queueOfEarlier(e); waits {
+				state.enqueue(e, name)
 				continue
 			}
-			if m.retriedByOthers(e, lane.Owner) {
-				name := queueName{target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, ofKey: true, keyHash: e.ofTopic}
-				b.queues[name] = &queue{due: at.Add(time.Second), reason: "an earlier message of the key is being retried or changed by somebody else"}
-				state.wait(e, name)
+			if m.isKeyRetriedElsewhere(e, lane.Owner) {
+				name := queueID{target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, ofKey: true, keyHash: e.targetKeyHash}
+				b.queues[name] = &queue{due: at.Add(time.Second), reason: "an earlier message of the key is being retried or changed by another client"}
+				state.enqueue(e, name)
 				continue
 			}
 		}
@@ -193,25 +194,25 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 }
 
 // claimQueue claims from a queue that is due.
-func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, name queueName, quota int, at time.Time) {
+func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, name queueID, quota int, at time.Time) {
 	q := b.queues[name]
-	claim.Queue = q.view(name, at)
+	claim.Queue = q.laneQueue(name, at)
 	sendable := m.sendable(lane, b, state, name)
 	if q.closed && len(sendable) > 0 {
 		n := q.tries % len(sendable)
 		sendable = sendable[n : n+1]
 	}
 	for _, e := range sendable[:min(quota, len(sendable))] {
-		if !fits(claim, sizeOf(&e.Record), dlq.PageBytes) {
+		if !addIfFits(claim, sizeOf(&e.Record), dlq.PageBytes) {
 			break
 		}
-		state.leave(e.ID)
+		state.removeWaiting(e.ID)
 		e.claim(lane.Owner, at)
 		state.page = append(state.page, e.ID)
 		claim.Page = append(claim.Page, state.envelope(e))
 	}
 	switch {
-	case !state.waitsIn(name) && name.ofKey:
+	case !state.hasWaitingIn(name) && name.ofKey:
 		delete(b.queues, name)
 	case q.closed && len(claim.Page) > 0:
 		q.due = at.Add(20 * time.Second)
@@ -225,50 +226,52 @@ func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *
 	}
 }
 
-// sendable are the messages of a queue that may go now, of a closed target the first of
-// each key. Those that somebody else has dealt with leave the queue.
-func (m *Store) sendable(lane dlq.Lane, b *bulk, state *laneState, name queueName) (sendable []*entry) {
-	held := map[int32]bool{}
+// sendable are the messages of a queue that may be sent now; of a closed target, the first
+// of each key. Messages that another client has finished are removed from the queue.
+func (m *Store) sendable(lane dlq.Lane, b *bulk, state *laneState, name queueID) (sendable []*entry) {
+	blocked := map[int32]bool{}
 	ordered := lane.Spec.Order != dlq.OrderNone
 	for _, w := range slices.Clone(state.waiting) {
 		if w.queue != name {
 			continue
 		}
 		e := m.byID[w.id]
-		if e == nil || m.isGone(e, b) {
-			state.leave(w.id)
+		if e == nil || m.mustLeaveQueue(e, b) {
+			state.removeWaiting(w.id)
 			continue
 		}
-		if e.Status == dlq.StatusRetrying || ordered && (held[e.ofTopic] || state.waitsElsewhere(w) || m.retriedByOthers(e, lane.Owner)) {
-			held[e.ofTopic] = true
+		if e.Status == dlq.StatusRetrying || ordered && (blocked[e.targetKeyHash] || state.earlierWaitsElsewhere(w) || m.isKeyRetriedElsewhere(e, lane.Owner)) {
+			blocked[e.targetKeyHash] = true
 			continue
 		}
 		if b.queues[name].closed {
-			if held[e.ofTopic] {
+			if blocked[e.targetKeyHash] {
 				continue
 			}
-			held[e.ofTopic] = true
+			blocked[e.targetKeyHash] = true
 		}
 		sendable = append(sendable, e)
 	}
 	return sendable
 }
 
-// isGone tells whether somebody else has dealt with a waiting message.
-func (m *Store) isGone(e *entry, b *bulk) bool {
-	own := e.Owner.Token == b.Owner().Token
+// mustLeaveQueue reports whether a message need not wait any more: another client has
+// changed or finished it, or the job itself has claimed it.
+func (m *Store) mustLeaveQueue(e *entry, b *bulk) bool {
+	isOwn := e.Owner.Token == b.Owner().Token
 	switch e.Status {
 	case dlq.StatusRetrying:
-		return own
+		return isOwn
 	case dlq.StatusPending:
-		return e.RetryCount >= e.MaxRetries || e.UpdatedAt.After(b.frozenAt) && !own
+		return e.RetryCount >= e.MaxRetries || e.UpdatedAt.After(b.snapshotAt) && !isOwn
 	default:
 		return true
 	}
 }
 
-// retriedByOthers tells whether somebody else retries an earlier message of the key.
-func (m *Store) retriedByOthers(e *entry, owner dlq.Owner) bool {
+// isKeyRetriedElsewhere reports whether another owner retries an earlier message of the
+// key.
+func (m *Store) isKeyRetriedElsewhere(e *entry, owner dlq.Owner) bool {
 	for _, o := range m.order {
 		if o.Seq >= e.Seq {
 			break
@@ -294,7 +297,7 @@ func (m *Store) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.Pa
 func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutcome, at time.Time) dlq.PageResult {
 	var ended int
 	var processed int64
-	asked := map[queueName]bool{}
+	tried := map[queueID]bool{}
 	for i := range outcomes {
 		o := &outcomes[i]
 		e := m.byID[o.ID]
@@ -305,7 +308,7 @@ func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutco
 		ended++
 		switch {
 		case o.Result == dlq.ResultWaiting:
-			asked[b.giveBack(state, e, o, at)] = true
+			tried[b.requeue(state, e, o, at)] = true
 			continue
 		case o.Result == dlq.ResultSkipped:
 			state.counts.Skipped++
@@ -318,13 +321,13 @@ func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutco
 			state.counts.Dead++
 		}
 		if o.Result.IsAttempt() && e.Record.Key != nil && b.Spec.Order != dlq.OrderNone {
-			state.blocked[nameOf(e)] = true
+			state.blocked[topicKeyOf(e)] = true
 		}
 		processed++
 	}
 	for i := range outcomes {
 		if outcomes[i].Target.Topic != "" {
-			b.reopen(outcomes[i].Target, asked, at)
+			b.reopen(outcomes[i].Target, tried, at)
 		}
 	}
 	state.page = slices.DeleteFunc(state.page, func(id dlq.ID) bool { return m.byID[id] == nil || !m.byID[id].ownedBy(b.Owner()) })

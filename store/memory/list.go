@@ -19,7 +19,7 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 		skip = size * (max(q.Page, 1) - 1)
 	}
 	var page dlq.Page
-	for e := range m.walk(q.OldestFirst) {
+	for e := range m.inListOrder(q.OldestFirst) {
 		if !matches(e, &q.Filter) {
 			continue
 		}
@@ -41,17 +41,17 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	return page, nil
 }
 
-// isBeyond reports whether a place comes after the query's.
-func isBeyond(place dlq.Keyset, q dlq.ListQuery) bool {
+// isBeyond reports whether a key comes after that of the query.
+func isBeyond(key dlq.Keyset, q dlq.ListQuery) bool {
 	if q.OldestFirst {
-		return place.Compare(*q.After) > 0
+		return key.Compare(*q.After) > 0
 	}
-	return place.Compare(*q.After) < 0
+	return key.Compare(*q.After) < 0
 }
 
-// walk gives every living message in the order of lists or against it. It is that
-// of arrival too: time only goes on here.
-func (m *Store) walk(oldestFirst bool) iter.Seq[*entry] {
+// inListOrder iterates over the messages that are not archived, in the order of lists. That
+// is the order of arrival, because this store's clock never goes back.
+func (m *Store) inListOrder(oldestFirst bool) iter.Seq[*entry] {
 	if oldestFirst {
 		return slices.Values(m.order)
 	}

@@ -1,6 +1,5 @@
-// Package memory keeps dead letters in memory, for development without a database
-// and for tests. It keeps the contract of package postgres, which storetest proves on
-// both.
+// Package memory keeps dead letters in memory, for development without a database and for
+// tests. It passes the same contract tests (package storetest) as package postgres.
 package memory
 
 import (
@@ -15,56 +14,56 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Store keeps dead letters in memory. All is lost when the program ends. It is safe for use by any number
-// of goroutines; what it returns shares its bytes and must not be changed.
+// Store keeps dead letters in memory, and loses them when the program ends. It is safe for
+// use by any number of goroutines. Returned values share memory with the store and must not
+// be changed.
 type Store struct {
 	topics *dlq.Topics
 
 	mu       sync.Mutex
-	last     time.Time // what now told last
+	lastNow  time.Time // the last result of now
 	lastSeq  int64
 	byID     map[dlq.ID]*entry
-	order    []*entry // by Seq, without the archived
+	order    []*entry // by Seq, without archived ones
 	archive  map[dlq.ID]*entry
-	known    map[dlq.ID]bool // all that were stored and neither deleted nor purged
+	knownIDs map[dlq.ID]bool // of all messages neither deleted nor purged
 	offsets  map[dlq.Partition]position
 	bulks    map[dlq.ID]*bulk
 	bulkList []*bulk // oldest first
 }
 
-// entry is a message with all that belongs to it.
+// entry is a message with all that is stored of it.
 type entry struct {
 	dlq.Detail
 	keyHash int32
-	// ofTopic is keyHash for the topic that the message goes to: a key of another topic
+	// targetKeyHash is the hash of the key and the original topic: a key of another topic
 	// is another key.
-	ofTopic int32
+	targetKeyHash int32
 }
 
 // New returns an empty store.
 func New(topics *dlq.Topics) *Store {
 	return &Store{
-		topics:  topics,
-		byID:    map[dlq.ID]*entry{},
-		archive: map[dlq.ID]*entry{},
-		known:   map[dlq.ID]bool{},
-		offsets: map[dlq.Partition]position{},
-		bulks:   map[dlq.ID]*bulk{},
+		topics:   topics,
+		byID:     map[dlq.ID]*entry{},
+		archive:  map[dlq.ID]*entry{},
+		knownIDs: map[dlq.ID]bool{},
+		offsets:  map[dlq.Partition]position{},
+		bulks:    map[dlq.ID]*bulk{},
 	}
 }
 
 // Ping always succeeds.
 func (m *Store) Ping(context.Context) error { return nil }
 
-// now is the time of a call as PostgreSQL would tell it: once for all that the
-// call does, in microseconds, and later each time, since what a bulk retry takes
-// depends on what came first.
+// now is the time of a call, in microseconds like PostgreSQL's. It is later at each call,
+// because the snapshot of a bulk retry separates changes before and after it.
 func (m *Store) now() time.Time {
 	at := time.Now().UTC().Truncate(time.Microsecond)
-	if !at.After(m.last) {
-		at = m.last.Add(time.Microsecond)
+	if !at.After(m.lastNow) {
+		at = m.lastNow.Add(time.Microsecond)
 	}
-	m.last = at
+	m.lastNow = at
 	return at
 }
 
@@ -88,7 +87,7 @@ func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq
 	defer m.mu.Unlock()
 	for _, a := range advances {
 		if p, found := m.offsets[a.Partition]; !found || p.Next != a.From.Next {
-			return nil, fmt.Errorf("store: store arrivals: %w", dlq.ErrMoved)
+			return nil, fmt.Errorf("store: store arrivals: %w", dlq.ErrPositionMoved)
 		}
 	}
 	at := m.now()
@@ -101,15 +100,15 @@ func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq
 		m.offsets[a.Partition] = p
 	}
 	for _, a := range arrivals {
-		if m.known[a.ID] {
+		if m.knownIDs[a.ID] {
 			continue
 		}
 		m.lastSeq++
 		e := newEntry(a.Storable(), m.lastSeq, at)
-		m.known[a.ID] = true
+		m.knownIDs[a.ID] = true
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)
-		m.countReturn(a.PreviousID)
+		m.countCameBack(a.PreviousID)
 		stored = append(stored, a.ID)
 	}
 	return stored, nil
@@ -146,9 +145,8 @@ func (m *Store) Pending(_ context.Context, dlqTopics []string) (counts []int64, 
 	return counts, all, nil
 }
 
-// countReturn counts a message that came back for the bulk retry that sent it
-// last, if one did.
-func (m *Store) countReturn(previous dlq.ID) {
+// countCameBack counts a message that came back, for the bulk retry that sent it last.
+func (m *Store) countCameBack(previous dlq.ID) {
 	e := m.byID[previous]
 	if e == nil {
 		e = m.archive[previous]
@@ -163,10 +161,10 @@ func (m *Store) countReturn(previous dlq.ID) {
 
 func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 	e := &entry{keyHash: dlq.KeyHash(a.Record.Key, a.ID)}
-	e.ofTopic = e.keyHash ^ dlq.KeyHash([]byte(a.Origin.Topic), a.ID)
+	e.targetKeyHash = e.keyHash ^ dlq.KeyHash([]byte(a.Origin.Topic), a.ID)
 	e.Message = dlq.Message{ID: a.ID, Seq: seq, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic,
 		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
-		// What JSONB would refuse has no searchable view here either.
+		// A payload that JSONB refuses is dropped, as in package postgres.
 		Payload: bytes.Clone(dlq.PayloadOf(a.Payload)),
 		Status:  a.Status(), CreatedAt: created, UpdatedAt: created, PreviousID: a.PreviousID}
 	e.Source, e.Failure = a.Source, a.Failure
@@ -177,15 +175,15 @@ func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 	return e
 }
 
-// place is where a Seq is in the order, or would be.
-func (m *Store) place(seq int64) (int, bool) {
+// indexOf is the index of a Seq in order, or the index at which it would be inserted.
+func (m *Store) indexOf(seq int64) (int, bool) {
 	return slices.BinarySearchFunc(m.order, seq, func(e *entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
 }
 
-// remove takes an entry out of the living.
+// remove deletes an entry that is not archived.
 func (m *Store) remove(e *entry) {
 	delete(m.byID, e.ID)
-	if i, found := m.place(e.Seq); found {
+	if i, found := m.indexOf(e.Seq); found {
 		m.order = slices.Delete(m.order, i, i+1)
 	}
 }
@@ -226,7 +224,7 @@ func (m *Store) Delete(_ context.Context, id dlq.ID) error {
 		return &dlq.OwnedError{ID: id, Owner: e.Owner}
 	}
 	m.remove(e)
-	delete(m.known, e.ID)
+	delete(m.knownIDs, e.ID)
 	return nil
 }
 
@@ -276,7 +274,7 @@ func (m *Store) PurgeBatch(_ context.Context, olderThan time.Duration, limit int
 		}
 		if e.UpdatedAt.Before(cutoff) {
 			delete(m.archive, id)
-			delete(m.known, e.ID)
+			delete(m.knownIDs, e.ID)
 			purged++
 		}
 	}

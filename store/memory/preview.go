@@ -37,7 +37,7 @@ func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPrevi
 	return preview, nil
 }
 
-// skipReason is why a bulk retry would not send the message, "" when it would.
+// skipReason is why a bulk retry would skip the message, or "" when it would send it.
 func (m *Store) skipReason(e *entry) string {
 	switch {
 	case e.Status == dlq.StatusResolved:

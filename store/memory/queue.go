@@ -9,14 +9,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// queueName tells the queues of a job apart: that of a target, or of a key.
-type queueName struct {
+// queueID identifies a queue of a job: that of a target, or of a key.
+type queueID struct {
 	target  dlq.Target
 	ofKey   bool
 	keyHash int32 // -1 unless ofKey
 }
 
-// queue is what messages of a job wait for.
+// queue is the state of a queue. The messages in it are in laneState.waiting.
 type queue struct {
 	closed   bool
 	tries    int
@@ -30,19 +30,19 @@ type waiting struct {
 	seq     int64
 	id      dlq.ID
 	keyHash int32
-	queue   queueName
+	queue   queueID
 }
 
-// keyName is a key of a topic.
-type keyName struct{ topic, key string }
+// topicKey is a record key of an original topic.
+type topicKey struct{ topic, key string }
 
-func nameOf(e *entry) keyName { return keyName{e.OriginalTopic, string(e.Record.Key)} }
+func topicKeyOf(e *entry) topicKey { return topicKey{e.OriginalTopic, string(e.Record.Key)} }
 
-func (q *queue) view(name queueName, at time.Time) *dlq.LaneQueue {
+func (q *queue) laneQueue(name queueID, at time.Time) *dlq.LaneQueue {
 	return &dlq.LaneQueue{Target: name.target, OfKey: name.ofKey, Tries: q.tries, Due: max(q.due.Sub(at), 0), Reason: q.reason, Category: q.category}
 }
 
-// closed are the targets that take nothing.
+// closed are the closed targets.
 func (b *bulk) closed() []dlq.Target {
 	var targets []dlq.Target
 	for name, q := range b.queues {
@@ -53,8 +53,8 @@ func (b *bulk) closed() []dlq.Target {
 	return targets
 }
 
-// firstDue is the queue of the lane that is due first, or nil.
-func (b *bulk) firstDue(state *laneState) (first queueName, due *queue) {
+// nextQueue is the queue of the lane that is due first, or nil.
+func (b *bulk) nextQueue(state *laneState) (first queueID, due *queue) {
 	for i := range state.waiting {
 		name := state.waiting[i].queue
 		if q := b.queues[name]; due == nil || q.due.Before(due.due) {
@@ -64,10 +64,10 @@ func (b *bulk) firstDue(state *laneState) (first queueName, due *queue) {
 	return first, due
 }
 
-// waitReason is that of one of the queues, of a closed target if there is one.
+// waitReason is the reason of one of the queues, preferably that of a closed target.
 func (b *bulk) waitReason() string {
 	var found *queue
-	for _, name := range slices.SortedFunc(maps.Keys(b.queues), func(a, b queueName) int {
+	for _, name := range slices.SortedFunc(maps.Keys(b.queues), func(a, b queueID) int {
 		return cmp.Or(cmp.Compare(a.target.Topic, b.target.Topic), cmp.Compare(a.target.Partition, b.target.Partition), cmp.Compare(a.keyHash, b.keyHash))
 	}) {
 		if q := b.queues[name]; found == nil || q.closed && !found.closed {
@@ -80,20 +80,21 @@ func (b *bulk) waitReason() string {
 	return found.reason
 }
 
-// giveBack puts a message that its target did not take into a queue.
-func (b *bulk) giveBack(state *laneState, e *entry, o *dlq.PageOutcome, at time.Time) queueName {
-	name := queueName{target: o.Wait.Target, ofKey: o.Wait.OfKey, keyHash: -1}
+// requeue puts a message that was not delivered into a queue, and gives it back to the
+// limits of the job.
+func (b *bulk) requeue(state *laneState, e *entry, o *dlq.PageOutcome, at time.Time) queueID {
+	name := queueID{target: o.Wait.Target, ofKey: o.Wait.OfKey, keyHash: -1}
 	if name.ofKey {
-		name.keyHash = e.ofTopic
+		name.keyHash = e.targetKeyHash
 	}
 	q := b.queues[name]
 	if q == nil || o.Wait.Tries > 0 {
-		q = &queue{closed: !name.ofKey && o.Wait.Tries > 0, tries: o.Wait.Tries, due: at.Add(o.Wait.For), reason: dlq.Text(o.Error), category: o.Category}
+		q = &queue{closed: !name.ofKey && o.Wait.Tries > 0, tries: o.Wait.Tries, due: at.Add(o.Wait.For), reason: dlq.StorableText(o.Error), category: o.Category}
 		b.queues[name] = q
 	}
-	state.wait(e, name)
-	if b.allowance != nil {
-		*b.allowance++
+	state.enqueue(e, name)
+	if b.stepLimit != nil {
+		*b.stepLimit++
 	}
 	if rate := b.Spec.RateLimit; rate > 0 {
 		b.nextAt = b.nextAt.Add(-time.Second / time.Duration(rate))
@@ -101,46 +102,47 @@ func (b *bulk) giveBack(state *laneState, e *entry, o *dlq.PageOutcome, at time.
 	return name
 }
 
-// reopen lets the messages go that wait for a target which took one.
-func (b *bulk) reopen(target dlq.Target, asked map[queueName]bool, at time.Time) {
+// reopen opens a closed target that acknowledged or rejected a message, unless another
+// message of the page found it closed.
+func (b *bulk) reopen(target dlq.Target, tried map[queueID]bool, at time.Time) {
 	for _, partition := range []int32{target.Partition, dlq.AnyPartition} {
-		name := queueName{target: dlq.Target{Topic: target.Topic, Partition: partition}, keyHash: -1}
-		if q := b.queues[name]; q != nil && q.closed && !asked[name] {
+		name := queueID{target: dlq.Target{Topic: target.Topic, Partition: partition}, keyHash: -1}
+		if q := b.queues[name]; q != nil && q.closed && !tried[name] {
 			q.closed, q.tries, q.due = false, 0, at
 		}
 	}
 }
 
-// wait puts a message into a queue, in the order of arrival.
-func (l *laneState) wait(e *entry, name queueName) {
-	w := waiting{seq: e.Seq, id: e.ID, keyHash: e.ofTopic, queue: name}
+// enqueue puts a message into a queue, in the order of arrival.
+func (l *laneState) enqueue(e *entry, name queueID) {
+	w := waiting{seq: e.Seq, id: e.ID, keyHash: e.targetKeyHash, queue: name}
 	at, _ := slices.BinarySearchFunc(l.waiting, w, func(a, b waiting) int { return cmp.Compare(a.seq, b.seq) })
 	l.waiting = slices.Insert(l.waiting, at, w)
 }
 
-// leave takes a message out of its queue.
-func (l *laneState) leave(id dlq.ID) {
+// removeWaiting removes a message from its queue.
+func (l *laneState) removeWaiting(id dlq.ID) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(w waiting) bool { return w.id == id })
 }
 
-// waitsFor is the queue of an earlier message of the key.
-func (l *laneState) waitsFor(e *entry) (queueName, bool) {
+// queueOfEarlier is the queue of an earlier message of the key.
+func (l *laneState) queueOfEarlier(e *entry) (queueID, bool) {
 	for i := range l.waiting {
-		if l.waiting[i].keyHash == e.ofTopic {
+		if l.waiting[i].keyHash == e.targetKeyHash {
 			return l.waiting[i].queue, true
 		}
 	}
-	return queueName{}, false
+	return queueID{}, false
 }
 
-// waitsElsewhere tells whether an earlier message of the key waits in another queue.
-func (l *laneState) waitsElsewhere(w waiting) bool {
+// earlierWaitsElsewhere reports whether an earlier message of the key is in another queue.
+func (l *laneState) earlierWaitsElsewhere(w waiting) bool {
 	return slices.ContainsFunc(l.waiting, func(o waiting) bool {
 		return o.keyHash == w.keyHash && o.seq < w.seq && o.queue != w.queue
 	})
 }
 
-// waitsIn tells whether a message is in a queue.
-func (l *laneState) waitsIn(name queueName) bool {
+// hasWaitingIn reports whether a queue has messages.
+func (l *laneState) hasWaitingIn(name queueID) bool {
 	return slices.ContainsFunc(l.waiting, func(w waiting) bool { return w.queue == name })
 }

@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// claim makes a message the owner's and counts the retry.
+// claim gives a message to the owner and counts the retry.
 func (e *entry) claim(owner dlq.Owner, at time.Time) {
 	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &at, at
 	e.RetryCount++
@@ -27,23 +27,23 @@ func (e *entry) ownedBy(owner dlq.Owner) bool {
 	return e.Status == dlq.StatusRetrying && e.Owner == owner
 }
 
-// finish ends a retry and keeps it as an attempt when it did not deliver.
+// finish ends a retry, and stores it as an attempt if it was counted and did not deliver.
 func (e *entry) finish(o dlq.Outcome, at time.Time) {
 	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
 	e.UpdatedAt = at
-	if o.Result.IsUndone() {
+	if o.Result.IsUncounted() {
 		e.LastRetryAt = e.lastAttempt()
-		if o.Result == dlq.ResultReturned {
+		if o.Result == dlq.ResultReleased {
 			e.Owner = dlq.Owner{}
 		}
 	}
 	if o.Result.IsAttempt() {
 		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: at,
-			Result: o.Result, Category: o.Category, Error: dlq.Text(o.Error)})
+			Result: o.Result, Category: o.Category, Error: dlq.StorableText(o.Error)})
 	}
 }
 
-// lastAttempt is when the last retry began that was kept.
+// lastAttempt is when the last stored attempt began.
 func (e *entry) lastAttempt() (last *time.Time) {
 	for _, a := range e.Attempts {
 		if last == nil || a.StartedAt.After(*last) {
@@ -114,7 +114,7 @@ func (m *Store) claimed(id dlq.ID, owner dlq.Owner) (*entry, error) {
 	case e == nil:
 		return nil, dlq.MessageNotFound(id)
 	case !e.ownedBy(owner):
-		return nil, e.Lost(owner)
+		return nil, e.ClaimError(owner)
 	}
 	return e, nil
 }

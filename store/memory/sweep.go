@@ -60,5 +60,5 @@ func (m *Store) Release(_ context.Context, owner dlq.Owner, reason string) (int6
 	return released, nil
 }
 
-// FoldCounts has nothing to do: nothing is kept of what can be counted.
+// FoldCounts does nothing, because this store keeps no counts.
 func (m *Store) FoldCounts(context.Context) error { return nil }

@@ -9,11 +9,11 @@ import (
 
 const archiveBatchSQL = `SELECT dlq.archive_dlq_messages_batch(now() - @microseconds::bigint * interval '1 microsecond', @limit::int)`
 
-// ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for
-// longer than olderThan into the archive and returns how many. Zero means that
-// nothing is due; the next call goes on where this one ended.
+// ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than
+// olderThan into the archive, and returns how many. The next call continues where this one
+// ended; zero means that nothing is left.
 func (s *Store) ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return s.moved(ctx, "archive messages", archiveBatchSQL, olderThan, limit)
+	return s.moveBatch(ctx, "archive messages", archiveBatchSQL, olderThan, limit)
 }
 
 const purgeBatchSQL = `
@@ -35,10 +35,10 @@ SELECT count(*) FROM messages`
 // PurgeBatch deletes at most limit archived messages that have not changed for
 // longer than olderThan, with their bytes and attempts, and returns how many.
 func (s *Store) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return s.moved(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
+	return s.moveBatch(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
 }
 
-func (s *Store) moved(ctx context.Context, what, sql string, olderThan time.Duration, limit int) (int64, error) {
-	moved, _, err := one(ctx, s, what, pgx.RowTo[int64], sql, pgx.NamedArgs{"microseconds": olderThan.Microseconds(), "limit": limit})
+func (s *Store) moveBatch(ctx context.Context, operation, sql string, olderThan time.Duration, limit int) (int64, error) {
+	moved, _, err := queryOne(ctx, s, operation, pgx.RowTo[int64], sql, pgx.NamedArgs{"microseconds": olderThan.Microseconds(), "limit": limit})
 	return moved, err
 }

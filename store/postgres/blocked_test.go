@@ -171,7 +171,7 @@ func TestAMessageThatIsLockedIsNotPassedOver(t *testing.T) {
 	found, err := p.Bulk(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, found.Waiting)
-	require.Contains(t, found.Reason, "somebody else")
+	require.Contains(t, found.Reason, "another client")
 	require.Empty(t, send())
 	release()
 	var sent []dlq.ID

@@ -11,12 +11,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// bulksSQL reads bulk retries with the sum of their lanes. The rate is that of each
-// lane's current window of ten seconds, and of the part of the one before that is
-// not older than ten seconds; infinite times, written by hand, cannot be subtracted. A
-// job that runs has the reason of one of the queues in which its messages wait, of a
-// closed target if there is one. No index has their order, so that the few closed ones
-// are sorted rather than all queues read.
+// bulksSQL reads bulk retries with the sum of their lanes. The rate includes each lane's
+// current window of ten seconds, and the part of the previous window that is not older than
+// ten seconds. It subtracts epochs, because infinite times, which were written by hand,
+// cannot be subtracted. A running job shows the reason of one of its queues, preferably
+// that of a closed target. No index has the order of the closed queues, so these few are
+// sorted and the planner does not read all queues.
 const bulksSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
@@ -40,19 +40,19 @@ CROSS JOIN LATERAL (
 	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM window_started_at)::float8) AS age) AS w
 	WHERE bulk_id = b.id
 ) AS l
-WHERE b.ended_at IS NULL /* which */
+WHERE b.ended_at IS NULL /* condition */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`
 
-// bulks reads the bulk retries for which a condition on b holds, the newest first. A
-// nil limit reads all of them.
-func (s *Store) bulks(ctx context.Context, what, condition string, args pgx.NamedArgs) ([]dlq.BulkRetry, error) {
-	return all(ctx, s, what, scanBulk, strings.Replace(bulksSQL, "b.ended_at IS NULL /* which */", condition, 1), args)
+// bulks reads the bulk retries that meet a condition on b, the newest first. A nil limit
+// reads all of them.
+func (s *Store) bulks(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.BulkRetry, error) {
+	return queryAll(ctx, s, operation, scanBulk, strings.Replace(bulksSQL, "b.ended_at IS NULL /* condition */", condition, 1), args)
 }
 
 func decodeSpec(encoded []byte) (spec dlq.BulkSpec, err error) {
 	if err := json.Unmarshal(encoded, &spec); err != nil {
-		return dlq.BulkSpec{}, fmt.Errorf("%w: %w", dlq.ErrUnreadable, err)
+		return dlq.BulkSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
 	}
 	return spec, nil
 }
@@ -68,10 +68,10 @@ func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
 		return dlq.BulkRetry{}, err
 	}
 	var specErr error
-	if b.Spec, specErr = decodeSpec(spec); specErr != nil { // one row must not hide the others
+	if b.Spec, specErr = decodeSpec(spec); specErr != nil { // an unreadable row must not hide the others
 		b.Reason = specErr.Error()
 	}
-	b.Spec.RateLimit = rate // the specification keeps the one that was asked for
+	b.Spec.RateLimit = rate // the specification has the limit of the request
 	return b, nil
 }
 

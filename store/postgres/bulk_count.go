@@ -8,9 +8,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// countBulkSQL counts what the lanes will find, by the conditions that they claim
-// by. It locks nothing while it reads. The CASE keeps the planner from the index of
-// statuses and their times, which leads to the messages of all topics.
+// countBulkSQL counts the messages that the lanes will claim, by the same conditions. It
+// takes no locks while it reads. The CASE keeps the planner from the index of statuses,
+// which would read the messages of all topics.
 const countBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_bulk_retries WHERE id = @id
@@ -40,9 +40,9 @@ SET matched = matched.n, multi_target = matched.multi_target,
 FROM matched
 WHERE b.id = @id AND NOT b.counted`
 
-// CountBulk counts what a bulk retry matches, once: again changes nothing, nor
-// does counting one that has ended. It reads the whole scope, and nobody has to
-// wait for it; nothing may be claimed before. It returns the bulk retry, or
+// CountBulk counts the messages that a bulk retry matches, once. A second call changes
+// nothing, nor does a call for a job that has ended. It reads the whole scope, and no other
+// call waits for it. Nothing may be claimed before. It returns the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	b, err := s.Bulk(ctx, id)

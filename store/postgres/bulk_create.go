@@ -12,21 +12,18 @@ import (
 	"dlqmanager/dlq"
 )
 
-// createLock is the advisory lock that lets one bulk retry be created at a time: of
-// two at once, neither would see the other. The number is arbitrary and must never
-// change.
+// createLock is the advisory lock that allows one creation of a bulk retry at a time. Two
+// at once would not see each other. The number is arbitrary and must never change.
 const createLock = 7_305_011_990_414
 
-// lockSQL takes an advisory lock for the transaction. A program that freezes or
-// loses its network while it holds the lock loses its session too: nobody waits for
-// it longer than that.
+// lockSQL takes an advisory lock for the transaction. When a program is suspended or loses
+// its network with the lock, the server ends its session after two seconds.
 const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
 
-// busySQL finds a job under way that has messages in common with a topic. Two topics
-// have them where one is the dead-letter topic of the other. It does not matter which
-// status the messages have, so that the answer does not change while a job sends
-// them.
-const busySQL = `
+// conflictSQL finds a running job that has messages in common with a topic: a job of the
+// same topic, or of a topic that is the other name of some of its messages. The status of
+// the messages does not matter, so the result does not change while a job sends them.
+const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL
 )
@@ -38,7 +35,7 @@ SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.dlq_topic = live.topic
 LIMIT 1`
 
 // newestSQL is the order of arrival of the newest PENDING message. The sequence may be
-// behind it where messages were copied by hand.
+// lower after a COPY of messages with their order of arrival.
 const newestSQL = `
 SELECT COALESCE(max(newest.seq), 0)
 FROM (
@@ -47,13 +44,13 @@ FROM (
 	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
 ) AS newest`
 
-// snapshotSQL is the last number that was given out for the order of arrival, and the
-// time. Messages that become PENDING later are not taken anyway.
+// snapshotSQL is the last number of the order of arrival that was assigned, and the time.
+// Messages that become PENDING later are not claimed.
 const snapshotSQL = `
 SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, clock_timestamp()
 FROM dlq.dlq_messages_seq_seq`
 
-// createBulkSQL writes the job with its lanes. Its messages are not counted yet.
+// createBulkSQL inserts the job and its lanes. Its messages are counted later.
 const createBulkSQL = `
 WITH job AS (
 	INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, rate_limit, lanes, upper_bound, snapshot_at)
@@ -63,37 +60,37 @@ WITH job AS (
 INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
-// ingestTimeoutSQL bounds how long the creation of a job waits for the ingest that is
-// under way, and so how long the ingest behind it waits for the creation.
+// ingestTimeoutSQL limits how long the creation of a job waits for a running ingest, and so
+// how long the next ingest waits for the creation.
 const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 
-// CreateBulk freezes the scope of a bulk retry and writes its row and its lanes. It
-// takes a few milliseconds at any size, and leaves it to CountBulk to say how many
-// messages match. Of b it takes ID, WorkflowID, Spec and Lanes (at least one).
+// CreateBulk fixes the scope of a bulk retry by a snapshot and inserts its row and its
+// lanes. It takes a few milliseconds at any size; CountBulk counts the messages. It uses
+// the fields ID, WorkflowID, Spec and Lanes (at least one) of b.
 //
-// While another job that has not ended takes messages of the same topic, perhaps
-// under its other name, it creates nothing: it returns that job where it asks for
-// the same (BulkSpec.IsSameWork), and else a *dlq.BulkBusyError. When ingest does not
-// pause for a moment in time it is dlq.ErrUnavailable.
+// It creates nothing while another running job has messages of the same topic, perhaps
+// under the topic's other name. It returns that job if it does the same work
+// (BulkSpec.IsSameWork), and else a *dlq.BulkBusyError. The error is dlq.ErrUnavailable
+// when ingest does not release its lock in time.
 func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	spec := b.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
-	// One that cannot be created does not stop ingest either.
-	busy, err := s.busyWith(ctx, s.pool, spec.Topic)
+	// A request that conflicts with another job must not stop the ingest.
+	busy, err := s.conflictingJob(ctx, s.pool, spec.Topic)
 	if err == nil && busy.IsZero() {
 		err = s.snapshot(ctx, args)
 	}
 	if err == nil && busy.IsZero() {
-		err = again(func() (err error) {
+		err = retryOnConflict(func() (err error) {
 			busy, err = s.createBulk(ctx, spec.Topic, args)
 			return err
 		})
 	}
 	if err != nil {
-		return dlq.BulkRetry{}, failed("create bulk retry", err)
+		return dlq.BulkRetry{}, wrap("create bulk retry", err)
 	}
 	if busy.IsZero() {
 		return s.Bulk(ctx, b.ID)
@@ -105,28 +102,28 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	return other, err
 }
 
-// snapshot reads what bounds the scope, between two ingests, into args. It is a
-// transaction of its own, which ends without hearing from us again: no ingest waits
-// for this program or its network.
+// snapshot puts the upper bound and the time of the snapshot into args. It is a transaction
+// of its own, sent with its COMMIT in one batch. So no ingest waits for this program or its
+// network.
 func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	newest, err := s.newest(ctx, args)
 	if err != nil {
 		return err
 	}
-	var bound int64
+	var upperBound int64
 	var at time.Time
 	batch := &pgx.Batch{}
-	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that the bound is read as it is once the lock is granted
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that snapshotSQL sees all that was committed before the lock was granted
 	batch.Queue(ingestTimeoutSQL)
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
-	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&bound, &at) })
+	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&upperBound, &at) })
 	batch.Queue(`COMMIT`)
 	err = s.pool.SendBatch(ctx, batch).Close()
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
-		return fmt.Errorf("ingest has stored without a pause for 2s: %w", err)
+		return fmt.Errorf("ingest did not release its lock within 2s: %w", err)
 	}
-	args["upper_bound"], args["snapshot_at"] = max(bound, newest), at
+	args["upper_bound"], args["snapshot_at"] = max(upperBound, newest), at
 	return err
 }
 
@@ -138,15 +135,15 @@ func (s *Store) newest(ctx context.Context, args pgx.NamedArgs) (seq int64, err 
 	return seq, err
 }
 
-// createBulk writes the job unless another is in its way, whose id it returns then.
-// Each statement has to see what was committed before the lock was granted, whatever
-// the database's default is.
+// createBulk inserts the job, unless it conflicts with a running job, whose id it returns
+// then. READ COMMITTED lets each statement see all that was committed before the lock was
+// granted, even if the database has another default.
 func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
 			return err
 		}
-		if busy, err = s.busyWith(ctx, tx, topic); err != nil || !busy.IsZero() {
+		if busy, err = s.conflictingJob(ctx, tx, topic); err != nil || !busy.IsZero() {
 			return err
 		}
 		_, err = tx.Exec(ctx, createBulkSQL, args)
@@ -155,12 +152,12 @@ func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs
 	return busy, err
 }
 
-// busyWith returns the id of a job that is in the way of another on the topic, or
-// zero.
-func (s *Store) busyWith(ctx context.Context, on interface {
+// conflictingJob returns the id of a running job that conflicts with a new one on the
+// topic, or zero.
+func (s *Store) conflictingJob(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, topic string) (busy dlq.ID, err error) {
-	err = on.QueryRow(ctx, busySQL, pgx.NamedArgs{"topic": topic}).Scan((*[16]byte)(&busy))
+	err = on.QueryRow(ctx, conflictSQL, pgx.NamedArgs{"topic": topic}).Scan((*[16]byte)(&busy))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return dlq.ID{}, nil
 	}

@@ -9,12 +9,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// previewSQL counts the scope in one pass, by all that the answer depends on:
-// whether a message has somewhere to go is asked once for all that are alike. Of the
-// classes and targets of what would be sent it keeps the most frequent; status and
-// reason are few.
+// previewSQL counts the scope in one pass, grouped by all columns that decide whether a
+// message is sent. So the patterns of dead-letter topics are matched once for each group.
+// Of error classes and targets it returns the most frequent ones. Statuses and reasons are
+// few.
 const previewSQL = `
-WITH alike AS MATERIALIZED (
+WITH message_group AS MATERIALIZED (
 	SELECT status, exhausted, error_class, dlq_topic, original_topic, count(*) AS n
 	FROM (
 		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.error_class, m.dlq_topic, m.original_topic
@@ -26,7 +26,7 @@ WITH alike AS MATERIALIZED (
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
 	) AS scope
 	GROUP BY status, exhausted, error_class, dlq_topic, original_topic
-), reasoned AS (
+), with_reason AS (
 	SELECT m.*, CASE
 		WHEN m.status = 'RESOLVED' THEN @resolved
 		WHEN m.status = 'DEAD' THEN @dead
@@ -34,23 +34,23 @@ WITH alike AS MATERIALIZED (
 		WHEN m.exhausted THEN @exhausted
 		WHEN m.original_topic = '' OR m.original_topic = m.dlq_topic OR m.original_topic ~ @dead_letter_topics THEN @no_origin
 		ELSE '' END AS reason
-	FROM alike m
+	FROM message_group m
 ), counted AS (
 	SELECT GROUPING(status) = 0 AS is_status, GROUPING(error_class) = 0 AS is_class,
 		COALESCE(status, error_class, original_topic) AS name, reason, sum(n)::bigint AS n
-	FROM reasoned
+	FROM with_reason
 	GROUP BY GROUPING SETS ((status, reason), (error_class, reason), (original_topic, reason))
 ), ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY is_status, is_class ORDER BY n DESC, name) AS place
+	SELECT *, row_number() OVER (PARTITION BY is_status, is_class ORDER BY n DESC, name) AS rank
 	FROM counted
 	WHERE is_status OR reason = ''
 )
 SELECT is_status, is_class, name, reason, n
 FROM ranked
-WHERE is_status OR place <= @rows::int
+WHERE is_status OR rank <= @rows::int
 ORDER BY n DESC, CASE WHEN is_status THEN reason ELSE name END`
 
-// sampleSQL gives the first messages that would be sent.
+// sampleSQL reads the first messages that would be sent.
 const sampleSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
@@ -81,9 +81,9 @@ ORDER BY sample.seq`
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
 
-// PreviewBulk tells what a bulk retry would do if it started now. It changes
-// nothing, and all that it tells is of one moment. It reads the whole scope, and
-// takes as long as that takes or ctx allows.
+// PreviewBulk returns the result that a bulk retry would have if it started now. It changes
+// nothing, and reads everything in one snapshot. It reads the whole scope, and has no time
+// limit but that of ctx.
 func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
 	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
 	spec = spec.Storable()
@@ -94,11 +94,11 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
 	batch.Queue(filtered(previewSQL, &spec.Filter), args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
 	batch.Queue(inOrderSQL)
-	queue(batch, &preview.Sample, scanMessage, filtered(sampleSQL, &spec.Filter), args)
+	queueQuery(batch, &preview.Sample, scanMessage, filtered(sampleSQL, &spec.Filter), args)
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
 	if err != nil {
-		return dlq.BulkPreview{}, failed("preview bulk retry", err)
+		return dlq.BulkPreview{}, wrap("preview bulk retry", err)
 	}
 	return preview, nil
 }

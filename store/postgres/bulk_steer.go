@@ -11,9 +11,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// All who lock more than one of them lock a job's row first, then the lanes'. Messages
-// come after those where nobody waits for them, and else before. The lock leaves the key free:
-// a claim that has its lane refers to the job in the queues that it makes.
+// lockBulkSQL locks the row of a job. Every transaction locks the job's row before the
+// rows of its lanes. Claims lock messages last and skip locked ones; finalizing locks
+// messages first, because it may wait for them. NO KEY allows the foreign keys of the
+// queues that a claim of another lane inserts.
 const lockBulkSQL = `SELECT FROM dlq.dlq_bulk_retries WHERE id = @id FOR NO KEY UPDATE`
 
 const setStateSQL = `
@@ -22,15 +23,15 @@ SET state = @state, reason = @reason, updated_at = now()
 WHERE id = @id AND state = ANY (@from::text[]) AND (state, reason) <> (@state, @reason::text)`
 
 // setState changes the state of a job that is in one of the given states.
-func (s *Store) setState(ctx context.Context, what string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) error {
-	return s.batch(ctx, what, func(batch *pgx.Batch) {
-		batch.Queue(setStateSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.Text(reason), "from": from})
+func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) error {
+	return s.batch(ctx, operation, func(batch *pgx.Batch) {
+		batch.Queue(setStateSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason), "from": from})
 	})
 }
 
-// StopBulk lets nothing more be claimed for a job: of BulkPausing for now, of
-// BulkCancelling for good. It waits for no page. A job that is further on already, or
-// that has ended, stays as it is. It returns the bulk retry, or dlq.ErrNotFound.
+// StopBulk stops the claims of a job: until it is resumed with BulkPausing, for ever with
+// BulkCancelling. It does not wait for claimed pages. A job in a later state, or one that
+// has ended, does not change. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if err := s.stop(ctx, id, state, reason); err != nil {
 		return dlq.BulkRetry{}, err
@@ -46,9 +47,9 @@ func (s *Store) stop(ctx context.Context, id dlq.ID, state dlq.BulkState, reason
 	return s.setState(ctx, "stop bulk retry", id, state, reason, from...)
 }
 
-// pagesSQL waits for the claims that are under way: one that began before the job was
-// stopped may still claim a page.
-const pagesSQL = `
+// claimedLanesSQL locks the lanes, and so waits for claims that began before the job was
+// stopped and may still claim a page.
+const claimedLanesSQL = `
 WITH lane AS MATERIALIZED (
 	SELECT locked.lane, locked.page
 	FROM dlq.dlq_bulk_retries b
@@ -64,9 +65,9 @@ WITH lane AS MATERIALIZED (
 )
 SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 
-// releasePages gives back the pages that attempts have left behind which were cut
-// short. Nothing can be claimed for the job meanwhile, so that none is left after. The
-// messages go into a queue: the job takes them again if it goes on.
+// releasePages requeues the pages that interrupted attempts left behind. Nothing can be
+// claimed for the job meanwhile, so no page is left afterwards. If the job is resumed, it
+// claims the messages from their queue.
 func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	for {
 		lanes, err := s.claimedLanes(ctx, id)
@@ -74,11 +75,11 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 			return err
 		}
 		for _, number := range lanes {
-			lane, err := s.takeLane(ctx, id, number)
-			if err == nil || errors.Is(err, dlq.ErrUnreadable) {
+			lane, err := s.fenceLane(ctx, id, number)
+			if err == nil || errors.Is(err, dlq.ErrSpecUnreadable) {
 				err = s.ReleasePage(ctx, lane)
 			}
-			// Fenced by a newer attempt, it has to open the lane once more.
+			// After ErrFenced, by a newer attempt, the next round fences that attempt.
 			if err != nil && !errors.Is(err, dlq.ErrFenced) {
 				return err
 			}
@@ -86,11 +87,11 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	}
 }
 
-// claimedLanes are the lanes that have a page in hand.
+// claimedLanes are the lanes that have a claimed page.
 func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) (lanes []int, err error) {
 	err = s.batch(ctx, "find claimed pages", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
-		queue(batch, &lanes, pgx.RowTo[int], pagesSQL, pgx.NamedArgs{"bulk": uuid(id)})
+		queueQuery(batch, &lanes, pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"bulk": uuid(id)})
 	})
 	return lanes, err
 }
@@ -100,8 +101,8 @@ UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}'
 WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 	AND epoch = @epoch`
 
-// ReleasePage gives back what the lane has claimed and not finalized, uncounted. It
-// waits in a queue that is due at once. The errors are those of FinalizePage.
+// ReleasePage requeues the messages that the lane has claimed and not finalized, uncounted.
+// Their queue is due at once. The errors are those of FinalizePage.
 func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 	for {
 		claim, err := s.ClaimedPage(ctx, lane, dlq.PageBytes)
@@ -118,10 +119,10 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 	return s.batch(ctx, "clear page", func(batch *pgx.Batch) { batch.Queue(clearPageSQL, laneArgs(&lane)) })
 }
 
-// PauseBulk stops a running bulk retry for now: nothing is claimed for it, and
-// what it still owns goes back as it was, to be claimed again in its turn. On
-// one that is paused it only replaces the reason; one that is being cancelled or has
-// ended stays as it is. It returns the bulk retry, or dlq.ErrNotFound.
+// PauseBulk pauses a running bulk retry: nothing is claimed for it, and the pages that it
+// still owns are requeued. For a paused job it only replaces the reason. A job that is
+// being cancelled or has ended does not change. It returns the bulk retry, or
+// dlq.ErrNotFound.
 func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
 	stopped, err := s.StopBulk(ctx, id, dlq.BulkPausing, reason)
 	if err != nil || stopped.State != dlq.BulkPausing && stopped.State != dlq.BulkPaused {
@@ -136,8 +137,8 @@ func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 	return s.Bulk(ctx, id)
 }
 
-// resumeBulkSQL also lets every target be asked again at once: somebody may have mended
-// it.
+// resumeBulkSQL also makes the queues of closed targets due at once, because the operator
+// may have repaired the targets.
 const resumeBulkSQL = `
 WITH job AS (
 	UPDATE dlq.dlq_bulk_retries
@@ -150,8 +151,8 @@ SET due_at = least(q.due_at, now())
 FROM job
 WHERE q.bulk_id = job.id AND q.lane = -1`
 
-// ResumeBulk lets a paused bulk retry go on, also one that is still pausing. Any other
-// stays as it is. It returns the bulk retry, or dlq.ErrNotFound.
+// ResumeBulk continues a bulk retry that is paused or pausing. A job in another state does
+// not change. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	err := s.batch(ctx, "resume bulk retry", func(batch *pgx.Batch) { batch.Queue(resumeBulkSQL, pgx.NamedArgs{"id": uuid(id)}) })
 	if err != nil {
@@ -171,16 +172,15 @@ FROM (
 ) AS l
 WHERE b.id = @id AND b.ended_at IS NULL`
 
-// EndBulk ends a bulk retry: nothing can be claimed for it any more, what it
-// still owns goes back as it was, and what was matched but not sent is counted
-// as skipped. One that ends before it was counted has matched what it has done.
-// Ending it again changes nothing; the first end counts. It returns the bulk
-// retry, or dlq.ErrNotFound.
+// EndBulk ends a bulk retry. Nothing can be claimed for it any more, the pages that it
+// still owns are requeued, and messages that were matched but not sent are counted as
+// skipped. A job that ends before it was counted has matched the messages that it finished.
+// A second call changes nothing. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if !state.IsFinal() {
 		return dlq.BulkRetry{}, fmt.Errorf("store: end bulk retry %s: %s is not an end", id, state)
 	}
-	// One that has found nothing more claims nothing more either.
+	// A completed job has nothing left to claim, so its claims need not be stopped.
 	if state != dlq.BulkCompleted {
 		if err := s.stop(ctx, id, dlq.BulkCancelling, reason); err != nil {
 			return dlq.BulkRetry{}, err
@@ -190,10 +190,10 @@ func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, rea
 		return dlq.BulkRetry{}, err
 	}
 	err := s.batch(ctx, "end bulk retry", func(batch *pgx.Batch) {
-		batch.Queue(endBulkSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.Text(reason)})
+		batch.Queue(endBulkSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason)})
 	})
 	if err == nil {
-		err = s.forgetQueues(ctx, id)
+		err = s.deleteQueues(ctx, id)
 	}
 	if err != nil {
 		return dlq.BulkRetry{}, err
@@ -201,26 +201,26 @@ func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, rea
 	return s.Bulk(ctx, id)
 }
 
-// What a job has kept for itself is of no use once it has ended. There may be a lot, so
-// it goes in bounded steps.
+// The queues and blocked keys of a job that has ended are deleted in bounded steps,
+// because there may be many.
 const (
-	forgetWaitingSQL = `
+	deleteWaitingSQL = `
 DELETE FROM dlq.dlq_bulk_retry_waiting
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_bulk_retry_waiting WHERE bulk_id = @id LIMIT 10000))`
 
-	forgetBlockedSQL = `
+	deleteBlockedSQL = `
 DELETE FROM dlq.dlq_bulk_retry_blocked_keys
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_bulk_retry_blocked_keys WHERE bulk_id = @id LIMIT 10000))`
 
-	forgetQueuesSQL = `
+	deleteQueuesSQL = `
 DELETE FROM dlq.dlq_bulk_retry_queues
 WHERE id = ANY (ARRAY(SELECT id FROM dlq.dlq_bulk_retry_queues WHERE bulk_id = @id LIMIT 10000))`
 )
 
-func (s *Store) forgetQueues(ctx context.Context, id dlq.ID) error {
-	for _, sql := range []string{forgetWaitingSQL, forgetBlockedSQL, forgetQueuesSQL} {
+func (s *Store) deleteQueues(ctx context.Context, id dlq.ID) error {
+	for _, sql := range []string{deleteWaitingSQL, deleteBlockedSQL, deleteQueuesSQL} {
 		for deleted := int64(1); deleted > 0; {
-			err := s.batch(ctx, "forget queues of bulk retry", func(batch *pgx.Batch) {
+			err := s.batch(ctx, "delete queues of bulk retry", func(batch *pgx.Batch) {
 				batch.Queue(byIndexSQL)
 				batch.Queue(sql, pgx.NamedArgs{"id": uuid(id)}).Exec(func(tag pgconn.CommandTag) error {
 					deleted = tag.RowsAffected()

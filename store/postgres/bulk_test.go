@@ -135,7 +135,7 @@ func TestAClaimThatIsBeingCommittedIsGivenBack(t *testing.T) {
 	var ended bool
 	var failure error
 	group.Go(func() {
-		_, ended, failure = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultReturned})
+		_, ended, failure = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultReleased})
 	})
 	waiting(t, pool, 1)
 	require.NoError(t, claim.Commit(t.Context()))
@@ -329,7 +329,7 @@ func TestACreationDoesNotHoldIngestUpForLong(t *testing.T) {
 	waiting(t, pool, 3)
 	group.Wait() // though the first ingest is still under way
 	require.ErrorIs(t, started, dlq.ErrUnavailable)
-	require.ErrorContains(t, started, "ingest has stored without a pause for 2s")
+	require.ErrorContains(t, started, "ingest did not release its lock within 2s")
 	require.NoError(t, stored)
 	release()
 	_, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))

@@ -10,51 +10,52 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lockLaneSQL lets one claim of a lane run at a time. It stands before the claim, so
-// that the claim sees everything that was committed before the lane was its own: also
-// that the job was told to pause.
+// lockLaneSQL lets one claim of a lane run at a time. It is a statement of its own before
+// the claim. So the claim sees all that was committed before the lock was granted, such as
+// a pause of the job.
 const lockLaneSQL = `
 SELECT FROM dlq.dlq_bulk_retry_lanes
 WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 FOR UPDATE`
 
-// claimPageSQL claims for a lane as far as the job allows, and moves the lane's
-// cursor. It claims nothing while a queue of the lane is due, unless the scan is to
-// come first. Its parts, in their order:
+// claimPageSQL claims a page for a lane, as far as the limits of the job allow, and moves
+// the lane's cursor. While a queue of the lane is due it claims nothing, unless @scan_first
+// is set. Its CTEs, in their order:
 //
-//   - job is what the job's limits allow now. Of the time that nobody claimed in, at
-//     most a tenth of a second counts, and a claim takes at most what a tenth of a
-//     second allows: at most two tenths go out at once. A job with limits is read
-//     only by a transaction that has locked its row (@locked).
-//   - reach bounds how much of the topic a claim reads (@bounded).
-//   - listed are the lane's next messages, by both names of the topic. The index has the
-//     bucket, so a claim reads no rows of other lanes. A message that has both names is
-//     refused as its own origin. updated_at must not be later than the job's snapshot:
-//     every change of a status writes it.
-//   - candidate are as many of them as a page may have bytes (@page_bytes), at least one.
-//   - free leaves out what others are changing right now; found has those too. Counting
-//     first spares the comparison of each with each.
-//     A key belongs to the topic that its message goes to: key_hash is that of both.
-//   - others are the keys that other bulk retries (rival) have in hand, if they send to
-//     the same topic.
-//   - judged says of each whether it may go. Where order matters, it may not while an
-//     earlier message of its key waits in a queue (queue_id), is retried by itself, or
-//     is in the hands of others.
-//   - held are the keys that are blocked, from which message on. These messages go
-//     into the queue of their key. Keys are told apart by their hash alone: whoever
-//     shares it with another waits without need, and not for long.
+//   - job has the limits of the job at this moment. At most a tenth of a second of unused
+//     time counts, and a claim takes at most what a tenth of a second allows. So at most
+//     two tenths go out at once. A job with limits is read only after its row was locked
+//     (@locked).
+//   - scan_end bounds how many messages a claim reads (@bounded).
+//   - listed are the next messages of the lane, under both names of the topic. The index
+//     contains the bucket, so a claim reads no rows of other lanes. A message that has both
+//     names is excluded, because its original topic is its dead-letter topic. updated_at
+//     must not be later than the job's snapshot; every change of a status writes it.
+//   - candidate are the first of these, up to @page_bytes, and at least one.
+//   - unlocked are the candidates that no other transaction has locked or changed. found
+//     are all candidates, marked. The comparison of the two counts avoids an anti-join in
+//     the usual case.
+//   - claimed_elsewhere are the keys in the pages of other bulk retries (other_job) that
+//     send to the same topic. A key belongs to the topic that its message goes to, so
+//     key_hash includes that topic.
+//   - checked adds whether each message may be sent. With an order of keys it may not while
+//     an earlier message of its key waits in a queue (queue_id), belongs to a single retry,
+//     or is in claimed_elsewhere.
+//   - blocked_from has each blocked key, and its first blocked message. This message and
+//     the later ones go into the queue of the key. Keys are compared by their hash. A key
+//     with the same hash as a blocked one waits too, for a short time.
 //
-// The last SELECT gives the claim's status, and then the messages; the first row may
-// carry none. A message that is alone greater than a page comes without its value and headers.
+// The last SELECT returns the status of the claim in every row, and a message if there is
+// one. A message larger than a page comes without its value and headers.
 //
-// A plan is often made while the queues are empty, and used when they are long. An
+// A generic plan is often made while the queues are empty and used when they are long. An
 // ORDER BY ties it to the index of that order, and an OFFSET 0 keeps an EXISTS from
 // becoming a join.
 const claimPageSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS throttled,
+	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS limited,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
 		least(100, b.step_limit, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
@@ -78,7 +79,7 @@ WITH clock AS MATERIALIZED (
 	WHERE job.wait IS NULL AND job.quota > 0
 ), scan AS MATERIALIZED (
 	SELECT cursor, waiting, quota FROM lane WHERE @scan::bool AND (@scan_first::bool OR NOT due)
-), reach AS MATERIALIZED (
+), scan_end AS MATERIALIZED (
 	SELECT COALESCE(min(seq), @upper_bound::bigint + 1) AS seq
 	FROM (
 		(SELECT m.seq
@@ -103,7 +104,7 @@ WITH clock AS MATERIALIZED (
 					octet_length(m.payload::text), 0) END AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
+			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM scan_end)
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
@@ -118,7 +119,7 @@ WITH clock AS MATERIALIZED (
 					octet_length(m.payload::text), 0) END AS size
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM reach)
+			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM scan_end)
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
@@ -133,91 +134,91 @@ WITH clock AS MATERIALIZED (
 	SELECT l.id, l.seq, l.key_hash, l.original_topic, l.record_hash, l.size
 	FROM (SELECT listed.*, sum(size) OVER (ORDER BY seq) AS bytes FROM listed) AS l
 	WHERE l.bytes <= @page_bytes OR l.bytes = l.size
-), free AS MATERIALIZED (
+), unlocked AS MATERIALIZED (
 	SELECT c.*
 	FROM candidate c
 	JOIN dlq.dlq_messages m ON m.id = c.id
 	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 	FOR UPDATE OF m SKIP LOCKED
 ), found AS MATERIALIZED (
-	SELECT free.*, true AS is_free FROM free
+	SELECT unlocked.*, true AS is_unlocked FROM unlocked
 	UNION ALL
 	SELECT c.*, false
 	FROM candidate c
-	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM free) AND NOT EXISTS (SELECT FROM free WHERE free.id = c.id)
-), rival AS MATERIALIZED (
+	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM unlocked) AND NOT EXISTS (SELECT FROM unlocked WHERE unlocked.id = c.id)
+), other_job AS MATERIALIZED (
 	SELECT b.id
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
 	WHERE @ordered::bool
-), others AS MATERIALIZED (
+), claimed_elsewhere AS MATERIALIZED (
 	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
-	FROM rival
-	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = rival.id
+	FROM other_job
+	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = other_job.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
-), judged AS MATERIALIZED (
+), checked AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, c.original_topic, c.size,
 		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash ORDER BY w.seq DESC LIMIT 1) END AS queue_id,
-		c.is_free AND NOT (@ordered::bool AND EXISTS (
+		c.is_unlocked AND NOT (@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
 			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.record_hash
 				AND o.original_topic = c.original_topic AND o.seq < c.seq
 			ORDER BY o.seq OFFSET 0))
-			AND NOT EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS is_free
+			AND NOT EXISTS (SELECT FROM claimed_elsewhere o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS may_send
 	FROM found c
-), held AS MATERIALIZED (
-	SELECT key_hash, min(seq) AS seq FROM judged WHERE queue_id IS NOT NULL OR NOT is_free GROUP BY key_hash
-), taken AS MATERIALIZED (
-	SELECT j.id, j.size
-	FROM judged j
-	WHERE j.queue_id IS NULL AND j.is_free
-		AND NOT EXISTS (SELECT FROM held h WHERE @ordered::bool AND h.key_hash = j.key_hash AND h.seq < j.seq)
+), blocked_from AS MATERIALIZED (
+	SELECT key_hash, min(seq) AS seq FROM checked WHERE queue_id IS NOT NULL OR NOT may_send GROUP BY key_hash
+), chosen AS MATERIALIZED (
+	SELECT c.id, c.size
+	FROM checked c
+	WHERE c.queue_id IS NULL AND c.may_send
+		AND NOT EXISTS (SELECT FROM blocked_from b WHERE @ordered::bool AND b.key_hash = c.key_hash AND b.seq < c.seq)
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
 		workflow_id = @workflow_id, owner_token = @token
-	FROM taken
-	WHERE m.id = taken.id
+	FROM chosen
+	WHERE m.id = chosen.id
 	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
 ), queue AS (
 	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-	SELECT DISTINCT ON (j.key_hash) @bulk, @lane, j.original_topic, -1, j.key_hash, false, 0, clock_timestamp() + interval '1 second',
-		'an earlier message of the key is being retried or changed by somebody else', ''
-	FROM judged j
-	JOIN held h ON h.key_hash = j.key_hash AND h.seq <= j.seq
-	WHERE j.queue_id IS NULL
-	ORDER BY j.key_hash, j.seq
+	SELECT DISTINCT ON (c.key_hash) @bulk, @lane, c.original_topic, -1, c.key_hash, false, 0, clock_timestamp() + interval '1 second',
+		'an earlier message of the key is being retried or changed by another client', ''
+	FROM checked c
+	JOIN blocked_from b ON b.key_hash = c.key_hash AND b.seq <= c.seq
+	WHERE c.queue_id IS NULL
+	ORDER BY c.key_hash, c.seq
 	ON CONFLICT ON CONSTRAINT uq_dlq_bulk_retry_queues DO UPDATE SET due_at = EXCLUDED.due_at
 	RETURNING q.id, q.key_hash
 ), waiting AS (
 	INSERT INTO dlq.dlq_bulk_retry_waiting (bulk_id, queue_id, lane, seq, message_id, key_hash)
-	SELECT @bulk, COALESCE(j.queue_id, queue.id), @lane, j.seq, j.id, j.key_hash
-	FROM judged j
-	LEFT JOIN queue ON queue.key_hash = j.key_hash
-	WHERE (SELECT count(*) FROM judged) > (SELECT count(*) FROM taken) AND NOT EXISTS (SELECT FROM taken WHERE taken.id = j.id)
+	SELECT @bulk, COALESCE(c.queue_id, queue.id), @lane, c.seq, c.id, c.key_hash
+	FROM checked c
+	LEFT JOIN queue ON queue.key_hash = c.key_hash
+	WHERE (SELECT count(*) FROM checked) > (SELECT count(*) FROM chosen) AND NOT EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)
 	RETURNING 1
-), stop AS MATERIALIZED (
-	SELECT CASE WHEN count(*) < (SELECT quota FROM scan) AND count(*) = (SELECT count(*) FROM listed) THEN (SELECT seq FROM reach) - 1
+), scanned AS MATERIALIZED (
+	SELECT CASE WHEN count(*) < (SELECT quota FROM scan) AND count(*) = (SELECT count(*) FROM listed) THEN (SELECT seq FROM scan_end) - 1
 		ELSE max(c.seq) END AS cursor
 	FROM candidate c
 ), moved AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
-	SET cursor = stop.cursor, pages = l.pages + 1, page = l.page || ARRAY(SELECT id FROM claimed),
+	SET cursor = scanned.cursor, pages = l.pages + 1, page = l.page || ARRAY(SELECT id FROM claimed),
 		waiting = l.waiting + (SELECT count(*) FROM waiting), updated_at = now()
-	FROM stop, scan
+	FROM scanned, scan
 	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
-		AND stop.cursor > l.cursor
-), spent AS (
+		AND scanned.cursor > l.cursor
+), charged AS (
 	UPDATE dlq.dlq_bulk_retries b
 	SET step_limit = b.step_limit - n,
 		next_at = CASE WHEN job.rate_limit > 0 THEN job.due + make_interval(secs => n::float8 / job.rate_limit) ELSE b.next_at END
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
-	WHERE b.id = @bulk AND job.throttled AND n > 0
+	WHERE b.id = @bulk AND job.limited AND n > 0
 ), next AS MATERIALIZED (
 	SELECT n.topic, n.partition, n.key_hash >= 0 AS of_key, n.tries, n.reason, n.category,
 		greatest(ceil(extract(epoch FROM n.due_at - clock.moment) * 1000000)::bigint, 0) AS due
@@ -229,7 +230,7 @@ WITH clock AS MATERIALIZED (
 			AND EXISTS (SELECT FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.queue_id = q.id AND w.lane = @lane ORDER BY w.seq OFFSET 0)
 		ORDER BY q.due_at LIMIT 1)
 	) AS n
-	WHERE (SELECT waiting FROM lane) > 0 AND NOT EXISTS (SELECT FROM taken)
+	WHERE (SELECT waiting FROM lane) > 0 AND NOT EXISTS (SELECT FROM chosen)
 	ORDER BY n.due_at
 	LIMIT 1
 )
@@ -242,11 +243,11 @@ SELECT status.*, next.topic, next.partition, next.of_key, next.tries, next.reaso
 		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
 FROM (
 	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open, COALESCE((SELECT due FROM lane), false) AS due,
-		EXISTS (SELECT FROM candidate) OR COALESCE((SELECT cursor FROM stop) < @upper_bound, false) AS more,
-		COALESCE((SELECT throttled FROM job), false) AS throttled,
-		COALESCE((SELECT quota <= 0 FROM job), false) AS spent,
+		EXISTS (SELECT FROM candidate) OR COALESCE((SELECT cursor FROM scanned) < @upper_bound, false) AS more,
+		COALESCE((SELECT limited FROM job), false) AS limited,
+		COALESCE((SELECT quota <= 0 FROM job), false) AS step_limit_reached,
 		COALESCE((SELECT ceil(extract(epoch FROM wait) * 1000000)::bigint FROM job), 0) AS wait,
-		closed.topics, closed.partitions, (SELECT COALESCE(sum(size), 0)::bigint FROM taken) AS bytes
+		closed.topics, closed.partitions, (SELECT COALESCE(sum(size), 0)::bigint FROM chosen) AS bytes
 	FROM (
 		SELECT array_agg(q.topic::text) AS topics, array_agg(q.partition) AS partitions
 		FROM dlq.dlq_bulk_retry_queues q
@@ -258,33 +259,34 @@ LEFT JOIN claimed m ON true
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 ORDER BY m.seq`
 
-// claimStatus is what a claim saw of the job and the lane.
+// claimStatus is the state of the job and the lane that a claim found.
 type claimStatus struct {
-	running   bool // the job may be claimed for, in the way that was asked for
-	open      bool // the lane may claim
-	due       bool // a queue is due
-	more      bool // there is reason to scan on although nothing was claimed
-	throttled bool
-	spent     bool
-	wait      int64 // in microseconds
-	closed    []dlq.Target
-	bytes     int64
-	next      *dlq.LaneQueue
+	running          bool // the job is running, and its row was locked if it has limits
+	open             bool // this attempt has the lane
+	due              bool // a queue of the lane is due
+	more             bool // messages may follow the cursor, although the page is empty
+	limited          bool
+	stepLimitReached bool
+	wait             int64 // in microseconds
+	closed           []dlq.Target
+	bytes            int64
+	next             *dlq.LaneQueue
 }
 
-// ClaimPage claims messages of the lane for its owner, at most dlq.PageSize in the
-// order of arrival and not more than the job's rate limit and allowance let through
-// now. It takes them from a queue that is due; else, with scan, from those that come
-// next, and moves the lane's cursor past them in the same transaction. Of these, the
-// ones that somebody else is changing right now go into a queue, and the later ones of
-// their keys too.
+// ClaimPage claims messages of the lane for its owner: at most dlq.PageSize in the order of
+// arrival, and at most the number that the rate limit and the step limit allow now. A queue
+// that is due comes first. Otherwise, with scan, it claims the next messages of the scope
+// and moves the lane's cursor past them in the same transaction. Those among them that
+// another transaction has locked go into a queue, together with the later messages of their
+// keys.
 //
-// An empty page without Wait, Spent, Stopped or Next means that the lane is done. The
-// error is dlq.ErrBlocked while a lock of somebody else is in the way.
+// The lane is done when the claim is empty: no page, no Wait, no Next, and neither
+// StepLimitReached nor Stopped. The error is dlq.ErrBlocked when another transaction holds
+// a lock for too long.
 func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	f := &lane.Spec.Filter
 	if f.Key != nil && !lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
-		return dlq.LaneClaim{}, nil // the key is another lane's
+		return dlq.LaneClaim{}, nil // another lane has the key
 	}
 	sql, args := filtered(claimPageSQL, f), s.claimArgs(&lane)
 	args["scan"], args["scan_first"] = scan, lane.ScanFirst
@@ -296,23 +298,22 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 		if status.due && len(page) == 0 {
 			return s.claimQueue(ctx, args, status.closed)
 		}
-		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next, Limited: status.throttled, StepLimitReached: status.spent,
+		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next, Limited: status.limited, StepLimitReached: status.stepLimitReached,
 			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
-		// Only when every candidate was taken by others, or when nothing matched as
-		// far as it looked, is there a reason to scan on.
+		// The page is empty although more may follow: every candidate went into a queue, or
+		// nothing matched among the messages that were read. So the scan continues.
 		if len(page) > 0 || claim.Stopped || claim.StepLimitReached || claim.Wait > 0 || !scan || !status.more {
 			return claim, nil
 		}
-		if time.Since(began) > longestScan {
-			claim.Wait = queueAgain
+		if time.Since(began) > maxScanTime {
+			claim.Wait = queueRetryDelay
 			return claim, nil
 		}
 	}
 }
 
-// longestScan is how long a claim goes on that has found nothing yet, before its caller
-// gets to do something else.
-const longestScan = time.Second
+// maxScanTime is how long a claim scans without a result before it returns to its caller.
+const maxScanTime = time.Second
 
 func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	args := s.bulkArgs(&lane.Spec)
@@ -322,20 +323,21 @@ func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	return args
 }
 
-// claimPage runs a claim. Lanes of a job without limits do not wait for each other at
-// its row: whether it has some is known only once it was read.
+// claimPage runs a claim. The first try does not lock the job's row, so that the lanes of
+// a job without limits do not wait for each other. If the job has limits, this try claims
+// nothing, and the second one locks the row.
 func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (status claimStatus, page []dlq.PageEnvelope, err error) {
 	for _, locked := range []bool{false, true} {
 		status, page = claimStatus{}, nil
 		args["locked"] = locked
 		err = s.batch(ctx, "claim page", func(batch *pgx.Batch) {
-			queueClaim(batch, args)
+			queueClaimLocks(batch, args)
 			batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
 				var topics []string
 				var partitions []int32
 				var next nullableQueue
 				page, err = collectAfter(rows, scanPageEnvelope, append([]any{&status.running, &status.open, &status.due, &status.more,
-					&status.throttled, &status.spent, &status.wait, &topics, &partitions, &status.bytes}, next.columns()...)...)
+					&status.limited, &status.stepLimitReached, &status.wait, &topics, &partitions, &status.bytes}, next.columns()...)...)
 				status.closed, status.next = targetsOf(topics, partitions), next.queue()
 				return err
 			})
@@ -347,8 +349,9 @@ func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (
 	return status, page, err
 }
 
-// queueClaim adds what comes before every claim: the locks, the job's row first.
-func queueClaim(batch *pgx.Batch, args pgx.NamedArgs) {
+// queueClaimLocks adds the statements that precede every claim: the planner's settings,
+// then the locks, that of the job's row first.
+func queueClaimLocks(batch *pgx.Batch, args pgx.NamedArgs) {
 	batch.Queue(lanePlanSQL)
 	if args["locked"] == true {
 		batch.Queue(lockBulkSQL, pgx.NamedArgs{"id": args["bulk"]})
@@ -364,7 +367,7 @@ func targetsOf(topics []string, partitions []int32) []dlq.Target {
 	return targets
 }
 
-// nullableQueue is a queue as an outer join gives it.
+// nullableQueue receives the columns of a queue from an outer join.
 type nullableQueue struct {
 	topic, reason, category *string
 	partition               *int32

@@ -9,30 +9,31 @@ import (
 	"dlqmanager/dlq"
 )
 
-// claimQueueSQL claims messages of the queue of the lane that has been due for longest.
-// Of a target that is closed it takes one message, which asks whether it is open
-// again: the first of a key, and another one each time, in case that the message
-// itself is what is refused. Its parts, in their order:
+// claimQueueSQL claims messages from the queue of the lane that has been due the longest.
+// From the queue of a closed target it claims one message, to find out whether the target
+// is open again. It is the first message of a key, and each time of another key, in case
+// the target refuses only one message. Its CTEs, in their order:
 //
-//   - probe locks the queue of a closed target: of all lanes that find it due at the
-//     same time, one asks.
+//   - probe locks the queue of a closed target, so that only one lane tries the target.
 //   - candidate are the first messages of the queue.
-//   - free are those that can be claimed: unchanged since the job's snapshot, or last
-//     changed by the job itself, which gave them back.
-//   - others are the keys that other bulk retries have in hand, as for a scan.
-//   - judged says of each whether it is gone, since somebody else has dealt with it;
-//     whether somebody else retries an earlier message of its key; and in which other
-//     queue an earlier message of its key waits (elsewhere). It moves there.
-//   - held are the keys that are blocked, from which message on. From the queue of a
-//     target they move into that of their key, and make room for others.
-//   - postponed lets a queue rest of which nothing could be claimed, and, while its one
-//     message is on its way, one whose target is closed. How often the first message of
-//     a key was tried is the caller's to remember now: the next one begins anew.
+//   - unlocked are those that can be claimed: unchanged since the job's snapshot, or last
+//     changed by the job itself, which requeued them.
+//   - claimed_elsewhere are the keys in the pages of other bulk retries, as in
+//     claimPageSQL.
+//   - checked adds to each message whether it is gone, because another client has finished
+//     it; whether an earlier message of its key is being retried (retried); and the other
+//     queue in which an earlier message of its key waits (elsewhere), into which it moves.
+//   - blocked_from has each blocked key and its first blocked message. Blocked messages
+//     move from the queue of a target into the queue of their key, and make room for
+//     others.
+//   - postponed delays a queue from which nothing could be claimed, and the queue of a
+//     closed target while its one message is in flight. It also resets the tries of a key's
+//     queue, because the caller now keeps the number for the claimed message.
 const claimQueueSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS throttled,
+	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS limited,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
 		least(100, b.step_limit, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
@@ -71,7 +72,7 @@ WITH clock AS MATERIALIZED (
 	WHERE w.bulk_id = @bulk AND w.queue_id = (SELECT id FROM queue) AND w.lane = @lane
 	ORDER BY w.seq
 	LIMIT 100
-), free AS MATERIALIZED (
+), unlocked AS MATERIALIZED (
 	SELECT m.id, CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -81,22 +82,22 @@ WITH clock AS MATERIALIZED (
 		AND (m.updated_at <= (SELECT snapshot_at FROM job) OR m.owner_token = @token)
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	FOR UPDATE OF m SKIP LOCKED
-), rival AS MATERIALIZED (
+), other_job AS MATERIALIZED (
 	SELECT b.id
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
 	WHERE @ordered::bool
-), others AS MATERIALIZED (
+), claimed_elsewhere AS MATERIALIZED (
 	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
-	FROM rival
-	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = rival.id
+	FROM other_job
+	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = other_job.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
-), judged AS MATERIALIZED (
-	SELECT c.id, c.seq, c.key_hash, free.size, free.id IS NOT NULL AS is_free,
-		free.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
+), checked AS MATERIALIZED (
+	SELECT c.id, c.seq, c.key_hash, unlocked.size, unlocked.id IS NOT NULL AS is_unlocked,
+		unlocked.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
 			OR m.status = 'PENDING' AND m.retry_count < m.max_retries
 				AND (m.updated_at <= (SELECT snapshot_at FROM job) OR m.owner_token = @token)
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS gone,
@@ -105,7 +106,7 @@ WITH clock AS MATERIALIZED (
 			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = m.key_hash
 				AND o.original_topic = m.original_topic AND o.seq < c.seq
 			ORDER BY o.seq OFFSET 0)
-			OR EXISTS (SELECT FROM others o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS retried,
+			OR EXISTS (SELECT FROM claimed_elsewhere o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS retried,
 		CASE WHEN @ordered::bool THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash AND w.seq < c.seq AND w.queue_id <> queue.id
@@ -113,46 +114,46 @@ WITH clock AS MATERIALIZED (
 	FROM candidate c
 	CROSS JOIN queue
 	LEFT JOIN dlq.dlq_messages m ON m.id = c.id
-	LEFT JOIN free ON free.id = c.id
-), held AS MATERIALIZED (
-	SELECT key_hash, min(seq) AS seq FROM judged WHERE NOT gone AND (NOT is_free OR retried OR elsewhere IS NOT NULL) GROUP BY key_hash
+	LEFT JOIN unlocked ON unlocked.id = c.id
+), blocked_from AS MATERIALIZED (
+	SELECT key_hash, min(seq) AS seq FROM checked WHERE NOT gone AND (NOT is_unlocked OR retried OR elsewhere IS NOT NULL) GROUP BY key_hash
 ), sendable AS MATERIALIZED (
-	SELECT j.id, j.size, row_number() OVER (ORDER BY j.seq) - 1 AS n, count(*) OVER () AS many, sum(j.size) OVER (ORDER BY j.seq) AS bytes
-	FROM judged j, queue
-	WHERE j.is_free AND NOT j.retried AND j.elsewhere IS NULL
-		AND NOT EXISTS (SELECT FROM held h WHERE @ordered::bool AND h.key_hash = j.key_hash AND h.seq < j.seq)
-		AND NOT (queue.closed AND EXISTS (SELECT FROM judged e WHERE e.key_hash = j.key_hash AND e.seq < j.seq AND NOT e.gone))
-), taken AS MATERIALIZED (
+	SELECT c.id, c.size, row_number() OVER (ORDER BY c.seq) - 1 AS n, count(*) OVER () AS total, sum(c.size) OVER (ORDER BY c.seq) AS bytes
+	FROM checked c, queue
+	WHERE c.is_unlocked AND NOT c.retried AND c.elsewhere IS NULL
+		AND NOT EXISTS (SELECT FROM blocked_from b WHERE @ordered::bool AND b.key_hash = c.key_hash AND b.seq < c.seq)
+		AND NOT (queue.closed AND EXISTS (SELECT FROM checked e WHERE e.key_hash = c.key_hash AND e.seq < c.seq AND NOT e.gone))
+), chosen AS MATERIALIZED (
 	SELECT s.id, s.size
 	FROM sendable s, queue, lane
-	WHERE CASE WHEN queue.closed THEN s.n = queue.tries % s.many ELSE s.n < lane.quota AND (s.bytes <= @page_bytes OR s.n = 0) END
+	WHERE CASE WHEN queue.closed THEN s.n = queue.tries % s.total ELSE s.n < lane.quota AND (s.bytes <= @page_bytes OR s.n = 0) END
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
 		workflow_id = @workflow_id, owner_token = @token
-	FROM taken
-	WHERE m.id = taken.id
+	FROM chosen
+	WHERE m.id = chosen.id
 	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
 ), left_queue AS (
 	DELETE FROM dlq.dlq_bulk_retry_waiting w
 	WHERE w.bulk_id = @bulk AND w.queue_id = (SELECT id FROM queue) AND w.lane = @lane
-		AND w.seq = ANY (ARRAY(SELECT j.seq FROM judged j WHERE j.gone OR EXISTS (SELECT FROM taken WHERE taken.id = j.id)))
+		AND w.seq = ANY (ARRAY(SELECT c.seq FROM checked c WHERE c.gone OR EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)))
 	RETURNING 1
 ), key_queue AS (
 	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-	SELECT DISTINCT ON (j.key_hash) @bulk, @lane, queue.topic, -1, j.key_hash, false, 0, clock_timestamp() + interval '1 second',
-		'an earlier message of the key is being retried or changed by somebody else', ''
-	FROM judged j, queue
-	WHERE queue.key_hash = -1 AND NOT j.gone AND j.elsewhere IS NULL AND (NOT j.is_free OR j.retried)
-	ORDER BY j.key_hash
+	SELECT DISTINCT ON (c.key_hash) @bulk, @lane, queue.topic, -1, c.key_hash, false, 0, clock_timestamp() + interval '1 second',
+		'an earlier message of the key is being retried or changed by another client', ''
+	FROM checked c, queue
+	WHERE queue.key_hash = -1 AND NOT c.gone AND c.elsewhere IS NULL AND (NOT c.is_unlocked OR c.retried)
+	ORDER BY c.key_hash
 	ON CONFLICT ON CONSTRAINT uq_dlq_bulk_retry_queues DO UPDATE SET due_at = EXCLUDED.due_at
 	RETURNING q.id, q.key_hash
 ), leaving AS MATERIALIZED (
-	SELECT j.seq, COALESCE(j.elsewhere, k.id) AS queue_id
-	FROM judged j
-	LEFT JOIN held h ON h.key_hash = j.key_hash AND h.seq <= j.seq
-	LEFT JOIN key_queue k ON k.key_hash = h.key_hash
-	WHERE NOT j.gone AND COALESCE(j.elsewhere, k.id) IS NOT NULL AND NOT EXISTS (SELECT FROM taken WHERE taken.id = j.id)
+	SELECT c.seq, COALESCE(c.elsewhere, k.id) AS queue_id
+	FROM checked c
+	LEFT JOIN blocked_from b ON b.key_hash = c.key_hash AND b.seq <= c.seq
+	LEFT JOIN key_queue k ON k.key_hash = b.key_hash
+	WHERE NOT c.gone AND COALESCE(c.elsewhere, k.id) IS NOT NULL AND NOT EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)
 ), moved AS (
 	UPDATE dlq.dlq_bulk_retry_waiting w
 	SET queue_id = (SELECT l.queue_id FROM leaving l WHERE l.seq = w.seq)
@@ -168,28 +169,28 @@ WITH clock AS MATERIALIZED (
 	RETURNING q.id
 ), postponed AS (
 	UPDATE dlq.dlq_bulk_retry_queues q
-	SET due_at = CASE WHEN queue.key_hash >= 0 AND EXISTS (SELECT FROM taken) THEN q.due_at
-			ELSE clock_timestamp() + CASE WHEN queue.closed AND EXISTS (SELECT FROM taken) THEN interval '20 seconds' ELSE interval '1 second' END END,
-		tries = CASE WHEN queue.key_hash >= 0 AND EXISTS (SELECT FROM taken) THEN 0 ELSE q.tries END
+	SET due_at = CASE WHEN queue.key_hash >= 0 AND EXISTS (SELECT FROM chosen) THEN q.due_at
+			ELSE clock_timestamp() + CASE WHEN queue.closed AND EXISTS (SELECT FROM chosen) THEN interval '20 seconds' ELSE interval '1 second' END END,
+		tries = CASE WHEN queue.key_hash >= 0 AND EXISTS (SELECT FROM chosen) THEN 0 ELSE q.tries END
 	FROM queue
 	WHERE q.id = queue.id AND NOT EXISTS (SELECT FROM emptied)
-		AND (queue.closed AND EXISTS (SELECT FROM taken)
-			OR queue.key_hash >= 0 AND q.tries > 0 AND EXISTS (SELECT FROM taken)
-			OR queue.key_hash >= 0 AND NOT EXISTS (SELECT FROM taken) AND EXISTS (SELECT FROM judged WHERE NOT gone AND elsewhere IS NULL))
+		AND (queue.closed AND EXISTS (SELECT FROM chosen)
+			OR queue.key_hash >= 0 AND q.tries > 0 AND EXISTS (SELECT FROM chosen)
+			OR queue.key_hash >= 0 AND NOT EXISTS (SELECT FROM chosen) AND EXISTS (SELECT FROM checked WHERE NOT gone AND elsewhere IS NULL))
 ), counted AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
 	SET pages = l.pages + 1, page = l.page || ARRAY(SELECT id FROM claimed),
 		waiting = greatest(l.waiting - (SELECT count(*) FROM left_queue), 0), updated_at = now()
 	FROM lane
 	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
-), spent AS (
+), charged AS (
 	UPDATE dlq.dlq_bulk_retries b
 	SET step_limit = b.step_limit - n,
 		next_at = CASE WHEN job.rate_limit > 0 THEN job.due + make_interval(secs => n::float8 / job.rate_limit) ELSE b.next_at END
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
-	WHERE b.id = @bulk AND job.throttled AND n > 0
+	WHERE b.id = @bulk AND job.limited AND n > 0
 )
-SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT throttled FROM job), false), load.bytes,
+SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT limited FROM job), false), load.bytes,
 	queue.topic, queue.partition, queue.key_hash >= 0, queue.tries, queue.reason, queue.category,
 	CASE WHEN queue.id IS NOT NULL THEN 0 END::bigint, m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.retry_count,
@@ -198,22 +199,22 @@ SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT throttled FROM job), false), 
 	CASE WHEN (SELECT failed FROM lane) > 0 THEN EXISTS (
 		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
 		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
-FROM (SELECT COALESCE(sum(size), 0)::bigint AS bytes FROM taken) AS load
+FROM (SELECT COALESCE(sum(size), 0)::bigint AS bytes FROM chosen) AS load
 LEFT JOIN queue ON true
 LEFT JOIN claimed m ON true
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 ORDER BY m.seq`
 
-// queueAgain is how soon a lane asks again whose queue gave nothing: what could not be
-// claimed has been put off, and other queues may be due.
-const queueAgain = time.Millisecond
+// queueRetryDelay is how soon a lane claims again after an empty claim. The queue that gave
+// nothing has been postponed, and another one may be due.
+const queueRetryDelay = time.Millisecond
 
-// claimQueue claims from a queue that is due. args are those of a claim that found it.
+// claimQueue claims from a queue that is due. args are those of the claim that found it.
 func (s *Store) claimQueue(ctx context.Context, args pgx.NamedArgs, closed []dlq.Target) (claim dlq.LaneClaim, err error) {
 	var open bool
 	var queue nullableQueue
 	err = s.batch(ctx, "claim from queue", func(batch *pgx.Batch) {
-		queueClaim(batch, args)
+		queueClaimLocks(batch, args)
 		batch.Queue(claimQueueSQL, args).Query(func(rows pgx.Rows) (err error) {
 			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Limited, &claim.Bytes}, queue.columns()...)...)
 			return err
@@ -224,7 +225,7 @@ func (s *Store) claimQueue(ctx context.Context, args pgx.NamedArgs, closed []dlq
 	}
 	claim.Queue, claim.Closed = queue.queue(), closed
 	if len(claim.Page) == 0 {
-		claim.Wait = queueAgain
+		claim.Wait = queueRetryDelay
 	}
 	return claim, nil
 }
@@ -234,13 +235,13 @@ func scanPageEnvelope(row pgx.CollectableRow) (e dlq.PageEnvelope, err error) {
 	return e, err
 }
 
-// withLast is a row whose last column goes to a place of its own.
+// withLast is a row whose last column is scanned into last.
 type withLast struct {
 	pgx.CollectableRow
 	last any
 }
 
-// Scan reads the last column too.
+// Scan scans the first columns into targets and the last one into last.
 func (r withLast) Scan(targets ...any) error {
 	return r.CollectableRow.Scan(append(targets, r.last)...)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// foldCountsSQL adds changes to the sums, ten thousand at once, and tells how many. Several
-// that do so take different ones, and lock the sums in one order.
+// foldCountsSQL adds up to ten thousand changes to the sums, deletes them, and returns
+// their number. Concurrent calls take different changes and lock the sums in the same
+// order.
 const foldCountsSQL = `
 WITH change AS (
 	DELETE FROM dlq.dlq_topic_count_changes
@@ -23,25 +24,25 @@ WITH change AS (
 )
 SELECT count(*) FROM change`
 
-const forgetCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
+const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
 
-// FoldCounts keeps the reading of counts cheap: it adds up what has changed since it was
-// called last. The counts stay as they are.
+// FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
+// read. Their values do not change.
 func (s *Store) FoldCounts(ctx context.Context) error {
-	for folded := int64(foldedAtOnce); folded == foldedAtOnce; { // there is always more on a busy day
+	for folded := int64(maxFolded); folded == maxFolded; {
 		err := s.batch(ctx, "fold counts", func(batch *pgx.Batch) {
-			batch.Queue(byIndexSQL) // else a plan that was made for few changes is used for many
+			batch.Queue(byIndexSQL) // a plan for few changes would be too slow for many
 			batch.Queue(foldCountsSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&folded) })
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return s.batch(ctx, "forget empty counts", func(batch *pgx.Batch) { batch.Queue(forgetCountsSQL) })
+	return s.batch(ctx, "delete empty counts", func(batch *pgx.Batch) { batch.Queue(deleteEmptyCountsSQL) })
 }
 
-// foldedAtOnce is the limit in foldCountsSQL.
-const foldedAtOnce = 10_000
+// maxFolded is the limit in foldCountsSQL.
+const maxFolded = 10_000
 
 const pendingSQL = `
 SELECT dlq_topic, sum(messages)::bigint
@@ -49,13 +50,14 @@ FROM dlq.dlq_topic_counts
 WHERE status = 'PENDING'
 GROUP BY dlq_topic`
 
-// Pending counts the PENDING messages of each of these dead-letter topics, and of all.
+// Pending returns the number of PENDING messages in each of these dead-letter topics, and
+// the number in all topics.
 func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, sum int64, err error) {
 	type pending struct {
 		Topic    string
 		Messages int64
 	}
-	found, err := all(ctx, s, "count pending messages", pgx.RowToStructByPos[pending], pendingSQL, pgx.NamedArgs{})
+	found, err := queryAll(ctx, s, "count pending messages", pgx.RowToStructByPos[pending], pendingSQL, pgx.NamedArgs{})
 	ofTopic := map[string]int64{}
 	for _, p := range found {
 		ofTopic[p.Topic] = p.Messages

@@ -14,35 +14,35 @@ import (
 	"dlqmanager/dlq"
 )
 
-// failed gives an error of the database its place, and marks it with
-// dlq.ErrUnavailable when the database is away rather than the statement wrong.
-func failed(what string, err error) error {
+// wrap adds the operation to an error of the database. The result matches
+// dlq.ErrUnavailable when the database is unavailable rather than the statement wrong.
+func wrap(operation string, err error) error {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
-		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrBlocked, err)
+		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrBlocked, err)
 	}
 	if refusal != nil && refusal.Code == diskFull {
-		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrFull, err)
+		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrFull, err)
 	}
 	if refusal != nil && refusal.Code == readOnly {
-		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrReadOnly, err)
+		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrReadOnly, err)
 	}
 	if isUnavailable(err) {
-		return fmt.Errorf("store: %s: %w: %w", what, dlq.ErrUnavailable, err)
+		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrUnavailable, err)
 	}
-	return fmt.Errorf("store: %s: %w", what, err)
+	return fmt.Errorf("store: %s: %w", operation, err)
 }
 
 func isUnavailable(err error) bool {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) {
-		return isAway(refusal.Code)
+		return isUnavailableCode(refusal.Code)
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		return false // the caller gave up; that says nothing of the database
+		return false // by the caller; the database may be available
 	case errors.As(err, &connect), errors.As(err, &network), // a deadline is a net.Error too
 		errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
@@ -52,46 +52,46 @@ func isUnavailable(err error) bool {
 	return false
 }
 
-// SQLSTATEs that have a meaning of their own.
+// SQLSTATEs that map to errors of their own.
 const (
 	lockNotAvailable = "55P03" // a lock was not granted in time
 	diskFull         = "53100"
-	readOnly         = "25006" // perhaps the primary has moved elsewhere
+	readOnly         = "25006" // after a failover this may be a replica
 )
 
-// isAway tells by SQLSTATE whether asking later can help by itself.
-func isAway(code string) bool {
+// isUnavailableCode reports whether an error with this SQLSTATE may end by itself.
+func isUnavailableCode(code string) bool {
 	switch code {
 	case "57P01", "57P02", "57P03", "57P05", "25P03", // shut down, crashed, starting up, idle for too long
-		"57014",          // the server's own time limit
-		lockNotAvailable, // its limit for waiting for a lock
+		"57014",          // statement_timeout
+		lockNotAvailable, // lock_timeout
 		readOnly,
-		"40001", "40P01": // in each other's way more often than we try again
+		"40001", "40P01": // conflict with another transaction, after maxConflictTries
 		return true
 	}
-	// Connections, and resources such as too many of them or a full disk.
+	// Classes 08 (connection) and 53 (resources, such as connections or disk space).
 	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53")
 }
 
-// isRowsOwnFault reports whether the server refused data for what it is, so
-// that the same batch without one row would pass.
-func isRowsOwnFault(err error) bool {
+// isDataError reports whether the server refused the data of a row, so that the batch would
+// pass without that row.
+func isDataError(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) &&
 		(strings.HasPrefix(refusal.Code, "22") || strings.HasPrefix(refusal.Code, "54"))
 }
 
-// inEachOthersWay is how often a statement that lost a deadlock runs again. Two
-// are enough nearly always; the rest is for busy days.
-const inEachOthersWay = 5
+// maxConflictTries is how often a statement runs that lost a deadlock. Two are nearly
+// always enough.
+const maxConflictTries = 5
 
-// again runs a statement until no other is in its way, or has just stored the same
-// row. The server has undone what it did before.
-func again(do func() error) error {
+// retryOnConflict runs a statement again after a conflict with another transaction: a
+// deadlock, or a row that both inserted. The server has rolled back the failed try.
+func retryOnConflict(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		var refusal *pgconn.PgError
-		if try == inEachOthersWay || !errors.As(err, &refusal) {
+		if try == maxConflictTries || !errors.As(err, &refusal) {
 			return err
 		}
 		switch refusal.Code {

@@ -9,16 +9,16 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Marks in the statements, for what a filter varies in them.
+// Marks in the statements that a filter replaces.
 const (
 	filterMark = "true /* filter */"
 	sourceMark = "dlq.dlq_messages m /* source */"
 )
 
-// Sources of the messages m that a statement looks at. The LIMIT makes the server
-// look messages up one by one: a join might read the whole table.
+// Sources of the messages m that a statement reads. The LIMIT makes the server look each
+// message up by its id, because a join might read the whole table.
 const (
-	namedSource = `unnest(@ids::uuid[]) AS named (id)
+	idsSource = `unnest(@ids::uuid[]) AS named (id)
 		CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = named.id LIMIT 1) AS m`
 	keySource = `dlq.dlq_message_bodies b
 		CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = b.message_id LIMIT 1) AS m`
@@ -28,13 +28,13 @@ const (
 // filterArgs are the parameters of a filter.
 func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	return pgx.NamedArgs{
-		"topic": f.Topic, "statuses": f.WithStatuses(), "error": "%" + escapeLike(dlq.Text(f.ErrorContains)) + "%",
+		"topic": f.Topic, "statuses": f.EffectiveStatuses(), "error": "%" + escapeLike(dlq.StorableText(f.ErrorContains)) + "%",
 		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs),
 	}
 }
 
-// conditions are what a filter asks of a message m beside topic and status, and,
-// where it names a key, of its body b.
+// conditions are those of a filter on a message m, besides topic and status, and on its
+// body b if the filter has a key.
 func conditions(f *dlq.Filter) string {
 	var b strings.Builder
 	if f.ErrorContains != "" {
@@ -52,35 +52,36 @@ func conditions(f *dlq.Filter) string {
 	return b.String()
 }
 
-// filtered puts a filter into a statement. Messages that it names, by their ids or
-// their key, are looked up; all others are found by their topic.
+// filtered puts a filter into a statement. Messages with given ids or a given key are
+// looked up by these, all others by their topic.
 func filtered(sql string, f *dlq.Filter) string {
 	source := "dlq.dlq_messages m"
 	switch {
 	case len(f.IDs) > 0 && f.Key != nil:
-		source = namedSource + withBodies
+		source = idsSource + withBodies
 	case len(f.IDs) > 0:
-		source = namedSource
+		source = idsSource
 	case f.Key != nil:
 		source = keySource
 	}
 	return strings.NewReplacer(filterMark, "true"+conditions(f), sourceMark, source).Replace(sql)
 }
 
-// isSearch reports whether a scan of a topic may read much that the filter drops.
+// isSearch reports whether a scan of a topic may read many messages that the filter
+// excludes.
 func isSearch(f *dlq.Filter) bool {
 	return len(f.IDs) == 0 && f.Key == nil && conditions(f) != ""
 }
 
-// asciiCollation spares the server to fold letters that the part does not have: by
-// most locales' rules that takes as long as all the rest of a search. It misses
-// signs that fold to a letter of ASCII, like that of the kelvin.
+// asciiCollation avoids the case folding of non-ASCII letters when the search text has
+// none. In most locales that folding takes half the time of a search. Non-ASCII characters
+// that fold to an ASCII letter, like the Kelvin sign, do not match then.
 func asciiCollation(part string) string {
-	if strings.ContainsFunc(dlq.Text(part), func(r rune) bool { return r > unicode.MaxASCII }) {
+	if strings.ContainsFunc(dlq.StorableText(part), func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""
 	}
 	return ` COLLATE "C"`
 }
 
-// escapeLike makes the wildcards of LIKE stand for themselves.
+// escapeLike escapes the wildcards of LIKE.
 var escapeLike = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace

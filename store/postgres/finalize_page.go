@@ -11,21 +11,22 @@ import (
 	"dlqmanager/dlq"
 )
 
-// finalizePageSQL ends claims. Its parts, in their order:
+// finalizePageSQL ends claims. Its CTEs, in their order:
 //
-//   - held locks the messages, in the order of their ids, which is what may take long. The job's row, where an
-//     allowance has to be given back, and the lane's come after: nobody who pauses the
-//     job waits for the messages. Claims lock the other way round, but do not wait for
-//     messages. The outcomes come in the order of their ids, so that two who end the
-//     same page do not wait for each other; an ORDER BY would make the planner read the
-//     whole index of ids. A claim is told from a later one of the same message by its
-//     count. The CASE hides from the planner that RETRYING messages have an index.
-//   - ended is empty where a newer attempt has the lane.
-//   - blocked are the keys of messages that have failed.
-//   - queue and waiting keep what goes back and has to wait. A queue that was not asked
-//     (wait_tries is 0) stays as it is.
-//   - page keeps what is still the lane's and was not ended.
-//   - reopened lets the messages go that wait for a target which took one.
+//   - locked locks the messages, which may take long, before it locks the row of the job
+//     (when a limit must be increased again) and that of the lane. So a pause of the job
+//     does not wait for messages. Claims lock in the opposite order, but skip locked
+//     messages. The outcomes are sorted by id, so that two calls for the same page do not
+//     deadlock. An ORDER BY would make the planner read the whole index of ids. The retry
+//     count tells a claim from a later one of the same message. The CASE keeps the planner
+//     from the index of RETRYING messages.
+//   - ended is empty when a newer attempt has the lane.
+//   - blocked are the keys of messages that failed.
+//   - queue and waiting requeue messages. An existing queue that was not tried (wait_tries
+//     is 0) keeps its state.
+//   - refunded gives requeued messages back to the limits of the job.
+//   - reopened opens closed targets that acknowledged or rejected a message.
+//   - The page keeps the messages that the lane still owns.
 const finalizePageSQL = `
 WITH outcome AS MATERIALIZED (
 	SELECT o.*
@@ -34,7 +35,7 @@ WITH outcome AS MATERIALIZED (
 			@wait_topics::text[], @wait_partitions::int[], @wait_keys::bool[], @wait_tries::int[], @wait_seconds::float8[])
 		AS o (id, claim, left_status, none_status, delta, result, category, error, attempt,
 			wait_topic, wait_partition, wait_key, wait_tries, wait_seconds)
-), held AS MATERIALIZED (
+), locked AS MATERIALIZED (
 	SELECT o.*
 	FROM outcome o
 	JOIN dlq.dlq_messages m ON m.id = o.id
@@ -42,13 +43,13 @@ WITH outcome AS MATERIALIZED (
 		THEN true ELSE false END
 	FOR UPDATE OF m
 ), job AS MATERIALIZED (
-	SELECT id FROM dlq.dlq_bulk_retries WHERE id = @bulk AND @undone::bool AND (SELECT count(*) FROM held) >= 0 FOR NO KEY UPDATE
+	SELECT id FROM dlq.dlq_bulk_retries WHERE id = @bulk AND @uncounted::bool AND (SELECT count(*) FROM locked) >= 0 FOR NO KEY UPDATE
 ), lane AS MATERIALIZED (
 	SELECT bulk_id
 	FROM dlq.dlq_bulk_retry_lanes
 	WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 		AND epoch = @epoch
-		AND (SELECT count(*) FROM held) >= 0 AND (SELECT count(*) FROM job) >= 0
+		AND (SELECT count(*) FROM locked) >= 0 AND (SELECT count(*) FROM job) >= 0
 	FOR UPDATE
 ), ended AS (
 	UPDATE dlq.dlq_messages m
@@ -58,7 +59,7 @@ WITH outcome AS MATERIALIZED (
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
 			ELSE m.last_retry_at END,
 		updated_at = now()
-	FROM held o, lane
+	FROM locked o, lane
 	WHERE m.id = o.id
 	RETURNING m.id, m.seq, m.status, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic,
 		m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt,
@@ -136,20 +137,20 @@ FROM counted c, lane
 WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 
-// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and
-// adds to the lane's counters, all in one transaction. It returns the lane's totals and
-// how many messages it has ended.
+// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds
+// to the lane's counters, all in one transaction. It returns the lane's totals and the
+// number of messages that it ended.
 //
-// Messages that are no longer the owner's, because they were finalized before or
-// an operator marked them dead, are neither changed nor counted. The error is
-// dlq.ErrFenced once a newer attempt has the lane, and dlq.ErrBlocked, soon, while a
-// lock of somebody else is in the way.
+// Messages that the owner no longer has, because they were finalized before or an operator
+// marked them dead, are neither changed nor counted. The error is dlq.ErrFenced when a
+// newer attempt has the lane, and dlq.ErrBlocked after a second when another transaction
+// holds a lock.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)
 	var results []dlq.PageResult
 	err := s.batch(ctx, "finalize page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
-		queue(batch, &results, func(row pgx.CollectableRow) (r dlq.PageResult, err error) {
+		queueQuery(batch, &results, func(row pgx.CollectableRow) (r dlq.PageResult, err error) {
 			err = row.Scan(&r.Counts.Retried, &r.Counts.Failed, &r.Counts.Dead, &r.Counts.Skipped, &r.Ended)
 			return r, err
 		}, finalizePageSQL, args)
@@ -163,18 +164,18 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 	return results[0], nil
 }
 
-// finalizeArgs are the parameters of finalizePageSQL, in the order of the ids. The
-// first outcome of a message ends its retry.
+// finalizeArgs are the parameters of finalizePageSQL, sorted by id. When a message has
+// several outcomes, the first one counts.
 func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
-	ids := make([][16]byte, 0, len(outcomes)) // NULL would empty the page
+	ids := make([][16]byte, 0, len(outcomes)) // not nil, which would be NULL and empty the page
 	var left, none, results, categories, errs, topics, openTopics []string
 	var counts, deltas, tries []int
 	var attempts, keys []bool
 	var partitions, openPartitions []int32
 	var seconds []float64
-	undone := false
+	uncounted := false
 	seen, open := make(map[dlq.ID]bool, len(outcomes)), map[dlq.Target]bool{}
-	// In one order, so that two that finalize never wait for each other.
+	// Two calls lock messages in the same order, so they do not deadlock.
 	sorted := slices.SortedStableFunc(slices.Values(outcomes), func(a, b dlq.PageOutcome) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	for i := range sorted {
 		o := &sorted[i]
@@ -182,12 +183,12 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 			continue
 		}
 		seen[o.ID] = true
-		end := endingOf(o.Result)
-		undone = undone || o.Result.IsUndone()
+		end := finalStatusesOf(o.Result)
+		uncounted = uncounted || o.Result.IsUncounted()
 		ids, counts = append(ids, o.ID), append(counts, o.RetryCount)
-		left, none, deltas = append(left, end.left), append(none, end.none), append(deltas, end.delta)
+		left, none, deltas = append(left, end.retriesLeft), append(none, end.noneLeft), append(deltas, end.countDelta)
 		results, categories = append(results, string(o.Result)), append(categories, string(o.Category))
-		errs, attempts = append(errs, dlq.Text(o.Error)), append(attempts, o.Result.IsAttempt())
+		errs, attempts = append(errs, dlq.StorableText(o.Error)), append(attempts, o.Result.IsAttempt())
 		topics, partitions = append(topics, o.Wait.Target.Topic), append(partitions, o.Wait.Target.Partition)
 		keys, tries, seconds = append(keys, o.Wait.OfKey), append(tries, o.Wait.Tries), append(seconds, o.Wait.For.Seconds())
 		if o.Target.Topic != "" && !open[o.Target] {
@@ -201,6 +202,6 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	args["wait_topics"], args["wait_partitions"], args["wait_keys"] = topics, partitions, keys
 	args["wait_tries"], args["wait_seconds"] = tries, seconds
 	args["open_topics"], args["open_partitions"] = openTopics, openPartitions
-	args["undone"] = undone
+	args["uncounted"] = uncounted
 	return args
 }

@@ -8,10 +8,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// encodeHeaders writes headers as Kafka writes them into a record: their count,
-// then for each the length and bytes of its key and of its value, where the
-// length -1 is a null value. Numbers are zigzag varints. Order, duplicates, and
-// whatever bytes a key holds survive.
+// encodeHeaders encodes headers as in a Kafka record: their count, then for each the length
+// and bytes of its key and of its value. The length -1 is a null value. Numbers are zigzag
+// varints. Order, duplicates and all bytes are kept.
 func encodeHeaders(headers []dlq.Header) []byte {
 	size := binary.MaxVarintLen32
 	for _, h := range headers {
@@ -33,17 +32,17 @@ func encodeHeaders(headers []dlq.Header) []byte {
 
 var errHeaders = errors.New("stored headers are damaged")
 
-// decodeHeaders is the inverse of encodeHeaders. No headers are nil.
+// decodeHeaders is the inverse of encodeHeaders. It returns nil for no headers.
 func decodeHeaders(b []byte) ([]dlq.Header, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	count, b, err := takeVarint(b)
+	count, b, err := readVarint(b)
 	if err != nil {
 		return nil, err
 	}
 	if count < 0 || count > int64(len(b)) { // each header takes two bytes or more
-		return nil, fmt.Errorf("%w: %d of them in %d bytes", errHeaders, count, len(b))
+		return nil, fmt.Errorf("%w: %d headers in %d bytes", errHeaders, count, len(b))
 	}
 	if count == 0 {
 		return nil, nil
@@ -51,28 +50,28 @@ func decodeHeaders(b []byte) ([]dlq.Header, error) {
 	headers := make([]dlq.Header, count)
 	for i := range headers {
 		var key []byte
-		if key, b, err = takeBytes(b); err != nil {
+		if key, b, err = readBytes(b); err != nil {
 			return nil, err
 		}
 		headers[i].Key = string(key)
-		if headers[i].Value, b, err = takeBytes(b); err != nil {
+		if headers[i].Value, b, err = readBytes(b); err != nil {
 			return nil, err
 		}
 	}
 	return headers, nil
 }
 
-func takeVarint(b []byte) (int64, []byte, error) {
+func readVarint(b []byte) (int64, []byte, error) {
 	value, n := binary.Varint(b)
 	if n <= 0 {
-		return 0, nil, fmt.Errorf("%w: a number is cut off", errHeaders)
+		return 0, nil, fmt.Errorf("%w: a number is truncated", errHeaders)
 	}
 	return value, b[n:], nil
 }
 
-// takeBytes reads a length and that many bytes. The length -1 gives nil.
-func takeBytes(b []byte) (taken, rest []byte, err error) {
-	length, b, err := takeVarint(b)
+// readBytes reads a length and that many bytes. The length -1 gives nil.
+func readBytes(b []byte) (value, rest []byte, err error) {
+	length, b, err := readVarint(b)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Rows that were written by hand may hold an infinite time, which Go has none for.
-// One of them must not fail a whole list, so it is read as the last or the first
-// moment that fits into microseconds; PostgreSQL has none beyond.
+// Rows that were written by hand may hold an infinite time, which Go cannot represent. It
+// must not fail a whole list. So it is read as the last or the first time that fits into
+// microseconds, which is beyond the range of PostgreSQL's finite times.
 var (
 	endOfTime   = time.UnixMicro(math.MaxInt64).UTC()
 	startOfTime = time.UnixMicro(math.MinInt64).UTC()
-	// oldest is the first time that PostgreSQL takes, in 4714 BC.
-	oldest = time.Date(-4713, time.November, 24, 0, 0, 0, 0, time.UTC)
+	// minTimestamp is the first finite time of PostgreSQL, in 4714 BC.
+	minTimestamp = time.Date(-4713, time.November, 24, 0, 0, 0, 0, time.UTC)
 )
 
-// instant is where a time is scanned to, in UTC.
+// instant is a scan target for a time, in UTC.
 type instant struct{ at *time.Time }
 
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
@@ -26,7 +26,7 @@ func (i instant) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// optionalInstant is an instant that may be NULL, which is nil.
+// optionalInstant is an instant whose column may be NULL, which becomes nil.
 type optionalInstant struct{ at **time.Time }
 
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
@@ -56,7 +56,7 @@ func timestamptz(t time.Time) pgtype.Timestamptz {
 	switch {
 	case !t.Before(endOfTime):
 		v.InfinityModifier = pgtype.Infinity
-	case t.Before(oldest):
+	case t.Before(minTimestamp):
 		v.InfinityModifier = pgtype.NegativeInfinity
 	}
 	return v

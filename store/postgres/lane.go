@@ -11,9 +11,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// openLaneSQL gives the lane to an attempt, unless a later one has it: Temporal may
-// hand an attempt to a worker that freezes, and that wakes up when another has taken
-// its place. Without an attempt the lane is only taken from whoever has it.
+// openLaneSQL makes an attempt the newest of its lane, unless a newer one has the lane.
+// Temporal may give an attempt to a worker that is suspended and continues after another
+// worker has taken over. Without an attempt, the statement only fences the present one.
 const openLaneSQL = `
 UPDATE dlq.dlq_bulk_retry_lanes l
 SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)
@@ -25,31 +25,31 @@ RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes
 
 const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane LIMIT 1`
 
-// OpenLane makes an attempt the newest at a lane and returns the lane. It waits for a
-// claim or a finalize that is under way; an older attempt can do neither afterwards. It
-// returns dlq.ErrFenced when a later attempt has the lane, dlq.ErrNotFound for an
-// unknown one, and dlq.ErrUnreadable with the lane where somebody has made the job's
-// specification unreadable.
+// OpenLane makes an attempt the newest of a lane and returns the lane. It waits for a
+// running claim or finalize; after that an older attempt can do neither. It returns
+// dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrNotFound for an unknown lane.
+// When the job's specification cannot be parsed, it returns dlq.ErrSpecUnreadable together
+// with the lane.
 func (s *Store) OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {
 	return s.openLane(ctx, bulk, number, &attempt.Scheduled, &attempt.Number)
 }
 
-// takeLane takes a lane from every attempt.
-func (s *Store) takeLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error) {
+// fenceLane fences every attempt at a lane.
+func (s *Store) fenceLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error) {
 	return s.openLane(ctx, bulk, number, nil, nil)
 }
 
 func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled *time.Time, attempt *int) (dlq.Lane, error) {
 	args := pgx.NamedArgs{"bulk": uuid(bulk), "lane": number, "scheduled_at": scheduled, "attempt": attempt}
 	var specErr error
-	lane, found, err := one(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
+	lane, found, err := queryOne(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
 		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
-		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Of, &lane.ByModulo, &lane.Epoch)
+		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Total, &lane.ByModulo, &lane.Epoch)
 		return lane, err
 	}, openLaneSQL, args)
 	if err == nil && !found {
-		_, found, err = one(ctx, s, "open lane", pgx.RowTo[bool], laneExistsSQL, args)
+		_, found, err = queryOne(ctx, s, "open lane", pgx.RowTo[bool], laneExistsSQL, args)
 		switch {
 		case err == nil && found:
 			err = fmt.Errorf("lane %d of bulk retry %s: %w", number, bulk, dlq.ErrFenced)
@@ -64,13 +64,13 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 // laneArgs are the parameters that the statements of a lane share.
 func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 	first, last := lane.Buckets()
-	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "lane": lane.Number, "lanes": max(lane.Of, 1), "epoch": lane.Epoch,
+	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "lane": lane.Number, "lanes": max(lane.Total, 1), "epoch": lane.Epoch,
 		"first_bucket": first, "last_bucket": last, "by_modulo": lane.ByModulo,
 		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone}
 }
 
-// claimedPageSQL reads the messages one by one: a page is short. It reads as many of
-// the first as are allowed (@page_bytes), at least one.
+// claimedPageSQL looks the messages of a page up by id. It reads the first of them up to
+// @page_bytes, and at least one.
 const claimedPageSQL = `
 WITH claimed AS MATERIALIZED (
 	SELECT m.id, m.seq, m.original_topic, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash,
@@ -103,28 +103,28 @@ LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = p.id
 ORDER BY p.seq`
 
 // ClaimedPage returns the messages that the lane has claimed and not finalized, in the
-// order of arrival, as many of the first as have up to so many bytes, at least one. A
-// message that is greater comes without its value and headers. It returns an empty page when there
-// are none.
+// order of arrival. It returns the first of them up to the given size in bytes, and at
+// least one. A single larger message comes without its value and headers. The page is empty
+// when there are none.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	args := laneArgs(&lane)
 	args["page_bytes"] = bytes
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
-		queue(batch, &claim.Page, func(row pgx.CollectableRow) (dlq.PageEnvelope, error) {
+		queueQuery(batch, &claim.Page, func(row pgx.CollectableRow) (dlq.PageEnvelope, error) {
 			return scanPageEnvelope(withFirst{row, &claim.Bytes})
 		}, claimedPageSQL, args)
 	})
 	return claim, err
 }
 
-// withFirst is a row whose first column goes to a place of its own.
+// withFirst is a row whose first column is scanned into first.
 type withFirst struct {
 	pgx.CollectableRow
 	first any
 }
 
-// Scan reads the first column too.
+// Scan scans the first column into first and the others into targets.
 func (r withFirst) Scan(targets ...any) error {
 	return r.CollectableRow.Scan(append([]any{r.first}, targets...)...)
 }

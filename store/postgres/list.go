@@ -10,10 +10,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listSQL reads one index for each status and each name of the topic, in the order
-// of the list and no further than the page, and merges them. It chooses ids first,
-// so that rows which are only skipped are not carried along. It gives one message
-// more than the page holds, to see whether there is a next page.
+// listSQL reads one index range for each status and each name of the topic, in the order of
+// the list and no further than the page, and merges them. It selects ids first, so that
+// skipped rows are not read in full. It returns one message more than the page holds, which
+// shows that there is a next page.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
@@ -39,8 +39,7 @@ FROM (
 JOIN dlq.dlq_messages m ON m.id = page.id
 ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
-// countSQL counts along the same indexes and stops at one more than is counted
-// exactly.
+// countSQL counts along the same indexes, and stops at CountLimit + 1.
 const countSQL = `
 SELECT count(*)
 FROM (
@@ -60,9 +59,8 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-// countAnyOrderSQL leaves it to the planner how to count: a search looks at so much
-// that it pays to read in parallel, or the table as it lies, and keys have an index
-// of their own.
+// countAnyOrderSQL lets the planner choose how to count. A search reads so many rows that a
+// parallel or sequential scan pays, and keys have an index of their own.
 const countAnyOrderSQL = `
 SELECT count(*)
 FROM (
@@ -76,9 +74,9 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-// listed puts the filter, the order and the place of a list into a statement.
+// listed puts the filter, the order and the cursor of a list into a statement.
 func listed(sql string, q *dlq.ListQuery) string {
-	if q.Key != nil { // a frequent one: it is for the planner to say by which index
+	if q.Key != nil { // a frequent key: the planner chooses the index
 		sql = strings.ReplaceAll(sql, sourceMark, "dlq.dlq_messages m"+withBodies)
 	}
 	if q.After != nil {
@@ -90,7 +88,7 @@ func listed(sql string, q *dlq.ListQuery) string {
 	return filtered(sql, &q.Filter)
 }
 
-// listArgs are the parameters of a list: those of the filter, and where its page is.
+// listArgs are the parameters of a list: those of the filter, and the position of the page.
 func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	args := filterArgs(&q.Filter)
 	size := pageSizeOf(q)
@@ -104,17 +102,17 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 // pageSizeOf is how many messages the page holds.
 func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 
-// List returns one page of a topic's messages in the order of their places.
+// List returns one page of a topic's messages, sorted by their Keyset.
 //
-// With After, and on the first page, it costs the same at any depth. Page without
-// After skips rows one by one, so it costs more the further it goes. ErrorContains
-// must look at every message until a page is full.
+// With After, and for the first page, the cost does not depend on the depth. Page without
+// After skips rows one by one, so later pages cost more. ErrorContains reads every message
+// until the page is full.
 func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
-	few := false
+	isRare := false
 	if q.Key != nil && len(q.IDs) == 0 {
-		page, few, err = s.listKey(ctx, &q)
+		page, isRare, err = s.listKey(ctx, &q)
 	}
-	if err == nil && !few {
+	if err == nil && !isRare {
 		page, err = s.listTopic(ctx, &q)
 	}
 	if err != nil {
@@ -129,28 +127,28 @@ func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err e
 	return page, nil
 }
 
-// listTopic gives one message more than the page holds, and a total that goes one
-// beyond what is counted.
+// listTopic returns one message more than the page holds, and a total of at most CountLimit
+// + 1.
 func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
 	args := listArgs(q)
 	count := listed(countSQL, q)
 	if q.Key != nil || q.ErrorContains != "" && len(q.Statuses) == 0 {
 		count = listed(countAnyOrderSQL, q)
 	}
-	// A search that does not fill its first page has seen everything. Counting that
-	// would take as long again.
+	// A search that does not fill its first page has read all messages. A separate count
+	// would take the same time again.
 	search := q.ErrorContains != "" && q.After == nil && q.Page <= 1
 	err = s.inSnapshot(ctx, "list messages", func(send snapshotSender) error {
-		counting := func(batch *pgx.Batch) {
+		queueCount := func(batch *pgx.Batch) {
 			batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
 		}
 		err := send(!search, func(batch *pgx.Batch) {
 			if q.Key == nil { // keys have an index of their own
 				batch.Queue(inOrderSQL)
 			}
-			queue(batch, &page.Messages, scanMessage, listed(listSQL, q), args)
+			queueQuery(batch, &page.Messages, scanMessage, listed(listSQL, q), args)
 			if !search {
-				counting(batch)
+				queueCount(batch)
 			}
 		})
 		if err != nil || !search {
@@ -159,22 +157,22 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 		page.Total = int64(len(page.Messages))
 		return send(true, func(batch *pgx.Batch) {
 			if len(page.Messages) > pageSizeOf(q) {
-				counting(batch)
+				queueCount(batch)
 			}
 		})
 	})
 	return page, err
 }
 
-// snapshotSender sends statements in one round trip. The last time, it ends the snapshot.
+// snapshotSender sends statements in one round trip. The last call ends the snapshot.
 type snapshotSender func(last bool, statements func(*pgx.Batch)) error
 
-// inSnapshot lets all that is sent see one state of the database.
-func (s *Store) inSnapshot(ctx context.Context, what string, do func(snapshotSender) error) error {
-	ctx, cancel := limited(ctx, inOrderSQL)
+// inSnapshot runs all statements of do in one snapshot of the database.
+func (s *Store) inSnapshot(ctx context.Context, operation string, do func(snapshotSender) error) error {
+	ctx, cancel := withCallTimeout(ctx, inOrderSQL)
 	defer cancel()
-	err := again(func() error {
-		return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { // which closes one that is left inside
+	err := retryOnConflict(func() error {
+		return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { // closes a connection with an open transaction
 			begun := false
 			return do(func(last bool, statements func(*pgx.Batch)) error {
 				batch := &pgx.Batch{}
@@ -191,7 +189,7 @@ func (s *Store) inSnapshot(ctx context.Context, what string, do func(snapshotSen
 		})
 	})
 	if err != nil {
-		return failed(what, err)
+		return wrap(operation, err)
 	}
 	return nil
 }

@@ -8,18 +8,18 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listKeySQL looks every message of the key up, once for the page and the total, as
-// long as the key has 20,000 messages at most, archived ones included: a tenth of a
-// second's work. The first row may carry no message.
+// listKeySQL reads every message of a key, once for the page and the total. It does so only
+// for a key with at most 20,000 messages, including archived ones, which takes a tenth of a
+// second. The first row may carry no message.
 const listKeySQL = `
 WITH probe AS MATERIALIZED (
-	SELECT count(*) <= 20000 AS few
-	FROM (SELECT FROM dlq.dlq_message_bodies WHERE key_hash = @key_hash AND key IS NOT NULL LIMIT 20001) AS looked_at
+	SELECT count(*) <= 20000 AS is_rare
+	FROM (SELECT FROM dlq.dlq_message_bodies WHERE key_hash = @key_hash AND key IS NOT NULL LIMIT 20001) AS body
 ), match AS MATERIALIZED (
 	SELECT m.id, m.created_at, m.seq
 	FROM dlq.dlq_message_bodies b
 	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = b.message_id LIMIT 1) AS m
-	WHERE (SELECT few FROM probe) AND (m.dlq_topic = @topic OR m.original_topic = @topic)
+	WHERE (SELECT is_rare FROM probe) AND (m.dlq_topic = @topic OR m.original_topic = @topic)
 		AND m.status = ANY (@statuses::text[]) AND true /* filter */
 ), page AS (
 	SELECT m.id
@@ -28,34 +28,35 @@ WITH probe AS MATERIALIZED (
 	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 	LIMIT @limit OFFSET @skip
 )
-SELECT probe.few, (SELECT count(*) FROM match), m.id IS NOT NULL,
+SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
-// listKey lists the messages of a key, unless it has too many: then few is false.
-func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, few bool, err error) {
+// listKey lists the messages of a rare key. For a key with too many messages isRare is
+// false, and there is no page.
+func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
 	err = s.batch(ctx, "list messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
 		batch.Queue(listed(listKeySQL, q), listArgs(q)).Query(func(rows pgx.Rows) (err error) {
-			page.Messages, err = collectAfter(rows, scanMessage, &few, &page.Total)
+			page.Messages, err = collectAfter(rows, scanMessage, &isRare, &page.Total)
 			return err
 		})
 	})
-	return page, few, err
+	return page, isRare, err
 }
 
-// collectAfter reads rows that begin with the same columns, which go into prefix,
-// and with one that says whether a message follows. So a statement can say something
-// of a job or a list without messages too.
+// collectAfter reads rows that all begin with the same values, which go into prefix, then
+// have a column that tells whether a message follows, and then the message. So a statement
+// can return a status even without messages.
 func collectAfter[T any](rows pgx.Rows, scan pgx.RowToFunc[T], prefix ...any) (found []T, err error) {
 	var follows bool
-	var targets []any // nil ones are not read
+	var targets []any // columns with a nil target are skipped
 	prefix = append(prefix, &follows)
 	for rows.Next() {
-		if targets == nil { // not before: rows that are an error have no columns
+		if targets == nil { // after Next, because failed rows have no columns
 			targets = make([]any, len(rows.FieldDescriptions()))
 			copy(targets, prefix)
 		}
@@ -65,7 +66,7 @@ func collectAfter[T any](rows pgx.Rows, scan pgx.RowToFunc[T], prefix ...any) (f
 		if !follows {
 			continue
 		}
-		row, err := scan(afterPrefix{rows, len(prefix)})
+		row, err := scan(withoutPrefix{rows, len(prefix)})
 		if err != nil {
 			return nil, err
 		}
@@ -74,13 +75,13 @@ func collectAfter[T any](rows pgx.Rows, scan pgx.RowToFunc[T], prefix ...any) (f
 	return found, rows.Err()
 }
 
-// afterPrefix is a row without its first columns.
-type afterPrefix struct {
+// withoutPrefix is a row without its first columns.
+type withoutPrefix struct {
 	pgx.Rows
 	columns int
 }
 
-// Scan leaves the first columns unread.
-func (r afterPrefix) Scan(targets ...any) error {
+// Scan skips the first columns.
+func (r withoutPrefix) Scan(targets ...any) error {
 	return r.Rows.Scan(append(make([]any, r.columns), targets...)...)
 }

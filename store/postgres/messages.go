@@ -14,7 +14,7 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 FROM dlq.dlq_messages m
 WHERE m.id = @id`
 
-// messageTargets are where a row of messageSQL goes. done completes the message
+// messageTargets are the scan targets of a row of messageSQL. done completes the message
 // after the scan.
 func messageTargets(m *dlq.Message) (targets []any, done func()) {
 	var previous *[16]byte
@@ -41,7 +41,7 @@ func scanMessage(row pgx.CollectableRow) (dlq.Message, error) {
 
 // Message returns the state of a message, or dlq.ErrNotFound.
 func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	m, found, err := one(ctx, s, "read message", scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
+	m, found, err := queryOne(ctx, s, "read message", scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
 	if err == nil && !found {
 		err = dlq.MessageNotFound(id)
 	}
@@ -49,21 +49,21 @@ func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 }
 
 const deleteSQL = `
-WITH gone AS (
+WITH deleted AS (
 	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id
 ), bodies AS (
-	DELETE FROM dlq.dlq_message_bodies b USING gone WHERE b.message_id = gone.id
+	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
 ), attempts AS (
-	DELETE FROM dlq.dlq_retry_attempts a USING gone WHERE a.message_id = gone.id
+	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
 )
-SELECT id FROM gone`
+SELECT id FROM deleted`
 
 // Delete removes a message with its bytes and attempts. It returns
 // dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries it.
 func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
-	// A message that is RETRYING at the first try may be free at the second.
+	// The loop repeats when the message was RETRYING for the first query only.
 	for {
-		_, deleted, err := one(ctx, s, "delete message", pgx.RowTo[[16]byte], deleteSQL, pgx.NamedArgs{"id": uuid(id)})
+		_, deleted, err := queryOne(ctx, s, "delete message", pgx.RowTo[[16]byte], deleteSQL, pgx.NamedArgs{"id": uuid(id)})
 		if err != nil || deleted {
 			return err
 		}
@@ -84,12 +84,12 @@ WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
 RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id`
 
-// MarkDead makes a PENDING or RETRYING message DEAD; one that is DEAD stays as
-// it is. It returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError
-// when the message is RESOLVED.
+// MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. It
+// returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is
+// RESOLVED.
 func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	for {
-		m, found, err := one(ctx, s, "mark message dead", scanMessage, markDeadSQL, pgx.NamedArgs{"id": uuid(id)})
+		m, found, err := queryOne(ctx, s, "mark message dead", scanMessage, markDeadSQL, pgx.NamedArgs{"id": uuid(id)})
 		if err != nil || found {
 			return m, err
 		}
@@ -101,7 +101,7 @@ func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 			return m, nil
 		case dlq.StatusResolved:
 			return m, m.CheckRetryable()
-		case dlq.StatusPending, dlq.StatusRetrying: // it changed in between: once more
+		case dlq.StatusPending, dlq.StatusRetrying: // it changed after the update: try again
 		}
 	}
 }

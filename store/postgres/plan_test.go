@@ -311,7 +311,7 @@ func TestALaneIsReadAtTheSameCostBesideALongSnapshot(t *testing.T) {
 	}
 	args := claimArgs(s, &lane)
 	maps.Copy(args, pgx.NamedArgs{"scheduled_at": time.Now(), "attempt": 2, "limit": 1, "id": uuid(b.ID), "state": "CANCELLED", "reason": ""})
-	for _, sql := range []string{lockLaneSQL, claimedPageSQL, pagesSQL, bulksSQL, openLaneSQL, clearPageSQL, endBulkSQL} {
+	for _, sql := range []string{lockLaneSQL, claimedPageSQL, claimedLanesSQL, bulksSQL, openLaneSQL, clearPageSQL, endBulkSQL} {
 		plan, pages := cost(t, pool, "force_generic_plan", sql, args, lanePlanSQL)
 		require.Less(t, pages, 45, plan)
 	}
@@ -436,7 +436,7 @@ func TestAJobStartsWithoutLookingAtMessages(t *testing.T) {
 	}
 	for _, mode := range planModes {
 		for _, topic := range []string{"orders", "orders.dlq", "users", "users.dlq", "nothing"} {
-			for _, sql := range []string{busySQL, snapshotSQL} {
+			for _, sql := range []string{conflictSQL, snapshotSQL} {
 				plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"topic": topic})
 				require.NotContains(t, plan, "dlq_messages ")
 				require.Less(t, pages, 50, plan)

@@ -11,24 +11,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Settings of a session. They are set after connecting: PgBouncer refuses start-up
-// parameters that it does not know.
+// Settings of a session. They are set after connecting, because PgBouncer refuses unknown
+// start-up parameters.
 const (
-	// idleTimeoutSQL frees the locks of a program that vanished, or froze, in the middle
-	// of a transaction. Ours go from one statement to the next at once.
+	// idleTimeoutSQL releases the locks of a program that crashed or was suspended in the
+	// middle of a transaction. The transactions of this package have no pauses.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '10s', false)`
 
-	// lockTimeoutSQL bounds the wait for a lock of somebody else, also that for a table
-	// whose index is being built, which the preparation of a statement waits for. The
-	// caller tries again.
+	// lockTimeoutSQL limits the wait for a lock. That includes the lock of a table whose
+	// index is being built, which the preparation of a statement needs. The caller tries
+	// again.
 	lockTimeoutSQL = `SELECT set_config('lock_timeout', '2s', false)`
 
-	// userTimeoutSQL ends the session of a program whose machine or network vanished
-	// while it was sent an answer. By TCP's own rules that takes a quarter of an hour.
+	// userTimeoutSQL ends the session of a program whose machine or network failed while
+	// the server sent a response. TCP's default is a quarter of an hour.
 	userTimeoutSQL = `SELECT set_config('tcp_user_timeout', '10s', false)`
 
-	// isolationSQL lets each statement see what others have committed, whatever the
-	// database's default is: the statements rest on that after they have waited for a lock.
+	// isolationSQL lets each statement see all that was committed before it, even if the
+	// database has another default. Statements rely on that after they waited for a lock.
 	isolationSQL = `SELECT set_config('default_transaction_isolation', 'read committed', false)`
 )
 
@@ -36,41 +36,40 @@ const (
 	// sessionTimeout bounds the statements above.
 	sessionTimeout = 5 * time.Second
 
-	// partingTime is how long the server may take to end a session whose statement was
-	// given up. Meanwhile the connection counts against the pool's maximum.
-	partingTime = time.Second
+	// closeTimeout is how long the server may take to end a session whose statement was
+	// cancelled. Until then the connection counts against the pool's maximum.
+	closeTimeout = time.Second
 
-	// pingAfter is how long a connection may have been idle and still be used unseen. A
-	// busy program pays for no ping, another does not notice it.
+	// pingAfter is how long a connection may have been idle and still be used without a
+	// ping. So a busy program sends no pings.
 	pingAfter = 10 * time.Millisecond
 
-	// pingTimeout is long for a server under load, and short enough that a caller
-	// still gets its answer when it has to take another connection.
+	// pingTimeout is long for a server under load. It still leaves the caller time to use
+	// another connection.
 	pingTimeout = 2 * time.Second
 )
 
-// NewPool connects to the database as a Store needs it, with sessions that do not
-// outlive their program for long. When one connection does not answer, as behind a
-// proxy that has forgotten it, the pool drops all that are idle: they have most
-// likely gone silent together, and would cost as many callers their patience one
-// after the other.
+// NewPool connects to the database with the settings that a Store needs. When a connection
+// does not answer a ping, as behind a proxy that dropped it, the pool closes all idle
+// connections. They have most likely failed together, and each would cost a caller the ping
+// timeout.
 func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error) {
-	w := &watch{}
+	detector := &silenceDetector{}
 	options.AfterConnect = setSession
-	options.ShouldPing = w.isBroken
-	options.BeforeClose = cutOff
+	options.ShouldPing = detector.isBroken
+	options.BeforeClose = closeUnresponsive
 	pool, err := pgxpool.NewWithConfig(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.reset = pool.Reset
+	detector.mu.Lock()
+	defer detector.mu.Unlock()
+	detector.reset = pool.Reset
 	return pool, nil
 }
 
-// setSession does without a setting that the server refuses: some have no
-// tcp_user_timeout, such as those on other systems than Linux.
+// setSession ignores a setting that the server refuses. Servers on other systems than Linux
+// may not have tcp_user_timeout.
 func setSession(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
@@ -84,30 +83,33 @@ func setSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// cutOff does not let a connection take its leave of a server that does not answer.
-// The driver would wait 15 seconds, and the pool could be full of such connections.
-func cutOff(conn *pgx.Conn) {
+// closeUnresponsive closes the socket of a connection whose server does not answer. The
+// driver would wait 15 seconds for the server, and the pool could be full of such
+// connections.
+func closeUnresponsive(conn *pgx.Conn) {
 	if !conn.IsClosed() {
-		return // nothing was given up
+		return // no statement was cancelled
 	}
-	timer := time.NewTimer(partingTime)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-conn.PgConn().CleanupDone():
 	case <-timer.C:
-		_ = conn.PgConn().Conn().Close() // whatever it says
+		_ = conn.PgConn().Conn().Close() // it is unusable either way
 	}
 }
 
-// watch looks after the connections of a pool.
-type watch struct {
-	mu    sync.Mutex
-	reset func()
-	last  time.Time
+// silenceDetector closes the idle connections of a pool when one of them has stopped
+// answering.
+type silenceDetector struct {
+	mu        sync.Mutex
+	reset     func()
+	lastReset time.Time
 }
 
-// isBroken pings a connection. The pool closes one that is broken and takes the next.
-func (w *watch) isBroken(ctx context.Context, params pgxpool.ShouldPingParams) bool {
+// isBroken pings a connection that was idle. The pool closes a broken one and takes the
+// next.
+func (d *silenceDetector) isBroken(ctx context.Context, params pgxpool.ShouldPingParams) bool {
 	if params.IdleDuration < pingAfter {
 		return false
 	}
@@ -116,23 +118,24 @@ func (w *watch) isBroken(ctx context.Context, params pgxpool.ShouldPingParams) b
 	if deadline, limited := ctx.Deadline(); limited && deadline.Before(until) {
 		until = deadline
 	}
-	// A caller that gives up does not cost the connection.
+	// A caller that is cancelled must not make the pool close a healthy connection.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	err := params.Conn.Ping(ctx)
 	if err != nil && time.Since(began) >= pingTimeout {
-		w.dropAll(began)
+		d.dropIdle(began)
 	}
 	return err != nil
 }
 
-// dropAll closes all idle connections, once for those that went silent together.
-func (w *watch) dropAll(silentSince time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.reset == nil || w.last.After(silentSince) {
+// dropIdle closes all idle connections, once for those that stopped answering at the same
+// time.
+func (d *silenceDetector) dropIdle(silentSince time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reset == nil || d.lastReset.After(silentSince) {
 		return
 	}
-	w.last = time.Now()
-	w.reset()
+	d.lastReset = time.Now()
+	d.reset()
 }

@@ -8,14 +8,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Two limits of a job hold over all its lanes and workers, because they are columns
-// of its row, which every claim moves (claimPageSQL in claim_page.go):
+// Two limits of a job hold over all its lanes and workers, because they are columns of its
+// row and every claim updates them (claimPageSQL in claim_page.go):
 //
-//   - rate_limit is in messages per second. next_at is when it allows the next
-//     message; a claim of n messages moves that by n / rate_limit.
-//   - allowance is how many more messages the step of a ramp may send.
+//   - rate_limit is in messages per second. next_at is when it allows the next message. A
+//     claim of n messages adds n / rate_limit seconds to it.
+//   - step_limit is how many more messages the step of a ramp may send.
 //
-// A job without limits does not touch its row.
+// The claims of a job without limits do not write the row.
 
 const setRateSQL = `
 WITH changed AS (
@@ -24,33 +24,33 @@ WITH changed AS (
 )
 SELECT id FROM dlq.dlq_bulk_retries WHERE id = @id`
 
-// SetBulkRate sets how many messages per second all lanes together may claim; 0
-// lifts the limit. One that has ended keeps its limit. It returns
-// dlq.ErrNotFound when there is no such bulk retry.
+// SetBulkRate sets how many messages per second all lanes together may claim; 0 removes the
+// limit. A job that has ended does not change. It returns dlq.ErrNotFound when there is no
+// such bulk retry.
 func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
 	return s.setLimit(ctx, "set rate of bulk retry", setRateSQL, id, pgx.NamedArgs{"rate_limit": dlq.StorableCount(rate)})
 }
 
-const setAllowanceSQL = `
+const setStepLimitSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_bulk_retries SET step_limit = @step_limit, updated_at = now()
 	WHERE id = @id AND ended_at IS NULL
 )
 SELECT id FROM dlq.dlq_bulk_retries WHERE id = @id`
 
-// SetStepLimit sets how many more messages all lanes together may claim; nil
-// lifts the limit. One that has ended keeps what it had. It returns
-// dlq.ErrNotFound when there is no such bulk retry.
+// SetStepLimit sets how many more messages all lanes together may claim; nil removes the
+// limit. A job that has ended does not change. It returns dlq.ErrNotFound when there is no
+// such bulk retry.
 func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error {
 	if messages != nil {
-		messages = optional(max(*messages, 0), false)
+		messages = nilIf(max(*messages, 0), false)
 	}
-	return s.setLimit(ctx, "set allowance of bulk retry", setAllowanceSQL, id, pgx.NamedArgs{"step_limit": messages})
+	return s.setLimit(ctx, "set step limit of bulk retry", setStepLimitSQL, id, pgx.NamedArgs{"step_limit": messages})
 }
 
-func (s *Store) setLimit(ctx context.Context, what, sql string, id dlq.ID, args pgx.NamedArgs) error {
+func (s *Store) setLimit(ctx context.Context, operation, sql string, id dlq.ID, args pgx.NamedArgs) error {
 	args["id"] = uuid(id)
-	_, found, err := one(ctx, s, what, pgx.RowTo[[16]byte], sql, args)
+	_, found, err := queryOne(ctx, s, operation, pgx.RowTo[[16]byte], sql, args)
 	if err == nil && !found {
 		err = dlq.BulkNotFound(id)
 	}

@@ -11,22 +11,22 @@ import (
 	"dlqmanager/dlq"
 )
 
-// storeSQL stores a batch in one statement, and moves the positions of the partitions
-// that it was read from. It does nothing at all unless each of these is where the
-// caller believes it to be.
+// storeSQL stores a batch in one statement and moves the positions of the partitions that
+// it was read from. It does nothing unless each position is the one that the caller started
+// from.
 //
-// A message is new if it has no body: only one whose body was stored is stored. Whoever
-// stores the same at the same time makes the primary key refuse this batch, which then
-// runs again. An ON CONFLICT would spare that, which is rare, and cost every row a
-// seventh of its time. Bodies go in by id, so that two programs that take the same records lock
-// them in the same order; rows go in by the order of the batch, which is therefore the
-// order of seq. The planner does not know how many rows a batch has: the CASE keeps it
-// from comparing each with each.
+// A message is new if it has no body, so rows are inserted only for bodies that were
+// inserted. When another transaction stores the same message at the same time, the primary
+// key refuses this batch, and the batch runs again. That is rare; ON CONFLICT would avoid
+// it, but makes every row a seventh more expensive. Bodies are inserted in the order of
+// their ids, so two programs with the same records lock them in the same order. Messages
+// are inserted in the order of the batch, which becomes the order of seq. The planner does
+// not know the number of rows in a batch; the CASE keeps it from a nested loop over the
+// batch.
 //
-// It also counts the messages that came back for the bulk retry that sent them last:
-// the one whose id is the owner's token, if that is a bulk retry's at all. It locks
-// the jobs once every body is in, and in one order, so that two programs that do so
-// never wait for each other.
+// The statement also counts the messages that came back, for the bulk retry that sent them
+// last: the one whose id is the owner's token. It locks these jobs after all bodies are
+// inserted, and in the order of their ids, so that two programs do not deadlock.
 const storeSQL = `
 WITH advance AS (
 	SELECT *
@@ -39,14 +39,14 @@ WITH advance AS (
 	WHERE o.next_offset = a.from_offset
 	ORDER BY o.topic_id, o.partition
 	FOR UPDATE OF o
-), agreed AS MATERIALIZED (
-	SELECT (SELECT count(*) FROM position) = (SELECT count(*) FROM advance) AS yes
+), positions AS MATERIALIZED (
+	SELECT (SELECT count(*) FROM position) = (SELECT count(*) FROM advance) AS unchanged
 ), advanced AS (
 	UPDATE dlq.dlq_ingest_offsets o
 	SET topic = a.topic, next_offset = a.next_offset, leader_epoch = a.leader_epoch, lost = o.lost + a.lost,
 		lost_at = CASE WHEN a.lost > 0 THEN now() ELSE o.lost_at END, updated_at = now()
 	FROM advance a
-	WHERE o.topic_id = a.topic_id AND o.partition = a.partition AND (SELECT yes FROM agreed)
+	WHERE o.topic_id = a.topic_id AND o.partition = a.partition AND (SELECT unchanged FROM positions)
 ), arrival AS MATERIALIZED (
 	SELECT *
 	FROM unnest(@ids::uuid[], @dlq_topics::text[], @original_topics::text[], @error_messages::text[], @error_classes::text[],
@@ -57,7 +57,7 @@ WITH advance AS (
 		retry_count, max_retries, payload, status, key_hash, previous_id,
 		topic_id, partition, record_offset, key, value, headers,
 		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace, place)
-	WHERE (SELECT yes FROM agreed)
+	WHERE (SELECT unchanged FROM positions)
 ), body AS (
 	INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,
 		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace)
@@ -98,28 +98,28 @@ WITH advance AS (
 	ORDER BY a.place
 	RETURNING id
 )
-SELECT (SELECT yes FROM agreed), ARRAY(SELECT id FROM stored)`
+SELECT (SELECT unchanged FROM positions), ARRAY(SELECT id FROM stored)`
 
-// ingestLock is the advisory lock that ingest shares while it stores, and that the
-// creation of a bulk retry takes alone to read its bound. The order of arrival is
-// given out before it is committed: without the lock, a message below the bound
-// could become visible after it was counted. A program that inserts messages by hand
-// is not covered unless it takes the lock too. The number is arbitrary and must
-// never change.
+// ingestLock is the advisory lock that ingest holds shared while it stores, and that the
+// creation of a bulk retry holds exclusively while it reads its upper bound. PostgreSQL
+// assigns the order of arrival before the commit. Without the lock, a message below the
+// upper bound could become visible after the count. A program that inserts messages itself
+// is not covered unless it takes the lock too. The number is arbitrary and must never
+// change.
 const ingestLock = 7_305_011_990_415
 
 const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock)`
 
-// maxStatement bounds the bytes of records in one statement. PostgreSQL takes at
-// most 1 GiB in one parameter, and both sides hold it several times over.
+// maxStatement is the maximum size in bytes of the records in one statement. PostgreSQL
+// accepts at most 1 GiB in one parameter, and both the client and the server keep several
+// copies.
 const maxStatement = 32 << 20
 
-// StoreArrivals stores dead letters and returns how many were new. One whose id is
-// known is skipped, also when its message has been archived. The order of the slice
-// becomes the order of Seq. It is one round trip, or one for each 32 MiB of records.
-// Messages that come back are counted for the bulk retry that sent them, in the same
-// transaction. After an error a part may be stored; giving the same slice again stores
-// the rest.
+// StoreArrivals stores dead letters and returns how many were new. A known id is skipped,
+// also when its message has been archived. The order of the slice becomes the order of Seq.
+// It takes one round trip, or one for each 32 MiB of records. Messages that came back are
+// counted for the bulk retry that sent them, in the same transaction. After an error some
+// of the messages may be stored; a call with the same slice stores the rest.
 func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	for len(arrivals) > 0 {
 		n, size := 0, 0
@@ -128,7 +128,7 @@ func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stor
 			n++
 		}
 		if n > 1 && size >= maxStatement {
-			n-- // the last one was too much
+			n-- // the last one exceeded the size
 		}
 		ids, err := s.Ingest(ctx, arrivals[:n], nil)
 		stored += len(ids)
@@ -149,24 +149,24 @@ func sizeOf(a *dlq.Arrival) int {
 }
 
 // Ingest stores dead letters as StoreArrivals does, and moves the positions of the
-// partitions that they were read from, all in one transaction or nothing. It returns
-// the ids of those that were new. It returns dlq.ErrMoved when a position is not where
-// its advance starts from.
+// partitions that they were read from, all in one transaction. It returns the ids of the
+// new messages. It returns dlq.ErrPositionMoved when a position is not the one that its
+// advance starts from.
 //
-// When the server refuses the data of some row, which it does not name, the payloads
-// that it refuses are left out: their bytes cannot be refused.
+// When the server refuses the data of a row, it does not name the row. Then each payload is
+// tried alone, and refused payloads are left out. The bytes of a record are never refused.
 func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	if len(arrivals) == 0 && len(advances) == 0 {
 		return nil, nil
 	}
 	stored, err = s.ingest(ctx, arrivals, advances)
-	if !isRowsOwnFault(err) {
+	if !isDataError(err) {
 		return stored, err
 	}
 	acceptable := slices.Clone(arrivals)
 	for i := range acceptable {
-		_, _, err := one(ctx, s, "try payload", pgx.RowTo[bool], payloadSQL, pgx.NamedArgs{"payload": string(acceptable[i].Payload)})
-		if isRowsOwnFault(err) {
+		_, _, err := queryOne(ctx, s, "try payload", pgx.RowTo[bool], payloadSQL, pgx.NamedArgs{"payload": string(acceptable[i].Payload)})
+		if isDataError(err) {
 			acceptable[i].Payload = nil
 		} else if err != nil {
 			return nil, err
@@ -179,16 +179,16 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 const payloadSQL = `SELECT NULLIF(@payload::text, '')::jsonb IS NULL`
 
 func (s *Store) ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
-	args := storeArgs(withoutRepeats(arrivals), advances)
-	var agreed bool
+	args := storeArgs(withoutDuplicates(arrivals), advances)
+	var unchanged bool
 	var ids [][16]byte
 	err = s.batch(ctx, "store arrivals", func(batch *pgx.Batch) {
 		batch.Queue(shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
 		batch.Queue(byIndexSQL)
-		batch.Queue(storeSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&agreed, &ids) })
+		batch.Queue(storeSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&unchanged, &ids) })
 	})
-	if err == nil && !agreed {
-		err = fmt.Errorf("store arrivals: %w", dlq.ErrMoved)
+	if err == nil && !unchanged {
+		err = fmt.Errorf("store arrivals: %w", dlq.ErrPositionMoved)
 	}
 	for _, id := range ids {
 		stored = append(stored, id)
@@ -196,8 +196,8 @@ func (s *Store) ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 	return stored, err
 }
 
-// withoutRepeats leaves out what stands in the slice a second time.
-func withoutRepeats(arrivals []dlq.Arrival) []dlq.Arrival {
+// withoutDuplicates keeps the first arrival with each id.
+func withoutDuplicates(arrivals []dlq.Arrival) []dlq.Arrival {
 	seen := make(map[dlq.ID]bool, len(arrivals))
 	for i := range arrivals {
 		seen[arrivals[i].ID] = true
@@ -212,7 +212,7 @@ func withoutRepeats(arrivals []dlq.Arrival) []dlq.Arrival {
 	})
 }
 
-// storeArgs are the columns of storeSQL.
+// storeArgs are the parameters of storeSQL, one slice for each column.
 func storeArgs(arrivals []dlq.Arrival, advances []dlq.Advance) pgx.NamedArgs {
 	storable := make([]dlq.Arrival, len(arrivals))
 	for i := range arrivals {
@@ -226,17 +226,17 @@ func storeArgs(arrivals []dlq.Arrival, advances []dlq.Advance) pgx.NamedArgs {
 		"error_classes":     column(storable, func(a *dlq.Arrival) string { return a.ErrorClass }),
 		"retry_counts":      column(storable, func(a *dlq.Arrival) int { return a.RetryCount }),
 		"max_retries":       column(storable, func(a *dlq.Arrival) int { return a.MaxRetries }),
-		"payloads":          column(storable, func(a *dlq.Arrival) *string { return optional(string(a.Payload), a.Payload == nil) }),
+		"payloads":          column(storable, func(a *dlq.Arrival) *string { return nilIf(string(a.Payload), a.Payload == nil) }),
 		"statuses":          column(storable, func(a *dlq.Arrival) string { return string(a.Status()) }),
 		"key_hashes":        column(storable, func(a *dlq.Arrival) int32 { return dlq.KeyHash(a.Record.Key, a.ID) }),
-		"previous_ids":      column(storable, func(a *dlq.Arrival) *[16]byte { return optional(uuid(a.PreviousID), a.PreviousID.IsZero()) }),
+		"previous_ids":      column(storable, func(a *dlq.Arrival) *[16]byte { return nilIf(uuid(a.PreviousID), a.PreviousID.IsZero()) }),
 		"topic_ids":         column(storable, func(a *dlq.Arrival) [16]byte { return a.Source.TopicID }),
 		"partitions":        column(storable, func(a *dlq.Arrival) int32 { return a.Source.Partition }),
 		"offsets":           column(storable, func(a *dlq.Arrival) int64 { return a.Source.Offset }),
 		"keys":              column(storable, func(a *dlq.Arrival) []byte { return a.Record.Key }),
 		"values":            column(storable, func(a *dlq.Arrival) []byte { return a.Record.Value }),
 		"headers":           column(storable, func(a *dlq.Arrival) []byte { return encodeHeaders(a.Record.Headers) }),
-		"timestamps":        column(storable, func(a *dlq.Arrival) *time.Time { return optional(a.Record.Timestamp, a.Record.Timestamp.IsZero()) }),
+		"timestamps":        column(storable, func(a *dlq.Arrival) *time.Time { return nilIf(a.Record.Timestamp, a.Record.Timestamp.IsZero()) }),
 		"origin_partitions": column(storable, func(a *dlq.Arrival) *int32 { return a.Origin.Partition }),
 		"origin_offsets":    column(storable, func(a *dlq.Arrival) *int64 { return a.Origin.Offset }),
 		"families":          column(storable, func(a *dlq.Arrival) string { return a.Origin.Family }),
@@ -244,7 +244,7 @@ func storeArgs(arrivals []dlq.Arrival, advances []dlq.Advance) pgx.NamedArgs {
 
 		"advance_topic_ids":  column(advances, func(a *dlq.Advance) [16]byte { return a.TopicID }),
 		"advance_partitions": column(advances, func(a *dlq.Advance) int32 { return a.Number }),
-		"advance_topics":     column(advances, func(a *dlq.Advance) string { return dlq.Text(a.Topic) }),
+		"advance_topics":     column(advances, func(a *dlq.Advance) string { return dlq.StorableText(a.Topic) }),
 		"froms":              column(advances, func(a *dlq.Advance) int64 { return a.From.Next }),
 		"nexts":              column(advances, func(a *dlq.Advance) int64 { return a.To.Next }),
 		"epochs":             column(advances, func(a *dlq.Advance) int32 { return a.To.Epoch }),
@@ -260,8 +260,8 @@ func column[R, T any](rows []R, value func(*R) T) []T {
 	return values
 }
 
-// startPositionsSQL gives every partition a position. It writes only where one is
-// missing.
+// startPositionsSQL gives each partition without a position one at its start. It writes
+// nothing when all have one.
 const startPositionsSQL = `
 INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
 SELECT w.topic_id, w.partition, '', -1, -1
@@ -276,8 +276,8 @@ FROM unnest(@topic_ids::uuid[], @partitions::int[]) WITH ORDINALITY AS w (topic_
 LEFT JOIN dlq.dlq_ingest_offsets o ON o.topic_id = w.topic_id AND o.partition = w.partition
 ORDER BY w.place`
 
-// Positions returns how far each partition has been taken in, in their order. One that
-// has no position gets one at its start.
+// Positions returns how far each partition has been ingested, in the order of the
+// partitions. A partition without a position gets one at its start.
 func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (positions []dlq.Position, err error) {
 	if len(partitions) == 0 {
 		return nil, nil
@@ -288,13 +288,13 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 	}
 	err = s.batch(ctx, "read positions", func(batch *pgx.Batch) {
 		batch.Queue(startPositionsSQL, args)
-		queue(batch, &positions, pgx.RowToStructByPos[dlq.Position], positionsSQL, args)
+		queueQuery(batch, &positions, pgx.RowToStructByPos[dlq.Position], positionsSQL, args)
 	})
 	return positions, err
 }
 
-// detailSQL reads a message with its body. A row that another program has put in,
-// with the documented columns only, has none: its payload is all there is.
+// detailSQL reads a message with its body. A row that another program inserted with the
+// documented columns only has no body. Its payload is returned as the value.
 const detailSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
@@ -311,14 +311,14 @@ FROM dlq.dlq_retry_attempts
 WHERE message_id = @id
 ORDER BY id`
 
-// Detail returns everything known of a message, or dlq.ErrNotFound.
+// Detail returns all that is stored of a message, or dlq.ErrNotFound.
 func (s *Store) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 	var details []dlq.Detail
 	var attempts []dlq.Attempt
 	args := pgx.NamedArgs{"id": uuid(id)}
 	err := s.batch(ctx, "read message", func(batch *pgx.Batch) {
-		queue(batch, &details, scanDetail, detailSQL, args)
-		queue(batch, &attempts, scanAttempt, attemptsSQL, args)
+		queueQuery(batch, &details, scanDetail, detailSQL, args)
+		queueQuery(batch, &attempts, scanAttempt, attemptsSQL, args)
 	})
 	if err == nil && len(details) == 0 {
 		err = dlq.MessageNotFound(id)

@@ -39,8 +39,8 @@ SELECT m.original_topic, m.retry_count, m.max_retries,
 FROM dlq.dlq_messages m
 WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
 
-// envelopeSQL reads what is to be sent. A row that another program has put in,
-// with the documented columns only, has no body: its payload is all there is.
+// envelopeSQL reads a message for the publisher. A row that another program inserted with
+// the documented columns only has no body. Its payload is sent instead.
 const envelopeSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
@@ -64,22 +64,22 @@ func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 	return e, err
 }
 
-// errNoOwner would make a message RETRYING that nobody could ever finalize.
+// errNoOwner refuses a claim that no owner could ever finalize.
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
-// Claim gives a PENDING message to the owner and counts the retry. An owner who
-// claims again gets the same again and is not counted twice. It returns
-// dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or
-// a *dlq.NotRetryableError.
+// Claim gives a PENDING message to the owner and counts the retry. When the owner claims
+// the message again it gets the same claim, which is not counted twice. It returns
+// dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a
+// *dlq.NotRetryableError.
 func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
 	}
 	args := ownedArgs(id, owner)
 	args["dead_letter_topics"] = s.topics.Expression()
-	// The state may change between a failed claim and the look at why it failed.
-	for range claimLooks {
-		c, found, err := one(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)
+	// The status may change between a failed claim and the query for the cause.
+	for range maxClaimTries {
+		c, found, err := queryOne(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)
 		if err != nil || found {
 			return c, err
 		}
@@ -102,21 +102,22 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Clai
 	return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
 }
 
-// Claimed returns the claim that the owner has. It claims nothing anew: who has lost a
-// message, to an operator or to the sweeper, gets the errors of Claim.
+// Claimed returns the claim that the owner has. It makes no new claim. An owner that has
+// lost the message, to an operator or to the sweeper, gets the errors of Claim.
 func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
-	c, found, err := one(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, ownedArgs(id, owner))
+	c, found, err := queryOne(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, ownedArgs(id, owner))
 	if err == nil && !found {
-		err = s.lost(ctx, id, owner)
+		err = s.claimError(ctx, id, owner)
 	}
 	return c, err
 }
 
-// Envelope reads what the owner of a claim has to send. The errors are those of Claimed.
+// Envelope reads the part of a claimed message that its owner has to send. The errors are
+// those of Claimed.
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	e, found, err := one(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, ownedArgs(id, owner))
+	e, found, err := queryOne(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, ownedArgs(id, owner))
 	if err == nil && !found {
-		err = s.lost(ctx, id, owner)
+		err = s.claimError(ctx, id, owner)
 	}
 	return e, err
 }
@@ -125,36 +126,35 @@ func ownedArgs(id dlq.ID, owner dlq.Owner) pgx.NamedArgs {
 	return pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
 }
 
-// lost says why a message is not the owner's.
-func (s *Store) lost(ctx context.Context, id dlq.ID, owner dlq.Owner) error {
+// claimError returns why the owner does not have the message.
+func (s *Store) claimError(ctx context.Context, id dlq.ID, owner dlq.Owner) error {
 	m, err := s.Message(ctx, id)
 	if err != nil {
 		return err
 	}
-	return m.Lost(owner)
+	return m.ClaimError(owner)
 }
 
-// claimLooks is how often a claim looks at a message that changes all the time.
-const claimLooks = 20
+// maxClaimTries limits the tries to claim a message that other clients keep changing.
+const maxClaimTries = 20
 
-var errUnsettled = errors.New("its row says each time that it can be claimed, and then it cannot")
+var errUnsettled = errors.New("its status changes during every try")
 
-// ending is a Result as the two cases that Result.After can come to, so that a
-// statement can end many retries at once by the domain's own rule.
-type ending struct {
-	left  string // the status when retries are left
-	none  string // the status when none is left
-	delta int    // the change of the retry count
+// finalStatuses are the two statuses in which Result.After can end, and the change of the
+// retry count. With them one statement finalizes many messages by the rule of package dlq.
+type finalStatuses struct {
+	retriesLeft string // the status while retries are left
+	noneLeft    string // the status when none is left
+	countDelta  int    // the change of the retry count
 }
 
-func endingOf(r dlq.Result) ending {
+func finalStatusesOf(r dlq.Result) finalStatuses {
 	left, count := r.After(1, 2)
 	none, _ := r.After(1, 1)
-	return ending{left: string(left), none: string(none), delta: count - 1}
+	return finalStatuses{retriesLeft: string(left), noneLeft: string(none), countDelta: count - 1}
 }
 
-// finalizeSQL also takes back what the claim wrote, where the result says that there
-// was no retry.
+// finalizeSQL also undoes the other changes of the claim when the retry is not counted.
 const finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
@@ -177,27 +177,27 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
 FROM m`
 
-// lockMessageSQL waits for a claim that is being committed. The statement after it sees
-// what that has written.
+// lockMessageSQL waits for a claim that is being committed. The next statement sees its
+// changes.
 const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
 // Finalize ends the retry of a message that the owner has claimed, and returns the message
-// and whether it did that. When the message is not the owner's, because it was finalized
-// before or an operator marked it dead, nothing changes and it is returned as it is. It
-// returns dlq.ErrNotFound when it was deleted or archived.
+// and whether it was changed. When the owner does not have the message, because it was
+// finalized before or an operator marked it dead, it is returned unchanged. It returns
+// dlq.ErrNotFound when the message was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
-	end := endingOf(o.Result)
+	end := finalStatusesOf(o.Result)
 	args := ownedArgs(o.ID, owner)
 	maps.Copy(args, pgx.NamedArgs{
-		"left_status": end.left, "none_status": end.none, "delta": end.delta,
-		"result": o.Result, "category": o.Category, "error": dlq.Text(o.Error), "is_attempt": o.Result.IsAttempt(),
+		"left_status": end.retriesLeft, "none_status": end.noneLeft, "delta": end.countDelta,
+		"result": o.Result, "category": o.Category, "error": dlq.StorableText(o.Error), "is_attempt": o.Result.IsAttempt(),
 	})
 	var found []dlq.Message
 	err = s.batch(ctx, "finalize message", func(batch *pgx.Batch) {
-		if o.Result == dlq.ResultReturned { // perhaps of a claim whose answer was lost
+		if o.Result == dlq.ResultReleased { // its claim may still be committing
 			batch.Queue(lockMessageSQL, args)
 		}
-		queue(batch, &found, scanMessage, finalizeSQL, args)
+		queueQuery(batch, &found, scanMessage, finalizeSQL, args)
 	})
 	if err == nil && len(found) > 0 {
 		return found[0], true, nil

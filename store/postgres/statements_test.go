@@ -133,7 +133,7 @@ func TestEveryStatement(t *testing.T) {
 		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or the table as it lies
 		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
 		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
-		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "forgetCountsSQL": {{}},
+		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
 
 		"storeSQL": {
 			{args: storeArgs(dlqtest.Arrivals(2), advances), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},
@@ -158,7 +158,7 @@ func TestEveryStatement(t *testing.T) {
 
 		"bulksSQL":    {{args: job, uses: jobs + " " + lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
-		"busySQL":     {{args: scope, uses: live}},
+		"conflictSQL": {{args: scope, uses: live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
 		"createBulkSQL": {{args: created}},
 		"countBulkSQL":  {{args: scope, uses: jobs + " " + byArrival}},
@@ -167,15 +167,15 @@ func TestEveryStatement(t *testing.T) {
 
 		"lockBulkSQL":      {{args: job, uses: jobs}},
 		"setStateSQL":      {{args: job, uses: jobs}},
-		"pagesSQL":         {{args: claimed, after: lanePlanSQL, uses: jobs + " " + lanes}},
+		"claimedLanesSQL":  {{args: claimed, after: lanePlanSQL, uses: jobs + " " + lanes}},
 		"clearPageSQL":     {{args: claimed, uses: lanes}},
 		"resumeBulkSQL":    {{args: job, uses: jobs + " " + due}},
 		"endBulkSQL":       {{args: job, uses: jobs + " " + lanes + " " + live}},
-		"forgetWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},
-		"forgetBlockedSQL": {{args: job, uses: blocked}},
-		"forgetQueuesSQL":  {{args: job, uses: "dlq_bulk_retry_queues_pkey " + due}},
+		"deleteWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},
+		"deleteBlockedSQL": {{args: job, uses: blocked}},
+		"deleteQueuesSQL":  {{args: job, uses: "dlq_bulk_retry_queues_pkey " + due}},
 		"setRateSQL":       {{args: job, uses: jobs + " " + live}},
-		"setAllowanceSQL":  {{args: job, uses: jobs + " " + live}},
+		"setStepLimitSQL":  {{args: job, uses: jobs + " " + live}},
 
 		"openLaneSQL":    {{args: claimed, uses: jobs + " " + lanes}},
 		"laneExistsSQL":  {{args: claimed, uses: lanes}},
@@ -272,7 +272,7 @@ func statements(t *testing.T) map[string]string {
 // holds to.
 func TestTheTwoClaimsShareTheirRules(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"clock", "job", "others", "spent"} {
+	for _, name := range []string{"clock", "job", "claimed_elsewhere", "charged"} {
 		part := regexp.MustCompile(`(?s)\b` + name + ` AS (?:MATERIALIZED )?\((.*?)\n\)`)
 		page, queue := part.FindStringSubmatch(claimPageSQL), part.FindStringSubmatch(claimQueueSQL)
 		require.Len(t, page, 2, name)

@@ -11,16 +11,15 @@ import (
 
 const nowSQL = `SELECT clock_timestamp()`
 
-// Now is the time by the database's clock, which all times in rows are told by.
+// Now is the time of the database's clock. All times in rows come from it.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	now, _, err := one(ctx, s, "read the clock", pgx.RowTo[time.Time], nowSQL, pgx.NamedArgs{})
+	now, _, err := queryOne(ctx, s, "read the clock", pgx.RowTo[time.Time], nowSQL, pgx.NamedArgs{})
 	return now.UTC(), err
 }
 
-// ownersSQL finds the messages that are retried one by one, and those whose owner is no
-// workflow of ours at all. It leaves out what was claimed of late. A claim of the future is
-// none of ours: people write such rows by hand, and would otherwise have them RETRYING for
-// ever.
+// ownersSQL finds the owners of single retries, and owners that cannot be a workflow of the
+// manager. It leaves out recent claims. A claim time in the future was written by hand;
+// such a message would otherwise be RETRYING for ever.
 const ownersSQL = `
 SELECT DISTINCT workflow_id, owner_token
 FROM dlq.dlq_messages
@@ -28,10 +27,11 @@ WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%'
 	AND COALESCE(last_retry_at, updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
 ORDER BY workflow_id, owner_token`
 
-// strayOwnersSQL finds messages that say they are a bulk retry's, and are in none of its
-// pages: somebody has written them by hand. The pages' owners are told by BulkOwners. As
-// long as the counts say that there are no others, nobody looks for them among all that
-// bulk retries have claimed since the table was vacuumed.
+// strayOwnersSQL finds messages that name a bulk retry as their owner and are in none of
+// its pages, because they were written by hand. BulkOwners returns the owners of the pages.
+// The statement reads the messages of bulk retries only when the counts show that there are
+// such messages. Otherwise it would also read the dead row versions of all messages that
+// bulk retries have claimed since the last vacuum.
 const strayOwnersSQL = `
 WITH in_pages AS MATERIALIZED (
 	SELECT DISTINCT m.id
@@ -52,42 +52,42 @@ WHERE (SELECT n FROM stray) <> 0
 	AND m.workflow_id LIKE 'retry-all-%' AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
 ORDER BY workflow_id, owner_token`
 
-// Owners returns the workflows that own RETRYING messages which were claimed before the
-// given time, but for those of BulkOwners. Rows that were written by hand may have none:
-// the zero owner stands for those. With an error it returns those that it has found.
+// Owners returns the owners of RETRYING messages that were claimed before the given time,
+// except those of BulkOwners. Rows that were written by hand may have none, which is the
+// zero owner. With an error it returns the owners found so far.
 func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
 	args := pgx.NamedArgs{"claimed_before": claimedBefore}
-	owners, err := all(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, args)
+	owners, err := queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, args)
 	if err != nil {
 		return nil, err
 	}
 	var stray []dlq.Owner
 	err = s.batch(ctx, "list owners of stray messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
-		queue(batch, &stray, pgx.RowToStructByPos[dlq.Owner], strayOwnersSQL, args)
+		queueQuery(batch, &stray, pgx.RowToStructByPos[dlq.Owner], strayOwnersSQL, args)
 	})
 	return append(owners, stray...), err
 }
 
-// bulkOwnersSQL reads nothing that could be unreadable: one row must not keep the
-// others from being closed.
+// bulkOwnersSQL reads no column that could be unreadable: one row must not keep the others
+// from being closed.
 const bulkOwnersSQL = `
 SELECT b.workflow_id, b.id::text
 FROM dlq.dlq_bulk_retries b
 WHERE b.ended_at IS NULL AND b.started_at NOT BETWEEN @started_before AND clock_timestamp()
 ORDER BY b.started_at, b.id`
 
-// BulkOwners returns the workflows of the bulk retries that have not ended and were
-// started before the given time. Each one's token is the id of its bulk retry.
+// BulkOwners returns the owners of the bulk retries that have not ended and were started
+// before the given time. The token of each is the id of its bulk retry.
 func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
-	return all(ctx, s, "list workflows of bulk retries", pgx.RowToStructByPos[dlq.Owner], bulkOwnersSQL,
+	return queryAll(ctx, s, "list workflows of bulk retries", pgx.RowToStructByPos[dlq.Owner], bulkOwnersSQL,
 		pgx.NamedArgs{"started_before": startedBefore})
 }
 
-// releaseSQL ends retries as failed, a thousand at once: one statement by hand can
-// leave a million behind, which would take longer than any statement may. It finds them
-// as Owners does, and locks them in one order, so that two that release never wait for
-// each other.
+// releaseSQL ends up to a thousand retries of each kind as failed. A single statement by
+// hand can leave a million such messages, which would take longer than the statement
+// timeout. It finds them as Owners does, and locks them in the order of their ids, so that
+// two calls do not deadlock.
 const releaseSQL = `
 WITH found AS MATERIALIZED (
 	(SELECT id
@@ -121,10 +121,10 @@ WITH found AS MATERIALIZED (
 )
 SELECT count(*) FROM m`
 
-// Release ends every retry of an owner who is gone, as failed for the given
-// reason, and returns how many there were. After an error a part may be released.
+// Release ends every retry of an owner that no longer exists, as failed with the given
+// reason, and returns how many there were. After an error some of them may be released.
 func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (released int64, err error) {
-	args := pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.Text(reason)}
+	args := pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.StorableText(reason)}
 	for {
 		var n int64
 		err := s.batch(ctx, "release messages", func(batch *pgx.Batch) {

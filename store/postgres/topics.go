@@ -8,10 +8,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// topicsSQL reads the counts, and for each of them the newest and the oldest message by
-// index. Rows that another program has put in, with the documented columns only, have no
-// dead-letter topic and stand under their original one. A topic that lost records is
-// listed although nothing of it may be left.
+// topicsSQL reads the counts, and by index the newest and the oldest message of each count.
+// Rows that another program inserted with the documented columns only have no dead-letter
+// topic and are listed under their original topic. A topic that lost records is listed even
+// if it has no messages.
 const topicsSQL = `
 WITH lost AS (
 	SELECT topic AS name, sum(lost)::bigint AS n, max(lost_at) AS at
@@ -67,11 +67,11 @@ LEFT JOIN lost ON lost.name = c.dlq_topic
 GROUP BY topic
 ORDER BY topic`
 
-// Topics summarises every dead-letter topic, in the order of their names.
+// Topics summarises every dead-letter topic, sorted by name.
 func (s *Store) Topics(ctx context.Context) (topics []dlq.TopicSummary, err error) {
 	err = s.batch(ctx, "list topics", func(batch *pgx.Batch) {
 		batch.Queue(inOrderSQL)
-		queue(batch, &topics, scanTopic, topicsSQL, pgx.NamedArgs{})
+		queueQuery(batch, &topics, scanTopic, topicsSQL, pgx.NamedArgs{})
 	})
 	return topics, err
 }
@@ -85,7 +85,7 @@ func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
 		return dlq.TopicSummary{}, err
 	}
 	for i, status := range statuses {
-		t.Counts[dlq.Status(status)] += counts[i] // rows of both kinds may share a name
+		t.Counts[dlq.Status(status)] += counts[i] // a dead-letter topic and an original topic may share a name
 	}
 	return t, nil
 }
