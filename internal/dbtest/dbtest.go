@@ -1,14 +1,13 @@
-// Package dbtest gives every test a real PostgreSQL database of its own, with
-// the schema in it. Databases are copied from a template, which takes a few
-// hundredths of a second.
+// Package dbtest gives every test its own PostgreSQL database with the schema. Databases
+// are copied from a template, which takes some tens of milliseconds.
 //
-// A package that uses it has
+// A package that uses it needs
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 //
-// The server is the one of DLQ_TEST_POSTGRES_URL (a superuser's connection
-// string, to any of its databases), or else one for each test program, which
-// lives in a temporary folder and ends with the program.
+// DLQ_TEST_POSTGRES_URL names the server: a superuser's connection string to any of its
+// databases. Without it each test program starts a server in a temporary folder, and stops
+// it at its end.
 package dbtest
 
 import (
@@ -27,10 +26,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// databases are those that tests have got, by test.
+// databases are the connection strings of the tests' databases, by test.
 var databases sync.Map
 
-// New returns a pool on the test's own database. Both end with the test.
+// New returns a pool on the test's own database. Both are removed at the end of the test.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return Pool(t, URL(t))
@@ -78,7 +77,7 @@ func create(t testing.TB, template string) string {
 	require.NoError(t, execute(context.Background(), admin,
 		fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", pgx.Identifier{name}.Sanitize(), pgx.Identifier{template}.Sanitize())))
 	t.Cleanup(func() {
-		// FORCE: a test that leaks a connection shall not make others fail.
+		// FORCE: a test that leaks a connection must not make others fail.
 		require.NoError(t, execute(context.Background(), admin,
 			fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())))
 	})
@@ -111,7 +110,7 @@ func withDatabase(databaseURL, name string) string {
 // serverVariable names a server to use instead of starting one.
 const serverVariable = "DLQ_TEST_POSTGRES_URL"
 
-// external is the server given from outside, or "".
+// external is the connection string of serverVariable, or "".
 func external() (string, error) {
 	given := os.Getenv(serverVariable)
 	if given == "" {

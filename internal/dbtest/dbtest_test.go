@@ -37,12 +37,12 @@ func TestDatabasesAreDroppedWithTheirTests(t *testing.T) { //nolint:tparallel //
 		require.NoError(t, err)
 		require.NoError(t, leaked.Ping(t.Context()))
 	})
-	var there bool
-	require.NoError(t, New(t).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", inner).Scan(&there))
-	require.False(t, there)
+	var exists bool
+	require.NoError(t, New(t).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", inner).Scan(&exists))
+	require.False(t, exists)
 }
 
-func TestTheTemplateIsMadeOnceBySeveralPrograms(t *testing.T) {
+func TestConcurrentProgramsCreateTheTemplateOnce(t *testing.T) {
 	t.Parallel()
 	admin, err := serverURL()
 	require.NoError(t, err)

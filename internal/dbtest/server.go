@@ -17,8 +17,7 @@ import (
 	"dlqmanager/dev"
 )
 
-// server is the one of this test program, started by the first test that needs
-// it.
+// server is the server of this test program. The first test that needs it starts it.
 var server struct {
 	sync.Mutex
 	inMain  bool
@@ -27,7 +26,7 @@ var server struct {
 	err     error
 }
 
-// Main runs the package's tests and then ends the server, if one was started.
+// Main runs the package's tests and then stops the server, if one was started.
 func Main(m *testing.M) int {
 	server.Lock()
 	server.inMain = true
@@ -40,8 +39,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// serverURL is a connection string to the server's own database, starting the
-// server when there is none. A start that failed is not tried again.
+// serverURL is a connection string to the server's own database. It starts the server when
+// there is none. A failed start is not repeated.
 func serverURL() (string, error) {
 	if given, err := external(); given != "" || err != nil {
 		return given, err
@@ -63,7 +62,7 @@ func serverURL() (string, error) {
 // versionVariable chooses the major version of the server.
 const versionVariable = "DLQ_TEST_POSTGRES_VERSION"
 
-// start makes the server fast and forgetful: its data need not survive it.
+// start starts a server without durability: its data need not survive a crash.
 func start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -73,7 +72,7 @@ func start() error {
 		return err
 	}
 	server.dir = dir
-	// Another user may have to reach it; there is nothing secret in it.
+	// The server may run as another user. The folder has no secrets.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
@@ -111,8 +110,8 @@ func stop() error {
 
 const folderPrefix = "dlq-postgres-"
 
-// removeAbandoned deletes what test programs left that were killed. Their
-// folders carry their process id.
+// removeAbandoned deletes the folders of test programs that were killed. A folder's name
+// contains the process id.
 func removeAbandoned(ctx context.Context) {
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
 	for _, folder := range folders {

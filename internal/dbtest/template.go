@@ -14,8 +14,8 @@ import (
 	"dlqmanager/migrations"
 )
 
-// templateLock lets one test program at a time make the template on a server
-// that several share. The number is arbitrary.
+// templateLock lets one test program at a time create the template on a shared server. The
+// number is arbitrary.
 const templateLock = 7_305_011_990_413
 
 var template struct {
@@ -23,9 +23,8 @@ var template struct {
 	name string
 }
 
-// templateName makes the template unless it is there. Its name says which
-// migrations are in it, so test programs of different checkouts do not get into
-// each other's way.
+// templateName creates the template unless it exists. Its name contains a hash of the
+// migrations, so test programs of different checkouts do not conflict.
 func templateName(ctx context.Context) (string, error) {
 	template.Lock()
 	defer template.Unlock()
@@ -52,14 +51,14 @@ func makeTemplate(ctx context.Context, admin, name string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // which frees the lock
+	defer func() { _ = conn.Close(ctx) }() // also releases the lock
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
 		return err
 	}
-	// The flag is set last, so a template that has it is whole.
-	var whole bool
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&whole)
-	if err != nil || whole {
+	// The flag is set last, so a template that has it is complete.
+	var complete bool
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&complete)
+	if err != nil || complete {
 		return err
 	}
 	quoted := pgx.Identifier{name}.Sanitize()

@@ -1,5 +1,5 @@
-// Package dlqtest makes dead letters for tests. A test says what matters to it
-// and gets sound values for the rest:
+// Package dlqtest makes dead letters for tests. A test sets the fields that matter to it
+// and gets valid values for the rest:
 //
 //	arrival := dlqtest.Arrival(dlqtest.Topic("orders"), dlqtest.Key("42"))
 package dlqtest
@@ -19,7 +19,7 @@ import (
 // TopicID is the topic id of every arrival that names no other.
 var TopicID = [16]byte{0xd1, 0x0a}
 
-// lastOffset makes every arrival of a test program another record.
+// lastOffset gives every arrival of a test program another record.
 var lastOffset atomic.Int64
 
 // Topics are the default dead-letter patterns.
@@ -30,7 +30,7 @@ func Topics(t testing.TB) *dlq.Topics {
 	return topics
 }
 
-// Arrival is a JSON order that failed: PENDING, from orders.dlq back to orders.
+// Arrival is a failed JSON order: PENDING, from orders.dlq, with the original topic orders.
 func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
 	offset := lastOffset.Add(1)
 	a := dlq.Arrival{
@@ -60,12 +60,12 @@ func Arrivals(n int, options ...func(*dlq.Arrival)) []dlq.Arrival {
 	return arrivals
 }
 
-// Topic makes it come from the dead-letter topic of this original topic.
+// Topic sets the original topic and the dead-letter topic that belongs to it.
 func Topic(original string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.Origin.Topic, a.DLQTopic = original, original+".dlq" }
 }
 
-// FromTopic names both topics.
+// FromTopic sets both topics.
 func FromTopic(dlqTopic, original string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.DLQTopic, a.Origin.Topic = dlqTopic, original }
 }
@@ -86,7 +86,7 @@ func Value(value string) func(*dlq.Arrival) {
 	}
 }
 
-// Payload sets the searchable view alone.
+// Payload sets the searchable copy without the value.
 func Payload(payload string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.Payload = json.RawMessage(payload) }
 }
@@ -101,12 +101,12 @@ func Error(message string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.ErrorMessage = message }
 }
 
-// Retries sets how many retries it has had and may have.
+// Retries sets how many retries the message has had and may have.
 func Retries(count, limit int) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.RetryCount, a.MaxRetries = count, limit }
 }
 
-// Source sets the record that it was read from.
+// Source sets the position in Kafka and the id.
 func Source(s dlq.Source) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.Source, a.ID = s, dlq.RecordID(s, a.Record.Timestamp) }
 }
@@ -125,7 +125,7 @@ func Message(options ...func(*dlq.Message)) dlq.Message {
 	return m
 }
 
-// Owner is a workflow that no other call returns.
+// Owner is the workflow of a single retry; each call returns another.
 func Owner() dlq.Owner {
 	run := dlq.NewID()
 	return dlq.Owner{WorkflowID: "retry-message-" + run.String(), Token: run.String()}
@@ -147,7 +147,7 @@ func Rate(messages int) func(*dlq.BulkSpec) {
 	return func(s *dlq.BulkSpec) { s.RateLimit = messages }
 }
 
-// Filter narrows a bulk retry of its topic down.
+// Filter sets the filter of a bulk retry, except for its topic.
 func Filter(f dlq.Filter) func(*dlq.BulkSpec) {
 	return func(s *dlq.BulkSpec) {
 		f.Topic = s.Topic
@@ -157,23 +157,23 @@ func Filter(f dlq.Filter) func(*dlq.BulkSpec) {
 
 // Lane is one lane of a started bulk retry.
 func Lane(b dlq.BulkRetry, number int) dlq.Lane {
-	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number, Of: b.Lanes}
+	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number, Total: b.Lanes}
 }
 
 // Outcome ends a retry with a result.
 func Outcome(id dlq.ID, result dlq.Result) dlq.Outcome {
 	o := dlq.Outcome{ID: id, Result: result}
 	switch result {
-	case dlq.ResultDelivered, dlq.ResultReturned, dlq.ResultSkipped: // have no error
+	case dlq.ResultDelivered, dlq.ResultReleased, dlq.ResultSkipped: // have no error
 	case dlq.ResultFailed, dlq.ResultWaiting:
-		o.Category, o.Error = dlq.CategoryTransient, "broker away"
+		o.Category, o.Error = dlq.CategoryTransient, "broker unavailable"
 	case dlq.ResultRejected:
 		o.Category, o.Error = dlq.CategoryBadData, "record too large"
 	}
 	return o
 }
 
-// Outcomes ends every message of a page with one result. What waits is due at once.
+// Outcomes ends every message of a page with one result. Waiting messages are due at once.
 func Outcomes(page []dlq.PageEnvelope, result dlq.Result) []dlq.PageOutcome {
 	outcomes := make([]dlq.PageOutcome, len(page))
 	for i := range page {
@@ -188,7 +188,7 @@ func Outcomes(page []dlq.PageEnvelope, result dlq.Result) []dlq.PageOutcome {
 // Sent is the outcome of a retry that was delivered.
 func Sent(id dlq.ID) dlq.Outcome { return dlq.Outcome{ID: id, Result: dlq.ResultDelivered} }
 
-// Failed is the outcome of a retry that gave up.
+// Failed is the outcome of a retry that failed.
 func Failed(id dlq.ID) dlq.Outcome {
-	return dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "broker away"}
+	return dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "broker unavailable"}
 }

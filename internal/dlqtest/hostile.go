@@ -7,8 +7,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Hostile are dead letters that break careless software, by what is bad about
-// them. All of them must be kept byte for byte.
+// Hostile are dead letters that break careless software, by the kind of their fault. All of
+// them must be stored byte for byte.
 func Hostile() map[string]dlq.Arrival {
 	everyByte := make([]byte, 256)
 	for i := range everyByte {
@@ -48,11 +48,11 @@ func Hostile() map[string]dlq.Arrival {
 		"bad text": Arrival(Error("a\x00b\xff"), func(a *dlq.Arrival) {
 			a.ErrorClass, a.StackTrace, a.Origin.Family = "\xff", "\x00", "\x00"
 		}),
-		// A program that does not know JSONB's limits hands these in.
-		"payload that JSONB refuses":  Arrival(Payload(`{"a":"\u0000"}`)),
-		"payload that is no JSON":     Arrival(Payload(`{`)),
-		"payload that is no UTF-8":    Arrival(Payload("\"\xff\"")),
-		"payload of an absurd number": Arrival(Payload(`1e400000`)),
-		"payload too deep":            Arrival(Payload(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))),
+		// These come from a program that does not know JSONB's limits.
+		"payload that JSONB refuses": Arrival(Payload(`{"a":"\u0000"}`)),
+		"payload that is not JSON":   Arrival(Payload(`{`)),
+		"payload that is not UTF-8":  Arrival(Payload("\"\xff\"")),
+		"payload with a huge number": Arrival(Payload(`1e400000`)),
+		"payload too deep":           Arrival(Payload(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))),
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var archives = map[string]func(*testing.T, fixture){
-	"only what has ended is archived, a batch at a time": func(t *testing.T, f fixture) {
+	"only RESOLVED and DEAD messages are archived, a batch at a time": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(7)...)
 		f.claim(stored[0].ID)
 		for _, m := range stored[1:4] {
@@ -33,7 +33,7 @@ var archives = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 	},
 
-	"what is not old enough stays": func(t *testing.T, f fixture) {
+	"messages that are too new are neither archived nor purged": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))
 		moved, err := f.ArchiveBatch(t.Context(), time.Hour, 10)
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ var archives = map[string]func(*testing.T, fixture){
 		require.Zero(t, purged)
 	},
 
-	"what is purged is forgotten": func(t *testing.T, f fixture) {
+	"a purged message is deleted completely and can be stored again": func(t *testing.T, f fixture) {
 		arrivals := dlqtest.Arrivals(3, dlqtest.Retries(3, 3))
 		f.store(arrivals...)
 		alive := f.store(dlqtest.Arrival())[0]

@@ -42,7 +42,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.ElementsMatch(t, ids(stored[2:]), claimed)
 	},
 
-	"a bulk retry is there before it is counted": func(t *testing.T, f fixture) {
+	"a bulk retry exists before it is counted": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		owner := f.claim(stored[3].ID)
 		b, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders", 2))
@@ -62,19 +62,19 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.pause(b.ID, "operator")
 		counted := f.countBulk(b.ID)
 		require.False(t, counted.Counting)
-		require.EqualValues(t, 3, counted.Matched, "what there was at the start, untouched")
+		require.EqualValues(t, 3, counted.Matched, "the messages at the start that are unchanged since")
 		require.Equal(t, dlq.BulkPaused, counted.State)
 		require.Equal(t, "operator", counted.Reason)
 		require.Equal(t, counted, f.bulk(b.ID))
 
 		f.resume(b.ID)
 		f.retry(stored[0].ID, dlq.ResultDelivered)
-		require.EqualValues(t, 3, f.countBulk(b.ID).Matched, "once counted, it stays")
+		require.EqualValues(t, 3, f.countBulk(b.ID).Matched, "counted once")
 		_, err = f.CountBulk(t.Context(), dlq.NewID())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 	},
 
-	"a bulk retry that ends before it is counted has matched what it did": func(t *testing.T, f fixture) {
+	"a bulk retry that ends before it is counted has matched the messages that it finished": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		for _, done := range []int64{0, 1} {
 			b, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
@@ -90,7 +90,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"a bulk retry of a topic takes both sides of it": func(t *testing.T, f fixture) {
+	"a bulk retry of a topic claims the messages under both names of the topic": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("orders", "b")),
 			dlqtest.Arrival(dlqtest.FromTopic("c.dlq", "c")), dlqtest.Arrival(dlqtest.FromTopic("d.dlq", "orders")))
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
@@ -98,7 +98,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[1].ID, stored[3].ID}, envelopeIDs(f.claimPage(dlqtest.Lane(b, 0))))
 	},
 
-	"a bulk retry of nothing is done at once": func(t *testing.T, f fixture) {
+	"a bulk retry without messages is done at once": func(t *testing.T, f fixture) {
 		b := f.startBulk(dlqtest.Bulk("nothing", 0))
 		require.Zero(t, b.Matched)
 		require.Zero(t, b.UpperBound)
@@ -119,10 +119,10 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.finalizePage(lane, dlqtest.Outcomes(sent, dlq.ResultDelivered))
 		unsent := f.claimPage(lane)
 
-		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "operator said so")
+		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "operator cancelled it")
 		require.NoError(t, err)
 		require.Equal(t, dlq.BulkCancelled, ended.State)
-		require.Equal(t, "operator said so", ended.Reason)
+		require.Equal(t, "operator cancelled it", ended.Reason)
 		require.NotNil(t, ended.EndedAt)
 		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 2*dlq.PageSize - 1}, ended.Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
@@ -135,7 +135,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		retrying := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusRetrying}}, PageSize: 10})
 		require.EqualValues(t, 1, retrying.Total)
 
-		require.Empty(t, f.claimPage(lane), "a straggler claims nothing any more")
+		require.Empty(t, f.claimPage(lane), "an older attempt claims nothing any more")
 		f.fenced(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered))
 		again, err := f.EndBulk(t.Context(), b.ID, dlq.BulkFailed, "too late")
 		require.NoError(t, err)
@@ -145,7 +145,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Equal(t, ended.EndedAt, again.EndedAt)
 	},
 
-	"what others took meanwhile is skipped": func(t *testing.T, f fixture) {
+	"messages that other clients changed meanwhile are skipped": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(5)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		lane := dlqtest.Lane(b, 0)
@@ -161,7 +161,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 3}, ended.Counts)
 	},
 
-	"what becomes PENDING while it runs is not taken": func(t *testing.T, f fixture) {
+	"messages that become PENDING while a bulk retry runs are not claimed": func(t *testing.T, f fixture) {
 		for _, filter := range []dlq.Filter{{}, {ErrorContains: "boom"}, {Key: []byte("k")}, {IDs: []dlq.ID{}}} {
 			stored := f.store(dlqtest.Arrivals(5, dlqtest.Key("k"))...)
 			if filter.IDs != nil {
@@ -174,8 +174,8 @@ var bulks = map[string]func(*testing.T, fixture){
 			require.NoError(t, err)
 			_, err = f.Release(t.Context(), abandoned, "gone")
 			require.NoError(t, err)
-			f.retry(stored[2].ID, dlq.ResultFailed) // matched, but somebody else has retried it meanwhile
-			f.retry(stored[3].ID, dlq.ResultReturned)
+			f.retry(stored[2].ID, dlq.ResultFailed) // matched, but retried by another client meanwhile
+			f.retry(stored[3].ID, dlq.ResultReleased)
 
 			lane := dlqtest.Lane(b, 0)
 			page := f.claimPage(lane)
@@ -194,7 +194,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"what it gave back is still its own, until somebody else retries it": func(t *testing.T, f fixture) {
+	"a requeued message stays in its job until another client retries it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		lane := dlqtest.Lane(b, 0)
@@ -203,13 +203,13 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.pause(b.ID, "")
 		f.resume(b.ID)
 		f.retry(stored[1].ID, dlq.ResultFailed)
-		f.retry(stored[3].ID, dlq.ResultReturned)
+		f.retry(stored[3].ID, dlq.ResultReleased)
 		require.ElementsMatch(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(lane)))
 		f.end(b.ID, dlq.BulkCancelled)
 		require.EqualValues(t, 2, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next one takes the rest")
 	},
 
-	"what is stored while it starts is either counted or not taken": func(t *testing.T, f fixture) {
+	"messages stored while a bulk retry starts are counted or not claimed": func(t *testing.T, f fixture) {
 		const batches = 30
 		failures := make([]error, 4)
 		stored := make(chan struct{})
@@ -248,7 +248,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, batches*(1+2+3+4), sent)
 	},
 
-	"a bulk retry ends in a state that is an end": func(t *testing.T, f fixture) {
+	"a bulk retry ends only in a final state": func(t *testing.T, f fixture) {
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		_, err := f.EndBulk(t.Context(), b.ID, dlq.BulkRunning, "")
 		require.Error(t, err)

@@ -34,7 +34,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, arrivalIDs(arrivals), ids(page.Messages))
 	},
 
-	"a batch arrives at one time, the next one later": func(t *testing.T, f fixture) {
+	"messages of a batch have the same time, the next batch has a later one": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(50)...)
 		for _, m := range stored {
 			require.Equal(t, stored[0].CreatedAt, m.CreatedAt)
@@ -52,11 +52,11 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, first.Record, f.detail(second.ID).Record)
 
 		stored, err = f.StoreArrivals(t.Context(), []dlq.Arrival{first})
-		require.NoError(t, err, "the same batch again, as after a lost answer")
+		require.NoError(t, err, "the same batch again, as after a lost response")
 		require.Zero(t, stored)
 	},
 
-	"a source that is twice in a batch is stored once": func(t *testing.T, f fixture) {
+	"a source that is in a batch twice is stored once": func(t *testing.T, f fixture) {
 		first := dlqtest.Arrival()
 		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{first, dlqtest.Arrival(dlqtest.Source(first.Source))})
 		require.NoError(t, err)
@@ -64,14 +64,14 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, first.Record, f.detail(first.ID).Record)
 	},
 
-	"a topic that was made anew is another source": func(_ *testing.T, f fixture) {
+	"a topic that was created again is another source": func(_ *testing.T, f fixture) {
 		first := dlqtest.Arrival()
 		again := first.Source
 		again.TopicID = [16]byte{0xff}
 		f.store(first, dlqtest.Arrival(dlqtest.Source(again)))
 	},
 
-	"a source is stored once by several at the same time": func(t *testing.T, f fixture) {
+	"a source is stored once by concurrent writers": func(t *testing.T, f fixture) {
 		const batch, writers = 50, 6
 		sources := make([]dlq.Source, batch)
 		for i, a := range dlqtest.Arrivals(batch) {
@@ -111,7 +111,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Zero(t, stored)
 	},
 
-	"positions move with what is stored, from where they are": func(t *testing.T, f fixture) {
+	"positions move with the stored messages, and only from the position in the database": func(t *testing.T, f fixture) {
 		zero, one := dlq.Partition{TopicID: dlqtest.TopicID, Number: 0}, dlq.Partition{TopicID: dlqtest.TopicID, Number: 1}
 		positions := func() []dlq.Position {
 			found, err := f.Positions(t.Context(), []dlq.Partition{one, zero})
@@ -130,10 +130,10 @@ var ingest = map[string]func(*testing.T, fixture){
 
 		late := dlqtest.Arrival()
 		_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(zero, 10, 20), advance(one, 2, 5)})
-		require.ErrorIs(t, err, dlq.ErrMoved)
+		require.ErrorIs(t, err, dlq.ErrPositionMoved)
 		unknown := dlq.Partition{TopicID: [16]byte{9}}
 		_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(unknown, dlq.FromStart, 5)})
-		require.ErrorIs(t, err, dlq.ErrMoved, "a restore may have taken it away")
+		require.ErrorIs(t, err, dlq.ErrPositionMoved, "a restore may have removed it")
 		require.Equal(t, []dlq.Position{{Next: 3, Epoch: 7}, {Next: 10, Epoch: 7}}, positions())
 		_, err = f.Message(t.Context(), late.ID)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
@@ -144,7 +144,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.Position{{Next: 3, Epoch: 7}, {Next: 4, Epoch: 7}}, positions())
 	},
 
-	"of several readers of a partition one moves its position": func(t *testing.T, f fixture) {
+	"one of several readers of a partition moves its position": func(t *testing.T, f fixture) {
 		partition := dlq.Partition{TopicID: dlqtest.TopicID, Number: 5}
 		_, err := f.Positions(t.Context(), []dlq.Partition{partition})
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ var ingest = map[string]func(*testing.T, fixture){
 				if err == nil {
 					moved.Add(1)
 				} else {
-					assert.ErrorIs(t, err, dlq.ErrMoved)
+					assert.ErrorIs(t, err, dlq.ErrPositionMoved)
 				}
 			})
 		}
@@ -166,7 +166,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 10, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1}).Total)
 	},
 
-	"offsets that Kafka has deleted are counted for their topic": func(t *testing.T, f fixture) {
+	"offsets that Kafka deleted are counted for their topic": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival())
 		topic := func() dlq.TopicSummary {
 			found, err := f.Topics(t.Context())
@@ -190,7 +190,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.WithinDuration(t, time.Now(), *topic().LostAt, time.Minute)
 	},
 
-	"a topic is listed of which Kafka deleted everything before it was taken in": func(t *testing.T, f fixture) {
+	"a topic is listed even if Kafka deleted all its records before they were ingested": func(t *testing.T, f fixture) {
 		partition := dlq.Partition{TopicID: dlqtest.TopicID}
 		_, err := f.Positions(t.Context(), []dlq.Partition{partition})
 		require.NoError(t, err)
@@ -218,11 +218,11 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 6, all)
 	},
 
-	"a message that was deleted is not known any more": func(t *testing.T, f fixture) {
+	"a deleted message can be stored again": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival()
 		f.store(a)
 		require.NoError(t, f.Delete(t.Context(), a.ID))
-		f.store(a) // nothing but its partition's position keeps it away
+		f.store(a) // only the position of its partition prevents that
 	},
 
 	"a new message is PENDING and was never retried": func(t *testing.T, f fixture) {
@@ -260,11 +260,11 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, want, f.message(a.ID))
 	},
 
-	"one that came back with its retries used up is dead": func(t *testing.T, f fixture) {
+	"a message that came back with its retries used up is DEAD": func(t *testing.T, f fixture) {
 		require.Equal(t, dlq.StatusDead, f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0].Status)
 	},
 
-	"claims of a header have bounds": func(t *testing.T, f fixture) {
+	"values from headers are limited": func(t *testing.T, f fixture) {
 		long := make([]rune, 300)
 		for i := range long {
 			long[i] = 'ü'
@@ -278,7 +278,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Zero(t, f.detail(m.ID).Record.Timestamp)
 	},
 
-	"hostile bytes come back as they were": func(t *testing.T, f fixture) {
+	"hostile bytes are returned unchanged": func(t *testing.T, f fixture) {
 		hostile := dlqtest.Hostile()
 		var arrivals []dlq.Arrival
 		for _, a := range hostile {
@@ -289,8 +289,8 @@ var ingest = map[string]func(*testing.T, fixture){
 			d := f.detail(a.ID)
 			require.Equal(t, a.Record, d.Record, name)
 			require.Equal(t, a.Source, d.Source, name)
-			require.Equal(t, dlq.Text(a.ErrorMessage), d.ErrorMessage, name)
-			require.Equal(t, dlq.Text(a.StackTrace), d.Failure.StackTrace, name)
+			require.Equal(t, dlq.StorableText(a.ErrorMessage), d.ErrorMessage, name)
+			require.Equal(t, dlq.StorableText(a.StackTrace), d.Failure.StackTrace, name)
 			if dlq.PayloadOf(a.Payload) == nil {
 				require.Nil(t, d.Payload, name)
 			} else {

@@ -12,7 +12,7 @@ import (
 )
 
 var lists = map[string]func(*testing.T, fixture){
-	"a topic is the dead-letter topic or the original one": func(t *testing.T, f fixture) {
+	"a topic is a dead-letter topic or an original topic": func(t *testing.T, f fixture) {
 		stored := f.store(
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")),
 			dlqtest.Arrival(dlqtest.FromTopic("other.dlq", "orders")),
@@ -36,7 +36,7 @@ var lists = map[string]func(*testing.T, fixture){
 
 	"pages by number and by cursor are the same": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(25)...)
-		for i := range 5 { // pages run across statuses
+		for i := range 5 { // pages contain several statuses
 			f.retry(stored[5*i].ID, []dlq.Result{dlq.ResultDelivered, dlq.ResultRejected, dlq.ResultFailed}[i%3])
 		}
 		f.claim(stored[7].ID)
@@ -74,7 +74,7 @@ var lists = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 25, beyond.Total)
 	},
 
-	"a cursor is stable while messages come and go": func(t *testing.T, f fixture) {
+	"a cursor is stable while messages are stored and deleted": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(6)...)
 		first := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3})
 		f.store(dlqtest.Arrivals(2)...)
@@ -84,7 +84,7 @@ var lists = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.ID{stored[2].ID, stored[1].ID, stored[0].ID}, ids(second.Messages))
 	},
 
-	"statuses choose": func(t *testing.T, f fixture) {
+	"filter by status": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		f.claim(stored[1].ID)
 		f.retry(stored[2].ID, dlq.ResultDelivered)
@@ -101,7 +101,7 @@ var lists = map[string]func(*testing.T, fixture){
 		require.Empty(t, page.Messages)
 	},
 
-	"part of the error chooses, in any case and without wildcards": func(t *testing.T, f fixture) {
+	"filter by part of the error, case-insensitive and without wildcards": func(t *testing.T, f fixture) {
 		stored := f.store(
 			dlqtest.Arrival(dlqtest.Error("100% of TIMEOUTS")),
 			dlqtest.Arrival(dlqtest.Error("a_b")),
@@ -115,7 +115,7 @@ var lists = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"a key chooses": func(t *testing.T, f fixture) {
+	"filter by key": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(dlqtest.Key("a")), dlqtest.Arrival(dlqtest.Key("")), dlqtest.Arrival(dlqtest.NoKey),
 			dlqtest.Arrival(dlqtest.Key("a\x00\xff")), dlqtest.Arrival(dlqtest.Key("a")))
 		for key, want := range map[string][]int{"a": {4, 0}, "": {1}, "a\x00\xff": {3}, "A": {}} {
@@ -129,7 +129,7 @@ var lists = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"the time of arrival chooses": func(t *testing.T, f fixture) {
+	"filter by time of arrival": func(t *testing.T, f fixture) {
 		var stored []dlq.Message
 		for range 3 { // each in a transaction of its own, so that the times differ
 			stored = append(stored, f.store(dlqtest.Arrival())...)
@@ -137,12 +137,12 @@ var lists = map[string]func(*testing.T, fixture){
 		second, third := stored[1].CreatedAt, stored[2].CreatedAt
 		require.True(t, second.Before(third))
 		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", CreatedFrom: second, CreatedTo: third}, PageSize: 10})
-		require.Equal(t, []dlq.ID{stored[1].ID}, ids(page.Messages), "from is in, to is out")
+		require.Equal(t, []dlq.ID{stored[1].ID}, ids(page.Messages), "from is inclusive, to is exclusive")
 		page = f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", CreatedFrom: time.Now().Add(time.Hour)}, PageSize: 10})
 		require.Empty(t, page.Messages)
 	},
 
-	"filters add up": func(t *testing.T, f fixture) {
+	"filters are combined": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(dlqtest.Key("k"), dlqtest.Error("timeout")), dlqtest.Arrival(dlqtest.Key("k")),
 			dlqtest.Arrival(dlqtest.Key("k"), dlqtest.Error("timeout")))
 		f.retry(stored[2].ID, dlq.ResultDelivered)

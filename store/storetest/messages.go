@@ -10,7 +10,7 @@ import (
 )
 
 var messages = map[string]func(*testing.T, fixture){
-	"what does not exist is not found": func(t *testing.T, f fixture) {
+	"an unknown id is not found": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival())
 		id := dlq.NewID()
 		_, err := f.Message(t.Context(), id)
@@ -30,7 +30,7 @@ var messages = map[string]func(*testing.T, fixture){
 		require.NoError(t, f.Ping(t.Context()))
 	},
 
-	"a deleted message is gone": func(t *testing.T, f fixture) {
+	"a deleted message is not found": func(t *testing.T, f fixture) {
 		kept, gone := dlqtest.Arrival(), dlqtest.Arrival()
 		f.store(kept, gone)
 		f.retry(gone.ID, dlq.ResultFailed)

@@ -15,7 +15,7 @@ import (
 )
 
 var order = map[string]func(*testing.T, fixture){
-	"an order of none lets later messages of a key go": func(t *testing.T, f fixture) {
+	"without an order, later messages of a failed key are sent": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "a")...)
 		lane := f.startLane(unordered)
 		f.allow(lane.Bulk, 1)
@@ -56,10 +56,10 @@ var order = map[string]func(*testing.T, fixture){
 		f.finalizePage(lane, outcomes)
 		require.Equal(t, dlq.BulkCounts{Retried: 6, Failed: 2, Dead: 1, Skipped: 3}, f.end(b.ID, dlq.BulkCompleted).Counts)
 		lane = f.startLane()
-		require.Equal(t, []bool{false}, []bool{f.ask(lane).Page[0].Blocked}, "the next job begins anew")
+		require.Equal(t, []bool{false}, []bool{f.ask(lane).Page[0].Blocked}, "the next job starts without blocked keys")
 	},
 
-	"messages of a key that others retry wait for them": func(t *testing.T, f fixture) {
+	"messages wait while another client retries an earlier one of their key": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "b", "a")...)
 		lane := f.startLane()
 		owner := f.claim(stored[0].ID)
@@ -75,9 +75,9 @@ var order = map[string]func(*testing.T, fixture){
 		_, _, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
 		require.NoError(t, err)
 		page = f.claims(lane).Page
-		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that somebody else has retried")
+		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that the other client has retried")
 
-		// Also when they claim one that waits.
+		// The same when the other client claims a waiting message.
 		f.finalizePage(lane, allWait(page, ofKey(1, 0)))
 		owner = f.claim(stored[1].ID)
 		require.Empty(t, f.ask(lane).Page)
@@ -89,7 +89,7 @@ var order = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 2}, ended.Counts)
 	},
 
-	"a key that another bulk retry has in hand waits for it": func(t *testing.T, f fixture) {
+	"a key that another bulk retry has claimed waits for it": func(t *testing.T, f fixture) {
 		start := func(topic string) dlq.Lane {
 			return f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk(topic, 1)), 0))
 		}
@@ -107,23 +107,23 @@ var order = map[string]func(*testing.T, fixture){
 			stored := f.store(arrivals...)
 			one, other := start("one.dlq"), start("other.dlq")
 			f.allow(one.Bulk, 1)
-			inHand := f.ask(one).Page
-			require.Equal(t, ids(stored[:1]), envelopeIDs(inHand))
+			claimed := f.ask(one).Page
+			require.Equal(t, ids(stored[:1]), envelopeIDs(claimed))
 			page := f.ask(other).Page
 			require.Equal(t, ids(stored[3:]), envelopeIDs(page))
 			f.finalizePage(other, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			require.EqualValues(t, 1, f.bulk(other.Bulk).Waiting)
-			f.finalizePage(one, dlqtest.Outcomes(inHand, dlq.ResultDelivered))
+			f.finalizePage(one, dlqtest.Outcomes(claimed, dlq.ResultDelivered))
 			page = f.claims(other).Page
 			require.Equal(t, ids(stored[2:3]), envelopeIDs(page))
 
-			// Also when it takes one of the key while the other's waits in a queue.
+			// The same when it claims one of the key while the other job's waits in a queue.
 			f.finalizePage(other, allWait(page, ofKey(1, 0)))
 			f.allow(one.Bulk, 1)
-			inHand = f.ask(one).Page
-			require.Equal(t, ids(stored[1:2]), envelopeIDs(inHand))
+			claimed = f.ask(one).Page
+			require.Equal(t, ids(stored[1:2]), envelopeIDs(claimed))
 			require.Empty(t, f.ask(other).Page)
-			f.finalizePage(one, dlqtest.Outcomes(inHand, dlq.ResultDelivered))
+			f.finalizePage(one, dlqtest.Outcomes(claimed, dlq.ResultDelivered))
 			require.Equal(t, ids(stored[2:3]), f.drain(other))
 			f.end(one.Bulk, dlq.BulkCompleted)
 			f.end(other.Bulk, dlq.BulkCompleted)
@@ -143,7 +143,7 @@ var order = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
 	},
 
-	"how often the first of a key was tried is not the next one's": func(t *testing.T, f fixture) {
+	"the tries of the first message of a key do not count for the next one": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "a")...)
 		lane := f.startLane()
 		page := f.ask(lane).Page
@@ -161,7 +161,7 @@ var order = map[string]func(*testing.T, fixture){
 		require.Zero(t, claim.Queue.Tries)
 	},
 
-	"a message that waits stays while somebody retries an earlier one of its key": func(t *testing.T, f fixture) {
+	"a waiting message stays in its queue while an earlier one of its key is retried": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a")...)
 		lane := f.startLane(dlqtest.Filter(dlq.Filter{IDs: []dlq.ID{stored[1].ID}}))
 		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, 0)))
@@ -172,13 +172,13 @@ var order = map[string]func(*testing.T, fixture){
 		require.Equal(t, ids(stored[1:]), f.drain(lane))
 	},
 
-	"a key that others retry makes room for the others in the queue of a target": func(t *testing.T, f fixture) {
+	"a key that another client retries does not block other keys in the queue of a target": func(t *testing.T, f fixture) {
 		keys := slices.Repeat([]string{"hot"}, dlq.PageSize+20)
 		stored := f.store(keyed(append(keys, "b", "c")...)...)
 		lane := f.startLane()
 		page := f.ask(lane).Page
 		f.finalizePage(lane, allWait(page, dlq.Wait{Target: first, Tries: 1}))
-		page = f.ask(lane).Page // one asks
+		page = f.ask(lane).Page // one tries the target
 		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
 		single := f.claim(stored[1].ID)
 		var sent []dlq.ID
@@ -202,7 +202,7 @@ var order = map[string]func(*testing.T, fixture){
 		require.Equal(t, ids(stored[2:dlq.PageSize+20]), sent)
 	},
 
-	"the order of a key is kept whatever happens": func(t *testing.T, f fixture) {
+	"the order of a key is kept under random faults": func(t *testing.T, f fixture) {
 		for range 3 {
 			seed := rand.Uint64() //nolint:gosec // any will do
 			newChaos(t, f, seed).run()
@@ -210,8 +210,8 @@ var order = map[string]func(*testing.T, fixture){
 	},
 }
 
-// chaos is a publisher whose partitions open and close and which refuses messages, and
-// operators who retry messages alone.
+// chaos is a publisher whose partitions open and close at random and which refuses
+// messages, with operators who retry single messages.
 type chaos struct {
 	fixture
 	seed     uint64
@@ -242,10 +242,10 @@ func newChaos(t *testing.T, f fixture, seed uint64) *chaos {
 
 func (c *chaos) partition(key string) int32 { return int32(key[len(key)-1]) % 3 }
 
-// publish answers for each message of a page as a lane would write it down.
+// publish returns an outcome for each message of a page, as a lane would.
 func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
 	var outcomes []dlq.PageOutcome
-	behind := map[string]dlq.Wait{}
+	blocked := map[string]dlq.Wait{}
 	for _, e := range claim.Page {
 		key := string(e.Record.Key)
 		target := dlq.Target{Topic: "orders", Partition: c.partition(key)}
@@ -253,9 +253,9 @@ func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
 		if claim.Queue != nil && (claim.Queue.OfKey || claim.Queue.Target == target) {
 			tries = claim.Queue.Tries
 		}
-		wait, waits0 := behind[key]
+		wait, isBlocked := blocked[key]
 		switch {
-		case waits0:
+		case isBlocked:
 			wait.Tries = 0
 		case slices.Contains(claim.Closed, target) && (claim.Queue == nil || claim.Queue.OfKey || claim.Queue.Target != target):
 			wait = dlq.Wait{Target: target}
@@ -268,14 +268,15 @@ func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
 			c.sent[key] = append(c.sent[key], e.Seq)
 			continue
 		}
-		behind[key] = wait
+		blocked[key] = wait
 		outcomes = append(outcomes, waits(e, wait))
 	}
 	return outcomes
 }
 
-// meddle opens and closes partitions, and begins or ends a retry of a message alone.
-func (c *chaos) meddle(calm bool) {
+// disturb opens and closes partitions, and starts or ends single retries. When calm, it
+// opens all partitions and ends all single retries.
+func (c *chaos) disturb(calm bool) {
 	for i := range c.closed {
 		if calm {
 			c.closed[i] = false
@@ -304,11 +305,11 @@ func (c *chaos) meddle(calm bool) {
 	}
 }
 
-// allowed expects that nobody else retries an earlier message of the key.
+// allowed checks that no single retry has an earlier message of the key.
 func (c *chaos) allowed(e dlq.PageEnvelope) {
 	for id := range c.owners {
 		if c.keys[id] == string(e.Record.Key) {
-			require.Greater(c.t, c.message(id).Seq, e.Seq, "somebody else retries an earlier message of the key, seed %d", c.seed)
+			require.Greater(c.t, c.message(id).Seq, e.Seq, "a single retry has an earlier message of the key, seed %d", c.seed)
 		}
 	}
 }
@@ -321,7 +322,7 @@ func (c *chaos) run() {
 	for round, idle := 0, 0; idle < len(lanes); round++ {
 		require.Less(t, time.Since(began), time.Minute, "it does not end, seed %d", c.seed)
 		calm := round > 150
-		c.meddle(calm)
+		c.disturb(calm)
 		n := c.rand.IntN(len(lanes))
 		if calm {
 			n = round % len(lanes)

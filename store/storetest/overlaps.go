@@ -12,7 +12,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// refuses expects that the bulk retry cannot be created because of another.
+// refuses checks that the bulk retry cannot be created because of another.
 func (f fixture) refuses(b, running dlq.BulkRetry) {
 	f.t.Helper()
 	_, err := f.CreateBulk(f.t.Context(), b)
@@ -31,7 +31,7 @@ func (f fixture) isBusy(err error, b, running dlq.BulkRetry) {
 func unordered(s *dlq.BulkSpec) { s.Order = dlq.OrderNone }
 
 var overlaps = map[string]func(*testing.T, fixture){
-	"a bulk retry waits for another of its topic to end": func(_ *testing.T, f fixture) {
+	"a bulk retry is refused while another of its topic runs": func(_ *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		for _, topic := range []string{"orders", "orders.dlq", "nothing", ""} {
 			for _, end := range []dlq.BulkState{dlq.BulkCompleted, dlq.BulkCancelled, dlq.BulkFailed} {
@@ -46,7 +46,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"a bulk retry that asks for the same joins the one under way": func(t *testing.T, f fixture) {
+	"a request for the same work joins the running bulk retry": func(t *testing.T, f fixture) {
 		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
 		ramp := &dlq.Ramp{Steps: []int{1, 10}, Wait: time.Minute, MaxCameBack: 0.1}
 		asked := dlq.BulkSpec{Order: dlq.OrderKey, RateLimit: 5, Reason: "the first", Ramp: ramp, Filter: dlq.Filter{
@@ -86,7 +86,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		f.startBulk(with(func(*dlq.BulkSpec) {}))
 	},
 
-	"a bulk retry waits for another under the topic's other name": func(_ *testing.T, f fixture) {
+	"a bulk retry is refused while another under the topic's other name runs": func(_ *testing.T, f fixture) {
 		f.store(dlqtest.Arrival(dlqtest.Topic("users")), dlqtest.Arrival(dlqtest.FromTopic("shared.dlq", "orders")),
 			dlqtest.Arrival(dlqtest.FromTopic("shared.dlq", "stock")), dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")))
 		for _, names := range [][2]string{{"orders", "orders.dlq"}, {"orders", "shared.dlq"}, {"stock", "shared.dlq"}, {"users", "users.dlq"}} {
@@ -99,7 +99,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"bulk retries without messages in common run at once": func(t *testing.T, f fixture) {
+	"bulk retries without messages in common run at the same time": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival(dlqtest.Topic("users")), dlqtest.Arrival(dlqtest.FromTopic("shared.dlq", "orders")),
 			dlqtest.Arrival(dlqtest.FromTopic("shared.dlq", "stock")), dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")))
 		for _, topic := range []string{"orders", "stock", "users", "shared", "nothing", ""} {
@@ -112,7 +112,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		require.Contains(t, []string{"orders", "stock"}, f.bulk(busy.Running).Spec.Topic)
 	},
 
-	"messages in common are so in any status": func(t *testing.T, f fixture) {
+	"messages in common count in any status": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival())
 		first, second := f.startBulk(dlqtest.Bulk("orders", 1)), dlqtest.Bulk("orders.dlq", 1)
 		lane := dlqtest.Lane(first, 0)
@@ -128,7 +128,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		f.refuses(dlqtest.Bulk("users.dlq", 1), f.startBulk(dlqtest.Bulk("users", 1)))
 	},
 
-	"of bulk retries that are created at once under both names one wins": func(t *testing.T, f fixture) {
+	"one of several bulk retries that are created at once under both names wins": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(50)...)
 		for range 10 {
 			jobs := []dlq.BulkRetry{dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2), dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2)}
@@ -161,8 +161,8 @@ var overlaps = map[string]func(*testing.T, fixture){
 	"a bulk retry knows whether it has more than one target": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("b.dlq", "orders")),
 			dlqtest.Arrival(dlqtest.FromTopic("shared.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("shared.dlq", "Orders"), dlqtest.Key("k")),
-			dlqtest.Arrival(dlqtest.FromTopic("spent.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("spent.dlq", "stock"), dlqtest.Retries(3, 3)),
-			dlqtest.Arrival(dlqtest.FromTopic("spent.dlq", "spent.dlq")))
+			dlqtest.Arrival(dlqtest.FromTopic("mixed.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("mixed.dlq", "stock"), dlqtest.Retries(3, 3)),
+			dlqtest.Arrival(dlqtest.FromTopic("mixed.dlq", "mixed.dlq")))
 		for _, test := range []struct {
 			topic  string
 			filter dlq.Filter
@@ -174,7 +174,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 			{"shared.dlq", dlq.Filter{Key: []byte("k")}, false},
 			{"shared.dlq", dlq.Filter{IDs: ids(stored)}, true},
 			{"shared.dlq", dlq.Filter{IDs: ids(stored[:3])}, false},
-			{"spent.dlq", dlq.Filter{}, false}, // only what is retryable counts
+			{"mixed.dlq", dlq.Filter{}, false}, // only retryable messages count
 		} {
 			b := f.startBulk(dlqtest.Bulk(test.topic, 1, dlqtest.Filter(test.filter)))
 			require.Equal(t, test.want, b.MultiTarget, test)

@@ -16,7 +16,7 @@ import (
 )
 
 var pages = map[string]func(*testing.T, fixture){
-	"pages come in the order of arrival and end": func(t *testing.T, f fixture) {
+	"pages are claimed in the order of arrival until none is left": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrivals(2*dlq.PageSize + 50)
 		f.store(a...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
@@ -30,7 +30,7 @@ var pages = map[string]func(*testing.T, fixture){
 				require.Equal(t, "orders", e.OriginalTopic)
 			}
 			claimed = append(claimed, envelopeIDs(page)...)
-			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed)) // PENDING again, and yet behind the cursor
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed)) // PENDING again, but the cursor has passed it
 		}
 		require.Equal(t, arrivalIDs(a), claimed)
 		m := f.message(a[0].ID)
@@ -133,7 +133,7 @@ var pages = map[string]func(*testing.T, fixture){
 		require.ElementsMatch(t, arrivalIDs(arrivals), envelopeIDs(slices.Concat(claimed...)))
 	},
 
-	"what a crash left claimed is found again": func(t *testing.T, f fixture) {
+	"a page that a crash left behind is found again": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(2 * dlq.PageSize)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 2))
 		first, other := dlqtest.Lane(b, 0), dlqtest.Lane(b, 1)
@@ -170,7 +170,7 @@ var pages = map[string]func(*testing.T, fixture){
 			} else {
 				require.Equal(t, ids(stored[4:5]), ids(want), "alone")
 			}
-			// Given back, they are claimed from a queue in the same way.
+			// Requeued, they are claimed from a queue in the same way.
 			f.finalizePage(lane, allWait(claim.Page, ofKey(1, 0)))
 			var again []dlq.ID
 			for range want { // each has a key of its own
@@ -195,7 +195,7 @@ var pages = map[string]func(*testing.T, fixture){
 		}
 		f.pause(lane.Bulk, "operator")
 		f.resume(lane.Bulk)
-		page := f.ask(lane).Page // one asks
+		page := f.ask(lane).Page // one tries the target
 		require.Equal(t, ids(stored[1:2]), envelopeIDs(page))
 		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[3].ID}, envelopeIDs(f.claims(lane).Page))
@@ -220,7 +220,7 @@ var pages = map[string]func(*testing.T, fixture){
 		first, err := f.FinalizePage(t.Context(), lane, outcomes)
 		require.NoError(t, err)
 		require.Equal(t, dlq.PageResult{Counts: want, Ended: 7}, first)
-		require.Equal(t, want, f.finalizePage(lane, outcomes), "again, as after a lost answer")
+		require.Equal(t, want, f.finalizePage(lane, outcomes), "again, as after a lost response")
 		require.Equal(t, want, f.finalizePage(lane, nil))
 
 		for i, status := range []dlq.Status{dlq.StatusResolved, dlq.StatusResolved, dlq.StatusPending, dlq.StatusDead,

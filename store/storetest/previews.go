@@ -15,7 +15,7 @@ func class(name string) func(*dlq.Arrival) {
 }
 
 var previews = map[string]func(*testing.T, fixture){
-	"a preview tells what would be sent and what not": func(t *testing.T, f fixture) {
+	"a preview counts the messages that would be sent and those that would not": func(t *testing.T, f fixture) {
 		stored := f.store(
 			dlqtest.Arrival(class("Timeout")), dlqtest.Arrival(class("Timeout")), dlqtest.Arrival(),
 			dlqtest.Arrival(class("Refused"), dlqtest.FromTopic("orders.dlq", "other")),
@@ -76,7 +76,7 @@ var previews = map[string]func(*testing.T, fixture){
 		require.Equal(t, stored[:dlq.PreviewSample], preview.Sample)
 	},
 
-	"a preview of nothing is empty": func(t *testing.T, f fixture) {
+	"a preview without messages is empty": func(t *testing.T, f fixture) {
 		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "nothing"}})
 		require.NoError(t, err)
 		require.Equal(t, dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}, Sample: preview.Sample}, preview)

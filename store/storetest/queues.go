@@ -11,14 +11,14 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// waits gives a message back that waits for something.
+// waits requeues a message.
 func waits(e dlq.PageEnvelope, wait dlq.Wait) dlq.PageOutcome {
 	o := outcome(e, dlq.ResultWaiting)
 	o.Wait = wait
 	return o
 }
 
-// allWait gives a whole page back.
+// allWait requeues a whole page.
 func allWait(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
 	outcomes := make([]dlq.PageOutcome, len(page))
 	for i := range page {
@@ -27,19 +27,19 @@ func allWait(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
 	return outcomes
 }
 
-// delivered ends a message that its target took.
+// delivered ends a message that its target acknowledged.
 func delivered(e dlq.PageEnvelope, target dlq.Target) dlq.PageOutcome {
 	o := outcome(e, dlq.ResultDelivered)
 	o.Target = target
 	return o
 }
 
-// ofKey waits for an earlier message of the key.
+// ofKey is the queue of a key.
 func ofKey(tries int, pause time.Duration) dlq.Wait {
 	return dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}, OfKey: true, Tries: tries, For: pause}
 }
 
-// claims asks until the lane gives something.
+// claims asks until the lane has a page.
 func (f fixture) claims(lane dlq.Lane) (claim dlq.LaneClaim) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
@@ -70,19 +70,19 @@ var (
 )
 
 var queues = map[string]func(*testing.T, fixture){
-	"messages of a closed target wait for it while others go": func(t *testing.T, f fixture) {
+	"messages of a closed target wait while others are sent": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "c", "a", "b", "d")...)
 		lane := f.startLane()
 		f.allow(lane.Bulk, 4)
 		page := f.ask(lane).Page
 		require.Equal(t, ids(stored[:4]), envelopeIDs(page))
-		// b goes elsewhere, and gets there.
+		// b is delivered to another partition.
 		outcomes := allWait(page, dlq.Wait{Target: first, Tries: 1, For: time.Hour})
 		outcomes[1] = delivered(page[1], dlq.Target{Topic: "orders", Partition: 1})
 		require.Equal(t, dlq.BulkCounts{Retried: 1}, f.finalizePage(lane, outcomes))
 		b := f.bulk(lane.Bulk)
 		require.EqualValues(t, 3, b.Waiting)
-		require.Equal(t, "broker away", b.Reason)
+		require.Equal(t, "broker unavailable", b.Reason)
 		for _, i := range []int{0, 2, 3} {
 			m := f.message(stored[i].ID)
 			require.Equal(t, dlq.StatusPending, m.Status)
@@ -91,7 +91,7 @@ var queues = map[string]func(*testing.T, fixture){
 		}
 
 		claim := f.ask(lane)
-		require.Equal(t, ids(stored[4:]), envelopeIDs(claim.Page), "the allowance of those that wait is there again")
+		require.Equal(t, ids(stored[4:]), envelopeIDs(claim.Page), "requeued messages do not count for the step limit")
 		require.Equal(t, []dlq.Target{first}, claim.Closed)
 		require.Nil(t, claim.Queue)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
@@ -101,14 +101,14 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, first, claim.Next.Target)
 		require.Equal(t, 1, claim.Next.Tries)
 		require.Greater(t, claim.Next.Due, 59*time.Minute)
-		require.Equal(t, "broker away", claim.Next.Reason)
+		require.Equal(t, "broker unavailable", claim.Next.Reason)
 		require.Equal(t, dlq.CategoryTransient, claim.Next.Category)
 		ended := f.end(lane.Bulk, dlq.BulkCancelled)
 		require.Equal(t, dlq.BulkCounts{Retried: 3, Skipped: 3}, ended.Counts)
 		require.Zero(t, ended.Waiting)
 	},
 
-	"one message at a time asks whether a closed target is open": func(t *testing.T, f fixture) {
+	"one message at a time tries a closed target": func(t *testing.T, f fixture) {
 		for _, opens := range []dlq.Target{first, any0} {
 			stored := f.store(keyed("a", "a", "b", "c", "b")...)
 			lane := f.startLane()
@@ -122,9 +122,9 @@ var queues = map[string]func(*testing.T, fixture){
 				require.Equal(t, tries, claim.Queue.Tries)
 				require.Equal(t, []dlq.Target{closed}, claim.Closed)
 				asked = append(asked, claim.Page[0].ID)
-				while := f.ask(lane)
-				require.Empty(t, while.Page, "one is on its way")
-				require.Greater(t, while.Next.Due, 10*time.Second)
+				meanwhile := f.ask(lane)
+				require.Empty(t, meanwhile.Page, "one is in flight")
+				require.Greater(t, meanwhile.Next.Due, 10*time.Second)
 				if tries < 4 {
 					f.finalizePage(lane, allWait(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
 					require.EqualValues(t, 5, f.bulk(lane.Bulk).Waiting)
@@ -142,7 +142,7 @@ var queues = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"lanes share what they know of a target": func(t *testing.T, f fixture) {
+	"lanes share the state of a target": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(40)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 2))
 		lanes := []dlq.Lane{f.openLane(dlqtest.Lane(b, 0)), f.openLane(dlqtest.Lane(b, 1))}
@@ -158,7 +158,7 @@ var queues = map[string]func(*testing.T, fixture){
 			group.Wait()
 			return len(claimed[0].Page)+len(claimed[1].Page) > 0
 		}, 10*time.Second, 5*time.Millisecond)
-		require.Equal(t, 1, len(claimed[0].Page)+len(claimed[1].Page), "of all lanes one message asks")
+		require.Equal(t, 1, len(claimed[0].Page)+len(claimed[1].Page), "one message of all lanes tries the target")
 		for i, lane := range lanes {
 			for _, e := range claimed[i].Page {
 				f.finalizePage(lane, []dlq.PageOutcome{delivered(e, first)})
@@ -168,7 +168,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, 40, delivered)
 	},
 
-	"a message that is refused alone holds up its key only": func(t *testing.T, f fixture) {
+	"a message that is refused by itself blocks its key only": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "a", "b", "a")...)
 		lane := f.startLane()
 		f.allow(lane.Bulk, 3)
@@ -196,7 +196,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[4].ID}, envelopeIDs(claim.Page), "once it is due, in order")
 	},
 
-	"a target that has judged a message is open": func(t *testing.T, f fixture) {
+	"a target that rejected a message is open": func(t *testing.T, f fixture) {
 		f.store(keyed("a", "b", "c")...)
 		lane := f.startLane()
 		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1}))
@@ -208,13 +208,13 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Len(t, f.ask(lane).Page, 2)
 	},
 
-	"messages that others have dealt with leave their queue": func(t *testing.T, f fixture) {
+	"messages that another client has finished leave their queue": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "c", "d", "e", "f")...)
 		lane := f.startLane()
 		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1}))
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		f.retry(stored[1].ID, dlq.ResultFailed)
-		f.retry(stored[2].ID, dlq.ResultReturned)
+		f.retry(stored[2].ID, dlq.ResultReleased)
 		require.NoError(t, f.Delete(t.Context(), stored[3].ID))
 		_, err := f.MarkDead(t.Context(), stored[4].ID)
 		require.NoError(t, err)
@@ -228,7 +228,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 5}, ended.Counts)
 	},
 
-	"limits hold for what waits too": func(t *testing.T, f fixture) {
+	"limits also apply to claims from queues": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(30)...)
 		lane := f.startLane()
 		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first}))
@@ -268,7 +268,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.StatusRetrying, f.message(stored[0].ID).Status)
 	},
 
-	"a page that is given back is claimed again at once": func(t *testing.T, f fixture) {
+	"a released page is claimed again at once": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "a")...)
 		lane := f.startLane()
 		f.claimPage(lane)
@@ -282,7 +282,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, ids(stored), f.drain(lane))
 	},
 
-	"a bulk retry that is to stop claims nothing and ends its pages": func(t *testing.T, f fixture) {
+	"a bulk retry that is pausing or cancelling claims nothing and finalizes its pages": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
 		lane := f.startLane()
 		page := f.claimPage(lane)
@@ -313,14 +313,14 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkCancelled, f.stop(lane.Bulk, dlq.BulkCancelling, "late").State)
 	},
 
-	"a bulk retry that goes on asks closed targets at once": func(t *testing.T, f fixture) {
+	"a resumed bulk retry tries closed targets at once": func(t *testing.T, f fixture) {
 		f.store(keyed("a", "b")...)
 		lane := f.startLane()
 		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 7, For: time.Hour}))
 		require.Empty(t, f.ask(lane).Page)
 		require.EqualValues(t, 2, f.pause(lane.Bulk, "operator").Waiting)
 		require.Equal(t, "operator", f.bulk(lane.Bulk).Reason)
-		require.Equal(t, "broker away", f.resume(lane.Bulk).Reason)
+		require.Equal(t, "broker unavailable", f.resume(lane.Bulk).Reason)
 		require.Len(t, f.ask(lane).Page, 1)
 	},
 }

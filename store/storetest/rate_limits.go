@@ -12,7 +12,7 @@ import (
 )
 
 var rateLimits = map[string]func(*testing.T, fixture){
-	"a rate limit takes a tenth of a second at once and then waits": func(t *testing.T, f fixture) {
+	"a rate limit allows a tenth of a second at once and then waits": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(30)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(50)))
 		require.Equal(t, 50, b.Spec.RateLimit)
@@ -37,7 +37,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Len(t, f.claimPage(lane), 30-claimed)
 	},
 
-	"a slow rate lets one message through at a time": func(t *testing.T, f fixture) {
+	"a slow rate limit allows one message at a time": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(5)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 1))
@@ -48,13 +48,13 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		claim := f.ask(lane)
 		require.LessOrEqual(t, claim.Wait, time.Second)
 		require.Greater(t, claim.Wait+time.Since(began), 850*time.Millisecond) // a tenth may have passed before
-		taken := 1 + len(claim.Page)
-		require.LessOrEqual(t, taken, 2)
+		claimed := 1 + len(claim.Page)
+		require.LessOrEqual(t, claimed, 2)
 		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, -1))
-		require.Len(t, f.claimPage(lane), 5-taken)
+		require.Len(t, f.claimPage(lane), 5-claimed)
 	},
 
-	"an allowance is used up by what is claimed": func(t *testing.T, f fixture) {
+	"claims use up a step limit": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(20)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		lane := dlqtest.Lane(b, 0)
@@ -69,20 +69,20 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		outcomes[0] = outcome(claim.Page[0], dlq.ResultDelivered)
 		f.finalizePage(lane, outcomes)
 		claim = f.ask(lane)
-		require.Equal(t, ids(stored[1:3]), envelopeIDs(claim.Page), "what waits may be claimed again")
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(claim.Page), "requeued messages may be claimed again")
 		require.True(t, f.ask(lane).StepLimitReached)
 
 		f.pause(b.ID, "")
 		f.resume(b.ID)
 		lane = f.openLane(lane)
-		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page), "also what a pause gave back")
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page), "also those that a pause requeued")
 		require.True(t, f.ask(lane).StepLimitReached)
 		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
 		require.Equal(t, ids(stored[3:]), envelopeIDs(f.claimPage(lane)))
 
 		f.allow(b.ID, 5)
 		claim = f.ask(lane)
-		require.Equal(t, dlq.LaneClaim{Limited: true}, claim, "the lane is done, the allowance is not")
+		require.Equal(t, dlq.LaneClaim{Limited: true}, claim, "the lane is done, the step limit is not reached")
 		f.end(b.ID, dlq.BulkCompleted)
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
 		f.allow(b.ID, 7)
@@ -90,7 +90,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Zero(t, f.bulk(b.ID).Spec.RateLimit, "it has ended")
 	},
 
-	"an allowance is shared by all lanes": func(t *testing.T, f fixture) {
+	"all lanes share a step limit": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(100)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 4, dlqtest.Rate(100_000)))
 		f.allow(b.ID, 37)
@@ -116,7 +116,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 37, f.retrying())
 	},
 
-	"a filter decides what is taken": func(t *testing.T, f fixture) {
+	"a filter limits the claims": func(t *testing.T, f fixture) {
 		stored := f.store(
 			dlqtest.Arrival(dlqtest.Error("Connection TIMEOUT"), dlqtest.Key("a")),
 			dlqtest.Arrival(dlqtest.Error("100% full"), dlqtest.Key("a")),
@@ -185,7 +185,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Equal(t, want, claimed)
 	},
 
-	"the specification is kept as it was": func(t *testing.T, f fixture) {
+	"the specification is stored unchanged": func(t *testing.T, f fixture) {
 		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
 		spec := dlq.BulkSpec{RateLimit: 12, Order: dlq.OrderNone, Reason: "because",
 			Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: 30 * time.Second, MaxCameBack: 0.25},

@@ -13,7 +13,7 @@ import (
 )
 
 var retries = map[string]func(*testing.T, fixture){
-	"a claim counts and gives what to send": func(t *testing.T, f fixture) {
+	"a claim counts the retry and returns the record": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival(dlqtest.Headers(dlqtest.Arrival().Record.Headers...))
 		m := f.store(a)[0]
 		owner := dlqtest.Owner()
@@ -35,11 +35,11 @@ var retries = map[string]func(*testing.T, fixture){
 
 		again, err := f.Claim(t.Context(), a.ID, owner)
 		require.NoError(t, err)
-		require.Equal(t, c, again, "the same owner gets the same and is not counted twice")
+		require.Equal(t, c, again, "the same owner gets the same claim, which is not counted twice")
 		require.Equal(t, 1, f.message(a.ID).RetryCount)
 	},
 
-	"who has lost a message gets nothing to send": func(t *testing.T, f fixture) {
+	"an owner that has lost its message gets no record": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		owner := f.claim(stored[0].ID)
 		_, err := f.Release(t.Context(), owner, "gone")
@@ -76,7 +76,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.StatusPending, f.message(id).Status)
 	},
 
-	"what another owns is not claimed": func(t *testing.T, f fixture) {
+	"a message of another owner is not claimed": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		other := owner
@@ -88,7 +88,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, f.message(id).RetryCount)
 	},
 
-	"of many who claim at once one wins": func(t *testing.T, f fixture) {
+	"one of several concurrent claims wins": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		var group sync.WaitGroup
 		failures := make([]error, 8)
@@ -110,7 +110,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, f.message(id).RetryCount)
 	},
 
-	"what has ended is not claimed": func(t *testing.T, f fixture) {
+	"a RESOLVED or DEAD message is not claimed": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(2)...)
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		f.retry(stored[1].ID, dlq.ResultRejected)
@@ -125,7 +125,7 @@ var retries = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"what came from a dead-letter topic is not claimed": func(t *testing.T, f fixture) {
+	"a message whose original topic is a dead-letter topic is not claimed": func(t *testing.T, f fixture) {
 		for _, m := range f.store(
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders.dlq")),
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "other.dlq.v1")),
@@ -139,7 +139,7 @@ var retries = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"a retry ends by its result": func(t *testing.T, f fixture) {
+	"the result of a retry decides its status": func(t *testing.T, f fixture) {
 		for _, test := range []struct {
 			result   dlq.Result
 			had, max int
@@ -152,8 +152,8 @@ var retries = map[string]func(*testing.T, fixture){
 			{dlq.ResultFailed, 2, 3, dlq.StatusDead, 3, 1},
 			{dlq.ResultFailed, 0, 1, dlq.StatusDead, 1, 1},
 			{dlq.ResultRejected, 0, 3, dlq.StatusDead, 1, 1},
-			{dlq.ResultReturned, 0, 3, dlq.StatusPending, 0, 0},
-			{dlq.ResultReturned, 2, 3, dlq.StatusPending, 2, 0},
+			{dlq.ResultReleased, 0, 3, dlq.StatusPending, 0, 0},
+			{dlq.ResultReleased, 2, 3, dlq.StatusPending, 2, 0},
 		} {
 			id := f.store(dlqtest.Arrival(dlqtest.Retries(test.had, test.max)))[0].ID
 			m := f.retry(id, test.result)
@@ -164,13 +164,13 @@ var retries = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"retries that did not deliver are kept, oldest first": func(t *testing.T, f fixture) {
+	"retries that did not deliver are stored, oldest first": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		first := f.claim(id)
 		claimed := f.message(id)
 		_, _, err := f.Finalize(t.Context(), first, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth, Error: "no\x00access"})
 		require.NoError(t, err)
-		f.retry(id, dlq.ResultReturned)
+		f.retry(id, dlq.ResultReleased)
 		f.retry(id, dlq.ResultRejected)
 		attempts := f.detail(id).Attempts
 		require.Len(t, attempts, 2)
@@ -209,7 +209,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.StatusResolved, m.Status)
 	},
 
-	"what an operator marked dead stays dead": func(t *testing.T, f fixture) {
+	"a message that an operator marked dead stays DEAD": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		dead, err := f.MarkDead(t.Context(), id)
@@ -219,7 +219,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, dead, m)
 	},
 
-	"owners are those of messages being retried": func(t *testing.T, f fixture) {
+	"owners are those of RETRYING messages": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		f.retry(stored[0].ID, dlq.ResultFailed)
 		owner := f.claim(stored[1].ID)
@@ -235,7 +235,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Empty(t, owners, "they have only just been claimed")
 	},
 
-	"messages of a workflow that is gone are released": func(t *testing.T, f fixture) {
+	"messages of a terminated workflow are released": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(), dlqtest.Arrival(dlqtest.Retries(2, 3)), dlqtest.Arrival(), dlqtest.Arrival())
 		owner := f.claim(stored[0].ID)
 		_, err := f.Claim(t.Context(), stored[1].ID, owner)

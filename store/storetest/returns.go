@@ -10,13 +10,13 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// back is the message as it comes back from its consumer.
+// back is the arrival of a message that came back from its consumer.
 func back(m dlq.ID) dlq.Arrival {
 	return dlqtest.Arrival(func(a *dlq.Arrival) { a.PreviousID, a.RetryCount = m, 1 })
 }
 
 var returns = map[string]func(*testing.T, fixture){
-	"what came back is counted for the bulk retry that sent it": func(t *testing.T, f fixture) {
+	"a message that came back is counted for the bulk retry that sent it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(5)...)
 		f.retry(stored[4].ID, dlq.ResultDelivered) // not of a bulk retry
 		jobs := make([]dlq.BulkRetry, 2)
@@ -48,7 +48,7 @@ var returns = map[string]func(*testing.T, fixture){
 		n, err = f.StoreArrivals(t.Context(), []dlq.Arrival{twice, twice})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		require.Equal(t, []int64{2, 1}, cameBack(), "not in one batch either")
+		require.Equal(t, []int64{2, 1}, cameBack(), "nor does a duplicate in the same batch")
 
 		f.end(jobs[1].ID, dlq.BulkCompleted)
 		_, err = f.ArchiveBatch(t.Context(), 0, 100)
@@ -63,7 +63,7 @@ var returns = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 3, f.end(jobs[0].ID, dlq.BulkFailed).CameBack)
 	},
 
-	"what came back is counted once however many take it in": func(t *testing.T, f fixture) {
+	"a message that came back is counted once by concurrent writers": func(t *testing.T, f fixture) {
 		const messages = 40
 		f.store(dlqtest.Arrivals(messages)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))

@@ -17,7 +17,7 @@ import (
 var steering = map[string]func(*testing.T, fixture){
 	"waiting messages are claimed again, in order, once": func(t *testing.T, f fixture) {
 		stored := f.store(append([]dlq.Arrival{dlqtest.Arrival(dlqtest.Retries(1, 3))}, dlqtest.Arrivals(2*dlq.PageSize)...)...)
-		f.retry(stored[2].ID, dlq.ResultFailed) // has a past of its own
+		f.retry(stored[2].ID, dlq.ResultFailed) // has an earlier attempt
 		before := f.message(stored[2].ID)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		first := f.claimPage(lane)
@@ -36,13 +36,13 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Nil(t, m.LastRetryAt, "it was never retried")
 		m = f.message(stored[2].ID)
 		require.Equal(t, 1, m.RetryCount)
-		require.Equal(t, before.LastRetryAt, m.LastRetryAt, "its retry before is its last one")
+		require.Equal(t, before.LastRetryAt, m.LastRetryAt, "the time of its earlier retry")
 		require.Len(t, f.detail(stored[2].ID).Attempts, 1)
 
 		want := append(ids(stored[2:5]), stored[6].ID)
 		want = append(want, ids(stored[8:dlq.PageSize])...)
 		second := f.claimPage(lane)
-		require.Equal(t, want, envelopeIDs(second), "those that wait first, and not what was sent, failed or skipped")
+		require.Equal(t, want, envelopeIDs(second), "waiting messages first, and none that was sent, failed or skipped")
 		require.Zero(t, f.bulk(lane.Bulk).Waiting)
 		f.finalizePage(lane, dlqtest.Outcomes(second, dlq.ResultDelivered))
 		for _, want := range [][]dlq.Message{stored[dlq.PageSize : 2*dlq.PageSize], stored[2*dlq.PageSize:], nil} {
@@ -68,10 +68,10 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Empty(t, d.Attempts)
 		f.end(lane.Bulk, dlq.BulkCompleted)
 		other := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
-		require.Len(t, f.claimPage(other), 1, "another job takes it")
+		require.Len(t, f.claimPage(other), 1, "another job claims it")
 	},
 
-	"what failed is not taken again, whoever had it meanwhile": func(t *testing.T, f fixture) {
+	"a failed message is not claimed again, even if another client retried it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(3)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		page := f.claimPage(lane)
@@ -81,7 +81,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, envelopeIDs(f.claimPage(lane)))
 	},
 
-	"a paused bulk retry owns nothing and goes on where it was": func(t *testing.T, f fixture) {
+	"a paused bulk retry owns nothing and continues where it stopped": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(250)...)
 		single := f.claim(stored[249].ID)
 		b := f.startBulk(dlqtest.Bulk("orders", 2))
@@ -118,7 +118,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkRunning, resumed.State)
 		require.NotEqual(t, "dinner", resumed.Reason)
 		again := f.resume(b.ID)
-		again.RecentPerSecond = resumed.RecentPerSecond // which sinks as time passes
+		again.RecentPerSecond = resumed.RecentPerSecond // which falls as time passes
 		require.Equal(t, resumed, again, "again changes nothing")
 		next := f.claimPage(lanes[0])
 		require.Equal(t, envelopeIDs(sent[40:]), envelopeIDs(next))
@@ -135,17 +135,17 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"what an attempt had in hand at a pause is no longer its own": func(t *testing.T, f fixture) {
+	"an attempt loses its page at a pause": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(dlq.PageSize + 50)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
-		hanging := f.claimPage(older)
+		unfinished := f.claimPage(older)
 		finalizeLate := func() {
 			t.Helper()
 			before := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)})
 			counts := f.bulk(lane.Bulk).Counts
 			for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultWaiting} {
-				f.fenced(older, dlqtest.Outcomes(hanging, result))
+				f.fenced(older, dlqtest.Outcomes(unfinished, result))
 			}
 			require.Equal(t, before, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)}))
 			require.Equal(t, counts, f.bulk(lane.Bulk).Counts)
@@ -158,7 +158,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(older))
 		newer := f.openLane(lane)
 		page := f.claimPage(newer)
-		require.Equal(t, envelopeIDs(hanging), envelopeIDs(page))
+		require.Equal(t, envelopeIDs(unfinished), envelopeIDs(page))
 		finalizeLate()
 		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered)))
 		finalizeLate()
@@ -171,7 +171,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
 	},
 
-	"an attempt that was started earlier does not get the lane back": func(t *testing.T, f fixture) {
+	"an older attempt does not get the lane back": func(t *testing.T, f fixture) {
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		at := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 		open := func(scheduled time.Time, number int) error {
@@ -180,12 +180,12 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		require.NoError(t, open(at, 2))
 		require.ErrorIs(t, open(at, 1), dlq.ErrFenced)
-		require.NoError(t, open(at, 2), "its own again")
+		require.NoError(t, open(at, 2), "the same attempt again")
 		require.NoError(t, open(at.Add(time.Second), 1), "of a later activity")
 		require.ErrorIs(t, open(at, 3), dlq.ErrFenced)
 	},
 
-	"an attempt that is fenced can change nothing": func(t *testing.T, f fixture) {
+	"a fenced attempt can change nothing": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
@@ -216,7 +216,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 	},
 
-	"a bulk retry that does not exist cannot be steered": func(t *testing.T, f fixture) {
+	"an unknown bulk retry cannot be changed": func(t *testing.T, f fixture) {
 		id := dlq.NewID()
 		_, err := f.PauseBulk(t.Context(), id, "")
 		require.ErrorIs(t, err, dlq.ErrNotFound)
@@ -269,7 +269,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Greater(t, found.RecentPerSecond, float64(processed)/min(10, elapsed)*0.5)
 	},
 
-	"pausing and ending race with the lanes and lose nothing": func(t *testing.T, f fixture) {
+	"pauses and ends that race with the lanes lose nothing": func(t *testing.T, f fixture) {
 		const lanes, messages = 4, 1500
 		arrivals := dlqtest.Arrivals(messages)
 		for i := range arrivals {
@@ -294,10 +294,10 @@ var steering = map[string]func(*testing.T, fixture){
 						if lane, err = f.OpenLane(t.Context(), b.ID, number, dlq.LaneAttempt{}); err == nil {
 							err = f.ReleasePage(t.Context(), lane)
 						}
-						time.Sleep(time.Millisecond) // or it would do nothing but open lanes
+						time.Sleep(time.Millisecond) // so that it does not only open lanes
 					}
 					if err == nil && len(claim.Page) > 0 {
-						from := rand.IntN(len(claim.Page) + 1) //nolint:gosec // any mixture will do; the rest is for another time
+						from := rand.IntN(len(claim.Page) + 1) //nolint:gosec // any number will do; the rest is requeued
 						outcomes := append(dlqtest.Outcomes(claim.Page[:from], dlq.ResultDelivered), dlqtest.Outcomes(claim.Page[from:], dlq.ResultWaiting)...)
 						_, err = f.FinalizePage(t.Context(), lane, outcomes)
 					}
@@ -334,7 +334,7 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"two workers on one lane give back and lose nothing": func(t *testing.T, f fixture) {
+	"two workers that requeue on one lane lose nothing": func(t *testing.T, f fixture) {
 		const messages = 600
 		f.store(dlqtest.Arrivals(messages)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
@@ -362,6 +362,6 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		group.Wait()
 		require.NoError(t, errors.Join(failures...))
-		require.EqualValues(t, messages, f.bulk(lane.Bulk).Counts.Retried, "the end was the end")
+		require.EqualValues(t, messages, f.bulk(lane.Bulk).Counts.Retried, "no message was left when the lane ended")
 	},
 }

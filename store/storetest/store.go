@@ -1,5 +1,4 @@
-// Package storetest is the contract of a store, as tests that every
-// implementation passes.
+// Package storetest is the contract of a store: tests that every implementation passes.
 package storetest
 
 import (
@@ -13,7 +12,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// Store is all that a store does. Its users ask for the parts that they need.
+// Store has all methods of a store. Its users declare interfaces of the methods that they
+// need.
 type Store interface {
 	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
@@ -59,8 +59,8 @@ type Store interface {
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
-// Run proves the contract. open returns an empty store whose topics are those
-// of dlqtest.Topics, and closes it with the test.
+// Run runs the contract tests. open returns an empty store whose topics are those of
+// dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
 		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, returns, archives, sweeps,
@@ -74,7 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 }
 
-// fixture is a store with what the tests do to it all the time.
+// fixture is a store with helpers for the tests.
 type fixture struct {
 	Store
 	t *testing.T
@@ -107,7 +107,7 @@ func (f fixture) detail(id dlq.ID) dlq.Detail {
 	return d
 }
 
-// claim claims the message for an owner of its own.
+// claim claims the message for a new owner.
 func (f fixture) claim(id dlq.ID) dlq.Owner {
 	f.t.Helper()
 	owner := dlqtest.Owner()
@@ -116,7 +116,7 @@ func (f fixture) claim(id dlq.ID) dlq.Owner {
 	return owner
 }
 
-// retry takes the message through one whole retry.
+// retry claims the message and finalizes it with the result.
 func (f fixture) retry(id dlq.ID, result dlq.Result) dlq.Message {
 	f.t.Helper()
 	m, _, err := f.Finalize(f.t.Context(), f.claim(id), dlqtest.Outcome(id, result))
@@ -131,7 +131,7 @@ func (f fixture) list(q dlq.ListQuery) dlq.Page {
 	return page
 }
 
-// startBulk creates a bulk retry and counts what it matches.
+// startBulk creates a bulk retry and counts its messages.
 func (f fixture) startBulk(b dlq.BulkRetry) dlq.BulkRetry {
 	f.t.Helper()
 	created, err := f.CreateBulk(f.t.Context(), b)
@@ -163,7 +163,7 @@ func (f fixture) claimPage(lane dlq.Lane) []dlq.PageEnvelope {
 	return claim.Page
 }
 
-// claimed is what the lane has claimed and not finalized.
+// claimed are the messages that the lane has claimed and not finalized.
 func (f fixture) claimed(lane dlq.Lane) []dlq.PageEnvelope {
 	f.t.Helper()
 	claim, err := f.ClaimedPage(f.t.Context(), lane, dlq.PageBytes)
@@ -171,7 +171,7 @@ func (f fixture) claimed(lane dlq.Lane) []dlq.PageEnvelope {
 	return claim.Page
 }
 
-// ask claims a page of a lane that may be throttled.
+// ask claims a page of a lane that may have limits.
 func (f fixture) ask(lane dlq.Lane) dlq.LaneClaim {
 	f.t.Helper()
 	claim, err := f.ClaimPage(f.t.Context(), lane, true)
@@ -232,7 +232,7 @@ func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.PageOutcome) dlq.Bul
 	return result.Counts
 }
 
-// fenced expects that the lane has gone to a newer attempt.
+// fenced checks that a newer attempt has the lane.
 func (f fixture) fenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
 	f.t.Helper()
 	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)
@@ -240,7 +240,8 @@ func (f fixture) fenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
 	require.Zero(f.t, result)
 }
 
-// drain delivers what the lane gives until it gives nothing, and returns it in order.
+// drain claims and delivers until the lane has nothing left, and returns the messages in
+// order.
 func (f fixture) drain(lane dlq.Lane) (delivered []dlq.ID) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {

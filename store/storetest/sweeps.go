@@ -11,7 +11,7 @@ import (
 )
 
 var sweeps = map[string]func(*testing.T, fixture){
-	"the owners of jobs that have not ended are told by their age": func(t *testing.T, f fixture) {
+	"owners of running jobs are filtered by age": func(t *testing.T, f fixture) {
 		before, err := f.Now(t.Context())
 		require.NoError(t, err)
 		running, paused, ended := f.startBulk(dlqtest.Bulk("a", 1)), f.startBulk(dlqtest.Bulk("b", 1)), f.startBulk(dlqtest.Bulk("c", 1))
@@ -27,7 +27,7 @@ var sweeps = map[string]func(*testing.T, fixture){
 		require.Empty(t, owners)
 	},
 
-	"the clock goes on": func(t *testing.T, f fixture) {
+	"the clock advances": func(t *testing.T, f fixture) {
 		first, err := f.Now(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, time.UTC, first.Location())
