@@ -10,9 +10,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Bulk retries are kept under these names, whatever the fields of the program are
-// called.
-func TestASpecificationIsKeptUnderItsNames(t *testing.T) {
+// The database has bulk retries under these names. The fields of the program may have
+// others.
+func TestTheJSONNamesOfASpecificationAreFixed(t *testing.T) {
 	t.Parallel()
 	id, err := dlq.ParseID("550e8400-e29b-41d4-a716-446655440000")
 	require.NoError(t, err)
@@ -22,12 +22,12 @@ func TestASpecificationIsKeptUnderItsNames(t *testing.T) {
 			CreatedFrom: at, CreatedTo: at.Add(time.Hour), IDs: []dlq.ID{id}},
 		RateLimit: 5, Order: dlq.OrderNone, Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: time.Second, MaxCameBack: 0.1}, Reason: "because",
 	}
-	const kept = `{"topic":"orders","statuses":["PENDING"],"error_contains":"timeout","key":"AP8=",` +
+	const stored = `{"topic":"orders","statuses":["PENDING"],"error_contains":"timeout","key":"AP8=",` +
 		`"created_from":"2026-02-20T10:30:00.123456Z","created_to":"2026-02-20T11:30:00.123456Z","ids":["550e8400-e29b-41d4-a716-446655440000"],` +
 		`"rate_limit":5,"order":"none","ramp":{"steps":[1,10],"wait_ns":1000000000,"max_came_back":0.1},"reason":"because"}`
 	encoded, err := json.Marshal(spec)
 	require.NoError(t, err)
-	require.Equal(t, kept, string(encoded))
+	require.Equal(t, stored, string(encoded))
 	var back dlq.BulkSpec
 	require.NoError(t, json.Unmarshal(encoded, &back))
 	require.Equal(t, spec, back)

@@ -50,7 +50,7 @@ func TestNewIDsAreUniqueAcrossGoroutines(t *testing.T) {
 	group.Wait()
 }
 
-func TestParseIDTakesOnlyTheCanonicalForm(t *testing.T) {
+func TestParseIDAcceptsOnlyTheCanonicalForm(t *testing.T) {
 	t.Parallel()
 	const canonical = "550e8400-e29b-41d4-a716-446655440000"
 	id, err := dlq.ParseID(strings.ToUpper(canonical))
@@ -77,12 +77,12 @@ func TestIDIsItsCanonicalFormInJSON(t *testing.T) {
 	require.Error(t, json.Unmarshal([]byte(`"nope"`), &back))
 }
 
-func TestTheIDOfARecordFollowsFromItsPlaceAndItsTime(t *testing.T) {
+func TestTheIDOfARecordFollowsFromItsSourceAndItsTimestamp(t *testing.T) {
 	t.Parallel()
 	source := dlq.Source{TopicID: [16]byte{1, 2}, Partition: 3, Offset: 1 << 40}
 	at := time.UnixMilli(1_700_000_000_123)
 	id := dlq.RecordID(source, at)
-	// Whoever changes this stores every record of every topic a second time.
+	// A change of this would store every record of every topic a second time.
 	require.Equal(t, "018bcfe5-687b-8b96-a90a-9e925ebec9a6", id.String())
 	parsed, err := dlq.ParseID(id.String())
 	require.NoError(t, err)
@@ -101,5 +101,5 @@ func TestTheIDOfARecordFollowsFromItsPlaceAndItsTime(t *testing.T) {
 		others[dlq.RecordID(source, other)] = true
 	}
 	require.Len(t, others, 8)
-	require.Less(t, id.String(), dlq.RecordID(source, at.Add(time.Second)).String(), "they grow with time")
+	require.Less(t, id.String(), dlq.RecordID(source, at.Add(time.Second)).String(), "ids grow with time")
 }

@@ -97,7 +97,7 @@ func TestArrivalIsDeadWhenItCameBackWithItsRetriesUsedUp(t *testing.T) {
 	require.Equal(t, dlq.StatusDead, (&dlq.Arrival{MaxRetries: 3, RetryCount: 3}).Status())
 }
 
-func TestKeyHashKeepsAKeyTogetherAndSpreadsKeylessMessages(t *testing.T) {
+func TestKeyHashDependsOnTheKeyAndSpreadsMessagesWithoutKey(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, dlq.KeyHash([]byte("customer-7"), dlq.NewID()), dlq.KeyHash([]byte("customer-7"), dlq.NewID()))
 	require.Equal(t, dlq.KeyHash([]byte{}, dlq.NewID()), dlq.KeyHash([]byte{}, dlq.NewID()), "an empty key is a key")

@@ -18,7 +18,7 @@ func TestPayloadIsTheJSONThatJSONBCanHold(t *testing.T) {
 	}
 }
 
-func TestPayloadIsNilForWhatJSONBRefuses(t *testing.T) {
+func TestPayloadIsNilForValuesThatJSONBRefuses(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"empty":           ``,
@@ -27,10 +27,10 @@ func TestPayloadIsNilForWhatJSONBRefuses(t *testing.T) {
 		"NUL escape":      `{"a":"\u0000"}`,
 		"NUL in a key":    `{"\u0000":1}`,
 		"NUL, escaped \\": `"\\\u0000"`,
-		"lone high":       `"\ud83d"`,
-		"lone high, text": `"\ud83dx12345"`,
+		"high only":       `"\ud83d"`,
+		"high only, text": `"\ud83dx12345"`,
 		"high then other": `"\ud83d\u0041"`,
-		"lone low":        `"\ude00"`,
+		"low only":        `"\ude00"`,
 		"invalid UTF-8":   "\"\xff\"",
 		"binary":          "\x00\x01\x02",
 		"too deep":        strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
@@ -42,7 +42,7 @@ func TestPayloadIsNilForWhatJSONBRefuses(t *testing.T) {
 	}
 }
 
-func TestTextReplacesWhatPostgreSQLTextRefuses(t *testing.T) {
+func TestStorableTextReplacesBytesThatPostgreSQLRefuses(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "plain é", dlq.StorableText("plain é"))
 	require.Equal(t, "a\u2400b", dlq.StorableText("a\x00b"))

@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-func TestTopicPatternsAreAnchoredAndTakeDotsLiterally(t *testing.T) {
+func TestTopicPatternsAreAnchoredAndMatchDotsLiterally(t *testing.T) {
 	t.Parallel()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestTopicNamesAreThoseOfKafka(t *testing.T) {
 	}
 }
 
-func TestOriginIsToldByTheNameOrTheMapping(t *testing.T) {
+func TestOriginFollowsFromTheNameOrTheMapping(t *testing.T) {
 	t.Parallel()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, map[string]string{"billing.dlq.v1": "billing.events.v1"})
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestOriginIsToldByTheNameOrTheMapping(t *testing.T) {
 	}
 }
 
-func TestMappingsThatLeadNowhereAreRefused(t *testing.T) {
+func TestInvalidMappingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, origins := range map[string]map[string]string{
 		`original topic "b.dlq" of "a.dlq" is itself a dead-letter topic`: {"a.dlq": "b.dlq"},

@@ -110,8 +110,8 @@ func withDatabase(databaseURL, name string) string {
 // serverVariable names a server to use instead of starting one.
 const serverVariable = "DLQ_TEST_POSTGRES_URL"
 
-// external is the connection string of serverVariable, or "".
-func external() (string, error) {
+// externalServer is the connection string of serverVariable, or "".
+func externalServer() (string, error) {
 	given := os.Getenv(serverVariable)
 	if given == "" {
 		return "", nil

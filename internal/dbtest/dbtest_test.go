@@ -27,7 +27,7 @@ func TestEachTestHasItsOwnDatabaseWithTheSchema(t *testing.T) {
 	})
 }
 
-func TestDatabasesAreDroppedWithTheirTests(t *testing.T) { //nolint:tparallel // the inner test has to end before the outer one looks
+func TestDatabasesAreDroppedWithTheirTests(t *testing.T) { //nolint:tparallel // the inner test has to end before the outer one continues
 	t.Parallel()
 	var inner string
 	t.Run("inner", func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestConcurrentProgramsCreateTheTemplateOnce(t *testing.T) {
 	var group sync.WaitGroup
 	failures := make([]error, 4)
 	for i := range failures {
-		group.Go(func() { failures[i] = makeTemplate(t.Context(), admin, name) })
+		group.Go(func() { failures[i] = createTemplate(t.Context(), admin, name) })
 	}
 	group.Wait()
 	for _, err := range failures {

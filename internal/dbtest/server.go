@@ -42,7 +42,7 @@ func Main(m *testing.M) int {
 // serverURL is a connection string to the server's own database. It starts the server when
 // there is none. A failed start is not repeated.
 func serverURL() (string, error) {
-	if given, err := external(); given != "" || err != nil {
+	if given, err := externalServer(); given != "" || err != nil {
 		return given, err
 	}
 	server.Lock()

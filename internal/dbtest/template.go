@@ -35,18 +35,18 @@ func templateName(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, err := nameOfMigrations()
+	name, err := migrationsName()
 	if err != nil {
 		return "", err
 	}
-	if err := makeTemplate(ctx, admin, name); err != nil {
+	if err := createTemplate(ctx, admin, name); err != nil {
 		return "", fmt.Errorf("make the template database: %w", err)
 	}
 	template.name = name
 	return name, nil
 }
 
-func makeTemplate(ctx context.Context, admin, name string) error {
+func createTemplate(ctx context.Context, admin, name string) error {
 	conn, err := pgx.Connect(ctx, admin)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func makeTemplate(ctx context.Context, admin, name string) error {
 	return err
 }
 
-func nameOfMigrations() (string, error) {
+func migrationsName() (string, error) {
 	hash := sha256.New()
 	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {

@@ -185,8 +185,8 @@ func Outcomes(page []dlq.PageEnvelope, result dlq.Result) []dlq.PageOutcome {
 	return outcomes
 }
 
-// Sent is the outcome of a retry that was delivered.
-func Sent(id dlq.ID) dlq.Outcome { return dlq.Outcome{ID: id, Result: dlq.ResultDelivered} }
+// Delivered is the outcome of a retry that was delivered.
+func Delivered(id dlq.ID) dlq.Outcome { return dlq.Outcome{ID: id, Result: dlq.ResultDelivered} }
 
 // Failed is the outcome of a retry that failed.
 func Failed(id dlq.ID) dlq.Outcome {

@@ -116,8 +116,8 @@ func (m *Store) SetStepLimit(_ context.Context, id dlq.ID, messages *int64) erro
 		}
 		b.stepLimit = nil
 		if messages != nil {
-			allowance := max(*messages, 0)
-			b.stepLimit = &allowance
+			limit := max(*messages, 0)
+			b.stepLimit = &limit
 		}
 		return true
 	})

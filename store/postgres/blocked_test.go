@@ -18,9 +18,9 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// hold runs a statement in a transaction that stays open until release, which may be
-// called again.
-func hold(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (release func()) {
+// holdLock runs a statement in a transaction that stays open until release. A second call of
+// release does nothing.
+func holdLock(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (release func()) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -31,8 +31,8 @@ func hold(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (release fu
 	return release
 }
 
-// within runs a call that has to end in time.
-func within(t *testing.T, limit time.Duration, call func() error) error {
+// requireWithin checks that a call ends in time.
+func requireWithin(t *testing.T, limit time.Duration, call func() error) error {
 	t.Helper()
 	began := time.Now()
 	err := call()
@@ -40,7 +40,7 @@ func within(t *testing.T, limit time.Duration, call func() error) error {
 	return err
 }
 
-// startPages is a bulk retry of one lane, with its first page claimed.
+// startPages creates a bulk retry with one lane and claims its first page.
 func startPages(t *testing.T, pool *pgxpool.Pool, messages int) (*postgres.Store, dlq.Lane, []dlq.PageEnvelope) {
 	t.Helper()
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -56,7 +56,7 @@ func startPages(t *testing.T, pool *pgxpool.Pool, messages int) (*postgres.Store
 	return p, lane, claim.Page
 }
 
-func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
+func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"row":   `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`,
@@ -65,7 +65,7 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := dbtest.New(t)
-			// Its only connection prepares its statements here.
+			// The pool's only connection prepares its statements here.
 			p, lane, page := startPages(t, dbtest.Pool(t, pool.Config().ConnString()+"&pool_max_conns=1"), 2*dlq.PageSize)
 			_, err := p.FinalizePage(t.Context(), lane, nil)
 			require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 			if name == "row" {
 				args = append(args, [16]byte(page[50].ID))
 			}
-			release := hold(t, pool, sql, args...)
+			release := holdLock(t, pool, sql, args...)
 			calls := []func(context.Context) error{
 				func(ctx context.Context) error {
 					_, err := p.FinalizePage(ctx, lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
@@ -85,7 +85,7 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 					return err
 				},
 			}
-			if name == "index" { // the driver prepares a statement that has failed anew, with no limit of its own
+			if name == "index" { // after an error the driver prepares the statement again, without a timeout
 				calls = calls[:1]
 				calls = append(calls, func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err })
 			}
@@ -93,14 +93,14 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 				var group sync.WaitGroup
 				var failure error
 				group.Go(func() {
-					failure = within(t, 2500*time.Millisecond, func() error { return call(t.Context()) })
+					failure = requireWithin(t, 2500*time.Millisecond, func() error { return call(t.Context()) })
 				})
-				waiting(t, pool, 1)
+				waitForLocks(t, pool, 1)
 				if i == 0 {
 					_, err := pool.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE NOWAIT`)
-					require.NoError(t, err, "nobody holds a lane while it waits for a message")
+					require.NoError(t, err, "no lane is locked while a message is waited for")
 				}
-				require.NoError(t, within(t, time.Second, func() error {
+				require.NoError(t, requireWithin(t, time.Second, func() error {
 					_, err := operator.StopBulk(t.Context(), lane.Bulk, dlq.BulkPausing, fmt.Sprint(i))
 					return err
 				}))
@@ -114,7 +114,7 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			_, err = p.PauseBulk(ctx, lane.Bulk, "")
-			require.ErrorIs(t, err, dlq.ErrUnavailable, "it waits for no longer either")
+			require.ErrorIs(t, err, dlq.ErrUnavailable, "a pause has the same timeout")
 			release()
 			lane, err = p.OpenLane(t.Context(), lane.Bulk, 0, dlq.LaneAttempt{})
 			require.NoError(t, err)
@@ -126,13 +126,13 @@ func TestALockOfSomebodyElseBlocksAPageButNotTheJob(t *testing.T) {
 	}
 }
 
-// A connection that is new prepares its statements first, which waits for a table as
-// long as the caller does.
+// A new connection prepares its statements first. That waits for the lock of a table as
+// long as the caller waits.
 func TestALockBlocksANewConnectionForAsLongAsItsCallerWaits(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	_, lane, page := startPages(t, pool, 10)
-	release := hold(t, pool, `CREATE INDEX ON dlq.dlq_messages (error_class)`)
+	release := holdLock(t, pool, `CREATE INDEX ON dlq.dlq_messages (error_class)`)
 	fresh := postgres.New(dbtest.Pool(t, pool.Config().ConnString()), dlqtest.Topics(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -143,7 +143,7 @@ func TestALockBlocksANewConnectionForAsLongAsItsCallerWaits(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAMessageThatIsLockedIsNotPassedOver(t *testing.T) {
+func TestALockedMessageIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -156,7 +156,7 @@ func TestAMessageThatIsLockedIsNotPassedOver(t *testing.T) {
 	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	lane := dlqtest.Lane(b, 0)
-	release := hold(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[2].ID))
+	release := holdLock(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[2].ID))
 	send := func() (sent []dlq.ID) {
 		claim, err := p.ClaimPage(t.Context(), lane, true)
 		require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestAMessageThatIsLockedIsNotPassedOver(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 6}, ended.Counts)
 }
 
-func TestOnlyOneLaneAsksAClosedTarget(t *testing.T) {
+func TestOnlyOneLaneTriesAClosedTarget(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p, lane, page := startPages(t, pool, 3)
@@ -192,7 +192,7 @@ func TestOnlyOneLaneAsksAClosedTarget(t *testing.T) {
 	}
 	_, err := p.FinalizePage(t.Context(), lane, outcomes)
 	require.NoError(t, err)
-	release := hold(t, pool, `SELECT FROM dlq.dlq_bulk_retry_queues FOR NO KEY UPDATE`) // as another lane that asks
+	release := holdLock(t, pool, `SELECT FROM dlq.dlq_bulk_retry_queues FOR NO KEY UPDATE`) // as another lane that tries the target
 	claim, err := p.ClaimPage(t.Context(), lane, true)
 	require.NoError(t, err)
 	require.Empty(t, claim.Page)
@@ -223,7 +223,7 @@ func TestABulkRetryThatHasEndedLeavesNoQueues(t *testing.T) {
 	}
 }
 
-// Lanes that give back, pauses and an end lock the same rows in their own orders.
+// Lanes that requeue, pauses and the end of a job lock the same rows in different orders.
 func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	const lanes, messages = 4, 1200

@@ -29,24 +29,23 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	require.NoError(t, err)
 	b, err := workers[0].CreateBulk(t.Context(), dlqtest.Bulk("orders", lanes, dlqtest.Rate(rate)))
 	require.NoError(t, err)
-	// A grant is a claim that took messages. It was made between asked and
-	// answered, however busy the machine is.
-	type grant struct {
-		asked, answered time.Time
-		messages        int
+	// claimed is a claim with messages. The database made it between the two times.
+	type claimed struct {
+		began, ended time.Time
+		messages     int
 	}
-	grants := make([][]grant, lanes)
+	claims := make([][]claimed, lanes)
 	failures := make([]error, lanes)
 	var group sync.WaitGroup
 	for number := range lanes {
 		group.Go(func() {
 			for {
-				asked := time.Now()
+				began := time.Now()
 				claim, err := workers[number%2].ClaimPage(t.Context(), dlqtest.Lane(b, number), true)
 				if failures[number] = err; err != nil || len(claim.Page) == 0 && claim.Wait == 0 {
 					return
 				}
-				grants[number] = append(grants[number], grant{asked, time.Now(), len(claim.Page)})
+				claims[number] = append(claims[number], claimed{began, time.Now(), len(claim.Page)})
 				<-time.After(claim.Wait)
 			}
 		})
@@ -54,36 +53,36 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	group.Wait()
 	require.NoError(t, errors.Join(failures...))
 
-	all := slices.Concat(grants...)
-	const burst = rate / 5 // a claim takes what is due, and a tenth of a second more
+	all := slices.Concat(claims...)
+	const burst = rate / 5 // a tenth of a second unused, and a tenth in advance
 	for _, from := range all {
 		for _, to := range all {
 			sum := 0
-			for _, g := range all {
-				if !g.asked.Before(from.asked) && !g.answered.After(to.answered) {
-					sum += g.messages
+			for _, c := range all {
+				if !c.began.Before(from.began) && !c.ended.After(to.ended) {
+					sum += c.messages
 				}
 			}
-			allowed := burst + rate*max(0, to.answered.Sub(from.asked).Seconds())
-			require.LessOrEqual(t, float64(sum), allowed, "from %s to %s", from.asked, to.answered)
+			allowed := burst + rate*max(0, to.ended.Sub(from.began).Seconds())
+			require.LessOrEqual(t, float64(sum), allowed, "from %s to %s", from.began, to.ended)
 		}
 	}
 	total := 0
-	for _, g := range all {
-		total += g.messages
+	for _, c := range all {
+		total += c.messages
 	}
 	require.Equal(t, messages, total)
 }
 
-// waiting returns once n connections to the pool's database wait for a lock.
-func waiting(t *testing.T, pool *pgxpool.Pool, n int64) {
+// waitForLocks returns once n connections to the pool's database wait for a lock.
+func waitForLocks(t *testing.T, pool *pgxpool.Pool, n int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
 	}, 10*time.Second, time.Millisecond)
 }
 
-func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
+func TestAClaimThatWaitedWhileTheJobWasPausedIsEmpty(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -100,7 +99,7 @@ func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 		var claimed error
 		var claim dlq.LaneClaim
 		group.Go(func() { claim, claimed = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true) })
-		waiting(t, pool, 1)
+		waitForLocks(t, pool, 1)
 		if rate == 0 { // else the claim has the job's row
 			_, err = p.StopBulk(t.Context(), b.ID, dlq.BulkPausing, "operator")
 			require.NoError(t, err)
@@ -118,8 +117,8 @@ func TestAClaimThatWaitedForAPauseTakesNothing(t *testing.T) {
 	}
 }
 
-// A cancelled retry gives back what it has claimed, also when the claim was slow.
-func TestAClaimThatIsBeingCommittedIsGivenBack(t *testing.T) {
+// A cancelled retry releases its message, also when the claim is still committing.
+func TestAClaimThatIsBeingCommittedIsReleased(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -137,7 +136,7 @@ func TestAClaimThatIsBeingCommittedIsGivenBack(t *testing.T) {
 	group.Go(func() {
 		_, ended, failure = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultReleased})
 	})
-	waiting(t, pool, 1)
+	waitForLocks(t, pool, 1)
 	require.NoError(t, claim.Commit(t.Context()))
 	group.Wait()
 	require.NoError(t, failure)
@@ -148,9 +147,9 @@ func TestAClaimThatIsBeingCommittedIsGivenBack(t *testing.T) {
 	require.Zero(t, message.RetryCount)
 }
 
-// A claim that waits for its lane sees the messages as they were before, and
-// must not take one that somebody else has failed to send meanwhile.
-func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
+// A claim that waits for its lane may have an old snapshot. It must not claim a message
+// whose single retry failed meanwhile.
+func TestAClaimThatWaitedDoesNotClaimChangedMessages(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -168,7 +167,7 @@ func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
 	var claim dlq.LaneClaim
 	var failure error
 	group.Go(func() { claim, failure = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true) })
-	waiting(t, pool, 1)
+	waitForLocks(t, pool, 1)
 	owner := dlqtest.Owner()
 	_, err = p.Claim(t.Context(), arrivals[1].ID, owner)
 	require.NoError(t, err)
@@ -182,7 +181,7 @@ func TestAClaimThatWaitedDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
 	require.Equal(t, arrivals[2].ID, claim.Page[1].ID)
 }
 
-// startOfThree is a bulk retry of three messages that has just been started.
+// startOfThree creates a bulk retry of three messages.
 func startOfThree(t *testing.T) (*pgxpool.Pool, *postgres.Store, dlq.BulkRetry) {
 	t.Helper()
 	pool := dbtest.New(t)
@@ -194,7 +193,7 @@ func startOfThree(t *testing.T) (*pgxpool.Pool, *postgres.Store, dlq.BulkRetry) 
 	return pool, p, b
 }
 
-// lockJob holds the row of the only job until unlock, which may be called again.
+// lockJob locks the row of the only job until unlock. A second call of unlock does nothing.
 func lockJob(t *testing.T, pool *pgxpool.Pool) (unlock func()) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -204,8 +203,8 @@ func lockJob(t *testing.T, pool *pgxpool.Pool) (unlock func()) {
 	return sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.Background())) })
 }
 
-// The job's row is written by every throttled page; without a limit it is only
-// read, so that no lane waits for another.
+// Every claim with a limit writes the job's row. A claim without a limit only reads it, so
+// that no lane waits for another.
 func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
 	t.Parallel()
 	pool, p, b := startOfThree(t)
@@ -220,7 +219,7 @@ func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestTheRecentRateFadesAway(t *testing.T) {
+func TestTheRecentRateDecays(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -268,9 +267,9 @@ func TestTheRecentRateFadesAway(t *testing.T) {
 	}
 }
 
-// late stores an arrival that has its place in the order of arrival and is not
+// uncommitted stores an arrival. It has a number in the order of arrival, but is not
 // committed before release is called.
-func late(t *testing.T, pool *pgxpool.Pool, p *postgres.Store) (a dlq.Arrival, release func()) {
+func uncommitted(t *testing.T, pool *pgxpool.Pool, p *postgres.Store) (a dlq.Arrival, release func()) {
 	t.Helper()
 	a = dlqtest.Arrival()
 	tx, err := pool.Begin(t.Context())
@@ -281,7 +280,7 @@ func late(t *testing.T, pool *pgxpool.Pool, p *postgres.Store) (a dlq.Arrival, r
 	var stored error
 	var group sync.WaitGroup
 	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), []dlq.Arrival{a}) })
-	waiting(t, pool, 1)
+	waitForLocks(t, pool, 1)
 	return a, func() {
 		t.Helper()
 		require.NoError(t, tx.Rollback(t.Context()))
@@ -290,12 +289,12 @@ func late(t *testing.T, pool *pgxpool.Pool, p *postgres.Store) (a dlq.Arrival, r
 	}
 }
 
-func TestACreationWaitsForTheIngestThatIsUnderWay(t *testing.T) {
+func TestACreationWaitsForARunningIngest(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	first, release := late(t, pool, p)
-	second := dlqtest.Arrival() // further back in the order, and there before
+	first, release := uncommitted(t, pool, p)
+	second := dlqtest.Arrival() // later in the order, and committed first
 	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{second})
 	require.NoError(t, err)
 
@@ -303,7 +302,7 @@ func TestACreationWaitsForTheIngestThatIsUnderWay(t *testing.T) {
 	var started dlq.BulkRetry
 	var failure error
 	group.Go(func() { started, failure = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1)) })
-	waiting(t, pool, 2)
+	waitForLocks(t, pool, 2)
 	release()
 	group.Wait()
 	require.NoError(t, failure)
@@ -316,17 +315,17 @@ func TestACreationWaitsForTheIngestThatIsUnderWay(t *testing.T) {
 	require.Equal(t, first.ID, claim.Page[0].ID)
 }
 
-func TestACreationDoesNotHoldIngestUpForLong(t *testing.T) {
+func TestACreationBlocksIngestForASecondsAtMost(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, release := late(t, pool, p)
+	_, release := uncommitted(t, pool, p)
 	var group sync.WaitGroup
 	var started, stored error
 	group.Go(func() { _, started = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1)) })
-	waiting(t, pool, 2)
+	waitForLocks(t, pool, 2)
 	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1)) })
-	waiting(t, pool, 3)
+	waitForLocks(t, pool, 3)
 	group.Wait() // though the first ingest is still under way
 	require.ErrorIs(t, started, dlq.ErrUnavailable)
 	require.ErrorContains(t, started, "ingest did not release its lock within 2s")
@@ -337,36 +336,35 @@ func TestACreationDoesNotHoldIngestUpForLong(t *testing.T) {
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`))
 }
 
-// freezer stops a program that has just been granted an advisory lock, until thaw is
-// closed.
-type freezer struct{ thaw chan struct{} }
+// suspender suspends a program that holds an advisory lock, until resume is closed.
+type suspender struct{ resume chan struct{} }
 
 type locks struct{}
 
-func (freezer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (suspender) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	return context.WithValue(ctx, locks{}, strings.Contains(q.SQL, "pg_advisory_xact_lock"))
 }
 
-func (f freezer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+func (s suspender) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	if isLock, _ := ctx.Value(locks{}).(bool); isLock {
-		<-f.thaw
+		<-s.resume
 	}
 }
 
-func TestAProgramThatFreezesDoesNotKeepOthersFromCreating(t *testing.T) {
+func TestASuspendedProgramDoesNotBlockCreations(t *testing.T) {
 	t.Parallel()
 	healthy := dbtest.New(t)
 	config := healthy.Config()
-	thaw := make(chan struct{})
-	config.ConnConfig.Tracer = freezer{thaw: thaw}
-	frozen, err := pgxpool.NewWithConfig(t.Context(), config)
+	resume := make(chan struct{})
+	config.ConnConfig.Tracer = suspender{resume: resume}
+	suspended, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
-	t.Cleanup(frozen.Close)
+	t.Cleanup(suspended.Close)
 
 	var group sync.WaitGroup
 	var failure error
 	group.Go(func() {
-		_, failure = postgres.New(frozen, dlqtest.Topics(t)).CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+		_, failure = postgres.New(suspended, dlqtest.Topics(t)).CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	})
 	require.Eventually(t, func() bool {
 		return count(t, healthy, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`) == 1
@@ -375,7 +373,7 @@ func TestAProgramThatFreezesDoesNotKeepOthersFromCreating(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err = postgres.New(healthy, dlqtest.Topics(t)).CreateBulk(ctx, dlqtest.Bulk("payments", 1))
-	close(thaw)
+	close(resume)
 	group.Wait()
 	require.NoError(t, err)
 	require.ErrorIs(t, failure, dlq.ErrUnavailable)
@@ -384,16 +382,16 @@ func TestAProgramThatFreezesDoesNotKeepOthersFromCreating(t *testing.T) {
 	require.Len(t, running, 1)
 }
 
-func TestNobodyWaitsForACount(t *testing.T) {
+func TestACountBlocksNoOtherCall(t *testing.T) {
 	t.Parallel()
 	pool, p, b := startOfThree(t)
-	unlock := lockJob(t, pool) // the count cannot end
+	unlock := lockJob(t, pool) // so the count waits
 	defer unlock()
 	var group sync.WaitGroup
 	var counted dlq.BulkRetry
 	var failure error
 	group.Go(func() { counted, failure = p.CountBulk(t.Context(), b.ID) })
-	waiting(t, pool, 1)
+	waitForLocks(t, pool, 1)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -20,9 +20,9 @@ import (
 //     changed by the job itself, which requeued them.
 //   - claimed_elsewhere are the keys in the pages of other bulk retries, as in
 //     claimPageSQL.
-//   - checked adds to each message whether it is gone, because another client has finished
-//     it; whether an earlier message of its key is being retried (retried); and the other
-//     queue in which an earlier message of its key waits (elsewhere), into which it moves.
+//   - checked adds three columns: obsolete, when another client has changed or finished the
+//     message; retried, when an earlier message of its key is being retried; and elsewhere,
+//     the other queue in which an earlier message of its key waits, into which it moves.
 //   - blocked_from has each blocked key and its first blocked message. Blocked messages
 //     move from the queue of a target into the queue of their key, and make room for
 //     others.
@@ -100,7 +100,7 @@ WITH clock AS MATERIALIZED (
 		unlocked.id IS NULL AND NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token
 			OR m.status = 'PENDING' AND m.retry_count < m.max_retries
 				AND (m.updated_at <= (SELECT snapshot_at FROM job) OR m.owner_token = @token)
-				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS gone,
+				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS obsolete,
 		@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
 			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = m.key_hash
@@ -116,13 +116,13 @@ WITH clock AS MATERIALIZED (
 	LEFT JOIN dlq.dlq_messages m ON m.id = c.id
 	LEFT JOIN unlocked ON unlocked.id = c.id
 ), blocked_from AS MATERIALIZED (
-	SELECT key_hash, min(seq) AS seq FROM checked WHERE NOT gone AND (NOT is_unlocked OR retried OR elsewhere IS NOT NULL) GROUP BY key_hash
+	SELECT key_hash, min(seq) AS seq FROM checked WHERE NOT obsolete AND (NOT is_unlocked OR retried OR elsewhere IS NOT NULL) GROUP BY key_hash
 ), sendable AS MATERIALIZED (
 	SELECT c.id, c.size, row_number() OVER (ORDER BY c.seq) - 1 AS n, count(*) OVER () AS total, sum(c.size) OVER (ORDER BY c.seq) AS bytes
 	FROM checked c, queue
 	WHERE c.is_unlocked AND NOT c.retried AND c.elsewhere IS NULL
 		AND NOT EXISTS (SELECT FROM blocked_from b WHERE @ordered::bool AND b.key_hash = c.key_hash AND b.seq < c.seq)
-		AND NOT (queue.closed AND EXISTS (SELECT FROM checked e WHERE e.key_hash = c.key_hash AND e.seq < c.seq AND NOT e.gone))
+		AND NOT (queue.closed AND EXISTS (SELECT FROM checked e WHERE e.key_hash = c.key_hash AND e.seq < c.seq AND NOT e.obsolete))
 ), chosen AS MATERIALIZED (
 	SELECT s.id, s.size
 	FROM sendable s, queue, lane
@@ -137,14 +137,14 @@ WITH clock AS MATERIALIZED (
 ), left_queue AS (
 	DELETE FROM dlq.dlq_bulk_retry_waiting w
 	WHERE w.bulk_id = @bulk AND w.queue_id = (SELECT id FROM queue) AND w.lane = @lane
-		AND w.seq = ANY (ARRAY(SELECT c.seq FROM checked c WHERE c.gone OR EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)))
+		AND w.seq = ANY (ARRAY(SELECT c.seq FROM checked c WHERE c.obsolete OR EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)))
 	RETURNING 1
 ), key_queue AS (
 	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
 	SELECT DISTINCT ON (c.key_hash) @bulk, @lane, queue.topic, -1, c.key_hash, false, 0, clock_timestamp() + interval '1 second',
 		'an earlier message of the key is being retried or changed by another client', ''
 	FROM checked c, queue
-	WHERE queue.key_hash = -1 AND NOT c.gone AND c.elsewhere IS NULL AND (NOT c.is_unlocked OR c.retried)
+	WHERE queue.key_hash = -1 AND NOT c.obsolete AND c.elsewhere IS NULL AND (NOT c.is_unlocked OR c.retried)
 	ORDER BY c.key_hash
 	ON CONFLICT ON CONSTRAINT uq_dlq_bulk_retry_queues DO UPDATE SET due_at = EXCLUDED.due_at
 	RETURNING q.id, q.key_hash
@@ -153,7 +153,7 @@ WITH clock AS MATERIALIZED (
 	FROM checked c
 	LEFT JOIN blocked_from b ON b.key_hash = c.key_hash AND b.seq <= c.seq
 	LEFT JOIN key_queue k ON k.key_hash = b.key_hash
-	WHERE NOT c.gone AND COALESCE(c.elsewhere, k.id) IS NOT NULL AND NOT EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)
+	WHERE NOT c.obsolete AND COALESCE(c.elsewhere, k.id) IS NOT NULL AND NOT EXISTS (SELECT FROM chosen WHERE chosen.id = c.id)
 ), moved AS (
 	UPDATE dlq.dlq_bulk_retry_waiting w
 	SET queue_id = (SELECT l.queue_id FROM leaving l WHERE l.seq = w.seq)
@@ -176,7 +176,7 @@ WITH clock AS MATERIALIZED (
 	WHERE q.id = queue.id AND NOT EXISTS (SELECT FROM emptied)
 		AND (queue.closed AND EXISTS (SELECT FROM chosen)
 			OR queue.key_hash >= 0 AND q.tries > 0 AND EXISTS (SELECT FROM chosen)
-			OR queue.key_hash >= 0 AND NOT EXISTS (SELECT FROM chosen) AND EXISTS (SELECT FROM checked WHERE NOT gone AND elsewhere IS NULL))
+			OR queue.key_hash >= 0 AND NOT EXISTS (SELECT FROM chosen) AND EXISTS (SELECT FROM checked WHERE NOT obsolete AND elsewhere IS NULL))
 ), counted AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
 	SET pages = l.pages + 1, page = l.page || ARRAY(SELECT id FROM claimed),

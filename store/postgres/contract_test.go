@@ -20,8 +20,8 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return postgres.New(dbtest.New(t), dlqtest.Topics(t)) })
 }
 
-// `make test-postgres` asks for versions; otherwise any will do that the schema works on.
-func TestTheServerIsOfTheVersionThatWasAskedFor(t *testing.T) {
+// `make test-postgres` requests versions. Otherwise any supported version will do.
+func TestTheServerHasTheRequestedVersion(t *testing.T) {
 	t.Parallel()
 	var version int
 	require.NoError(t, dbtest.New(t).QueryRow(t.Context(), `SELECT current_setting('server_version_num')::int / 10000`).Scan(&version))

@@ -17,14 +17,14 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// wrongCountsSQL lists what the counts and the messages tell differently.
+// wrongCountsSQL lists the differences between the counts and the messages.
 const wrongCountsSQL = `
-SELECT COALESCE(string_agg(format('%s %s %s: %s, and there are %s', dlq_topic, original_topic, status, c.messages, m.messages), '; '), '')
+SELECT COALESCE(string_agg(format('%s %s %s: %s, counted %s', dlq_topic, original_topic, status, c.messages, m.messages), '; '), '')
 FROM (SELECT dlq_topic, original_topic, status, count(*) AS messages FROM dlq.dlq_messages GROUP BY 1, 2, 3) AS m
 FULL JOIN dlq.dlq_topic_counts c USING (dlq_topic, original_topic, status)
 WHERE c.messages IS DISTINCT FROM m.messages`
 
-func countsAreRight(t *testing.T, pool *pgxpool.Pool) {
+func requireExactCounts(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	var wrong string
 	require.NoError(t, pool.QueryRow(t.Context(), wrongCountsSQL).Scan(&wrong))
@@ -52,9 +52,9 @@ func TestCountsFollowEveryStatement(t *testing.T) {
 	} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
-		countsAreRight(t, pool)
+		requireExactCounts(t, pool)
 		require.NoError(t, p.FoldCounts(t.Context()))
-		countsAreRight(t, pool)
+		requireExactCounts(t, pool)
 	}
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_topic_count_changes`))
 
@@ -63,17 +63,17 @@ func TestCountsFollowEveryStatement(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `DELETE FROM dlq.dlq_messages`)
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(t.Context()))
-	countsAreRight(t, pool)
+	requireExactCounts(t, pool)
 
 	_, err = pool.Exec(t.Context(), `TRUNCATE dlq.dlq_messages`)
 	require.NoError(t, err)
-	countsAreRight(t, pool)
+	requireExactCounts(t, pool)
 	topics, err := p.Topics(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, topics)
 }
 
-// A program may have the rights that document it needs: those on the messages.
+// A program needs rights on the messages only, not on the counts.
 func TestCountsNeedNoRights(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -98,13 +98,13 @@ func TestCountsNeedNoRights(t *testing.T) {
 		require.NoError(t, err, sql)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	countsAreRight(t, pool)
+	requireExactCounts(t, pool)
 	_, err = pool.Exec(t.Context(), `DROP OWNED BY `+role+`; DROP ROLE `+role)
 	require.NoError(t, err)
 }
 
-// A writer whose transaction is open keeps neither another writer nor the folding.
-func TestNobodyWaitsForTheCounts(t *testing.T) {
+// An open transaction of a writer blocks neither other writers nor FoldCounts.
+func TestCountsBlockNoWriter(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -134,14 +134,14 @@ func TestNobodyWaitsForTheCounts(t *testing.T) {
 	})
 	group.Wait()
 	require.NoError(t, errors.Join(failures...))
-	countsAreRight(t, pool)
+	requireExactCounts(t, pool)
 	require.NoError(t, open.Commit(t.Context()))
 	require.NoError(t, p.FoldCounts(t.Context()))
-	countsAreRight(t, pool)
+	requireExactCounts(t, pool)
 	require.EqualValues(t, writers*20+1, count(t, pool, `SELECT messages FROM dlq.dlq_topic_count_sums`))
 }
 
-// A plan that was made in a quiet time is used in a busy one.
+// A cached plan that was made for few changes is used for many.
 func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -158,7 +158,7 @@ func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 	require.EqualValues(t, 150_008, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
 }
 
-func TestWhatATransactionCannotSeeIsNotMiscounted(t *testing.T) {
+func TestATransactionDoesNotMiscountInvisibleMessages(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	begin := func() pgx.Tx {
@@ -177,10 +177,10 @@ func TestWhatATransactionCannotSeeIsNotMiscounted(t *testing.T) {
 	_, err = truncate.Exec(t.Context(), `TRUNCATE dlq.dlq_messages`)
 	require.NoError(t, err)
 	require.NoError(t, truncate.Commit(t.Context()))
-	countsAreRight(t, pool)
+	requireExactCounts(t, pool)
 }
 
-func TestNobodyElseChangesTheCounts(t *testing.T) {
+func TestOtherRolesCannotChangeTheCounts(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	role := pgx.Identifier{fmt.Sprintf("reader_%s", pool.Config().ConnConfig.Database)}.Sanitize()
@@ -188,13 +188,13 @@ func TestNobodyElseChangesTheCounts(t *testing.T) {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
 	}
-	for _, of := range []string{"TRUNCATE", "INSERT"} {
+	for _, event := range []string{"TRUNCATE", "INSERT"} {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), `SET LOCAL ROLE `+role+`; CREATE TEMP TABLE mine (a int)`)
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `CREATE TRIGGER x AFTER `+of+` ON mine FOR EACH STATEMENT EXECUTE FUNCTION dlq.`+
-			map[string]string{"TRUNCATE": "count_no_messages()", "INSERT": "count_inserted_messages()"}[of])
+		_, err = tx.Exec(t.Context(), `CREATE TRIGGER x AFTER `+event+` ON mine FOR EACH STATEMENT EXECUTE FUNCTION dlq.`+
+			map[string]string{"TRUNCATE": "count_no_messages()", "INSERT": "count_inserted_messages()"}[event])
 		require.ErrorContains(t, err, "permission denied")
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
@@ -202,7 +202,7 @@ func TestNobodyElseChangesTheCounts(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAPageAndItsTotalAreOfOneMoment(t *testing.T) {
+func TestAPageAndItsTotalAreOfOneSnapshot(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -210,7 +210,7 @@ func TestAPageAndItsTotalAreOfOneMoment(t *testing.T) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop()
-	group.Go(func() { // what comes goes at once
+	group.Go(func() { // messages are inserted and deleted at once
 		for ctx.Err() == nil {
 			_, _ = pool.Exec(ctx, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom'), ('orders', 'boom')`)
 			_, _ = pool.Exec(ctx, `DELETE FROM dlq.dlq_messages`)

@@ -25,9 +25,9 @@ func TestHeadersAreStoredAsKafkaWritesThem(t *testing.T) {
 
 func TestDamagedHeadersAreAnError(t *testing.T) {
 	t.Parallel()
-	whole := encodeHeaders([]dlq.Header{{Key: "key", Value: []byte("value")}})
-	for n := 1; n < len(whole); n++ {
-		_, err := decodeHeaders(whole[:n])
+	complete := encodeHeaders([]dlq.Header{{Key: "key", Value: []byte("value")}})
+	for n := 1; n < len(complete); n++ {
+		_, err := decodeHeaders(complete[:n])
 		require.ErrorIs(t, err, errHeaders, n)
 	}
 	for _, damaged := range [][]byte{{0x80}, {1}, {2, 3, 'a', 0}, {0xfe, 0xff, 0xff, 0xff, 0x0f}, {2, 2, 'a', 3}} {

@@ -15,12 +15,12 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// oddRows are rows as people write them by hand: everything that the table allows.
+// oddRows are rows that may be written by hand: unusual values that the table allows.
 var oddRows = map[string]string{
 	"created at infinity":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', 'infinity')`,
 	"created at -infinity":       `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '-infinity')`,
 	"created in the year 20000":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '20000-01-01')`,
-	"created in the stone age":   `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '4713-01-01 BC')`,
+	"created in 4713 BC":         `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '4713-01-01 BC')`,
 	"updated at infinity":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, updated_at) VALUES ('orders', 'e', 'infinity')`,
 	"done at -infinity":          `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at) VALUES ('orders', 'e', 'DEAD', '-infinity')`,
 	"retried at infinity":        `INSERT INTO dlq.dlq_messages (original_topic, error_message, last_retry_at) VALUES ('orders', 'e', 'infinity')`,
@@ -29,22 +29,22 @@ var oddRows = map[string]string{
 	"no topic":                   `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('', '')`,
 	"two lines in a topic":       `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES (E'or\nders.dlq', 'e')`,
 	"no ballast":                 `INSERT INTO dlq.dlq_messages (original_topic, error_message, ballast) VALUES ('orders', 'e', NULL)`,
-	"RETRYING, owned by nobody":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, status) VALUES ('orders', 'e', 'RETRYING')`,
+	"RETRYING, without an owner": `INSERT INTO dlq.dlq_messages (original_topic, error_message, status) VALUES ('orders', 'e', 'RETRYING')`,
 	"RETRYING, half an owner":    `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, workflow_id) VALUES ('orders', 'e', 'RETRYING', 'w')`,
 	"RETRYING, in the future":    `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at) VALUES ('orders', 'e', 'RETRYING', now() + interval '1 year')`,
 	"RETRYING, at infinity":      `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at) VALUES ('orders', 'e', 'RETRYING', 'infinity')`,
-	"RETRYING, nothing is left":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count) VALUES ('orders', 'e', 'RETRYING', 99)`,
+	"RETRYING, no retries left":  `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count) VALUES ('orders', 'e', 'RETRYING', 99)`,
 	"RESOLVED, never retried":    `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at) VALUES ('orders', 'e', 'RESOLVED', '2020-01-01')`,
-	"PENDING, though DEAD by it": `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count) VALUES ('orders', 'e', 3)`,
+	"PENDING, no retries left":   `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count) VALUES ('orders', 'e', 3)`,
 }
 
-// The workflow of a bulk retry that nobody knows, so that no lane has the message.
-func TestAMessageOfNoBulkRetryIsReleased(t *testing.T) {
+// The owner is a bulk retry that does not exist, so no lane has the message.
+func TestAMessageOfAnUnknownBulkRetryIsReleased(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	for _, dlqTopic := range []string{"orders.dlq", ""} {
-		id := write(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, workflow_id, owner_token)
+		id := insert(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, workflow_id, owner_token)
 			VALUES ('orders', '`+dlqTopic+`', 'e', 'RETRYING', 'retry-all-x', 'x')`)
 		owner := dlq.Owner{WorkflowID: "retry-all-x", Token: "x"}
 		owners, err := p.Owners(t.Context(), time.Now().Add(time.Minute))
@@ -62,8 +62,8 @@ func TestAMessageOfNoBulkRetryIsReleased(t *testing.T) {
 	}
 }
 
-// So many that every one of them must be looked at once only.
-func TestMessagesByHandDoNotKeepTheSweepFromOthers(t *testing.T) {
+// There are so many that the sweep must read each of them only once.
+func TestHandWrittenMessagesDoNotBlockTheSweep(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -96,8 +96,8 @@ func TestMessagesByHandDoNotKeepTheSweepFromOthers(t *testing.T) {
 	require.EqualValues(t, 50, released)
 }
 
-// COPY takes the order of arrival as it is, and leaves the sequence behind.
-func TestMessagesThatWereCopiedAreRetried(t *testing.T) {
+// COPY keeps the given order of arrival and does not advance the sequence.
+func TestCopiedMessagesAreRetried(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -112,7 +112,7 @@ func TestMessagesThatWereCopiedAreRetried(t *testing.T) {
 }
 
 // A dump may have been restored in part.
-func TestARecordWhoseRowIsThereWithoutItsBodyDoesNotStopIngest(t *testing.T) {
+func TestAMessageWithoutItsBodyDoesNotStopIngest(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -129,15 +129,15 @@ func TestARecordWhoseRowIsThereWithoutItsBodyDoesNotStopIngest(t *testing.T) {
 	require.Equal(t, arrivals[1].Record.Value, kept.Record.Value)
 }
 
-func write(t *testing.T, pool *pgxpool.Pool, sql string) (id dlq.ID) {
+func insert(t *testing.T, pool *pgxpool.Pool, sql string) (id dlq.ID) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), sql+` RETURNING id`).Scan((*[16]byte)(&id)))
 	return id
 }
 
-// retried is what the retry of a message comes to: taken over from an owner who is
-// gone, and sent, or refused.
-func retried(t *testing.T, p *postgres.Store, id dlq.ID) error {
+// retry retries a message and returns the refusal, if any. It first releases a message
+// that has an owner.
+func retry(t *testing.T, p *postgres.Store, id dlq.ID) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -158,14 +158,14 @@ func retried(t *testing.T, p *postgres.Store, id dlq.ID) error {
 	return err
 }
 
-func TestAnOddRowHarmsNobodyElse(t *testing.T) {
+func TestAnOddRowDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	for name, sql := range oddRows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := dbtest.New(t)
 			p := postgres.New(pool, dlqtest.Topics(t))
-			odd := write(t, pool, sql)
+			odd := insert(t, pool, sql)
 			sound := dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders"))
 			_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{sound})
 			require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestAnOddRowHarmsNobodyElse(t *testing.T) {
 			_, err = p.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders"}})
 			require.NoError(t, err)
 
-			err = retried(t, p, odd)
+			err = retry(t, p, odd)
 			if err != nil {
 				var refused *dlq.NotRetryableError
 				require.ErrorAs(t, err, &refused)
@@ -199,12 +199,12 @@ func TestAnOddRowHarmsNobodyElse(t *testing.T) {
 			require.NoError(t, err)
 			_, err = p.PurgeBatch(t.Context(), 365*24*time.Hour, 10)
 			require.NoError(t, err)
-			require.NoError(t, retried(t, p, sound.ID))
+			require.NoError(t, retry(t, p, sound.ID))
 		})
 	}
 }
 
-// pageThrough reads a list by its cursors; each message stands in it once.
+// pageThrough reads a list by its cursors, and checks that no message is listed twice.
 func pageThrough(t *testing.T, p *postgres.Store, q dlq.ListQuery) (ids []dlq.ID) {
 	t.Helper()
 	for range 10 {
@@ -224,12 +224,12 @@ func pageThrough(t *testing.T, p *postgres.Store, q dlq.ListQuery) (ids []dlq.ID
 	return nil
 }
 
-// All odd rows at once: the list of them goes on over equal and infinite times.
+// A cursor must work with equal and infinite times.
 func TestOddRowsAreListedOnce(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	for _, created := range []string{"infinity", "infinity", "20000-01-01", "-infinity", "-infinity"} {
-		write(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '`+created+`')`)
+		insert(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, created_at) VALUES ('orders', 'e', '`+created+`')`)
 	}
 	p := postgres.New(pool, dlqtest.Topics(t))
 	for _, oldestFirst := range []bool{false, true} {
@@ -237,20 +237,20 @@ func TestOddRowsAreListedOnce(t *testing.T) {
 	}
 }
 
-func TestAHandWrittenRetryIsAbandoned(t *testing.T) {
+func TestAHandWrittenRetryIsReleased(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	nobody := dlq.Owner{}
+	noOwner := dlq.Owner{}
 	for _, at := range []string{"NULL", "now() - interval '1 hour'", "now() + interval '1 year'", "'infinity'", "'-infinity'"} {
-		id := write(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at, updated_at)
+		id := insert(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, last_retry_at, updated_at)
 			VALUES ('orders', 'e', 'RETRYING', `+at+`, COALESCE((`+at+`)::timestamptz, '2020-01-01'))`)
 		now, err := p.Now(t.Context())
 		require.NoError(t, err)
 		owners, err := p.Owners(t.Context(), now.Add(-time.Minute))
 		require.NoError(t, err)
-		require.Equal(t, []dlq.Owner{nobody}, owners, at)
-		released, err := p.Release(t.Context(), nobody, "nobody")
+		require.Equal(t, []dlq.Owner{noOwner}, owners, at)
+		released, err := p.Release(t.Context(), noOwner, "no owner")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, released)
 		m, err := p.Message(t.Context(), id)
@@ -260,20 +260,20 @@ func TestAHandWrittenRetryIsAbandoned(t *testing.T) {
 	}
 }
 
-// One statement by hand can leave more behind than a statement may take.
-func TestAReleaseIsOfAnySize(t *testing.T) {
+// A statement by hand can change more messages than one statement can release.
+func TestAReleaseHasAnySize(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message, status)
 		SELECT 'orders', 'e', 'RETRYING' FROM generate_series(1, 2500)`)
 	require.NoError(t, err)
-	released, err := postgres.New(pool, dlqtest.Topics(t)).Release(t.Context(), dlq.Owner{}, "nobody")
+	released, err := postgres.New(pool, dlqtest.Topics(t)).Release(t.Context(), dlq.Owner{}, "no owner")
 	require.NoError(t, err)
 	require.EqualValues(t, 2500, released)
 	require.EqualValues(t, 2500, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING'`))
 }
 
-func TestAJobThatCannotBeReadDoesNotHideTheOthers(t *testing.T) {
+func TestAnUnreadableJobDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))

@@ -18,12 +18,11 @@ import (
 
 const planRows = 40_000
 
-// filledFrom is when the first message of fill was stored; each is a second younger
-// than the one before.
+// filledFrom is when the first message of fill was stored. Each is a second later than the
+// one before.
 var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 
-// fill makes planRows messages of two topics, a tenth of them DEAD, and their
-// bodies.
+// fill inserts planRows messages of two topics with their bodies. A tenth of them are DEAD.
 func fill(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
@@ -42,8 +41,7 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	require.NoError(t, err)
 }
 
-// explain runs a statement, after others that prepare its transaction, and returns
-// its plan.
+// explain runs a statement after the given ones, in one transaction, and returns its plan.
 func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) string {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -60,15 +58,14 @@ func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedA
 	return strings.Join(lines, "\n")
 }
 
-// cost is explain, and how many pages the statement touched.
+// cost returns the plan of a statement and how many pages it read.
 func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) (plan string, pages int) {
 	t.Helper()
 	plan = explain(t, pool, mode, sql, args, before...)
 	return plan, buffers(t, plan)
 }
 
-// buffers is how many pages the first line of a plan, which is the whole statement, has
-// touched.
+// buffers is how many pages the statement read, from the top node of its plan.
 func buffers(t *testing.T, plan string) (pages int) {
 	t.Helper()
 	for line := range strings.Lines(plan) {
@@ -88,8 +85,8 @@ func buffers(t *testing.T, plan string) (pages int) {
 	return pages
 }
 
-// execute prepares a statement and returns the EXECUTE for it: EXPLAIN of the
-// statement itself plans for the values at hand, whatever the mode is.
+// execute prepares a statement and returns its EXECUTE. EXPLAIN of the statement itself
+// would always use a custom plan.
 func execute(t *testing.T, conn *pgx.Conn, name, sql string, args pgx.NamedArgs) string {
 	t.Helper()
 	sql, values, err := args.RewriteQuery(t.Context(), conn, sql, nil)
@@ -112,8 +109,7 @@ func execute(t *testing.T, conn *pgx.Conn, name, sql string, args pgx.NamedArgs)
 	return "EXECUTE " + name + " (" + strings.Join(literals, ", ") + ")"
 }
 
-// Both kinds of plan matter: the server changes from one to the other as it
-// sees fit.
+// planModes are both kinds of plans. The server may use either of them.
 var planModes = []string{"force_custom_plan", "force_generic_plan"}
 
 func TestListCostsTheSameAtAnyDepth(t *testing.T) {
@@ -136,7 +132,7 @@ func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
-func TestListOfASpanOfTimeCostsTheSameWhereverItLies(t *testing.T) {
+func TestListOfATimeRangeCostsTheSameAnywhere(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
@@ -154,7 +150,7 @@ func TestListOfASpanOfTimeCostsTheSameWhereverItLies(t *testing.T) {
 	}
 }
 
-func TestCountOfAFrequentKeyEndsWhereItMay(t *testing.T) {
+func TestCountOfAFrequentKeyStopsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
@@ -171,8 +167,7 @@ func TestCountOfAFrequentKeyEndsWhereItMay(t *testing.T) {
 	}
 }
 
-// A bulk retry makes thousands of messages RESOLVED before the server looks at
-// the table again.
+// A bulk retry makes thousands of messages RESOLVED before the next ANALYZE.
 func TestAListIsNotMisledByOldStatistics(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -241,13 +236,13 @@ func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 			plan, pages := cost(t, pool, mode, claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
 			require.NotContains(t, plan, "Seq Scan on dlq_messages")
 			require.NotContains(t, plan, "Bitmap")
-			require.NotContains(t, plan, "idx_dlq_messages_status", "which leads to all that lanes have in hand")
+			require.NotContains(t, plan, "idx_dlq_messages_status", "it contains the claimed messages of all lanes")
 			require.Less(t, pages, 6000, plan) // nearly all is the writing of 100 rows and their index entries
 		}
 	}
 }
 
-func TestRowsByHandDoNotMakeTheSummaryOfTopicsExpensive(t *testing.T) {
+func TestHandWrittenRowsDoNotMakeTheSummaryOfTopicsExpensive(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	for _, sql := range []string{
@@ -264,8 +259,8 @@ func TestRowsByHandDoNotMakeTheSummaryOfTopicsExpensive(t *testing.T) {
 	}
 }
 
-// A long pg_dump keeps the server from forgetting what was claimed meanwhile.
-func TestASweepDoesNotWalkWhatBulkRetriesHaveClaimed(t *testing.T) {
+// A long pg_dump prevents the vacuum of row versions that were claimed meanwhile.
+func TestASweepDoesNotReadTheClaimsOfBulkRetries(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
@@ -289,7 +284,7 @@ func TestASweepDoesNotWalkWhatBulkRetriesHaveClaimed(t *testing.T) {
 	require.NoError(t, dump.Rollback(t.Context()))
 }
 
-func TestALaneIsReadAtTheSameCostBesideALongSnapshot(t *testing.T) {
+func TestALaneCostsTheSameDuringALongTransaction(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
@@ -318,13 +313,13 @@ func TestALaneIsReadAtTheSameCostBesideALongSnapshot(t *testing.T) {
 	require.NoError(t, dump.Rollback(t.Context()))
 }
 
-func TestJobsThatSendElsewhereCostAClaimNothing(t *testing.T) {
+func TestJobsOfOtherTargetsCostAClaimNothing(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
-	_, alone := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+	_, before := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
 	for _, sql := range []string{
 		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, target, lanes, upper_bound, snapshot_at)
 			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'topic-' || n, 8, 0, now() FROM generate_series(1, 20) AS n`,
@@ -336,11 +331,11 @@ func TestJobsThatSendElsewhereCostAClaimNothing(t *testing.T) {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	plan, beside := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
-	require.Less(t, beside, alone+200, plan)
+	plan, after := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+	require.Less(t, after, before+200, plan)
 }
 
-// Most of what waits belongs to other topics.
+// Most PENDING messages belong to other topics.
 func TestACountReadsItsOwnTopicOnly(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -424,8 +419,8 @@ func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
 	}
 }
 
-// In the worst case both topics are large and have nothing in common.
-func TestAJobStartsWithoutLookingAtMessages(t *testing.T) {
+// In the worst case both topics are large and have no message in common.
+func TestAJobStartsWithoutReadingMessages(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
@@ -445,14 +440,14 @@ func TestAJobStartsWithoutLookingAtMessages(t *testing.T) {
 	}
 }
 
-// park makes n messages of lane 2 wait for a closed target, n queues of keys and n
-// blocked keys.
-func park(t *testing.T, tx pgx.Tx, n int) {
+// insertQueues inserts n messages of lane 2 that wait for a closed target, n queues of keys
+// and n blocked keys.
+func insertQueues(t *testing.T, tx pgx.Tx, n int) {
 	t.Helper()
 	for _, sql := range []string{`
 		WITH q AS (
 			INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-			SELECT id, -1, 'orders', 0, -1, true, 1, now() - interval '1 hour', 'away', '' FROM dlq.dlq_bulk_retries
+			SELECT id, -1, 'orders', 0, -1, true, 1, now() - interval '1 hour', 'unavailable', '' FROM dlq.dlq_bulk_retries
 			RETURNING id, bulk_id
 		), m AS (
 			SELECT id, @n - row_number() OVER () + 1 AS n FROM (SELECT id FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY seq DESC LIMIT 100) AS last
@@ -469,8 +464,8 @@ func park(t *testing.T, tx pgx.Tx, n int) {
 	}
 }
 
-// A connection plans once, while nothing waits yet.
-func TestWhatWaitsDoesNotMakeAPageExpensive(t *testing.T) {
+// A connection plans its statements once, while the queues are still empty.
+func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	fill(t, pool)
@@ -505,17 +500,17 @@ func TestWhatWaitsDoesNotMakeAPageExpensive(t *testing.T) {
 			prepared[name] = execute(t, tx.Conn(), name, c.sql, c.args)
 			exec("EXPLAIN " + prepared[name])
 		}
-		park(t, tx, n)
+		insertQueues(t, tx, n)
 		plans = map[string]string{}
 		for name, c := range cases {
-			exec(`SAVEPOINT parked`)
+			exec(`SAVEPOINT filled`)
 			exec(`UPDATE dlq.dlq_bulk_retry_queues SET due_at = now() + $1::text::interval WHERE closed`, c.due)
 			rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+prepared[name])
 			require.NoError(t, err)
 			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err, name)
 			plans[name] = strings.Join(lines, "\n")
-			exec(`ROLLBACK TO SAVEPOINT parked`)
+			exec(`ROLLBACK TO SAVEPOINT filled`)
 		}
 		return plans
 	}
@@ -527,7 +522,7 @@ func TestWhatWaitsDoesNotMakeAPageExpensive(t *testing.T) {
 	}
 }
 
-// A page is ended by looking up its messages, however many are RETRYING.
+// A page is finalized by the ids of its messages, however many others are RETRYING.
 func TestFinalizePageReadsItsPageOnly(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -18,22 +18,22 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// swallower is a proxy that can swallow what comes over the connections it has, as
-// firewalls do with those that they have forgotten. New ones work.
-type swallower struct {
+// silentProxy is a proxy that can drop all data of its present connections, as a firewall
+// does that lost their state. New connections work.
+type silentProxy struct {
 	listener net.Listener
 	target   string
 
 	mu     sync.Mutex
-	silent chan struct{} // closed once the present connections are silent
+	silent chan struct{} // closed when the present connections go silent
 	open   []net.Conn
 }
 
-func newSwallower(t *testing.T, target string) *swallower {
+func newSilentProxy(t *testing.T, target string) *silentProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &swallower{listener: listener, target: target, silent: make(chan struct{})}
+	s := &silentProxy{listener: listener, target: target, silent: make(chan struct{})}
 	go s.serve()
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -46,7 +46,7 @@ func newSwallower(t *testing.T, target string) *swallower {
 	return s
 }
 
-func (s *swallower) serve() {
+func (s *silentProxy) serve() {
 	for {
 		client, err := s.listener.Accept()
 		if err != nil {
@@ -61,12 +61,12 @@ func (s *swallower) serve() {
 		s.open = append(s.open, client, server)
 		silent := s.silent
 		s.mu.Unlock()
-		go carry(client, server, silent)
-		go carry(server, client, silent)
+		go forward(client, server, silent)
+		go forward(server, client, silent)
 	}
 }
 
-func carry(to, from net.Conn, silent <-chan struct{}) {
+func forward(to, from net.Conn, silent <-chan struct{}) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
@@ -86,20 +86,20 @@ func carry(to, from net.Conn, silent <-chan struct{}) {
 	}
 }
 
-// swallow silences the connections that there are.
-func (s *swallower) swallow() {
+// silence drops all further data of the present connections.
+func (s *silentProxy) silence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.silent)
 	s.silent = make(chan struct{})
 }
 
-// through is a pool of a program, behind a proxy.
-func through(t *testing.T) (*pgxpool.Pool, *swallower) {
+// through is a pool whose connections go through a proxy.
+func through(t *testing.T) (*pgxpool.Pool, *silentProxy) {
 	t.Helper()
 	u, err := url.Parse(dbtest.URL(t))
 	require.NoError(t, err)
-	proxy := newSwallower(t, u.Host)
+	proxy := newSilentProxy(t, u.Host)
 	u.Host = proxy.listener.Addr().String()
 	options, err := pgxpool.ParseConfig(u.String())
 	require.NoError(t, err)
@@ -113,25 +113,25 @@ func through(t *testing.T) (*pgxpool.Pool, *swallower) {
 // fill opens all connections of the pool and leaves them idle.
 func fill(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	var held []*pgxpool.Conn
+	var conns []*pgxpool.Conn
 	for range pool.Config().MaxConns {
 		conn, err := pool.Acquire(t.Context())
 		require.NoError(t, err)
-		held = append(held, conn)
+		conns = append(conns, conn)
 	}
-	for _, conn := range held {
+	for _, conn := range conns {
 		conn.Release()
 	}
 	require.Equal(t, pool.Config().MaxConns, pool.Stat().IdleConns())
 }
 
-func TestConnectionsThatWentSilentCostOnePatience(t *testing.T) {
+func TestSilentConnectionsCostOneTimeout(t *testing.T) {
 	t.Parallel()
 	pool, proxy := through(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	fill(t, pool)
 	<-time.After(50 * time.Millisecond)
-	proxy.swallow()
+	proxy.silence()
 
 	began := time.Now()
 	var group sync.WaitGroup
@@ -145,7 +145,7 @@ func TestConnectionsThatWentSilentCostOnePatience(t *testing.T) {
 	}
 	require.Less(t, time.Since(began), 5*time.Second)
 
-	fill(t, pool) // and no connection was lost to the pool
+	fill(t, pool) // the pool has lost no connection
 	_, err := p.Topics(t.Context())
 	require.NoError(t, err)
 }
@@ -163,10 +163,10 @@ func TestEveryCallEnds(t *testing.T) {
 		"a batch":     func() error { return p.SetBulkRate(context.Background(), dlq.NewID(), 1) },
 		"a statement": func() error { _, err := p.Message(context.Background(), dlq.NewID()); return err },
 	} {
-		// It has just been used, and so is not pinged: the call itself is swallowed.
+		// A connection that has just been used is not pinged, so the call itself is lost.
 		_, err := p.Now(t.Context())
 		require.NoError(t, err)
-		proxy.swallow()
+		proxy.silence()
 		began := time.Now()
 		require.ErrorIs(t, call(), dlq.ErrUnavailable, name)
 		require.Less(t, time.Since(began), 13*time.Second, name)
@@ -188,8 +188,8 @@ func TestSessionsDoNotOutliveTheirProgram(t *testing.T) {
 	require.Equal(t, "10000", setting(t, pool, "tcp_user_timeout"), "in milliseconds")
 }
 
-// Here a function of the same name stands in for a server that has no such setting.
-func TestAServerWithoutTheSettingIsGoodEnough(t *testing.T) {
+// A function of the same name simulates a server without the setting.
+func TestAServerMayLackASetting(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.New(t)
 	for _, sql := range []string{

@@ -24,15 +24,15 @@ func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int64) 
 	return n
 }
 
-func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
+func TestEveryCallReportsAnUnavailableDatabase(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	away := "postgres://postgres@" + listener.Addr().String() + "/dlq?sslmode=disable"
+	unreachable := "postgres://postgres@" + listener.Addr().String() + "/dlq?sslmode=disable"
 	require.NoError(t, listener.Close())
 	closed := dbtest.Pool(t, dbtest.URL(t))
 	closed.Close()
-	for name, pool := range map[string]*pgxpool.Pool{"refused": dbtest.Pool(t, away), "closed": closed} {
+	for name, pool := range map[string]*pgxpool.Pool{"refused": dbtest.Pool(t, unreachable), "closed": closed} {
 		p := postgres.New(pool, dlqtest.Topics(t))
 		id := dlq.NewID()
 		lane := dlqtest.Lane(dlqtest.Bulk("orders", 1), 0)
@@ -47,7 +47,7 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 			"Ping":          p.Ping,
 			"Claim":         func(ctx context.Context) error { _, err := p.Claim(ctx, id, dlqtest.Owner()); return err },
 			"Finalize": func(ctx context.Context) error {
-				_, _, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Sent(id))
+				_, _, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Delivered(id))
 				return err
 			},
 			"Owners":       func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
@@ -84,7 +84,7 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsReadOnlySaysSo(t *testing.T) {
+func TestEveryWriteReportsAReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	require.NoError(t, postgres.New(pool, dlqtest.Topics(t)).Ping(t.Context()))
@@ -99,7 +99,7 @@ func TestADatabaseThatIsReadOnlySaysSo(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestATakenPoolIsUnavailable(t *testing.T) {
+func TestAnExhaustedPoolIsUnavailable(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	for range pool.Config().MaxConns {
@@ -252,8 +252,8 @@ func TestARowWithOnlyTheDocumentedColumnsIsAMessage(t *testing.T) {
 	require.Nil(t, envelopes[0].Record.Key)
 }
 
-// Another program may date its messages as it likes, and a server's clock may go
-// back. Lists follow the dates, retries the order of arrival.
+// Another program may set any created_at, and a server's clock may go back. Lists are
+// sorted by time, retries by the order of arrival.
 func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -270,8 +270,8 @@ func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
 			require.NoError(t, err)
 			for _, m := range page.Messages {
 				names += m.ErrorMessage
-				place := m.Keyset()
-				q.After = &place
+				key := m.Keyset()
+				q.After = &key
 			}
 		}
 		return names
@@ -296,7 +296,7 @@ func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
 	require.Equal(t, []int64{2, 3, 5, 6, 8, 9}, seqs)
 }
 
-// A key with very many messages is not looked up but looked for.
+// The messages of a frequent key are found by their topic rather than by the key.
 func TestAFrequentKeyIsListedToo(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -320,11 +320,11 @@ func TestAFrequentKeyIsListedToo(t *testing.T) {
 	check()
 }
 
-func TestADryRunHasThePatienceOfItsCaller(t *testing.T) {
+func TestADryRunHasTheTimeoutOfItsCaller(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
-	impatient := dbtest.Pool(t, url+"&statement_timeout=300&pool_max_conns=1")
-	p := postgres.New(impatient, dlqtest.Topics(t))
+	shortTimeout := dbtest.Pool(t, url+"&statement_timeout=300&pool_max_conns=1")
+	p := postgres.New(shortTimeout, dlqtest.Topics(t))
 	spec := dlqtest.Bulk("orders", 1).Spec
 	_, err := p.PreviewBulk(t.Context(), spec) // so that its statements are prepared
 	require.NoError(t, err)
@@ -339,8 +339,8 @@ func TestADryRunHasThePatienceOfItsCaller(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// A page whose candidates others hold right now is not the end of the lane.
-func TestAPageThatOthersHoldIsNotTheEnd(t *testing.T) {
+// A page whose messages are all locked is not the end of the lane.
+func TestALockedPageIsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -362,9 +362,9 @@ func TestAPageThatOthersHoldIsNotTheEnd(t *testing.T) {
 	require.Equal(t, last, claim.Page[0].ID)
 }
 
-// EndBulk and the lanes lock the same rows; whoever comes second must see what
-// the first did.
-func TestNothingIsLeftRetryingHoweverTheEndMeetsTheLanes(t *testing.T) {
+// EndBulk and the lanes lock the same rows. The second one must see the changes of the
+// first.
+func TestNothingIsLeftRetryingWhenTheEndRacesWithTheLanes(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -408,7 +408,7 @@ func TestNothingIsLeftRetryingHoweverTheEndMeetsTheLanes(t *testing.T) {
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE retry_count <> 0`))
 }
 
-func TestAChangeOfStatusDoesNotTouchTheBody(t *testing.T) {
+func TestAChangeOfStatusDoesNotWriteTheBody(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
@@ -423,14 +423,14 @@ func TestAChangeOfStatusDoesNotTouchTheBody(t *testing.T) {
 	owner := dlqtest.Owner()
 	_, err = p.Claim(t.Context(), a.ID, owner)
 	require.NoError(t, err)
-	_, _, err = p.Finalize(t.Context(), owner, dlqtest.Sent(a.ID))
+	_, _, err = p.Finalize(t.Context(), owner, dlqtest.Delivered(a.ID))
 	require.NoError(t, err)
 	_, err = p.ArchiveBatch(t.Context(), 0, 1)
 	require.NoError(t, err)
 	require.Equal(t, before, version())
 }
 
-func TestAReadOnlyDatabaseIsNamed(t *testing.T) {
+func TestIngestReportsAReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	_, err := pool.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`)

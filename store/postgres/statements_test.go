@@ -24,18 +24,18 @@ import (
 // explained is a statement with values for its parameters.
 type explained struct {
 	args pgx.NamedArgs
-	// after is what the statement's transaction begins with.
+	// after is the first statement of the transaction.
 	after string
 	// filter and query put a filter or the order of a list into the statement.
 	filter *dlq.Filter
 	query  *dlq.ListQuery
-	// uses are the indexes that it uses, in the order of their names, in a plan for
-	// these values and in one for any. Where both ways are good there are two lists.
+	// uses are the indexes of a custom and of a generic plan, sorted by name. If two plans
+	// are equally good there are two lists.
 	uses string
 }
 
-// TestEveryStatement explains every statement on a filled database and names the
-// indexes that it uses. The text of each is valid as it stands in the source.
+// TestEveryStatement explains every statement on a filled database and checks the indexes
+// that it uses. So the text of each is valid as it is in the source.
 func TestEveryStatement(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -92,7 +92,7 @@ func TestEveryStatement(t *testing.T) {
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
 	advances := []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}
-	places := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
+	partitions := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
 
 	const (
 		attempts  = "dlq_retry_attempts_pkey"
@@ -130,7 +130,7 @@ func TestEveryStatement(t *testing.T) {
 			{args: listArgs(key), query: key, uses: listOfKey},
 		},
 		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: byTopic}},
-		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or the table as it lies
+		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or a sequential scan
 		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
 		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
 		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
@@ -139,9 +139,9 @@ func TestEveryStatement(t *testing.T) {
 			{args: storeArgs(dlqtest.Arrivals(2), advances), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},
 		},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
-		"startPositionsSQL":  {{args: places, uses: offsets}},
+		"startPositionsSQL":  {{args: partitions, uses: offsets}},
 		"pendingSQL":         {{}},
-		"positionsSQL":       {{args: places, uses: offsets}},
+		"positionsSQL":       {{args: partitions, uses: offsets}},
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
 		"claimSQL":       {{args: message, uses: bodies + " " + messages}},
@@ -203,7 +203,7 @@ func TestEveryStatement(t *testing.T) {
 		for _, c := range cases[name] {
 			for _, mode := range planModes {
 				if c.after == lanePlanSQL && mode != "force_generic_plan" {
-					continue // these decide for themselves
+					continue // these set the mode themselves
 				}
 				sql := texts[name]
 				switch {
@@ -225,7 +225,7 @@ func TestEveryStatement(t *testing.T) {
 
 var indexName = regexp.MustCompile(`(?:using|Bitmap Index Scan on) (\w+)`)
 
-// indexesOf are the indexes of a plan, each once, in the order of their names.
+// indexesOf are the indexes of a plan, each once, sorted by name.
 func indexesOf(plan string) string {
 	found := map[string]bool{}
 	for _, match := range indexName.FindAllStringSubmatch(plan, -1) {
@@ -258,7 +258,7 @@ func statements(t *testing.T) map[string]string {
 				for i, name := range value.Names {
 					if strings.HasSuffix(name.Name, "SQL") {
 						literal, ok := value.Values[i].(*ast.BasicLit)
-						require.True(t, ok, "%s does not stand whole in one place", name.Name)
+						require.True(t, ok, "%s is not one literal", name.Name)
 						found[name.Name] = strings.Trim(literal.Value, "`")
 					}
 				}
@@ -268,8 +268,7 @@ func statements(t *testing.T) map[string]string {
 	return found
 }
 
-// A claim from a queue must hold to the limits and the order that a claim of a scan
-// holds to.
+// A claim from a queue must obey the same limits and the same order as a scan.
 func TestTheTwoClaimsShareTheirRules(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"clock", "job", "claimed_elsewhere", "charged"} {

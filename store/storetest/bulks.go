@@ -54,7 +54,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		listed, err := f.Bulks(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, []dlq.BulkRetry{b}, listed)
-		f.refuses(dlqtest.Bulk("orders.dlq", 1), b)
+		f.requireRefused(dlqtest.Bulk("orders.dlq", 1), b)
 
 		f.store(dlqtest.Arrivals(3)...)
 		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Failed(stored[3].ID))
@@ -136,7 +136,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 1, retrying.Total)
 
 		require.Empty(t, f.claimPage(lane), "an older attempt claims nothing any more")
-		f.fenced(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered))
+		f.requireFenced(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered))
 		again, err := f.EndBulk(t.Context(), b.ID, dlq.BulkFailed, "too late")
 		require.NoError(t, err)
 		require.Equal(t, ended.State, again.State)
@@ -206,7 +206,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.retry(stored[3].ID, dlq.ResultReleased)
 		require.ElementsMatch(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(lane)))
 		f.end(b.ID, dlq.BulkCancelled)
-		require.EqualValues(t, 2, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next one takes the rest")
+		require.EqualValues(t, 2, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next job claims the rest")
 	},
 
 	"messages stored while a bulk retry starts are counted or not claimed": func(t *testing.T, f fixture) {

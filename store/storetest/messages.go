@@ -21,7 +21,7 @@ var messages = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.Claim(t.Context(), id, dlqtest.Owner())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, _, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
+		_, _, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		require.ErrorIs(t, f.Delete(t.Context(), id), dlq.ErrNotFound)
 	},
@@ -31,13 +31,13 @@ var messages = map[string]func(*testing.T, fixture){
 	},
 
 	"a deleted message is not found": func(t *testing.T, f fixture) {
-		kept, gone := dlqtest.Arrival(), dlqtest.Arrival()
-		f.store(kept, gone)
-		f.retry(gone.ID, dlq.ResultFailed)
-		require.NoError(t, f.Delete(t.Context(), gone.ID))
-		_, err := f.Detail(t.Context(), gone.ID)
+		kept, deleted := dlqtest.Arrival(), dlqtest.Arrival()
+		f.store(kept, deleted)
+		f.retry(deleted.ID, dlq.ResultFailed)
+		require.NoError(t, f.Delete(t.Context(), deleted.ID))
+		_, err := f.Detail(t.Context(), deleted.ID)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		require.ErrorIs(t, f.Delete(t.Context(), gone.ID), dlq.ErrNotFound)
+		require.ErrorIs(t, f.Delete(t.Context(), deleted.ID), dlq.ErrNotFound)
 		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10})
 		require.Equal(t, []dlq.ID{kept.ID}, ids(page.Messages))
 	},

@@ -18,10 +18,10 @@ var order = map[string]func(*testing.T, fixture){
 	"without an order, later messages of a failed key are sent": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "a")...)
 		lane := f.startLane(unordered)
-		f.allow(lane.Bulk, 1)
-		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, time.Hour)))
+		f.setStepLimit(lane.Bulk, 1)
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, keyQueue(1, time.Hour)))
 		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
-		page := f.ask(lane).Page
+		page := f.tryClaim(lane).Page
 		require.Equal(t, ids(stored[1:]), envelopeIDs(page))
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultDelivered)})
 		f.end(lane.Bulk, dlq.BulkCancelled)
@@ -32,14 +32,14 @@ var order = map[string]func(*testing.T, fixture){
 		other := f.store(dlqtest.Arrival(dlqtest.Key("a"), dlqtest.FromTopic("orders.dlq", "elsewhere")))
 		b := f.startBulk(dlqtest.Bulk("orders.dlq", 1))
 		lane := f.openLane(dlqtest.Lane(b, 0))
-		f.allow(b.ID, 4)
-		page := f.ask(lane).Page
+		f.setStepLimit(b.ID, 4)
+		page := f.tryClaim(lane).Page
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultRejected),
 			outcome(page[2], dlq.ResultDelivered), outcome(page[3], dlq.ResultFailed)})
-		_, err := f.ArchiveBatch(t.Context(), 0, 100) // also when the message is gone
+		_, err := f.ArchiveBatch(t.Context(), 0, 100) // also after the failed message was archived
 		require.NoError(t, err)
 		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
-		page = f.ask(lane).Page
+		page = f.tryClaim(lane).Page
 		require.Equal(t, page, f.claimed(lane))
 		require.Equal(t, append(ids(stored[4:]), other[0].ID), envelopeIDs(page))
 		var blocked []bool
@@ -56,33 +56,33 @@ var order = map[string]func(*testing.T, fixture){
 		f.finalizePage(lane, outcomes)
 		require.Equal(t, dlq.BulkCounts{Retried: 6, Failed: 2, Dead: 1, Skipped: 3}, f.end(b.ID, dlq.BulkCompleted).Counts)
 		lane = f.startLane()
-		require.Equal(t, []bool{false}, []bool{f.ask(lane).Page[0].Blocked}, "the next job starts without blocked keys")
+		require.Equal(t, []bool{false}, []bool{f.tryClaim(lane).Page[0].Blocked}, "the next job starts without blocked keys")
 	},
 
 	"messages wait while another client retries an earlier one of their key": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "b", "a")...)
 		lane := f.startLane()
 		owner := f.claim(stored[0].ID)
-		page := f.ask(lane).Page
+		page := f.tryClaim(lane).Page
 		require.Equal(t, []dlq.ID{stored[2].ID}, envelopeIDs(page))
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 		b := f.bulk(lane.Bulk)
 		require.EqualValues(t, 2, b.Waiting)
 		require.NotEmpty(t, b.Reason)
-		claim := f.ask(lane)
+		claim := f.tryClaim(lane)
 		require.Empty(t, claim.Page)
 		require.True(t, claim.Next.OfKey)
 		_, _, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
 		require.NoError(t, err)
-		page = f.claims(lane).Page
+		page = f.claimEventually(lane).Page
 		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that the other client has retried")
 
 		// The same when the other client claims a waiting message.
-		f.finalizePage(lane, allWait(page, ofKey(1, 0)))
+		f.finalizePage(lane, requeuedPage(page, keyQueue(1, 0)))
 		owner = f.claim(stored[1].ID)
-		require.Empty(t, f.ask(lane).Page)
+		require.Empty(t, f.tryClaim(lane).Page)
 		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
-		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[1].ID))
+		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(stored[1].ID))
 		require.NoError(t, err)
 		require.Equal(t, []dlq.ID{stored[3].ID}, f.drain(lane))
 		ended := f.end(lane.Bulk, dlq.BulkCompleted)
@@ -106,23 +106,23 @@ var order = map[string]func(*testing.T, fixture){
 			}
 			stored := f.store(arrivals...)
 			one, other := start("one.dlq"), start("other.dlq")
-			f.allow(one.Bulk, 1)
-			claimed := f.ask(one).Page
+			f.setStepLimit(one.Bulk, 1)
+			claimed := f.tryClaim(one).Page
 			require.Equal(t, ids(stored[:1]), envelopeIDs(claimed))
-			page := f.ask(other).Page
+			page := f.tryClaim(other).Page
 			require.Equal(t, ids(stored[3:]), envelopeIDs(page))
 			f.finalizePage(other, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			require.EqualValues(t, 1, f.bulk(other.Bulk).Waiting)
 			f.finalizePage(one, dlqtest.Outcomes(claimed, dlq.ResultDelivered))
-			page = f.claims(other).Page
+			page = f.claimEventually(other).Page
 			require.Equal(t, ids(stored[2:3]), envelopeIDs(page))
 
 			// The same when it claims one of the key while the other job's waits in a queue.
-			f.finalizePage(other, allWait(page, ofKey(1, 0)))
-			f.allow(one.Bulk, 1)
-			claimed = f.ask(one).Page
+			f.finalizePage(other, requeuedPage(page, keyQueue(1, 0)))
+			f.setStepLimit(one.Bulk, 1)
+			claimed = f.tryClaim(one).Page
 			require.Equal(t, ids(stored[1:2]), envelopeIDs(claimed))
-			require.Empty(t, f.ask(other).Page)
+			require.Empty(t, f.tryClaim(other).Page)
 			f.finalizePage(one, dlqtest.Outcomes(claimed, dlq.ResultDelivered))
 			require.Equal(t, ids(stored[2:3]), f.drain(other))
 			f.end(one.Bulk, dlq.BulkCompleted)
@@ -136,27 +136,27 @@ var order = map[string]func(*testing.T, fixture){
 		}
 		stored := f.store(to("orders"), to("stock"), to("stock"), to("orders"))
 		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders.dlq", 1)), 0))
-		f.allow(lane.Bulk, 1)
-		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1, For: time.Hour}))
+		f.setStepLimit(lane.Bulk, 1)
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour}))
 		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
-		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.ask(lane).Page))
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.tryClaim(lane).Page))
 		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
 	},
 
 	"the tries of the first message of a key do not count for the next one": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "a")...)
 		lane := f.startLane()
-		page := f.ask(lane).Page
-		outcomes := allWait(page, ofKey(0, 0))
+		page := f.tryClaim(lane).Page
+		outcomes := requeuedPage(page, keyQueue(0, 0))
 		outcomes[0].Wait.Tries = 9
 		f.finalizePage(lane, outcomes)
-		f.allow(lane.Bulk, 1)
-		claim := f.claims(lane)
+		f.setStepLimit(lane.Bulk, 1)
+		claim := f.claimEventually(lane)
 		require.Equal(t, ids(stored[:1]), envelopeIDs(claim.Page))
 		require.Equal(t, 9, claim.Queue.Tries)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
-		f.allow(lane.Bulk, 1)
-		claim = f.claims(lane)
+		f.setStepLimit(lane.Bulk, 1)
+		claim = f.claimEventually(lane)
 		require.Equal(t, ids(stored[1:2]), envelopeIDs(claim.Page))
 		require.Zero(t, claim.Queue.Tries)
 	},
@@ -164,10 +164,10 @@ var order = map[string]func(*testing.T, fixture){
 	"a waiting message stays in its queue while an earlier one of its key is retried": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a")...)
 		lane := f.startLane(dlqtest.Filter(dlq.Filter{IDs: []dlq.ID{stored[1].ID}}))
-		f.finalizePage(lane, allWait(f.ask(lane).Page, ofKey(1, 0)))
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, keyQueue(1, 0)))
 		single := f.claim(stored[0].ID)
-		require.Empty(t, f.ask(lane).Page)
-		_, _, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[0].ID))
+		require.Empty(t, f.tryClaim(lane).Page)
+		_, _, err := f.Finalize(t.Context(), single, dlqtest.Delivered(stored[0].ID))
 		require.NoError(t, err)
 		require.Equal(t, ids(stored[1:]), f.drain(lane))
 	},
@@ -176,25 +176,25 @@ var order = map[string]func(*testing.T, fixture){
 		keys := slices.Repeat([]string{"hot"}, dlq.PageSize+20)
 		stored := f.store(keyed(append(keys, "b", "c")...)...)
 		lane := f.startLane()
-		page := f.ask(lane).Page
-		f.finalizePage(lane, allWait(page, dlq.Wait{Target: first, Tries: 1}))
-		page = f.ask(lane).Page // one tries the target
-		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
+		page := f.tryClaim(lane).Page
+		f.finalizePage(lane, requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1}))
+		page = f.tryClaim(lane).Page // one tries the target
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
 		single := f.claim(stored[1].ID)
 		var sent []dlq.ID
 		require.Eventually(t, func() bool {
-			page := f.ask(lane).Page
+			page := f.tryClaim(lane).Page
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			sent = append(sent, envelopeIDs(page)...)
 			return len(sent) == 2
 		}, 10*time.Second, 5*time.Millisecond)
 		require.Equal(t, ids(stored[dlq.PageSize+20:]), sent)
 
-		_, _, err := f.Finalize(t.Context(), single, dlqtest.Sent(stored[1].ID))
+		_, _, err := f.Finalize(t.Context(), single, dlqtest.Delivered(stored[1].ID))
 		require.NoError(t, err)
 		sent = nil
 		require.Eventually(t, func() bool {
-			page := f.ask(lane).Page
+			page := f.tryClaim(lane).Page
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			sent = append(sent, envelopeIDs(page)...)
 			return len(sent) == dlq.PageSize+18
@@ -262,14 +262,14 @@ func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
 		case c.closed[target.Partition]:
 			wait = dlq.Wait{Target: target, Tries: tries + 1, For: time.Duration(c.rand.IntN(3)) * time.Millisecond}
 		case !slices.Contains(claim.Closed, target) && c.rand.IntN(12) == 0:
-			wait = ofKey(tries+1, time.Duration(c.rand.IntN(3))*time.Millisecond)
+			wait = keyQueue(tries+1, time.Duration(c.rand.IntN(3))*time.Millisecond)
 		default:
 			outcomes = append(outcomes, delivered(e, target))
 			c.sent[key] = append(c.sent[key], e.Seq)
 			continue
 		}
 		blocked[key] = wait
-		outcomes = append(outcomes, waits(e, wait))
+		outcomes = append(outcomes, requeued(e, wait))
 	}
 	return outcomes
 }
@@ -286,7 +286,7 @@ func (c *chaos) disturb(calm bool) {
 	}
 	for id, owner := range maps.Clone(c.owners) {
 		if calm || c.rand.IntN(8) == 0 {
-			_, _, err := c.Finalize(c.t.Context(), owner, dlqtest.Sent(id))
+			_, _, err := c.Finalize(c.t.Context(), owner, dlqtest.Delivered(id))
 			require.NoError(c.t, err)
 			delete(c.owners, id)
 		}
@@ -305,8 +305,8 @@ func (c *chaos) disturb(calm bool) {
 	}
 }
 
-// allowed checks that no single retry has an earlier message of the key.
-func (c *chaos) allowed(e dlq.PageEnvelope) {
+// requireAllowed checks that no single retry has an earlier message of the key.
+func (c *chaos) requireAllowed(e dlq.PageEnvelope) {
 	for id := range c.owners {
 		if c.keys[id] == string(e.Record.Key) {
 			require.Greater(c.t, c.message(id).Seq, e.Seq, "a single retry has an earlier message of the key, seed %d", c.seed)
@@ -328,13 +328,13 @@ func (c *chaos) run() {
 			n = round % len(lanes)
 		}
 		if !calm && c.rand.IntN(10) == 0 {
-			c.allow(b.ID, int64(c.rand.IntN(10)))
+			c.setStepLimit(b.ID, int64(c.rand.IntN(10)))
 		} else {
 			require.NoError(t, c.SetStepLimit(t.Context(), b.ID, nil))
 		}
-		claim := c.ask(lanes[n])
+		claim := c.tryClaim(lanes[n])
 		for _, e := range claim.Page {
-			c.allowed(e)
+			c.requireAllowed(e)
 		}
 		switch {
 		case len(claim.Page) > 0 && (claim.Queue == nil || claim.Queue.OfKey) && c.rand.IntN(15) == 0:

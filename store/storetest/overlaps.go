@@ -12,16 +12,16 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// refuses checks that the bulk retry cannot be created because of another.
-func (f fixture) refuses(b, running dlq.BulkRetry) {
+// requireRefused checks that the bulk retry cannot be created because of another.
+func (f fixture) requireRefused(b, running dlq.BulkRetry) {
 	f.t.Helper()
 	_, err := f.CreateBulk(f.t.Context(), b)
-	f.isBusy(err, b, running)
+	f.requireBusy(err, b, running)
 	_, err = f.Bulk(f.t.Context(), b.ID)
 	require.ErrorIs(f.t, err, dlq.ErrNotFound, "nothing is left of it")
 }
 
-func (f fixture) isBusy(err error, b, running dlq.BulkRetry) {
+func (f fixture) requireBusy(err error, b, running dlq.BulkRetry) {
 	f.t.Helper()
 	var busy *dlq.BulkBusyError
 	require.ErrorAs(f.t, err, &busy)
@@ -36,9 +36,9 @@ var overlaps = map[string]func(*testing.T, fixture){
 		for _, topic := range []string{"orders", "orders.dlq", "nothing", ""} {
 			for _, end := range []dlq.BulkState{dlq.BulkCompleted, dlq.BulkCancelled, dlq.BulkFailed} {
 				first, second := f.startBulk(dlqtest.Bulk(topic, 1)), dlqtest.Bulk(topic, 1, unordered)
-				f.refuses(second, first)
+				f.requireRefused(second, first)
 				f.pause(first.ID, "")
-				f.refuses(second, first)
+				f.requireRefused(second, first)
 				f.end(first.ID, end)
 				f.startBulk(second)
 				f.end(second.ID, dlq.BulkCompleted)
@@ -92,7 +92,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		for _, names := range [][2]string{{"orders", "orders.dlq"}, {"orders", "shared.dlq"}, {"stock", "shared.dlq"}, {"users", "users.dlq"}} {
 			for _, order := range [][2]string{names, {names[1], names[0]}} {
 				first, second := f.startBulk(dlqtest.Bulk(order[0], 1)), dlqtest.Bulk(order[1], 1)
-				f.refuses(second, first)
+				f.requireRefused(second, first)
 				f.end(first.ID, dlq.BulkCompleted)
 				f.end(f.startBulk(second).ID, dlq.BulkCompleted)
 			}
@@ -118,14 +118,14 @@ var overlaps = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(first, 0)
 		page := f.claimPage(lane)
 		require.Equal(t, ids(stored), envelopeIDs(page))
-		f.refuses(second, first)
+		f.requireRefused(second, first)
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		f.refuses(second, first)
+		f.requireRefused(second, first)
 
 		dead := f.store(dlqtest.Arrival(dlqtest.Topic("users")))[0]
 		_, err := f.MarkDead(t.Context(), dead.ID)
 		require.NoError(t, err)
-		f.refuses(dlqtest.Bulk("users.dlq", 1), f.startBulk(dlqtest.Bulk("users", 1)))
+		f.requireRefused(dlqtest.Bulk("users.dlq", 1), f.startBulk(dlqtest.Bulk("users", 1)))
 	},
 
 	"one of several bulk retries that are created at once under both names wins": func(t *testing.T, f fixture) {
@@ -152,7 +152,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 					require.Equal(t, running[0].ID, created[i].ID, "created or joined")
 					continue
 				}
-				f.isBusy(failures[i], b, running[0])
+				f.requireBusy(failures[i], b, running[0])
 			}
 			f.end(running[0].ID, dlq.BulkCompleted)
 		}

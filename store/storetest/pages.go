@@ -157,7 +157,7 @@ var pages = map[string]func(*testing.T, fixture){
 		stored := f.store(arrivals...)
 		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0))
 		for _, want := range [][]dlq.Message{stored[:3], stored[3:4], stored[4:5], stored[5:8], stored[8:]} {
-			claim := f.ask(lane)
+			claim := f.tryClaim(lane)
 			require.Equal(t, ids(want), envelopeIDs(claim.Page))
 			whole, err := f.ClaimedPage(t.Context(), lane, claim.Bytes)
 			require.NoError(t, err)
@@ -168,13 +168,13 @@ var pages = map[string]func(*testing.T, fixture){
 			if claim.Bytes <= dlq.PageBytes {
 				require.Equal(t, whole.Page, claim.Page)
 			} else {
-				require.Equal(t, ids(stored[4:5]), ids(want), "alone")
+				require.Equal(t, ids(stored[4:5]), ids(want), "a large message has its own page")
 			}
 			// Requeued, they are claimed from a queue in the same way.
-			f.finalizePage(lane, allWait(claim.Page, ofKey(1, 0)))
+			f.finalizePage(lane, requeuedPage(claim.Page, keyQueue(1, 0)))
 			var again []dlq.ID
 			for range want { // each has a key of its own
-				page := f.claims(lane).Page
+				page := f.claimEventually(lane).Page
 				again = append(again, envelopeIDs(page)...)
 				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			}
@@ -189,16 +189,16 @@ var pages = map[string]func(*testing.T, fixture){
 		for range 4 {
 			page := f.claimed(lane)
 			if len(page) == 0 {
-				page = f.ask(lane).Page
+				page = f.tryClaim(lane).Page
 			}
-			f.finalizePage(lane, allWait(page, dlq.Wait{Target: first, Tries: 1, For: time.Hour}))
+			f.finalizePage(lane, requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour}))
 		}
 		f.pause(lane.Bulk, "operator")
 		f.resume(lane.Bulk)
-		page := f.ask(lane).Page // one tries the target
+		page := f.tryClaim(lane).Page // one tries the target
 		require.Equal(t, ids(stored[1:2]), envelopeIDs(page))
-		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
-		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[3].ID}, envelopeIDs(f.claims(lane).Page))
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[3].ID}, envelopeIDs(f.claimEventually(lane).Page))
 	},
 
 	"a page is counted once": func(t *testing.T, f fixture) {
@@ -215,7 +215,7 @@ var pages = map[string]func(*testing.T, fixture){
 		outcomes[3] = outcome(page[3], dlq.ResultRejected)
 		outcomes[4] = outcome(page[4], dlq.ResultWaiting)
 		outcomes[7] = outcome(page[7], dlq.ResultFailed) // its last retry
-		outcomes = append(outcomes, outcome(page[0], dlq.ResultFailed), dlq.PageOutcome{Outcome: dlqtest.Sent(dlq.NewID()), RetryCount: 1})
+		outcomes = append(outcomes, outcome(page[0], dlq.ResultFailed), dlq.PageOutcome{Outcome: dlqtest.Delivered(dlq.NewID()), RetryCount: 1})
 		want := dlq.BulkCounts{Retried: 3, Failed: 1, Dead: 2}
 		first, err := f.FinalizePage(t.Context(), lane, outcomes)
 		require.NoError(t, err)

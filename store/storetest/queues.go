@@ -11,18 +11,18 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// waits requeues a message.
-func waits(e dlq.PageEnvelope, wait dlq.Wait) dlq.PageOutcome {
+// requeued requeues a message.
+func requeued(e dlq.PageEnvelope, wait dlq.Wait) dlq.PageOutcome {
 	o := outcome(e, dlq.ResultWaiting)
 	o.Wait = wait
 	return o
 }
 
-// allWait requeues a whole page.
-func allWait(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
+// requeuedPage requeues a whole page.
+func requeuedPage(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
 	outcomes := make([]dlq.PageOutcome, len(page))
 	for i := range page {
-		outcomes[i] = waits(page[i], wait)
+		outcomes[i] = requeued(page[i], wait)
 	}
 	return outcomes
 }
@@ -34,16 +34,16 @@ func delivered(e dlq.PageEnvelope, target dlq.Target) dlq.PageOutcome {
 	return o
 }
 
-// ofKey is the queue of a key.
-func ofKey(tries int, pause time.Duration) dlq.Wait {
+// keyQueue is the queue of a key.
+func keyQueue(tries int, pause time.Duration) dlq.Wait {
 	return dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}, OfKey: true, Tries: tries, For: pause}
 }
 
-// claims asks until the lane has a page.
-func (f fixture) claims(lane dlq.Lane) (claim dlq.LaneClaim) {
+// claimEventually asks until the lane has a page.
+func (f fixture) claimEventually(lane dlq.Lane) (claim dlq.LaneClaim) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
-		claim = f.ask(lane)
+		claim = f.tryClaim(lane)
 		return len(claim.Page) > 0
 	}, 10*time.Second, 5*time.Millisecond)
 	return claim
@@ -65,19 +65,19 @@ func (f fixture) startLane(options ...func(*dlq.BulkSpec)) dlq.Lane {
 }
 
 var (
-	first = dlq.Target{Topic: "orders", Partition: 0}
-	any0  = dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}
+	partition0   = dlq.Target{Topic: "orders", Partition: 0}
+	anyPartition = dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}
 )
 
 var queues = map[string]func(*testing.T, fixture){
 	"messages of a closed target wait while others are sent": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "c", "a", "b", "d")...)
 		lane := f.startLane()
-		f.allow(lane.Bulk, 4)
-		page := f.ask(lane).Page
+		f.setStepLimit(lane.Bulk, 4)
+		page := f.tryClaim(lane).Page
 		require.Equal(t, ids(stored[:4]), envelopeIDs(page))
 		// b is delivered to another partition.
-		outcomes := allWait(page, dlq.Wait{Target: first, Tries: 1, For: time.Hour})
+		outcomes := requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour})
 		outcomes[1] = delivered(page[1], dlq.Target{Topic: "orders", Partition: 1})
 		require.Equal(t, dlq.BulkCounts{Retried: 1}, f.finalizePage(lane, outcomes))
 		b := f.bulk(lane.Bulk)
@@ -90,15 +90,15 @@ var queues = map[string]func(*testing.T, fixture){
 			require.Empty(t, f.detail(m.ID).Attempts)
 		}
 
-		claim := f.ask(lane)
+		claim := f.tryClaim(lane)
 		require.Equal(t, ids(stored[4:]), envelopeIDs(claim.Page), "requeued messages do not count for the step limit")
-		require.Equal(t, []dlq.Target{first}, claim.Closed)
+		require.Equal(t, []dlq.Target{partition0}, claim.Closed)
 		require.Nil(t, claim.Queue)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
-		claim = f.ask(lane)
+		claim = f.tryClaim(lane)
 		require.Empty(t, claim.Page)
-		require.Equal(t, first, claim.Next.Target)
+		require.Equal(t, partition0, claim.Next.Target)
 		require.Equal(t, 1, claim.Next.Tries)
 		require.Greater(t, claim.Next.Due, 59*time.Minute)
 		require.Equal(t, "broker unavailable", claim.Next.Reason)
@@ -109,31 +109,31 @@ var queues = map[string]func(*testing.T, fixture){
 	},
 
 	"one message at a time tries a closed target": func(t *testing.T, f fixture) {
-		for _, opens := range []dlq.Target{first, any0} {
+		for _, opens := range []dlq.Target{partition0, anyPartition} {
 			stored := f.store(keyed("a", "a", "b", "c", "b")...)
 			lane := f.startLane()
 			closed := opens
-			f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: closed, Tries: 1, For: 10 * time.Millisecond}))
+			f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: closed, Tries: 1, For: 10 * time.Millisecond}))
 			var asked []dlq.ID
 			for tries := 1; tries <= 4; tries++ {
-				claim := f.claims(lane)
+				claim := f.claimEventually(lane)
 				require.Len(t, claim.Page, 1)
 				require.Equal(t, closed, claim.Queue.Target)
 				require.Equal(t, tries, claim.Queue.Tries)
 				require.Equal(t, []dlq.Target{closed}, claim.Closed)
 				asked = append(asked, claim.Page[0].ID)
-				meanwhile := f.ask(lane)
+				meanwhile := f.tryClaim(lane)
 				require.Empty(t, meanwhile.Page, "one is in flight")
 				require.Greater(t, meanwhile.Next.Due, 10*time.Second)
 				if tries < 4 {
-					f.finalizePage(lane, allWait(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
+					f.finalizePage(lane, requeuedPage(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
 					require.EqualValues(t, 5, f.bulk(lane.Bulk).Waiting)
 					continue
 				}
 				f.finalizePage(lane, []dlq.PageOutcome{delivered(claim.Page[0], dlq.Target{Topic: "orders", Partition: 0})})
 			}
 			require.Equal(t, []dlq.ID{stored[2].ID, stored[3].ID, stored[0].ID, stored[2].ID}, asked, "the first of each key in turn")
-			claim := f.ask(lane)
+			claim := f.tryClaim(lane)
 			require.Empty(t, claim.Closed)
 			require.Equal(t, []dlq.ID{stored[0].ID, stored[1].ID, stored[3].ID, stored[4].ID}, envelopeIDs(claim.Page), "all others at once, in order")
 			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
@@ -147,7 +147,7 @@ var queues = map[string]func(*testing.T, fixture){
 		b := f.startBulk(dlqtest.Bulk("orders", 2))
 		lanes := []dlq.Lane{f.openLane(dlqtest.Lane(b, 0)), f.openLane(dlqtest.Lane(b, 1))}
 		for _, lane := range lanes {
-			f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1, For: 10 * time.Millisecond}))
+			f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 1, For: 10 * time.Millisecond}))
 		}
 		claimed := make([]dlq.LaneClaim, len(lanes))
 		require.Eventually(t, func() bool {
@@ -161,7 +161,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, len(claimed[0].Page)+len(claimed[1].Page), "one message of all lanes tries the target")
 		for i, lane := range lanes {
 			for _, e := range claimed[i].Page {
-				f.finalizePage(lane, []dlq.PageOutcome{delivered(e, first)})
+				f.finalizePage(lane, []dlq.PageOutcome{delivered(e, partition0)})
 			}
 		}
 		delivered := 1 + len(f.drain(lanes[0])) + len(f.drain(lanes[1]))
@@ -171,26 +171,26 @@ var queues = map[string]func(*testing.T, fixture){
 	"a message that is refused by itself blocks its key only": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "a", "b", "a")...)
 		lane := f.startLane()
-		f.allow(lane.Bulk, 3)
-		page := f.ask(lane).Page
+		f.setStepLimit(lane.Bulk, 3)
+		page := f.tryClaim(lane).Page
 		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
-		outcomes[0], outcomes[2] = waits(page[0], ofKey(1, time.Hour)), waits(page[2], dlq.Wait{Target: first})
+		outcomes[0], outcomes[2] = requeued(page[0], keyQueue(1, time.Hour)), requeued(page[2], dlq.Wait{Target: partition0})
 		f.finalizePage(lane, outcomes)
 		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
-		claim := f.claims(lane)
+		claim := f.claimEventually(lane)
 		require.Equal(t, []dlq.ID{stored[3].ID}, envelopeIDs(claim.Page), "neither the one in the other queue nor the one in the scan")
 		require.Empty(t, claim.Closed)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		require.EqualValues(t, 3, f.bulk(lane.Bulk).Waiting)
-		require.Empty(t, f.ask(lane).Page)
+		require.Empty(t, f.tryClaim(lane).Page)
 		f.end(lane.Bulk, dlq.BulkCancelled)
 
 		lane = f.startLane()
-		page = f.ask(lane).Page
-		outcomes = allWait(page, ofKey(0, 0))
-		outcomes[0] = waits(page[0], ofKey(1, 0))
+		page = f.tryClaim(lane).Page
+		outcomes = requeuedPage(page, keyQueue(0, 0))
+		outcomes[0] = requeued(page[0], keyQueue(1, 0))
 		f.finalizePage(lane, outcomes)
-		claim = f.claims(lane)
+		claim = f.claimEventually(lane)
 		require.True(t, claim.Queue.OfKey)
 		require.Equal(t, 1, claim.Queue.Tries)
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[4].ID}, envelopeIDs(claim.Page), "once it is due, in order")
@@ -199,29 +199,29 @@ var queues = map[string]func(*testing.T, fixture){
 	"a target that rejected a message is open": func(t *testing.T, f fixture) {
 		f.store(keyed("a", "b", "c")...)
 		lane := f.startLane()
-		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1}))
-		page := f.ask(lane).Page
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 1}))
+		page := f.tryClaim(lane).Page
 		require.Len(t, page, 1)
 		bad := outcome(page[0], dlq.ResultRejected)
-		bad.Target = first
+		bad.Target = partition0
 		f.finalizePage(lane, []dlq.PageOutcome{bad})
-		require.Len(t, f.ask(lane).Page, 2)
+		require.Len(t, f.tryClaim(lane).Page, 2)
 	},
 
 	"messages that another client has finished leave their queue": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "c", "d", "e", "f")...)
 		lane := f.startLane()
-		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 1}))
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 1}))
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		f.retry(stored[1].ID, dlq.ResultFailed)
 		f.retry(stored[2].ID, dlq.ResultReleased)
 		require.NoError(t, f.Delete(t.Context(), stored[3].ID))
 		_, err := f.MarkDead(t.Context(), stored[4].ID)
 		require.NoError(t, err)
-		page := f.claims(lane).Page
+		page := f.claimEventually(lane).Page
 		require.Equal(t, []dlq.ID{stored[5].ID}, envelopeIDs(page))
 		require.Zero(t, f.bulk(lane.Bulk).Waiting)
-		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], first)})
+		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
 		require.Empty(t, f.drain(lane))
 		ended := f.end(lane.Bulk, dlq.BulkCompleted)
 		require.EqualValues(t, 6, ended.Matched)
@@ -231,19 +231,19 @@ var queues = map[string]func(*testing.T, fixture){
 	"limits also apply to claims from queues": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(30)...)
 		lane := f.startLane()
-		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first}))
-		f.allow(lane.Bulk, 3)
-		claim := f.ask(lane)
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0}))
+		f.setStepLimit(lane.Bulk, 3)
+		claim := f.tryClaim(lane)
 		require.Len(t, claim.Page, 3)
 		require.NotNil(t, claim.Queue)
 		require.True(t, claim.Limited)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
-		require.True(t, f.ask(lane).StepLimitReached)
+		require.True(t, f.tryClaim(lane).StepLimitReached)
 		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
 		require.NoError(t, f.SetBulkRate(t.Context(), lane.Bulk, 50))
 		began, claimed := time.Now(), 0
 		for range 10 {
-			claim := f.ask(lane)
+			claim := f.tryClaim(lane)
 			require.LessOrEqual(t, len(claim.Page), 5)
 			claimed += len(claim.Page)
 			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
@@ -255,12 +255,12 @@ var queues = map[string]func(*testing.T, fixture){
 	"an outcome of an earlier claim changes nothing": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(1)...)
 		lane := f.startLane()
-		page := f.ask(lane).Page
+		page := f.tryClaim(lane).Page
 		stale := dlqtest.Outcomes(page, dlq.ResultDelivered)
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed))
 		f.end(lane.Bulk, dlq.BulkCompleted)
 		lane = f.startLane()
-		page = f.ask(lane).Page
+		page = f.tryClaim(lane).Page
 		require.Equal(t, 2, page[0].RetryCount)
 		result, err := f.FinalizePage(t.Context(), lane, stale)
 		require.NoError(t, err)
@@ -290,7 +290,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkPausing, stopping.State)
 		require.Equal(t, "operator", stopping.Reason)
 		require.Nil(t, stopping.EndedAt)
-		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 		require.Equal(t, dlq.BulkCounts{Retried: 10}, f.finalizePage(lane, dlqtest.Outcomes(page[:10], dlq.ResultDelivered)))
 		require.Equal(t, dlq.BulkRunning, f.resume(lane.Bulk).State, "before it has paused")
 		f.stop(lane.Bulk, dlq.BulkPausing, "operator")
@@ -302,7 +302,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Len(t, page, 1)
 
 		require.Equal(t, dlq.BulkCancelling, f.stop(lane.Bulk, dlq.BulkCancelling, "enough").State)
-		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 		for _, b := range []dlq.BulkRetry{f.pause(lane.Bulk, "late"), f.resume(lane.Bulk), f.stop(lane.Bulk, dlq.BulkPausing, "late")} {
 			require.Equal(t, dlq.BulkCancelling, b.State)
 			require.Equal(t, "enough", b.Reason)
@@ -316,11 +316,11 @@ var queues = map[string]func(*testing.T, fixture){
 	"a resumed bulk retry tries closed targets at once": func(t *testing.T, f fixture) {
 		f.store(keyed("a", "b")...)
 		lane := f.startLane()
-		f.finalizePage(lane, allWait(f.ask(lane).Page, dlq.Wait{Target: first, Tries: 7, For: time.Hour}))
-		require.Empty(t, f.ask(lane).Page)
+		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 7, For: time.Hour}))
+		require.Empty(t, f.tryClaim(lane).Page)
 		require.EqualValues(t, 2, f.pause(lane.Bulk, "operator").Waiting)
 		require.Equal(t, "operator", f.bulk(lane.Bulk).Reason)
 		require.Equal(t, "broker unavailable", f.resume(lane.Bulk).Reason)
-		require.Len(t, f.ask(lane).Page, 1)
+		require.Len(t, f.tryClaim(lane).Page, 1)
 	},
 }

@@ -188,7 +188,7 @@ var retries = map[string]func(*testing.T, fixture){
 		first, ended, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
 		require.NoError(t, err)
 		require.True(t, ended)
-		for _, outcome := range []dlq.Outcome{dlqtest.Failed(id), dlqtest.Sent(id)} {
+		for _, outcome := range []dlq.Outcome{dlqtest.Failed(id), dlqtest.Delivered(id)} {
 			again, ended, err := f.Finalize(t.Context(), owner, outcome)
 			require.NoError(t, err)
 			require.False(t, ended)
@@ -201,10 +201,10 @@ var retries = map[string]func(*testing.T, fixture){
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		before := f.message(id)
-		m, _, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Sent(id))
+		m, _, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
 		require.NoError(t, err)
 		require.Equal(t, before, m)
-		m, _, err = f.Finalize(t.Context(), owner, dlqtest.Sent(id))
+		m, _, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
 		require.NoError(t, err)
 		require.Equal(t, dlq.StatusResolved, m.Status)
 	},
@@ -214,7 +214,7 @@ var retries = map[string]func(*testing.T, fixture){
 		owner := f.claim(id)
 		dead, err := f.MarkDead(t.Context(), id)
 		require.NoError(t, err)
-		m, _, err := f.Finalize(t.Context(), owner, dlqtest.Sent(id))
+		m, _, err := f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
 		require.NoError(t, err)
 		require.Equal(t, dead, m)
 	},
@@ -242,7 +242,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		_, err = f.Claim(t.Context(), stored[2].ID, owner)
 		require.NoError(t, err)
-		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Sent(stored[2].ID))
+		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(stored[2].ID))
 		require.NoError(t, err)
 		other := f.claim(stored[3].ID)
 

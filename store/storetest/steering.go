@@ -104,14 +104,14 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		require.EqualValues(t, len(unsent), paused.Waiting)
 		require.Equal(t, "dinner", f.pause(b.ID, "dinner").Reason)
-		f.fenced(lanes[0], dlqtest.Outcomes(sent, dlq.ResultDelivered)) // too late
+		f.requireFenced(lanes[0], dlqtest.Outcomes(sent, dlq.ResultDelivered)) // too late
 		for i, lane := range lanes {
-			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 			lanes[i] = f.openLane(lane)
 			require.Equal(t, dlq.BulkPaused, lanes[i].State)
 		}
 		for _, lane := range lanes {
-			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(lane))
+			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 		}
 
 		resumed := f.resume(b.ID)
@@ -145,7 +145,7 @@ var steering = map[string]func(*testing.T, fixture){
 			before := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)})
 			counts := f.bulk(lane.Bulk).Counts
 			for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultWaiting} {
-				f.fenced(older, dlqtest.Outcomes(unfinished, result))
+				f.requireFenced(older, dlqtest.Outcomes(unfinished, result))
 			}
 			require.Equal(t, before, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)}))
 			require.Equal(t, counts, f.bulk(lane.Bulk).Counts)
@@ -155,7 +155,7 @@ var steering = map[string]func(*testing.T, fixture){
 		finalizeLate()
 		f.resume(lane.Bulk)
 		finalizeLate()
-		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(older))
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(older))
 		newer := f.openLane(lane)
 		page := f.claimPage(newer)
 		require.Equal(t, envelopeIDs(unfinished), envelopeIDs(page))
@@ -167,7 +167,7 @@ var steering = map[string]func(*testing.T, fixture){
 		ended := f.end(lane.Bulk, dlq.BulkCancelled)
 		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 50}, ended.Counts)
 		finalizeLate()
-		f.fenced(newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		f.requireFenced(newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
 		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
 	},
 
@@ -193,9 +193,9 @@ var steering = map[string]func(*testing.T, fixture){
 		newer := f.openLane(lane)
 		left := f.claimed(newer)
 		require.Equal(t, page, left)
-		f.fenced(older, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		f.fenced(older, nil)
-		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.ask(older))
+		f.requireFenced(older, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		f.requireFenced(older, nil)
+		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(older))
 		require.Empty(t, f.claimed(older))
 		require.NoError(t, f.ReleasePage(t.Context(), older))
 		require.EqualValues(t, dlq.PageSize, f.retrying())
@@ -249,7 +249,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkPaused, running[1].State)
 	},
 
-	"the recent rate counts what was processed": func(t *testing.T, f fixture) {
+	"the recent rate counts processed messages": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(60)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 2))
 		require.Zero(t, b.RecentPerSecond)

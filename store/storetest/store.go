@@ -63,7 +63,7 @@ type Store interface {
 // dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, returns, archives, sweeps,
+		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, archives, sweeps,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func (f fixture) openLane(lane dlq.Lane) dlq.Lane {
 
 func (f fixture) claimPage(lane dlq.Lane) []dlq.PageEnvelope {
 	f.t.Helper()
-	claim := f.ask(lane)
+	claim := f.tryClaim(lane)
 	require.Zero(f.t, claim.Wait)
 	require.False(f.t, claim.StepLimitReached)
 	require.False(f.t, claim.Limited)
@@ -171,8 +171,8 @@ func (f fixture) claimed(lane dlq.Lane) []dlq.PageEnvelope {
 	return claim.Page
 }
 
-// ask claims a page of a lane that may have limits.
-func (f fixture) ask(lane dlq.Lane) dlq.LaneClaim {
+// tryClaim claims a page of a lane that may have limits.
+func (f fixture) tryClaim(lane dlq.Lane) dlq.LaneClaim {
 	f.t.Helper()
 	claim, err := f.ClaimPage(f.t.Context(), lane, true)
 	require.NoError(f.t, err)
@@ -207,7 +207,7 @@ func (f fixture) end(id dlq.ID, state dlq.BulkState) dlq.BulkRetry {
 	return b
 }
 
-func (f fixture) allow(id dlq.ID, messages int64) {
+func (f fixture) setStepLimit(id dlq.ID, messages int64) {
 	f.t.Helper()
 	require.NoError(f.t, f.SetStepLimit(f.t.Context(), id, &messages))
 }
@@ -232,8 +232,8 @@ func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.PageOutcome) dlq.Bul
 	return result.Counts
 }
 
-// fenced checks that a newer attempt has the lane.
-func (f fixture) fenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
+// requireFenced checks that a newer attempt has the lane.
+func (f fixture) requireFenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
 	f.t.Helper()
 	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)
 	require.ErrorIs(f.t, err, dlq.ErrFenced)
@@ -245,7 +245,7 @@ func (f fixture) fenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
 func (f fixture) drain(lane dlq.Lane) (delivered []dlq.ID) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
-		claim := f.ask(lane)
+		claim := f.tryClaim(lane)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		delivered = append(delivered, envelopeIDs(claim.Page)...)
 		return len(claim.Page) == 0 && claim.Wait == 0 && claim.Next == nil

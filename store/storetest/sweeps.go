@@ -15,7 +15,7 @@ var sweeps = map[string]func(*testing.T, fixture){
 		before, err := f.Now(t.Context())
 		require.NoError(t, err)
 		running, paused, ended := f.startBulk(dlqtest.Bulk("a", 1)), f.startBulk(dlqtest.Bulk("b", 1)), f.startBulk(dlqtest.Bulk("c", 1))
-		f.pause(paused.ID, "to look")
+		f.pause(paused.ID, "operator")
 		f.end(ended.ID, dlq.BulkCompleted)
 		after, err := f.Now(t.Context())
 		require.NoError(t, err)

@@ -13,7 +13,8 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// The sizes of what a message's row, its payload out of line, and its body take.
+// sizesSQL returns the sizes of the rows of messages, of their payloads stored out of line,
+// and of their bodies.
 const sizesSQL = `SELECT pg_relation_size('dlq.dlq_messages'), pg_relation_size(c.reltoastrelid), pg_relation_size('dlq.dlq_message_bodies')
 	FROM pg_class c WHERE c.oid = 'dlq.dlq_messages'::regclass`
 
@@ -22,7 +23,7 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 	const messages, length = 400, 1200
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	digits := make([]byte, length/2) // what could be compressed would prove nothing
+	digits := make([]byte, length/2) // random, so that they cannot be compressed
 	_, err := rand.NewChaCha8([32]byte{}).Read(digits)
 	require.NoError(t, err)
 	value := `{"text":"` + hex.EncodeToString(digits) + `"}`
@@ -49,7 +50,7 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 	require.EqualValues(t, messages, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND payload->>'text' = $1`, hex.EncodeToString(digits)))
 }
 
-func TestAPayloadOfBeforeMovesOutOfLineWithItsFirstRetry(t *testing.T) {
+func TestAPayloadOfAnEarlierVersionMovesOutOfLineWithItsFirstChange(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	for _, sql := range []string{
