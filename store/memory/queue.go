@@ -89,7 +89,8 @@ func (b *bulk) requeue(state *laneState, e *entry, o *dlq.PageOutcome, at time.T
 	}
 	q := b.queues[name]
 	if q == nil || o.Wait.Tries > 0 {
-		q = &queue{closed: !name.ofKey && o.Wait.Tries > 0, tries: o.Wait.Tries, due: at.Add(o.Wait.For), reason: dlq.StorableText(o.Error), category: o.Category}
+		q = &queue{closed: !name.ofKey && o.Wait.Tries > 0, tries: o.Wait.Tries, due: at.Add(o.Wait.For),
+			reason: dlq.StorableText(o.Error), category: o.Category}
 		b.queues[name] = q
 	}
 	state.enqueue(e, name)

@@ -39,7 +39,7 @@ func keyQueue(tries int, pause time.Duration) dlq.Wait {
 	return dlq.Wait{Target: dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}, OfKey: true, Tries: tries, For: pause}
 }
 
-// claimEventually asks until the lane has a page.
+// claimEventually claims until the lane has a page.
 func (f fixture) claimEventually(lane dlq.Lane) (claim dlq.LaneClaim) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
