@@ -299,7 +299,8 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 			return s.claimQueue(ctx, args, status.closed)
 		}
 		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next,
-			Limited: status.limited, StepLimitReached: status.stepLimitReached, Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
+			Limited: status.limited, StepLimitReached: status.stepLimitReached,
+			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
 		// The page is empty although more may follow: every candidate went into a queue, or
 		// nothing matched among the messages that were read. So the scan continues.
 		if len(page) > 0 || claim.Stopped || claim.StepLimitReached || claim.Wait > 0 || !scan || !status.more {
