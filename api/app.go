@@ -15,48 +15,48 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Options is what a Server needs. Store, Retries and Topics are required; the
-// rest has defaults, which zero values stand for.
+// Options configures a Server. Store, Retries and Topics are required. Every other
+// field has a default, which its zero value stands for.
 type Options struct {
 	Store   Store
 	Retries Retries
-	// Topics tells which messages have a place to go back to.
+	// Topics tells which messages have an original topic to be sent to.
 	Topics *dlq.Topics
-	// MaxPending and MaxPendingPerTopic are from how many PENDING messages on, of all
-	// topics and of one, nothing more is taken in; 0 is no limit.
+	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING
+	// messages of all topics and of one. At a limit the ingest stops; 0 is no limit.
 	MaxPending, MaxPendingPerTopic int64
-	// Ready returns for every dependency why it is away, or nil. /readyz shows
-	// the names alone. Default: there are none.
+	// Ready returns for every dependency why it is unavailable, or nil. /readyz shows
+	// only the names. Default: no dependencies.
 	Ready func() map[string]error
 
 	// Logger receives the access log and the causes of errors.
 	Logger *zap.Logger
-	// Registerer takes the HTTP metrics; Gatherer is what /metrics shows.
+	// Registerer receives the HTTP metrics. /metrics serves Gatherer.
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
 
 	// TemporalUI is the base URL of the Temporal Web UI; empty for no links.
 	TemporalUI string
-	// TemporalNamespace is part of those links. Default "default".
+	// TemporalNamespace is part of those links. Default: "default".
 	TemporalNamespace string
 
 	// RetryWait is how long a retry call waits for the end of its workflow
 	// unless the caller prefers otherwise. Default 10 s; negative never waits.
 	RetryWait time.Duration
-	// MaxWait bounds what a caller may prefer. Default 60 s.
+	// MaxWait limits the wait that a caller may prefer. Default 60 s.
 	MaxWait time.Duration
-	// BulkLanes is how many parallel scans a bulk retry gets. Default 4.
+	// BulkLanes is the number of parallel scans of a bulk retry. Default 4.
 	BulkLanes int
 
-	// RequestTimeout bounds the work for one request, without the waiting
-	// above. Default 10 s. Beyond it the answer is 503.
+	// RequestTimeout limits the work for one request, without the wait above. Default
+	// 10 s. A request that takes longer is answered with 503.
 	RequestTimeout time.Duration
-	// PreviewTimeout is the same for a dry run, which reads all that it counts.
-	// Default 60 s.
+	// PreviewTimeout replaces RequestTimeout for a dry run, which reads all messages
+	// that it counts. Default 60 s.
 	PreviewTimeout time.Duration
-	// ReadTimeout bounds the reading of a request, WriteTimeout the writing of
-	// its answer, IdleTimeout the pause between two requests of a connection.
-	// Defaults 10 s, 10 s and 60 s.
+	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
+	// answer, IdleTimeout the pause between two requests of a connection. Defaults 10
+	// s, 10 s and 60 s.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration
@@ -112,20 +112,20 @@ type Server struct {
 
 	draining context.Context
 	drain    context.CancelFunc
-	previews chan struct{} // holds one for each dry run under way
+	previews chan struct{} // a semaphore: one entry for each running dry run
 
 	mu       sync.Mutex
 	listener net.Listener
 	stopped  bool
 }
 
-// New makes a Server. It fails when a required option is missing or a metric of
-// the same name is registered already.
+// New returns a Server. It fails when a required option is missing or a metric of the
+// same name is already registered.
 func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, previews: make(chan struct{}, previewsAtOnce)}
+	s := &Server{options: options, previews: make(chan struct{}, maxPreviews)}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newHTTPMetrics(options.Registerer); err != nil {
@@ -137,45 +137,45 @@ func New(options Options) (*Server, error) {
 	s.app = fiber.New(fiber.Config{
 		DisableStartupMessage: true,
 		CaseSensitive:         true,
-		// Fiber reuses its buffers after the handler. Stores and workflow
-		// clients keep what they are given, so every string is a copy: a copy
-		// for each parameter costs less than one that somebody forgot.
+		// Fiber reuses its buffers after the handler, but stores and workflow clients
+		// keep the strings that they get. Copying every string costs less than one copy
+		// that was forgotten.
 		Immutable: true,
-		// Nothing here takes a form; reading one would write files to disk.
+		// No route takes a form, and parsing one would write files to disk.
 		DisablePreParseMultipartForm: true,
 		BodyLimit:                    options.BodyLimit,
 		ReadBufferSize:               options.HeaderLimit,
 		ReadTimeout:                  options.ReadTimeout,
 		WriteTimeout:                 options.WriteTimeout,
 		IdleTimeout:                  options.IdleTimeout,
-		ErrorHandler:                 s.unread,
+		ErrorHandler:                 s.answerUnreadable,
 	})
 	s.app.Use(s.observe)
 	s.routes()
-	// Tells busy clients to connect elsewhere, rather than closing the connection
-	// under their next request.
+	// Answers "Connection: close" during a shutdown, so that no connection closes under
+	// a client's next request.
 	s.app.Server().CloseOnShutdown = true
-	s.app.Server().Handler = s.knownMethods(s.app.Server().Handler)
+	s.app.Server().Handler = s.rejectUnknownMethods(s.app.Server().Handler)
 	return s, nil
 }
 
 func (s *Server) routes() {
 	v1 := s.app.Group("/api/v1")
-	v1.Get("/dlq", s.bounded(s.topics))
-	// Before :topic, so that "messages" is not taken for one.
-	v1.Get("/dlq/messages/:id", s.bounded(s.message))
-	v1.Delete("/dlq/messages/:id", s.bounded(s.deleteMessage))
-	v1.Post("/dlq/messages/:id/retry", s.bounded(s.retryMessage))
-	v1.Post("/dlq/messages/:id/dead", s.bounded(s.markDead))
-	v1.Get("/dlq/:topic", s.bounded(s.list, listParameters...))
-	v1.Post("/dlq/:topic/retry-all", s.bounded(s.retryAll))
-	v1.Get("/bulk-retries", s.bounded(s.bulkRetries, "limit"))
-	v1.Post("/bulk-retries", s.bounded(s.createBulkRetry))
-	v1.Get("/bulk-retries/:id", s.bounded(s.bulkRetry))
-	v1.Patch("/bulk-retries/:id", s.bounded(s.changeBulkRetry))
-	v1.Post("/bulk-retries/:id/pause", s.bounded(s.pauseBulkRetry))
-	v1.Post("/bulk-retries/:id/resume", s.bounded(s.resumeBulkRetry))
-	v1.Post("/bulk-retries/:id/cancel", s.bounded(s.cancelBulkRetry))
+	v1.Get("/dlq", s.withDeadline(s.topics))
+	// Before :topic, which would match "messages" too.
+	v1.Get("/dlq/messages/:id", s.withDeadline(s.message))
+	v1.Delete("/dlq/messages/:id", s.withDeadline(s.deleteMessage))
+	v1.Post("/dlq/messages/:id/retry", s.withDeadline(s.retryMessage))
+	v1.Post("/dlq/messages/:id/dead", s.withDeadline(s.markDead))
+	v1.Get("/dlq/:topic", s.withDeadline(s.list, listParameters...))
+	v1.Post("/dlq/:topic/retry-all", s.withDeadline(s.retryAll))
+	v1.Get("/bulk-retries", s.withDeadline(s.bulkRetries, "limit"))
+	v1.Post("/bulk-retries", s.withDeadline(s.createBulkRetry))
+	v1.Get("/bulk-retries/:id", s.withDeadline(s.bulkRetry))
+	v1.Patch("/bulk-retries/:id", s.withDeadline(s.changeBulkRetry))
+	v1.Post("/bulk-retries/:id/pause", s.withDeadline(s.pauseBulkRetry))
+	v1.Post("/bulk-retries/:id/resume", s.withDeadline(s.resumeBulkRetry))
+	v1.Post("/bulk-retries/:id/cancel", s.withDeadline(s.cancelBulkRetry))
 
 	s.app.Get("/healthz", s.healthz)
 	s.app.Get("/readyz", s.readyz)
@@ -189,10 +189,9 @@ func (s *Server) routes() {
 // handler answers one request within ctx's deadline.
 type handler func(ctx context.Context, c *fiber.Ctx, q *query) error
 
-// bounded gives a handler a deadline, since Fiber's own context does not end
-// when the client leaves, and its query, in which only the known parameters may
-// occur.
-func (s *Server) bounded(h handler, parameters ...string) fiber.Handler {
+// withDeadline gives a handler a deadline, since Fiber's own context does not end when
+// the client disconnects. It refuses parameters other than those named.
+func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		q := readQuery(string(c.Request().URI().QueryString()), parameters)
 		if len(parameters) == 0 {
@@ -210,8 +209,7 @@ func (s *Server) deadline(c *fiber.Ctx) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.UserContext(), s.options.RequestTimeout)
 }
 
-// Serve answers requests on the listener until Shutdown, then returns nil. It
-// closes ln.
+// Serve answers requests on ln until Shutdown, and then returns nil. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.listener = ln
@@ -223,13 +221,13 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.app.Listener(ln)
 }
 
-// Drain makes /readyz answer 503 and ends all waiting for retries: those calls
-// answer 202 now. Requests go on being answered. Call it at SIGTERM, some
-// seconds before Shutdown, so that load balancers look elsewhere first.
+// Drain makes /readyz answer 503, and answers all calls that wait for a retry with 202
+// now. Other requests are still answered. Call it at SIGTERM, some seconds before
+// Shutdown, so that load balancers remove this server first.
 func (s *Server) Drain() { s.drain() }
 
-// Shutdown drains, takes no new connections, and returns when the requests
-// under way are answered or ctx ends.
+// Shutdown drains, accepts no new connections, and returns when the requests in flight
+// are answered or ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	s.mu.Lock()
@@ -238,12 +236,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
 	if listener != nil {
-		// fasthttp closes only listeners that it serves already, and Serve may
-		// be just about to.
+		// fasthttp closes only a listener that it serves already, and Serve may not
+		// have passed it on yet.
 		_ = listener.Close()
 	}
 	return err
 }
 
-// methods are those that some route may have.
+// methods are the methods that routes use.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodOptions}

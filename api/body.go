@@ -17,26 +17,26 @@ import (
 )
 
 // body reads the JSON object of a request field by field. It is stricter than
-// encoding/json: what is misspelt, of the wrong type, null or given twice is
-// refused, since a filter that is ignored retries more than was meant.
+// encoding/json: it refuses fields that are unknown, null, given twice or of the wrong
+// type. A filter that was ignored would retry more than the caller meant.
 type body struct {
-	*faults
+	*fieldErrors
 	// prefix is the path of a nested object, such as "ramp.".
 	prefix string
 	fields map[string]json.RawMessage
 }
 
-// maxIntegerDigits is how many digits every int64 has at most.
+// maxIntegerDigits is the most digits that an int64 can have.
 const maxIntegerDigits = 19
 
-// jsonSpace is what JSON takes for white space.
+// jsonSpace is JSON's white space.
 const jsonSpace = " \t\r\n"
 
 // readBody reads the object of a request, or one without fields when the
 // request has no body.
 func readBody(c *fiber.Ctx, known ...string) *body {
-	b := &body{faults: &faults{}}
-	raw := bytes.Trim(c.Request().Body(), jsonSpace) // as sent: Fiber's own Body would inflate it without bounds
+	b := &body{fieldErrors: &fieldErrors{}}
+	raw := bytes.Trim(c.Request().Body(), jsonSpace) // as sent: Fiber's own Body would decompress it without a limit
 	if len(raw) == 0 {
 		return b
 	}
@@ -54,29 +54,29 @@ func readBody(c *fiber.Ctx, known ...string) *body {
 	return b
 }
 
-func (b *body) err() error { return b.refusal("invalid request body") }
+func (b *body) err() error { return b.toError("invalid request body") }
 
 func (b *body) reject(field, format string, args ...any) {
-	b.faults.reject(b.prefix+field, format, args...)
+	b.fieldErrors.reject(b.prefix+field, format, args...)
 }
 
-// require reports a field that is not given, unless there was nothing to read.
+// require reports a missing field, unless the body itself could not be read.
 func (b *body) require(name string) {
 	if _, given := b.fields[name]; !given && (b.fields != nil || len(b.details) == 0) {
 		b.reject(name, "is required")
 	}
 }
 
-// object takes the fields of a JSON object apart. what is its name in errors.
-func (b *body) object(what string, raw []byte, known []string) {
+// object splits a JSON object into its fields. label names the object in errors.
+func (b *body) object(label string, raw []byte, known []string) {
 	var whole json.RawMessage
 	if err := json.Unmarshal(raw, &whole); err != nil {
-		b.faults.reject(what, "is not valid JSON: %v", err)
+		b.fieldErrors.reject(label, "is not valid JSON: %v", err)
 		return
 	}
 	decoder := json.NewDecoder(bytes.NewReader(whole))
 	if opening, _ := decoder.Token(); opening != json.Delim('{') { // valid JSON has no errors
-		b.faults.reject(what, "must be a JSON object")
+		b.fieldErrors.reject(label, "must be a JSON object")
 		return
 	}
 	b.fields = map[string]json.RawMessage{}
@@ -88,7 +88,7 @@ func (b *body) object(what string, raw []byte, known []string) {
 		_, twice := b.fields[name]
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
-			b.reject(excerpt(name), "unknown field; there are none here")
+			b.reject(excerpt(name), "unknown field; this request has no fields")
 		case !slices.Contains(known, name):
 			b.reject(excerpt(name), "unknown field; known are %s", strings.Join(known, ", "))
 		case twice:
@@ -98,13 +98,13 @@ func (b *body) object(what string, raw []byte, known []string) {
 	}
 }
 
-// nested reads a field that is an object itself; nil when it is not given.
+// nested reads a field that is itself an object; nil when it is not given.
 func (b *body) nested(name string, known ...string) *body {
 	raw, given := b.fields[name]
 	if !given {
 		return nil
 	}
-	inner := &body{faults: b.faults, prefix: b.prefix + name + "."}
+	inner := &body{fieldErrors: b.fieldErrors, prefix: b.prefix + name + "."}
 	inner.object(b.prefix+name, raw, known)
 	return inner
 }
@@ -118,7 +118,7 @@ func (b *body) text(name string, limit int) (value string, given bool) {
 	value, ok := textOf(raw)
 	switch {
 	case !ok:
-		b.reject(name, "must be a string, UTF-8 without NUL; leave it out where there is none")
+		b.reject(name, "must be a string, UTF-8 without NUL; omit the field instead of sending null")
 	case utf8.RuneCountInString(value) > limit:
 		b.reject(name, "must be at most %d characters", limit)
 	default:
@@ -127,8 +127,8 @@ func (b *body) text(name string, limit int) (value string, given bool) {
 	return "", false
 }
 
-// textOf decodes a JSON string that PostgreSQL can take as TEXT. Half a
-// surrogate pair is none: decoding would put another character in its place.
+// textOf decodes a JSON string that PostgreSQL accepts as TEXT. It refuses a lone
+// surrogate, which decoding would replace by another character.
 func textOf(raw json.RawMessage) (string, bool) {
 	var value string
 	if raw[0] != '"' || dlq.PayloadOf(raw) == nil || json.Unmarshal(raw, &value) != nil {
@@ -151,10 +151,10 @@ func (b *body) integer(name string, most int) int {
 	return value
 }
 
-// integerOf decodes a JSON number without a fractional part, however it is
-// written: JSON Schema takes 3348.0 and 1e3 for integers, and some programs write
-// every number so. It works on the digits: a float64 would take
-// 1.00000000000000000001 for 1, and big.Rat would compute 1e999999999 in full.
+// integerOf decodes a JSON number without a fractional part in any notation. JSON
+// Schema counts 3348.0 and 1e3 as integers, and some programs write every number like
+// that. It works on the digits: a float64 would read 1.00000000000000000001 as 1, and
+// big.Rat would compute 1e999999999 in full.
 func integerOf(raw json.RawMessage) (int, bool) {
 	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(string(raw)), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
@@ -162,7 +162,7 @@ func integerOf(raw json.RawMessage) (int, bool) {
 	if digits == "" || digits == "-" {
 		return 0, true // zero is zero at any exponent
 	}
-	zeros := len(whole) - len(digits) // to add behind the digits
+	zeros := len(whole) - len(digits) // to append to the digits
 	if hasExponent {
 		shift, err := strconv.Atoi(exponent)
 		if err != nil {
@@ -199,7 +199,7 @@ func (b *body) list(name string, most int) []json.RawMessage {
 	return items
 }
 
-// instant reads RFC 3339, into UTC.
+// instant reads an RFC 3339 time and converts it to UTC.
 func (b *body) instant(name string) time.Time {
 	raw, given := b.fields[name]
 	if !given {
@@ -214,5 +214,5 @@ func (b *body) instant(name string) time.Time {
 	return t
 }
 
-// item names one item of a list in errors.
+// item is the name of one list item in errors.
 func item(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }

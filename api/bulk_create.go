@@ -13,9 +13,9 @@ import (
 	"dlqmanager/workflows"
 )
 
-// countPatience is how long a call that does not wait for the end waits for the
-// messages to be counted.
-const countPatience = time.Second
+// countTimeout is how long a call that answers 202 first waits for the messages to be
+// counted.
+const countTimeout = time.Second
 
 func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	b := readBody(c, bulkFields...)
@@ -23,7 +23,7 @@ func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 	if err := b.err(); err != nil {
 		return err
 	}
-	note(c, zap.String("topic", spec.Topic))
+	addLogField(c, zap.String("topic", spec.Topic))
 	if dryRun {
 		return s.previewBulk(c, spec)
 	}
@@ -43,9 +43,9 @@ func bulkPath(id dlq.ID) string { return "/api/v1/bulk-retries/" + id.String() }
 type bulkRun struct {
 	bulk      dlq.BulkRetry
 	execution workflows.Execution
-	// ended is whether the call has seen its end.
+	// ended is true when the call has seen the end of the job.
 	ended bool
-	// published is nil while that is not known.
+	// published is nil while it is unknown.
 	published *bool
 }
 
@@ -56,38 +56,39 @@ func (r *bulkRun) status() int {
 	return http.StatusAccepted
 }
 
-// runBulk creates a bulk retry, or joins the one under way that does the same, starts
-// its workflow, and waits as long as the caller prefers.
+// runBulk creates a bulk retry, or joins the running one for the same work. It starts
+// the workflow and waits as long as the caller prefers.
 func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (run bulkRun, err error) {
 	if run.bulk, run.execution, err = s.startBulk(ctx, spec); err != nil {
 		return run, err
 	}
-	note(c, zap.Stringer("bulk_retry_id", run.bulk.ID))
-	result, ended, err := await(s, c, s.patience(c), run.bulk.ID, s.options.Retries.AwaitRetryAll)
+	addLogField(c, zap.Stringer("bulk_retry_id", run.bulk.ID))
+	result, ended, err := await(s, c, s.waitTime(c), run.bulk.ID, s.options.Retries.AwaitRetryAll)
 	switch {
 	case ended:
 		run.bulk, run.ended, run.published = result.Bulk, true, &result.Published
 		return run, nil
 	case errors.Is(err, workflows.ErrStopped):
-		look, cancel := s.deadline(c)
+		ctx, cancel := s.deadline(c)
 		defer cancel()
 		run.ended = true
-		run.bulk, err = s.closeBulk(look, run.bulk.ID)
+		run.bulk, err = s.closeBulk(ctx, run.bulk.ID)
 		return run, err
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return run, err
 	}
-	// It goes on, or nobody can say: it has been started, and that is durable.
-	patient, cancel := context.WithTimeout(c.UserContext(), countPatience)
+	// The job is still running, or Temporal does not answer. The start itself is
+	// durable.
+	waitCtx, cancel := context.WithTimeout(c.UserContext(), countTimeout)
 	defer cancel()
-	s.watchBulk(patient, c, &run.bulk, func(now *dlq.BulkRetry) bool { return !now.Counting })
+	s.watchBulk(waitCtx, c, &run.bulk, func(now *dlq.BulkRetry) bool { return !now.Counting })
 	return run, nil
 }
 
-// startBulk writes the row first. Without its workflow nothing is sent, and the
-// sweeper closes it; until then the same request joins it and starts the workflow
-// after all. A job that was joined may turn out to have lost its workflow, because
-// that was terminated by hand: it is closed, and another one created.
+// startBulk writes the job's row before it starts the workflow. If the start fails,
+// nothing is sent: the same request joins the job and starts its workflow, or the
+// sweeper closes it. A running job may have lost its workflow, because an operator
+// terminated it. Such a job is closed, and another one is created.
 func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetry, workflows.Execution, error) {
 	for {
 		id := dlq.NewID()
@@ -106,7 +107,7 @@ func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetr
 	}
 }
 
-// closeBulk closes a job whose workflow has closed. Mostly that has done so itself.
+// closeBulk closes a job whose workflow has closed, unless the workflow has done so.
 func (s *Server) closeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return s.options.Store.EndBulk(ctx, id, dlq.BulkFailed, workflows.GoneReason)
 }

@@ -84,9 +84,9 @@ func TestABulkRetryWhoseWorkflowCannotBeStartedIsStartedByTheNextCall(t *testing
 	t.Parallel()
 	w := start(t)
 	w.add(2)
-	w.retries.away = dlq.ErrUnavailable
+	w.retries.unavailable = dlq.ErrUnavailable
 	requireError(t, w.json(http.MethodPost, bulksPath, wholeTopic), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	w.retries.away = nil
+	w.retries.unavailable = nil
 	listed := w.call(http.MethodGet, bulksPath).field(t, "bulk_retries").([]any)
 	require.Len(t, listed, 1)
 	require.Equal(t, "RUNNING", listed[0].(map[string]any)["state"])
@@ -110,13 +110,13 @@ func TestABulkRetryWhoseWorkflowWasTerminatedIsClosedAndNotJoined(t *testing.T) 
 				return w.json(http.MethodPost, path, wholeTopic, headers...)
 			}
 			w.retries.terminate(true)
-			got := ask() // which is there when it is terminated
+			got := ask() // its workflow is terminated during the call
 			require.Equal(t, http.StatusOK, got.status, got.body)
 			require.Equal(t, "FAILED", got.field(t, "state"))
 			require.Contains(t, got.field(t, "reason"), "terminated")
 
 			w.retries.terminate(true)
-			left := ask("Prefer: respond-async") // which is gone by then
+			left := ask("Prefer: respond-async") // its workflow is terminated after the call
 			require.Equal(t, http.StatusAccepted, left.status, left.body)
 			w.retries.terminate(false)
 			require.Eventually(t, func() bool {
@@ -130,16 +130,16 @@ func TestABulkRetryWhoseWorkflowWasTerminatedIsClosedAndNotJoined(t *testing.T) 
 	}
 }
 
-// deafRetries starts workflows and then cannot be asked about them.
-type deafRetries struct{ *retries }
+// unansweredRetries starts workflows, but does not answer when they are awaited.
+type unansweredRetries struct{ *retries }
 
-func (deafRetries) AwaitRetryAll(context.Context, dlq.ID) (workflows.RetryAllResult, error) {
+func (unansweredRetries) AwaitRetryAll(context.Context, dlq.ID) (workflows.RetryAllResult, error) {
 	return workflows.RetryAllResult{}, dlq.ErrUnavailable
 }
 
-func TestABulkRetryThatWasStartedIs202ThoughTemporalIsAwayThen(t *testing.T) {
+func TestABulkRetryThatWasStartedIs202ThoughTemporalIsUnavailableThen(t *testing.T) {
 	t.Parallel()
-	w := start(t, func(o *api.Options) { o.Retries = deafRetries{o.Retries.(*retries)} })
+	w := start(t, func(o *api.Options) { o.Retries = unansweredRetries{o.Retries.(*retries)} })
 	w.retries.hold()
 	w.add(3)
 	got := w.json(http.MethodPost, bulksPath, wholeTopic)
@@ -228,9 +228,9 @@ func TestCreateBulkRetryWhoseWorkflowWasStoppedTellsTheJobAsItIs(t *testing.T) {
 func TestCreateBulkRetryReturnsErrorsOfWorkflowsAndStore(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	w.retries.away = fmt.Errorf("dial: %w", dlq.ErrUnavailable)
+	w.retries.unavailable = fmt.Errorf("dial: %w", dlq.ErrUnavailable)
 	requireError(t, w.json(http.MethodPost, bulksPath, wholeTopic), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	w.retries.away = errors.New("secret")
+	w.retries.unavailable = errors.New("secret")
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, wholeTopic), http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")
 	require.Equal(t, "internal error", message)
 	w = start(t, with(&fixed{err: dlq.ErrUnavailable}))
@@ -265,7 +265,7 @@ func TestDryRunTellsWhatWouldBeSentAndChangesNothing(t *testing.T) {
 		w.json(http.MethodPost, bulksPath, `{"topic":"none.dlq","dry_run":true}`).body)
 }
 
-// previewer remembers what it was asked.
+// previewer records the specifications of its calls.
 type previewer struct {
 	api.Store
 	asked dlq.BulkSpec

@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// previewView says what a bulk retry would do.
+// previewView describes the effect that a bulk retry would have.
 type previewView struct {
 	DryRun        bool                 `json:"dry_run"` // always true
 	Topic         string               `json:"topic"`
@@ -29,8 +29,8 @@ type previewCountView struct {
 	Count int64  `json:"count"`
 }
 
-// previewsAtOnce bounds what dry runs take of the database's connections and time.
-const previewsAtOnce = 2
+// maxPreviews limits the load of dry runs on the database.
+const maxPreviews = 2
 
 func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
@@ -40,11 +40,11 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	case s.previews <- struct{}{}:
 		defer func() { <-s.previews }()
 	case <-ctx.Done():
-		return s.outOfTime(ctx, fmt.Sprintf("%d other dry runs were under way for", previewsAtOnce), "try again later", ctx.Err())
+		return s.timeoutError(ctx, fmt.Sprintf("%d other dry runs were running for", maxPreviews), "try again later", ctx.Err())
 	}
 	preview, err := s.options.Store.PreviewBulk(ctx, spec)
 	if err != nil {
-		return s.outOfTime(ctx, "the dry run took longer than", "let its filters choose less, or raise the limit", err)
+		return s.timeoutError(ctx, "the dry run took longer than", "narrow its filters, or raise the limit", err)
 	}
 	view := previewView{
 		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
@@ -57,14 +57,14 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	return reply(c, http.StatusOK, view)
 }
 
-// outOfTime names the limit of a dry run where that is why it failed: then a store may
-// find that the database is away. Every other error, such as that of a stop, is left
-// as it is.
-func (s *Server) outOfTime(ctx context.Context, what, remedy string, err error) error {
+// timeoutError names the limit of a dry run when ctx has exceeded it. At the deadline a
+// store may report the database as unavailable, which would mislead. Every other error
+// is returned unchanged.
+func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return unavailable(fmt.Sprintf("%s %s (server.dry_run_timeout); %s", what, durationText(s.options.PreviewTimeout), remedy), err)
+	return unavailable(fmt.Sprintf("%s %s (server.dry_run_timeout); %s", reason, durationText(s.options.PreviewTimeout), remedy), err)
 }
 
 func viewCounts(counts []dlq.PreviewCount) []previewCountView {

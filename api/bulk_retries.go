@@ -39,7 +39,7 @@ func (s *Server) bulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	bulk, err := s.options.Store.Bulk(ctx, id)
 	if err != nil {
-		return about(err, "bulk retry", id)
+		return describeNotFound(err, "bulk retry", id)
 	}
 	return reply(c, http.StatusOK, s.viewBulk(&bulk, time.Now()))
 }

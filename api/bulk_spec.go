@@ -10,24 +10,24 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Bounds of what a bulk retry may be asked for. Texts are part of a workflow's
-// input, so they stay short.
+// Limits of a bulk retry's request. Its texts are part of a workflow's input, so they
+// are short.
 const (
-	maxRate       = 1_000_000
-	maxBulkText   = 1000
-	maxBulkKey    = 4096
-	maxRampSteps  = 10
-	maxRampStep   = 1_000_000_000
-	minRampWait   = time.Second
-	maxRampWait   = 24 * time.Hour
-	defaultWait   = 30 * time.Second
-	defaultReturn = 0.1
+	maxRate            = 1_000_000
+	maxBulkText        = 1000
+	maxBulkKey         = 4096
+	maxRampSteps       = 10
+	maxRampStep        = 1_000_000_000
+	minRampWait        = time.Second
+	maxRampWait        = 24 * time.Hour
+	defaultRampWait    = 30 * time.Second
+	defaultMaxCameBack = 0.1
 )
 
-// bulkFields are those of a bulk retry's request.
+// bulkFields are the fields of a bulk retry's request.
 var bulkFields = append([]string{"topic", "ids", "rate_limit", "order", "ramp", "dry_run", "reason"}, filterFields...)
 
-// spec reads what an operator wants retried.
+// spec reads the specification of a bulk retry.
 func (b *body) spec() dlq.BulkSpec {
 	spec := dlq.BulkSpec{Filter: readFilter(b, b.topic()), RateLimit: b.integer("rate_limit", maxRate), Order: dlq.OrderKey}
 	if raw, given := b.fields["order"]; given {
@@ -111,7 +111,7 @@ func (b *body) ramp() *dlq.Ramp {
 	if inner == nil {
 		return nil
 	}
-	ramp := &dlq.Ramp{Wait: defaultWait, MaxCameBack: defaultReturn}
+	ramp := &dlq.Ramp{Wait: defaultRampWait, MaxCameBack: defaultMaxCameBack}
 	inner.require("steps")
 	for i, raw := range inner.list("steps", maxRampSteps) {
 		step, ok := integerOf(raw)
@@ -128,11 +128,11 @@ func (b *body) ramp() *dlq.Ramp {
 		}
 	}
 	if raw, given := inner.fields["max_came_back"]; given {
-		part, err := strconv.ParseFloat(string(raw), 64)
-		if err != nil || part < 0 || part > 1 {
+		share, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil || share < 0 || share > 1 {
 			inner.reject("max_came_back", "must be a number from 0 to 1")
 		}
-		ramp.MaxCameBack = math.Abs(part) // JSON has a -0
+		ramp.MaxCameBack = math.Abs(share) // JSON has -0
 	}
 	return ramp
 }

@@ -75,8 +75,8 @@ func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","ids":`+many(dlq.MaxFilterIDs)+`}`).status)
 }
 
-// JSON has one kind of number, and JSON Schema takes 1.0 for an integer: some
-// programs write every number with a point or an exponent.
+// JSON has one kind of number, and JSON Schema counts 1.0 as an integer. Some programs
+// write every number with a point or an exponent.
 func TestAnIntegerOfABodyMayBeWrittenWithAPointOrAnExponent(t *testing.T) {
 	t.Parallel()
 	w := start(t)

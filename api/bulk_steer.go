@@ -13,28 +13,28 @@ import (
 	"dlqmanager/dlq"
 )
 
-// How long a command waits for its effect, which usually comes with the end of
-// the current page; and how often it looks.
+// steerTimeout is how long a command waits for its effect, which usually comes with the
+// end of the current page. steerInterval is how often it reads the job's row.
 const (
-	steerPatience = 2 * time.Second
+	steerTimeout  = 2 * time.Second
 	steerInterval = 50 * time.Millisecond
 
 	pausedByOperator = "paused by an operator"
 )
 
-// command is something to ask of a bulk retry that has not ended.
+// command is a request to a bulk retry that has not ended.
 type command struct {
-	ask func(context.Context, dlq.ID) error
-	// shows tells from the row whether it has taken effect.
-	shows func(*dlq.BulkRetry) bool
+	send func(context.Context, dlq.ID) error
+	// inEffect tells from the job's row whether the command has taken effect.
+	inEffect func(*dlq.BulkRetry) bool
 }
 
 func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	b := readBody(c, "reason")
 	reason, _ := b.text("reason", maxBulkText)
 	return s.steer(ctx, c, b, func(bulk *dlq.BulkRetry) command {
-		// Also of a job that is paused already: it may have paused itself, to
-		// go on by itself, and now it is to wait.
+		// A paused job is paused too: it may have paused itself and would resume by
+		// itself. After this call it stays paused.
 		switch {
 		case reason == "" && bulk.State == dlq.BulkPaused:
 			reason = bulk.Reason
@@ -42,8 +42,8 @@ func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) err
 			reason = pausedByOperator
 		}
 		return command{
-			ask: func(ctx context.Context, id dlq.ID) error { return s.options.Retries.PauseRetryAll(ctx, id, reason) },
-			shows: func(now *dlq.BulkRetry) bool {
+			send: func(ctx context.Context, id dlq.ID) error { return s.options.Retries.PauseRetryAll(ctx, id, reason) },
+			inEffect: func(now *dlq.BulkRetry) bool {
 				return now.State == dlq.BulkPaused && strings.Contains(now.Reason, reason)
 			},
 		}
@@ -51,11 +51,12 @@ func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) err
 }
 
 func (s *Server) resumeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	// Also of a job that runs: a pause may be on its way, and the last word counts.
+	// A running job is resumed too: a pause may be under way, and the latest command
+	// counts.
 	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
 		return command{
-			ask:   s.options.Retries.ResumeRetryAll,
-			shows: func(now *dlq.BulkRetry) bool { return now.State == dlq.BulkRunning },
+			send:     s.options.Retries.ResumeRetryAll,
+			inEffect: func(now *dlq.BulkRetry) bool { return now.State == dlq.BulkRunning },
 		}
 	})
 }
@@ -63,14 +64,14 @@ func (s *Server) resumeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 func (s *Server) cancelBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
 		return command{
-			ask:   s.cancelBulk,
-			shows: func(now *dlq.BulkRetry) bool { return now.State.IsFinal() }, // whichever end came first
+			send:     s.cancelBulk,
+			inEffect: func(now *dlq.BulkRetry) bool { return now.State.IsFinal() }, // any end will do
 		}
 	})
 }
 
-// cancelBulk stops the workflow of a bulk retry. A job without one, because it was
-// terminated or never started, is closed here.
+// cancelBulk cancels the workflow of a bulk retry. A job without a workflow, because it
+// was terminated or never started, is closed here.
 func (s *Server) cancelBulk(ctx context.Context, id dlq.ID) error {
 	err := s.options.Retries.CancelRetryAll(ctx, id)
 	if errors.Is(err, dlq.ErrNotFound) {
@@ -85,15 +86,15 @@ func (s *Server) changeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 	rate := b.integer("rate_limit", maxRate)
 	return s.steer(ctx, c, b, func(*dlq.BulkRetry) command {
 		return command{
-			ask:   func(ctx context.Context, id dlq.ID) error { return s.options.Retries.SetRetryAllRate(ctx, id, rate) },
-			shows: func(now *dlq.BulkRetry) bool { return now.Spec.RateLimit == rate },
+			send:     func(ctx context.Context, id dlq.ID) error { return s.options.Retries.SetRetryAllRate(ctx, id, rate) },
+			inEffect: func(now *dlq.BulkRetry) bool { return now.Spec.RateLimit == rate },
 		}
 	})
 }
 
-// steer gives a bulk retry a command and answers 200 when its effect shows in a
-// moment, else 202. A command that is in force already changes nothing.
-func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dlq.BulkRetry) command) error {
+// steer sends a command to a bulk retry. It answers 200 when the command takes effect
+// within steerTimeout, and 202 otherwise.
+func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand func(*dlq.BulkRetry) command) error {
 	id, err := pathID(c, "bulk retry")
 	if err != nil {
 		return err
@@ -103,22 +104,22 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dl
 	}
 	bulk, err := s.options.Store.Bulk(ctx, id)
 	if err != nil {
-		return about(err, "bulk retry", id)
+		return describeNotFound(err, "bulk retry", id)
 	}
 	if bulk.State.IsFinal() {
 		return bulkEnded(&bulk, nil)
 	}
-	command := with(&bulk)
-	patient, cancel := context.WithTimeout(c.UserContext(), steerPatience)
+	command := newCommand(&bulk)
+	waitCtx, cancel := context.WithTimeout(c.UserContext(), steerTimeout)
 	defer cancel()
-	err = command.ask(patient, id)
-	if err != nil && patient.Err() == nil {
+	err = command.send(waitCtx, id)
+	if err != nil && waitCtx.Err() == nil {
 		return s.steerRefused(ctx, &bulk, err)
 	}
-	s.watchBulk(patient, c, &bulk, command.shows)
+	s.watchBulk(waitCtx, c, &bulk, command.inEffect)
 	c.Location(bulkPath(id))
 	switch {
-	case command.shows(&bulk):
+	case command.inEffect(&bulk):
 		return reply(c, http.StatusOK, s.viewBulk(&bulk, time.Now()))
 	case bulk.State.IsFinal():
 		return bulkEnded(&bulk, nil)
@@ -127,14 +128,14 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, with func(*dl
 	}
 }
 
-// watchBulk keeps bulk up to date until it shows an effect, has ended, or
-// patience has. The command has been given, so a store that is away is no
-// failure of the call.
-func (s *Server) watchBulk(patient context.Context, c *fiber.Ctx, bulk *dlq.BulkRetry, shows func(*dlq.BulkRetry) bool) {
+// watchBulk reads the job's row into bulk until stop says so, the job has ended, or
+// waitCtx ends. The command has already been sent, so a store that is unavailable does
+// not fail the call.
+func (s *Server) watchBulk(waitCtx context.Context, c *fiber.Ctx, bulk *dlq.BulkRetry, stop func(*dlq.BulkRetry) bool) {
 	ticker := time.NewTicker(steerInterval)
 	defer ticker.Stop()
 	for {
-		// Not bounded by patience: there is always a last look.
+		// Not limited by waitCtx: the row is read once more after it ends.
 		ctx, cancel := s.deadline(c)
 		now, err := s.options.Store.Bulk(ctx, bulk.ID)
 		cancel()
@@ -142,12 +143,12 @@ func (s *Server) watchBulk(patient context.Context, c *fiber.Ctx, bulk *dlq.Bulk
 			return
 		}
 		*bulk = now
-		if shows(bulk) || bulk.State.IsFinal() {
+		if stop(bulk) || bulk.State.IsFinal() {
 			return
 		}
 		select {
 		case <-ticker.C:
-		case <-patient.Done():
+		case <-waitCtx.Done():
 			return
 		case <-s.draining.Done():
 			return
@@ -155,8 +156,7 @@ func (s *Server) watchBulk(patient context.Context, c *fiber.Ctx, bulk *dlq.Bulk
 	}
 }
 
-// steerRefused explains why a job that had not ended a moment ago could not be
-// given a command.
+// steerRefused explains why a command to a job that was open a moment ago has failed.
 func (s *Server) steerRefused(ctx context.Context, bulk *dlq.BulkRetry, err error) error {
 	if !errors.Is(err, dlq.ErrNotFound) {
 		return err

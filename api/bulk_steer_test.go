@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// startBulk starts a bulk retry that is held while it owns the n messages added.
+// startBulk starts a bulk retry that waits after it has claimed the n messages added.
 func (w *world) startBulk(n int) (path string, ids []dlq.ID) {
 	w.t.Helper()
 	w.retries.hold()
@@ -129,7 +129,7 @@ func TestCommandsToAJobThatHasEndedAre409(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path := w.json(http.MethodPost, bulksPath, wholeTopic).header.Get("Location")
-	w.retries.away = dlq.ErrUnavailable // what has ended is known without Temporal
+	w.retries.unavailable = dlq.ErrUnavailable // what has ended is known without Temporal
 	for _, command := range commands {
 		message, _ := requireError(t, w.json(command[0], path+command[1], command[2]), http.StatusConflict, "SYS_DLQ_CONFLICT")
 		require.Equal(t, "bulk retry has already ended: state=COMPLETED", message)
@@ -142,13 +142,13 @@ func TestCommandsSayWhenTheWorkflowIsGone(t *testing.T) {
 	w.add(1)
 	id := dlq.NewID()
 	_, err := w.store.CreateBulk(t.Context(), dlq.BulkRetry{ID: id, Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq.v1"}}})
-	require.NoError(t, err) // and nobody has started its workflow
+	require.NoError(t, err) // and no one has started its workflow
 	path := bulksPath + "/" + id.String()
-	w.retries.away = dlq.ErrUnavailable
+	w.retries.unavailable = dlq.ErrUnavailable
 	for _, command := range commands {
 		requireError(t, w.json(command[0], path+command[1], command[2]), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	}
-	w.retries.away = nil
+	w.retries.unavailable = nil
 	for _, command := range commands {
 		if command[1] == "/cancel" {
 			continue
@@ -165,7 +165,7 @@ func TestCommandsAre202UntilTheirEffectShows(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path, _ := w.startBulk(1)
-	w.retries.deaf = true
+	w.retries.ignoresCommands = true
 	began := time.Now()
 	got := w.json(http.MethodPatch, path, `{"rate_limit":7}`)
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
@@ -180,15 +180,15 @@ func TestCommandsAre202UntilTheirEffectShows(t *testing.T) {
 	}
 }
 
-// ending is a store whose bulk retry ends between the first look and the next.
+// ending is a store whose bulk retry ends between the first read and the next.
 type ending struct {
 	api.Store
-	looks int
+	reads int
 }
 
 func (e *ending) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	bulk, err := e.Store.Bulk(ctx, id)
-	if e.looks++; e.looks > 1 {
+	if e.reads++; e.reads > 1 {
 		bulk.State = dlq.BulkCompleted
 	}
 	return bulk, err
@@ -199,7 +199,7 @@ func TestCommandsThatCameTooLateSaySo(t *testing.T) {
 	for _, command := range commands {
 		w := start(t)
 		path, _ := w.startBulk(1)
-		w.retries.deaf = true
+		w.retries.ignoresCommands = true
 		late := start(t, with(&ending{Store: w.store}), func(o *api.Options) { o.Retries = w.retries })
 		got := late.json(command[0], path+command[1], command[2])
 		gone := start(t, with(&ending{Store: w.store})).json(command[0], path+command[1], command[2])
@@ -215,7 +215,7 @@ func TestCommandsThatCameTooLateSaySo(t *testing.T) {
 	}
 }
 
-// slow never hears back from Temporal.
+// slow gets no answer from Temporal.
 type slow struct{ api.Retries }
 
 func (slow) PauseRetryAll(ctx context.Context, _ dlq.ID, _ string) error {
@@ -223,24 +223,24 @@ func (slow) PauseRetryAll(ctx context.Context, _ dlq.ID, _ string) error {
 	return ctx.Err()
 }
 
-// away is a store that can be read once.
-type away struct {
+// readableOnce is a store that can be read once.
+type readableOnce struct {
 	api.Store
-	looks int
+	reads int
 }
 
-func (a *away) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	if a.looks++; a.looks > 1 {
+func (s *readableOnce) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+	if s.reads++; s.reads > 1 {
 		return dlq.BulkRetry{}, dlq.ErrUnavailable
 	}
-	return a.Store.Bulk(ctx, id)
+	return s.Store.Bulk(ctx, id)
 }
 
-func TestCommandsThatWereGivenAre202ThoughNobodyAnswers(t *testing.T) {
+func TestCommandsThatWereGivenAre202ThoughNoOneAnswers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*api.Options, *world){
 		"workflow": func(o *api.Options, w *world) { o.Store, o.Retries = w.store, slow{w.retries} },
-		"store":    func(o *api.Options, w *world) { o.Store, o.Retries = &away{Store: w.store}, w.retries },
+		"store":    func(o *api.Options, w *world) { o.Store, o.Retries = &readableOnce{Store: w.store}, w.retries },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

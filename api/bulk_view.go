@@ -13,7 +13,7 @@ type bulksView struct {
 	BulkRetries []bulkView `json:"bulk_retries"`
 }
 
-// bulkView is the resource: where the job stands, then what was asked for.
+// bulkView is the resource: the state of the job, then its specification.
 type bulkView struct {
 	ID               dlq.ID        `json:"id"`
 	Topic            string        `json:"topic"`
@@ -39,7 +39,7 @@ type bulkView struct {
 	Ramp             *rampView     `json:"ramp"`
 	RequestReason    *string       `json:"request_reason"`
 	Workflow         *workflowView `json:"workflow"`
-	// Counting is there while Matched is not known yet.
+	// Counting is present while Matched is unknown.
 	Counting bool `json:"counting,omitempty"`
 	// Published is known only to the call that saw the job end.
 	Published *bool `json:"published,omitempty"`
@@ -51,7 +51,7 @@ type rampView struct {
 	MaxCameBack float64 `json:"max_came_back"`
 }
 
-// viewBulk derives progress, rates and the estimated end at the given time.
+// viewBulk computes progress, rates and the estimated end as of now.
 func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 	average := averageRate(b, now)
 	view := bulkView{
@@ -71,9 +71,9 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 	return view
 }
 
-// averageRate is in messages per second since the start, pauses included. What
-// was skipped was not sent, so it says nothing of the speed. The clock of the
-// store may be ahead of ours: then there is no rate yet.
+// averageRate is in messages per second since the start, pauses included. It leaves out
+// skipped messages, which were not sent. It is 0 while the store's clock is ahead of
+// ours.
 func averageRate(b *dlq.BulkRetry, now time.Time) float64 {
 	end := now
 	if b.EndedAt != nil {
@@ -85,7 +85,7 @@ func averageRate(b *dlq.BulkRetry, now time.Time) float64 {
 	return 0
 }
 
-// estimatedEnd is nil where nobody can say.
+// estimatedEnd is nil when it is unknown.
 func estimatedEnd(b *dlq.BulkRetry, now time.Time) *timestamp {
 	end, known := b.EstimatedEnd(now)
 	if !known {
@@ -108,7 +108,7 @@ func progress(b *dlq.BulkRetry) float64 {
 
 func rounded(rate float64) float64 { return math.Round(rate*1000) / 1000 }
 
-// durationText is shorter than String where that ends in zeros: 5m, not 5m0s.
+// durationText is String without trailing zero units: 5m, not 5m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

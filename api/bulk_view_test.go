@@ -44,7 +44,7 @@ func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
 		"in a ramp, before two of its waits": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started,
 			Spec:   dlq.BulkSpec{RateLimit: 100, Ramp: &dlq.Ramp{Steps: []int{1000, 1000}, Wait: 10 * time.Minute}},
 			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 0, 10, 20*time.Minute + 30*time.Second},
-		"in a ramp whose speed nobody knows": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started,
+		"in a ramp whose rate is unknown": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started,
 			Spec:   dlq.BulkSpec{Ramp: &dlq.Ramp{Steps: []int{1000, 1000}, Wait: 10 * time.Minute}},
 			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 0, 10, -1},
 		"paused": {dlq.BulkRetry{State: dlq.BulkPaused, Matched: 4000, StartedAt: started, RecentPerSecond: 8,

@@ -1,4 +1,4 @@
-// Package api is the REST face of the manager: it reads messages from a store,
-// starts and watches retries, and speaks the documented bodies, codes and
-// headers. It decides nothing about messages itself; the rules are in dlq.
+// Package api serves the REST API: it reads messages from a store, starts retries and
+// waits for them. openapi.yaml is its contract. The rules about messages are in package
+// dlq.
 package api

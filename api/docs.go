@@ -17,8 +17,8 @@ import (
 //go:embed openapi.yaml
 var specYAML []byte
 
-// specJSON converts the specification, which is written in YAML for people, to
-// JSON for tools. Fields keep their order, so that examples read as documented.
+// specJSON converts the specification from YAML to JSON. Fields keep their order, so
+// that examples read as documented.
 func specJSON() ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(specYAML, &document); err != nil {
@@ -88,8 +88,8 @@ func (s *Server) openapi(c *fiber.Ctx) error {
 	return c.Status(http.StatusOK).Send(s.spec)
 }
 
-// docsHandler shows the specification with Swagger UI, whose files are part of
-// this program: the page needs no other host, and may not call one.
+// docsHandler serves the specification with Swagger UI, whose files are embedded. The
+// page needs no other host, and its security policy allows none.
 func docsHandler() fiber.Handler {
 	ui := adaptor.HTTPHandler(v5emb.NewHandlerWithConfig(swgui.Config{
 		Title: "DLQ manager", SwaggerJSON: "/openapi.json", BasePath: "/docs/",

@@ -23,17 +23,17 @@ const (
 	codeMethodNotAllowed = "SYS_DLQ_METHOD_NOT_ALLOWED"
 )
 
-// retryAfterSeconds is told with every 503. Dependencies that fail over need
-// some seconds; asking sooner would only add to their load.
+// retryAfterSeconds is sent with every 503. A failover takes some seconds, and earlier
+// retries would only add load.
 const retryAfterSeconds = "5"
 
-// detail names one bad field.
+// detail describes one invalid field.
 type detail struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
 }
 
-// errorView is the documented body of every answer that is not a success.
+// errorView is the documented body of every error.
 type errorView struct {
 	Error errorBody `json:"error"`
 }
@@ -45,8 +45,8 @@ type errorBody struct {
 	Details   []detail `json:"details"`
 }
 
-// refusal is an answer that is not a success. cause is for the log only.
-type refusal struct {
+// apiError is an error with its HTTP answer. Only the log shows cause.
+type apiError struct {
 	status  int
 	code    string
 	message string
@@ -54,16 +54,16 @@ type refusal struct {
 	cause   error
 }
 
-func (r *refusal) Error() string {
+func (r *apiError) Error() string {
 	if r.cause != nil {
 		return r.message + ": " + r.cause.Error()
 	}
 	return r.message
 }
 
-func (r *refusal) Unwrap() error { return r.cause }
+func (r *apiError) Unwrap() error { return r.cause }
 
-func (r *refusal) view(requestID string) errorView {
+func (r *apiError) view(requestID string) errorView {
 	details := r.details
 	if details == nil {
 		details = []detail{}
@@ -71,28 +71,28 @@ func (r *refusal) view(requestID string) errorView {
 	return errorView{errorBody{Code: r.code, Message: r.message, RequestID: requestID, Details: details}}
 }
 
-func invalid(message string, details ...detail) *refusal {
-	return &refusal{status: http.StatusBadRequest, code: codeValidation, message: message, details: details}
+func invalid(message string, details ...detail) *apiError {
+	return &apiError{status: http.StatusBadRequest, code: codeValidation, message: message, details: details}
 }
 
-func conflict(message string, cause error, details ...detail) *refusal {
-	return &refusal{status: http.StatusConflict, code: codeConflict, message: message, details: details, cause: cause}
+func conflict(message string, cause error, details ...detail) *apiError {
+	return &apiError{status: http.StatusConflict, code: codeConflict, message: message, details: details, cause: cause}
 }
 
-// about gives dlq.ErrNotFound the name of what was not found, and leaves every
-// other error as it is.
-func about(err error, what string, id dlq.ID) error {
+// describeNotFound adds to dlq.ErrNotFound the kind and id of the missing resource. It
+// returns every other error unchanged.
+func describeNotFound(err error, kind string, id dlq.ID) error {
 	if errors.Is(err, dlq.ErrNotFound) {
-		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: fmt.Sprintf("%s not found: %s", what, id), cause: err}
+		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: fmt.Sprintf("%s not found: %s", kind, id), cause: err}
 	}
 	return err
 }
 
-// translate is the one place where errors become answers. An error that it does not
-// know is an internal error, whose text stays in the log.
-func translate(err error) *refusal {
+// translate maps every error to its answer. An unknown error is an internal error,
+// whose text only the log shows.
+func translate(err error) *apiError {
 	var (
-		refused      *refusal
+		refused      *apiError
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
 		busyBulk     *dlq.BulkBusyError
@@ -108,30 +108,30 @@ func translate(err error) *refusal {
 	case errors.As(err, &busyBulk):
 		return conflict(busyBulk.Error(), err, detail{Field: "bulk_retry_id", Message: busyBulk.Running.String()})
 	case errors.Is(err, dlq.ErrNotFound):
-		return &refusal{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
+		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
 	case errors.Is(err, dlq.ErrFull):
-		return unavailable(dlq.ErrFull.Error()+"; make room for it", err)
+		return unavailable(dlq.ErrFull.Error()+"; free some space", err)
 	case errors.Is(err, dlq.ErrReadOnly):
 		return unavailable(dlq.ErrReadOnly.Error()+"; try again later", err)
 	case errors.Is(err, dlq.ErrUnavailable):
-		return unavailable("a service that this one needs is away; try again later", err)
+		return unavailable("a required service is unavailable; try again later", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable("the request took too long; try again later", err)
 	case errors.As(err, &unrouted):
 		return protocol(unrouted)
 	default:
-		return &refusal{status: http.StatusInternalServerError, code: codeInternal, message: "internal error", cause: err}
+		return &apiError{status: http.StatusInternalServerError, code: codeInternal, message: "internal error", cause: err}
 	}
 }
 
-func unavailable(message string, cause error) *refusal {
-	return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, message: message, cause: cause}
+func unavailable(message string, cause error) *apiError {
+	return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable, message: message, cause: cause}
 }
 
-// protocol translates what Fiber and fasthttp refuse before any handler runs.
-// Their texts quote the request, so ours replace them.
-func protocol(err *fiber.Error) *refusal {
-	r := &refusal{status: err.Code, code: codeValidation, message: strings.ToLower(http.StatusText(err.Code)), cause: err}
+// protocol maps the errors of Fiber and fasthttp before any handler runs. Their texts
+// quote the request, so they are replaced.
+func protocol(err *fiber.Error) *apiError {
+	r := &apiError{status: err.Code, code: codeValidation, message: strings.ToLower(http.StatusText(err.Code)), cause: err}
 	switch err.Code {
 	case http.StatusNotFound:
 		r.code, r.message = codeNotFound, "no such route"

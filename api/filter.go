@@ -7,22 +7,22 @@ import (
 	"dlqmanager/dlq"
 )
 
-// filterFields are how a filter is asked for, in the query of a list and in the body
-// of a bulk retry. Bodies have ids besides.
+// filterFields are the fields of a filter in the query of a list and in the body of a
+// bulk retry. A body also has ids.
 var filterFields = []string{"status", "error", "key", "created_from", "created_to"}
 
-// filterReader is a query or a body.
+// filterReader is implemented by query and body.
 type filterReader interface {
 	statuses() []dlq.Status
-	// filterText reads a text; given is false when there is none to go by.
+	// filterText reads a text; given is false when there is no filter.
 	filterText(name string, limit int) (value string, given bool)
 	instant(name string) time.Time
 	ids() []dlq.ID
 	reject(field, format string, args ...any)
 }
 
-// readFilter reads the filter of a topic. Lists whose order means nothing come
-// sorted, so that two requests for the same are equal.
+// readFilter reads the filter of a topic. It sorts sets, so that two requests for the
+// same work are equal.
 func readFilter(r filterReader, topic string) dlq.Filter {
 	f := dlq.Filter{Topic: topic, Statuses: r.statuses()}
 	f.ErrorContains, _ = r.filterText("error", maxBulkText)
@@ -31,7 +31,8 @@ func readFilter(r filterReader, topic string) dlq.Filter {
 	}
 	f.CreatedFrom, f.CreatedTo = r.instant("created_from"), r.instant("created_to")
 	if !f.CreatedFrom.IsZero() && !f.CreatedTo.IsZero() && !f.CreatedFrom.Before(f.CreatedTo) {
-		// An empty span is a mistake: an empty answer would say that there is nothing.
+		// An empty interval is a mistake: its empty result would look as if there were
+		// no messages.
 		r.reject("created_to", "must be later than created_from")
 	}
 	f.IDs = r.ids()
@@ -39,22 +40,23 @@ func readFilter(r filterReader, topic string) dlq.Filter {
 	return f
 }
 
-// filterText reads a text as it is: a query is short.
+// filterText reads a text without a limit, since a query is short anyway.
 func (q *query) filterText(name string, _ int) (string, bool) { return q.one(name) }
 
-// ids are for bodies only.
+// ids returns nil: only a body has ids.
 func (q *query) ids() []dlq.ID { return nil }
 
-// filterText reads a text that bounds what is sent, and so must say something.
+// filterText reads a text that limits which messages are sent. Except for the key it
+// must not be empty.
 func (b *body) filterText(name string, limit int) (string, bool) {
 	text, given := b.text(name, limit)
 	if given && text == "" && name != "key" {
-		b.reject(name, "must not be empty; leave it out to take everything")
+		b.reject(name, "must not be empty; omit it to choose all messages")
 	}
 	return text, given
 }
 
-// filterView has null where nothing is restricted.
+// filterView has null for filters that were not given.
 type filterView struct {
 	Status      []dlq.Status `json:"status"`
 	Error       *string      `json:"error"`

@@ -16,8 +16,8 @@ type healthView struct {
 	Status string `json:"status"`
 }
 
-// healthz says that the process answers. It asks nobody else: restarting this
-// process mends no database.
+// healthz answers while the process runs. It checks no dependency, since a restart
+// would not repair one.
 func (s *Server) healthz(c *fiber.Ctx) error {
 	return reply(c, http.StatusOK, healthView{Status: "ok"})
 }
@@ -27,7 +27,7 @@ type readyView struct {
 	Checks map[string]string `json:"checks"`
 }
 
-// notReadyView is an error as all others are, and the same report after it.
+// notReadyView is an error with the report of readyView added.
 type notReadyView struct {
 	errorView
 	readyView
@@ -35,7 +35,7 @@ type notReadyView struct {
 
 func (s *Server) readyz(c *fiber.Ctx) error {
 	results, checks := s.options.Ready(), map[string]string{}
-	var away []string
+	var down []string
 	var details []detail
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		checks[name] = "ok"
@@ -47,16 +47,16 @@ func (s *Server) readyz(c *fiber.Ctx) error {
 			if isNotice {
 				checks[name] = "away; " + notice.Notice
 			}
-			away = append(away, name)
-			details = append(details, detail{Field: name, Message: "away"})
+			down = append(down, name)
+			details = append(details, detail{Field: name, Message: "unavailable"})
 		}
 	}
 	var status, message string
 	switch {
 	case s.draining.Err() != nil:
 		status, message = "draining", "the server is shutting down"
-	case len(away) > 0:
-		status, message = "unavailable", "away: "+strings.Join(away, ", ")
+	case len(down) > 0:
+		status, message = "unavailable", "unavailable: "+strings.Join(down, ", ")
 	default:
 		return reply(c, http.StatusOK, readyView{Status: "ok", Checks: checks})
 	}

@@ -47,7 +47,7 @@ func TestReadyzReturnsOKWithoutAnythingToCheck(t *testing.T) {
 	require.Equal(t, `{"status":"ok","checks":{}}`, start(t).call(http.MethodGet, "/readyz").body)
 }
 
-func TestReadyzSaysWhatIsAwayAndNotWhy(t *testing.T) {
+func TestReadyzNamesUnavailableDependenciesWithoutTheCause(t *testing.T) {
 	t.Parallel()
 	w := start(t, ready(map[string]error{
 		"database": nil, "kafka": errors.New("dial 10.1.2.3 as admin: refused"), "temporal": errors.New("no answer within 2s"),
@@ -55,8 +55,8 @@ func TestReadyzSaysWhatIsAwayAndNotWhy(t *testing.T) {
 	got := w.call(http.MethodGet, "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "5", got.header.Get("Retry-After"))
-	require.Equal(t, `{"error":{"code":"SYS_DLQ_UNAVAILABLE","message":"away: kafka, temporal","request_id":"`+
-		got.header.Get("X-Request-Id")+`","details":[{"field":"kafka","message":"away"},{"field":"temporal","message":"away"}]},`+
+	require.Equal(t, `{"error":{"code":"SYS_DLQ_UNAVAILABLE","message":"unavailable: kafka, temporal","request_id":"`+
+		got.header.Get("X-Request-Id")+`","details":[{"field":"kafka","message":"unavailable"},{"field":"temporal","message":"unavailable"}]},`+
 		`"status":"unavailable","checks":{"database":"ok","kafka":"away","temporal":"away"}}`, got.body)
 }
 

@@ -126,7 +126,7 @@ func TestAnswersMayTakeLongerThanTheyMayTakeToWrite(t *testing.T) {
 	require.Equal(t, "RETRYING", got.field(t, "status"))
 }
 
-// faulty panics or hangs where a test asks it to.
+// faulty panics or hangs.
 type faulty struct{ api.Store }
 
 func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
@@ -154,10 +154,10 @@ func TestADryRunMayTakeLongerThanOtherRequests(t *testing.T) {
 	require.EqualValues(t, 10_000_000, got.field(t, "matched"))
 	w = start(t, with(faulty{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Equal(t, "the dry run took longer than 10ms (server.dry_run_timeout); let its filters choose less, or raise the limit", message)
+	require.Equal(t, "the dry run took longer than 10ms (server.dry_run_timeout); narrow its filters, or raise the limit", message)
 }
 
-// A store that ran out of time may think that the database is away.
+// A store whose deadline has passed may report the database as unavailable.
 func TestADryRunThatRunsOutOfTimeNamesItsLimitWhateverTheStoreSays(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(late{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
@@ -166,15 +166,15 @@ func TestADryRunThatRunsOutOfTimeNamesItsLimitWhateverTheStoreSays(t *testing.T)
 	require.Contains(t, message, "longer than 10ms (server.dry_run_timeout)")
 }
 
-func TestADryRunOfAStoreThatIsAwaySaysSo(t *testing.T) {
+func TestADryRunOfAStoreThatIsUnavailableSaysSo(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)}))
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
 		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Contains(t, message, "is away")
+	require.Contains(t, message, "is unavailable")
 }
 
-// late finds its connection broken at the deadline.
+// late loses its connection at the deadline.
 type late struct{ api.Store }
 
 func (late) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
@@ -182,7 +182,7 @@ func (late) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, e
 	return dlq.BulkPreview{}, fmt.Errorf("pool: %w: %w", dlq.ErrUnavailable, ctx.Err())
 }
 
-// stubborn previews go on until their gate opens, whatever their context says.
+// stubborn ignores the end of its context: its previews last until the gate opens.
 type stubborn struct {
 	api.Store
 	asked, gate chan struct{}
@@ -203,14 +203,14 @@ func TestADryRunThatOthersKeepFromStartingSaysSo(t *testing.T) {
 	<-s.asked
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
 		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Equal(t, "2 other dry runs were under way for 10ms (server.dry_run_timeout); try again later", message)
+	require.Equal(t, "2 other dry runs were running for 10ms (server.dry_run_timeout); try again later", message)
 	close(s.gate)
 	for _, answer := range answers {
 		require.Equal(t, http.StatusOK, (<-answer).status)
 	}
 }
 
-// gated gives no preview before its context ends or its gate opens.
+// gated returns a preview once its context ends or its gate opens.
 type gated struct {
 	api.Store
 	asked, gate chan struct{}
@@ -232,7 +232,7 @@ func (g gated) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview
 	return dlq.BulkPreview{Matched: int64(n)}, ctx.Err()
 }
 
-// dryRun asks for a dry run and returns its answer when it comes.
+// dryRun starts a dry run and delivers its answer.
 func (w *world) dryRun() <-chan response {
 	answer := make(chan response, 1)
 	go func() {
@@ -294,7 +294,7 @@ func TestAStoreThatHangsIs503(t *testing.T) {
 	require.Contains(t, message, "too long")
 }
 
-// keeper remembers what it was asked, as stores and workflow clients may.
+// keeper keeps its arguments after the call, as stores and workflow clients may.
 type keeper struct {
 	api.Store
 	mu    sync.Mutex

@@ -8,8 +8,8 @@ import (
 	inmemory "dlqmanager/store/memory"
 )
 
-// memory is the store as the tests use it: the API's part of it, and what
-// ingest and workflows do.
+// memory is the store of the tests: the API's methods, and those of ingest and
+// workflows.
 type memory interface {
 	api.Store
 	StoreArrivals(context.Context, []dlq.Arrival) (int, error)

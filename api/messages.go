@@ -64,7 +64,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	d, err := s.options.Store.Detail(ctx, id)
 	if err != nil {
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	}
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
@@ -106,7 +106,7 @@ func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 		return err
 	}
 	if err := s.options.Store.Delete(ctx, id); err != nil {
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	}
 	return reply(c, http.StatusOK, deletedView{Success: true, Message: fmt.Sprintf("message %s deleted", id)})
 }
@@ -130,7 +130,7 @@ func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	case errors.As(err, &refused):
 		return conflict(fmt.Sprintf("message cannot be marked dead: status=%s", refused.Status), err)
 	case err != nil:
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	}
 	return reply(c, http.StatusOK, markedView{
 		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s marked dead", id),

@@ -154,8 +154,8 @@ func TestDeleteMessageReturnsErrorsOfTheStore(t *testing.T) {
 	message, _ := requireError(t, secret, http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")
 	require.Equal(t, "internal error", message)
 
-	away := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)})).call(http.MethodDelete, path)
-	requireError(t, away, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	unavailable := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)})).call(http.MethodDelete, path)
+	requireError(t, unavailable, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 }
 
 func TestMarkDeadEndsAMessage(t *testing.T) {

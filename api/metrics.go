@@ -50,8 +50,7 @@ func (m *httpMetrics) observe(method, route string, status int, took time.Durati
 	m.duration.WithLabelValues(method, route).Observe(took.Seconds())
 }
 
-// metricsHandler shows what can be gathered: one broken collector must not hide
-// the others.
+// metricsHandler serves the metrics of all collectors that work, even if one fails.
 func metricsHandler(gatherer prometheus.Gatherer, logger *zap.Logger) fiber.Handler {
 	return adaptor.HTTPHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog:      zap.NewStdLog(logger),

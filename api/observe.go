@@ -15,19 +15,19 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// unknownRoute is the label of everything that no route matches: paths are the
-// caller's choice, and labels must stay few.
+// unknownRoute is the route label of requests that match no route. Callers choose
+// paths, and a metric must not have a label value for each.
 const unknownRoute = "unknown"
 
-// observe surrounds every routed request: request id, security headers, panics,
-// errors, metrics and the access log.
+// observe wraps every routed request with request id, security headers, recovery from
+// panics, error bodies, metrics and the access log.
 func (s *Server) observe(c *fiber.Ctx) error {
 	started := time.Now()
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 
-	stamp(c, identify(c))
-	err := s.guard(c)
+	setCommonHeaders(c, assignRequestID(c))
+	err := s.recoverPanic(c)
 	if allow := c.GetRespHeader(fiber.HeaderAllow); allow != "" && errors.Is(err, fiber.ErrMethodNotAllowed) {
 		c.Set(fiber.HeaderAllow, allow+", OPTIONS")
 		if c.Method() == http.MethodOptions {
@@ -36,20 +36,20 @@ func (s *Server) observe(c *fiber.Ctx) error {
 		}
 	}
 	s.finish(c, err, routeOf(c), started)
-	return nil // answered: Fiber's own error handling would answer again
+	return nil // answered already; Fiber would answer an error again
 }
 
-// unread answers requests that fasthttp could not read, so that they too have
-// the documented body.
-func (s *Server) unread(c *fiber.Ctx, err error) error {
-	identify(c)
+// answerUnreadable answers requests that fasthttp could not read with the documented
+// error body.
+func (s *Server) answerUnreadable(c *fiber.Ctx, err error) error {
+	assignRequestID(c)
 	s.finish(c, err, unknownRoute, time.Now())
 	return nil
 }
 
-// knownMethods answers methods that Fiber does not know, which it would refuse
-// in plain text.
-func (s *Server) knownMethods(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// rejectUnknownMethods answers methods that Fiber does not know. Fiber itself would
+// answer in plain text.
+func (s *Server) rejectUnknownMethods(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(fctx *fasthttp.RequestCtx) {
 		if slices.Contains(fiber.DefaultMethods, string(fctx.Method())) {
 			next(fctx)
@@ -58,12 +58,12 @@ func (s *Server) knownMethods(next fasthttp.RequestHandler) fasthttp.RequestHand
 		c := s.app.AcquireCtx(fctx)
 		defer s.app.ReleaseCtx(c)
 		c.Set(fiber.HeaderAllow, strings.Join(methods, ", "))
-		_ = s.unread(c, fiber.ErrMethodNotAllowed) // returns nil always
+		_ = s.answerUnreadable(c, fiber.ErrMethodNotAllowed) // always nil
 	}
 }
 
-// guard runs the rest of the chain and turns a panic into an error.
-func (s *Server) guard(c *fiber.Ctx) (err error) {
+// recoverPanic runs the rest of the chain and turns a panic into an error.
+func (s *Server) recoverPanic(c *fiber.Ctx) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.options.Logger.Error("panic in a handler", zap.String("request_id", requestIDOf(c)),
@@ -77,11 +77,11 @@ func (s *Server) guard(c *fiber.Ctx) (err error) {
 	return c.Next()
 }
 
-// finish writes the answer to an error, if there is one, and records what
-// happened.
+// finish writes the answer to an error, if there is one, and records metrics and the
+// access log.
 func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time) {
 	if err != nil {
-		refuse(c, translate(err))
+		writeError(c, translate(err))
 	}
 	status, took := c.Response().StatusCode(), time.Since(started)
 	method := c.Method()
@@ -94,8 +94,8 @@ func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time
 		zap.String("request_id", requestIDOf(c)), zap.String("method", method), zap.String("route", route),
 		zap.Int("status", status), zap.Duration("duration", took),
 	}
-	if noted, ok := c.Locals(notesKey{}).([]zap.Field); ok {
-		fields = append(fields, noted...)
+	if extra, ok := c.Locals(logFieldsKey{}).([]zap.Field); ok {
+		fields = append(fields, extra...)
 	}
 	if err != nil {
 		fields = append(fields, zap.Error(err))
@@ -103,23 +103,23 @@ func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time
 	s.options.Logger.Log(accessLevel(route, status), "request", fields...)
 }
 
-// refuse replaces whatever a handler had begun to answer.
-func refuse(c *fiber.Ctx, r *refusal) {
+// writeError replaces everything that a handler has written.
+func writeError(c *fiber.Ctx, r *apiError) {
 	allow := c.GetRespHeader(fiber.HeaderAllow)
 	c.Response().Reset()
 	id := requestIDOf(c)
-	stamp(c, id)
+	setCommonHeaders(c, id)
 	switch r.status {
 	case http.StatusMethodNotAllowed:
 		c.Set(fiber.HeaderAllow, allow)
 	case http.StatusServiceUnavailable:
 		c.Set(fiber.HeaderRetryAfter, retryAfterSeconds)
 	}
-	_ = reply(c, r.status, r.view(id)) // strings and slices of strings always encode
+	_ = reply(c, r.status, r.view(id)) // strings always encode
 }
 
-// stamp sets the headers that every answer has.
-func stamp(c *fiber.Ctx, requestID string) {
+// setCommonHeaders sets the headers that every answer has.
+func setCommonHeaders(c *fiber.Ctx, requestID string) {
 	c.Set(headerRequestID, requestID)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "no-store")
@@ -130,10 +130,10 @@ func routeOf(c *fiber.Ctx) string {
 	if path := c.Route().Path; path != "/" {
 		return path
 	}
-	return unknownRoute // only observe itself, which stands at "/", has matched
+	return unknownRoute // only the middleware observe, at "/", has matched
 }
 
-// accessLevel keeps probes out of the log and makes failures of ours stand out.
+// accessLevel logs probes at debug level and server errors above info.
 func accessLevel(route string, status int) zapcore.Level {
 	switch {
 	case route == "/healthz" || route == "/readyz" || route == "/metrics":
@@ -147,10 +147,10 @@ func accessLevel(route string, status int) zapcore.Level {
 	}
 }
 
-type notesKey struct{}
+type logFieldsKey struct{}
 
-// note adds a field to the access log of the request.
-func note(c *fiber.Ctx, field zap.Field) {
-	noted, _ := c.Locals(notesKey{}).([]zap.Field)
-	c.Locals(notesKey{}, append(noted, field))
+// addLogField adds a field to the access log of the request.
+func addLogField(c *fiber.Ctx, field zap.Field) {
+	extra, _ := c.Locals(logFieldsKey{}).([]zap.Field)
+	c.Locals(logFieldsKey{}, append(extra, field))
 }

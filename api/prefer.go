@@ -14,34 +14,34 @@ const (
 	headerPreferenceApplied = "Preference-Applied"
 )
 
-// patience says how long this request waits for a workflow: the server's
-// default, or what the caller prefers (RFC 7240) up to the server's maximum.
-// It tells the caller which preferences were applied, and as what.
-func (s *Server) patience(c *fiber.Ctx) time.Duration {
+// waitTime is how long this request waits for a workflow: the server's default, or the
+// caller's preference (RFC 7240) up to the server's maximum. It tells the caller which
+// preferences were applied.
+func (s *Server) waitTime(c *fiber.Ctx) time.Duration {
 	var lines []string
 	for _, line := range c.Request().Header.PeekAll(headerPrefer) {
 		lines = append(lines, string(line))
 	}
-	wait, async := parsePrefer(lines)
+	preferred, async := parsePrefer(lines)
 	var applied []string
-	patience := max(min(s.options.RetryWait, s.options.MaxWait), 0)
+	wait := max(min(s.options.RetryWait, s.options.MaxWait), 0)
 	if async {
 		applied = append(applied, "respond-async")
-		patience = 0
+		wait = 0
 	}
-	if wait >= 0 {
-		patience = min(time.Duration(wait)*time.Second, s.options.MaxWait)
-		applied = append(applied, "wait="+strconv.Itoa(int(patience/time.Second)))
+	if preferred >= 0 {
+		wait = min(time.Duration(preferred)*time.Second, s.options.MaxWait)
+		applied = append(applied, "wait="+strconv.Itoa(int(wait/time.Second)))
 	}
 	if len(applied) > 0 {
 		c.Set(headerPreferenceApplied, strings.Join(applied, ", "))
 	}
-	return patience
+	return wait
 }
 
-// parsePrefer reads the lines of the Prefer header. wait is in seconds, -1 when
-// not given. What is malformed or unknown is ignored, as the RFC asks; of a
-// preference given twice the first counts.
+// parsePrefer reads the lines of the Prefer header. wait is in seconds, -1 when it is
+// not given. As the RFC asks, it ignores malformed and unknown preferences, and the
+// first of several equal ones counts.
 func parsePrefer(lines []string) (wait int, async bool) {
 	wait = -1
 	waitSeen := false
@@ -61,8 +61,8 @@ func parsePrefer(lines []string) (wait int, async bool) {
 	return wait, async
 }
 
-// seconds reads delay-seconds, digits only; -1 when it is anything else. Nine
-// digits are far beyond any maximum, and more could overflow.
+// seconds reads delay-seconds, digits only; -1 for anything else. It stops at nine
+// digits, which exceed any maximum and cannot overflow.
 func seconds(value string) int {
 	if value == "" || strings.Trim(value, "0123456789") != "" {
 		return -1
@@ -74,7 +74,7 @@ func seconds(value string) int {
 	return n
 }
 
-// splitQuoted splits at separators outside of double quotes.
+// splitQuoted splits at separators outside double quotes.
 func splitQuoted(s string, separator byte) []string {
 	var parts []string
 	start, quoted := 0, false
@@ -92,10 +92,9 @@ func splitQuoted(s string, separator byte) []string {
 	return append(parts, s[start:])
 }
 
-// waiting returns a context that ends after the given patience, or as soon as
-// the server drains.
-func (s *Server) waiting(c *fiber.Ctx, patience time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(c.UserContext(), patience)
+// waitContext returns a context that ends after limit, or when the server drains.
+func (s *Server) waitContext(c *fiber.Ctx, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.UserContext(), limit)
 	stop := context.AfterFunc(s.draining, cancel)
 	return ctx, func() {
 		stop()

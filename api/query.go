@@ -17,12 +17,12 @@ import (
 
 // query reads the parameters of a request.
 type query struct {
-	faults
+	fieldErrors
 	values url.Values
 }
 
-// readQuery refuses unknown parameters too: a filter that is misspelt and
-// ignored shows, or retries, more than was meant.
+// readQuery also refuses unknown parameters: a misspelt filter that was ignored would
+// show more than the caller meant.
 func readQuery(raw string, known []string) *query {
 	values, err := url.ParseQuery(raw)
 	q := &query{values: values}
@@ -32,7 +32,7 @@ func readQuery(raw string, known []string) *query {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
-			q.reject(excerpt(name), "unknown parameter; there are none here")
+			q.reject(excerpt(name), "unknown parameter; this request has no parameters")
 		case !slices.Contains(known, name):
 			q.reject(excerpt(name), "unknown parameter; known are %s", strings.Join(known, ", "))
 		case !isText(strings.Join(values[name], "")):
@@ -43,9 +43,9 @@ func readQuery(raw string, known []string) *query {
 	return q
 }
 
-func (q *query) err() error { return q.refusal("invalid query parameters") }
+func (q *query) err() error { return q.toError("invalid query parameters") }
 
-// one returns the value of a parameter that may occur once.
+// one returns the value of a parameter that may occur only once.
 func (q *query) one(name string) (value string, given bool) {
 	values := q.values[name]
 	if len(values) > 1 {
@@ -71,8 +71,8 @@ func (q *query) integer(name string, fallback, least, most int) int {
 	return n
 }
 
-// instant reads RFC 3339. A plus sign that was not escaped arrives as a space.
-// The answers of this API have one, so what was copied from them is understood.
+// instant reads an RFC 3339 time. An unescaped plus sign arrives as a space. The
+// answers of this API contain one, so a time copied from them must be understood.
 func (q *query) instant(name string) time.Time {
 	value, given := q.one(name)
 	if !given {
@@ -88,17 +88,17 @@ func (q *query) instant(name string) time.Time {
 
 const notAnInstant = "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2"
 
-// parseInstant reads RFC 3339, into UTC. An offset may lead out of the years that
-// JSON and SQL can write. The first of them is what some programs send when they
-// mean no time, which would be taken for no bound.
+// parseInstant reads an RFC 3339 time and converts it to UTC, which may leave the years
+// that JSON and SQL can write. It refuses year 1, which some programs send for "no
+// time": the caller would get no limit.
 func parseInstant(value string) (_ time.Time, ok bool) {
 	t, err := time.Parse(time.RFC3339, value)
 	t = t.UTC()
 	return t, err == nil && t.Year() > 1 && t.Year() <= 9999
 }
 
-// pathValue decodes a path parameter. It is taken from the path as it was sent,
-// so an escaped slash is part of the value and not of the route.
+// pathValue decodes a path parameter from the path as it was sent, so an escaped slash
+// belongs to the value and not to the route.
 func pathValue(c *fiber.Ctx, name string) (string, bool) {
 	raw := c.Params(name)
 	value, err := url.PathUnescape(raw)
@@ -108,13 +108,13 @@ func pathValue(c *fiber.Ctx, name string) (string, bool) {
 	return value, true
 }
 
-func pathID(c *fiber.Ctx, what string) (dlq.ID, error) {
+func pathID(c *fiber.Ctx, kind string) (dlq.ID, error) {
 	value, ok := pathValue(c, "id")
 	id, err := dlq.ParseID(value)
 	if !ok || err != nil {
-		return dlq.ID{}, invalid("invalid " + what + " id: " + excerpt(value))
+		return dlq.ID{}, invalid("invalid " + kind + " id: " + excerpt(value))
 	}
-	note(c, zap.Stringer(strings.ReplaceAll(what, " ", "_")+"_id", id))
+	addLogField(c, zap.Stringer(strings.ReplaceAll(kind, " ", "_")+"_id", id))
 	return id, nil
 }
 
@@ -123,17 +123,17 @@ func pathTopic(c *fiber.Ctx) (string, error) {
 	if !ok || !dlq.IsTopicName(topic) {
 		return "", invalid("invalid topic: "+excerpt(topic), detail{Field: "topic", Message: badTopic})
 	}
-	note(c, zap.String("topic", topic))
+	addLogField(c, zap.String("topic", topic))
 	return topic, nil
 }
 
-// badTopic says which names dlq.IsTopicName accepts.
+// badTopic describes the names that dlq.IsTopicName accepts.
 const badTopic = "must be 1 to 249 of A-Z a-z 0-9 . _ -"
 
-// isText reports whether PostgreSQL can take s as TEXT.
+// isText reports whether PostgreSQL accepts s as TEXT.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// excerpt makes a caller's own text fit to be shown in an error.
+// excerpt shortens and cleans a caller's text for an error.
 func excerpt(s string) string {
 	const limit = 100
 	if len(s) > limit {
@@ -142,7 +142,7 @@ func excerpt(s string) string {
 	return dlq.StorableText(s)
 }
 
-// statuses reads the status parameter: repeated, or a list with commas.
+// statuses reads the status parameter, which may be repeated or a list with commas.
 func (q *query) statuses() []dlq.Status {
 	var statuses []dlq.Status
 	for _, value := range q.values["status"] {

@@ -13,8 +13,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// reply writes v as JSON. Characters that matter to HTML stay as they are:
-// nobody embeds these answers in a page, and operators read error messages.
+// reply writes v as JSON. It does not escape HTML characters: answers are not embedded
+// in pages, and operators read error messages.
 func reply(c *fiber.Ctx, status int, v any) error {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -27,11 +27,12 @@ func reply(c *fiber.Ctx, status int, v any) error {
 	return nil
 }
 
-// timestamp is a time as documented: UTC with milliseconds and a numeric offset.
+// timestamp is a time in the documented form: UTC with milliseconds and a numeric
+// offset.
 type timestamp time.Time
 
-// Readers of RFC 3339 know years of four digits only. Rows that were written by hand
-// may hold others, or infinity.
+// RFC 3339 has years of four digits. Rows that were written by hand may hold others, or
+// infinity.
 var (
 	firstTime = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(9999, time.December, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
@@ -72,7 +73,7 @@ func optionalID(id dlq.ID) *dlq.ID {
 	return &id
 }
 
-// messageFields are the documented fields of a message, in their order.
+// messageFields are the fields of a message in their documented order.
 type messageFields struct {
 	ID            dlq.ID          `json:"id"`
 	OriginalTopic string          `json:"original_topic"`
@@ -92,14 +93,14 @@ func fieldsOf(m *dlq.Message) messageFields {
 		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Status: m.Status,
 		CreatedAt: timestamp(m.CreatedAt), UpdatedAt: timestamp(m.UpdatedAt), LastRetryAt: optionalTime(m.LastRetryAt),
 	}
-	if len(m.Payload) > 0 { // an empty RawMessage is not null but an encoding error
+	if len(m.Payload) > 0 { // encoding an empty RawMessage fails
 		fields.Payload = m.Payload
 	}
 	return fields
 }
 
-// bytesView shows bytes that may be anything. Kafka's null is JSON's null,
-// which differs from {"base64":"","size":0}.
+// bytesView shows arbitrary bytes. Kafka's null is JSON's null, which differs from
+// {"base64":"","size":0}.
 type bytesView struct {
 	Base64 []byte `json:"base64"`
 	Size   int    `json:"size"`
@@ -112,11 +113,11 @@ func viewBytes(b []byte) *bytesView {
 	return &bytesView{Base64: b, Size: len(b)}
 }
 
-// workflowView names a workflow and, where the Web UI is known, links to it.
+// workflowView names a workflow and links to it if the Web UI's address is configured.
 type workflowView struct {
 	WorkflowID string `json:"workflow_id"`
-	// RunID is that of a single retry. A bulk retry has its workflow id for itself,
-	// and BulkRetryID.
+	// RunID is set for a single retry, and BulkRetryID for a bulk retry, whose workflow
+	// id is used once.
 	RunID       string  `json:"run_id,omitempty"`
 	BulkRetryID *dlq.ID `json:"bulk_retry_id,omitempty"`
 	URL         string  `json:"url,omitempty"`
@@ -132,8 +133,8 @@ func (s *Server) viewWorkflow(owner dlq.Owner) *workflowView {
 	return &workflowView{WorkflowID: owner.WorkflowID, RunID: owner.Token, URL: s.workflowURL(owner.WorkflowID, owner.Token)}
 }
 
-// workflowURL is the address of a run in the Temporal Web UI, or of the workflow
-// where no run is given; empty where the Web UI is not known.
+// workflowURL is the address of a run in the Temporal Web UI, or of the workflow if no
+// run is given. It is empty if the Web UI's address is not configured.
 func (s *Server) workflowURL(workflowID, runID string) string {
 	if s.options.TemporalUI == "" {
 		return ""

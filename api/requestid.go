@@ -9,7 +9,7 @@ import (
 
 const headerRequestID = "X-Request-Id"
 
-// maxRequestID is the longest request id that is taken over from a caller.
+// maxRequestID is the longest request id that is accepted from a caller.
 const maxRequestID = 128
 
 type requestIDKey struct{}
@@ -20,9 +20,9 @@ func requestIDOf(c *fiber.Ctx) string {
 	return id
 }
 
-// identify keeps the caller's request id when it is well formed, so that one id
-// follows a request through several services, and makes one otherwise.
-func identify(c *fiber.Ctx) string {
+// assignRequestID keeps the caller's request id if it is well formed, so that one id
+// follows a request through several services. Otherwise it creates one.
+func assignRequestID(c *fiber.Ctx) string {
 	id := c.Get(headerRequestID)
 	if !wellFormed(id) {
 		id = newRequestID()
@@ -31,7 +31,7 @@ func identify(c *fiber.Ctx) string {
 	return id
 }
 
-// wellFormed admits only what is harmless in logs, headers and shells.
+// wellFormed accepts only characters that are safe in logs, headers and shells.
 func wellFormed(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false

@@ -8,8 +8,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// order is a command to a running bulk retry.
-type order struct {
+// command is a command to a running bulk retry.
+type command struct {
 	pause  bool
 	resume bool
 	reason string
@@ -90,7 +90,7 @@ func after(wait time.Duration) <-chan struct{} {
 	return over
 }
 
-// obey follows commands until the gate opens while the job is not paused.
+// obey executes commands until the gate opens while the job is not paused.
 func (r *retries) obey(ctx context.Context, w *run, id dlq.ID, gate <-chan struct{}) (wasPaused, cancelled bool) {
 	paused := false
 	for {
@@ -149,15 +149,15 @@ func (r *retries) cancelled() bool {
 	return false
 }
 
-// running finds the workflow of a job, if it has not closed. heard is false when its
-// commands are to have no effect.
+// running finds the workflow of a job, if it has not closed. heard is false if its
+// commands have no effect.
 func (r *retries) running(id dlq.ID) (w *run, heard bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w = r.latest[workflows.RetryAllID(id)]
 	switch {
-	case r.away != nil:
-		return nil, false, r.away
+	case r.unavailable != nil:
+		return nil, false, r.unavailable
 	case w == nil:
 		return nil, false, dlq.ErrNotFound
 	}
@@ -165,11 +165,11 @@ func (r *retries) running(id dlq.ID) (w *run, heard bool, err error) {
 	case <-w.done:
 		return nil, false, dlq.ErrNotFound
 	default:
-		return w, !r.deaf, nil
+		return w, !r.ignoresCommands, nil
 	}
 }
 
-func (r *retries) command(id dlq.ID, given order) error {
+func (r *retries) command(id dlq.ID, given command) error {
 	w, heard, err := r.running(id)
 	if err == nil && heard {
 		w.commands <- given
@@ -186,13 +186,13 @@ func (r *retries) CancelRetryAll(_ context.Context, id dlq.ID) error {
 }
 
 func (r *retries) PauseRetryAll(_ context.Context, id dlq.ID, reason string) error {
-	return r.command(id, order{pause: true, reason: reason})
+	return r.command(id, command{pause: true, reason: reason})
 }
 
 func (r *retries) ResumeRetryAll(_ context.Context, id dlq.ID) error {
-	return r.command(id, order{resume: true})
+	return r.command(id, command{resume: true})
 }
 
 func (r *retries) SetRetryAllRate(_ context.Context, id dlq.ID, perSecond int) error {
-	return r.command(id, order{rate: perSecond})
+	return r.command(id, command{rate: perSecond})
 }

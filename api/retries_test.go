@@ -10,8 +10,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// retries stands in for the workflows: the same rules on the same store, run by
-// goroutines.
+// retries replaces the workflows: goroutines with the same rules on the same store.
 type retries struct {
 	t     *testing.T
 	store memory
@@ -22,14 +21,14 @@ type retries struct {
 	// stopped makes every workflow end as if someone had terminated it.
 	stopped bool
 	// killed makes bulk retries end at once, without a trace in the store.
-	killed  bool
-	away    error           // what every call answers when Temporal is away
-	runs    map[string]*run // by run id
-	latest  map[string]*run // by workflow id
-	gate    chan struct{}   // workflows wait here after their claim
-	early   chan struct{}   // workflows wait here before anything else
-	deaf    bool            // commands are taken, but nobody obeys them
-	started int
+	killed          bool
+	unavailable     error           // the error of every call, unless nil
+	runs            map[string]*run // by run id
+	latest          map[string]*run // by workflow id
+	gate            chan struct{}   // workflows wait here after their claim
+	early           chan struct{}   // workflows wait here before anything else
+	ignoresCommands bool            // commands are accepted without effect
+	started         int
 }
 
 type run struct {
@@ -37,33 +36,33 @@ type run struct {
 	done      chan struct{}
 	cancelled chan struct{}
 	cancel    func()
-	commands  chan order
+	commands  chan command
 	message   workflows.RetryMessageResult
 	all       workflows.RetryAllResult
 	err       error
 }
 
 func newRetries(t *testing.T, store memory) *retries {
-	ajar := make(chan struct{})
-	close(ajar)
-	return &retries{t: t, store: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: ajar, early: ajar}
+	open := make(chan struct{})
+	close(open)
+	return &retries{t: t, store: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: open, early: open}
 }
 
-// hold makes workflows stop after their claim, until release.
+// hold makes workflows wait after their claim, until release.
 func (r *retries) hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gate = make(chan struct{})
 }
 
-// holdEarly makes workflows stop before they have done anything.
+// holdEarly makes workflows wait before their first step.
 func (r *retries) holdEarly() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.early = make(chan struct{})
 }
 
-// release lets all workflows go on, now and later.
+// release lets all workflows continue, now and later.
 func (r *retries) release() {
 	r.releaseEarly()
 	r.mu.Lock()
@@ -113,8 +112,8 @@ func (r *retries) starts() int {
 func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.away != nil {
-		return workflows.Execution{}, r.away
+	if r.unavailable != nil {
+		return workflows.Execution{}, r.unavailable
 	}
 	if running := r.latest[id]; running != nil {
 		select {
@@ -126,7 +125,7 @@ func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struc
 	cancelled := make(chan struct{})
 	started := &run{
 		Execution: workflows.Execution{WorkflowID: id, RunID: dlq.NewID().String()},
-		commands:  make(chan order, 100),
+		commands:  make(chan command, 100),
 		done:      make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
 	}
 	r.started++
@@ -180,11 +179,11 @@ func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMess
 
 func (r *retries) await(ctx context.Context, w *run) (*run, error) {
 	r.mu.Lock()
-	away := r.away
+	unavailable := r.unavailable
 	r.mu.Unlock()
 	switch {
-	case away != nil:
-		return nil, away
+	case unavailable != nil:
+		return nil, unavailable
 	case w == nil:
 		return nil, errors.New("no such run")
 	}

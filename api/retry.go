@@ -18,8 +18,8 @@ const (
 	nothingPublished = "but nothing was published: Kafka is not configured"
 )
 
-// retryView is the documented answer, then what the workflow made of it.
-// Published and Error are null while that is not known.
+// retryView has the documented fields, then the result of the workflow. Published and
+// Error are null while they are unknown.
 type retryView struct {
 	ID          dlq.ID     `json:"id"`
 	Status      dlq.Status `json:"status"`
@@ -41,10 +41,10 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	}
-	// A RETRYING message belongs to a workflow, which starting joins. Where
-	// that one is gone, the new one judges better than the row does.
+	// The start joins the workflow of a RETRYING message. If that workflow no longer
+	// runs, the new one decides, since the row may be outdated.
 	if m.Status != dlq.StatusRetrying {
 		if err := m.CheckRetryable(); err != nil {
 			return err
@@ -55,45 +55,45 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	execution, err := s.options.Retries.StartRetryMessage(ctx, workflows.RetryMessageInput{MessageID: id})
 	if err != nil {
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	}
-	patience := s.patience(c)
-	result, ended, err := await(s, c, patience, execution, s.options.Retries.AwaitRetryMessage)
+	wait := s.waitTime(c)
+	result, ended, err := await(s, c, wait, execution, s.options.Retries.AwaitRetryMessage)
 	switch {
 	case errors.Is(err, workflows.ErrStopped):
 		return s.retryStopped(c, id, execution)
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	case ended:
 		return reply(c, http.StatusOK, s.viewRetry(id, execution, result))
 	}
-	return s.retryGoesOn(c, m, execution) // also when nobody can say: it was started, and that is durable
+	return s.retryContinues(c, m, execution) // also if Temporal does not answer: the start was durable
 }
 
-// retryStopped answers for a workflow that was cancelled or terminated in
-// Temporal: with the message as that left it.
+// retryStopped answers with the state of the message after its workflow was cancelled
+// or terminated in Temporal.
 func (s *Server) retryStopped(c *fiber.Ctx, id dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
-		return about(err, "dlq message", id)
+		return describeNotFound(err, "dlq message", id)
 	}
 	return reply(c, http.StatusOK, s.viewRetry(id, execution, workflows.RetryMessageResult{
 		Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Error: "its workflow was cancelled or terminated",
 	}))
 }
 
-// await waits for a workflow. ended is false when patience ran out, or the
-// server drains, before the workflow's end.
-func await[W, R any](s *Server, c *fiber.Ctx, patience time.Duration, which W,
+// await calls end, which waits for a workflow. ended is false if the wait time is over,
+// or the server drains, before the workflow ends.
+func await[W, R any](s *Server, c *fiber.Ctx, wait time.Duration, workflow W,
 	end func(context.Context, W) (R, error)) (result R, ended bool, err error) {
-	if patience <= 0 {
+	if wait <= 0 {
 		return result, false, nil
 	}
-	ctx, cancel := s.waiting(c, patience)
+	ctx, cancel := s.waitContext(c, wait)
 	defer cancel()
-	result, err = end(ctx, which)
+	result, err = end(ctx, workflow)
 	if err != nil && ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return result, false, nil
 	}
@@ -109,12 +109,12 @@ func (s *Server) viewRetry(id dlq.ID, execution workflows.Execution, result work
 	}
 }
 
-// retryMessageText is the documented text when all went well, and else says
-// what happened instead.
+// retryMessageText is the documented text if the retry succeeded, and otherwise
+// describes its result.
 func retryMessageText(result workflows.RetryMessageResult) string {
 	switch {
 	case result.Error != "" && result.Status == dlq.StatusPending:
-		return fmt.Sprintf("message retry failed (%d of %d): %s; it is PENDING and may be retried again",
+		return fmt.Sprintf("message retry failed (%d of %d): %s; it is PENDING and can be retried again",
 			result.RetryCount, result.MaxRetries, result.Error)
 	case result.Error != "":
 		return fmt.Sprintf("message retry failed (%d of %d): %s; it is %s", result.RetryCount, result.MaxRetries, result.Error, result.Status)
@@ -129,16 +129,15 @@ func retryMessageText(result workflows.RetryMessageResult) string {
 	}
 }
 
-// retryGoesOn answers 202 with the message as it stands now. The retry is
-// durable, so a store that is away for this last look changes nothing: then the
-// message is told as it was before.
-func (s *Server) retryGoesOn(c *fiber.Ctx, m dlq.Message, execution workflows.Execution) error {
+// retryContinues answers 202 with the current state of the message, or with the state
+// before the retry if the store is unavailable. The retry is durable either way.
+func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	now, err := s.options.Store.Message(ctx, m.ID)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
-		return about(err, "dlq message", m.ID)
+		return describeNotFound(err, "dlq message", m.ID)
 	case err == nil:
 		m = now
 	}

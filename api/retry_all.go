@@ -10,8 +10,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// retryAllView is the documented answer, then what else the job counted.
-// Published is null while that is not known.
+// retryAllView has the documented fields, then the other counters of the job. Published
+// is null while it is unknown.
 type retryAllView struct {
 	Retried     int64         `json:"retried"`
 	Message     string        `json:"message"`
@@ -26,18 +26,18 @@ type retryAllView struct {
 	WorkflowID  string        `json:"workflow_id"`
 	RunID       string        `json:"run_id"`
 	WorkflowURL string        `json:"workflow_url,omitempty"`
-	Counting    bool          `json:"counting,omitempty"` // Matched is not known yet
+	Counting    bool          `json:"counting,omitempty"` // Matched is still unknown
 }
 
-// retryAll is the short form of a bulk retry: a whole topic, with the
+// retryAll is the short form of a bulk retry: it takes a whole topic, and has the
 // documented answer.
 func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	topic, err := pathTopic(c)
 	if err != nil {
 		return err
 	}
-	// A body is looked at, though nothing is read from it: whoever sends
-	// filters here would have the whole topic retried instead.
+	// The body must be empty, but it is checked: a caller who sends filters here would
+	// have the whole topic retried.
 	if err := readBody(c).err(); err != nil {
 		return err
 	}
@@ -65,13 +65,13 @@ func (s *Server) viewRetryAll(b *dlq.BulkRetry, text string, published *bool, ex
 	}
 }
 
-// bulkText is the documented text, and says more where the job did not simply
-// go through.
+// bulkText is the documented text, with more detail if the job did not complete or some
+// messages failed.
 func bulkText(b *dlq.BulkRetry, topic string) string {
 	text := fmt.Sprintf("%d messages retried in topic %s", b.Counts.Retried, topic)
 	switch b.State {
 	case dlq.BulkRunning:
-		text += " so far; the bulk retry goes on"
+		text += " so far; the bulk retry is running"
 	case dlq.BulkPausing, dlq.BulkPaused:
 		text += " so far; the bulk retry is paused: " + b.Reason
 	case dlq.BulkCancelling:

@@ -103,7 +103,7 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 	require.Equal(t, "RUNNING", got.field(t, "state"))
 	require.EqualValues(t, 3, got.field(t, "matched"))
 	require.Nil(t, got.field(t, "published"))
-	require.Equal(t, "0 messages retried in topic orders.dlq.v1 so far; the bulk retry goes on", got.field(t, "message"))
+	require.Equal(t, "0 messages retried in topic orders.dlq.v1 so far; the bulk retry is running", got.field(t, "message"))
 	job := w.call(http.MethodGet, got.header.Get("Location"))
 	require.Equal(t, http.StatusOK, job.status)
 	require.Equal(t, "RUNNING", job.field(t, "state"))

@@ -73,8 +73,8 @@ func TestRetryMessageReturns409WhenRetriesAreUsedUp(t *testing.T) {
 	w.retries.fail(&dlq.DeliveryError{Category: dlq.CategoryTransient, Err: errors.New("no leader")})
 	id := w.add(1)[0]
 	for n, want := range []string{
-		"message retry failed (1 of 3): no leader; it is PENDING and may be retried again",
-		"message retry failed (2 of 3): no leader; it is PENDING and may be retried again",
+		"message retry failed (1 of 3): no leader; it is PENDING and can be retried again",
+		"message retry failed (2 of 3): no leader; it is PENDING and can be retried again",
 		"message retry failed (3 of 3): no leader; it is DEAD",
 	} {
 		got := w.call(http.MethodPost, retryPath(id))
@@ -245,30 +245,30 @@ func TestRetryMessageAnswers404WhenItIsDeletedBeforeItsRetryBegins(t *testing.T)
 	requireError(t, w.call(http.MethodPost, retryPath(id)), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 }
 
-func TestRetryMessageAnswers503WhenTemporalIsAway(t *testing.T) {
+func TestRetryMessageAnswers503WhenTemporalIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	w.retries.away = fmt.Errorf("dial: %w", dlq.ErrUnavailable)
+	w.retries.unavailable = fmt.Errorf("dial: %w", dlq.ErrUnavailable)
 	id := w.add(1)[0]
 	requireError(t, w.call(http.MethodPost, retryPath(id)), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	requireError(t, w.call(http.MethodPost, "/api/v1/dlq/orders.dlq.v1/retry-all"), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Equal(t, "PENDING", w.status(id))
 }
 
-// forgetful loses its database right after the first look at a message.
+// forgetful loses its database after the first read of a message.
 type forgetful struct {
 	api.Store
-	looks int
+	reads int
 }
 
 func (f *forgetful) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	if f.looks++; f.looks > 1 {
+	if f.reads++; f.reads > 1 {
 		return dlq.Message{}, dlq.ErrUnavailable
 	}
 	return f.Store.Message(ctx, id)
 }
 
-func TestRetryMessageThatHasStartedIs202ThoughTheStoreIsAway(t *testing.T) {
+func TestRetryMessageThatHasStartedIs202ThoughTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.Store = &forgetful{Store: o.Store} })
 	id := w.add(1)[0]

@@ -20,7 +20,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// world is a server on a loopback port, with everything behind it in memory.
+// world is a server on a loopback port with an in-memory store and workflows.
 type world struct {
 	t       *testing.T
 	store   memory
@@ -79,7 +79,7 @@ type response struct {
 	body   string
 }
 
-// call makes a request and holds its response against the specification.
+// call sends a request and checks its response against the specification.
 func (w *world) call(method, path string, headers ...string) response {
 	w.t.Helper()
 	request, got := w.send(method, path, nil, headers...)
@@ -87,8 +87,8 @@ func (w *world) call(method, path string, headers ...string) response {
 	return got
 }
 
-// json is call with a JSON body. What is answered with success must be a request
-// that the specification allows.
+// json is call with a JSON body. If the answer is a success, the specification must
+// allow the request.
 func (w *world) json(method, path, body string, headers ...string) response {
 	w.t.Helper()
 	request, got := w.send(method, path, strings.NewReader(body), append(headers, "Content-Type: application/json")...)
@@ -100,8 +100,7 @@ func (w *world) json(method, path, body string, headers ...string) response {
 	return got
 }
 
-// send makes a request that the specification may not know. headers are
-// "Name: value".
+// send sends a request that the specification may not know. headers are "Name: value".
 func (w *world) send(method, path string, body io.Reader, headers ...string) (*http.Request, response) {
 	w.t.Helper()
 	request, err := http.NewRequest(method, "http://"+w.address+path, body)
@@ -118,7 +117,7 @@ func (w *world) send(method, path string, body io.Reader, headers ...string) (*h
 	return request, response{status: got.StatusCode, header: got.Header, body: string(content)}
 }
 
-// raw writes bytes to a connection of its own and reads one response.
+// raw writes bytes to a new connection and reads one response.
 func (w *world) raw(content string) response {
 	w.t.Helper()
 	connection, err := net.Dial("tcp", w.address)
@@ -162,8 +161,8 @@ type errorObject struct {
 	} `json:"error"`
 }
 
-// requireError holds a response against the documented error shape and returns
-// the fields that its details name.
+// requireError checks a response against the documented error body and returns the
+// fields that its details name.
 func requireError(t *testing.T, got response, status int, code string) (message string, fields []string) {
 	t.Helper()
 	require.Equal(t, status, got.status, got.body)

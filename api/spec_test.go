@@ -36,11 +36,11 @@ var specification = sync.OnceValues(func() (validator.Validator, error) {
 	return v, nil
 })
 
-// validating keeps the validator to one test at a time: it does not promise to
-// be safe for more.
+// validating serializes the tests' use of the validator, which does not promise to be
+// safe for concurrent use.
 var validating sync.Mutex
 
-// violations says how a response differs from the specification.
+// violations lists how a response differs from the specification.
 func violations(t *testing.T, request *http.Request, got response) []string {
 	t.Helper()
 	v, err := specification()
@@ -53,7 +53,7 @@ func violations(t *testing.T, request *http.Request, got response) []string {
 	return textsOf(errs)
 }
 
-// requestViolations says what in a request the specification does not allow.
+// requestViolations lists how a request differs from the specification.
 func requestViolations(t *testing.T, request *http.Request) []string {
 	t.Helper()
 	v, err := specification()
@@ -149,8 +149,8 @@ func TestTheExamplesOfTheSpecificationMatchItsSchemas(t *testing.T) {
 	require.Greater(t, examples, 100)
 }
 
-// A response with a field too many, a field too few or an undocumented code must
-// not pass, or the checks of all the other tests would mean nothing.
+// A response with an extra field, a missing field or an undocumented code must be
+// detected; the checks of all other tests depend on this.
 func TestTheSpecificationCatchesDrift(t *testing.T) {
 	t.Parallel()
 	w := start(t)

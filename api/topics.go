@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Pages of a list. Deep pages cost more the deeper they are; cursors do not.
+// Page numbers cost more the deeper they are; cursors do not.
 const (
 	defaultPageSize = 20
 	maxPageSize     = 200
@@ -53,7 +53,7 @@ func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-// countsOf names every status, also those without messages.
+// countsOf has every status, including those without messages.
 func countsOf(counts map[dlq.Status]int64) map[dlq.Status]int64 {
 	all := make(map[dlq.Status]int64, len(dlq.Statuses))
 	for _, status := range dlq.Statuses {
@@ -132,11 +132,11 @@ func (q *query) list(topic string) dlq.ListQuery {
 		q.reject("sort", "must be created_at or -created_at")
 	}
 	if cursor, given := q.one("cursor"); given {
-		place, err := decodeCursor(cursor, wanted.OldestFirst)
+		position, err := decodeCursor(cursor, wanted.OldestFirst)
 		if err != nil {
 			q.reject("cursor", "%s", err.Error())
 		}
-		wanted.After = &place
+		wanted.After = &position
 	}
 	return wanted
 }

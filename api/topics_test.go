@@ -16,7 +16,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// fixed answers with what a test gives it; everything else is left to Store.
+// fixed returns the results that a test sets; other calls go to Store.
 type fixed struct {
 	api.Store
 	page   dlq.Page
@@ -50,7 +50,7 @@ func parseID(t *testing.T, s string) dlq.ID {
 	return id
 }
 
-// documented is the message of the documented examples.
+// documented is the message of the documentation's examples.
 func documented(t *testing.T) dlq.Message {
 	t.Helper()
 	created := time.Date(2026, 2, 20, 19, 30, 0, 0, time.FixedZone("JST", 9*3600)) // shown in UTC
@@ -217,8 +217,8 @@ func TestListMessagesReturnsErrorsOfTheStore(t *testing.T) {
 		require.Equal(t, "internal error", message)
 		require.Empty(t, fields)
 
-		away := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)})).call(http.MethodGet, path)
-		requireError(t, away, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+		unavailable := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)})).call(http.MethodGet, path)
+		requireError(t, unavailable, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	}
 }
 
