@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// App says what this program is and where it runs.
+// App identifies this program and its environment.
 type App struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
-	// Environment is a free name; "production" and "prod" make the sections
-	// mandatory without which messages would be lost.
+	// Environment is any name. With "production" or "prod" the sections database, kafka
+	// and temporal are required.
 	Environment string `yaml:"environment"`
 	// Tier is a label of the platform; nothing depends on it.
 	Tier string `yaml:"tier"`

@@ -2,10 +2,10 @@ package config
 
 import "time"
 
-// Archive is what happens to messages that are done with.
+// Archive configures the archive of RESOLVED and DEAD messages.
 type Archive struct {
-	// Schedule is when it runs, in UTC: a cron expression of five fields, or
-	// @daily and its like.
+	// Schedule is in UTC: a cron expression of five fields, a name such as @daily, or
+	// @every with a duration.
 	Schedule string `yaml:"schedule"`
 	// Retention is how long RESOLVED and DEAD messages stay in the main table.
 	Retention Duration `yaml:"retention"`

@@ -1,9 +1,9 @@
 package config
 
-// Bulk is how retries of a whole topic run.
+// Bulk configures bulk retries.
 type Bulk struct {
-	// Lanes is how many pages of a bulk retry are in flight at once. Messages
-	// with one key always share a lane.
+	// Lanes is the number of parallel scans of a bulk retry. Messages with one key
+	// always share a lane.
 	Lanes int `yaml:"lanes"`
 }
 

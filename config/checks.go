@@ -29,14 +29,14 @@ func (r *report) between(path string, value, least, most int) {
 
 func (r *report) port(path string, value int) { r.between(path, value, 1, 65535) }
 
-// host checks the name or address of a machine, without a port.
+// host checks a host name or an IP address without a port.
 func (r *report) host(path, value string) {
 	switch {
 	case value == "":
 		r.add(path, "is required")
 	case net.ParseIP(value) != nil:
 	case strings.ContainsAny(value, ":/@?#,[]") || strings.ContainsFunc(value, notInName):
-		r.add(path, "must be a host name or an IP address alone, without scheme or port, not %q", value)
+		r.add(path, "must be a host name or an IP address, without scheme or port, not %q", value)
 	}
 }
 
@@ -51,8 +51,8 @@ func (r *report) hostPort(path, value string) {
 	}
 }
 
-// webURL checks the address of a page. One with a password in it would be shown
-// to whoever reads the answers of the API.
+// webURL checks the address of a web page. It refuses a password, since the API shows
+// this address in its answers.
 func (r *report) webURL(path, value string) {
 	parsed, err := url.Parse(value)
 	switch {
@@ -63,7 +63,7 @@ func (r *report) webURL(path, value string) {
 	}
 }
 
-// certificate checks that the two halves of a client certificate come together.
+// certificate checks that a client certificate and its key are given together.
 func (r *report) certificate(path, certFile, keyFile string) {
 	if (certFile == "") != (keyFile == "") {
 		r.add(path, "cert_file and key_file belong together: set both or neither")

@@ -7,14 +7,14 @@ import (
 	"os"
 )
 
-// DefaultPath is read when no file is named and it exists. It is absolute, so
-// that the directory a program is started in does not change what it does.
+// DefaultPath is read when no file is named and it exists. It is absolute, so that it
+// does not depend on the working directory.
 const DefaultPath = "/etc/dlq-manager/config.yaml"
 
-// maxFileSize bounds what is read, in bytes; a real file has a few kilobytes.
+// maxFileSize limits the configuration file, in bytes; a real file has a few kilobytes.
 const maxFileSize = 1 << 20
 
-// Config is everything that can be configured. Load and Default make valid ones.
+// Config is the whole configuration. Load and Default return valid ones.
 type Config struct {
 	App      App      `yaml:"app"`
 	Server   Server   `yaml:"server"`
@@ -28,8 +28,8 @@ type Config struct {
 	Log      Log      `yaml:"log"`
 }
 
-// Default is the configuration when nothing is configured: everything on
-// loopback, messages in memory, no Kafka.
+// Default is the configuration without a file or variables: loopback addresses,
+// messages in memory, no Kafka.
 func Default() *Config {
 	return &Config{
 		App:      defaultApp(),
@@ -44,10 +44,10 @@ func Default() *Config {
 	}
 }
 
-// Load reads the file at path and the environment, which is in the form of
-// os.Environ, and checks the result. The error of a bad configuration is a
-// Problems. Load opens no files but the configuration itself and Temporal's
-// profiles; CheckFiles does the rest.
+// Load reads the file at path and the environment, which has the form of os.Environ,
+// and validates the result. The error of an invalid configuration is a Problems. Load
+// opens no files but the configuration and Temporal's profiles; CheckFiles opens the
+// others.
 func Load(path string, environ []string) (*Config, error) {
 	env, problems := parseEnviron(environ)
 	c := Default()
@@ -68,8 +68,7 @@ func Load(path string, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// problems checks every section. sources adds to each problem where the value
-// came from.
+// problems validates every section. sources tells where each value came from.
 func (c *Config) problems(sources map[string]source) Problems {
 	r := &report{sources: sources}
 	c.App.validate(r)
@@ -86,15 +85,16 @@ func (c *Config) problems(sources map[string]source) Problems {
 	return r.problems
 }
 
-// validateProduction refuses to start in production without what it takes not
-// to lose messages. Elsewhere a missing section has a documented meaning.
+// validateProduction requires the sections without which a production system would lose
+// messages or not run retries. In other environments a missing section has a documented
+// meaning.
 func (c *Config) validateProduction(r *report) {
 	if !c.App.Production() {
 		return
 	}
-	missing := func(section, key, otherwise string) {
+	missing := func(section, key, consequence string) {
 		r.addAt("app.environment", section, "missing, and app.environment is %q: set %s.%s in the file or %s in the environment; without it %s",
-			c.App.Environment, section, key, EnvName(section+"."+key), otherwise)
+			c.App.Environment, section, key, EnvName(section+"."+key), consequence)
 	}
 	if !c.Database.Configured() {
 		missing("database", "host", "messages would be kept in memory only")
@@ -107,8 +107,8 @@ func (c *Config) validateProduction(r *report) {
 	}
 }
 
-// CheckFiles reads every secret and certificate file that the configuration
-// names, so that a wrong path stops the start rather than the first connection.
+// CheckFiles reads every secret and certificate file that the configuration names. A
+// wrong path thus stops the start and not the first connection.
 func (c *Config) CheckFiles() error {
 	var errs []error
 	secret := func(key, path string) {
@@ -147,8 +147,8 @@ func (c *Config) CheckFiles() error {
 	return nil
 }
 
-// readFile returns the name and the bytes of the configuration file, or nothing
-// when none is named and DefaultPath does not exist.
+// readFile returns the name and the content of the configuration file. Both are empty
+// when no file is named and DefaultPath does not exist.
 func readFile(path string, env environment) (name string, data []byte, err error) {
 	named := true
 	if path == "" {

@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// Database is the PostgreSQL server. Without a host there is none, and messages
-// are kept in memory.
+// Database is the PostgreSQL server. Without a host messages are kept in memory.
 type Database struct {
 	// Host is a name, an address, or the directory of a Unix socket.
 	Host string `yaml:"host"`
 	Port int    `yaml:"port"`
 	Name string `yaml:"name"`
 	User string `yaml:"user"`
-	// UserFile holds the user where a secret store issues a new one with every
-	// password. It is read for every new connection.
+	// UserFile holds the user. It is for secret stores that issue a new user with every
+	// password, and is read for every new connection.
 	UserFile string `yaml:"user_file"`
-	// StaticPassword is empty where PasswordFile is set or none is needed.
+	// StaticPassword is empty if PasswordFile is set or no password is needed.
 	StaticPassword Secret `yaml:"password"`
 	// PasswordFile is read for every new connection.
 	PasswordFile string `yaml:"password_file"`
@@ -32,7 +31,7 @@ type Database struct {
 	MaxIdleConns    int      `yaml:"max_idle_conns"`
 	ConnMaxLifetime Duration `yaml:"conn_max_lifetime"`
 	ConnectTimeout  Duration `yaml:"connect_timeout"`
-	// StatementTimeout is enforced by the server; zero sets none.
+	// StatementTimeout is enforced by the server; 0 disables it.
 	StatementTimeout Duration `yaml:"statement_timeout"`
 }
 
@@ -48,11 +47,11 @@ func defaultDatabase() Database {
 	}
 }
 
-// Configured reports whether there is a database.
+// Configured reports whether a database is configured.
 func (d Database) Configured() bool { return d.Host != "" }
 
-// Credentials returns the user and the password as they are now. It reads their
-// files, if any, so call it for every new connection.
+// Credentials returns the current user and password. It reads their files, if any, so
+// call it for every new connection.
 func (d Database) Credentials() (user, password string, err error) {
 	if user, err = secretFrom(NewSecret(d.User), d.UserFile); err != nil {
 		return "", "", err
@@ -63,11 +62,11 @@ func (d Database) Credentials() (user, password string, err error) {
 	return user, password, nil
 }
 
-// Password returns the password as it is now; empty when none is configured.
+// Password returns the current password; empty when none is configured.
 func (d Database) Password() (string, error) { return secretFrom(d.StaticPassword, d.PasswordFile) }
 
-// URL is the connection URL without a password, fit for logs and for
-// pgxpool.ParseConfig; Credentials gives what is missing.
+// URL is the connection URL without a password, for logs and pgxpool.ParseConfig.
+// Credentials returns the password.
 func (d Database) URL() string {
 	query := url.Values{}
 	query.Set("sslmode", d.SSLMode)
@@ -90,8 +89,7 @@ func (d Database) URL() string {
 	} else {
 		u.Host = net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
 	}
-	// A + for a space is the form's encoding, which not every reader of
-	// connection URLs knows.
+	// Not every parser of connection URLs reads + as a space.
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
 	return u.String()
 }

@@ -99,7 +99,7 @@ func TestDatabaseSectionIsChecked(t *testing.T) {
 		"{name: a, user: b}":                                                "file:1: database.host: is required",
 		"{host: h, user: b}":                                                "file:1: database.name: is required",
 		"{host: h, name: a}":                                                "file:1: database.user: is required",
-		"{host: 'h:5432', name: a, user: b}":                                `file:1: database.host: must be a host name or an IP address alone, without scheme or port, not "h:5432"`,
+		"{host: 'h:5432', name: a, user: b}":                                `file:1: database.host: must be a host name or an IP address, without scheme or port, not "h:5432"`,
 		"{host: 'postgres://h', name: a, user: b}":                          "file:1: database.host: must be a host name",
 		"{host: 'h h', name: a, user: b}":                                   "file:1: database.host: must be a host name",
 		"{host: h, name: a, user: b, port: 0}":                              "file:1: database.port: must be 1 to 65535, not 0",

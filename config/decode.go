@@ -15,17 +15,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder walks the file's nodes against the struct instead of letting the YAML
-// library fill it: the nodes know their lines, so every problem of a file can be
-// reported at once with the full path of its key, and no value is converted
-// behind the reader's back.
+// decoder compares the nodes of the file with the struct, instead of letting the YAML
+// library fill it. Nodes know their lines, so all problems are reported at once with
+// line and key. And no value is converted silently.
 type decoder struct {
 	file     string
 	sources  map[string]source
 	problems Problems
 }
 
-// decodeFile sets every key that the file names.
+// decodeFile sets every key of the file.
 func decodeFile(c *Config, file string, data []byte, sources map[string]source) Problems {
 	d := &decoder{file: file, sources: sources}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -56,7 +55,7 @@ func (d *decoder) add(line int, path, format string, args ...any) {
 
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntax reports what the YAML library says, with its line where it gives one.
+// syntax reports an error of the YAML library, with its line if it has one.
 func (d *decoder) syntax(err error) {
 	text := err.Error()
 	line := 0
@@ -74,7 +73,7 @@ func (d *decoder) syntax(err error) {
 func (d *decoder) section(path string, node *yaml.Node, structure reflect.Value) {
 	node = resolveAlias(node)
 	if isNull(node) {
-		return // as good as absent: all its keys are commented out
+		return // all its keys are commented out
 	}
 	if node.Kind != yaml.MappingNode {
 		d.add(node.Line, path, "must be a section of keys and values, not %s", describe(node))
@@ -123,8 +122,8 @@ func (d *decoder) pairs(path string, node *yaml.Node, visit func(key, value *yam
 	}
 }
 
-// value reads one key. null leaves the default, as an empty line in a template
-// does.
+// value reads one key. null leaves the default, as for a key without a value in a
+// template.
 func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	if isNull(node) {
 		return
@@ -176,15 +175,15 @@ func (d *decoder) mapping(path string, node *yaml.Node, target *map[string]strin
 		if problem := scalarProblem(value, reflect.ValueOf(new(string)).Elem()); problem != "" {
 			d.add(value.Line, keyPath, "%s", problem)
 		} else if key.Value == "" || value.Value == "" {
-			d.add(value.Line, keyPath, "must not be empty on either side")
+			d.add(value.Line, keyPath, "must have a key and a value")
 		}
 		pairs[key.Value] = value.Value
 	})
 	*target = pairs
 }
 
-// scalarProblem says why a node cannot be the value of target, or "". It never
-// repeats the value, which may be a secret.
+// scalarProblem tells why a node cannot be the value of target, or is "". It never
+// contains the value, which may be a secret.
 func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	want, tags := "text", []string{"!!str", "!!int", "!!float", "!!timestamp"}
 	switch target.Interface().(type) {
@@ -203,7 +202,7 @@ func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	return problem
 }
 
-// describe names what a node is, without its content.
+// describe names the kind of a node, without its content.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -232,8 +231,8 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-// resolveAlias follows an alias to its anchor. Values nest no deeper than the
-// structs above, so aliases cannot make a file grow.
+// resolveAlias follows an alias to its anchor. Values have the fixed depth of the
+// structs, so aliases cannot expand without limit.
 func resolveAlias(node *yaml.Node) *yaml.Node {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Duration is a length of time as people write it in configuration: Go's
-// notation ("1h30m", "500ms"), and days in front ("30d", "1d12h").
+// Duration is a time.Duration in the notation of the configuration: Go's ("1h30m",
+// "500ms"), with optional days in front ("30d", "1d12h").
 type Duration time.Duration
 
 const day = 24 * time.Hour
@@ -44,7 +44,7 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(total), nil
 }
 
-// Std is the standard library's type.
+// Std returns the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // String is the form that ParseDuration reads, with whole days as days.
@@ -74,14 +74,14 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// atLeast notes a duration that is shorter than it must be.
+// atLeast reports a duration that is too short.
 func (r *report) atLeast(path string, value Duration, least time.Duration) {
 	if value.Std() < least {
 		r.add(path, "must be at least %s, not %s", Duration(least), value)
 	}
 }
 
-// atMost notes a duration that is longer than it may be.
+// atMost reports a duration that is too long.
 func (r *report) atMost(path string, value Duration, most time.Duration) {
 	if value.Std() > most {
 		r.add(path, "must be at most %s, not %s", Duration(most), value)

@@ -8,7 +8,7 @@ import (
 
 const envPrefix = "DLQ_"
 
-// environment is the variables by name. It lacks those that are empty.
+// environment has the variables by name, without empty ones.
 type environment map[string]string
 
 // EnvName is the environment variable of the key at path: DLQ_DATABASE_HOST for
@@ -49,7 +49,7 @@ func parseEnviron(environ []string) (environment, Problems) {
 	return env, problems
 }
 
-// suggestion ends the complaint about an unknown name.
+// suggestion completes the message about an unknown name.
 func suggestion(name string, known []string) string {
 	if near := nearest(name, known); near != "" {
 		return "; did you mean " + near + "?"
@@ -62,9 +62,9 @@ var (
 	serviceURL  = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// isOtherVariable recognises the DLQ_ variables that are not keys: the name of
-// the file, what tests and the development set-up use, and the service links
-// that Kubernetes puts into every pod beside a Service such as dlq-manager
+// isOtherVariable recognises DLQ_ variables that are not keys: the path of the file,
+// variables of tests and of the development stack, and the service links that
+// Kubernetes sets in every pod for a Service such as dlq-manager
 // (DLQ_MANAGER_SERVICE_HOST, DLQ_MANAGER_PORT=tcp://10.0.0.7:80, ...).
 func isOtherVariable(name, value string) bool {
 	return name == "DLQ_CONFIG" ||
@@ -73,7 +73,7 @@ func isOtherVariable(name, value string) bool {
 		strings.HasSuffix(name, "_PORT") && serviceURL.MatchString(value)
 }
 
-// applyEnviron sets every key that the environment names.
+// applyEnviron sets every key that has a variable.
 func applyEnviron(c *Config, env environment, sources map[string]source) Problems {
 	var problems Problems
 	for _, f := range fieldsOf(c) {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// field is one settable key: its path and where its value lives.
+// field is one key: its path and its value.
 type field struct {
 	path  string
 	value reflect.Value
 }
 
-// fieldsOf lists every key below a pointer to a struct. Names come from the
-// yaml tags, so a new key is known to the file, the environment and the log the
-// moment it is declared.
+// fieldsOf lists every key below a pointer to a struct. Names come from the yaml tags,
+// so a new field is at once a key of the file, a variable, and part of the logged
+// configuration.
 func fieldsOf(target any) []field {
 	return appendFields(nil, "", reflect.ValueOf(target).Elem())
 }
@@ -40,14 +40,14 @@ func appendFields(fields []field, prefix string, structure reflect.Value) []fiel
 	return fields
 }
 
-// isSection tells a nested section from a value. Structs that read themselves
-// from text, such as Secret, are values.
+// isSection distinguishes a nested section from a value. Structs that parse text, such
+// as Secret, are values.
 func isSection(value reflect.Value) bool {
 	_, isText := value.Addr().Interface().(encoding.TextUnmarshaler)
 	return value.Kind() == reflect.Struct && !isText
 }
 
-// setText reads a value from its textual form, as the environment has it.
+// setText parses a value from text.
 func setText(value reflect.Value, text string) error {
 	if target, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return target.UnmarshalText([]byte(text))
@@ -95,7 +95,8 @@ func setText(value reflect.Value, text string) error {
 	return nil
 }
 
-// nearest returns the candidate that text was probably meant to be, or "".
+// nearest returns the candidate with the fewest changes to text, or "" if none is
+// close.
 func nearest(text string, candidates []string) string {
 	best, distance := "", len(text)/3+1
 	for _, candidate := range candidates {
@@ -106,7 +107,7 @@ func nearest(text string, candidates []string) string {
 	return best
 }
 
-// editDistance is how many letters must be put in, taken out or changed.
+// editDistance is the number of bytes that must be inserted, removed or changed.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,9 +1,9 @@
 package config
 
-// Ingest is how dead letters are taken in.
+// Ingest limits the ingest of dead letters.
 type Ingest struct {
-	// MaxPending is how many messages may be PENDING before nothing more is taken in,
-	// and MaxPendingPerTopic how many of one dead-letter topic; 0 is no limit.
+	// MaxPending is the number of PENDING messages at which the ingest stops.
+	// MaxPendingPerTopic is the same for one dead-letter topic. 0 is no limit.
 	MaxPending         int `yaml:"max_pending"`
 	MaxPendingPerTopic int `yaml:"max_pending_per_topic"`
 }

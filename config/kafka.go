@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Kafka is the cluster that dead letters come from and go back to. Without
-// brokers there is none: nothing is taken in, and retries publish nothing.
+// Kafka is the cluster that dead letters come from and are sent back to. Without
+// brokers nothing is ingested, and retries publish nothing.
 type Kafka struct {
 	// Brokers are host:port each.
 	Brokers       []string `yaml:"brokers"`
@@ -21,18 +21,18 @@ type Kafka struct {
 	SecurityProtocol string `yaml:"security_protocol"`
 	// DLQTopicPattern is one glob or a list of them.
 	DLQTopicPattern []string `yaml:"dlq_topic_pattern"`
-	// OriginTopics maps a dead-letter topic to its original topic, where the
-	// name does not tell.
+	// OriginTopics maps a dead-letter topic to its original topic, if that does not
+	// follow from the name.
 	OriginTopics map[string]string `yaml:"origin_topics"`
 	// RepublishKey is "original" or "uuid".
 	RepublishKey string `yaml:"republish_key"`
-	// MaxRetries is how many operator retries a new message gets.
+	// MaxRetries is how many retries a new message may have.
 	MaxRetries int      `yaml:"max_retries"`
 	SASL       SASL     `yaml:"sasl"`
 	TLS        KafkaTLS `yaml:"tls"`
 }
 
-// SASL is how a client proves who it is to Kafka.
+// SASL configures the authentication at Kafka.
 type SASL struct {
 	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	Mechanism      string `yaml:"mechanism"`
@@ -42,8 +42,8 @@ type SASL struct {
 	PasswordFile string `yaml:"password_file"`
 }
 
-// Password returns the password as it is now. It reads the file, if any, so call
-// it for every new connection.
+// Password returns the current password. It reads the file, if any, so call it for
+// every new connection.
 func (s SASL) Password() (string, error) { return secretFrom(s.StaticPassword, s.PasswordFile) }
 
 // KafkaTLS names PEM files. The server's certificate is always verified.
@@ -53,13 +53,13 @@ type KafkaTLS struct {
 	// CertFile and KeyFile are the client's own, for mTLS.
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
-	// ServerName is what the server's certificate must be for, where that is
-	// not the broker's host name.
+	// ServerName is the expected name in the server's certificate, if it differs from
+	// the broker's host name.
 	ServerName string `yaml:"server_name"`
 }
 
-// Config is how to encrypt a connection. It reads the files, so call it for every
-// new connection.
+// Config returns the TLS configuration. It reads the files, so call it for every new
+// connection.
 func (t KafkaTLS) Config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
@@ -93,14 +93,14 @@ func defaultKafka() Kafka {
 	}
 }
 
-// Configured reports whether there is a Kafka cluster.
+// Configured reports whether a Kafka cluster is configured.
 func (k Kafka) Configured() bool { return len(k.Brokers) > 0 }
 
 // UsesTLS reports whether connections are encrypted.
 func (k Kafka) UsesTLS() bool { return strings.HasSuffix(k.SecurityProtocol, "SSL") }
 
 func (k Kafka) validate(r *report) {
-	k.validateTopics(r) // these also matter in memory, without a cluster
+	k.validateTopics(r) // also used without a cluster, by the store in memory
 	if !k.Configured() {
 		if r.given("kafka.brokers") || r.given("kafka.security_protocol") || r.given("kafka.sasl") || r.given("kafka.tls") {
 			r.add("kafka.brokers", "needs at least one host:port; remove the section and its variables to run without Kafka")
@@ -141,7 +141,7 @@ func (k Kafka) validateTopics(r *report) {
 	if len(k.DLQTopicPattern) == 0 {
 		r.add("kafka.dlq_topic_pattern", "needs at least one pattern, such as %s", dlq.DefaultTopicPatterns[0])
 	}
-	var sound []string
+	var valid []string
 	for i, glob := range k.DLQTopicPattern {
 		path := "kafka.dlq_topic_pattern"
 		if len(k.DLQTopicPattern) > 1 {
@@ -151,13 +151,13 @@ func (k Kafka) validateTopics(r *report) {
 			r.add(path, "%s", err)
 			continue
 		}
-		sound = append(sound, glob)
+		valid = append(valid, glob)
 	}
-	if len(sound) == 0 {
-		return // an origin cannot be judged without them
+	if len(valid) == 0 {
+		return // an origin can only be checked against valid patterns
 	}
 	for from, to := range k.OriginTopics {
-		if _, err := dlq.NewTopics(sound, map[string]string{from: to}); err != nil {
+		if _, err := dlq.NewTopics(valid, map[string]string{from: to}); err != nil {
 			r.add("kafka.origin_topics", "%s", err)
 		}
 	}

@@ -1,6 +1,6 @@
 package config
 
-// Log is how much is logged, and in which form.
+// Log configures the log.
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level"`

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with the configuration and where it is.
+// Problem is one problem of the configuration, with its location.
 type Problem struct {
-	// File and Line say where the value stands; Line counts from 1 and is zero
-	// when the value does not come from the file.
+	// File and Line locate the value. Line counts from 1; it is 0 when the value does
+	// not come from the file.
 	File string
 	Line int
-	// Variable is the environment variable that gave the value, or empty.
+	// Variable is the environment variable that set the value, or empty.
 	Variable string
 	// Key is the path of the key, such as kafka.brokers; empty when the file as
 	// a whole cannot be read.
@@ -20,7 +20,8 @@ type Problem struct {
 	Message string
 }
 
-// String is the problem on one line, place first, as compilers print it.
+// String is the problem on one line, which begins with the location as in a compiler's
+// messages.
 func (p Problem) String() string {
 	var parts []string
 	switch {
@@ -37,8 +38,8 @@ func (p Problem) String() string {
 	return strings.Join(append(parts, p.Message), ": ")
 }
 
-// Problems is everything that is wrong with a configuration.
-type Problems []Problem //nolint:errname // a list that happens to be an error; ProblemsErrors would say it twice
+// Problems are all problems of a configuration.
+type Problems []Problem //nolint:errname // a list that is also an error
 
 // Error has one line for each problem.
 func (ps Problems) Error() string {
@@ -52,7 +53,7 @@ func (ps Problems) Error() string {
 	return fmt.Sprintf("configuration: %d problems:%s", len(ps), strings.Join(lines, ""))
 }
 
-// sort puts the file's problems first, in the order of its lines.
+// sort orders the file's problems by line, before the variables' problems.
 func (ps Problems) sort() {
 	rank := func(p Problem) int {
 		switch {
@@ -72,8 +73,8 @@ func (ps Problems) sort() {
 	})
 }
 
-// beyond leaves out what only repeats the problems of reading: a value that
-// could not be read is not to be called missing or wrong a second time.
+// beyond drops the problems of values that could not be read: those are already in
+// reading.
 func (ps Problems) beyond(reading Problems) Problems {
 	if len(reading) == 0 {
 		return ps
@@ -94,7 +95,7 @@ func (ps Problems) beyond(reading Problems) Problems {
 	return rest
 }
 
-// source is where a value came from: a line of the file, or a variable.
+// source is the location of a value: a line of the file, or a variable.
 type source struct {
 	file     string
 	line     int
@@ -115,16 +116,16 @@ func (s source) before(other source) bool {
 	}
 }
 
-// report collects what the sections find wrong with themselves.
+// report collects the problems that the sections report.
 type report struct {
 	sources  map[string]source
 	problems Problems
 }
 
-// add notes a problem of the key at path.
+// add reports a problem of the key at path.
 func (r *report) add(path, format string, args ...any) { r.addAt(path, path, format, args...) }
 
-// addAt notes a problem of the key at path that another key is the cause of.
+// addAt reports a problem of the key at path, located at the key that causes it.
 func (r *report) addAt(cause, path, format string, args ...any) {
 	s := r.source(cause)
 	r.problems = append(r.problems, Problem{
@@ -133,8 +134,8 @@ func (r *report) addAt(cause, path, format string, args ...any) {
 	})
 }
 
-// source is where the key at path came from. For an item of a list it is the
-// list; for a section, or a key that is missing from one, the section's first
+// source locates the key at path. An item of a list has the location of the list. A
+// section, or a key that is missing from it, has the location of the section's first
 // key.
 func (r *report) source(path string) source {
 	if s, ok := r.sources[path]; ok {

@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// Redacted is the whole configuration, defaults included, as nested maps by the
-// names of the keys, with secrets hidden: what a program logs when it starts.
+// Redacted is the whole configuration, including defaults, as nested maps by the names
+// of the keys. Secrets are hidden, so that a program can log it when it starts.
 func (c *Config) Redacted() map[string]any { return redactSection(reflect.ValueOf(c).Elem()) }
 
 func redactSection(structure reflect.Value) map[string]any {

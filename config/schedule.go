@@ -10,7 +10,7 @@ import (
 
 var scheduleNames = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// cronFields are the five fields of a cron expression with what they may hold.
+// cronFields are the five fields of a cron expression with their permitted values.
 var cronFields = []struct {
 	name        string
 	least, most int
@@ -23,9 +23,9 @@ var cronFields = []struct {
 	{name: "day of the week", least: 0, most: 7, words: strings.Fields("sun mon tue wed thu fri sat")},
 }
 
-// checkSchedule accepts what Temporal's schedules understand and people write:
-// five cron fields, @daily and its like, @every with a duration. Temporal would
-// refuse a bad one only when the worker has already started.
+// checkSchedule accepts the common forms of Temporal's schedules: five cron fields,
+// names such as @daily, and @every with a duration. Temporal itself would refuse an
+// invalid one only after the worker's start.
 func checkSchedule(text string) error {
 	if every, found := strings.CutPrefix(text, "@every "); found {
 		if d, err := time.ParseDuration(every); err != nil || d < time.Second {

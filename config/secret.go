@@ -10,13 +10,12 @@ import (
 
 const redacted = "[redacted]"
 
-// maxSecretSize bounds a secret file, in bytes.
+// maxSecretSize limits a secret file, in bytes.
 const maxSecretSize = 64 << 10
 
-// Secret is text that must not appear in logs, errors or dumps: however it is
-// printed or encoded it is "[redacted]", or empty when it is empty. The text is
-// behind a pointer, so it stays hidden even where a Secret is an unexported
-// field, on which fmt calls no methods.
+// Secret is text that must not appear in logs, errors or dumps. Every printed or
+// encoded form is "[redacted]", or empty if the text is empty. fmt does not call the
+// methods of unexported fields; the pointer hides the text there too.
 type Secret struct{ text *string }
 
 // NewSecret hides text.
@@ -44,7 +43,7 @@ func (s Secret) String() string {
 // GoString hides the text from %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// Format hides the text from every verb of fmt, also the wrong ones such as %d.
+// Format hides the text from every verb of fmt, including invalid ones such as %d.
 func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
 
 // MarshalText hides the text from encoders: JSON, slog and map keys.
@@ -59,9 +58,8 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// readSecretFile returns the file's content without its last line break, which
-// most editors and secret stores add. It is called for every new connection, so
-// that a rotated secret is used without a restart.
+// readSecretFile returns the file's content without its last line break, which most
+// editors and secret stores add.
 func readSecretFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -90,8 +88,8 @@ func secretFrom(text Secret, file string) (string, error) {
 	return text.Reveal(), nil
 }
 
-// exclusive refuses a value that is given both directly and as a file: nobody
-// could tell which one is meant.
+// exclusive refuses a value that is given both directly and as a file, since the
+// intended one is unknown.
 func exclusive(r *report, path string, direct bool, file string) {
 	if direct && file != "" {
 		r.add(path+"_file", "cannot be used together with %s: remove one of them", path)

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Server is the REST API's listener and its limits.
+// Server configures the REST API's listener and its limits.
 type Server struct {
-	// Host is loopback unless something else is asked for, since the API
-	// changes data.
+	// Host defaults to loopback, since the API changes data.
 	Host string `yaml:"host"`
 	Port int    `yaml:"port"`
 	// RetryWait is how long a retry call waits for its workflow before it
 	// answers 202.
 	RetryWait Duration `yaml:"retry_wait"`
-	// ReadTimeout also bounds how long a stop waits for idle connections.
+	// ReadTimeout also limits how long a stop waits for idle connections.
 	ReadTimeout  Duration `yaml:"read_timeout"`
 	WriteTimeout Duration `yaml:"write_timeout"`
 	IdleTimeout  Duration `yaml:"idle_timeout"`
-	// RequestTimeout is the deadline of the work behind one request.
+	// RequestTimeout is the deadline of the work for one request.
 	RequestTimeout Duration `yaml:"request_timeout"`
-	// DryRunTimeout is the same for a dry run, which counts all that it would send.
+	// DryRunTimeout replaces RequestTimeout for a dry run, which counts all messages
+	// that it would send.
 	DryRunTimeout Duration `yaml:"dry_run_timeout"`
-	// BodyLimit is the largest request body; a larger one is 413.
+	// BodyLimit is the largest request body; a larger one is refused with 413.
 	BodyLimit Size `yaml:"body_limit"`
 	// ShutdownTimeout is how long a stop waits for requests in flight.
 	ShutdownTimeout Duration `yaml:"shutdown_timeout"`
-	// DrainDelay is how long /readyz answers 503 before connections are
-	// refused, so that load balancers look elsewhere first.
+	// DrainDelay is how long /readyz answers 503 before connections are refused. Load
+	// balancers can remove this server meanwhile.
 	DrainDelay Duration `yaml:"drain_delay"`
 }
 
@@ -60,13 +60,13 @@ func (s Server) validate(r *report) {
 	r.atLeast("server.idle_timeout", s.IdleTimeout, time.Millisecond)
 	r.atLeast("server.request_timeout", s.RequestTimeout, time.Millisecond)
 	r.atLeast("server.dry_run_timeout", s.DryRunTimeout, time.Millisecond)
-	r.atMost("server.dry_run_timeout", s.DryRunTimeout, 24*time.Hour) // its snapshot keeps VACUUM from all that is newer
+	r.atMost("server.dry_run_timeout", s.DryRunTimeout, 24*time.Hour) // its snapshot keeps VACUUM from removing newer dead rows
 	r.atLeast("server.shutdown_timeout", s.ShutdownTimeout, 0)
 	r.atLeast("server.drain_delay", s.DrainDelay, 0)
 	if s.BodyLimit < 1 {
 		r.add("server.body_limit", "must be at least 1 byte")
 	}
-	// An answer that comes after the deadline of its own request is never sent.
+	// An answer after the deadline of its own request would never be sent.
 	if s.RequestTimeout <= s.RetryWait {
 		r.add("server.request_timeout", "must be longer than server.retry_wait (%s), not %s", s.RetryWait, s.RequestTimeout)
 	}

@@ -10,20 +10,19 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// Temporal is the server that runs the workflows. How to reach it is decided
-// from, the strongest first:
+// Temporal is the server that runs the workflows. The sources of its address and
+// credentials are, highest precedence first:
 //
 //  1. this program's variables, DLQ_TEMPORAL_ADDRESS and the like;
 //  2. Temporal's variables, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, TEMPORAL_TLS_…;
-//  3. a profile that TEMPORAL_PROFILE or TEMPORAL_CONFIG_FILE asks for;
+//  3. a profile that TEMPORAL_PROFILE or TEMPORAL_CONFIG_FILE names;
 //  4. the temporal section of the file;
 //  5. the default profile of Temporal's own configuration file.
 //
-// So the environment wins, as everywhere. A profile and the section are never
-// mixed, save for the namespace: the API key of one must not be sent to the
-// address of the other.
+// A profile and the section are never mixed, except for the namespace: the API key of
+// one must not be sent to the address of the other.
 type Temporal struct {
-	// Address is host:port; empty means that none is configured.
+	// Address is host:port; empty if not configured.
 	Address   string `yaml:"address"`
 	Namespace string `yaml:"namespace"`
 	TaskQueue string `yaml:"task_queue"`
@@ -34,18 +33,18 @@ type Temporal struct {
 	APIKeyFile string      `yaml:"api_key_file"`
 	TLS        TemporalTLS `yaml:"tls"`
 
-	// resolved is what profiles and variables add to the fields above.
+	// resolved has the values of profiles and variables.
 	resolved *envconfig.ClientConfigProfile
 }
 
-// TemporalTLS says whether and how connections are encrypted.
+// TemporalTLS configures the encryption of connections.
 type TemporalTLS struct {
-	// Enabled may be left out: files, a server name or an API key imply it.
+	// Enabled may be omitted: files, a server name or an API key imply it.
 	Enabled *bool `yaml:"enabled"`
 	// CAFile holds the trusted certificates; empty means the system's.
 	CAFile string `yaml:"ca_file"`
-	// CertFile and KeyFile are the client's own, for mTLS. They are read again
-	// for every connection.
+	// CertFile and KeyFile are the client's own, for mTLS. They are read for every
+	// connection.
 	CertFile   string `yaml:"cert_file"`
 	KeyFile    string `yaml:"key_file"`
 	ServerName string `yaml:"server_name"`
@@ -55,23 +54,23 @@ func defaultTemporal() Temporal {
 	return Temporal{TaskQueue: "dlq-manager", Namespace: client.DefaultNamespace}
 }
 
-// Configured reports whether a server was named. If none was, ClientOptions
-// leads to client.DefaultHostPort.
+// Configured reports whether an address is configured. Otherwise ClientOptions uses
+// client.DefaultHostPort.
 func (t Temporal) Configured() bool { return t.Address != "" }
 
-// APIKey returns the API key as it is now; empty when none is configured.
+// APIKey returns the current API key; empty when none is configured.
 func (t Temporal) APIKey() (string, error) { return secretFrom(t.StaticAPIKey, t.APIKeyFile) }
 
-// A connection that is silent for keepAliveTime is asked for a sign of life, and is
-// given up keepAliveTimeout later: 15 seconds in all, where the SDK takes 45. Servers
-// refuse clients that ask more often than every 10 seconds; the one above keeps the
-// network's jitter from counting.
+// A connection that is idle for keepAliveTime is pinged, and closed if no answer comes
+// within keepAliveTimeout: after 15 seconds in all, where the SDK takes 45. Servers
+// refuse clients that ping more often than every 10 seconds. The eleventh second is a
+// margin for the network's jitter.
 const (
 	keepAliveTime    = 11 * time.Second
 	keepAliveTimeout = 4 * time.Second
 )
 
-// ClientOptions are the options to connect with: address, namespace, TLS and
+// ClientOptions returns the connection options: address, namespace, TLS and
 // credentials. The caller adds its logger and metrics.
 func (t Temporal) ClientOptions() (client.Options, error) {
 	profile := t.profile()
@@ -103,7 +102,7 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 	return options, nil
 }
 
-// profile is the fields in the form of Temporal's own configuration.
+// profile converts the section to Temporal's own configuration type.
 func (t Temporal) profile() envconfig.ClientConfigProfile {
 	profile := envconfig.ClientConfigProfile{TLS: t.TLS.profile()}
 	if t.resolved != nil {
@@ -139,6 +138,6 @@ func (t Temporal) validate(r *report) {
 	exclusive(r, "temporal.api_key", !t.StaticAPIKey.IsZero(), t.APIKeyFile)
 	r.certificate("temporal.tls", t.TLS.CertFile, t.TLS.KeyFile)
 	if t.TLS.Enabled != nil && !*t.TLS.Enabled && t.TLS.CAFile+t.TLS.CertFile+t.TLS.ServerName != "" {
-		r.add("temporal.tls", "is switched off by enabled: false, and yet has settings")
+		r.add("temporal.tls", "has settings, but enabled: false switches it off")
 	}
 }

@@ -8,17 +8,16 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// resolveTemporal puts Temporal's profiles and variables in their place among the
-// section's own values, in the order that Temporal tells, and writes what comes
-// of it into t.
+// resolveTemporal merges Temporal's profiles and variables with the section's values,
+// in the order that the type Temporal documents. It writes the result to t.
 func resolveTemporal(t *Temporal, env environment, sources map[string]source) Problems {
-	asked := env["TEMPORAL_PROFILE"] != "" || env["TEMPORAL_CONFIG_FILE"] != ""
+	named := env["TEMPORAL_PROFILE"] != "" || env["TEMPORAL_CONFIG_FILE"] != ""
 	stored, problem := storedProfile(env)
 	if problem != nil {
 		return Problems{*problem}
 	}
 	fromSection := *t
-	useStored := stored.Address != "" && (asked || !namesConnection(sources))
+	useStored := stored.Address != "" && (named || !namesConnection(sources))
 
 	profile := envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace, TLS: t.TLS.profile()}
 	if useStored {
@@ -44,7 +43,7 @@ func resolveTemporal(t *Temporal, env environment, sources map[string]source) Pr
 	return nil
 }
 
-// applyOwnVariables gives DLQ_TEMPORAL_… the last word.
+// applyOwnVariables lets DLQ_TEMPORAL_… override all other sources.
 func applyOwnVariables(t *Temporal, own Temporal, sources map[string]source) {
 	fromVariable := func(key string) bool { return sources["temporal."+key].variable != "" }
 	if fromVariable("address") {
@@ -63,8 +62,8 @@ func applyOwnVariables(t *Temporal, own Temporal, sources map[string]source) {
 	}
 }
 
-// namesConnection reports whether the section or a DLQ_ variable says where to
-// connect or with which credentials.
+// namesConnection reports whether the section or a DLQ_ variable sets the address, TLS
+// or credentials.
 func namesConnection(sources map[string]source) bool {
 	for _, key := range []string{"address", "api_key", "api_key_file", "tls"} {
 		if given(sources, "temporal."+key) {
@@ -74,8 +73,8 @@ func namesConnection(sources map[string]source) bool {
 	return false
 }
 
-// storedProfile reads the profile from Temporal's own file. It is empty when
-// there is neither file nor profile and none was asked for.
+// storedProfile reads the profile from Temporal's own configuration file. It is empty
+// when there is no such file or profile and none was named.
 func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
 	path := env["TEMPORAL_CONFIG_FILE"]
 	if path == "" {
@@ -95,8 +94,8 @@ func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
 	return profile, nil
 }
 
-// defaultProfilePath is where Temporal's tools look, told from the environment
-// that was passed in rather than from the process's own.
+// defaultProfilePath is the path that Temporal's own tools use. It follows from the
+// given environment, not from the process's own.
 func defaultProfilePath(env environment) string {
 	var base string
 	switch runtime.GOOS {
@@ -117,7 +116,7 @@ func defaultProfilePath(env environment) string {
 	return filepath.Join(base, "temporalio", "temporal.toml")
 }
 
-// Environ and LookupEnv make an environment Temporal's source of variables.
+// Environ and LookupEnv implement Temporal's interface for sources of variables.
 func (e environment) Environ() []string {
 	entries := make([]string, 0, len(e))
 	for name, value := range e {

@@ -170,7 +170,7 @@ func TestTemporalSectionIsChecked(t *testing.T) {
 		"{task_queue: ' '}":                             "file:1: temporal.task_queue: is required",
 		"{ui_url: 'ui:8080'}":                           "file:1: temporal.ui_url: must be an http or https URL",
 		"{tls: {cert_file: f}}":                         "file:1: temporal.tls: cert_file and key_file belong together",
-		"{tls: {enabled: false, ca_file: f}}":           "file:1: temporal.tls: is switched off by enabled: false, and yet has settings",
+		"{tls: {enabled: false, ca_file: f}}":           "file:1: temporal.tls: has settings, but enabled: false switches it off",
 		"{address: 'a:1', api_key: a, api_key_file: b}": "file:1: temporal.api_key_file: cannot be used together",
 	} {
 		problems := problemsOf(t, "temporal: "+text)

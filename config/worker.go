@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Worker is the process that runs workflows and takes dead letters in.
+// Worker configures the process that runs workflows and ingests dead letters.
 type Worker struct {
-	// Host and MetricsPort are where /metrics, /healthz and /readyz are served.
+	// Host and MetricsPort are the address of /metrics, /healthz and /readyz.
 	Host        string `yaml:"host"`
 	MetricsPort int    `yaml:"metrics_port"`
 	// StopTimeout is how long a stop waits for running activities.
