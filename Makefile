@@ -1,5 +1,5 @@
-# Everything a newcomer needs: `make run` starts it all on this machine,
-# `make test` proves it. Needs Go and git; tools are built into .build/bin.
+# `make run` starts everything on this machine, `make test` runs every test.
+# Both need only Go and git. Tools are built into .build/bin.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -21,20 +21,20 @@ run: ## Start everything on this machine: API, worker, PostgreSQL, Kafka, Tempor
 	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev
 
 .PHONY: demo
-demo: ## Beside `make run`: a shop whose consumer fails and fills dead-letter topics
+demo: ## Run a shop beside `make run`: its consumer fails and fills dead-letter topics
 	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev demo
 
 .PHONY: test
-test: ## The whole proof: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
+test: ## Run every test: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
 	go test -timeout 20m ./...
 
 .PHONY: test-postgres
-test-postgres: ## The store's tests on the oldest and the newest PostgreSQL that it works on
+test-postgres: ## Run the store's tests on the oldest and the newest supported PostgreSQL
 	DLQ_TEST_POSTGRES_VERSION=15 go test -count=1 -timeout 10m ./store/postgres ./migrations
 	DLQ_TEST_POSTGRES_VERSION=17 go test -count=1 -timeout 10m ./store/postgres ./migrations
 
 .PHONY: race
-race: ## The same under the race detector
+race: ## Run every test with the race detector
 	go test -count=1 -race -timeout 40m ./...
 
 .PHONY: build
@@ -44,25 +44,25 @@ build: ## Build the programs into .build/bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-dev ./cmd/dev
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ## Lint, check the import arrows and the determinism of workflows
-	@# A cache of its own: a shared one remembers the paths of other checkouts.
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ## Run golangci-lint, check the import rules and the determinism of workflows
+	@# A separate cache: a shared one contains the paths of other checkouts.
 	GOLANGCI_LINT_CACHE=$(abspath .build/lint-cache) $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run ./...
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
 
 .PHONY: bench
-bench: ## Measure against baselines of the same run, about half an hour; writes docs/bench.md and its chart
+bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md and its chart
 	go run ./bench
 
 .PHONY: bench-quick
-bench-quick: ## The same at a fiftieth of the size, to see that it works
+bench-quick: ## Run the benchmark at a fiftieth of the size, as a smoke test
 	go run ./bench -quick
 
 .PHONY: bench-large
-bench-large: ## What must not grow, at ten million messages: a quarter of an hour and 20 GB of disk
+bench-large: ## Measure with ten million messages whatever must not grow: a quarter of an hour, 20 GB of disk
 	go run ./bench -rows 14 -stored 10000000 -bare -out ""
 
 .PHONY: chaos
-chaos: ## Half an hour of kills, outages, locks, silence and writes by hand, then the proof that nothing was lost
+chaos: ## Run half an hour of kills, outages, locks, hangs and manual writes, then check that nothing was lost
 	DLQ_CHAOS_DURATION=30m go test ./e2e -run 'TestChaos$$' -count=1 -timeout 60m -v
 
 .PHONY: histories
@@ -70,7 +70,7 @@ histories: ## Record the workflow histories that the replay test replays
 	go test ./workflows -run 'TestEveryWayThroughTheWorkflowsReplays|TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone' -record -count=1
 
 .PHONY: clean
-clean: ## Remove what was built; state in .data stays
+clean: ## Remove build results; the state in .data stays
 	rm -rf .build
 
 $(BIN)/golangci-lint-%:

@@ -15,9 +15,8 @@ import (
 	"dlqmanager/config"
 )
 
-// compose loads docker-compose.yaml as Compose itself does, with the given
-// variables in its environment. Loading already refuses what the Compose
-// specification does not know, and volumes and services that are not declared.
+// compose loads docker-compose.yaml as Compose does, with the given environment
+// variables. Loading refuses unknown fields and undeclared volumes and services.
 func compose(t *testing.T, environ ...string) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{"../docker-compose.yaml"}, cli.WithEnv(environ), cli.WithDiscardEnvFile)
@@ -27,7 +26,7 @@ func compose(t *testing.T, environ ...string) *types.Project {
 	return project
 }
 
-// environ is what a container of the service sees.
+// environ is the environment of a service's container.
 func environ(service types.ServiceConfig) []string {
 	var entries []string
 	for name, value := range service.Environment {
@@ -72,7 +71,7 @@ func TestProgramsAcceptExactlyTheirComposeEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "given", password)
 
-		// With these three, production starts as well.
+		// With database, kafka and temporal, production starts too.
 		_, err = config.Load("", append(environ(service), "DLQ_APP_ENVIRONMENT=production"))
 		require.NoError(t, err)
 	}
@@ -98,7 +97,7 @@ func TestProgramsAndServersAgreeOnNamesAndPasswords(t *testing.T) {
 	require.Equal(t, c.Temporal.Namespace, *temporal["DEFAULT_NAMESPACE"])
 }
 
-// published maps a service's published ports to those in its container.
+// published maps a service's published ports to the container's ports.
 func published(t *testing.T, service types.ServiceConfig) map[int]int {
 	t.Helper()
 	ports := map[int]int{}

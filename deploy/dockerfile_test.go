@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stage is one FROM of the Dockerfile with its instructions, continued lines
+// stage is one FROM of the Dockerfile with its instructions; continued lines are
 // joined.
 type stage struct {
 	from, name string

@@ -1,4 +1,4 @@
-// Command api serves the REST API. It is stateless: run as many as you like.
+// Command api serves the REST API. It is stateless: run as many replicas as you like.
 package main
 
 import (
@@ -9,13 +9,13 @@ import (
 )
 
 var about = app.About{
-	Does: `dlq-api serves the REST API of the DLQ manager. It is stateless: run as many as you like,
-beside dlq-worker. Without a database it keeps messages in memory and does the work of
-dlq-worker too.`,
+	Does: `dlq-api serves the REST API of the DLQ manager. It is stateless: run as many replicas
+as you like, beside dlq-worker. Without a database it keeps messages in memory and does the
+work of dlq-worker too.`,
 	Listens: `  server.host and server.port, default 127.0.0.1:8080
   /api/v1, /docs, /openapi.json, /metrics, /healthz, /readyz`,
-	Stops: `A stop answers /readyz with 503 for server.drain_delay (default 3s), then waits for the
-requests under way, up to server.shutdown_timeout (default 20s).`,
+	Stops: `On a stop it answers /readyz with 503 for server.drain_delay (default 3s). Then it waits for
+the requests in flight, up to server.shutdown_timeout (default 20s).`,
 }
 
 func main() {

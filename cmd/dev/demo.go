@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dev/demo"
 )
 
-// runDemo drives a running stack with the shop whose consumer fails.
+// runDemo runs the shop, whose consumer fails, against a running stack.
 func runDemo(ctx context.Context, args, environ []string, out io.Writer) error {
 	var options demo.Options
 	flags := flag.NewFlagSet(program+" demo", flag.ContinueOnError)

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// openLog opens the file that the programs log to: two streams of JSON among
-// what people are to read on the terminal would help nobody.
+// openLog opens the file that the programs log to. The terminal shows only the
+// progress: two streams of JSON would hide it.
 func openLog(dir string) (*os.File, error) {
 	name := filepath.Join(dir, "dlq-manager.log")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

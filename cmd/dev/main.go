@@ -1,6 +1,6 @@
-// Command dev runs everything on one machine with nothing configured: the API
-// and the worker in this process, and beside them PostgreSQL, Temporal with its
-// Web UI, and a broker that speaks the Kafka protocol. Its state is in .data.
+// Command dev runs everything on one machine without configuration: the API and the
+// worker in this process, and beside them PostgreSQL, Temporal with its Web UI, and a
+// broker that speaks the Kafka protocol. Its state is in .data.
 package main
 
 import (

@@ -35,8 +35,8 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 	}
 }
 
-// runStack starts the parts, then the manager's own programs on them, and says
-// where everything is once it is ready.
+// runStack starts the services and then the manager's own programs. When all are ready,
+// it prints their addresses.
 func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	options, err := dev.StackOptionsFromEnv(lookup(environ))
 	if err != nil {
@@ -86,7 +86,7 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	return err
 }
 
-// environOf adds where the parts are. What the user set wins.
+// environOf adds the addresses of the services. Variables of the user override them.
 func environOf(environ []string, e dev.Endpoints) []string {
 	result := []string{"DLQ_APP_ENVIRONMENT=dev", "DLQ_APP_VERSION=" + app.Version, "DLQ_SERVER_DRAIN_DELAY=0s"}
 	if e.DatabaseURL != "" {
@@ -99,7 +99,7 @@ func environOf(environ []string, e dev.Endpoints) []string {
 		result = append(result, "DLQ_TEMPORAL_UI_URL="+e.TemporalUIURL)
 	}
 	for _, variable := range environ {
-		if !strings.HasPrefix(variable, "DLQ_DEV_") { // these are about the parts, not the manager
+		if !strings.HasPrefix(variable, "DLQ_DEV_") { // these configure the stack, not the manager
 			result = append(result, variable)
 		}
 	}
@@ -165,7 +165,7 @@ Ctrl-C stops everything; the state is kept.
 
 func orNone(s string) string {
 	if s == "" {
-		return "(given from outside)"
+		return "(not started here)"
 	}
 	return s
 }

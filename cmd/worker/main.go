@@ -1,5 +1,5 @@
-// Command worker runs the workflows and takes dead letters in from Kafka. Run
-// as many as you like: they share the work.
+// Command worker runs the workflows and ingests dead letters from Kafka. Run as many
+// replicas as you like: they share the work.
 package main
 
 import (
@@ -10,13 +10,13 @@ import (
 )
 
 var about = app.About{
-	Does: `dlq-worker takes dead letters in from Kafka, sends them back and archives them, as a worker
-of Temporal. It migrates the database at its start, and does not run without one. Run as
-many as you like: they share the work.`,
+	Does: `dlq-worker ingests dead letters from Kafka, sends them back and archives them, as a Temporal
+worker. It migrates the database when it starts, and does not run without one. Run as many
+replicas as you like: they share the work.`,
 	Listens: `  worker.host and worker.metrics_port, default 127.0.0.1:9090
   /metrics, /healthz, /readyz`,
-	Stops: `A stop waits for the activities under way, up to worker.stop_timeout (default 20s);
-another worker takes up the rest.`,
+	Stops: `On a stop it waits for the running activities, up to worker.stop_timeout (default 20s).
+Other workers continue the rest.`,
 }
 
 func main() {

@@ -17,8 +17,8 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// RunAPI serves REST until ctx ends. Without a database it runs the worker's
-// part too, in the same process, since memory is not shared.
+// RunAPI serves REST until ctx ends. Without a database it also runs the worker in the
+// same process, since the store is in memory.
 func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) {
 	p, err := assemble(cfg, "api", out)
 	if err != nil {
@@ -50,7 +50,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
-		RetryWait: waitOf(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
+		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PreviewTimeout: cfg.Server.DryRunTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit:  int(cfg.Server.BodyLimit),
@@ -66,8 +66,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	p.log.Info("serving", zap.String("address", listener.Addr().String()))
 
 	group, ctx := errgroup.WithContext(ctx)
-	failed := make(chan struct{}) // nobody can be told to look elsewhere any more
-	group.Go(func() error { defer close(failed); return server.Serve(listener) })
+	served := make(chan struct{}) // closed when the server has ended; draining is useless then
+	group.Go(func() error { defer close(served); return server.Serve(listener) })
 	if engine != nil {
 		group.Go(func() error { return engine.run(ctx) })
 	}
@@ -76,9 +76,9 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	server.Drain()
 	select {
 	case <-time.After(cfg.Server.DrainDelay.Std()):
-	case <-failed:
+	case <-served:
 	}
-	stop := stopping{p.log}
+	stop := shutdown{p.log}
 	stop.step("requests", cfg.Server.ShutdownTimeout.Std()+time.Second, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout.Std())
 		defer cancel()
@@ -86,22 +86,23 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 			p.log.Error("requests were cut off", zap.Error(err))
 		}
 	})
-	return ended(group.Wait())
+	return ignoreCanceled(group.Wait())
 }
 
 // readyTimeout is how long /readyz waits for a dependency.
 const readyTimeout = 2 * time.Second
 
-// waitOf tells the API not to wait at all where the configuration says zero.
-func waitOf(d time.Duration) time.Duration {
+// retryWait maps zero to a negative value: for the API, zero is the default and a
+// negative value means not to wait.
+func retryWait(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
 	}
 	return d
 }
 
-// ended makes the end that was asked for no error.
-func ended(err error) error {
+// ignoreCanceled returns nil for the end that was requested.
+func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

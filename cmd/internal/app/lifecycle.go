@@ -7,21 +7,22 @@ import (
 	"go.uber.org/zap"
 )
 
-// waitFor calls try until it succeeds or ctx ends, and says what it waits for.
-// Starting before the database, Kafka or Temporal is up is not an error.
-func waitFor(ctx context.Context, log *zap.Logger, what string, try func(context.Context) error) error {
+// waitFor calls try until it succeeds or ctx ends, and logs the dependency that it
+// waits for. A start before the database, Kafka or Temporal is available is not an
+// error.
+func waitFor(ctx context.Context, log *zap.Logger, dependency string, try func(context.Context) error) error {
 	const first, longest = 250 * time.Millisecond, 10 * time.Second
 	started := time.Now()
 	for pause := first; ; pause = min(2*pause, longest) {
 		err := try(ctx)
 		if err == nil {
-			log.Info("ready: "+what, zap.Duration("after", time.Since(started)))
+			log.Info("ready: "+dependency, zap.Duration("after", time.Since(started)))
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		log.Warn("waiting for "+what, zap.Error(err), zap.Duration("next_try", pause))
+		log.Warn("waiting for "+dependency, zap.Error(err), zap.Duration("next_try", pause))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -30,13 +31,13 @@ func waitFor(ctx context.Context, log *zap.Logger, what string, try func(context
 	}
 }
 
-// stopping runs the steps of a stop one after the other, each with its own time
-// limit, so that a part that hangs does not keep the later ones from stopping.
-type stopping struct {
+// shutdown runs the steps of a stop one after the other. Each has its own time limit,
+// so that a part that hangs does not delay the later ones.
+type shutdown struct {
 	log *zap.Logger
 }
 
-func (s stopping) step(name string, limit time.Duration, stop func()) {
+func (s shutdown) step(name string, limit time.Duration, stop func()) {
 	started, done := time.Now(), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,6 +1,6 @@
-// Package app wires the programs: it builds the parts that the configuration
-// asks for, starts them, and stops them in order. It is the only place that
-// knows both the configuration and everything that is configured.
+// Package app wires the programs: it builds the parts that the configuration requires,
+// starts them, and stops them in order. Only cmd knows both the configuration and the
+// configured packages.
 package app
 
 import (
@@ -18,15 +18,15 @@ import (
 	"dlqmanager/config"
 )
 
-// Version is set by the build.
+// Version is set at build time.
 var Version = "dev"
 
-// Program is the body of a main function. args has no program name.
+// Program is the body of a main function. args excludes the program's name.
 type Program func(ctx context.Context, args, environ []string, out io.Writer) error
 
-// Main runs a program until it ends or a signal stops it, and returns its exit
-// code. SIGINT and SIGTERM cancel its context and give it time to stop in
-// order; a second one ends the process at once.
+// Main runs a program until it ends or a signal stops it, and returns its exit code.
+// SIGINT and SIGTERM cancel its context, so that it stops in order. A second signal
+// ends the process at once.
 func Main(run Program) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -45,8 +45,9 @@ func Main(run Program) int {
 // Service is a long-running program with a configuration.
 type Service func(ctx context.Context, cfg *config.Config, out io.Writer) error
 
-// Command makes a service a program: it reads the flags and the configuration.
-// address tells where the service answers /readyz, for the health check.
+// Command returns a program that reads flags and configuration and runs a service.
+// address returns the address at which the service answers /readyz, for the health
+// check.
 func Command(name string, about About, service Service, address func(*config.Config) string) Program {
 	return func(ctx context.Context, args, environ []string, out io.Writer) error {
 		flags := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -58,7 +59,7 @@ func Command(name string, about About, service Service, address func(*config.Con
 		if flags.NArg() > 1 {
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
 		}
-		// Before the configuration, which may be what somebody needs help with.
+		// Before the configuration is read, since help must work with an invalid one.
 		switch command {
 		case "", "healthcheck":
 		case "help":
@@ -82,8 +83,8 @@ func Command(name string, about About, service Service, address func(*config.Con
 	}
 }
 
-// healthcheck asks the running service whether it is ready. It is for
-// containers, whose image has no shell.
+// healthcheck requests /readyz of the running service. Containers use it, since their
+// image has no shell.
 func healthcheck(ctx context.Context, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// Store is all that anybody asks of the store.
+// Store has the methods of the store that any package uses.
 type Store interface {
 	api.Store
 	activities.RetryStore
@@ -37,19 +37,19 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// parts are what both programs are made of. None of them connects before it is
-// used, so nothing needs to be up yet.
+// parts are the components of both programs. None of them connects before its first
+// use, so no dependency needs to be available yet.
 type parts struct {
 	cfg      *config.Config
 	log      *zap.Logger
 	registry *prometheus.Registry
 	topics   *dlq.Topics
 	store    Store
-	// pool is nil when messages are kept in memory.
+	// pool is nil if messages are kept in memory.
 	pool      *pgxpool.Pool
 	temporal  client.Client
 	workflows *workflows.Client
-	// stopMetrics ends the bridge from the Temporal SDK's metrics.
+	// stopMetrics stops the export of the Temporal SDK's metrics.
 	stopMetrics func(context.Context) error
 }
 
@@ -86,7 +86,7 @@ func version(cfg *config.Config) string {
 func (p *parts) openStore() error {
 	db := p.cfg.Database
 	if !db.Configured() {
-		p.log.Warn("database is not configured: messages are kept in memory and lost at the end")
+		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends")
 		p.store = memory.New(p.topics)
 		return nil
 	}
@@ -95,7 +95,7 @@ func (p *parts) openStore() error {
 		return fmt.Errorf("database: %w", err)
 	}
 	options.MaxConns = int32(db.MaxOpenConns)
-	options.MinIdleConns = int32(min(db.MaxIdleConns, 1)) // a pool that is never empty answers at once
+	options.MinIdleConns = int32(min(db.MaxIdleConns, 1)) // the first request need not wait for a connection
 	options.MaxConnLifetime = db.ConnMaxLifetime.Std()
 	// Read for every new connection, so that credentials rotate without a restart.
 	options.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
@@ -128,8 +128,8 @@ func (p *parts) openTemporal() error {
 	return nil
 }
 
-// checkDatabase is for readiness: the database answers, and its schema is the one
-// that this program was written for.
+// checkDatabase is a readiness check: the database must answer, and have the schema of
+// this version.
 func (p *parts) checkDatabase(ctx context.Context) error {
 	err := p.store.Ping(ctx)
 	if err == nil || errors.Is(err, dlq.ErrReadOnly) {
@@ -137,13 +137,13 @@ func (p *parts) checkDatabase(ctx context.Context) error {
 			return wrong
 		}
 	}
-	if errors.Is(err, dlq.ErrReadOnly) { // lists still work
+	if errors.Is(err, dlq.ErrReadOnly) { // reads still work
 		return &dlq.NoticeError{Notice: dlq.ErrReadOnly.Error()}
 	}
 	return err
 }
 
-// kafkaOptions translate the configuration; ok is false without Kafka.
+// kafkaOptions converts the configuration; ok is false without Kafka.
 func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	k := p.cfg.Kafka
 	options = kafka.Options{
@@ -158,14 +158,14 @@ func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	return options, k.Configured()
 }
 
-// close ends the connections that assemble prepared.
+// close closes the connections of assemble.
 func (p *parts) close() {
-	stop := stopping{p.log}
+	stop := shutdown{p.log}
 	if p.temporal != nil {
 		stop.step("temporal client", 5*time.Second, p.temporal.Close)
 	}
 	if p.stopMetrics != nil {
-		_ = p.stopMetrics(context.Background()) // pull only: nothing is waiting to be sent
+		_ = p.stopMetrics(context.Background()) // metrics are scraped, so there is nothing to flush
 	}
 	if p.pool != nil {
 		stop.step("database pool", 10*time.Second, p.pool.Close)

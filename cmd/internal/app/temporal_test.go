@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }
 
-// forgetful is a proxy that forgets the connections it has: what comes over them is
-// swallowed. New ones work.
+// forgetful is a proxy that drops the traffic of existing connections silently. New
+// connections work.
 type forgetful struct {
 	listener net.Listener
 	target   string

@@ -22,12 +22,12 @@ import (
 	"dlqmanager/workflows"
 )
 
-// RunWorker runs workflows and ingest until ctx ends, and tells on a port of
-// its own how it fares.
+// RunWorker runs workflows and ingest until ctx ends, and serves metrics and health
+// checks on its own port.
 func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	if !cfg.Database.Configured() {
 		return errors.New("database is not configured: messages would be in this process's memory, where the API cannot see them. " +
-			"Set database.host (DLQ_DATABASE_HOST), or start only the API, which then runs its worker inside itself")
+			"Set database.host (DLQ_DATABASE_HOST), or start only the API, which then runs the worker in its own process")
 	}
 	p, err := assemble(cfg, "worker", out)
 	if err != nil {
@@ -40,7 +40,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	}
 	checks := map[string]telemetry.Check{"database": p.checkDatabase, "temporal": p.workflows.Ping}
 	engine.addChecks(checks)
-	// Off when it stops, so that nobody waits for it any more.
+	// Fails during a stop, so that /readyz answers 503.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
 
 	server, err := telemetry.Listen(cfg.Worker.MetricsAddress(), telemetry.Handler(p.registry, p.log), checks, p.log)
@@ -50,22 +50,22 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	}
 	p.log.Info("serving metrics", zap.String("address", server.Address()))
 	err = engine.run(ctx)
-	stopping{p.log}.step("metrics server", metricsStop, func() {
+	shutdown{p.log}.step("metrics server", metricsStop, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), metricsStop)
 		defer cancel()
 		_ = server.Stop(limited)
 	})
-	return ended(err)
+	return ignoreCanceled(err)
 }
 
-// metricsStop is how long a scrape under way may take at the end.
+// metricsStop is how long a running scrape may take during a stop.
 const metricsStop = 2 * time.Second
 
-// memoryLimit is the memory from which on the garbage of large messages is collected
-// sooner than by default. Without large messages a worker takes a quarter of it.
+// memoryLimit makes the garbage collector run earlier when large messages fill the
+// memory. Without large messages a worker uses a quarter of it.
 const memoryLimit = 256 << 20
 
-// engine is what carries out retries and takes dead letters in.
+// engine runs the retries and the ingest.
 type engine struct {
 	*parts
 	publisher *kafka.Publisher // nil without Kafka
@@ -88,7 +88,7 @@ func newEngine(p *parts) (*engine, error) {
 		}
 		publisher = e.publisher
 	} else {
-		p.log.Warn("kafka is not configured: nothing is taken in, and retries resolve messages without publishing them")
+		p.log.Warn("kafka is not configured: nothing is ingested, and retries resolve messages without publishing them")
 	}
 	metrics := activities.NewMetrics(p.registry)
 	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log))
@@ -109,7 +109,7 @@ func newEngine(p *parts) (*engine, error) {
 
 var errStarting = fmt.Errorf("%w: still starting", dlq.ErrUnavailable)
 
-// addChecks adds to /readyz what the engine depends on.
+// addChecks adds the engine's dependencies to /readyz.
 func (e *engine) addChecks(checks map[string]telemetry.Check) {
 	checks["worker"] = func(context.Context) error {
 		select {
@@ -139,9 +139,9 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 	}
 }
 
-// run starts each part of the engine as soon as what it needs is there, and
-// stops them when ctx ends: the workflows finish the pages in hand, the ingest
-// commits what it stored, and then the producer, which both are done with.
+// run starts each part of the engine as soon as its dependencies are available. When
+// ctx ends, it stops them: the workflows finish their current pages, the ingest commits
+// the offsets of stored records, and then the producer closes.
 func (e *engine) run(ctx context.Context) error {
 	if e.pool != nil {
 		err := waitFor(ctx, e.log, "database", func(ctx context.Context) error { return migrations.Up(ctx, e.pool) })
@@ -152,12 +152,12 @@ func (e *engine) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.runWorkflows(ctx) })
 	if e.ingest != nil {
-		// Not held up by Temporal: dead letters are taken in whoever is away.
+		// The ingest does not wait for Temporal.
 		group.Go(func() error { return e.ingest.Run(ctx) })
 	}
 	err := group.Wait()
 	if e.publisher != nil {
-		stopping{e.log}.step("producer", e.publisher.MaxDuration(), e.publisher.Close)
+		shutdown{e.log}.step("producer", e.publisher.MaxDuration(), e.publisher.Close)
 	}
 	return err
 }
@@ -179,15 +179,15 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 	}
 	close(e.started)
 	e.sweeper.Run(ctx) // until ctx ends
-	stopping{e.log}.step("temporal worker", limit+limit/4, running.Stop)
+	shutdown{e.log}.step("temporal worker", limit+limit/4, running.Stop)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("temporal worker: %w", cause)
 	}
 	return nil
 }
 
-// ensureSchedule creates the archive's schedule. Messages in memory need none,
-// and must not take over that of an installation with a database.
+// ensureSchedule creates the archive's schedule. Messages in memory have none, and must
+// not replace the schedule of an installation with a database.
 func (e *engine) ensureSchedule(ctx context.Context) error {
 	if e.pool == nil {
 		return e.workflows.Ping(ctx)
