@@ -14,9 +14,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// plainLoop does what a bulk retry does, over the same store and publisher and
-// with the same lanes, but as a loop in a program: without Temporal, and without
-// anything that would go on after a crash.
+// plainLoop does the work of a bulk retry with the same store, publisher and lanes, but
+// in a simple loop: without Temporal, and without recovery after a crash.
 func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher, topic string, lanes, messages int) (time.Duration, error) {
 	started := time.Now()
 	bulk, err := s.CreateBulk(ctx, dlq.BulkRetry{
@@ -65,9 +64,9 @@ func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher
 	}
 }
 
-// script is what people write in an evening: it reads the dead-letter topic from
-// its start and writes every record to the target. It keeps no state at all: no
-// status, no counters, no way to go on, and whoever starts it twice sends twice.
+// script is a simple script: it reads the dead-letter topic from its start and writes
+// every record to the target. It keeps no state: no status, no counters, no recovery,
+// and a second run sends everything twice.
 func script(ctx context.Context, brokers []string, from, to string, messages int) (time.Duration, error) {
 	started := time.Now()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(from),
@@ -98,13 +97,13 @@ func script(ctx context.Context, brokers []string, from, to string, messages int
 	return time.Since(started), err
 }
 
-// starters is how many workflows are being started at the same time. More only
-// queue up inside the connection.
+// starters is how many workflows are started concurrently. More would only queue in the
+// connection.
 const starters = 64
 
-// oneByOne retries every message of a topic with a workflow of its own, all
-// started at once. It looks into the table for the end, which costs the server
-// less than to wait for each workflow.
+// oneByOne retries every message of a topic with its own workflow, all started at once.
+// It polls the table for the end, which costs the server less than waiting for each
+// workflow.
 func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (messages int, took time.Duration, err error) {
 	var ids [][16]byte
 	err = db.pool.QueryRow(ctx, "SELECT array_agg(id) FROM dlq.dlq_messages WHERE dlq_topic = $1 AND status = 'PENDING'", topic).Scan(&ids)
@@ -135,8 +134,8 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 		}
 	}
 	took = time.Since(started)
-	// The next run has messages of the same ids, whose workflows must not be joined to
-	// one that has yet to hear that its message is done.
+	// The next run has messages with the same ids. It must not join a workflow that has
+	// not yet ended.
 	for _, execution := range executions {
 		if _, err := e.client.AwaitRetryMessage(ctx, execution); err != nil {
 			return 0, 0, err
@@ -145,7 +144,7 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 	return len(ids), took, nil
 }
 
-// pause waits, unless the program is to end.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

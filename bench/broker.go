@@ -15,11 +15,11 @@ import (
 	"dlqmanager/kafka"
 )
 
-// partitions of every topic.
+// partitions is the number of partitions of every topic.
 const partitions = 4
 
-// broker is an in-process broker of one measurement, so that none finds the
-// records of another in memory.
+// broker is the in-process broker of one measurement, so that no records of another one
+// are in memory.
 type broker struct {
 	addresses  []string
 	stopServer func(context.Context) error
@@ -45,15 +45,15 @@ func connect(ctx context.Context, addresses []string, stopServer func(context.Co
 
 func (k *broker) stop(ctx context.Context) {
 	k.client.Close()
-	_ = k.stopServer(ctx) // it holds nothing that is needed
+	_ = k.stopServer(ctx) // its state is not needed
 }
 
-// publisher is the programs' own, with its defaults.
+// publisher is a publisher with the programs' defaults.
 func (k *broker) publisher() (*kafka.Publisher, error) {
 	return kafka.NewPublisher(kafka.Options{Brokers: k.addresses}, zap.NewNop(), prometheus.NewRegistry())
 }
 
-// written is how many records a topic has ever got.
+// written is the number of records that a topic has ever received.
 func (k *broker) written(ctx context.Context, topic string) (int64, error) {
 	offsets, err := k.admin.ListEndOffsets(ctx, topic)
 	if err == nil {
@@ -64,8 +64,8 @@ func (k *broker) written(ctx context.Context, topic string) (int64, error) {
 	return written, err
 }
 
-// forget deletes what a topic holds, so that memory stays bounded.
-func (k *broker) forget(ctx context.Context, topic string) error {
+// deleteRecords deletes the records of a topic, so that memory stays limited.
+func (k *broker) deleteRecords(ctx context.Context, topic string) error {
 	offsets, err := k.admin.ListEndOffsets(ctx, topic)
 	if err != nil {
 		return err

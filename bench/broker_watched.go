@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// watched is a broker that remembers what was written to it, and when.
+// watched is a broker that records every batch written to it, and when.
 type watched struct {
 	*broker
 	mu      sync.Mutex
@@ -19,18 +19,17 @@ type watched struct {
 	failed  error
 }
 
-// appended is one batch as the broker took it in.
+// appended is one batch as the broker received it.
 type appended struct {
 	at time.Time
-	// producer is the id that the broker has given to the client, so it tells
-	// workers apart.
+	// producer is the producer id, which differs between workers.
 	producer int64
 	records  int
 }
 
-// startWatched starts a broker that takes so long for every produce request. It
-// works on one request of a connection at a time, as Kafka does, and on those of
-// several connections at once.
+// startWatched starts a broker that takes the given time for every produce request.
+// Like Kafka, it handles one request of a connection at a time, and requests of several
+// connections concurrently.
 func startWatched(ctx context.Context, takes time.Duration, topics ...string) (*watched, error) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
 	if err != nil {
@@ -41,15 +40,15 @@ func startWatched(ctx context.Context, takes time.Duration, topics ...string) (*
 		if takes > 0 {
 			cluster.SleepControl(func() { time.Sleep(takes) })
 		}
-		w.note(request)
-		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
+		w.record(request)
+		return nil, nil, false //nolint:nilnil // not handled here: the broker answers as usual
 	})
 	w.broker, err = connect(ctx, cluster.ListenAddrs(), func(context.Context) error { cluster.Close(); return nil })
 	return w, err
 }
 
-// note remembers a request that the broker appends next.
-func (w *watched) note(request kmsg.Request) {
+// record records a request that the broker appends next.
+func (w *watched) record(request kmsg.Request) {
 	produce, ok := request.(*kmsg.ProduceRequest)
 	if !ok {
 		return
@@ -69,15 +68,15 @@ func (w *watched) note(request kmsg.Request) {
 	}
 }
 
-// seen is everything so far.
+// seen returns all batches so far.
 func (w *watched) seen() ([]appended, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.appends), w.failed
 }
 
-// forgetSeen begins anew.
-func (w *watched) forgetSeen() {
+// reset forgets all batches.
+func (w *watched) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.appends = nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Measures of the chart, in pixels.
+// Dimensions of the chart, in pixels.
 const (
 	chartWidth  = 860
 	chartLabel  = 330
@@ -15,12 +15,12 @@ const (
 	chartRow    = 26
 	chartTop    = 54
 	chartBottom = 22
-	// chartMost is where bars are cut, in multiples of the target.
-	chartMost = 3.0
+	// maxReach is where bars are cut, in multiples of the target.
+	maxReach = 3.0
 )
 
-// chart draws every row that has a target as a bar: how far it is beyond the
-// target, which is the line in the middle. Longer is better whatever the target.
+// chart draws every row that has a target as a bar. Its length is the ratio of the
+// result to the target, which is a vertical line. Longer is better for every target.
 func chart(rows []row) string {
 	var judged []row
 	for _, r := range rows {
@@ -37,7 +37,7 @@ func chart(rows []row) string {
 		`<style>text{fill:#1f2328}.dim{fill:#656d76}.met{fill:#2da44e}.short{fill:#d29922}line{stroke:#656d76}` +
 		`@media (prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#9198a1}line{stroke:#9198a1}}</style>` + "\n")
 	fmt.Fprintf(&s, `<text x="8" y="20" font-size="15" font-weight="600">Each row against its target</text>`+"\n")
-	line := chartLabel + bars/chartMost
+	line := chartLabel + bars/maxReach
 	fmt.Fprintf(&s, `<text class="dim" x="%.1f" y="%d" text-anchor="middle">target</text>`+"\n", line, chartTop-10)
 	for i, r := range judged {
 		y := chartTop + i*chartRow
@@ -46,7 +46,7 @@ func chart(rows []row) string {
 		if !r.goal.isMet(r.judged.median()) {
 			class = "short"
 		}
-		width := bars * math.Min(reach, chartMost) / chartMost
+		width := bars * math.Min(reach, maxReach) / maxReach
 		fmt.Fprintf(&s, `<text x="8" y="%d">%s</text>`+"\n", y+16, html.EscapeString(fmt.Sprintf("%d  %s", r.number, r.label)))
 		fmt.Fprintf(&s, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`+"\n", class, chartLabel, y+3, width, chartRow-8)
 		fmt.Fprintf(&s, `<text x="%.1f" y="%d">%s <tspan class="dim">(%s)</tspan></text>`+"\n", chartLabel+width+6, y+16,
@@ -55,11 +55,11 @@ func chart(rows []row) string {
 	fmt.Fprintf(&s, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke-dasharray="3 3"/>`+"\n", line, chartTop-4, line, height-chartBottom)
 	fmt.Fprintf(&s, `<text class="dim" x="8" y="%d">`+
 		`Longer is better; bars end at %.0f times the target. Numbers are ratios or values, targets in brackets.</text>`+
-		"\n</svg>\n", height-6, chartMost)
+		"\n</svg>\n", height-6, maxReach)
 	return s.String()
 }
 
-// reachOf is how many times better than its target a row is; 1 just meets it.
+// reachOf is how many times better than its target a row is; 1 meets it exactly.
 func reachOf(r row) float64 {
 	value := r.judged.median()
 	if r.goal.atLeast > 0 {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ticks of processor time in a second, on every Linux that Go runs on.
+// ticks is the clock ticks of processor time in a second, on every Linux that Go
+// supports.
 const ticks = 100
 
-// postgresCPU is the processor time that the server's processes have used so
-// far, those of connections that are closed included. It is far less disturbed
-// by a busy machine than the time on the clock. Where the system has no /proc it
-// is 0.
+// postgresCPU is the processor time that the server's processes have used so far,
+// including those of closed connections. A busy machine disturbs it far less than
+// elapsed time. It is 0 on systems without /proc.
 func (b *bench) postgresCPU() time.Duration {
 	text, err := os.ReadFile(filepath.Join(b.dir, "postgres", "data", "postmaster.pid"))
 	if err != nil {
@@ -27,16 +27,16 @@ func (b *bench) postgresCPU() time.Duration {
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
-		// The name before the last bracket may hold anything.
+		// The process name before the last bracket may contain anything.
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(fields) < 15 {
 			continue
 		}
 		switch {
 		case filepath.Base(filepath.Dir(path)) == server:
-			used += sumOf(fields[11:15]) // its own, and its ended children's
+			used += sumOf(fields[11:15]) // its own time, and that of its ended children
 		case fields[1] == server:
 			used += sumOf(fields[11:13])
 		}
@@ -46,7 +46,7 @@ func (b *bench) postgresCPU() time.Duration {
 
 func sumOf(fields []string) (sum int64) {
 	for _, field := range fields {
-		n, _ := strconv.ParseInt(field, 10, 64) // the system writes numbers
+		n, _ := strconv.ParseInt(field, 10, 64) // always numbers
 		sum += n
 	}
 	return sum

@@ -17,7 +17,7 @@ type database struct {
 	store *postgres.Store
 }
 
-// connections of a pool: the programs' own default.
+// connections is the size of a pool: the programs' default.
 const connections = 25
 
 func (b *bench) open(ctx context.Context, name string) (*database, error) {
@@ -37,9 +37,9 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 	return &database{name: name, pool: pool, store: postgres.New(pool, b.topics)}, nil
 }
 
-// create makes a database with the schema and the messages of these topics,
-// none to leave it empty. The messages look as if they had been taken in long
-// ago: vacuumed, analysed, nothing of them in the log any more.
+// create creates a database with the schema and the messages of these topics; without
+// topics it is empty. The messages look as if they had been ingested long ago:
+// vacuumed, analysed and checkpointed.
 func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*database, error) {
 	if err := b.postgres.EnsureDatabase(ctx, name); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*
 	return db, nil
 }
 
-// template makes a database to copy, once.
+// template creates a database to copy, unless it exists.
 func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) error {
 	if b.templates[name] {
 		return nil
@@ -72,9 +72,9 @@ func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) 
 	return nil
 }
 
-// copyOf makes a copy of a template, file by file: every measurement finds the
-// very same tables. The server writes them to the disk before it returns, so
-// nothing of that is left to do during the measurement.
+// copyOf copies a template file by file, so every measurement has identical tables. The
+// server writes them to the disk before it returns, so the measurement does not include
+// that work.
 func (b *bench) copyOf(ctx context.Context, template string) (*database, error) {
 	b.databases++
 	name := fmt.Sprintf("%s_%d", template, b.databases)
@@ -91,7 +91,7 @@ func (b *bench) drop(ctx context.Context, db *database) error {
 	return err
 }
 
-// walPosition is how many bytes of log the server has written.
+// walPosition is how many bytes of WAL the server has written.
 func (b *bench) walPosition(ctx context.Context) (float64, error) {
 	var position float64
 	err := b.admin.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8").Scan(&position)

@@ -18,7 +18,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// engine is a worker in this process, wired as the program wires it.
+// engine is a worker in this process, wired like the program.
 type engine struct {
 	temporal *temporal
 	db       *database
@@ -27,7 +27,7 @@ type engine struct {
 	timings  *timings
 }
 
-// queues numbers the task queues, so that no measurement gets another's tasks.
+// queues numbers the task queues, so that no measurement receives tasks of another.
 var queues atomic.Int64
 
 func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publisher) (*engine, error) {
@@ -46,7 +46,7 @@ func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publ
 
 func (e *engine) stop() { e.worker.Stop() }
 
-// job is a bulk retry that came to its end.
+// job is the result of a bulk retry that has ended.
 type job struct {
 	took   time.Duration
 	events int
@@ -64,8 +64,8 @@ func startBulk(ctx context.Context, db *database, client *workflows.Client, topi
 	return created.ID, err
 }
 
-// retryAll sends all of a topic and returns when the workflow has ended, the way
-// a caller of the REST API does.
+// retryAll sends all messages of a topic and returns when the workflow has ended, like
+// a caller of the REST API.
 func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int) (job, error) {
 	started := time.Now()
 	id, err := startBulk(ctx, e.db, e.client, topic, lanes, 0)
@@ -91,12 +91,12 @@ func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int
 	return j, nil
 }
 
-// timings add up what the lanes wait for.
+// timings sums the time that lanes wait for each step.
 type timings struct{ claim, publish, finalize, pages atomic.Int64 }
 
 func (t *timings) measure(sum *atomic.Int64, started time.Time) { sum.Add(int64(time.Since(started))) }
 
-// shares says where the lanes' time went.
+// shares shows how the lanes' time is divided between the steps.
 func (t *timings) shares(lanes int, took time.Duration) string {
 	all := float64(lanes) * float64(took)
 	percent := func(sum *atomic.Int64) float64 { return 100 * float64(sum.Load()) / all }
@@ -122,7 +122,7 @@ func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
-// timedPublisher times the publishing.
+// timedPublisher times the publish.
 type timedPublisher struct {
 	activities.Publisher
 	t *timings

@@ -1,14 +1,14 @@
-// Command bench measures the manager on real parts that it starts itself in a
+// Command bench measures the manager with real services, which it starts in a
 // temporary folder: PostgreSQL with the durability of production, Temporal's
-// development server, an in-process Kafka broker, and, where a row says so, the
-// programs as they ship. Every row is a ratio to a baseline of the same run,
-// measured in turn with it, so that a slow or busy machine slows down both.
+// development server, an in-process Kafka broker, and for some rows the released
+// programs. Most rows are ratios to a baseline of the same run. The two are measured
+// alternately, so that a slow or busy machine slows both down.
 //
 //	go run ./bench                  everything, about half an hour
 //	go run ./bench -quick           a fiftieth of the sizes, as a smoke test
 //	go run ./bench -rows 1,4 -runs 9
 //
-// The table goes to the standard output, and with the chart into -out.
+// The table goes to the standard output. The folder -out gets the table and the chart.
 package main
 
 import (
@@ -43,24 +43,25 @@ type options struct {
 	rows  []int
 	// out is the folder of bench.md and bench.svg; empty writes neither.
 	out string
-	// profile is the folder of profiles and statement statistics; empty takes
-	// none, since they cost a few percent.
+	// profile is the folder of profiles and statement statistics; empty for none, since
+	// they cost a few percent.
 	profile string
 
-	// messages of a bulk retry; few of a short one; stored beside it; single
-	// are retried one by one.
+	// messages is the size of a bulk retry, few that of a short one, stored that of the
+	// large table. single messages are retried one by one.
 	messages, few, stored, single int
 	lanes                         int
-	// bare leaves out payloads and bodies in a large table: some rows do not look at them.
+	// bare omits payloads and bodies in the large table, for rows that do not read
+	// them.
 	bare bool
-	// calls are timed in each run of what is measured call by call.
+	// calls is how many calls each run times, for rows that measure single calls.
 	calls int
 }
 
 const (
-	// quickly is what -quick divides sizes by.
-	quickly = 50
-	// lastRow is the greatest number of a row.
+	// quickDivisor is the divisor of the sizes with -quick.
+	quickDivisor = 50
+	// lastRow is the highest row number.
 	lastRow = 16
 )
 
@@ -69,7 +70,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	flags.IntVar(&o.runs, "runs", 5, "how often each side of a row is measured (-quick: 1)")
-	flags.BoolVar(&o.quick, "quick", false, "a fiftieth of the sizes: shows that it works, not how fast")
+	flags.BoolVar(&o.quick, "quick", false, "a fiftieth of the sizes, as a smoke test")
 	rows := flags.String("rows", "", "only these rows, such as 1,4,7")
 	flags.StringVar(&o.out, "out", "docs", "folder for bench.md and bench.svg; empty for none (-quick: none)")
 	flags.StringVar(&o.profile, "profile", "", "folder for CPU profiles and statement statistics")
@@ -88,7 +89,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	if o.quick {
 		for name, size := range map[string]*int{"messages": &o.messages, "few": &o.few, "stored": &o.stored, "single": &o.single} {
 			if !given[name] {
-				*size /= quickly
+				*size /= quickDivisor
 			}
 		}
 		if !given["runs"] {
@@ -112,7 +113,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	return o, nil
 }
 
-// wants reports whether one of the rows is asked for.
+// wants reports whether one of the rows is selected.
 func (o *options) wants(rows ...int) bool {
 	return len(o.rows) == 0 || slices.ContainsFunc(rows, func(row int) bool { return slices.Contains(o.rows, row) })
 }

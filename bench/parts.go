@@ -19,8 +19,8 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// postgresSettings make the server as durable as one in production: a commit
-// returns when its log is on the disk.
+// postgresSettings give the durability of production: a commit returns when its WAL is
+// on the disk.
 var postgresSettings = map[string]string{
 	"fsync":              "on",
 	"synchronous_commit": "on",
@@ -40,7 +40,7 @@ type bench struct {
 	dir      string
 	topics   *dlq.Topics
 	samples  []dlq.Arrival
-	// headersOf is how the store keeps the headers of the sample with a key.
+	// headersOf has the stored headers of a sample, by its key.
 	headersOf map[string][]byte
 	rows      []row
 
@@ -48,7 +48,7 @@ type bench struct {
 	admin     *pgxpool.Pool
 	templates map[string]bool
 	databases int
-	// large is the large table, once it is made.
+	// large is the large table, once it exists.
 	large *database
 
 	tuned    *temporal
@@ -101,8 +101,8 @@ type temporal struct {
 	version string
 }
 
-// startTemporal keeps its state in memory: the fastest that a workflow for each
-// message can get, so that the comparison is not unfair to it.
+// startTemporal starts a server with its state in memory. That is the fastest setting
+// for a workflow per message, so the comparison is fair to that baseline.
 func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*temporal, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -131,10 +131,10 @@ func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*te
 
 func (t *temporal) stop(ctx context.Context) {
 	t.client.Close()
-	_ = t.server.Stop(ctx) // it holds nothing that is needed
+	_ = t.server.Stop(ctx) // its state is not needed
 }
 
-// close ends all parts and removes their folder.
+// close stops all parts and removes their folder.
 func (b *bench) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -148,14 +148,14 @@ func (b *bench) close() {
 		b.admin.Close()
 	}
 	if b.postgres != nil {
-		_ = b.postgres.Stop(ctx) // its folder goes next
+		_ = b.postgres.Stop(ctx) // its folder is removed next
 	}
 	if err := os.RemoveAll(b.dir); err != nil {
 		fmt.Fprintln(b.progress, "bench:", err)
 	}
 }
 
-// step tells what is going on.
+// step prints the progress.
 func (b *bench) step(format string, args ...any) {
 	fmt.Fprintf(b.progress, "%7.1fs  %s\n", time.Since(b.started).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -8,9 +8,9 @@ import (
 	"runtime/pprof"
 )
 
-// profiled starts a CPU profile of this process and empties the statement
-// statistics; the function it returns writes both into the profile folder. Each
-// name is profiled every time, so the last run stays.
+// profiled starts a CPU profile of this process and resets the statement statistics.
+// The returned function writes both into the profile folder. Later runs overwrite
+// earlier ones of the same name.
 func (b *bench) profiled(ctx context.Context, name string) (end func() error, err error) {
 	if b.profile == "" {
 		return func() error { return nil }, nil
@@ -34,7 +34,7 @@ func (b *bench) profiled(ctx context.Context, name string) (end func() error, er
 	}, nil
 }
 
-// writeStatements lists the ten statements that took the longest together.
+// writeStatements lists the ten statements with the longest total time.
 func (b *bench) writeStatements(ctx context.Context, path string) error {
 	rows, err := b.admin.Query(ctx, `
 		SELECT calls, total_exec_time, mean_exec_time, rows, wal_records, wal_fpi, wal_bytes::float8,

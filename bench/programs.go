@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// build makes the programs, once.
+// build builds the programs, unless it has done so.
 func (b *bench) build(ctx context.Context) error {
 	if b.programs != "" {
 		return nil
@@ -48,7 +48,7 @@ type program struct {
 	log     string
 }
 
-// site is what the programs of one measurement work with.
+// site has the services of the programs of one measurement.
 type site struct {
 	db       *database
 	broker   *broker
@@ -95,8 +95,8 @@ func (b *bench) start(ctx context.Context, s *site, name string) (*program, erro
 	return p, p.awaitReady(ctx)
 }
 
-// run starts the process from a thread that it keeps until the process ends:
-// Linux ties the signal at our death to the thread.
+// run starts the process and keeps the starting thread until the process ends, because
+// Linux sends the death signal when that thread ends.
 func (p *program) run() error {
 	p.command.SysProcAttr = dieWithUs()
 	started := make(chan error, 1)
@@ -107,7 +107,7 @@ func (p *program) run() error {
 		err := p.command.Start()
 		started <- err
 		if err == nil {
-			_ = p.command.Wait() // how it ended is in its log
+			_ = p.command.Wait() // its log has the result
 		}
 	}()
 	return <-started
@@ -131,13 +131,13 @@ func (p *program) awaitReady(ctx context.Context) error {
 	}
 }
 
-// failed has the end of the program's log.
+// failed is an error with the end of the program's log.
 func (p *program) failed(why string) error {
 	text, _ := os.ReadFile(p.log)
 	return fmt.Errorf("%s: %s; the end of its log:\n%s", filepath.Base(p.command.Path), why, text[max(0, len(text)-2000):])
 }
 
-// kill ends the process the hard way.
+// kill sends SIGKILL.
 func (p *program) kill() error {
 	err := p.command.Process.Kill()
 	<-p.exited
@@ -147,7 +147,7 @@ func (p *program) kill() error {
 	return err
 }
 
-// peakMemory is the most memory that the process has had at once, in bytes.
+// peakMemory is the peak resident memory of the process, in bytes.
 func (p *program) peakMemory() (float64, error) {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
 	if err != nil {
@@ -160,7 +160,7 @@ func (p *program) peakMemory() (float64, error) {
 			return kilobytes * 1024, err
 		}
 	}
-	return 0, errors.New("the system does not tell the peak memory of a process")
+	return 0, errors.New("the system does not report the peak memory of a process")
 }
 
 func get(ctx context.Context, address string) (status int, err error) {

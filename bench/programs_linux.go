@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// dieWithUs ends a program when this one is killed, and keeps Ctrl-C from it:
+// dieWithUs ends a program when this one is killed, and protects it from Ctrl-C, since
 // the programs are stopped in order.
 func dieWithUs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

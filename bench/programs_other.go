@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// dieWithUs keeps Ctrl-C from a program: the programs are stopped in order.
+// dieWithUs protects a program from Ctrl-C, since the programs are stopped in order.
 func dieWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

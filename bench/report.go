@@ -12,20 +12,20 @@ import (
 // row is one line of the table.
 type row struct {
 	number int
-	what   string
-	// label is what in a few words, for the chart.
+	title  string
+	// label is the short form of title, for the chart.
 	label string
-	// ours and base are as measured, for people; base may be empty.
+	// ours and base are the formatted results; base may be empty.
 	ours, base string
-	// judged is what the target is about, most often ours over base.
+	// judged is compared with the target; most often it is ours divided by base.
 	judged spread
 	format func(float64) string
 	goal   goal
-	// notes say where the time went, or how it was measured.
+	// notes tell how the time was divided, or how it was measured.
 	notes []string
 }
 
-// goal is a bound on the median. The zero value is none.
+// goal is the target of the median. The zero value is no target.
 type goal struct{ atLeast, atMost float64 }
 
 func (g goal) String() string {
@@ -38,7 +38,7 @@ func (g goal) String() string {
 	return "–"
 }
 
-// verdict says whether the median meets the target. A quick run cannot tell.
+// verdict tells whether the median meets the target. A quick run has no verdict.
 func (b *bench) verdict(r row) string {
 	switch {
 	case b.quick || r.goal == goal{}:
@@ -53,33 +53,33 @@ func (g goal) isMet(value float64) bool {
 	return (g.atLeast == 0 || value >= g.atLeast) && (g.atMost == 0 || value <= g.atMost)
 }
 
-// add takes a finished row into the table and tells it.
+// add adds a finished row to the table and prints it.
 func (b *bench) add(r row) {
 	if r.format == nil {
 		r.format = count
 	}
 	b.rows = append(b.rows, r)
-	b.step("row %d: %s: ours %s, baseline %s: %s, target %s", r.number, r.what, r.ours, r.base, r.judged.show(r.format), r.goal)
+	b.step("row %d: %s: ours %s, baseline %s: %s, target %s", r.number, r.title, r.ours, r.base, r.judged.show(r.format), r.goal)
 	for _, note := range r.notes {
 		b.step("       %s", note)
 	}
 }
 
-// markdown is the table and what stands behind it.
+// markdown is the table with its notes.
 func (b *bench) markdown() string {
 	var s strings.Builder
-	s.WriteString("# Measured\n\nWritten by `make bench`. Every ratio compares two things measured in turn, in the same run on the same machine; " +
-		"figures are the median [least–most] of the runs. Read the ratios: the absolute figures are this machine's.\n\n")
+	s.WriteString("# Measurements\n\nWritten by `make bench`. Every ratio compares two results that were measured alternately, in one run on one machine. " +
+		"Figures are the median [minimum–maximum] of the runs. The ratios matter; the absolute figures depend on the machine.\n\n")
 	if b.quick {
-		s.WriteString("**A quick run with a fiftieth of the sizes: it shows that the program works, not how fast anything is.**\n\n")
+		s.WriteString("**A quick run with a fiftieth of the sizes: a smoke test, not a measurement.**\n\n")
 	}
-	s.WriteString("| # | what | ours | baseline | ratio or value | target | met |\n|--:|---|---|---|---|---|---|\n")
+	s.WriteString("| # | measurement | ours | baseline | ratio or value | target | met |\n|--:|---|---|---|---|---|---|\n")
 	for _, r := range b.rows {
 		base := r.base
 		if base == "" {
 			base = "–"
 		}
-		fmt.Fprintf(&s, "| %d | %s | %s | %s | %s | %s | %s |\n", r.number, r.what, r.ours, base,
+		fmt.Fprintf(&s, "| %d | %s | %s | %s | %s | %s | %s |\n", r.number, r.title, r.ours, base,
 			r.judged.show(r.format), r.goal, b.verdict(r))
 	}
 	s.WriteString("\nNotes\n\n")
@@ -88,14 +88,14 @@ func (b *bench) markdown() string {
 			fmt.Fprintf(&s, "- Row %d: %s\n", r.number, note)
 		}
 	}
-	s.WriteString("\nThe machine and the parts\n\n")
+	s.WriteString("\nThe machine and the services\n\n")
 	for _, line := range b.machine() {
 		fmt.Fprintf(&s, "- %s\n", line)
 	}
 	return s.String()
 }
 
-// machine describes what was measured on, without names that would identify it.
+// machine describes the machine and the services, without identifying names.
 func (b *bench) machine() []string {
 	settings := make([]string, 0, len(postgresSettings))
 	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size", "checkpoint_timeout"} {
@@ -103,12 +103,12 @@ func (b *bench) machine() []string {
 	}
 	lines := []string{
 		fmt.Sprintf("%d cores%s, %s/%s, %s", runtime.NumCPU(), memory(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
-		fmt.Sprintf("PostgreSQL %s, data on the disk: %s, the rest as it comes", b.postgres.Version, strings.Join(settings, ", ")),
-		"Temporal development server " + b.tuned.version + ", state in memory, tuned as `make run` tunes it unless a row says default; Go SDK " +
+		fmt.Sprintf("PostgreSQL %s, data on the disk: %s, otherwise default settings", b.postgres.Version, strings.Join(settings, ", ")),
+		"Temporal development server " + b.tuned.version + ", state in memory, tuned as by `make run` unless a row says default; Go SDK " +
 			versionOf("go.temporal.io/sdk"),
-		"Kafka: kfake inside this process, so its processor time counts against both sides; franz-go " + versionOf("github.com/twmb/franz-go"),
-		"Everything shares the cores: PostgreSQL, Temporal, the broker, and what is measured",
-		fmt.Sprintf("every side runs %d times; messages with values of %d bytes of JSON, a key and five headers; %d lanes, pages of 100",
+		"Kafka: kfake in this process, so its processor time slows ours and the baseline alike; franz-go " + versionOf("github.com/twmb/franz-go"),
+		"PostgreSQL, Temporal, the broker and the measured programs share the cores",
+		fmt.Sprintf("ours and the baseline run %d times each; messages with values of %d bytes of JSON, a key and five headers; %d lanes, pages of 100",
 			b.runs, valueBytes, b.lanes),
 	}
 	return lines
@@ -127,7 +127,7 @@ func memory() string {
 	return fmt.Sprintf(", %.0f GiB of memory", kilobytes/(1<<20))
 }
 
-// versionOf is the version of a module that is built in.
+// versionOf is the version of a linked module.
 func versionOf(module string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

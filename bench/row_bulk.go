@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// bulkTopic and singleTopic are in the same template: one for bulk retries, the
-// other for a workflow per message.
+// bulkTopic is for bulk retries, singleTopic for a workflow per message. One template
+// has both.
 const (
 	bulkTopic   = "orders"
 	singleTopic = "payments"
 )
 
-// bulkRun collects the runs of rows 1 to 4 and 15.
+// bulkRun has the results of rows 1 to 4 and 15.
 type bulkRun struct {
 	ours, loop, script, single, events, wal, cpu spread
 	shares, loopShares                           string
 	plainTable                                   plainTableRun
 }
 
-// measureBulk measures a bulk retry against what one could write instead.
+// measureBulk compares a bulk retry with simpler programs.
 func (b *bench) measureBulk(ctx context.Context) error {
 	bulk, single := seedTopic{name: bulkTopic, pending: b.messages}, seedTopic{name: singleTopic, pending: b.single}
 	if err := b.template(ctx, "bulk", bulk, single); err != nil {
@@ -62,7 +62,7 @@ func (b *bench) measureBulk(ctx context.Context) error {
 	return nil
 }
 
-// onCopy gives a measurement a fresh copy of a database and a fresh broker.
+// onCopy runs a measurement with a new copy of a database and a new broker.
 func (b *bench) onCopy(ctx context.Context, template string, measure func(*database, *broker) error) error {
 	db, err := b.copyOf(ctx, template)
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *bench) onCopy(ctx context.Context, template string, measure func(*datab
 		db.pool.Close()
 		return err
 	}
-	runtime.GC() // what the measurement before left is not this one's to clean up
+	runtime.GC() // so that this measurement does not collect the garbage of the previous one
 	err = measure(db, k)
 	k.stop(ctx)
 	if dropErr := b.drop(ctx, db); err == nil {
@@ -183,28 +183,28 @@ func (b *bench) reportBulk(r *bulkRun) {
 	ours := r.ours.show(perSecond)
 	if b.wants(1) {
 		b.add(row{number: 1, label: "bulk retry vs a plain loop",
-			what: "bulk retry of " + size + " messages; baseline: a plain loop without Temporal over the same store",
-			ours: ours, base: r.loop.show(perSecond), judged: r.ours.over(r.loop), goal: goal{atLeast: 0.95},
+			title: "bulk retry of " + size + " messages; baseline: a plain loop without Temporal over the same store",
+			ours:  ours, base: r.loop.show(perSecond), judged: r.ours.over(r.loop), goal: goal{atLeast: 0.95},
 			notes: []string{
 				fmt.Sprintf("time of the lanes: %s; of the plain loop: %s", r.shares, r.loopShares),
-				fmt.Sprintf("for each message PostgreSQL writes %s bytes of log, page images after the checkpoint included, and uses %s µs of a core",
+				fmt.Sprintf("for each message PostgreSQL writes %s bytes of WAL, including page images after the checkpoint, and uses %s µs of a core",
 					r.wal.show(count), r.cpu.show(count)),
 			}})
 	}
 	if b.wants(2) {
 		b.add(row{number: 2, label: "bulk retry vs a script without state",
-			what: "the same; baseline: a script from the dead-letter topic to the target that keeps no state",
-			ours: ours, base: r.script.show(perSecond), judged: r.ours.over(r.script),
-			notes: []string{"the script neither claims nor records anything; ours spends the lanes' time on " + r.shares}})
+			title: "the same; baseline: a script from the dead-letter topic to the target that keeps no state",
+			ours:  ours, base: r.script.show(perSecond), judged: r.ours.over(r.script),
+			notes: []string{"the script neither claims nor records messages; time of our lanes: " + r.shares}})
 	}
 	if b.wants(3) {
 		b.add(row{number: 3, label: "bulk retry vs a workflow for each message",
-			what: "the same; baseline: a workflow for each message, " + count(float64(b.single)) + " at once",
-			ours: ours, base: r.single.show(perSecond), judged: r.ours.over(r.single), goal: goal{atLeast: 50}})
+			title: "the same; baseline: a workflow for each message, " + count(float64(b.single)) + " at once",
+			ours:  ours, base: r.single.show(perSecond), judged: r.ours.over(r.single), goal: goal{atLeast: 50}})
 	}
 	if b.wants(4) {
 		b.add(row{number: 4, label: "history events for 1,000 messages",
-			what: "history events for 1,000 messages of the bulk retry", ours: r.events.show(count),
+			title: "history events for 1,000 messages of the bulk retry", ours: r.events.show(count),
 			judged: r.events, goal: goal{atMost: 1}})
 	}
 	if b.wants(15) {

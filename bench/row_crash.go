@@ -12,11 +12,11 @@ import (
 	"dlqmanager/workflows"
 )
 
-// crashPoll is how often the target topic is looked at.
+// crashPoll is how often the target topic is polled.
 const crashPoll = 5 * time.Millisecond
 
-// measureCrash kills a worker, as a process, in the middle of a bulk retry and
-// starts it again at once.
+// measureCrash kills a worker process in the middle of a bulk retry and restarts it
+// immediately.
 func (b *bench) measureCrash(ctx context.Context) error {
 	messages := max(b.messages*3/10, 50*dlq.PageSize)
 	if err := b.template(ctx, "crash", seedTopic{name: bulkTopic, pending: messages}); err != nil {
@@ -38,16 +38,16 @@ func (b *bench) measureCrash(ctx context.Context) error {
 		}
 	}
 	b.add(row{number: 8, label: "to the next message after SIGKILL",
-		what: "from the SIGKILL of the only worker, started again at once, to the next message in the target topic",
-		ours: waited.show(seconds), judged: waited, format: seconds, goal: goal{atMost: 5},
-		notes: []string{fmt.Sprintf("the kill comes in the middle of a bulk retry of %s messages; all of them arrive in every run", count(float64(messages)))}})
-	b.add(row{number: 8, label: "sent twice because of it", what: "messages sent twice because of that kill", ours: twice.show(count), judged: twice,
+		title: "from the SIGKILL of the only worker, which is restarted immediately, to the next message in the target topic",
+		ours:  waited.show(seconds), judged: waited, format: seconds, goal: goal{atMost: 5},
+		notes: []string{fmt.Sprintf("the kill comes in the middle of a bulk retry of %s messages; all of them are delivered in every run", count(float64(messages)))}})
+	b.add(row{number: 8, label: "sent twice because of it", title: "messages sent twice because of that kill", ours: twice.show(count), judged: twice,
 		goal: goal{atMost: float64(b.lanes * dlq.PageSize)}})
 	return nil
 }
 
-// crashOnce returns how long nothing arrived, and how many messages arrived
-// more than once. It fails when one did not arrive at all.
+// crashOnce returns the time without arrivals, and the number of duplicates. It fails
+// if a message is missing.
 func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.Duration, twice int, err error) {
 	worker, err := b.start(ctx, s, "worker")
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.
 	return gap, twice, err
 }
 
-// awaitWritten returns once a topic has had that many records.
+// awaitWritten waits until a topic has received that many records.
 func (s *site) awaitWritten(ctx context.Context, topic string, records int64) error {
 	for {
 		written, err := s.broker.written(ctx, topic)
@@ -103,11 +103,11 @@ func (s *site) awaitWritten(ctx context.Context, topic string, records int64) er
 	}
 }
 
-// settle is how long after a kill the broker may still be at work on what the
-// dead process had sent.
+// settle is how long after a kill the broker may still process requests of the dead
+// process.
 const settle = 100 * time.Millisecond
 
-// silence is the time from the kill to the first record of the next process.
+// silence is the time from the kill to the first record of the new process.
 func (s *site) silence(ctx context.Context, topic string, killed time.Time) (time.Duration, error) {
 	if err := pause(ctx, settle); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (s *site) silence(ctx context.Context, topic string, killed time.Time) (tim
 	return time.Since(killed), err
 }
 
-// copies reads a topic to its end and returns how many records are repeats. It
-// fails unless every message is there.
+// copies reads a topic to its end and returns the number of duplicates. It fails if a
+// message is missing.
 func (k *broker) copies(ctx context.Context, topic string, messages int) (int, error) {
 	written, err := k.written(ctx, topic)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"dlqmanager/workflows"
 )
 
-// measureFlat compares what must not grow with the table: the summary of all topics,
-// which the gauges are made of too, and the start of a job while another one is under
-// way. The small table has the same topics.
+// measureFlat measures two operations whose time must not grow with the table: the
+// summary of all topics, from which the gauges are computed too, and the start of a job
+// while another one runs. The small table has the same topics.
 func (b *bench) measureFlat(ctx context.Context) (err error) {
 	large, err := b.largeTable(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 	}
 	return b.onCopy(ctx, "flat", func(small *database, _ *broker) error {
 		for _, call := range []struct {
-			what string
+			name string
 			do   func(context.Context, *database) error
 		}{
 			{"summary of all topics", func(ctx context.Context, db *database) error {
@@ -33,7 +33,7 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 				return startAndEnd(ctx, db, storedTopic+".dlq")
 			}},
 		} {
-			if err := b.flatRow(ctx, call.what, call.do, large, small); err != nil {
+			if err := b.flatRow(ctx, call.name, call.do, large, small); err != nil {
 				return err
 			}
 		}
@@ -41,10 +41,10 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 	})
 }
 
-func (b *bench) flatRow(ctx context.Context, what string, call func(context.Context, *database) error, large, small *database) error {
+func (b *bench) flatRow(ctx context.Context, name string, call func(context.Context, *database) error, large, small *database) error {
 	var many, few spread
 	for run := range b.runs {
-		b.step("%s, run %d of %d", what, run+1, b.runs)
+		b.step("%s, run %d of %d", name, run+1, b.runs)
 		var inMany, inFew spread
 		for range b.calls {
 			for db, times := range map[*database]*spread{large: &inMany, small: &inFew} {
@@ -58,13 +58,13 @@ func (b *bench) flatRow(ctx context.Context, what string, call func(context.Cont
 		many, few = append(many, inMany.median()), append(few, inFew.median())
 		b.step("       %s and %s", milliseconds(many[run]), milliseconds(few[run]))
 	}
-	b.add(row{number: 14, label: what + ", large table vs small",
-		what: fmt.Sprintf("%s with %s messages of the topic; baseline: with %s", what, count(float64(b.stored)), count(float64(b.few))),
-		ours: many.show(milliseconds), base: few.show(milliseconds), judged: many.over(few), goal: goal{atMost: 2}})
+	b.add(row{number: 14, label: name + ", large table vs small",
+		title: fmt.Sprintf("%s with %s messages of the topic; baseline: with %s", name, count(float64(b.stored)), count(float64(b.few))),
+		ours:  many.show(milliseconds), base: few.show(milliseconds), judged: many.over(few), goal: goal{atMost: 2}})
 	return nil
 }
 
-// besideAJob times a call while a job of another topic is under way, in milliseconds.
+// besideAJob times a call while a job of another topic runs, in milliseconds.
 func besideAJob(ctx context.Context, db *database, call func(context.Context, *database) error) (took float64, err error) {
 	other, err := createBulk(ctx, db, partTopic(0)+".dlq")
 	if err != nil {
@@ -92,7 +92,7 @@ func createBulk(ctx context.Context, db *database, topic string) (dlq.ID, error)
 	created, err := db.store.CreateBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 4,
 		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}})
 	if err == nil && created.ID != id {
-		err = fmt.Errorf("job %s is in the way", created.ID)
+		err = fmt.Errorf("job %s blocks the new one", created.ID)
 	}
 	return id, err
 }

@@ -12,13 +12,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ingestBatch is about what one poll of a busy topic brings.
+// ingestBatch is about the size of one poll of a busy topic.
 const ingestBatch = 500
 
-// measureIngest measures how fast dead letters get into PostgreSQL, each batch
-// durable before the next, against COPY, the fastest way into a table that there
-// is: in the same batches, and all of a connection's rows at once. COPY does not
-// know what it has stored before and gets its rows ready-made.
+// measureIngest compares the ingest into PostgreSQL, where each batch is durable before
+// the next, with COPY, the fastest way into a table: in the same batches, and in one
+// COPY per connection. COPY does not detect duplicates, and its rows are already
+// encoded.
 func (b *bench) measureIngest(ctx context.Context) error {
 	messages := b.messages / 2
 	b.step("ingest: preparing %s messages", count(float64(messages)))
@@ -29,8 +29,8 @@ func (b *bench) measureIngest(ctx context.Context) error {
 	if err := b.encodeHeaders(ctx); err != nil {
 		return err
 	}
-	// The messages of the whole run are in this process's memory, which no worker has.
-	// Their collection would be charged to whoever allocates.
+	// The messages of the whole run are in this process's memory, unlike in a worker.
+	// Their garbage collection would slow the measurement.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var ours, batches, whole spread
 	for run := range b.runs {
@@ -52,18 +52,18 @@ func (b *bench) measureIngest(ctx context.Context) error {
 		}
 		b.step("       ours %s, COPY in batches %s, at once %s", perSecond(ours[run]), perSecond(batches[run]), perSecond(whole[run]))
 	}
-	what := "ingest of 1 KB messages into PostgreSQL, batches of 500, each durable; baseline: pgx COPY of the same rows"
-	b.add(row{number: 6, label: "ingest vs COPY in the same batches", what: what + " in the same batches",
+	title := "ingest of 1 KB messages into PostgreSQL, batches of 500, each durable; baseline: pgx COPY of the same rows"
+	b.add(row{number: 6, label: "ingest vs COPY in the same batches", title: title + " in the same batches",
 		ours: ours.show(perSecond), base: batches.show(perSecond), judged: ours.over(batches), goal: goal{atLeast: 0.75},
-		notes: []string{"both sides use as many connections as there are lanes, on an empty table with all its indexes; " +
-			"ours also recognises what it has stored before, and encodes the headers"}})
-	b.add(row{number: 6, label: "ingest vs one COPY for each connection", what: what + ", one COPY for each connection",
+		notes: []string{"both use as many connections as there are lanes, on an empty table with all its indexes; " +
+			"ours also detects duplicates and encodes the headers"}})
+	b.add(row{number: 6, label: "ingest vs one COPY for each connection", title: title + ", one COPY for each connection",
 		ours: ours.show(perSecond), base: whole.show(perSecond), judged: ours.over(whole), goal: goal{atLeast: 0.75}})
 	return nil
 }
 
-// ingestOnce stores the arrivals into an empty database, in batches that as many
-// connections as there are lanes take turns at.
+// ingestOnce stores the arrivals in batches into an empty database, with one connection
+// for each lane.
 func (b *bench) ingestOnce(ctx context.Context, arrivals []dlq.Arrival, batch int,
 	store func(context.Context, *database, []dlq.Arrival) error,
 ) (time.Duration, error) {
@@ -110,7 +110,7 @@ func (b *bench) copyArrivals(ctx context.Context, db *database, arrivals []dlq.A
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // does nothing once it is committed
+	defer func() { _ = tx.Rollback(ctx) }() // no effect after the commit
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"dlq", "dlq_message_bodies"}, bodyColumns,
 		pgx.CopyFromSlice(len(arrivals), func(i int) ([]any, error) {
 			a := &arrivals[i]
@@ -132,8 +132,8 @@ func (b *bench) copyArrivals(ctx context.Context, db *database, arrivals []dlq.A
 	return tx.Commit(ctx)
 }
 
-// encodeHeaders learns from the store itself how it keeps the headers of the
-// samples, by their keys.
+// encodeHeaders reads from the store how it encodes the headers of the samples, by
+// their keys.
 func (b *bench) encodeHeaders(ctx context.Context) error {
 	db, err := b.copyOf(ctx, "empty")
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// fewLanes and manyLanes are what row 16 compares.
+// fewLanes and manyLanes are the numbers of lanes that row 16 compares.
 const (
 	fewLanes  = 4
 	manyLanes = 16
 )
 
 // measureLanes counts the rows that PostgreSQL reads for a bulk retry: a lane must not
-// read the messages of the others.
+// read the messages of other lanes.
 func (b *bench) measureLanes(ctx context.Context) error {
 	if err := b.template(ctx, "lanes", seedTopic{name: bulkTopic, pending: b.few}); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (b *bench) measureLanes(ctx context.Context) error {
 	}
 	rows := func(n float64) string { return fmt.Sprintf("%.1f rows", n) }
 	b.add(row{number: 16, label: "rows read for each message, 16 lanes vs 4",
-		what: fmt.Sprintf("rows of messages that PostgreSQL reads for each message of a bulk retry of %s with %d lanes; baseline: with %d",
+		title: fmt.Sprintf("message rows that PostgreSQL reads for each message of a bulk retry of %s, with %d lanes; baseline: with %d",
 			count(float64(b.few)), manyLanes, fewLanes),
 		ours: many.show(rows), base: few.show(rows), judged: many.over(few), goal: goal{atMost: 1.2}})
 	return nil

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// largeSizes are the values whose memory is measured, and what the worker may take.
+// largeSizes are the sizes of the values, and the memory that the worker may use.
 var largeSizes = []struct {
 	bytes, messages int
 	goal            float64 // in MB
@@ -25,8 +25,8 @@ var largeSizes = []struct {
 
 const largeTopic = "media"
 
-// measureLarge retries messages with large values in a worker that takes in as many of
-// the same beside it.
+// measureLarge retries messages with large values in a worker that ingests as many at
+// the same time.
 func (b *bench) measureLarge(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err
@@ -46,9 +46,9 @@ func (b *bench) measureLarge(ctx context.Context) error {
 			peaks = append(peaks, peak/1e6)
 		}
 		b.add(row{number: 13, label: fmt.Sprintf("memory of the worker, values of %d MB", size.bytes>>20),
-			what: fmt.Sprintf("peak memory of a worker that retries %d messages of %d MB in %d lanes and takes in as many beside it",
+			title: fmt.Sprintf("peak memory of a worker that retries %d messages of %d MB in %d lanes and ingests as many at the same time",
 				messages, size.bytes>>20, b.lanes),
-			ours: "as judged", judged: peaks, format: func(n float64) string { return count(n) + " MB" }, goal: goal{atMost: size.goal}})
+			ours: "see ratio or value", judged: peaks, format: func(n float64) string { return count(n) + " MB" }, goal: goal{atMost: size.goal}})
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listSize is the page that the API gives by default.
+// listSize is the default page size of the API.
 const listSize = 20
 
-// measureLists compares lists of the large table with its own first page. Every
-// list also counts its total, as the API does.
+// measureLists compares lists of the large table with its first page. Every list also
+// counts its total, like the API.
 func (b *bench) measureLists(ctx context.Context) error {
 	large, err := b.largeTable(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *bench) measureLists(ctx context.Context) error {
 		return q
 	}
 	lists := []struct {
-		what  string
+		name  string
 		query dlq.ListQuery
 	}{
 		{"page at the end, by cursor", with(func(q *dlq.ListQuery) { q.After = &near })},
@@ -52,7 +52,7 @@ func (b *bench) measureLists(ctx context.Context) error {
 	for run := range b.runs {
 		b.step("lists, run %d of %d", run+1, b.runs)
 		for i, list := range lists {
-			ours, page, err := listInTurn(ctx, large, list.query, first, b.calls)
+			ours, page, err := listAlternately(ctx, large, list.query, first, b.calls)
 			if err != nil {
 				return err
 			}
@@ -60,16 +60,16 @@ func (b *bench) measureLists(ctx context.Context) error {
 		}
 	}
 	for i, list := range lists {
-		b.add(row{number: 9, label: "list: " + list.what,
-			what: "list of " + count(float64(b.stored)) + " messages: " + list.what + "; baseline: its first page",
-			ours: times[i].show(milliseconds), base: base[i].show(milliseconds), judged: times[i].over(base[i]), goal: goal{atMost: 2}})
+		b.add(row{number: 9, label: "list: " + list.name,
+			title: "list of " + count(float64(b.stored)) + " messages: " + list.name + "; baseline: its first page",
+			ours:  times[i].show(milliseconds), base: base[i].show(milliseconds), judged: times[i].over(base[i]), goal: goal{atMost: 2}})
 	}
 	return nil
 }
 
-// listInTurn times two lists, call by call, and returns the p50 of each in
+// listAlternately times two lists, call by call, and returns the p50 of each in
 // milliseconds.
-func listInTurn(ctx context.Context, db *database, query, baseline dlq.ListQuery, calls int) (ours, base float64, err error) {
+func listAlternately(ctx context.Context, db *database, query, baseline dlq.ListQuery, calls int) (ours, base float64, err error) {
 	var a, b spread
 	for range calls {
 		for _, side := range []struct {

@@ -9,8 +9,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// measureMemory runs jobs in workers that are processes of their own: in turn a
-// short one and one over a copy of the whole large table.
+// measureMemory runs jobs in separate worker processes: alternately a short one, and
+// one over a copy of the whole large table.
 func (b *bench) measureMemory(ctx context.Context) error {
 	if err := b.smallTable(ctx); err != nil {
 		return err
@@ -37,22 +37,22 @@ func (b *bench) measureMemory(ctx context.Context) error {
 	}
 	if b.wants(5) {
 		b.add(row{number: 5, label: "bulk retry of the large table vs a small one",
-			what: fmt.Sprintf("bulk retry of %s messages; baseline: of %s", count(float64(b.stored)), count(float64(b.few))),
-			ours: many.rates.show(perSecond), base: few.rates.show(perSecond), judged: many.rates.over(few.rates), goal: goal{atLeast: 0.9},
-			notes: []string{"the whole job, in a worker that is a process of its own"}})
+			title: fmt.Sprintf("bulk retry of %s messages; baseline: of %s", count(float64(b.stored)), count(float64(b.few))),
+			ours:  many.rates.show(perSecond), base: few.rates.show(perSecond), judged: many.rates.over(few.rates), goal: goal{atLeast: 0.9},
+			notes: []string{"the whole job, in a separate worker process"}})
 	}
 	if b.wants(10) {
 		b.add(row{number: 10, label: "memory of the worker, large job vs small",
-			what: fmt.Sprintf("peak memory of the worker in a job of %s messages; baseline: of %s",
+			title: fmt.Sprintf("peak memory of the worker in a job of %s messages; baseline: of %s",
 				count(float64(b.stored)), count(float64(b.few))),
 			ours: many.peaks.show(megabytes), base: few.peaks.show(megabytes), judged: many.peaks.over(few.peaks), goal: goal{atMost: 1.2},
-			notes: []string{"the most resident memory that the process ever had, from the system"}})
+			notes: []string{"the peak resident memory of the process, as the system reports it"}})
 	}
 	return nil
 }
 
-// memoryOf retries a topic of a copy of the template in a fresh worker process and
-// returns the most memory that it had, in bytes, and the messages per second.
+// memoryOf retries a topic of a copy of the template in a new worker process. It
+// returns the peak memory in bytes and the messages per second.
 func (b *bench) memoryOf(ctx context.Context, template, topic string, messages int) (peak, speed float64, err error) {
 	db, err := b.copyOf(ctx, template)
 	if err != nil {
@@ -71,9 +71,9 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	}
 	defer func() { err = errors.Join(err, worker.kill()) }()
 
-	forgetting, stop := context.WithCancel(ctx)
+	deleting, stop := context.WithCancel(ctx)
 	defer stop()
-	go k.keepForgetting(forgetting, topic)
+	go k.keepEmpty(deleting, topic)
 	started := time.Now()
 	client := workflows.NewClient(s.temporal.client, s.queue)
 	job, err := startBulk(ctx, s.db, client, topic+".dlq", b.lanes, 0)
@@ -92,10 +92,10 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	return peak, speed, err
 }
 
-// keepForgetting empties a topic again and again until ctx ends: the broker is
-// in this process, whose memory millions of messages would fill.
-func (k *broker) keepForgetting(ctx context.Context, topic string) {
+// keepEmpty deletes a topic's records regularly until ctx ends: the broker is in this
+// process, whose memory millions of messages would fill.
+func (k *broker) keepEmpty(ctx context.Context, topic string) {
 	for pause(ctx, 2*time.Second) == nil {
-		_ = k.forget(ctx, topic) // the next time does the rest
+		_ = k.deleteRecords(ctx, topic) // the next call deletes the rest
 	}
 }

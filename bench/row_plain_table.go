@@ -13,10 +13,10 @@ import (
 	"dlqmanager/migrations"
 )
 
-// plainTable makes a template with the table as document 003 has it, which is what the
-// first two migrations make, and with the messages of the template "bulk". They lie in
-// the order of their arrival, and their ids grow: random ones, as the table's default
-// makes them, would scatter what a retry writes to the primary key.
+// plainTable creates a template with the table of document 003, as the first two
+// migrations create it, and with the messages of the template "bulk". They are stored
+// in the order of arrival, and their ids grow. Random ids, the table's default, would
+// scatter a retry's writes to the primary key.
 func (b *bench) plainTable(ctx context.Context) error {
 	b.step("storing the messages in the table of document 003")
 	if _, err := b.admin.Exec(ctx, "CREATE DATABASE plain TEMPLATE bulk STRATEGY file_copy"); err != nil {
@@ -43,17 +43,16 @@ func (b *bench) plainTable(ctx context.Context) error {
 		"DROP SCHEMA ours CASCADE", "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")...)
 }
 
-// The statements of a page. Of the table's indexes, that of created_at serves a keyset:
-// it leads in the documented order from where the lane was last to the next messages,
-// past all that the lane has dealt with. That of statuses has no such order, and a scan
-// of it begins with the entries that retries have left behind. created_at suffices as
-// the key: a message of the same moment that was claimed before is no longer PENDING.
+// The statements of a page. Of the table's indexes, the one on created_at serves as a
+// keyset: a lane continues where its last page ended, past all messages that it has
+// dealt with. The index on status has no such order, and a scan of it begins with the
+// dead entries of earlier retries. created_at is a sufficient key: a message of the
+// same time that was claimed before is no longer PENDING.
 //
-// Lanes that each take a share by a hash of the id are 6 % faster at times. But the
-// server cannot tell how large such a share is: in two of four runs claims became many
-// times slower on the way, so the lanes only skip what is locked. The operator hides
-// from the planner that RETRYING messages have an index, since it believes that there
-// are none. That saves up to 5 %.
+// Lanes that each claim a share by a hash of the id are at best 6 % faster. But the
+// server cannot estimate such a share: in two of four runs claims became many times
+// slower, so lanes only skip locked rows. `status || ”` hides the index on status from
+// the planner, which would expect no RETRYING messages. That saves up to 5 %.
 const (
 	claimPlainSQL = `
 UPDATE dlq.dlq_messages m
@@ -75,7 +74,7 @@ SET status = 'RESOLVED'
 WHERE id = ANY ($1::uuid[]) AND status || '' = 'RETRYING'`
 )
 
-// plainTableRun collects the loop's runs.
+// plainTableRun has the results of the loop.
 type plainTableRun struct {
 	rate, wal, cpu spread
 	shares         string
@@ -118,22 +117,22 @@ func (b *bench) bulkPlainTable(ctx context.Context, r *bulkRun, db *database, k 
 func (b *bench) reportPlainTable(r *bulkRun) {
 	loop := &r.plainTable
 	b.add(row{number: 15, label: "bulk retry vs a plain loop over the documented table",
-		what: "bulk retry of " + count(float64(b.messages)) + " messages; baseline: a plain loop over the table of document 003, " +
-			"without Temporal and without anything of ours",
+		title: "bulk retry of " + count(float64(b.messages)) + " messages; baseline: a plain loop over the table of document 003, " +
+			"without Temporal and without our code except the publisher",
 		ours: r.ours.show(perSecond), base: loop.rate.show(perSecond), judged: r.ours.over(loop.rate), goal: goal{atLeast: 1},
 		notes: []string{
 			"the loop claims with SKIP LOCKED in the order of created_at, and sends the payload as the value, without key and headers; " +
-				"it does not keep the order of a key, counts nothing, limits nothing, and does not go on after a crash",
+				"it has no order by key, no counters, no rate limit and no recovery after a crash",
 			fmt.Sprintf("time of the lanes: %s; of the loop: %s", r.shares, loop.shares),
 			fmt.Sprintf("for each message PostgreSQL uses %s µs of a core, for the loop %s µs: %s times as much",
 				r.cpu.show(count), loop.cpu.show(count), r.cpu.over(loop.cpu).show(count)),
-			fmt.Sprintf("for each message PostgreSQL writes %s bytes of log, for the loop %s bytes: %s times as much; page images "+
+			fmt.Sprintf("for each message PostgreSQL writes %s bytes of WAL, for the loop %s bytes: %s times as much; page images "+
 				"after the checkpoint are included", r.wal.show(count), loop.wal.show(count), r.wal.over(loop.wal).show(count)),
 		}})
 }
 
-// plainTableLoop retries a topic with a loop over that table, with the same publisher
-// and lanes as ours, but without anything that would go on after a crash.
+// plainTableLoop retries a topic with a loop over that table. It has the same publisher
+// and number of lanes as ours, but no recovery after a crash.
 func plainTableLoop(ctx context.Context, db *database, publisher activities.Publisher, t *timings, lanes int) (time.Duration, error) {
 	started := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -163,7 +162,7 @@ func plainTableLane(ctx context.Context, db *database, publisher activities.Publ
 	}
 }
 
-// claimPlain claims a page, and returns when the youngest message of it was created.
+// claimPlain claims a page, and returns the created_at of its newest message.
 func claimPlain(ctx context.Context, db *database, t *timings, after time.Time) (page []dlq.Envelope, reached time.Time, err error) {
 	defer t.measure(&t.claim, time.Now())
 	rows, err := db.pool.Query(ctx, claimPlainSQL, bulkTopic, after)

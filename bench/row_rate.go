@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// firstRate is what the job begins with and secondRate what it is changed
-	// to, in messages per second.
+	// firstRate is the initial rate limit of the job and secondRate the later one, in
+	// messages per second.
 	firstRate, secondRate = 500, 200
-	// rateNear is how far one second may be off the new rate and still show
-	// it: a claim takes a tenth of a second's worth, so that a second holds
-	// nine to eleven of them.
-	rateNear = 0.15
-	// rateTries are how often a job is started again because Temporal gave all
-	// of its lanes to one worker, where they stay for minutes.
+	// rateTolerance is how far one second may differ from the new rate and still count
+	// as this rate. A claim takes a tenth of a second's messages, so a second contains
+	// nine to eleven claims.
+	rateTolerance = 0.15
+	// rateTries is how often a job is restarted because Temporal assigned all of its
+	// lanes to one worker, where they stay for minutes.
 	rateTries = 8
 )
 
-// rateSizes are how long a rate limit is watched, and in which windows.
+// rateSizes are the durations of the observation and its windows.
 type rateSizes struct{ window, first, second time.Duration }
 
 func (b *bench) rateSizes() rateSizes {
@@ -38,8 +38,8 @@ func (b *bench) rateSizes() rateSizes {
 	return rateSizes{window: 10 * time.Second, first: 15 * time.Second, second: 13 * time.Second}
 }
 
-// measureRate watches, as the broker sees it, how well two workers together
-// keep the rate limit of one job, and how soon they keep another.
+// measureRate measures, from the broker's log, how exactly two workers keep the rate
+// limit of one job, and how soon a change takes effect.
 func (b *bench) measureRate(ctx context.Context) error {
 	sizes := b.rateSizes()
 	messages := 2 * int(firstRate*sizes.first.Seconds()+secondRate*sizes.second.Seconds())
@@ -62,29 +62,29 @@ func (b *bench) measureRate(ctx context.Context) error {
 	}
 	worst := func(s spread) spread { return spread{slices.Max(s)} }
 	b.add(row{number: 12, label: "rate limit, worst window",
-		what: fmt.Sprintf("rate limit of a job with %d lanes on two workers: how far off the limit any %s are, the worst of all runs",
+		title: fmt.Sprintf("rate limit of a job with %d lanes on two workers: the deviation from the limit over any %s, worst of all runs",
 			b.lanes, inSeconds(sizes.window)),
 		ours: off.show(count), judged: worst(off), goal: goal{atMost: 0.05},
-		notes: []string{fmt.Sprintf("%d/s for %s, then %d/s for %s; each message at the moment when the broker appended it, "+
-			"in windows that begin and end anywhere, the start of the job included", firstRate, inSeconds(sizes.first), secondRate, inSeconds(sizes.second))}})
+		notes: []string{fmt.Sprintf("%d/s for %s, then %d/s for %s; each message counts when the broker appends it, "+
+			"and windows begin and end at any time, including the start of the job", firstRate, inSeconds(sizes.first), secondRate, inSeconds(sizes.second))}})
 	b.add(row{number: 12, label: "rate limit, until a change shows",
-		what: "from the PATCH of that limit to the end of the first second at the new rate, the worst of all runs",
-		ours: late.show(seconds), judged: worst(late), format: seconds, goal: goal{atMost: 2},
-		notes: []string{fmt.Sprintf("that second itself is part of it; it shows the new rate when it holds its messages within %.0f %%", 100*rateNear)}})
+		title: "from the PATCH of that limit to the end of the first second at the new rate, worst of all runs",
+		ours:  late.show(seconds), judged: worst(late), format: seconds, goal: goal{atMost: 2},
+		notes: []string{fmt.Sprintf("that second is included; it counts as the new rate if its messages match the rate within %.0f %%", 100*rateTolerance)}})
 	return nil
 }
 
 func inSeconds(d time.Duration) string { return seconds(d.Seconds()) }
 
-// rateFound is what one job showed.
-type rateFound struct {
+// rateResult is the result of one job.
+type rateResult struct {
 	firstOff, secondOff float64
 	late                time.Duration
-	// busier is the part of the messages that the busier worker sent.
+	// busier is the share of the messages that the busier worker sent.
 	busier float64
 }
 
-func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateFound, err error) {
+func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult, err error) {
 	db, err := b.copyOf(ctx, "rate")
 	if err != nil {
 		return found, err
@@ -110,7 +110,7 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateFound,
 	if err != nil {
 		return found, err
 	}
-	// The rest of the job is of no use.
+	// The rest of the job is not needed.
 	defer func() {
 		err = errors.Join(err, s.temporal.client.TerminateWorkflow(ctx, workflows.RetryAllID(job), "", "measured"))
 	}()
@@ -142,20 +142,20 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateFound,
 	return found, nil
 }
 
-// startShared starts the job and returns when both workers have sent some of it.
-// What the broker remembers begins with this job.
+// startShared starts the job and returns when both workers have sent some of its
+// messages. The broker's record begins with this job.
 func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Client, k *watched) (dlq.ID, error) {
 	for range rateTries {
-		k.forgetSeen()
+		k.reset()
 		job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, firstRate)
 		if err != nil {
 			return job, err
 		}
-		// Each lane has had its turn several times by then.
+		// By then each lane has sent several times.
 		var appends []appended
 		for deadline := time.Now().Add(10 * time.Second); len(appends) == 0 || time.Since(appends[0].at) < 1500*time.Millisecond; {
 			if time.Now().After(deadline) {
-				return job, errors.New("the job with a rate limit does not begin")
+				return job, errors.New("the job with a rate limit does not start")
 			}
 			if err := pause(ctx, crashPoll); err != nil {
 				return job, err
@@ -167,7 +167,7 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 		if busier(appends) < 1 {
 			return job, nil
 		}
-		b.step("       one worker got all lanes; once more")
+		b.step("       one worker has all lanes; starting another job")
 		if err := client.CancelRetryAll(ctx, job); err != nil {
 			return job, err
 		}
@@ -176,7 +176,7 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 	return dlq.ID{}, errors.New("one worker got all lanes every time")
 }
 
-// changeRate gives the job another rate limit, over REST as an operator does.
+// changeRate changes the job's rate limit over REST, like an operator.
 func changeRate(ctx context.Context, job string, perSecond int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, job, strings.NewReader(fmt.Sprintf(`{"rate_limit":%d}`, perSecond)))
 	if err != nil {
@@ -188,16 +188,16 @@ func changeRate(ctx context.Context, job string, perSecond int) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	// 202 says that it does not show yet, which the broker will tell.
+	// A 202 is fine too: the broker's record will show the change.
 	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode/100 != 2 {
 		return fmt.Errorf("change of the rate limit: %s: %s", response.Status, body)
 	}
 	return nil
 }
 
-// worstOff is how far, as a part of the rate, the fullest or the emptiest window
-// between two moments is off it. A window is fullest when it ends with an append,
-// and emptiest when it begins just after one.
+// worstOff is the largest deviation of any window between two times, as a share of the
+// expected number. A window is fullest when it ends with an append, and emptiest when
+// it begins just after one.
 func worstOff(appends []appended, from, until time.Time, window time.Duration, perSecond float64) float64 {
 	want, worst := perSecond*window.Seconds(), 0.0
 	for _, a := range appends {
@@ -211,18 +211,18 @@ func worstOff(appends []appended, from, until time.Time, window time.Duration, p
 	return worst
 }
 
-// untilRate is how long after a moment the first second at secondRate has passed.
+// untilRate is the time from the change to the end of the first second at secondRate.
 func untilRate(appends []appended, changed, until time.Time) (time.Duration, error) {
 	for begin := changed; begin.Before(until.Add(-time.Second)); begin = begin.Add(5 * time.Millisecond) {
 		end := begin.Add(time.Second)
-		if math.Abs(float64(recordsIn(appends, begin, end))/secondRate-1) <= rateNear {
+		if math.Abs(float64(recordsIn(appends, begin, end))/secondRate-1) <= rateTolerance {
 			return end.Sub(changed), nil
 		}
 	}
 	return 0, fmt.Errorf("the rate of %d/s was not reached in %s", secondRate, until.Sub(changed))
 }
 
-// recordsIn counts from a moment until before another.
+// recordsIn counts the records of the interval [from, until).
 func recordsIn(appends []appended, from, until time.Time) int {
 	sum := 0
 	for _, a := range appends {
@@ -233,7 +233,7 @@ func recordsIn(appends []appended, from, until time.Time) int {
 	return sum
 }
 
-// busier is the part of the records that the busiest producer wrote.
+// busier is the share of the records that the busiest producer wrote.
 func busier(appends []appended) float64 {
 	sum, byProducer, most := 0, map[int64]int{}, 0
 	for _, a := range appends {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// steady is a tenth of a second's worth at a time, for so many seconds.
+// steady appends a tenth of a second's records every 100 ms, for that many seconds.
 func steady(from time.Time, seconds, perSecond int) []appended {
 	appends := make([]appended, 10*seconds)
 	for i := range appends {

@@ -10,15 +10,15 @@ import (
 	"dlqmanager/workflows"
 )
 
-// scaleAck is how long the broker takes for each produce request, as one
-// does that replicates over a long way. It makes the connection of each
-// worker the limit and leaves the processors idle.
+// scaleAck is how long the broker takes for each produce request, like one that
+// replicates over a long distance. So the connection of each worker is the limit, and
+// the processors are idle.
 const scaleAck = 100 * time.Millisecond
 
-// measureScale adds a worker, as a process, to a bulk retry that is under way.
+// measureScale adds a worker process to a running bulk retry.
 func (b *bench) measureScale(ctx context.Context) error {
 	if b.quick && len(b.options.rows) == 0 {
-		b.step("row 11 is left out: lanes change workers every 15 s, however few messages there are")
+		b.step("row 11 is skipped: lanes change workers only every 15 s, so it cannot be made shorter")
 		return nil
 	}
 	messages := max(b.messages/5, 400*dlq.PageSize)
@@ -45,21 +45,21 @@ func (b *bench) measureScale(ctx context.Context) error {
 		}
 	}
 	b.add(row{number: 11, label: "adding a worker to a running job",
-		what: fmt.Sprintf("bulk retry of %s messages once a second worker has joined it; baseline: the same job with one worker",
+		title: fmt.Sprintf("bulk retry of %s messages once a second worker has joined it; baseline: the same job with one worker",
 			count(float64(messages))),
 		ours: two.show(perSecond), base: one.show(perSecond), judged: two.over(one), goal: goal{atLeast: 1.2},
 		notes: []string{
-			fmt.Sprintf("the broker takes %d ms for a produce request and, as Kafka does, works on one request of a connection at a time: "+
-				"that is what limits each worker here, since nothing limits the lanes that a worker runs. Workers share these cores, "+
-				"so a speed-up of what computes cannot be shown", scaleAck.Milliseconds()),
+			fmt.Sprintf("the broker takes %d ms for a produce request and, like Kafka, handles one request of a connection at a time: "+
+				"that limits each worker here, since a worker may run any number of lanes. Workers share these cores, "+
+				"so a speed-up of computation cannot be shown", scaleAck.Milliseconds()),
 			fmt.Sprintf("from the moment when the second worker is ready, after a quarter of the messages, to the end; "+
-				"it gets lanes when their slices of 15 s end, and sends %s %% of what is left then", shares.show(count)),
+				"it gets lanes when their time slices of 15 s end, and sends %s %% of the remaining messages", shares.show(count)),
 		}})
 	return nil
 }
 
-// scaleOnce returns how fast the rest of a job went after a quarter of it, and
-// which part of that rest a second worker sent, if it was to join then.
+// scaleOnce returns the rate of the rest of a job after its first quarter, and the
+// share of that rest that a second worker sent, if joins is true.
 func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed, share float64, err error) {
 	db, err := b.copyOf(ctx, "scale")
 	if err != nil {
@@ -119,8 +119,7 @@ func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed,
 	return speed, float64(othersThanFirst(appends)) / float64(left), err
 }
 
-// othersThanFirst is how many records were written by others than the producer
-// that began.
+// othersThanFirst is the number of records from producers other than the first one.
 func othersThanFirst(appends []appended) int {
 	sum := 0
 	for _, a := range appends {

@@ -13,22 +13,21 @@ import (
 	"dlqmanager/dlq"
 )
 
-// singleWarmUp calls come before those that are timed.
+// singleWarmUp is the number of untimed calls before the timed ones.
 const singleWarmUp = 5
 
-// singleServer is a Temporal server to retry single messages on.
+// singleServer is a Temporal server for single retries.
 type singleServer struct {
 	name string
 	*temporal
 	goal goal
 	note string
-	// rest lies before each call, so that the system is idle when it comes.
+	// rest is the pause before each call, so that the system is idle.
 	rest time.Duration
 }
 
-// measureSingle retries messages one at a time over REST, through the programs
-// as they ship, and directly: the same claim, publish and finalize, called from
-// here without Temporal.
+// measureSingle retries messages one at a time: over REST with the released programs,
+// and directly, with the same claim, publish and finalize but without Temporal.
 func (b *bench) measureSingle(ctx context.Context) error {
 	need := 2 * b.runs * (b.calls + singleWarmUp)
 	if err := b.template(ctx, "single", seedTopic{name: singleTopic, pending: need}); err != nil {
@@ -41,9 +40,9 @@ func (b *bench) measureSingle(ctx context.Context) error {
 	defer untuned.stop(ctx)
 	for _, server := range []singleServer{
 		{"tuned Temporal server", b.tuned, goal{atMost: 15},
-			"the API and the worker are processes of their own; the answer is awaited", 100 * time.Millisecond},
-		// Longer, or the pace of this server would make one retry wait for the
-		// one before.
+			"the API and the worker are separate processes; the call waits for the result", 100 * time.Millisecond},
+		// A longer rest: at this server's rate limit one retry would otherwise wait for
+		// the previous one.
 		{"default Temporal development server", untuned, goal{},
 			"that server hands out 20 tasks a second, and one retry takes several", 300 * time.Millisecond},
 	} {
@@ -108,13 +107,13 @@ func (b *bench) singleRuns(ctx context.Context, s *site, base string, server sin
 		return fmt.Sprintf("p50 %s, p99 %s", milliseconds(s.median()), milliseconds(s.quantile(0.99)))
 	}
 	b.add(row{number: 7, label: "single retry vs direct calls, " + server.name,
-		what: "retry of one message over REST, " + server.name + "; baseline: the three steps called directly",
-		ours: percentiles(ours), base: percentiles(direct), judged: ratios, goal: server.goal,
-		notes: []string{fmt.Sprintf("%s: %s; %d calls of each kind, in turn, %s apart", server.name, server.note, len(ours), server.rest)}})
+		title: "retry of one message over REST, " + server.name + "; baseline: the three steps called directly",
+		ours:  percentiles(ours), base: percentiles(direct), judged: ratios, goal: server.goal,
+		notes: []string{fmt.Sprintf("%s: %s; %d calls of each kind, alternately, %s apart", server.name, server.note, len(ours), server.rest)}})
 	return nil
 }
 
-// timed rests and then takes the time of one call, in milliseconds.
+// timed pauses, and then measures one call in milliseconds.
 func timed(ctx context.Context, rest time.Duration, call func() error) (float64, error) {
 	if err := pause(ctx, rest); err != nil {
 		return 0, err

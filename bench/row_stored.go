@@ -13,12 +13,12 @@ const (
 	largeTemplate = "large"
 )
 
-// partTopic is one of the short jobs in the large table: each run takes another,
-// since a retried message cannot be retried again.
+// partTopic is the topic of one short job in the large table. Each run needs another
+// one, since a delivered message cannot be retried again.
 func partTopic(run int) string { return fmt.Sprintf("part-%d", run) }
 
-// largeTable opens the large table, and makes it first if need be. A twentieth of
-// it is dead, for the lists.
+// largeTable returns the large table, and creates it if necessary. A twentieth of it is
+// DEAD, for the lists.
 func (b *bench) largeTable(ctx context.Context) (*database, error) {
 	if b.large != nil {
 		return b.large, nil
@@ -28,7 +28,8 @@ func (b *bench) largeTable(ctx context.Context) (*database, error) {
 	return b.large, err
 }
 
-// topicsWith are those of the large table, of which the great one may be small.
+// topicsWith are the topics of the large table, with the given number of messages in
+// the largest.
 func (b *bench) topicsWith(stored int) []seedTopic {
 	topics := []seedTopic{{name: storedTopic, pending: stored, dead: stored / 20, bare: b.bare}}
 	for run := range b.runs + 1 {
@@ -37,7 +38,7 @@ func (b *bench) topicsWith(stored int) []seedTopic {
 	return topics
 }
 
-// closeLargeTable makes the large table a template: from then on it is only copied.
+// closeLargeTable makes the large table a template, which can only be copied.
 func (b *bench) closeLargeTable(ctx context.Context) error {
 	large, err := b.largeTable(ctx)
 	if err != nil {
@@ -63,7 +64,7 @@ func (b *bench) measureStored(ctx context.Context) error {
 		return err
 	}
 	var many, few spread
-	for run := -1; run < b.runs; run++ { // the first one warms up, and is not counted
+	for run := -1; run < b.runs; run++ { // the first run warms up and does not count
 		inMany, err := b.jobIn(ctx, large, partTopic(run+1))
 		if err != nil {
 			return err
@@ -85,10 +86,10 @@ func (b *bench) measureStored(ctx context.Context) error {
 		}
 	}
 	b.add(row{number: 5, label: "bulk retry in a large table vs a small one",
-		what: fmt.Sprintf("bulk retry of %s messages with %s others in the table; baseline: with no others",
+		title: fmt.Sprintf("bulk retry of %s messages with %s others in the table; baseline: with no others",
 			count(float64(b.few)), count(float64(b.stored))),
 		ours: many.show(perSecond), base: few.show(perSecond), judged: many.over(few), goal: goal{atLeast: 0.9},
-		notes: []string{"these jobs take about a second, so that their start weighs more than in row 1"}})
+		notes: []string{"these jobs take about a second, so their start is a larger share than in row 1"}})
 	return nil
 }
 
@@ -116,7 +117,7 @@ func (b *bench) jobIn(ctx context.Context, db *database, topic string) (float64,
 	return rate(b.few, j.took), err
 }
 
-// warmUp makes the pool's connections, so that no side pays for them.
+// warmUp opens the pool's connections, so that no measurement includes that.
 func warmUp(ctx context.Context, db *database) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

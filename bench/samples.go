@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// sampleCount is how many different messages there are; the rest are
-	// copies of them under other ids, and as many keys.
+	// sampleCount is the number of different messages, and of keys. All other messages
+	// are copies with other ids.
 	sampleCount = 1000
-	// rareSample is the sample whose key only one in rareEvery of its copies keeps.
+	// rareSample is the sample whose key only one in rareEvery of its copies has.
 	rareSample = 8
 	rareEvery  = 100
 	// valueBytes is the size of a message's value.
 	valueBytes = 1024
-	// rareError is part of the error of one message in ten.
+	// rareError is a part of the error of one message in ten.
 	rareError = "deadlock"
 )
 
-// sampleTopic is where samples are from; seeding replaces it.
+// sampleTopic is the topic of the samples; seeding replaces it.
 const sampleTopic = "sample"
 
 var sampleErrors = []string{
@@ -32,11 +32,11 @@ var sampleErrors = []string{
 	"too many requests, try again later", "signature does not match", "unexpected end of JSON input",
 }
 
-// sampleArrivals are orders of a shop as JSON of valueBytes, each with a key and
-// the headers that a consumer and its tracing leave behind. They are the same in
-// every run of the program.
+// sampleArrivals are a shop's orders as JSON of valueBytes, each with a key and the
+// headers of a typical consumer and its tracing. They are the same in every run of the
+// program.
 func sampleArrivals() []dlq.Arrival {
-	random := rand.New(rand.NewPCG(1, 2)) // the same messages in every run
+	random := rand.New(rand.NewPCG(1, 2)) // a fixed seed
 	arrivals := make([]dlq.Arrival, sampleCount)
 	for i := range arrivals {
 		reason := sampleErrors[i%len(sampleErrors)]
@@ -80,13 +80,13 @@ func sampleValue(random *rand.Rand, i int) []byte {
 	for note.Len() < valueBytes {
 		fmt.Fprintf(&note, "%x ", random.Uint32())
 	}
-	value, _ := json.Marshal(order) // it has only what JSON has
+	value, _ := json.Marshal(order) // cannot fail
 	order.Note = note.String()[:valueBytes-len(value)]
 	value, _ = json.Marshal(order)
 	return value
 }
 
-// arrivals are n different ones, as the ingest would hand them to the store.
+// arrivals returns n different messages, as the ingest would pass them to the store.
 func (b *bench) arrivals(n int) []dlq.Arrival {
 	arrivals := make([]dlq.Arrival, n)
 	for i := range arrivals {

@@ -8,24 +8,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// seedTopic is how many messages a topic gets. Its dead-letter topic has the
-// suffix .dlq.
+// seedTopic is a topic and its number of messages. Its dead-letter topic has the suffix
+// .dlq.
 type seedTopic struct {
 	name    string
 	pending int
-	// dead are strewn in evenly.
+	// dead messages are spread evenly.
 	dead int
 	bare bool // without payloads and bodies
 }
 
 func (t seedTopic) dlqTopic() string { return t.name + ".dlq" }
 
-// seedChunk is how many rows one INSERT makes: few enough to be sorted in
-// memory, so that rows lie in the tables in the order of their arrival.
+// seedChunk is how many rows one INSERT writes: few enough to be sorted in memory, so
+// that rows are stored in the order of arrival.
 const seedChunk = 50_000
 
-// seed stores the samples the way the ingest does and multiplies them inside
-// the server, under ids that grow like those of version 7.
+// seed stores the samples like the ingest, and multiplies them inside the server, with
+// growing ids like those of UUID version 7.
 func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) error {
 	if _, err := db.store.StoreArrivals(ctx, b.samples); err != nil {
 		return err
@@ -74,8 +74,8 @@ func (db *database) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// seedMessages makes a range of the rows of a topic, which is preceded by done
-// rows of others. Each is a millisecond younger than the one before.
+// seedMessages inserts a range of a topic's rows. done is the number of rows of earlier
+// topics. Each row is a millisecond newer than the previous one.
 func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, from, to int, firstMS int64) error {
 	deadEvery := 0
 	if t.dead > 0 {
@@ -95,7 +95,8 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 	return err
 }
 
-// seedBodies makes the bodies of those. Of the rare sample's, most have no key.
+// seedBodies inserts the bodies of those messages. Most copies of the rare sample have
+// no key.
 func (db *database) seedBodies(ctx context.Context, done int64, from, to int, firstMS int64) error {
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,

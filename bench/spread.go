@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// spread is what several runs measured.
+// spread is the results of several runs.
 type spread []float64
 
 func (s spread) sorted() spread { return slices.Sorted(slices.Values(s)) }
 
-// quantile is the value below which the part q of the runs lies, such as 0.5.
+// quantile is the value below which the share q of the results lies, such as 0.5.
 func (s spread) quantile(q float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -27,7 +27,7 @@ func (s spread) quantile(q float64) float64 {
 
 func (s spread) median() float64 { return s.quantile(0.5) }
 
-// over is the ratio of each run to the baseline's run beside it.
+// over is the ratio of each result to the baseline's result of the same run.
 func (s spread) over(base spread) spread {
 	ratios := make(spread, min(len(s), len(base)))
 	for i := range ratios {
@@ -36,7 +36,7 @@ func (s spread) over(base spread) spread {
 	return ratios
 }
 
-// show is the median and, of several runs, the least and the most.
+// show formats the median and, for several results, the minimum and maximum.
 func (s spread) show(format func(float64) string) string {
 	switch len(s) {
 	case 0:
@@ -48,7 +48,7 @@ func (s spread) show(format func(float64) string) string {
 	return fmt.Sprintf("%s [%s–%s]", format(s.median()), format(sorted[0]), format(sorted[len(sorted)-1]))
 }
 
-// count writes 28400.4 as 28,400 and 1.234 as 1.23.
+// count formats 28400.4 as 28,400 and 1.234 as 1.23.
 func count(n float64) string {
 	switch {
 	case math.IsNaN(n):
