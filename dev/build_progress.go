@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// progressInterval is how often something that takes minutes shows that it goes on.
+// progressInterval is how often a long step reports its progress.
 const progressInterval = 10 * time.Second
 
-// goOutput takes what a go command writes with -v. It counts packages and modules,
-// whose thousand names would bury an error, and keeps the other lines.
+// goOutput receives the output of go install -v. It counts packages and modules, since
+// a thousand names would hide an error, and keeps the other lines.
 type goOutput struct {
 	mu                sync.Mutex
 	modules, packages int
-	line              []byte // not ended yet
+	line              []byte // the incomplete last line
 	rest              bytes.Buffer
 }
 
@@ -33,7 +33,7 @@ func (o *goOutput) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// count knows a package by its lack of spaces: every other line has some.
+// count recognises a package by its lack of spaces, which every other line has.
 func (o *goOutput) count(line string) {
 	name := strings.TrimRight(line, "\r\n")
 	switch {
@@ -46,14 +46,14 @@ func (o *goOutput) count(line string) {
 	}
 }
 
-// messages are all lines but the names, a last one without an end included.
+// messages returns all other lines, including an incomplete last one.
 func (o *goOutput) messages() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.rest.String() + string(o.line)
 }
 
-// progress tells how far the command has come.
+// progress returns the counts so far.
 func (o *goOutput) progress() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,8 +64,8 @@ func (o *goOutput) progress() string {
 	return text
 }
 
-// showProgress writes the time since start and the progress at every tick, until
-// stop, after which it writes nothing more.
+// showProgress writes the time since start and the progress at every tick. After stop
+// it writes nothing more.
 func showProgress(out io.Writer, start time.Time, ticks <-chan time.Time, progress func() string) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

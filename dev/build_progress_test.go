@@ -63,7 +63,7 @@ func TestABuildShowsThatItGoesOnAndWhatItTook(t *testing.T) {
 	t.Parallel()
 	target, ticks := filepath.Join(t.TempDir(), "bin", "tool"), make(chan time.Time)
 	var out bytes.Buffer
-	b := onceBuilt{target: target, announce: "building the tool", out: &out, ticks: ticks, build: func(_ context.Context, dir string, output io.Writer) error {
+	b := buildOnce{target: target, announce: "building the tool", out: &out, ticks: ticks, build: func(_ context.Context, dir string, output io.Writer) error {
 		_, _ = io.WriteString(output, "runtime\nnet/http\n")
 		ticks <- time.Now()
 		_, _ = io.WriteString(output, "tool\n")
@@ -74,7 +74,7 @@ func TestABuildShowsThatItGoesOnAndWhatItTook(t *testing.T) {
 	require.Regexp(t, `^building the tool\n  after \d+s: [23] packages compiled\nbuilt `+target+` in \d+s \(3 packages compiled\)\n$`, out.String())
 }
 
-// Whoever finds another process at work says so, and goes on saying so.
+// A process that waits for another one's build says so, and repeats it.
 func TestWhoeverWaitsForABuildSaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	target, ticks := filepath.Join(t.TempDir(), "bin", "tool"), make(chan time.Time)
@@ -83,12 +83,12 @@ func TestWhoeverWaitsForABuildSaysThatItWaits(t *testing.T) {
 	var out bytes.Buffer
 	waited := make(chan error)
 	go func() {
-		_, err := onceBuilt{target: target, out: &out, ticks: ticks, build: func(context.Context, string, io.Writer) error {
+		_, err := buildOnce{target: target, out: &out, ticks: ticks, build: func(context.Context, string, io.Writer) error {
 			return errors.New("it is built already")
 		}}.ensure(t.Context())
 		waited <- err
 	}()
-	ticks <- time.Now() // heard only by one who waits
+	ticks <- time.Now() // received only while waiting
 	require.NoError(t, os.WriteFile(target, []byte("#!/bin/sh\n"), 0o755))
 	lock.release()
 	require.NoError(t, <-waited)
@@ -97,7 +97,7 @@ func TestWhoeverWaitsForABuildSaysThatItWaits(t *testing.T) {
 
 func TestAFailedBuildTellsItsMessagesWithoutTheNamesOfPackages(t *testing.T) {
 	t.Parallel()
-	b := onceBuilt{target: filepath.Join(t.TempDir(), "bin", "tool"), build: func(_ context.Context, _ string, output io.Writer) error {
+	b := buildOnce{target: filepath.Join(t.TempDir(), "bin", "tool"), build: func(_ context.Context, _ string, output io.Writer) error {
 		_, _ = io.WriteString(output, "runtime\n# tool\nno space left on device\n")
 		return errors.New("exit status 1")
 	}}
@@ -105,7 +105,7 @@ func TestAFailedBuildTellsItsMessagesWithoutTheNamesOfPackages(t *testing.T) {
 	require.EqualError(t, err, "exit status 1\n# tool\nno space left on device")
 
 	b.build = func(ctx context.Context, dir string, output io.Writer) error {
-		return goInstall(ctx, dir, "no-module@v1.0.0", output) // refused for its name, without the network
+		return goInstall(ctx, dir, "no-module@v1.0.0", output) // refused by its name, before any download
 	}
 	_, err = b.ensure(t.Context())
 	require.ErrorContains(t, err, "go install no-module@v1.0.0: exit status 1\n")

@@ -13,43 +13,39 @@ import (
 	"go.uber.org/zap"
 )
 
-// defaultPartitions of topics that nobody said more about.
+// defaultPartitions is the default number of a topic's partitions.
 const defaultPartitions = 3
 
-// KafkaOptions say how to run the in-process broker. The zero value of all but
-// Dir is useful.
+// KafkaOptions configures the in-process broker. Every field has a default.
 type KafkaOptions struct {
-	// Dir holds topics, records, groups and their offsets. Empty keeps no
-	// state beyond Stop.
+	// Dir holds topics, records, groups and their offsets. If it is empty, Stop
+	// discards all state.
 	Dir string
-	// Port of the broker; 0 takes a free one. Clients are told this port, so a
-	// restart on another one is a change of address for them.
+	// Port of the broker; 0 takes a free one. The broker advertises this port, so a
+	// restart on another one is a change of address for clients.
 	Port int
-	// PortSetting is named in the error when the port is taken.
+	// PortSetting is the setting that the error names when the port is taken.
 	PortSetting string
 	// Topics are created when they are missing.
 	Topics []string
-	// Partitions of every topic that is created without saying how many;
-	// 3 when zero.
+	// Partitions of every topic that is created without a number; 3 when zero.
 	Partitions int
-	// SyncWrites forces every batch to the disk before it is acknowledged. It
-	// matters only when the whole machine loses power: what a process wrote
-	// survives its own death.
+	// SyncWrites forces every batch to the disk before it is acknowledged. It matters
+	// only when the whole machine loses power; a crash of the process loses nothing.
 	SyncWrites bool
 	// Log may be nil.
 	Log *zap.Logger
 }
 
-// Kafka is a running broker. It speaks Kafka's protocol but is no Kafka: one
-// node in this process, without replication.
+// Kafka is a running broker that speaks Kafka's protocol: one node in this process,
+// without replication.
 //
-// What survives the end of this process, kill -9 included: topics with their
-// ids, records with their offsets, committed group offsets. What does not: the
-// members of groups (they join again), the sequence numbers that recognise a
-// producer's repeated batch, and the start of a log that records were deleted
-// from (they may reappear up to the batch that the cut went through). Without
-// SyncWrites a loss of power can also take back acknowledged records, and their
-// offsets are given out again.
+// Topics with their ids, records with their offsets, and committed group offsets
+// survive the end of this process, even by kill -9. These do not: group members, which
+// rejoin; the sequence numbers that detect a producer's repeated batch; and the log
+// start offset after records were deleted, so that up to one batch of deleted records
+// may reappear. Without SyncWrites a loss of power can also lose acknowledged records,
+// and their offsets are assigned again.
 type Kafka struct {
 	// Brokers are the addresses to connect to.
 	Brokers []string
@@ -57,8 +53,8 @@ type Kafka struct {
 	cluster *kfake.Cluster
 }
 
-// StartKafka starts a broker with the state that Dir holds. Two brokers must
-// never share a Dir. It returns a *PortInUseError when the port is taken.
+// StartKafka starts a broker with the state in Dir. Two brokers must never share a Dir.
+// It returns a *PortInUseError when the port is taken.
 func StartKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -76,10 +72,10 @@ func StartKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 		kfake.Ports(o.Port), // one port is one broker
 		kfake.ClusterID("dlq-manager-dev"),
 		kfake.DefaultNumPartitions(o.Partitions),
-		kfake.AllowAutoTopicCreation(), // as brokers do by default, for clients that ask for it
+		kfake.AllowAutoTopicCreation(), // a broker's default, for clients that request it
 		kfake.WithLogger(kafkaLog{o.Log.Sugar()}),
-		// Offsets of an idle group expire after a week by default. Who comes
-		// back from a holiday would read everything again.
+		// Offsets of an idle group expire after a week by default; then the group would
+		// read every record again.
 		kfake.BrokerConfigs(map[string]string{"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60)}),
 	}
 	if o.Dir != "" {
@@ -98,7 +94,7 @@ func StartKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	}
 	k := &Kafka{cluster: cluster, Brokers: cluster.ListenAddrs()}
 	for _, topic := range o.Topics {
-		// Not the broker's seed: that one is for a broker without any state.
+		// Not kfake.SeedTopics, which applies only to a broker without state.
 		err := cluster.CreateTopic(topic, int32(o.Partitions), nil)
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			cluster.Close()
@@ -116,8 +112,8 @@ func kafkaError(o KafkaOptions, err error) error {
 	return fmt.Errorf("Kafka did not start with the state in %s (remove that folder to start empty): %w", o.Dir, err)
 }
 
-// Stop writes the rest of the state and closes the broker. Everything that
-// matters is on the disk already, so giving up when ctx ends loses nothing.
+// Stop closes the broker. All important state is already on the disk, so nothing is
+// lost when ctx ends first.
 func (k *Kafka) Stop(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {
@@ -132,8 +128,8 @@ func (k *Kafka) Stop(ctx context.Context) error {
 	}
 }
 
-// kafkaLog passes on what the broker could not do; the rest is one line for
-// every request.
+// kafkaLog logs only errors and warnings; the other levels write a line for every
+// request.
 type kafkaLog struct{ log *zap.SugaredLogger }
 
 func (l kafkaLog) Logf(level kfake.LogLevel, format string, args ...any) {

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap/zaptest"
 )
 
-// kafkaChild makes this test program a broker on the folder it names, so that a
-// test can kill a broker as a whole process.
+// kafkaChild makes this test binary a broker on the folder that it names, so that a
+// test can kill a broker as a process.
 const kafkaChild = "DLQ_DEV_TEST_KAFKA_DIR"
 
 func init() {
@@ -72,7 +72,7 @@ func newKafkaClient(t *testing.T, broker string, options ...kgo.Opt) *kgo.Client
 	return c
 }
 
-// kafkaState is what must be the same before and after a crash.
+// kafkaState is the state that must be the same before and after a crash.
 type kafkaState struct {
 	topicID   kadm.TopicID
 	committed int64
@@ -84,13 +84,13 @@ func readKafkaState(ctx context.Context, t *testing.T, broker string, records in
 	c := newKafkaClient(t, broker, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		"shop.orders.dlq": {0: kgo.NewOffset().AtStart()},
 	}))
-	defer c.Close() // before its broker goes away, which it would wait for
+	defer c.Close() // before its broker ends, or Close would wait for it
 	admin := kadm.NewClient(c)
 	topics, err := admin.ListTopics(ctx, "shop.orders.dlq")
 	require.NoError(t, err)
 	state := kafkaState{topicID: topics["shop.orders.dlq"].ID}
 	offsets, err := admin.FetchOffsets(ctx, "readers")
-	if !errors.Is(err, kerr.GroupIDNotFound) { // nobody committed yet
+	if !errors.Is(err, kerr.GroupIDNotFound) { // nothing committed yet
 		require.NoError(t, err)
 	}
 	if at, ok := offsets.Lookup("shop.orders.dlq", 0); ok {
@@ -128,7 +128,7 @@ func TestKafkaKeepsItsStateWhenItsProcessIsKilled(t *testing.T) {
 	require.NoError(t, err)
 
 	broker := startKafkaChild(t, dir, port)
-	// One producer lives through all of it, as one in another process would.
+	// One producer continues across all restarts, like one in another process.
 	producer := newKafkaClient(t, address(port), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	for i := range 10 {
 		produceTo(ctx, t, producer, fmt.Sprintf("first %d", i))
@@ -169,7 +169,7 @@ func TestKafkaKeepsItsStateOverACleanStopAndACrash(t *testing.T) {
 	before := readKafkaState(ctx, t, k.Brokers[0], 3)
 	require.NoError(t, k.Stop(ctx))
 
-	// What a clean stop leaves behind must not hide what is written after it.
+	// State that a clean stop writes must not hide later writes.
 	broker := startKafkaChild(t, dir, port)
 	require.Equal(t, before, readKafkaState(ctx, t, address(port), 3))
 	client := newKafkaClient(t, address(port), manual)

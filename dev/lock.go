@@ -15,12 +15,12 @@ import (
 // errLocked means that another process holds the lock.
 var errLocked = errors.New("locked by another process")
 
-// fileLock is a lock between processes. The system frees it when its holder
-// ends, however that ends, so it can never be left behind.
+// fileLock is a lock between processes. The system releases it when its holder ends,
+// for any reason, so it never becomes stale.
 type fileLock struct{ file *os.File }
 
-// tryLock takes the lock or returns errLocked, with the holder's process id
-// where the holder has had the time to write it.
+// tryLock takes the lock or returns errLocked, with the holder's process id if the
+// holder has already written it.
 func tryLock(path string) (*fileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -41,22 +41,22 @@ func tryLock(path string) (*fileLock, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// The id is for people only, so failing to write it is no reason to stop.
+	// The id is only for messages, so an error is ignored.
 	if file.Truncate(0) == nil {
 		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return &fileLock{file: file}, nil
 }
 
-// lockHolder is the process id of who holds the lock, or empty where it has not
-// had the time to write it.
+// lockHolder is the process id of the holder, or empty if the holder has not written it
+// yet.
 func lockHolder(path string) string {
 	text, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(text))
 }
 
-// waitLock takes the lock, waiting for its holder until ctx ends. It calls
-// waiting once when there is a holder.
+// waitLock takes the lock, and waits for its holder until ctx ends. It calls waiting
+// once if it has to wait.
 func waitLock(ctx context.Context, path string, waiting func()) (*fileLock, error) {
 	for {
 		lock, err := tryLock(path)
@@ -75,9 +75,9 @@ func waitLock(ctx context.Context, path string, waiting func()) (*fileLock, erro
 	}
 }
 
-// release frees the lock. The file stays: removing it would let two processes
-// lock two files of one name. Closing it alone would not do while a program that
-// is just being started still has a copy of it.
+// release releases the lock. The file stays: if it were removed, two processes could
+// lock two files of the same name. Closing the file is not enough while a child process
+// that is just starting has a copy of it.
 func (l *fileLock) release() {
 	_ = l.file.Truncate(0)
 	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)

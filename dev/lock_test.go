@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program that is being started has a copy of each open file for a moment.
+// A program that is just starting has a copy of each open file for a moment.
 func TestALockIsFreeOnceItIsReleasedWhoeverElseHasTheFileOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")

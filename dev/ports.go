@@ -8,19 +8,19 @@ import (
 	"syscall"
 )
 
-// loopback is the only address that anything here listens on.
+// loopback is the only address that any part listens on.
 const loopback = "127.0.0.1"
 
-// PortInUseError means that another program listens where a part should.
+// PortInUseError means that another program uses the port of a part.
 type PortInUseError struct {
-	// Part is the part's name for people, such as "Temporal".
+	// Part is the part's readable name, such as "Temporal".
 	Part string
 	Port int
-	// Setting is the environment variable that moves the part; may be empty.
+	// Setting is the environment variable of the port; may be empty.
 	Setting string
 }
 
-// Error says which port is taken and how to get past it.
+// Error names the port and the remedy.
 func (e *PortInUseError) Error() string {
 	text := fmt.Sprintf("%s cannot listen on port %d: another program uses it", e.Part, e.Port)
 	if e.Setting == "" {
@@ -29,9 +29,9 @@ func (e *PortInUseError) Error() string {
 	return fmt.Sprintf("%s; end that program or choose another port with %s=%d", text, e.Setting, e.Port+10000)
 }
 
-// checkPort returns a *PortInUseError when the port is taken. Port 0 is always
-// free. Between the check and the use another program may still take it; the
-// part then fails by itself, only with a poorer text.
+// checkPort returns a *PortInUseError when the port is taken. Port 0 is always free.
+// Another program may still take the port after the check; then the part itself fails,
+// with a less helpful error.
 func checkPort(part string, port int, setting string) error {
 	listener, err := net.Listen("tcp", address(port))
 	if err == nil {
@@ -40,8 +40,7 @@ func checkPort(part string, port int, setting string) error {
 	return portError(part, port, setting, err)
 }
 
-// portError turns the error of a listen call into a *PortInUseError where that
-// is what it means.
+// portError returns a *PortInUseError if a listen call failed for that reason.
 func portError(part string, port int, setting string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &PortInUseError{Part: part, Port: port, Setting: setting}
@@ -49,7 +48,7 @@ func portError(part string, port int, setting string, err error) error {
 	return fmt.Errorf("%s cannot listen on port %d: %w", part, port, err)
 }
 
-// freePort asks the system for a port that nobody uses right now.
+// freePort returns a port that is unused now.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", address(0))
 	if err != nil {

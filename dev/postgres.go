@@ -14,38 +14,38 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postgresUser is the superuser of every server that StartPostgres makes.
+// postgresUser is the superuser of every server that StartPostgres initializes.
 const postgresUser = "postgres"
 
-// PostgresOptions says where and how a development server runs.
+// PostgresOptions configures a development server.
 type PostgresOptions struct {
-	// Dir holds the data and, where they must be downloaded, the binaries. It
-	// is made when it does not exist. One process at a time may use it.
+	// Dir holds the data and, if they were downloaded, the binaries. It is created if
+	// it does not exist. Only one process at a time may use it.
 	Dir string
 	// Port on 127.0.0.1; 0 takes a free one.
 	Port int
-	// PortSetting is the environment variable that changes Port. It is only
-	// named in the error when the port is taken.
+	// PortSetting is the environment variable of Port, which the error names when the
+	// port is taken.
 	PortSetting string
-	// Major is the version of new data; 0 is that of the programs on this machine, or
-	// else the newest that can be downloaded.
+	// Major is the version of new data. 0 takes the version that is installed on this
+	// machine, or else the newest that can be downloaded.
 	Major int
 	// Log receives the server's log; nil writes it to postgres.log in Dir.
 	Log io.Writer
-	// Settings are given to the server as -c name=value.
+	// Settings are passed to the server as -c name=value.
 	Settings map[string]string
 
-	// binaries and identities replace what is found on the machine, in tests.
+	// binaries and identities replace the search on this machine, in tests.
 	binaries   func(ctx context.Context, asOther bool) (string, error)
 	identities func() []identity
 }
 
-// Postgres is a running PostgreSQL server that listens on 127.0.0.1 only and
-// trusts whoever connects, so it is for development and tests alone.
+// Postgres is a running PostgreSQL server. It listens only on 127.0.0.1 and trusts
+// every client, so it is only for development and tests.
 type Postgres struct {
 	// Port on 127.0.0.1.
 	Port int
-	// Version is the server's own, such as "17.5".
+	// Version is the server's version, such as "17.5".
 	Version string
 
 	server *postgresProcess
@@ -53,10 +53,10 @@ type Postgres struct {
 	log    *os.File
 }
 
-// StartPostgres starts a server and returns once it answers. A server that a
-// killed predecessor left running in Dir is stopped first. ctx bounds the start
-// only; the server runs until Stop, and on Linux no longer than this process. A
-// port that is taken is a *PortInUseError.
+// StartPostgres starts a server and returns once it answers. It first stops a server
+// that still runs in Dir because its process was killed. ctx limits only the start. The
+// server runs until Stop, and on Linux no longer than this process. It returns a
+// *PortInUseError when the port is taken.
 func StartPostgres(ctx context.Context, o PostgresOptions) (*Postgres, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *Postgres) start(ctx context.Context, dir string, o PostgresOptions) err
 	return p.launch(ctx, o, launch{bin: bin, data: data, who: who, log: log})
 }
 
-// Done is closed when the server has ended, by Stop or by itself.
+// Done is closed when the server has ended, by Stop or otherwise.
 func (p *Postgres) Done() <-chan struct{} { return p.server.exited }
 
 // URL is the connection string of a database on this server.
@@ -131,10 +131,9 @@ func (p *Postgres) EnsureDatabase(ctx context.Context, database string) error {
 	return nil
 }
 
-// Stop ends the server cleanly: open transactions are rolled back, clients are
-// disconnected. When ctx ends first the server is ended without its shutdown
-// checkpoint; nothing committed is lost, the next start replays the log. Calling
-// it again does nothing.
+// Stop shuts the server down: it rolls open transactions back and disconnects clients.
+// When ctx ends first, the server ends without its shutdown checkpoint. No commit is
+// lost, since the next start replays the WAL. A second call does nothing.
 func (p *Postgres) Stop(ctx context.Context) error {
 	err := p.server.stop(ctx)
 	p.release()
@@ -155,9 +154,9 @@ func (p *Postgres) release() {
 	}
 }
 
-// answer waits until the server takes connections, ends, or ctx ends. Replaying
-// the log after a crash can take a while, in which it refuses connections.
-func (p *Postgres) answer(ctx context.Context) error {
+// waitReady waits until the server accepts connections, ends, or ctx ends. It may
+// refuse connections for a while after a crash, while it replays the WAL.
+func (p *Postgres) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {

@@ -15,8 +15,7 @@ import (
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
 
-// postgresFolders are where packages put PostgreSQL's programs when they do not
-// put them on the PATH.
+// postgresFolders are the usual folders of PostgreSQL's programs outside the PATH.
 var postgresFolders = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -29,17 +28,17 @@ var postgresFolders = []string{
 	"/opt/local/lib/postgresql*/bin",
 }
 
-// oldestPostgres is the oldest major version that the schema works on.
+// oldestPostgres is the oldest major version that the schema supports.
 const oldestPostgres = 15
 
-// downloads are the versions that can be downloaded, by their major number.
+// downloads are the versions that can be downloaded, by major number.
 var downloads = map[int]embedded.PostgresVersion{15: embedded.V15, 16: embedded.V16, newestDownload: embedded.V17}
 
 const newestDownload = 17
 
-// findPostgres returns the folder of initdb and postgres: the one on the PATH,
-// else the newest in the usual folders, else a download. Where dir already has
-// data, only programs of its major version will do; else need says which, or 0.
+// findPostgres returns the folder of initdb and postgres: the one on the PATH, else the
+// newest in the usual folders, else a download. If dir already has data, the programs
+// must have its major version. Otherwise need is the required version, or 0.
 func findPostgres(ctx context.Context, dir string, need int, asOther bool) (string, error) {
 	if text, err := os.ReadFile(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		need, _ = strconv.Atoi(strings.TrimSpace(string(text)))
@@ -53,7 +52,7 @@ func findPostgres(ctx context.Context, dir string, need int, asOther bool) (stri
 	}
 	var folders []string
 	for _, pattern := range postgresFolders {
-		found, _ := filepath.Glob(pattern) // the patterns are sound
+		found, _ := filepath.Glob(pattern) // the patterns are valid
 		folders = append(folders, found...)
 	}
 	if bin := newestPostgres(ctx, folders, need); bin != "" {
@@ -67,8 +66,8 @@ func findPostgres(ctx context.Context, dir string, need int, asOther bool) (stri
 	return downloadPostgres(dir, version, asOther)
 }
 
-// newestPostgres returns the folder with the newest usable programs, or "".
-// need is the only major version that will do; 0 stands for any.
+// newestPostgres returns the folder with the newest usable programs, or "". need is the
+// required major version; 0 allows any.
 func newestPostgres(ctx context.Context, folders []string, need int) string {
 	best, bestMajor := "", oldestPostgres-1
 	for _, folder := range folders {
@@ -86,7 +85,7 @@ func newestPostgres(ctx context.Context, folders []string, need int) string {
 	return best
 }
 
-// majorVersion reads "postgres (PostgreSQL) 17.5 (Some Packager)"; 0 is unknown.
+// majorVersion parses "postgres (PostgreSQL) 17.5 (Some Packager)"; 0 is unknown.
 func majorVersion(text string) int {
 	fields := strings.Fields(text)
 	i := slices.Index(fields, "(PostgreSQL)")
@@ -101,13 +100,13 @@ func majorVersion(text string) int {
 	return major
 }
 
-// downloadPostgres fetches a version once. The user's cache keeps it for all
-// checkouts, unless the server runs as another user, who may not reach it.
+// downloadPostgres downloads a version once. The user's cache keeps it for all
+// checkouts, unless the server runs as another user, who may not have access.
 //
-// The library can only fetch and start in one go, and starts as root, which
-// PostgreSQL refuses. So it is given a data folder that passes for initialised
-// and holds nothing: it unpacks, fails to start, and we start the programs
-// ourselves.
+// The library can only download and start together, and it starts the server as root,
+// which PostgreSQL refuses. So it gets a data folder that looks initialized but is
+// empty. It unpacks the programs and fails to start them, and this package starts them
+// itself.
 func downloadPostgres(dir string, version embedded.PostgresVersion, asOther bool) (string, error) {
 	cache := filepath.Join(dir, "binaries")
 	if user, err := os.UserCacheDir(); err == nil && !asOther {
@@ -129,8 +128,8 @@ func downloadPostgres(dir string, version embedded.PostgresVersion, asOther bool
 		return "", fmt.Errorf("no PostgreSQL %d or later on the PATH or in the usual folders, and the download failed; "+
 			"install it (packages postgresql and postgresql-contrib) or put its programs on the PATH: %w", oldestPostgres, err)
 	}
-	// Renaming makes it appear whole. Losing the race against another process
-	// is fine: it has put the same there.
+	// The rename is atomic. If another process was faster, it has created the same
+	// folder.
 	if err := os.Rename(filepath.Join(work, "home"), home); err != nil {
 		if _, statErr := os.Stat(filepath.Join(home, "bin", "postgres")); statErr != nil {
 			return "", err

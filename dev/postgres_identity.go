@@ -13,24 +13,24 @@ import (
 	"syscall"
 )
 
-// identity is who PostgreSQL runs as. It refuses to run as root, whose checkout
-// and data folder are often closed to everybody else.
+// identity is the user that PostgreSQL runs as. PostgreSQL refuses to run as root, and
+// other users often cannot enter root's folders.
 type identity struct {
-	// name is for people.
+	// name is for messages.
 	name string
 	// apply makes a child run as this identity.
 	apply func(*syscall.SysProcAttr)
-	// owner is whom the files must belong to; nil leaves them ours.
+	// owner must own the files; nil does not change their owner.
 	owner *syscall.Credential
-	// other means that it may not reach what only we can.
+	// other is true if this user may lack access to our files.
 	other bool
 }
 
-// ourselves is what an ordinary user runs as.
+// ourselves is the identity of an ordinary user.
 var ourselves = identity{name: "this user", apply: func(*syscall.SysProcAttr) {}}
 
-// otherUsers are the unprivileged users to try as root, best first. PostgreSQL
-// looks its user up by number, so it must be a known one.
+// otherUsers are the unprivileged users to try as root, in order of preference.
+// PostgreSQL looks its user up by number, so the user must exist.
 func otherUsers() []*user.User {
 	var users []*user.User
 	for _, name := range []string{postgresUser, "nobody", "daemon"} {
@@ -41,7 +41,7 @@ func otherUsers() []*user.User {
 	return users
 }
 
-// asUser runs children as another user, to whom the data must then belong.
+// asUser runs children as another user, who must then own the data.
 func asUser(u *user.User) (identity, error) {
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
@@ -60,8 +60,8 @@ func asUser(u *user.User) (identity, error) {
 	}, nil
 }
 
-// prepare chooses who runs the server and where its programs are, and sees to
-// it that they can work in dir.
+// prepare chooses the identity and the programs of the server, and makes sure that the
+// identity can use dir.
 func (o *PostgresOptions) prepare(ctx context.Context, dir string) (identity, string, error) {
 	identities, binaries := o.identities, o.binaries
 	if identities == nil {
@@ -83,13 +83,13 @@ func (o *PostgresOptions) prepare(ctx context.Context, dir string) (identity, st
 		}
 		failures = append(failures, fmt.Errorf("as %s: %w", who.name, err))
 	}
-	return identity{}, "", fmt.Errorf("it refuses to run as root, and nobody else can run it in %s. "+
+	return identity{}, "", fmt.Errorf("it refuses to run as root, and no other user can run it in %s. "+
 		"Run this as an ordinary user, use a folder that user postgres or nobody can reach (all its parents need o+x), "+
 		"or allow user namespaces. Tried:\n%w", dir, errors.Join(failures...))
 }
 
-// canWork gives dir to the identity and proves, by running a program as it,
-// that it exists on this machine and reaches both the programs and dir.
+// canWork gives dir to the identity. Then it runs a program as this identity, to verify
+// that the identity exists and can use the programs and dir.
 func (i identity) canWork(ctx context.Context, bin, dir string) error {
 	if i.owner != nil {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -18,16 +18,15 @@ import (
 	"time"
 )
 
-// launch is what stays the same over the attempts to start a server.
+// launch has the constant parameters of all attempts to start a server.
 type launch struct {
 	bin, data string
 	who       identity
 	log       io.Writer
 }
 
-// launch starts the server and waits until it answers. It tries again where
-// another program took the free port first, and where the last processes of a
-// killed server are still on their way out.
+// launch starts the server and waits until it is ready. It retries if another program
+// took the free port first, or if processes of a killed server are still ending.
 func (p *Postgres) launch(ctx context.Context, o PostgresOptions, l launch) error {
 	for attempt := 1; ; attempt++ {
 		p.Port = o.Port
@@ -37,20 +36,20 @@ func (p *Postgres) launch(ctx context.Context, o PostgresOptions, l launch) erro
 				return err
 			}
 		}
-		end := &lastBytes{limit: 4096}
+		lastLog := &lastBytes{limit: 4096}
 		var err error
-		p.server, err = startPostgresProcess(l.command(p.Port, o.Settings, io.MultiWriter(l.log, end)), l.who)
+		p.server, err = startPostgresProcess(l.command(p.Port, o.Settings, io.MultiWriter(l.log, lastLog)), l.who)
 		if err != nil {
 			return err
 		}
-		if err = p.answer(ctx); err == nil {
+		if err = p.waitReady(ctx); err == nil {
 			return nil
 		}
 		_ = p.server.stop(ctx)
-		text := end.String()
-		passing := strings.Contains(text, "Address already in use") && o.Port == 0 ||
+		text := lastLog.String()
+		transient := strings.Contains(text, "Address already in use") && o.Port == 0 ||
 			strings.Contains(text, "pre-existing shared memory block")
-		if !passing || attempt == 20 || ctx.Err() != nil {
+		if !transient || attempt == 20 || ctx.Err() != nil {
 			return fmt.Errorf("%w; the end of its log:\n%s", err, strings.TrimSpace(text))
 		}
 		select {
@@ -60,8 +59,8 @@ func (p *Postgres) launch(ctx context.Context, o PostgresOptions, l launch) erro
 	}
 }
 
-// command listens on loopback alone. Unix sockets are off: their path would be
-// too long for some folders, and nothing here needs them.
+// command listens only on loopback. Unix sockets are off: they are not needed, and in
+// some folders their path would be too long.
 func (l launch) command(port int, settings map[string]string, log io.Writer) *exec.Cmd {
 	args := []string{"-D", l.data, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=" + loopback, "-c", "unix_socket_directories=", "-c", "logging_collector=off"}
@@ -71,13 +70,12 @@ func (l launch) command(port int, settings map[string]string, log io.Writer) *ex
 	cmd := exec.Command(filepath.Join(l.bin, "postgres"), args...)
 	cmd.Dir, cmd.Env = filepath.Dir(l.data), postgresEnv()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.WaitDelay = 5 * time.Second // a straggling backend holds the log's pipe
+	cmd.WaitDelay = 5 * time.Second // a backend that ends late keeps the log's pipe open
 	return cmd
 }
 
-// initDatabase makes the data folder unless it is there. It is made under
-// another name and renamed, so that an initdb that was killed leaves nothing
-// that looks like data.
+// initDatabase creates the data folder unless it exists. It creates it under another
+// name and renames it, so that a killed initdb leaves no incomplete data folder.
 func initDatabase(ctx context.Context, bin, data string, who identity) error {
 	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err == nil {
 		return nil
@@ -86,13 +84,13 @@ func initDatabase(ctx context.Context, bin, data string, who identity) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	// The C locale sorts and compares alike on every machine.
+	// The C locale sorts equally on every machine.
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", fresh, "-U", postgresUser,
 		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions")
 	cmd.Dir, cmd.Env = filepath.Dir(data), postgresEnv()
 	cmd.SysProcAttr = processAttributes(syscall.SIGKILL)
 	who.apply(cmd.SysProcAttr)
-	// Linux ties the death signal to the thread, so keep it until initdb ends.
+	// Linux sends the death signal when the starting thread ends, so keep it until initdb ends.
 	runtime.LockOSThread()
 	output, err := cmd.CombinedOutput()
 	runtime.UnlockOSThread()
@@ -102,8 +100,8 @@ func initDatabase(ctx context.Context, bin, data string, who identity) error {
 	return os.Rename(fresh, data)
 }
 
-// postgresEnv is our environment without PGDATA, PGPORT and their like, which
-// would change what the programs do.
+// postgresEnv is our environment without PGDATA, PGPORT and similar variables, which
+// would configure the programs.
 func postgresEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG")
@@ -117,8 +115,8 @@ type postgresProcess struct {
 	exited chan struct{}
 }
 
-// startPostgresProcess keeps the thread that made the child for as long as the
-// child lives: on Linux the child gets its death signal when that thread ends.
+// startPostgresProcess keeps the starting thread until the child ends, because on Linux
+// the child gets its death signal when that thread ends.
 func startPostgresProcess(cmd *exec.Cmd, who identity) (*postgresProcess, error) {
 	cmd.SysProcAttr = processAttributes(syscall.SIGINT)
 	who.apply(cmd.SysProcAttr)
@@ -139,8 +137,8 @@ func startPostgresProcess(cmd *exec.Cmd, who identity) (*postgresProcess, error)
 	return p, <-started
 }
 
-// stop asks for a fast shutdown, for an immediate one when ctx ends first, and
-// kills at last: a stopped process must not outlive this call.
+// stop requests a fast shutdown, and an immediate one when ctx ends first. At last it
+// kills the server, which must not outlive this call.
 func (p *postgresProcess) stop(ctx context.Context) error {
 	select {
 	case <-p.exited:
@@ -160,10 +158,10 @@ func (p *postgresProcess) stop(ctx context.Context) error {
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		<-p.exited
 	}
-	return errors.New("the server did not stop in time and was ended at once; the next start replays its log")
+	return errors.New("the server did not stop in time and was ended at once; the next start replays its WAL")
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the last bytes that were written to it.
 type lastBytes struct {
 	mu    sync.Mutex
 	limit int

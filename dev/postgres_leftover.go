@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// stopLeftoverPostgres stops the server that a killed predecessor left running
-// on this data folder, and removes a pid file that no server stands behind. The
-// caller holds the folder's lock, so no living program owns that server.
+// stopLeftoverPostgres stops a server that still runs on this data folder after its
+// parent was killed, and removes a stale pid file. The caller holds the folder's lock,
+// so no running program owns that server.
 //
-// The pid alone proves nothing: the system gives numbers out again. The process
-// must also have been started on this folder.
+// The pid is not enough, since the system reuses pids: the process must also have the
+// folder as an argument.
 func stopLeftoverPostgres(ctx context.Context, data string) error {
 	file := filepath.Join(data, "postmaster.pid")
 	text, err := os.ReadFile(file)
@@ -34,7 +34,7 @@ func stopLeftoverPostgres(ctx context.Context, data string) error {
 			if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("process %d, left over from an earlier run, cannot be stopped: %w", pid, err)
 			}
-			if gone(ctx, pid, data, 10*time.Second) {
+			if waitEnded(ctx, pid, data, 10*time.Second) {
 				break
 			}
 		}
@@ -42,16 +42,16 @@ func stopLeftoverPostgres(ctx context.Context, data string) error {
 			return fmt.Errorf("process %d, left over from an earlier run, does not end; end it by hand", pid)
 		}
 	}
-	// A server that was stopped has removed the file itself.
+	// A server that has stopped has already removed the file.
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// RemovePostgres deletes a folder of StartPostgres with everything in it, and
-// first stops a server that a killed program left running there. A folder that
-// a living program uses is an error.
+// RemovePostgres deletes a folder of StartPostgres. It first stops a server that still
+// runs there after its parent was killed. It returns an error if a running program uses
+// the folder.
 func RemovePostgres(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

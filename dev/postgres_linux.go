@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// possibleIdentities prefers, as root, a user namespace in which we are an
-// unprivileged user: the kernel still takes the server for root where files are
-// concerned, so it works below folders that are closed to everybody else.
-// Containers often forbid namespaces; then it must be another user.
+// possibleIdentities prefers, as root, a user namespace in which we are an unprivileged
+// user. For access to files the kernel still treats the server as root, so it can use
+// folders that are closed to other users. Containers often forbid namespaces; then
+// another user is needed.
 func possibleIdentities() []identity {
 	if os.Geteuid() != 0 {
 		return []identity{ourselves}
@@ -31,8 +31,8 @@ func possibleIdentities() []identity {
 	return found
 }
 
-// inNamespace shows root to its children as an ordinary user. The files must be
-// root's own: an earlier start may have given them to another user.
+// inNamespace runs children as root that looks like an ordinary user to them. Root must
+// own the files, which an earlier start may have given to another user.
 func inNamespace(uid, gid int) identity {
 	ourUID, ourGID := os.Geteuid(), os.Getegid()
 	return identity{

@@ -4,7 +4,7 @@ package dev
 
 import "os"
 
-// possibleIdentities is another user when we are root.
+// possibleIdentities are other users when we are root.
 func possibleIdentities() []identity {
 	if os.Geteuid() != 0 {
 		return []identity{ourselves}

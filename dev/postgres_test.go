@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closedDir is a folder that nobody but us may enter, which is what a fresh
-// checkout of root often is.
+// closedDir is a folder that only we may enter, like many checkouts of root.
 func closedDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "closed")
@@ -40,7 +39,7 @@ func stopPostgres(t *testing.T, p *Postgres) {
 	require.NoError(t, p.Stop(ctx))
 }
 
-// keep commits something that a later ask must find.
+// keep commits a row that a later ask must find.
 func keep(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -50,7 +49,7 @@ func keep(t *testing.T, url string) {
 	require.NoError(t, err)
 }
 
-// ask runs one statement that returns one text.
+// ask runs one statement that returns a string.
 func ask(t *testing.T, url, sql string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -95,7 +94,7 @@ func TestPostgresStopsWhatAKilledPredecessorLeft(t *testing.T) {
 	dir := closedDir(t)
 	first := startPostgres(t, PostgresOptions{Dir: dir})
 	keep(t, first.URL("postgres"))
-	// What a kill leaves: the system frees the lock, the server runs on.
+	// After a kill the lock is free and the server still runs.
 	first.lock.release()
 	first.lock = nil
 
@@ -111,8 +110,8 @@ func TestPostgresStopsWhatAKilledPredecessorLeft(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond, "the leftover server still runs")
 }
 
-// TestPostgresAfterTheParentWasKilled runs this test binary as the parent, so
-// that there is a real process to kill.
+// TestPostgresAfterTheParentWasKilled runs this test binary as the parent, so that
+// there is a real process to kill.
 func TestPostgresAfterTheParentWasKilled(t *testing.T) {
 	const parentOf = "DLQ_TEST_POSTGRES_PARENT_OF"
 	if dir := os.Getenv(parentOf); dir != "" {
@@ -144,7 +143,7 @@ func TestPostgresIgnoresAPidFileThatNoServerStandsBehind(t *testing.T) {
 	t.Parallel()
 	dir := closedDir(t)
 	stopPostgres(t, startPostgres(t, PostgresOptions{Dir: dir}))
-	// The number is in use, by this test: it must survive, and be no obstacle.
+	// The pid belongs to this test: the test must survive, and the start must succeed.
 	stale := strconv.Itoa(os.Getpid()) + "\n" + filepath.Join(dir, "data") + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "data", "postmaster.pid"), []byte(stale), 0o600))
 	p := startPostgres(t, PostgresOptions{Dir: dir})
@@ -199,7 +198,7 @@ func TestPostgresSaysWhyItDidNotStart(t *testing.T) {
 	require.ErrorContains(t, err, `invalid value for parameter "shared_buffers"`)
 }
 
-// asOthersOnly is a machine without user namespaces.
+// asOthersOnly simulates a machine without user namespaces.
 func asOthersOnly() []identity {
 	var found []identity
 	for _, u := range otherUsers() {
@@ -217,7 +216,7 @@ func TestPostgresRunsAsAnotherUserWithoutNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
-	// The files change hands with the identity, whichever was first.
+	// The files change their owner with the identity, in either direction.
 	for _, identities := range []func() []identity{asOthersOnly, asOthersOnly, nil, asOthersOnly} {
 		p := startPostgres(t, PostgresOptions{Dir: filepath.Join(dir, "server"), identities: identities})
 		require.Equal(t, "1", ask(t, p.URL("postgres"), `SELECT '1'`))

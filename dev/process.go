@@ -14,22 +14,21 @@ import (
 	"time"
 )
 
-// process is a program that we started and that we end. It lives in a process
-// group of its own, so that Ctrl-C in the terminal reaches only us and we stop
-// our parts in order. On Linux it also dies with us when we are killed.
+// process is a child program. It has its own process group, so that Ctrl-C in the
+// terminal reaches only us and the parts stop in order. On Linux it also ends when we
+// are killed.
 type process struct {
 	pid    int
 	exited chan struct{}
-	// err is how it ended; read it only once exited is closed.
+	// err is the result of Wait; read it only after exited is closed.
 	err error
 }
 
-// startProcess runs the command until it ends. onDeath is the signal that the
-// program gets when we die without stopping it.
+// startProcess starts the command. onDeath is the signal that the program gets when we
+// end without stopping it.
 //
-// Linux sends that signal when the thread that made the child ends, not the
-// process. So the thread is kept: one goroutine is locked to it and stays in
-// Wait for as long as the child lives.
+// Linux sends that signal when the starting thread ends, not the process. So one
+// goroutine is locked to this thread and stays in Wait until the child ends.
 func startProcess(cmd *exec.Cmd, onDeath syscall.Signal) (*process, error) {
 	cmd.SysProcAttr = processAttributes(onDeath)
 	p := &process{exited: make(chan struct{})}
@@ -52,11 +51,11 @@ func startProcess(cmd *exec.Cmd, onDeath syscall.Signal) (*process, error) {
 	return p, nil
 }
 
-// stop asks the program to end and kills its group when it has not by the time
-// ctx ends.
+// stop sends SIGTERM, and kills the process group if the program has not ended when ctx
+// ends.
 func (p *process) stop(ctx context.Context) error {
 	select {
-	case <-p.exited: // its number may be someone else's by now
+	case <-p.exited: // the system may have reused its pid
 		return nil
 	default:
 	}
@@ -71,9 +70,9 @@ func (p *process) stop(ctx context.Context) error {
 	return fmt.Errorf("process %d did not end in time and was killed", p.pid)
 }
 
-// endLeftover ends the program that a killed predecessor of ours left running.
-// The pid file alone proves nothing, since the system gives numbers out again:
-// the process must also carry marker as an argument of its command line.
+// endLeftover ends a program that still runs after its parent was killed. The pid file
+// is not enough, since the system reuses pids: the process must also have marker as an
+// argument.
 func endLeftover(ctx context.Context, pidFile, marker string) error {
 	text, err := os.ReadFile(pidFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -85,9 +84,9 @@ func endLeftover(ctx context.Context, pidFile, marker string) error {
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err == nil && pid > 1 && runsWith(pid, marker) {
 		_ = syscall.Kill(pid, syscall.SIGTERM)
-		if !gone(ctx, pid, marker, 10*time.Second) {
+		if !waitEnded(ctx, pid, marker, 10*time.Second) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			if !gone(ctx, pid, marker, 5*time.Second) {
+			if !waitEnded(ctx, pid, marker, 5*time.Second) {
 				return fmt.Errorf("process %d, left over from an earlier run, does not end; end it by hand", pid)
 			}
 		}
@@ -95,9 +94,9 @@ func endLeftover(ctx context.Context, pidFile, marker string) error {
 	return os.Remove(pidFile)
 }
 
-// gone waits until the process has ended. It polls, because only a parent can
-// wait for a process. A zombie has no command line, so it counts as ended.
-func gone(ctx context.Context, pid int, marker string, limit time.Duration) bool {
+// waitEnded waits until the process has ended. It polls, because only a parent can wait
+// for a process. A zombie has no command line, so it counts as ended.
+func waitEnded(ctx context.Context, pid int, marker string, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for runsWith(pid, marker) {
@@ -110,13 +109,13 @@ func gone(ctx context.Context, pid int, marker string, limit time.Duration) bool
 	return true
 }
 
-// writePID notes the process for endLeftover.
+// writePID records the process for endLeftover.
 func writePID(path string, pid int) error {
 	return os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"), 0o644)
 }
 
-// openLog starts a new log file and keeps the one of the run before as
-// <name>.old, so that the reason of a crash survives the next start.
+// openLog creates a new log file and renames the previous one to <name>.old, so that
+// the reason of a crash survives the next start.
 func openLog(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// processAttributes puts the child into a group of its own and lets it die with
-// us.
+// processAttributes puts the child into its own process group and ends it when we end.
 func processAttributes(onDeath syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: onDeath}
 }
 
-// runsWith reports whether the process lives and has this argument.
+// runsWith reports whether the process runs and has this argument.
 func runsWith(pid int, argument string) bool {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// processAttributes puts the child into a group of its own. Only Linux can end
-// it with us; elsewhere endLeftover does at the next start.
+// processAttributes puts the child into its own process group. Only Linux can end it
+// when we end; on other systems endLeftover does that at the next start.
 func processAttributes(syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// runsWith reports whether the process lives and has this argument.
+// runsWith reports whether the process runs and has this argument.
 func runsWith(pid int, argument string) bool {
 	line, err := exec.Command("ps", "-ww", "-o", "args=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && strings.Contains(string(line), argument)

@@ -14,15 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// partStop bounds how long one part may take to stop before it is left to its
-// own devices; all of them survive being killed.
-const partStop = 15 * time.Second
+// partStopTimeout limits the stop of one part. After it the part is left running, which
+// is safe: every part survives being killed.
+const partStopTimeout = 15 * time.Second
 
-// Endpoints are where the parts of a stack are. What was given rather than
-// started is passed on as it was given; of a given database nothing but the host
-// is known.
+// Endpoints are the addresses of a stack's parts. External services keep their
+// configured address; of an external database only the host is known.
 type Endpoints struct {
-	// DatabaseURL is empty when the database was given.
+	// DatabaseURL is empty for an external database.
 	DatabaseURL  string
 	DatabaseHost string
 	DatabasePort int
@@ -31,11 +30,11 @@ type Endpoints struct {
 
 	Brokers         []string
 	TemporalAddress string
-	// TemporalUIURL is empty without an embedded server with a Web UI.
+	// TemporalUIURL is empty unless the stack started a server with a Web UI.
 	TemporalUIURL string
 }
 
-// Stack is what the manager depends on, running.
+// Stack is the running dependencies of the manager.
 type Stack struct {
 	Endpoints
 
@@ -52,9 +51,9 @@ type part struct {
 	stop func(context.Context) error
 }
 
-// StartStack starts every part that was not given and returns once all of them
-// serve. When one fails the others are stopped again. Errors name what to
-// change: a port in use the variable that moves it, a folder in use its process.
+// StartStack starts every part that is not external, and returns once all of them
+// serve. When one fails, it stops the others. Errors name the remedy: the variable of a
+// port that is taken, the process that uses a folder.
 func StartStack(ctx context.Context, o StackOptions) (_ *Stack, err error) {
 	s := &Stack{out: o.Out, failed: make(chan error, 2)}
 	if s.out == nil {
@@ -79,8 +78,8 @@ func StartStack(ctx context.Context, o StackOptions) (_ *Stack, err error) {
 		}
 	}()
 
-	// Kafka takes milliseconds. The other two take seconds and do not need each
-	// other, so they start side by side.
+	// Kafka takes milliseconds. The other two take seconds and are independent, so they
+	// start concurrently.
 	if err = s.startKafka(ctx, o); err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func StartStack(ctx context.Context, o StackOptions) (_ *Stack, err error) {
 func (s *Stack) startKafka(ctx context.Context, o StackOptions) error {
 	if len(o.Brokers) > 0 {
 		s.Brokers = o.Brokers
-		s.given("Kafka", fmt.Sprint(o.Brokers))
+		s.external("Kafka", fmt.Sprint(o.Brokers))
 		return nil
 	}
 	start := time.Now()
@@ -114,7 +113,7 @@ func (s *Stack) startKafka(ctx context.Context, o StackOptions) error {
 func (s *Stack) startPostgres(ctx context.Context, o StackOptions) error {
 	if o.DatabaseHost != "" {
 		s.DatabaseHost = o.DatabaseHost
-		s.given("PostgreSQL", o.DatabaseHost)
+		s.external("PostgreSQL", o.DatabaseHost)
 		return nil
 	}
 	start := time.Now()
@@ -139,7 +138,7 @@ func (s *Stack) startPostgres(ctx context.Context, o StackOptions) error {
 func (s *Stack) startTemporal(ctx context.Context, o StackOptions) error {
 	if o.TemporalAddress != "" {
 		s.TemporalAddress = o.TemporalAddress
-		s.given("Temporal", o.TemporalAddress)
+		s.external("Temporal", o.TemporalAddress)
 		return nil
 	}
 	start := time.Now()
@@ -161,8 +160,8 @@ func (s *Stack) startTemporal(ctx context.Context, o StackOptions) error {
 	return nil
 }
 
-// Failed delivers an error when a part ends although nobody stopped it. What
-// runs on the stack should then end too.
+// Failed delivers an error when a part ends by itself. The programs that use the stack
+// should then end too.
 func (s *Stack) Failed() <-chan error { return s.failed }
 
 func (s *Stack) watch(name string, done <-chan struct{}) {
@@ -176,8 +175,8 @@ func (s *Stack) watch(name string, done <-chan struct{}) {
 	}()
 }
 
-// Stop ends the parts in the reverse order of their start, each within a time
-// limit and all of them before ctx ends. Stopping again does nothing.
+// Stop stops the parts in the reverse order of their start, each within a time limit
+// and all before ctx ends. A second call does nothing.
 func (s *Stack) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	parts := s.parts
@@ -186,7 +185,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 	var failures []error
 	for _, p := range slices.Backward(parts) {
 		start := time.Now()
-		limited, cancel := context.WithTimeout(ctx, partStop)
+		limited, cancel := context.WithTimeout(ctx, partStopTimeout)
 		err := p.stop(limited)
 		cancel()
 		if err != nil {
@@ -213,13 +212,13 @@ func (s *Stack) ready(name, where string, start time.Time, stop func(context.Con
 	s.print("  %-16s ready in %.1f s: %s\n", name, time.Since(start).Seconds(), where)
 }
 
-func (s *Stack) given(name, where string) { s.print("  %-16s given: %s\n", name, where) }
+func (s *Stack) external(name, where string) { s.print("  %-16s external: %s\n", name, where) }
 
 func (s *Stack) print(format string, args ...any) {
 	fmt.Fprintf(lockedWriter{&s.mu, s.out}, format, args...)
 }
 
-// lockedWriter keeps the lines of parts that start side by side whole.
+// lockedWriter keeps the lines of concurrent parts intact.
 type lockedWriter struct {
 	mu  *sync.Mutex
 	out io.Writer

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// The environment variables of the stack. Those without DEV in their name are
-// the manager's own: naming a real service there means that no stand-in starts.
+// The environment variables of the stack. Those without DEV in their name are the
+// manager's own: if they name an external service, the stack does not start one.
 const (
 	EnvDir            = "DLQ_DEV_DIR"
 	EnvPostgresPort   = "DLQ_DEV_POSTGRES_PORT"
@@ -28,33 +28,34 @@ const (
 // DatabaseName is the database that the stack creates on its PostgreSQL.
 const DatabaseName = "dlq_db"
 
-// StackOptions say what to run and where. Take DefaultStackOptions or
-// StackOptionsFromEnv and change what differs.
+// StackOptions configures a stack. Start from DefaultStackOptions or
+// StackOptionsFromEnv.
 type StackOptions struct {
 	// Dir holds all state: postgres/, kafka/, temporal/ and bin/.
 	Dir string
 	// Ports on 127.0.0.1. 0 takes a free one, except for TemporalUIPort, where
 	// 0 means no Web UI.
 	PostgresPort, KafkaPort, TemporalPort, TemporalUIPort int
-	// DatabaseHost, Brokers and TemporalAddress name services that run already;
-	// their stand-ins are then not started.
+	// DatabaseHost, Brokers and TemporalAddress name external services, which the stack
+	// then does not start.
 	DatabaseHost    string
 	Brokers         []string
 	TemporalAddress string
-	// TemporalBinary is the Temporal CLI; empty looks for it, then builds it.
+	// TemporalBinary is the Temporal CLI. If empty, it is searched for, and otherwise
+	// built.
 	TemporalBinary string
-	// TemporalPaced keeps the development server's own limits. They make
-	// workflows slow on purpose, and real servers do not have them.
+	// TemporalPaced keeps the development server's default limits, which slow workflows
+	// down. Production servers do not have them.
 	TemporalPaced bool
-	// Topics are created on the embedded broker when they are missing.
+	// Topics are created on the in-process broker if they are missing.
 	Topics []string
-	// Out gets a line of progress for each part, for people; may be nil.
+	// Out receives a line of progress for each part; may be nil.
 	Out io.Writer
 	// Log may be nil.
 	Log *zap.Logger
 }
 
-// DefaultStackOptions are the documented folder and ports.
+// DefaultStackOptions has the documented folder and ports.
 func DefaultStackOptions() StackOptions {
 	return StackOptions{
 		Dir:          ".data",
@@ -62,7 +63,7 @@ func DefaultStackOptions() StackOptions {
 	}
 }
 
-// StackOptionsFromEnv are the defaults with what the environment changes.
+// StackOptionsFromEnv returns the defaults, overridden by the environment.
 func StackOptionsFromEnv(getenv func(string) string) (StackOptions, error) {
 	o := DefaultStackOptions()
 	if dir := getenv(EnvDir); dir != "" {

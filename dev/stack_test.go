@@ -24,7 +24,7 @@ func environment(values map[string]string) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// freeStack are options on which nothing collides with anything.
+// freeStack returns options that cannot collide with other stacks.
 func freeStack(t *testing.T) StackOptions {
 	t.Helper()
 	o := DefaultStackOptions()
@@ -181,7 +181,7 @@ func TestProgramIsBuiltOnceHoweverManyAsk(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "bin", "tool")
 	var builds atomic.Int32
 	var asking sync.WaitGroup
-	b := onceBuilt{target: target, build: func(_ context.Context, dir string, _ io.Writer) error {
+	b := buildOnce{target: target, build: func(_ context.Context, dir string, _ io.Writer) error {
 		builds.Add(1)
 		return os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o755)
 	}}
@@ -201,7 +201,7 @@ func TestFailedBuildLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "bin")
 	target := filepath.Join(bin, "tool")
-	_, err := onceBuilt{target: target, build: func(_ context.Context, dir string, _ io.Writer) error {
+	_, err := buildOnce{target: target, build: func(_ context.Context, dir string, _ io.Writer) error {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "tool"), []byte("half"), 0o755))
 		return errors.New("no space")
 	}}.ensure(context.Background())

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// temporalReady bounds the wait for a started server; 0.5 s is usual.
-	temporalReady = time.Minute
-	// temporalStop bounds the wait for a stopping server; 1.5 s is usual.
-	temporalStop = 10 * time.Second
+	// temporalStartTimeout limits the wait for a started server; 0.5 s is usual.
+	temporalStartTimeout = time.Minute
+	// temporalStopTimeout limits the wait for a stopping server; 1.5 s is usual.
+	temporalStopTimeout = 10 * time.Second
 )
 
-// tunedTemporal lifts the pace of the development server, which takes 20 tasks
-// a second from its one shard unless told otherwise, and keeps a task queue in
-// one piece, so that a poller never waits beside the partition with the task.
+// tunedTemporal raises the limit of the development server, which by default hands out
+// 20 tasks a second from its one shard. It also gives a task queue a single partition,
+// so that a poller never waits at a partition without tasks.
 var tunedTemporal = []string{
 	"history.transferProcessorMaxPollRPS=1000",
 	"history.transferProcessorMaxPollHostRPS=10000",
@@ -37,13 +37,13 @@ var tunedTemporal = []string{
 	"matching.numTaskqueueWritePartitions=1",
 }
 
-// TemporalOptions say how to run a Temporal server. The zero value of all but
-// Dir is useful.
+// TemporalOptions configures a Temporal server. Dir is required; every other field has
+// a default.
 type TemporalOptions struct {
-	// Dir holds the log and, unless InMemory, the database. Required.
+	// Dir holds the log and, unless InMemory, the database.
 	Dir string
-	// Binary is the Temporal CLI. Empty: the one on PATH, else the one in
-	// BinDir, which is built there when it is missing.
+	// Binary is the Temporal CLI. If empty, it is the one on PATH, else the one in
+	// BinDir, where it is built if it is missing.
 	Binary string
 	// BinDir defaults to Dir/bin.
 	BinDir string
@@ -51,15 +51,16 @@ type TemporalOptions struct {
 	Port int
 	// UIPort of the Web UI; 0 runs without one.
 	UIPort int
-	// PortSetting and UIPortSetting are named in the error when a port is taken.
+	// PortSetting and UIPortSetting are the settings that the error names when a port
+	// is taken.
 	PortSetting, UIPortSetting string
 	// Namespace defaults to "default".
 	Namespace string
-	// InMemory keeps no state beyond Stop.
+	// InMemory discards all state at Stop.
 	InMemory bool
-	// Tuned lifts the limits that make the development server slow on purpose.
+	// Tuned raises the limits that slow the development server down.
 	Tuned bool
-	// Out gets a line when the start takes long enough to worry; may be nil.
+	// Out receives the progress of a start that builds the CLI; may be nil.
 	Out io.Writer
 	// Log may be nil.
 	Log *zap.Logger
@@ -78,9 +79,9 @@ type Temporal struct {
 	log     *zap.Logger
 }
 
-// StartTemporal starts the Temporal CLI's development server and waits until it
-// serves the namespace. A server that a killed predecessor left on the same
-// Dir is ended first. It returns a *PortInUseError when a port is taken.
+// StartTemporal starts the Temporal CLI's development server and waits until it serves
+// the namespace. It first ends a server that still runs on the same Dir because its
+// parent was killed. It returns a *PortInUseError when a port is taken.
 func StartTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
 	if o.Dir == "" {
 		return nil, errors.New("no folder for Temporal's state")
@@ -129,12 +130,12 @@ func (o TemporalOptions) launch(ctx context.Context) (*Temporal, error) {
 		return nil, err
 	}
 	defer output.Close() // the child has its own descriptor
-	// Not CommandContext: ctx bounds the start, not the life of the server.
+	// Not CommandContext: ctx limits only the start, not the life of the server.
 	cmd := exec.Command(o.Binary, o.arguments()...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Dir = o.Dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		return strings.HasPrefix(entry, "TEMPORAL_") // these are for clients, and would set flags here
+		return strings.HasPrefix(entry, "TEMPORAL_") // for clients; the server would read them as flags
 	})
 	onDeath := syscall.SIGTERM // so that it closes its database
 	if o.InMemory {
@@ -153,7 +154,7 @@ func (o TemporalOptions) launch(ctx context.Context) (*Temporal, error) {
 		err = t.waitReady(ctx)
 	}
 	if err != nil {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalStop)
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), temporalStopTimeout)
 		defer cancel()
 		_ = t.Stop(stopping)
 		return nil, fmt.Errorf("Temporal did not start: %w; the end of %s:\n%s", err, logPath, tail(logPath, 10))
@@ -186,10 +187,10 @@ func (o TemporalOptions) arguments() []string {
 func (o TemporalOptions) database() string { return filepath.Join(o.Dir, "temporal.db") }
 func (o TemporalOptions) pidFile() string  { return filepath.Join(o.Dir, "temporal.pid") }
 
-// waitReady returns once the namespace can be described, or with the reason why
-// it never will.
+// waitReady returns nil once the namespace can be described, and an error when the
+// server has ended or does not answer in time.
 func (t *Temporal) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, temporalReady)
+	ctx, cancel := context.WithTimeout(ctx, temporalStartTimeout)
 	defer cancel()
 	c, err := client.NewLazyClient(client.Options{HostPort: t.Address, Namespace: t.Namespace, Logger: silent{}})
 	if err != nil {
@@ -220,13 +221,13 @@ func (t *Temporal) waitReady(ctx context.Context) error {
 // PID is the server's process id.
 func (t *Temporal) PID() int { return t.process.pid }
 
-// Done is closed when the server ends, whoever ended it.
+// Done is closed when the server ends, by Stop or otherwise.
 func (t *Temporal) Done() <-chan struct{} { return t.process.exited }
 
-// Stop asks the server to end and waits for it. When ctx ends first, or after
-// ten seconds, the server is killed, which its database survives.
+// Stop sends SIGTERM to the server and waits for its end. When ctx ends first, or after
+// ten seconds, it kills the server, which the database survives.
 func (t *Temporal) Stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, temporalStop)
+	ctx, cancel := context.WithTimeout(ctx, temporalStopTimeout)
 	defer cancel()
 	err := t.process.stop(ctx)
 	_ = os.Remove(t.pidFile)
@@ -234,7 +235,7 @@ func (t *Temporal) Stop(ctx context.Context) error {
 	return err
 }
 
-// silent keeps the SDK from logging the failed calls of a server that starts.
+// silent discards the SDK's log of failed calls while the server starts.
 type silent struct{}
 
 func (silent) Debug(string, ...any) {}

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// temporalModule is the version that `go install` can build: later ones carry
-// replace directives, which it refuses.
+// temporalModule is a version that `go install` can build. Later ones have replace
+// directives, which it refuses.
 const temporalModule = "github.com/temporalio/cli/cmd/temporal@v1.5.1"
 
-// temporalBinary finds the Temporal CLI: the given one, the one on PATH, the one
-// in binDir, in this order. When there is none it is built into binDir.
+// temporalBinary returns the Temporal CLI: the given one, else the one on PATH, else
+// the one in binDir, where it is built if it is missing.
 func temporalBinary(ctx context.Context, given, binDir string, out io.Writer) (string, error) {
 	if given != "" {
 		path, err := exec.LookPath(given)
@@ -30,7 +30,7 @@ func temporalBinary(ctx context.Context, given, binDir string, out io.Writer) (s
 	if path, err := exec.LookPath("temporal"); err == nil {
 		return filepath.Abs(path)
 	}
-	return onceBuilt{
+	return buildOnce{
 		target: filepath.Join(binDir, "temporal"), announce: "building the Temporal CLI, once, about 3 minutes…",
 		out: out, ticks: time.Tick(progressInterval),
 		build: func(ctx context.Context, dir string, output io.Writer) error {
@@ -39,42 +39,41 @@ func temporalBinary(ctx context.Context, given, binDir string, out io.Writer) (s
 	}.ensure(ctx)
 }
 
-// onceBuilt is a program that is built when it is not there. Of several processes
-// that ask at once one builds and the others wait. The program appears whole or
-// not at all.
-type onceBuilt struct {
+// buildOnce builds a program if it is missing. Of several processes one builds and the
+// others wait. The program appears atomically.
+type buildOnce struct {
 	target string
 	// announce is written before the build begins.
 	announce string
 	// out may be nil.
 	out io.Writer
-	// ticks are when to show that the build, or the wait for it, goes on.
+	// ticks trigger the progress of the build, or of the wait for it.
 	ticks <-chan time.Time
-	// build makes the program, under its own name in the folder given. It writes
-	// what the go command writes.
+	// build creates the program under its own name in the given folder. It writes the
+	// output of the go command.
 	build func(ctx context.Context, dir string, output io.Writer) error
 }
 
-// ensure returns the target once it is there.
-func (b onceBuilt) ensure(ctx context.Context) (string, error) {
+// ensure returns the target, and builds it first if it is missing.
+func (b buildOnce) ensure(ctx context.Context) (string, error) {
 	if b.out == nil {
 		b.out = io.Discard
 	}
 	if isExecutable(b.target) {
 		return b.target, nil
 	}
-	lock, err := b.waitTurn(ctx)
+	lock, err := b.lock(ctx)
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", b.target, err)
 	}
 	defer lock.release()
-	if isExecutable(b.target) { // the one we waited for built it
+	if isExecutable(b.target) { // the previous holder of the lock has built it
 		return b.target, nil
 	}
 
 	fmt.Fprintln(b.out, b.announce)
 	start := time.Now()
-	// Beside the target, so that the rename stays within one file system.
+	// In the target's folder, so that the rename stays within one file system.
 	dir, err := os.MkdirTemp(filepath.Dir(b.target), ".build-")
 	if err != nil {
 		return "", err
@@ -97,8 +96,8 @@ func (b onceBuilt) ensure(ctx context.Context) (string, error) {
 	return b.target, nil
 }
 
-// waitTurn takes the lock of the target, and says so when it has to wait for it.
-func (b onceBuilt) waitTurn(ctx context.Context) (*fileLock, error) {
+// lock takes the lock of the target, and prints a message if it has to wait.
+func (b buildOnce) lock(ctx context.Context) (*fileLock, error) {
 	path, stop := b.target+".lock", func() {}
 	defer func() { stop() }()
 	return waitLock(ctx, path, func() {
@@ -111,14 +110,14 @@ func (b onceBuilt) waitTurn(ctx context.Context) (*fileLock, error) {
 	})
 }
 
-// goInstall builds the program of a module into dir, whatever the settings of
-// the module that we were started in.
+// goInstall builds the program of a module into dir, independent of the settings of our
+// own module.
 func goInstall(ctx context.Context, dir, module string, output io.Writer) error {
 	cmd := exec.CommandContext(ctx, "go", "install", "-v", module)
 	cmd.Dir = dir
 	cmd.Env = append(buildEnvironment(os.Environ()), "GOBIN="+dir, "PWD="+dir)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.WaitDelay = 5 * time.Second // for compilers that hold the output open
+	cmd.WaitDelay = 5 * time.Second // compilers may keep the output open
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("build %s: the go command is not on PATH; install the program yourself and put it there", module)
@@ -129,8 +128,8 @@ func goInstall(ctx context.Context, dir, module string, output io.Writer) error 
 	return nil
 }
 
-// buildEnvironment drops what would build for another system or apply our own
-// module's flags, and does without a C compiler.
+// buildEnvironment removes variables that would build for another system or apply our
+// own module's flags, and disables cgo.
 func buildEnvironment(environment []string) []string {
 	own := []string{"GOOS", "GOARCH", "GOFLAGS", "GOWORK", "GO111MODULE", "GOBIN", "CGO_ENABLED", "PWD"}
 	kept := slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {

@@ -21,8 +21,8 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// temporalChild makes this test program the parent of a Temporal server on the
-// folder it names, so that a test can kill the parent.
+// temporalChild makes this test binary the parent of a Temporal server on the folder
+// that it names, so that a test can kill the parent.
 const temporalChild = "DLQ_DEV_TEST_TEMPORAL_DIR"
 
 func init() {
@@ -40,8 +40,8 @@ func init() {
 	select {}
 }
 
-// testTemporal is the CLI that these tests run. Where there is none they build
-// it, into the folder where everything else looks for it.
+// testTemporal is the CLI of these tests. If there is none, they build it into the
+// folder that `make run` uses.
 var testTemporal = sync.OnceValues(func() (string, error) {
 	given := ""
 	if _, err := exec.LookPath("temporal"); err != nil {
@@ -78,7 +78,7 @@ func temporalClient(t *testing.T, s *Temporal) client.Client {
 	return c
 }
 
-// startWaiting starts a workflow that nobody works on, so it runs for ever.
+// startWaiting starts a workflow that no worker runs, so it never ends.
 func startWaiting(ctx context.Context, t *testing.T, s *Temporal, id string) {
 	t.Helper()
 	_, err := temporalClient(t, s).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: "nobody"}, "Waiting")
@@ -152,7 +152,7 @@ func TestTemporalIsEndedAndItsStateKeptWhenItsParentIsKilled(t *testing.T) {
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait()
 
-	// On the same port and at once: whatever is left must be out of the way.
+	// On the same port and immediately: the old server must be gone.
 	s := startTemporal(ctx, t, TemporalOptions{Dir: dir, Port: port})
 	require.NotEqual(t, leftover, s.PID())
 	requireEnded(t, leftover)

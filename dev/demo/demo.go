@@ -15,43 +15,40 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options say what the shop does. Brokers is required; the zero value of
-// everything else is useful.
+// Options configures the shop. Brokers is required; every other field has a default.
 type Options struct {
 	Brokers []string
-	// Out gets what happens, for people; nil means nowhere.
+	// Out receives the progress as text; nil discards it.
 	Out io.Writer
-	// Messages is how many dead letters the shop begins with; 60 when zero. 17
-	// suffice for every header family.
+	// Messages is the number of dead letters at the start; 60 when zero. 17 cover every
+	// header family.
 	Messages int
-	// Once ends after those, instead of going on until ctx ends.
+	// Once makes Run return after those, instead of when ctx ends.
 	Once bool
-	// Trickle is the time between two events after the first lot; 5 s when zero.
+	// Trickle is the time between two events after the start; 5 s when zero.
 	Trickle time.Duration
-	// Seed decides what the events are; 1 when zero.
+	// Seed determines the events; 1 when zero.
 	Seed uint64
-	// FixFile, when set, names a file: what comes back keeps failing until the
-	// file exists. Otherwise the shop's bug counts as fixed by the time that
-	// anything comes back. A few records fail for good either way.
+	// FixFile, when set, names a file: messages that are sent back fail until the file
+	// exists. When empty, they succeed. A few records always fail.
 	FixFile string
 	// Group is the consumer group; "shop" when empty.
 	Group string
-	// BaseURL is the manager's API and UIURL the Temporal Web UI, for the hints
-	// on what to do next. Empty ones are left out.
+	// BaseURL is the manager's API and UIURL the Temporal Web UI, for the printed
+	// hints. Empty ones are omitted.
 	BaseURL, UIURL string
-	// Client is added to the Kafka client's options, for brokers that want TLS
-	// or a password.
+	// Client has additional options of the Kafka client, for brokers with TLS or a
+	// password.
 	Client []kgo.Opt
 }
 
-// Run opens the shop: it creates the topics that are missing, produces events,
-// fails on most of them, and consumes what comes back, until ctx ends. The end
-// of ctx is no error.
+// Run creates missing topics, produces events, fails on most of them, and consumes the
+// messages that are sent back. It runs until ctx ends, which is not an error.
 func Run(ctx context.Context, o Options) error {
 	o.setDefaults()
 	err := o.run(ctx)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the end of ctx is how the shop is closed
+		return nil //nolint:nilerr // the end of ctx stops the shop
 	}
 	return err
 }
@@ -84,7 +81,7 @@ func (o *Options) run(ctx context.Context) error {
 		kgo.ConsumeTopics(orders.topic, payments.topic, shipments.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-		// A shop that was killed holds its partitions for this long.
+		// A shop that was killed keeps its partitions for this long.
 		kgo.SessionTimeout(10*time.Second),
 		kgo.HeartbeatInterval(2*time.Second),
 		kgo.FetchMaxWait(500*time.Millisecond),
@@ -102,15 +99,15 @@ func (o *Options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	group.Go(func() error { return s.consume(ctx) })
 	group.Go(func() error {
-		defer cancel() // the consumer ends with us
-		produced, last, err := o.produceLot(ctx, client, next)
+		defer cancel() // stops the consumer too
+		produced, last, err := o.produceBatch(ctx, client, next)
 		if err != nil {
 			return err
 		}
 		if err := waitCommitted(ctx, admin, o.Group, produced); err != nil {
 			return err
 		}
-		s.next(o)
+		s.printSummary(o)
 		if o.Once {
 			return nil
 		}
@@ -128,18 +125,17 @@ func (o *Options) client(options ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// prepare makes the topics, where missing, and returns the first number of an
-// event. It has a client of its own, which the shop's would be in the way of:
-// a group's client remembers for a while which topics it did not find.
+// prepare creates missing topics and returns the number of the first event. It uses its
+// own client, because a group's client caches for a while which topics were missing.
 func (o *Options) prepare(ctx context.Context) (next int, err error) {
 	client, err := o.client()
 	if err != nil {
 		return 0, err
 	}
 	defer client.Close()
-	reaching, cancel := context.WithTimeout(ctx, 10*time.Second)
+	pingCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := client.Ping(reaching); err != nil {
+	if err := client.Ping(pingCtx); err != nil {
 		return 0, fmt.Errorf("no Kafka at %s: %w", strings.Join(o.Brokers, ", "), err)
 	}
 	admin := kadm.NewClient(client)
@@ -166,9 +162,9 @@ func createTopics(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
-// firstNumber goes on where an earlier shop ended, so that no number comes
-// twice: there are never fewer records than numbers. It waits for topics that
-// were created a moment ago and that not every broker knows yet.
+// firstNumber continues the numbers of an earlier shop, so that none occurs twice:
+// there are never fewer records than numbers. It waits for new topics that not every
+// broker knows yet.
 func firstNumber(ctx context.Context, admin *kadm.Client) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -193,24 +189,24 @@ func firstNumber(ctx context.Context, admin *kadm.Client) (int, error) {
 	}
 }
 
-// produceLot produces events until enough of them are ones that fail. It
-// returns the highest offsets and the number of the next event.
-func (o *Options) produceLot(ctx context.Context, client *kgo.Client, n int) (kadm.Offsets, int, error) {
-	var lot []*kgo.Record
+// produceBatch produces events until enough of them fail. It returns the highest
+// offsets and the number of the next event.
+func (o *Options) produceBatch(ctx context.Context, client *kgo.Client, n int) (kadm.Offsets, int, error) {
+	var batch []*kgo.Record
 	for failing := 0; failing < o.Messages; n++ {
-		if !sound(n) {
+		if !processable(n) {
 			failing++
 		}
-		lot = append(lot, newEvent(o.Seed, n))
+		batch = append(batch, newEvent(o.Seed, n))
 	}
-	for i, r := range lot { // the last minute's events
-		r.Timestamp = time.Now().Add(time.Duration(i-len(lot)) * time.Second)
+	for i, r := range batch { // one second apart, up to now
+		r.Timestamp = time.Now().Add(time.Duration(i-len(batch)) * time.Second)
 	}
-	if err := client.ProduceSync(ctx, lot...).FirstErr(); err != nil {
+	if err := client.ProduceSync(ctx, batch...).FirstErr(); err != nil {
 		return nil, 0, fmt.Errorf("produce the shop's events: %w", err)
 	}
 	produced := kadm.Offsets{}
-	for _, r := range lot {
+	for _, r := range batch {
 		if at, ok := produced.Lookup(r.Topic, r.Partition); !ok || at.At < r.Offset {
 			produced.AddOffset(r.Topic, r.Partition, r.Offset, -1)
 		}
@@ -218,20 +214,20 @@ func (o *Options) produceLot(ctx context.Context, client *kgo.Client, n int) (ka
 	return produced, n, nil
 }
 
-// waitCommitted waits until the group is past the offsets, whichever of its
-// members does the work.
+// waitCommitted waits until the group has committed past the offsets, by any of its
+// members.
 func waitCommitted(ctx context.Context, admin *kadm.Client, group string, produced kadm.Offsets) error {
 	for {
 		committed, err := admin.FetchOffsets(ctx, group)
 		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			return fmt.Errorf("the shop's offsets: %w", err)
 		}
-		behind := false
+		pending := false
 		produced.Each(func(o kadm.Offset) {
 			at, ok := committed.Lookup(o.Topic, o.Partition)
-			behind = behind || !ok || at.At <= o.At
+			pending = pending || !ok || at.At <= o.At
 		})
-		if !behind {
+		if !pending {
 			return nil
 		}
 		select {
@@ -242,7 +238,7 @@ func waitCommitted(ctx context.Context, admin *kadm.Client, group string, produc
 	}
 }
 
-// trickle produces one event after another until ctx ends.
+// trickle produces one event at a time until ctx ends.
 func (o *Options) trickle(ctx context.Context, client *kgo.Client, n int) error {
 	ticker := time.NewTicker(o.Trickle)
 	defer ticker.Stop()

@@ -69,8 +69,7 @@ func startBroker(t *testing.T) []string {
 	return k.Brokers
 }
 
-// readAll waits until there are so many records in the topics and returns all
-// that are there then.
+// readAll waits until the topics have that many records, and returns all of them.
 func readAll(ctx context.Context, t *testing.T, brokers []string, atLeast int, topics ...string) []*kgo.Record {
 	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topics...),
@@ -94,7 +93,7 @@ func readAll(ctx context.Context, t *testing.T, brokers []string, atLeast int, t
 	return all
 }
 
-// sendBack does what the manager does with a message that an operator retries.
+// sendBack sends a message back like a retry of the manager.
 func sendBack(ctx context.Context, t *testing.T, brokers []string, letter *kgo.Record, origin string, id string) {
 	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
@@ -105,7 +104,7 @@ func sendBack(ctx context.Context, t *testing.T, brokers []string, letter *kgo.R
 	require.NoError(t, c.ProduceSync(ctx, back).FirstErr())
 }
 
-// originOf is the topic that a dead letter of this shop came from.
+// originOf is the original topic of a dead letter of this shop.
 func originOf(letter *kgo.Record) string {
 	for _, r := range routes {
 		if r.dlq == letter.Topic {
@@ -157,7 +156,7 @@ func TestSameSeedMakesTheSameEvents(t *testing.T) {
 		require.Equal(t, first, again)
 		number, _, f := process(first)
 		require.Equal(t, n, number)
-		require.Equal(t, sound(n), f == nil, "event %d", n)
+		require.Equal(t, processable(n), f == nil, "event %d", n)
 	}
 	require.NotEqual(t, newEvent(7, 1001), newEvent(8, 1001))
 }
@@ -215,7 +214,7 @@ func TestWhatComesBackWorksOnceTheBugIsFixedExceptForAFew(t *testing.T) {
 	require.Len(t, letters, 62)
 	returned := map[string]int{}
 	for _, letter := range letters {
-		id, _ := comingBack(letter)
+		id, _ := retryHeaders(letter)
 		returned[id]++
 	}
 	require.Equal(t, map[string]int{"": 60, "id-before": 1, "id-stubborn": 1}, returned, "the ids stay in the headers")

@@ -1,8 +1,8 @@
 // Package demo is a shop whose services fail. They consume orders, payments and
-// shipments, cannot process some of them, and send those to dead-letter topics,
-// each in the way of its own framework. What the manager sends back is consumed
-// again: most of it works then, some of it fails for good.
+// shipments. They send those that they cannot process to dead-letter topics, each in
+// the format of its own framework. They also consume the messages that the manager
+// sends back: most of them succeed then, some always fail.
 //
-// It is a program to look at, to try the manager with, and to test it with: the
-// events come from a seed, so the same seed makes the same mistakes.
+// The shop is for demonstrations and tests. Its events come from a seed, so the same
+// seed causes the same failures.
 package demo

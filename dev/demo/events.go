@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// route is an original topic and where its dead letters go. The two ways to
-// name a dead-letter topic both occur.
+// route is an original topic and its dead-letter topic. Both usual names of a
+// dead-letter topic occur.
 type route struct{ topic, dlq string }
 
 var (
@@ -22,13 +22,12 @@ var (
 	routes    = []route{orders, payments, shipments}
 )
 
-// Of every four events the first is sound. Topics go round in threes, and a
-// number has its family by its remainder of 13, so every family meets every
-// topic.
-func sound(n int) bool { return n%4 == 0 }
+// processable reports whether the services can process the n-th event: the first of
+// every four. The topic follows from the remainder of 3, the header family from that of
+// 13, so every family occurs in every topic.
+func processable(n int) bool { return n%4 == 0 }
 
-// newEvent makes the n-th event of a seed, n from 1. Unless sound, it is one
-// that the shop's services cannot process.
+// newEvent returns the n-th event of a seed, n from 1.
 func newEvent(seed uint64, n int) *kgo.Record {
 	random := rand.New(rand.NewPCG(seed, uint64(n)))
 	r := &kgo.Record{Key: fmt.Appendf(nil, "order-%d", n), Headers: eventHeaders(random)}
@@ -46,8 +45,8 @@ func newEvent(seed uint64, n int) *kgo.Record {
 	return r
 }
 
-// eventHeaders are what services put on their events. Order, duplicates and the
-// difference between an empty value and none are to survive a retry.
+// eventHeaders are typical headers of an event. A retry must preserve their order,
+// duplicates, and the difference between an empty value and null.
 func eventHeaders(random *rand.Rand) []kgo.RecordHeader {
 	headers := []kgo.RecordHeader{
 		text("traceparent", fmt.Sprintf("00-%016x%016x-%016x-01", random.Uint64(), random.Uint64(), random.Uint64())),
@@ -86,15 +85,15 @@ func orderJSON(random *rand.Rand, n int) []byte {
 	}
 	problem := random.IntN(8)
 	switch {
-	case sound(n):
+	case processable(n):
 	case problem == 0:
 		o.Cents = -o.Cents
 	default:
 		o.Currency = []string{"XTS", "BTC", "ZWD"}[random.IntN(3)]
 	}
 	value, _ := json.Marshal(o) // strings and numbers always marshal
-	if !sound(n) && problem == 1 {
-		return value[:len(value)/2] // the producer died in the middle
+	if !processable(n) && problem == 1 {
+		return value[:len(value)/2] // truncated
 	}
 	return value
 }
@@ -105,7 +104,7 @@ func paymentProtobuf(random *rand.Rand, n int) []byte {
 	amount, acquirer := uint64(500+random.IntN(40_000)), "acquirer-1"
 	problem := random.IntN(8)
 	switch {
-	case sound(n):
+	case processable(n):
 	case problem == 0:
 		amount = 0
 	default:
@@ -123,14 +122,14 @@ func paymentProtobuf(random *rand.Rand, n int) []byte {
 	return b
 }
 
-// shipmentAvro is the Avro record {order: long, grams: long, carrier: string,
-// country: string} as a schema registry's serializer frames it: a zero byte, the
-// schema's id, the body. Sometimes it is a tombstone, which is nil.
+// shipmentAvro is the Avro record {order: long, grams: long, carrier: string, country:
+// string} in the framing of a schema registry's serializer: a zero byte, the schema's
+// id, the body. Sometimes it is nil, a tombstone.
 func shipmentAvro(random *rand.Rand, n int) []byte {
 	schema, country := uint32(12), []string{"DE", "JP", "US"}[random.IntN(3)]
 	problem := random.IntN(8)
 	switch {
-	case sound(n):
+	case processable(n):
 	case problem == 0:
 		country = "AQ"
 	case problem == 1:
@@ -148,7 +147,7 @@ func shipmentAvro(random *rand.Rand, n int) []byte {
 	return b
 }
 
-// numberOf reads the order's number from a key; 0 when it holds none.
+// numberOf reads the order's number from a key; 0 if the key has none.
 func numberOf(key []byte) int {
 	var n int
 	_, _ = fmt.Sscanf(strings.TrimSpace(string(key)), "order-%d", &n)

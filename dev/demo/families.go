@@ -10,20 +10,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// failure is why a service could not process a record.
+// failure describes why a service could not process a record.
 type failure struct {
 	// class and cause are exception types, as the JVM frameworks name them.
 	class, cause string
 	message      string
-	// permanent failures stay after the shop's bug is fixed.
+	// permanent failures remain after the shop's bug is fixed.
 	permanent bool
 }
 
-// family is one framework's way to say where a dead letter comes from. Names,
-// encodings and the order of the headers are the frameworks' own.
+// family is the headers of one framework that describe the origin of a dead letter.
+// Names, encodings and order are the framework's own.
 type family struct {
 	name string
-	// first says that the framework puts its headers before those of the record.
+	// first is true if the framework puts its headers before those of the record.
 	first   bool
 	headers func(r *kgo.Record, f failure, group string) []kgo.RecordHeader
 }
@@ -52,7 +52,7 @@ func number[T int | int32 | int64](key string, value T) kgo.RecordHeader {
 	return text(key, strconv.FormatInt(int64(value), 10))
 }
 
-// int32BE and int64BE are what Java's ByteBuffer makes of an int and a long.
+// int32BE and int64BE encode an int and a long like Java's ByteBuffer.
 func int32BE(key string, value int32) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: key, Value: binary.BigEndian.AppendUint32(nil, uint32(value))}
 }
@@ -61,8 +61,8 @@ func int64BE(key string, value int64) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: key, Value: binary.BigEndian.AppendUint64(nil, uint64(value))}
 }
 
-// bigInteger is what Java's BigInteger.toByteArray makes of a positive number:
-// as few bytes as hold it together with a sign bit.
+// bigInteger encodes a positive number like Java's BigInteger.toByteArray: in the
+// fewest bytes that also have room for a sign bit.
 func bigInteger(key string, value int64) kgo.RecordHeader {
 	b := big.NewInt(value).Bytes()
 	if len(b) == 0 || b[0] >= 0x80 {
@@ -75,7 +75,7 @@ func ownHeaders(r *kgo.Record, f failure, _ string) []kgo.RecordHeader {
 	return []kgo.RecordHeader{text("original_topic", r.Topic), text("error", f.message)}
 }
 
-// springOrigin are the headers that Spring's recoverer writes under a prefix.
+// springOrigin has the headers that Spring's recoverer writes under a prefix.
 func springOrigin(prefix, topic string, partition int32, offset int64, timestamp time.Time) []kgo.RecordHeader {
 	return []kgo.RecordHeader{
 		text(prefix+"topic", topic),
@@ -105,8 +105,8 @@ func springHeaders(r *kgo.Record, f failure, group string) []kgo.RecordHeader {
 	return append(headers, springException("kafka_dlt-exception-", f)...)
 }
 
-// springTwoHopHeaders are of a record that failed in a retry topic as well:
-// Spring appends, so the first of each header is the origin.
+// springTwoHopHeaders belong to a record that also failed in a retry topic. Spring
+// appends, so the first of each header is the origin.
 func springTwoHopHeaders(r *kgo.Record, f failure, group string) []kgo.RecordHeader {
 	headers := springOrigin("kafka_dlt-original-", r.Topic, r.Partition, r.Offset, r.Timestamp)
 	headers = append(headers, text("kafka_dlt-original-consumer-group", group))
@@ -115,7 +115,7 @@ func springTwoHopHeaders(r *kgo.Record, f failure, group string) []kgo.RecordHea
 	return append(headers, springException("kafka_dlt-exception-", f)...)
 }
 
-// springKeyHeaders are of a record whose key could not be deserialized.
+// springKeyHeaders belong to a record whose key could not be deserialized.
 func springKeyHeaders(r *kgo.Record, f failure, group string) []kgo.RecordHeader {
 	const class = "org.springframework.kafka.support.serializer.DeserializationException"
 	headers := springOrigin("kafka_dlt-original-", r.Topic, r.Partition, r.Offset, r.Timestamp)
@@ -129,7 +129,7 @@ func springKeyHeaders(r *kgo.Record, f failure, group string) []kgo.RecordHeader
 
 func springRetryHeaders(r *kgo.Record, f failure, group string) []kgo.RecordHeader {
 	headers := springOrigin("kafka_original-", r.Topic, r.Partition, r.Offset, r.Timestamp)
-	headers = append(headers, text("kafka_dlt-original-consumer-group", group)) // without a name of its own
+	headers = append(headers, text("kafka_dlt-original-consumer-group", group)) // this framework has no header of its own for it
 	headers = append(headers, springException("kafka_exception-", f)...)
 	return append(headers,
 		int32BE("retry_topic-attempts", 4),
@@ -227,7 +227,7 @@ func karafkaHeaders(r *kgo.Record, _ failure, group string) []kgo.RecordHeader {
 	}
 }
 
-// stackTrace is a trace as the JVM prints it, of an exception around f.
+// stackTrace formats a JVM stack trace of an exception around f.
 func stackTrace(class, message string, f failure) string {
 	trace := fmt.Sprintf("%s: %s\n", class, message) +
 		"\tat shop.platform.RecordDispatcher.dispatch(RecordDispatcher.java:131)\n" +

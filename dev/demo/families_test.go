@@ -11,15 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// place is where a dead letter says that it comes from. Partition and offset
-// are -1 where the family does not tell.
-type place struct {
+// recordOrigin is the origin that a dead letter names. Partition and offset are -1 if the
+// family has none.
+type recordOrigin struct {
 	topic     string
 	partition int32
 	offset    int64
 }
 
-// headersOf are the values of one header, in order.
+// headersOf returns the values of one header, in order.
 func headersOf(r *kgo.Record, key string) [][]byte {
 	var values [][]byte
 	for _, h := range r.Headers {
@@ -37,83 +37,83 @@ func first(t *testing.T, r *kgo.Record, key string) []byte {
 	return values[0]
 }
 
-// inText and inBinary read the three headers of a place, as decimal text and as
+// inText and inBinary read the three headers of an origin, as decimal text and as
 // big-endian integers of exactly four and eight bytes.
-func inText(t *testing.T, r *kgo.Record, topic, partition, offset string) place {
+func inText(t *testing.T, r *kgo.Record, topic, partition, offset string) recordOrigin {
 	t.Helper()
 	p, err := strconv.ParseInt(string(first(t, r, partition)), 10, 32)
 	require.NoError(t, err)
 	o, err := strconv.ParseInt(string(first(t, r, offset)), 10, 64)
 	require.NoError(t, err)
-	return place{string(first(t, r, topic)), int32(p), o}
+	return recordOrigin{string(first(t, r, topic)), int32(p), o}
 }
 
-func inBinary(t *testing.T, r *kgo.Record, topic, partition, offset string) place {
+func inBinary(t *testing.T, r *kgo.Record, topic, partition, offset string) recordOrigin {
 	t.Helper()
 	p, o := first(t, r, partition), first(t, r, offset)
 	require.Len(t, p, 4)
 	require.Len(t, o, 8)
-	return place{string(first(t, r, topic)), int32(binary.BigEndian.Uint32(p)), int64(binary.BigEndian.Uint64(o))}
+	return recordOrigin{string(first(t, r, topic)), int32(binary.BigEndian.Uint32(p)), int64(binary.BigEndian.Uint64(o))}
 }
 
-// readers find a family by a header that only it has, and read its place.
+// readers recognise a family by a header that only it has, and read its origin.
 var readers = []struct {
 	name, mark string
-	errors     []string // headers that tell the error
-	place      func(t *testing.T, r *kgo.Record) place
+	errors     []string // headers with the error
+	origin     func(t *testing.T, r *kgo.Record) recordOrigin
 }{
-	{"this system", "original_topic", []string{"error"}, func(t *testing.T, r *kgo.Record) place {
-		return place{string(first(t, r, "original_topic")), -1, -1}
+	{"this system", "original_topic", []string{"error"}, func(t *testing.T, r *kgo.Record) recordOrigin {
+		return recordOrigin{string(first(t, r, "original_topic")), -1, -1}
 	}},
 	{"Spring recoverer", "kafka_dlt-exception-fqcn", []string{
 		"kafka_dlt-exception-cause-fqcn", "kafka_dlt-exception-message", "kafka_dlt-exception-stacktrace", "kafka_dlt-original-consumer-group",
-	}, func(t *testing.T, r *kgo.Record) place {
+	}, func(t *testing.T, r *kgo.Record) recordOrigin {
 		return inBinary(t, r, "kafka_dlt-original-topic", "kafka_dlt-original-partition", "kafka_dlt-original-offset")
 	}},
 	{"Spring recoverer, key", "kafka_dlt-key-exception-fqcn", []string{
 		"kafka_dlt-key-exception-message", "kafka_dlt-key-exception-stacktrace",
-	}, func(t *testing.T, r *kgo.Record) place {
+	}, func(t *testing.T, r *kgo.Record) recordOrigin {
 		return inBinary(t, r, "kafka_dlt-original-topic", "kafka_dlt-original-partition", "kafka_dlt-original-offset")
 	}},
 	{"Spring @RetryableTopic", "kafka_exception-fqcn", []string{"kafka_exception-message", "kafka_exception-stacktrace"},
-		func(t *testing.T, r *kgo.Record) place {
+		func(t *testing.T, r *kgo.Record) recordOrigin {
 			require.Len(t, first(t, r, "retry_topic-attempts"), 4)
 			return inBinary(t, r, "kafka_original-topic", "kafka_original-partition", "kafka_original-offset")
 		}},
 	{"Spring Cloud Stream", "x-original-topic", []string{"x-exception-fqcn", "x-exception-message", "x-exception-stacktrace"},
-		func(t *testing.T, r *kgo.Record) place {
+		func(t *testing.T, r *kgo.Record) recordOrigin {
 			require.Len(t, first(t, r, "x-original-timestamp"), 8)
 			return inBinary(t, r, "x-original-topic", "x-original-partition", "x-original-offset")
 		}},
 	{"Kafka Connect", "__connect.errors.topic", []string{
 		"__connect.errors.exception.class.name", "__connect.errors.exception.message", "__connect.errors.exception.stacktrace",
 		"__connect.errors.connector.name", "__connect.errors.task.id", "__connect.errors.stage",
-	}, func(t *testing.T, r *kgo.Record) place {
+	}, func(t *testing.T, r *kgo.Record) recordOrigin {
 		return inText(t, r, "__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset")
 	}},
 	{"Kafka Streams", "__streams.errors.topic", []string{
 		"__streams.errors.exception", "__streams.errors.message", "__streams.errors.stacktrace",
-	}, func(t *testing.T, r *kgo.Record) place {
+	}, func(t *testing.T, r *kgo.Record) recordOrigin {
 		return inText(t, r, "__streams.errors.topic", "__streams.errors.partition", "__streams.errors.offset")
 	}},
 	{"share groups", "__dlq.errors.topic", []string{"__dlq.errors.message", "__dlq.errors.group", "__dlq.errors.delivery.count"},
-		func(t *testing.T, r *kgo.Record) place {
+		func(t *testing.T, r *kgo.Record) recordOrigin {
 			return inText(t, r, "__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset")
 		}},
-	{"SmallRye", "dead-letter-topic", []string{"dead-letter-reason", "dead-letter-exception-class-name"}, func(t *testing.T, r *kgo.Record) place {
+	{"SmallRye", "dead-letter-topic", []string{"dead-letter-reason", "dead-letter-exception-class-name"}, func(t *testing.T, r *kgo.Record) recordOrigin {
 		require.Equal(t, "dead-letter-exception-class-name", r.Headers[0].Key, "its own headers come first")
 		return inText(t, r, "dead-letter-topic", "dead-letter-partition", "dead-letter-offset")
 	}},
 	{"Watermill", "topic_poisoned", []string{"reason_poisoned", "handler_poisoned", "subscriber_poisoned"},
-		func(t *testing.T, r *kgo.Record) place {
-			return place{string(first(t, r, "topic_poisoned")), -1, -1}
+		func(t *testing.T, r *kgo.Record) recordOrigin {
+			return recordOrigin{string(first(t, r, "topic_poisoned")), -1, -1}
 		}},
 	{"Micronaut", "micronaut-kafka-original-topic", []string{"micronaut-kafka-exception-class", "micronaut-kafka-exception-message"},
-		func(t *testing.T, r *kgo.Record) place {
+		func(t *testing.T, r *kgo.Record) recordOrigin {
 			return inText(t, r, "micronaut-kafka-original-topic", "micronaut-kafka-original-partition", "micronaut-kafka-original-offset")
 		}},
 	{"Karafka", "source_topic", []string{"source_consumer_group", "source_attempts"},
-		func(t *testing.T, r *kgo.Record) place {
+		func(t *testing.T, r *kgo.Record) recordOrigin {
 			return inText(t, r, "source_topic", "source_partition", "source_offset")
 		}},
 }
@@ -122,10 +122,10 @@ func TestEveryFamilyTellsWhereItsRecordsComeFrom(t *testing.T) {
 	t.Parallel()
 	ctx, brokers := testContext(t), startBroker(t)
 	require.NoError(t, Run(ctx, Options{Brokers: brokers, Once: true}))
-	origins := map[place]*kgo.Record{}
+	origins := map[recordOrigin]*kgo.Record{}
 	byTopic := map[string][]*kgo.Record{}
 	for _, r := range readAll(ctx, t, brokers, 60, originTopics()...) {
-		origins[place{r.Topic, r.Partition, r.Offset}] = r
+		origins[recordOrigin{r.Topic, r.Partition, r.Offset}] = r
 		byTopic[r.Topic] = append(byTopic[r.Topic], r)
 	}
 
@@ -142,7 +142,7 @@ func TestEveryFamilyTellsWhereItsRecordsComeFrom(t *testing.T) {
 			for _, header := range reader.errors {
 				require.NotEmpty(t, first(t, letter, header), "%s: %s", reader.name, header)
 			}
-			from := reader.place(t, letter)
+			from := reader.origin(t, letter)
 			require.Equal(t, originOf(letter), from.topic, reader.name)
 			origin := origins[from]
 			if from.partition < 0 { // the record with the same content
@@ -173,8 +173,8 @@ func TestEveryFamilyTellsWhereItsRecordsComeFrom(t *testing.T) {
 	require.NotZero(t, causes)
 }
 
-// requireContains checks that the original headers are all there, in order and
-// next to each other, null and empty values told apart.
+// requireContains checks that the original headers are all present, adjacent and in
+// order, and that null and empty values are distinguished.
 func requireContains(t *testing.T, headers, original []kgo.RecordHeader) {
 	t.Helper()
 	for start := 0; start+len(original) <= len(headers); start++ {

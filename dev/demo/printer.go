@@ -5,13 +5,13 @@ import (
 	"io"
 )
 
-// printer writes lines for people.
+// printer writes lines of text.
 type printer struct{ out io.Writer }
 
 func (p printer) line(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
-// next ends the first lot: it says what there is now and what to do with it.
-func (s *shop) next(o *Options) {
+// printSummary counts the dead letters of the start and prints the next steps.
+func (s *shop) printSummary(o *Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.brief = false
@@ -37,12 +37,12 @@ Send one topic back, or one message:
   curl -s -X POST %[1]s/api/v1/dlq/messages/<id>/retry`, o.BaseURL, orders.dlq)
 	}
 	if o.UIURL != "" {
-		p.line("Every retry is a workflow: %s", o.UIURL)
+		p.line("Every retry is a Temporal workflow: %s", o.UIURL)
 	}
 	if o.FixFile != "" {
 		p.line("The shop's bug is fixed once this file exists: %s", o.FixFile)
 	}
 	if !o.Once {
-		p.line("\nThe shop stays open: what comes back shows here, and an event every %s. Ctrl-C closes it.", o.Trickle)
+		p.line("\nThe shop keeps running: it shows messages that come back, and produces an event every %s. Ctrl-C stops it.", o.Trickle)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// process is what the shop's services do with a record. It returns the order's
-// number, a name of the record for people, and why it failed, or nil.
+// process is the shop's service for a record. It returns the order's number, a readable
+// name of the record, and its failure, or nil.
 func process(r *kgo.Record) (n int, name string, f *failure) {
 	switch r.Topic {
 	case orders.topic:

@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// shop consumes the events, gives up on some, and tells what it does.
+// shop consumes the events, sends some to dead-letter topics, and reports what it does.
 type shop struct {
 	client  *kgo.Client
 	group   string
 	fixFile string
 
 	mu sync.Mutex
-	// out is written to under mu. brief shows one dead letter of each family.
+	// mu guards out. brief shows one dead letter of each family.
 	out    printer
 	brief  bool
 	shown  map[string]bool
@@ -26,16 +26,16 @@ type shop struct {
 	dead   map[string]int // dead letters by topic
 }
 
-// consume runs until ctx ends or the client is closed. A broker that goes away
-// for a while is waited for.
+// consume runs until ctx ends or the client is closed. It waits for brokers that are
+// unavailable.
 func (s *shop) consume(ctx context.Context) error {
 	for {
 		fetches := s.client.PollRecords(ctx, 100)
 		if ctx.Err() != nil || fetches.IsClientClosed() {
-			return nil //nolint:nilerr // the end of ctx is how the shop is closed
+			return nil //nolint:nilerr // the end of ctx stops the shop
 		}
 		fetches.EachError(func(topic string, _ int32, err error) { s.say("cannot read %s, trying again: %v", topic, err) })
-		// In the order of the events, as far as partitions allow: it reads better.
+		// Ordered by time over partitions, for a readable output.
 		records := fetches.Records()
 		slices.SortStableFunc(records, func(a, b *kgo.Record) int { return a.Timestamp.Compare(b.Timestamp) })
 		var dead []*kgo.Record
@@ -44,25 +44,25 @@ func (s *shop) consume(ctx context.Context) error {
 				dead = append(dead, letter)
 			}
 		}
-		// The dead letters first: a record is done with once it is either
-		// processed or safe in a dead-letter topic.
+		// Dead letters are sent before the commit: a record must be either processed or
+		// in a dead-letter topic.
 		if err := s.client.ProduceSync(ctx, dead...).FirstErr(); err != nil {
 			if ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed) {
-				return nil //nolint:nilerr // as above; what was not sent is consumed again
+				return nil //nolint:nilerr // as above; records that were not sent are consumed again
 			}
 			return fmt.Errorf("send %d dead letters: %w", len(dead), err)
 		}
-		// What is not committed now is with the next lot, or consumed again.
+		// Offsets that cannot be committed now are committed later, or their records are consumed again.
 		if err := s.client.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
 			s.say("cannot commit, trying again: %v", err)
 		}
 	}
 }
 
-// handle returns the dead letter that the record becomes, or nil.
+// handle returns the dead letter of a record that fails, or nil.
 func (s *shop) handle(r *kgo.Record) *kgo.Record {
 	n, name, f := process(r)
-	id, count := comingBack(r)
+	id, count := retryHeaders(r)
 	back := ""
 	if id != "" {
 		back = fmt.Sprintf(" came back (dlq-message-id %s, retry %s)", id, count)
@@ -76,23 +76,23 @@ func (s *shop) handle(r *kgo.Record) *kgo.Record {
 	case id != "":
 		back += ": failed again"
 	}
-	way := families[n%len(families)]
-	letter := deadLetter(r, way, *f, s.group)
+	framework := families[n%len(families)]
+	letter := deadLetter(r, framework, *f, s.group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead[letter.Topic]++
-	if s.brief && s.shown[way.name] {
+	if s.brief && s.shown[framework.name] {
 		s.hidden++
 		return letter
 	}
-	s.shown[way.name] = true
-	s.out.line("  %s%s: %s\n      → %s (headers of %s)", name, back, f.message, letter.Topic, way.name)
+	s.shown[framework.name] = true
+	s.out.line("  %s%s: %s\n      → %s (headers of %s)", name, back, f.message, letter.Topic, framework.name)
 	return letter
 }
 
-// comingBack tells the manager's id of a record that it sent back; empty for
-// one that is here for the first time.
-func comingBack(r *kgo.Record) (id, count string) {
+// retryHeaders returns the manager's id and retry count of a record that was sent back.
+// Both are empty for a new record.
+func retryHeaders(r *kgo.Record) (id, count string) {
 	for _, header := range r.Headers {
 		switch header.Key {
 		case "dlq-message-id":
@@ -104,17 +104,17 @@ func comingBack(r *kgo.Record) (id, count string) {
 	return id, count
 }
 
-// deadLetter is the record as the framework of one of the services sends it
-// away: key, value and headers as they came, and the framework's headers.
-func deadLetter(r *kgo.Record, way family, f failure, group string) *kgo.Record {
+// deadLetter is the record as a service's framework sends it to a dead-letter topic:
+// key, value and headers unchanged, and the framework's headers.
+func deadLetter(r *kgo.Record, framework family, f failure, group string) *kgo.Record {
 	letter := &kgo.Record{Key: r.Key, Value: r.Value}
 	for _, route := range routes {
 		if route.topic == r.Topic {
 			letter.Topic = route.dlq
 		}
 	}
-	added := way.headers(r, f, group)
-	if way.first {
+	added := framework.headers(r, f, group)
+	if framework.first {
 		letter.Headers = slices.Concat(added, r.Headers)
 	} else {
 		letter.Headers = slices.Concat(r.Headers, added)
