@@ -55,8 +55,8 @@ type Options struct {
 	// that it counts. Default 60 s.
 	PreviewTimeout time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
-	// answer, IdleTimeout the pause between two requests of a connection. Defaults 10
-	// s, 10 s and 60 s.
+	// answer, IdleTimeout the pause between two requests of a connection. Their
+	// defaults are 10 s, 10 s and 60 s.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration

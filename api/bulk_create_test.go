@@ -51,7 +51,7 @@ func TestCreateBulkRetryAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T)
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, got.header.Get("Location")).status)
 }
 
-func TestABulkRetryThatNoWorkerHasTakenUpYetCanBeReadAndCancelled(t *testing.T) {
+func TestABulkRetryCanBeReadAndCancelledBeforeAWorkerStartsIt(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.RetryWait = -1 })
 	ids := w.add(1)
@@ -137,7 +137,7 @@ func (unansweredRetries) AwaitRetryAll(context.Context, dlq.ID) (workflows.Retry
 	return workflows.RetryAllResult{}, dlq.ErrUnavailable
 }
 
-func TestABulkRetryThatWasStartedIs202ThoughTemporalIsUnavailableThen(t *testing.T) {
+func TestCreateBulkRetryAnswers202WhenTemporalFailsAfterTheStart(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.Retries = unansweredRetries{o.Retries.(*retries)} })
 	w.retries.hold()
@@ -160,7 +160,7 @@ func TestCreateBulkRetryJoinsTheSameAndRefusesAnother(t *testing.T) {
 	require.Equal(t, id, again.field(t, "id"), "the order of lists and defaults mean nothing")
 	faster := ask(`{"topic":"orders.dlq.v1","status":["PENDING","DEAD"],"ids":["` + one + `","` + other + `"],"rate_limit":5}`)
 	require.Equal(t, id, faster.field(t, "id"))
-	require.EqualValues(t, 0, faster.field(t, "rate_limit"), "the job goes on as it was started")
+	require.EqualValues(t, 0, faster.field(t, "rate_limit"), "the job keeps its rate limit")
 	require.Equal(t, 1, w.retries.starts())
 
 	busy := func(got response) {
@@ -186,7 +186,7 @@ func TestRetryAllIsTheShortFormOfABulkRetry(t *testing.T) {
 	require.Equal(t, short.field(t, "bulk_retry_id"), long.field(t, "id"))
 }
 
-func TestCreateBulkRetrySendsOnlyWhatItsFiltersChoose(t *testing.T) {
+func TestCreateBulkRetrySendsOnlyMatchingMessages(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	wanted := w.add(1, func(a *dlq.Arrival) { a.ErrorMessage, a.Record.Key = "Timeout after 5 s", []byte("order-7") })[0]
@@ -215,7 +215,7 @@ func TestCreateBulkRetrySaysWhenNothingWasPublished(t *testing.T) {
 	require.Equal(t, false, w.json(http.MethodPost, bulksPath, wholeTopic).field(t, "published"))
 }
 
-func TestCreateBulkRetryWhoseWorkflowWasStoppedTellsTheJobAsItIs(t *testing.T) {
+func TestCreateBulkRetryReturnsTheJobWhenItsWorkflowWasStopped(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.add(3)
@@ -237,7 +237,7 @@ func TestCreateBulkRetryReturnsErrorsOfWorkflowsAndStore(t *testing.T) {
 	requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"a.dlq","dry_run":true}`), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 }
 
-func TestDryRunTellsWhatWouldBeSentAndChangesNothing(t *testing.T) {
+func TestDryRunPreviewsTheEffectAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	ids := w.add(2, func(a *dlq.Arrival) { a.ErrorClass = "java.net.SocketTimeoutException" })
@@ -276,7 +276,7 @@ func (p *previewer) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkP
 	return dlq.BulkPreview{}, nil
 }
 
-func TestCreateBulkRetryPassesEveryFieldOn(t *testing.T) {
+func TestCreateBulkRetryPassesEveryFieldToTheStore(t *testing.T) {
 	t.Parallel()
 	store := &previewer{}
 	w := start(t, with(store))

@@ -27,7 +27,7 @@ func TestCreateBulkRetryNamesEveryBadFieldAtOnce(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 }
 
-func TestCreateBulkRetryRefusesWhatItsFieldsMayNotBe(t *testing.T) {
+func TestCreateBulkRetryRefusesInvalidFields(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	many := func(n int) string {
@@ -98,7 +98,7 @@ func TestAnIntegerOfABodyMayBeWrittenWithAPointOrAnExponent(t *testing.T) {
 	require.EqualValues(t, 500, got.field(t, "rate_limit"))
 }
 
-func TestANumberOfABodyThatIsNoIntegerInRangeIsRefused(t *testing.T) {
+func TestIntegersOutOfRangeAndFractionsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	for _, literal := range []string{
@@ -114,7 +114,7 @@ func TestANumberOfABodyThatIsNoIntegerInRangeIsRefused(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 }
 
-func TestEveryRouteRefusesTimesThatNothingLiesBetween(t *testing.T) {
+func TestEveryRouteRefusesAnEmptyInterval(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	const from = "2026-02-20T10:30:00Z"
@@ -174,7 +174,7 @@ func TestBodiesThatAreNotOneJSONObjectAreRefused(t *testing.T) {
 	}
 }
 
-func TestBodiesWithManyFaultsAreRefusedInOneShortAnswer(t *testing.T) {
+func TestBodiesWithManyInvalidFieldsGetOneShortAnswer(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	var fields strings.Builder

@@ -51,7 +51,7 @@ func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) err
 }
 
 func (s *Server) resumeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	// A running job is resumed too: a pause may be under way, and the latest command
+	// A running job is resumed too: a pause may be in progress, and the latest command
 	// counts.
 	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
 		return command{
@@ -65,7 +65,7 @@ func (s *Server) cancelBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
 		return command{
 			send:     s.cancelBulk,
-			inEffect: func(now *dlq.BulkRetry) bool { return now.State.IsFinal() }, // any end will do
+			inEffect: func(now *dlq.BulkRetry) bool { return now.State.IsFinal() }, // COMPLETED and FAILED too
 		}
 	})
 }

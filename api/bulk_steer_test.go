@@ -24,7 +24,7 @@ func (w *world) startBulk(n int) (path string, ids []dlq.ID) {
 	return got.header.Get("Location"), ids
 }
 
-func TestPauseAndResumeLeaveNothingBehind(t *testing.T) {
+func TestPauseLeavesNothingRetryingAndResumeContinues(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path, ids := w.startBulk(5)
@@ -60,7 +60,7 @@ func TestPauseAndResumeLeaveNothingBehind(t *testing.T) {
 	require.EqualValues(t, 5, w.call(http.MethodGet, path).field(t, "retried"))
 }
 
-func TestPauseWithoutAReasonNamesOne(t *testing.T) {
+func TestPauseWithoutAReasonShowsADefaultReason(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path, _ := w.startBulk(1)
@@ -86,7 +86,7 @@ func TestChangeOfTheRateLimitShowsAtOnce(t *testing.T) {
 	require.EqualValues(t, 0, w.call(http.MethodGet, path).field(t, "rate_limit"))
 }
 
-func TestCommandsRefuseFieldsThatTheyHaveNot(t *testing.T) {
+func TestCommandsRefuseUnknownFields(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path, _ := w.startBulk(1)
@@ -136,7 +136,7 @@ func TestCommandsToAJobThatHasEndedAre409(t *testing.T) {
 	}
 }
 
-func TestCommandsSayWhenTheWorkflowIsGone(t *testing.T) {
+func TestCommandsWithoutAWorkflowAreAConflict(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.add(1)
@@ -161,7 +161,7 @@ func TestCommandsSayWhenTheWorkflowIsGone(t *testing.T) {
 	require.Equal(t, "CANCELLED", got.field(t, "state"))
 }
 
-func TestCommandsAre202UntilTheirEffectShows(t *testing.T) {
+func TestCommandsAnswer202UntilTheyTakeEffect(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path, _ := w.startBulk(1)
@@ -194,7 +194,7 @@ func (e *ending) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return bulk, err
 }
 
-func TestCommandsThatCameTooLateSaySo(t *testing.T) {
+func TestCommandsThatRaceWithTheEndReportIt(t *testing.T) {
 	t.Parallel()
 	for _, command := range commands {
 		w := start(t)
@@ -236,7 +236,7 @@ func (s *readableOnce) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, erro
 	return s.Store.Bulk(ctx, id)
 }
 
-func TestCommandsThatWereGivenAre202ThoughNoOneAnswers(t *testing.T) {
+func TestCommandsAnswer202WhenStoreOrTemporalDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*api.Options, *world){
 		"workflow": func(o *api.Options, w *world) { o.Store, o.Retries = w.store, slow{w.retries} },

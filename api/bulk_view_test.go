@@ -39,7 +39,7 @@ func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
 			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 30, 10, 600 * time.Second},
 		"slower than its limit": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 3, Spec: slow,
 			Counts: dlq.BulkCounts{Retried: 1000}}, 0.25, 3, 10, 1000 * time.Second},
-		"what was skipped is done, but was not sent": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 10,
+		"skipped messages are done, but were not sent": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 10,
 			Counts: dlq.BulkCounts{Retried: 1000, Skipped: 2000}}, 0.75, 10, 10, 100 * time.Second},
 		"in a ramp, before two of its waits": {dlq.BulkRetry{State: dlq.BulkRunning, Matched: 4000, StartedAt: started,
 			Spec:   dlq.BulkSpec{RateLimit: 100, Ramp: &dlq.Ramp{Steps: []int{1000, 1000}, Wait: 10 * time.Minute}},
@@ -81,7 +81,7 @@ func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
 	}
 }
 
-func TestBulkRetryTellsWhatWasAskedFor(t *testing.T) {
+func TestBulkRetryShowsItsRequest(t *testing.T) {
 	t.Parallel()
 	started := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 	ended := started.Add(4 * time.Second)

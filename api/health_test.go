@@ -71,7 +71,7 @@ func TestReadyzIs503WhileDrainingAndTheRestGoesOn(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq").status)
 }
 
-func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
+func TestShutdownAnswersRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.retries.hold()
@@ -129,7 +129,7 @@ func TestShutdownEndsAServerThatIsJustStarting(t *testing.T) {
 		case err := <-served:
 			require.NoError(t, err)
 		case <-time.After(10 * time.Second):
-			require.Fail(t, "Serve goes on")
+			require.Fail(t, "Serve did not return")
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestTopicsThatKafkaWouldRefuseAreRefused(t *testing.T) {
 	}
 }
 
-func TestPathsAreTakenAsTheyAreSent(t *testing.T) {
+func TestPathsAreUsedAsSent(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	for target, status := range map[string]int{
@@ -73,7 +73,7 @@ func TestRequestsThatAreNotHTTPGetTheDocumentedError(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeIsRefused(t *testing.T) {
+func TestTooLargeRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	_, body := w.send(http.MethodPost, retryAllPath, io.LimitReader(zeros{}, 1<<20+1))
@@ -115,7 +115,7 @@ func TestRequestsThatArriveTooSlowlyAreEnded(t *testing.T) {
 	requireError(t, readResponse(t, connection), http.StatusRequestTimeout, "SYS_DLQ_VALIDATION_ERROR")
 }
 
-func TestAnswersMayTakeLongerThanTheyMayTakeToWrite(t *testing.T) {
+func TestWriteTimeoutDoesNotLimitTheHandler(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) {
 		o.RetryWait, o.ReadTimeout, o.WriteTimeout, o.RequestTimeout = 900*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
@@ -158,7 +158,7 @@ func TestADryRunMayTakeLongerThanOtherRequests(t *testing.T) {
 }
 
 // A store whose deadline has passed may report the database as unavailable.
-func TestADryRunThatRunsOutOfTimeNamesItsLimitWhateverTheStoreSays(t *testing.T) {
+func TestADryRunBeyondItsDeadlineNamesItsLimit(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(late{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
@@ -166,7 +166,7 @@ func TestADryRunThatRunsOutOfTimeNamesItsLimitWhateverTheStoreSays(t *testing.T)
 	require.Contains(t, message, "longer than 10ms (server.dry_run_timeout)")
 }
 
-func TestADryRunOfAStoreThatIsUnavailableSaysSo(t *testing.T) {
+func TestADryRunReportsAnUnavailableStore(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)}))
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
@@ -194,7 +194,7 @@ func (s stubborn) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, e
 	return dlq.BulkPreview{}, nil
 }
 
-func TestADryRunThatOthersKeepFromStartingSaysSo(t *testing.T) {
+func TestADryRunReportsThatOthersBlockedIt(t *testing.T) {
 	t.Parallel()
 	s := stubborn{asked: make(chan struct{}), gate: make(chan struct{})}
 	w := start(t, with(s), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
@@ -242,7 +242,7 @@ func (w *world) dryRun() <-chan response {
 	return answer
 }
 
-func TestTwoDryRunsAtOnceAndTheOthersWait(t *testing.T) {
+func TestAtMostTwoDryRunsRunConcurrently(t *testing.T) {
 	t.Parallel()
 	g := newGated()
 	w := start(t, with(g))
@@ -284,7 +284,7 @@ func TestAPanicIs500WithARequestIDAndNothingElse(t *testing.T) {
 	entries := w.logs.FilterMessage("panic in a handler").FilterField(zap.String("request_id", "panicked")).All()
 	require.Len(t, entries, 1)
 	require.Contains(t, entries[0].ContextMap()["stack"].(string), "hostile_test.go")
-	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/healthz").status, "the server goes on")
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/healthz").status, "the server still runs")
 }
 
 func TestAStoreThatHangsIs503(t *testing.T) {
@@ -308,7 +308,7 @@ func (k *keeper) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	return dlq.Page{TotalExact: true}, nil
 }
 
-func TestWhatIsHandedOnOutlivesTheRequest(t *testing.T) {
+func TestArgumentsOutliveTheRequest(t *testing.T) {
 	t.Parallel()
 	store := &keeper{}
 	w := start(t, with(store))

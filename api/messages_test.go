@@ -100,7 +100,7 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"previous_id":"0199c0de-7000-7000-8000-000000000009"}`, got.body)
 }
 
-func TestGetMessageShowsNullAndEmptyApart(t *testing.T) {
+func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1, func(a *dlq.Arrival) {

@@ -57,7 +57,7 @@ func TestHeadAnswersAsGetWithoutABody(t *testing.T) {
 	}
 }
 
-func TestMethodsThatARouteHasNotAre405WithAllow(t *testing.T) {
+func TestUnsupportedMethodsAre405WithAllow(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	for path, want := range map[string]string{
@@ -95,7 +95,7 @@ func TestUnknownRoutesAre404(t *testing.T) {
 	}
 }
 
-func TestParametersThatARouteHasNotAreRefused(t *testing.T) {
+func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1)[0]
@@ -157,7 +157,7 @@ dlq_http_requests_total{method="PATCH",route="/api/v1/bulk-retries/:id",status="
 	require.Empty(t, problems)
 }
 
-func TestNewRefusesMetricsThatAreTakenAndMissingParts(t *testing.T) {
+func TestNewRefusesDuplicateMetricsAndMissingOptions(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	options := api.Options{Store: w.store, Retries: w.retries, Topics: newTopics(t), Registerer: w.metrics, Gatherer: w.metrics}
@@ -173,7 +173,7 @@ func TestNewRefusesMetricsThatAreTakenAndMissingParts(t *testing.T) {
 	}
 }
 
-func TestBodiesAreReadAndIgnoredWhereNoneIsMeant(t *testing.T) {
+func TestBodiesAreIgnoredWhereNoneIsExpected(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1)[0]

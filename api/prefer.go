@@ -40,8 +40,8 @@ func (s *Server) waitTime(c *fiber.Ctx) time.Duration {
 }
 
 // parsePrefer reads the lines of the Prefer header. wait is in seconds, -1 when it is
-// not given. As the RFC asks, it ignores malformed and unknown preferences, and the
-// first of several equal ones counts.
+// not given. As the RFC asks, malformed and unknown preferences are ignored, and the
+// first value of a preference counts.
 func parsePrefer(lines []string) (wait int, async bool) {
 	wait = -1
 	waitSeen := false
@@ -61,8 +61,8 @@ func parsePrefer(lines []string) (wait int, async bool) {
 	return wait, async
 }
 
-// seconds reads delay-seconds, digits only; -1 for anything else. It stops at nine
-// digits, which exceed any maximum and cannot overflow.
+// seconds reads delay-seconds, digits only; -1 for anything else. It returns at most
+// 999,999,999, which exceeds any maximum and cannot overflow.
 func seconds(value string) int {
 	if value == "" || strings.Trim(value, "0123456789") != "" {
 		return -1

@@ -88,9 +88,9 @@ func (q *query) instant(name string) time.Time {
 
 const notAnInstant = "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2"
 
-// parseInstant reads an RFC 3339 time and converts it to UTC, which may leave the years
-// that JSON and SQL can write. It refuses year 1, which some programs send for "no
-// time": the caller would get no limit.
+// parseInstant reads an RFC 3339 time and converts it to UTC. It refuses times outside
+// the years 2 to 9999: JSON and SQL cannot write later ones, and some programs send
+// year 1 for "no time", which would be read as no filter.
 func parseInstant(value string) (_ time.Time, ok bool) {
 	t, err := time.Parse(time.RFC3339, value)
 	t = t.UTC()

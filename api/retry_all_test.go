@@ -113,7 +113,7 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 	require.Equal(t, 1, w.retries.starts())
 }
 
-func TestRetryAllAnswers202WhenNoWorkerHasTakenItUpYet(t *testing.T) {
+func TestRetryAllAnswers202BeforeAWorkerStartsIt(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.RetryWait = -1 })
 	w.retries.holdEarly()

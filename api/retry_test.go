@@ -141,7 +141,7 @@ func TestRetryMessageAnswers202AndJoinsTheRunningRetry(t *testing.T) {
 	require.Equal(t, 1, w.retries.starts())
 }
 
-func TestRetryMessageJoinsThoughItsLastRetryIsCounted(t *testing.T) {
+func TestRetryMessageJoinsTheLastPermittedRetry(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.retries.hold()
@@ -214,7 +214,7 @@ func TestRetryMessageLeavesAMessageToTheBulkRetryThatOwnsIt(t *testing.T) {
 	require.Contains(t, message, "by workflow retry-all-")
 }
 
-func TestRetryMessageSaysWhatAnOperatorDidMeanwhile(t *testing.T) {
+func TestRetryMessageReportsAConcurrentChange(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.retries.hold()
@@ -268,7 +268,7 @@ func (f *forgetful) Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	return f.Store.Message(ctx, id)
 }
 
-func TestRetryMessageThatHasStartedIs202ThoughTheStoreIsUnavailable(t *testing.T) {
+func TestRetryMessageAnswers202WhenTheStoreFailsAfterTheStart(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.Store = &forgetful{Store: o.Store} })
 	id := w.add(1)[0]

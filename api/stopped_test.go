@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRetryMessageWhoseWorkflowWasStoppedSaysSo(t *testing.T) {
+func TestRetryMessageReportsAStoppedWorkflow(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1)[0]
@@ -20,7 +20,7 @@ func TestRetryMessageWhoseWorkflowWasStoppedSaysSo(t *testing.T) {
 	require.NotEqual(t, "message retry initiated", got.field(t, "message"))
 }
 
-func TestRetryAllWhoseWorkflowWasStoppedTellsTheJobAsItIs(t *testing.T) {
+func TestRetryAllReturnsTheJobWhenItsWorkflowWasStopped(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.add(3)

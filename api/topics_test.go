@@ -150,7 +150,7 @@ func TestListMessagesFollowsCursorsWhileOthersArrive(t *testing.T) {
 	}
 }
 
-func TestListMessagesPassesEveryFilterOn(t *testing.T) {
+func TestListMessagesPassesEveryFilterToTheStore(t *testing.T) {
 	t.Parallel()
 	store := &fixed{asked: make(chan dlq.ListQuery, 1)}
 	w := start(t, with(store))
@@ -248,7 +248,7 @@ func TestTopicsAreCountedByStatus(t *testing.T) {
 	require.Equal(t, false, topic["ingest_held"])
 }
 
-func TestTopicsShowWhatIsHeldInKafka(t *testing.T) {
+func TestTopicsShowAStoppedIngest(t *testing.T) {
 	t.Parallel()
 	summaries := []dlq.TopicSummary{
 		{DLQTopic: "few.dlq", Counts: map[dlq.Status]int64{dlq.StatusPending: 4}},

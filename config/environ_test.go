@@ -12,8 +12,7 @@ import (
 	"dlqmanager/config"
 )
 
-// everyKey is a value for each key that is not its default, in the form of the
-// environment.
+// everyKey has a non-default value for each key, in the form of the environment.
 var everyKey = map[string]string{
 	"DLQ_APP_NAME":                   "other",
 	"DLQ_APP_VERSION":                "9.9.9",
@@ -84,7 +83,8 @@ var everyKey = map[string]string{
 	"DLQ_LOG_FORMAT":          "console",
 }
 
-// alternatives cannot be set together with the same name without its ending.
+// alternatives are keys that exclude the key with the same name but without their
+// suffix.
 var alternatives = []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD_FILE", "DLQ_KAFKA_SASL_PASSWORD_FILE", "DLQ_TEMPORAL_API_KEY_FILE"}
 
 func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
@@ -114,7 +114,7 @@ func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// flatten names the values of a redacted configuration as the environment does.
+// flatten renames the values of a redacted configuration to environment variables.
 func flatten(section map[string]any) map[string]any {
 	flat := map[string]any{}
 	for name, value := range section {
@@ -136,7 +136,7 @@ func TestEnvironmentNamesAreUnambiguous(t *testing.T) {
 	require.Equal(t, "DLQ_KAFKA_SASL_PASSWORD_FILE", config.EnvName("kafka.sasl.password_file"))
 }
 
-func TestEnvironmentWinsOverTheFile(t *testing.T) {
+func TestEnvironmentOverridesTheFile(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, `
 server: {port: 1000, retry_wait: 1s}
@@ -144,7 +144,7 @@ kafka: {brokers: [file:1], dlq_topic_pattern: "*.file", origin_topics: {x.file: 
 `, "DLQ_SERVER_PORT= 2000 ", "DLQ_KAFKA_BROKERS=env:1, env:2", "DLQ_KAFKA_DLQ_TOPIC_PATTERN=*.env", "DLQ_KAFKA_ORIGIN_TOPICS=y.env = y")
 	require.NoError(t, err)
 	require.Equal(t, 2000, c.Server.Port)
-	require.Equal(t, time.Second, c.Server.RetryWait.Std(), "what the environment leaves out stays")
+	require.Equal(t, time.Second, c.Server.RetryWait.Std(), "keys without a variable keep their value")
 	require.Equal(t, []string{"env:1", "env:2"}, c.Kafka.Brokers)
 	require.Equal(t, []string{"*.env"}, c.Kafka.DLQTopicPattern)
 	require.Equal(t, map[string]string{"y.env": "y"}, c.Kafka.OriginTopics, "replaced, not merged")
@@ -169,18 +169,18 @@ func TestVariableThatIsNotAKeyIsRefusedWithASuggestion(t *testing.T) {
 	}
 }
 
-func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+func TestForeignVariablesAreIgnored(t *testing.T) {
 	t.Parallel()
 	_, err := config.Load("", []string{
 		"DLQ_TEST_DATABASE=x", "DLQ_DEV_ANYTHING=x", "dlq_server_port=x", "MY_DLQ_THING=x", "=odd", "none",
-		// what Kubernetes adds beside a Service named dlq-manager
+		// the service links of a Service named dlq-manager
 		"DLQ_MANAGER_SERVICE_HOST=10.0.0.7", "DLQ_MANAGER_SERVICE_PORT=80", "DLQ_MANAGER_SERVICE_PORT_HTTP=80",
 		"DLQ_MANAGER_PORT=tcp://10.0.0.7:80", "DLQ_MANAGER_PORT_80_TCP=tcp://10.0.0.7:80",
 		"DLQ_MANAGER_PORT_80_TCP_PROTO=tcp", "DLQ_MANAGER_PORT_80_TCP_PORT=80", "DLQ_MANAGER_PORT_80_TCP_ADDR=10.0.0.7",
 	})
 	require.NoError(t, err)
 
-	// and beside one named dlq-server, whose link has the name of a key
+	// and of a Service named dlq-server, whose link has the name of a key
 	c, err := config.Load("", []string{"DLQ_SERVER_PORT=tcp://10.0.0.7:80"})
 	require.NoError(t, err)
 	require.Equal(t, 8080, c.Server.Port)

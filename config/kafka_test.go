@@ -82,7 +82,7 @@ func TestKafkaTLSFilesAreCheckedAndReadEveryTime(t *testing.T) {
 	require.Empty(t, encryption.ServerName, "the broker's host")
 }
 
-func TestTopicSettingsAloneDoNotAskForACluster(t *testing.T) {
+func TestTopicSettingsDoNotRequireACluster(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, "kafka: {dlq_topic_pattern: '*.dead', max_retries: 5}")
 	require.NoError(t, err, "they also hold for messages that are kept in memory")
@@ -114,7 +114,7 @@ func TestArchiveSectionIsChecked(t *testing.T) {
 	}
 }
 
-func TestSchedulesThatPeopleWriteAreAccepted(t *testing.T) {
+func TestCommonSchedulesAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, schedule := range []string{"@daily", "@hourly", "@every 6h", "15 3 * * *", "*/15 0-6 1,15 jan-mar MON-FRI", "0 0 * * 7", "0/20 * * * *"} {
 		c, err := load(t, "", "DLQ_ARCHIVE_SCHEDULE="+schedule)

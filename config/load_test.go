@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// write puts text into a file of its own and returns its path.
+// write writes text to a new file and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
@@ -26,8 +26,8 @@ func load(t *testing.T, text string, environ ...string) (*config.Config, error) 
 	return config.Load(write(t, text), environ)
 }
 
-// problemsOf loads a bad configuration and returns what is said about it, with
-// the file's path shortened to "file".
+// problemsOf loads an invalid configuration and returns its problems, with the file's
+// path shortened to "file".
 func problemsOf(t *testing.T, text string, environ ...string) []string {
 	t.Helper()
 	path := write(t, text)
@@ -149,7 +149,7 @@ func TestFileThatIsNamedMustExist(t *testing.T) {
 	require.ErrorContains(t, err, "is a directory")
 }
 
-func TestCallersFileWinsOverTheOneInTheEnvironment(t *testing.T) {
+func TestTheCallersFileOverridesTheVariable(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, "bulk: {lanes: 7}", "DLQ_CONFIG="+write(t, "bulk: {lanes: 9}"))
 	require.NoError(t, err)

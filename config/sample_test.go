@@ -25,8 +25,7 @@ func TestSampleConfigurationIsValid(t *testing.T) {
 	require.True(t, c.Temporal.Configured())
 }
 
-// Commenting a key in must give the default that the comment promises, save for
-// the keys whose default is empty.
+// Every commented key must show its default, except for keys whose default is empty.
 func TestSampleConfigurationShowsEveryKeyWithItsDefault(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(sample)
@@ -41,7 +40,7 @@ func TestSampleConfigurationShowsEveryKeyWithItsDefault(t *testing.T) {
 	var tree map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(commentedIn), &tree))
 	written := flatten(tree)
-	// These stand in a comment beside the keys that they replace.
+	// These are in a comment at the keys that they replace.
 	beside := []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD", "DLQ_KAFKA_SASL_PASSWORD", "DLQ_TEMPORAL_API_KEY"}
 	for _, name := range config.EnvNames() {
 		if !slices.Contains(beside, name) && name != "DLQ_KAFKA_ORIGIN_TOPICS" {

@@ -17,7 +17,7 @@ import (
 	"dlqmanager/config"
 )
 
-func TestSecretIsHiddenHoweverItIsPrinted(t *testing.T) {
+func TestSecretIsHiddenInEveryForm(t *testing.T) {
 	t.Parallel()
 	const text = "hunter2"
 	secret := config.NewSecret(text)

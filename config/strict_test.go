@@ -167,7 +167,7 @@ func TestCheckFilesNamesEveryFileThatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "temporal.api_key_file: open /nowhere/key")
 }
 
-// FuzzLoad looks for input that makes the parser panic or print a secret.
+// FuzzLoad searches for input that makes the parser panic or print a secret.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", "a", "a: b", "a: [", "- - -", "&a [*a]", "a: &a [*a]", "server: *server", "{{{{", "? ? ?", "\x00", "\xff",

@@ -34,8 +34,8 @@ api_key = "cloud-key"
 server_name = "cloud.example"
 `
 
-// home writes Temporal's own configuration where its tools look for it and
-// returns the environment that leads there.
+// home writes Temporal's own configuration to its default path and returns the
+// environment for it.
 func home(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()

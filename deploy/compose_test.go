@@ -145,7 +145,7 @@ func TestComposeKeepsStateInNamedVolumes(t *testing.T) {
 	require.ElementsMatch(t, used, project.VolumeNames())
 }
 
-func TestComposeWaitsForHealthInsteadOfHopingForOrder(t *testing.T) {
+func TestComposeStartsProgramsAfterHealthyDependencies(t *testing.T) {
 	t.Parallel()
 	project := compose(t)
 	for name, service := range project.Services {

@@ -91,7 +91,7 @@ func TestImagesHoldStaticProgramsAndNothingElse(t *testing.T) {
 			require.False(t, strings.HasPrefix(line, "USER"), "%s stays unprivileged", program)
 		}
 	}
-	require.Equal(t, "api", stages[len(stages)-1].name, "what is built when no target is named")
+	require.Equal(t, "api", stages[len(stages)-1].name, "the default target")
 }
 
 // The linker ignores -X for a variable that does not exist.

@@ -35,7 +35,7 @@ func TestABuildCountsPackagesAndModulesAndKeepsTheErrors(t *testing.T) {
 	}
 }
 
-func TestABuildThatDownloadsNothingDoesNotSpeakOfModules(t *testing.T) {
+func TestABuildWithoutDownloadsDoesNotMentionModules(t *testing.T) {
 	t.Parallel()
 	var output goOutput
 	require.Equal(t, "0 packages compiled", output.progress())
@@ -59,7 +59,7 @@ func TestProgressIsShownAtEveryTickUntilItIsStopped(t *testing.T) {
 	require.Equal(t, "  after 10s: 100 packages compiled\n  after 1m10s: 200 packages compiled\n", out.String())
 }
 
-func TestABuildShowsThatItGoesOnAndWhatItTook(t *testing.T) {
+func TestABuildShowsProgressAndDuration(t *testing.T) {
 	t.Parallel()
 	target, ticks := filepath.Join(t.TempDir(), "bin", "tool"), make(chan time.Time)
 	var out bytes.Buffer
@@ -75,7 +75,7 @@ func TestABuildShowsThatItGoesOnAndWhatItTook(t *testing.T) {
 }
 
 // A process that waits for another one's build says so, and repeats it.
-func TestWhoeverWaitsForABuildSaysThatItWaits(t *testing.T) {
+func TestAProcessThatWaitsForABuildSaysSo(t *testing.T) {
 	t.Parallel()
 	target, ticks := filepath.Join(t.TempDir(), "bin", "tool"), make(chan time.Time)
 	lock, err := tryLock(target + ".lock")
@@ -95,7 +95,7 @@ func TestWhoeverWaitsForABuildSaysThatItWaits(t *testing.T) {
 	require.Regexp(t, fmt.Sprintf(`^waiting for process %d, which builds %s…\n  after \d+s: still waiting\n$`, os.Getpid(), target), out.String())
 }
 
-func TestAFailedBuildTellsItsMessagesWithoutTheNamesOfPackages(t *testing.T) {
+func TestAFailedBuildShowsErrorsWithoutPackageNames(t *testing.T) {
 	t.Parallel()
 	b := buildOnce{target: filepath.Join(t.TempDir(), "bin", "tool"), build: func(_ context.Context, _ string, output io.Writer) error {
 		_, _ = io.WriteString(output, "runtime\n# tool\nno space left on device\n")

@@ -185,7 +185,7 @@ func TestKafkaKeepsItsStateOverACleanStopAndACrash(t *testing.T) {
 	require.Equal(t, kafkaState{topicID: before.topicID, committed: 4, values: []string{"0", "1", "2", "3"}}, after)
 }
 
-func TestKafkaTopicCreatedAgainIsAnotherTopic(t *testing.T) {
+func TestARecreatedKafkaTopicHasAnotherID(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t, time.Minute)
 	options := KafkaOptions{Dir: t.TempDir(), Topics: []string{"shop.orders.dlq"}}
@@ -231,7 +231,7 @@ func mustBrokers(ctx context.Context, t *testing.T, c *kgo.Client) kadm.BrokerDe
 	return brokers
 }
 
-func TestKafkaPortInUseNamesTheSettingThatChangesIt(t *testing.T) {
+func TestKafkaPortInUseNamesItsSetting(t *testing.T) {
 	t.Parallel()
 	other, err := net.Listen("tcp", address(0))
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // A program that is just starting has a copy of each open file for a moment.
-func TestALockIsFreeOnceItIsReleasedWhoeverElseHasTheFileOpen(t *testing.T) {
+func TestAReleasedLockIsFreeWhileACopyOfTheFileIsOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	lock, err := tryLock(path)

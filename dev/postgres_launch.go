@@ -90,7 +90,8 @@ func initDatabase(ctx context.Context, bin, data string, who identity) error {
 	cmd.Dir, cmd.Env = filepath.Dir(data), postgresEnv()
 	cmd.SysProcAttr = processAttributes(syscall.SIGKILL)
 	who.apply(cmd.SysProcAttr)
-	// Linux sends the death signal when the starting thread ends, so keep it until initdb ends.
+	// Linux sends the death signal when the starting thread ends, so keep it until
+	// initdb ends.
 	runtime.LockOSThread()
 	output, err := cmd.CombinedOutput()
 	runtime.UnlockOSThread()

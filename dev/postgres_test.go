@@ -60,7 +60,7 @@ func ask(t *testing.T, url, sql string) string {
 	return answer
 }
 
-func TestPostgresKeepsItsDataFromOneStartToTheNext(t *testing.T) {
+func TestPostgresKeepsItsDataOverRestarts(t *testing.T) {
 	t.Parallel()
 	dir := closedDir(t)
 	p := startPostgres(t, PostgresOptions{Dir: dir, Settings: map[string]string{"work_mem": "5MB"}})
@@ -89,7 +89,7 @@ func TestPostgresListensOnLoopbackOnly(t *testing.T) {
 	require.Empty(t, ask(t, p.URL("postgres"), `SHOW unix_socket_directories`))
 }
 
-func TestPostgresStopsWhatAKilledPredecessorLeft(t *testing.T) {
+func TestPostgresStopsALeftoverServer(t *testing.T) {
 	t.Parallel()
 	dir := closedDir(t)
 	first := startPostgres(t, PostgresOptions{Dir: dir})
@@ -139,7 +139,7 @@ func TestPostgresAfterTheParentWasKilled(t *testing.T) {
 	require.Equal(t, "kept", ask(t, p.URL("postgres"), `SELECT v FROM t`))
 }
 
-func TestPostgresIgnoresAPidFileThatNoServerStandsBehind(t *testing.T) {
+func TestPostgresIgnoresAStalePidFile(t *testing.T) {
 	t.Parallel()
 	dir := closedDir(t)
 	stopPostgres(t, startPostgres(t, PostgresOptions{Dir: dir}))
@@ -150,7 +150,7 @@ func TestPostgresIgnoresAPidFileThatNoServerStandsBehind(t *testing.T) {
 	require.Equal(t, "1", ask(t, p.URL("postgres"), `SELECT '1'`))
 }
 
-func TestRemovePostgresStopsWhatRunsInTheFolder(t *testing.T) {
+func TestRemovePostgresStopsTheServerInTheFolder(t *testing.T) {
 	t.Parallel()
 	dir := closedDir(t)
 	p := startPostgres(t, PostgresOptions{Dir: dir})
@@ -224,7 +224,7 @@ func TestPostgresRunsAsAnotherUserWithoutNamespaces(t *testing.T) {
 	}
 }
 
-func TestPostgresSaysWhatToDoWhenNobodyCanReachTheFolder(t *testing.T) {
+func TestPostgresNamesTheRemedyWhenNoUserCanUseTheFolder(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	_, err := StartPostgres(t.Context(), PostgresOptions{Dir: closedDir(t), identities: asOthersOnly})
@@ -239,7 +239,7 @@ func requireRoot(t *testing.T) {
 	}
 }
 
-func TestMajorVersionReadsWhatPackagersPrint(t *testing.T) {
+func TestMajorVersionParsesVersionsOfPackages(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		"postgres (PostgreSQL) 17.5":                           17,

@@ -78,7 +78,7 @@ func TestStackStartsEverythingKeepsItsStateAndStops(t *testing.T) {
 	}
 }
 
-func TestStackDoesNotStartWhatIsGiven(t *testing.T) {
+func TestStackDoesNotStartExternalServices(t *testing.T) {
 	t.Parallel()
 	o, err := StackOptionsFromEnv(environment(map[string]string{
 		EnvDir: t.TempDir(), EnvDatabaseHost: "db.example", EnvBrokers: "k1.example:9092, k2.example:9092",
@@ -115,7 +115,7 @@ func TestStackOptionsComeFromTheEnvironment(t *testing.T) {
 	require.ErrorContains(t, err, EnvKafkaPort)
 }
 
-func TestSecondStackInOneFolderIsToldWhoHasIt(t *testing.T) {
+func TestASecondStackInOneFolderNamesTheFirst(t *testing.T) {
 	t.Parallel()
 	o := freeStack(t)
 	o.DatabaseHost, o.TemporalAddress = "db.example", "temporal.example:7233"
@@ -133,7 +133,7 @@ func TestSecondStackInOneFolderIsToldWhoHasIt(t *testing.T) {
 	require.NoError(t, second.Stop(context.Background()))
 }
 
-func TestStackThatFailsStopsWhatItStarted(t *testing.T) {
+func TestAStackThatFailsStopsItsParts(t *testing.T) {
 	t.Parallel()
 	other, err := net.Listen("tcp", address(0))
 	require.NoError(t, err)
@@ -172,11 +172,11 @@ func TestStackReportsAPartThatEndsByItself(t *testing.T) {
 	case err := <-s.Failed():
 		require.ErrorContains(t, err, "Temporal ended")
 	case <-ctx.Done():
-		t.Fatal("nobody noticed")
+		t.Fatal("no error was reported")
 	}
 }
 
-func TestProgramIsBuiltOnceHoweverManyAsk(t *testing.T) {
+func TestConcurrentProcessesBuildAProgramOnce(t *testing.T) {
 	t.Parallel()
 	target := filepath.Join(t.TempDir(), "bin", "tool")
 	var builds atomic.Int32
@@ -197,7 +197,7 @@ func TestProgramIsBuiltOnceHoweverManyAsk(t *testing.T) {
 	require.EqualValues(t, 1, builds.Load())
 }
 
-func TestFailedBuildLeavesNothingBehind(t *testing.T) {
+func TestAFailedBuildLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "bin")
 	target := filepath.Join(bin, "tool")
@@ -212,7 +212,7 @@ func TestFailedBuildLeavesNothingBehind(t *testing.T) {
 	require.Equal(t, "tool.lock", entries[0].Name())
 }
 
-func TestBuildIgnoresTheSettingsOfWhoRunsIt(t *testing.T) {
+func TestBuildIgnoresTheCallersSettings(t *testing.T) {
 	t.Parallel()
 	got := buildEnvironment([]string{"HOME=/home/x", "GOFLAGS=-mod=vendor", "GOOS=plan9", "GOWORK=/x", "GOPROXY=keep"})
 	require.Equal(t, []string{"HOME=/home/x", "GOPROXY=keep", "GOWORK=off", "CGO_ENABLED=0"}, got)

@@ -111,7 +111,7 @@ func TestTemporalKeepsItsWorkflowsOverARestart(t *testing.T) {
 	requireRunning(ctx, t, s, "kept")
 }
 
-func TestTemporalInMemoryForgets(t *testing.T) {
+func TestTemporalInMemoryKeepsNoState(t *testing.T) {
 	t.Parallel()
 	requireTemporal(t)
 	ctx := testContext(t, time.Minute)
@@ -171,7 +171,7 @@ func TestTemporalEndsTheServerThatItsPidFileNames(t *testing.T) {
 	startWaiting(ctx, t, s, "works")
 }
 
-func TestTemporalSparesAnotherProgramWithTheNumberInItsPidFile(t *testing.T) {
+func TestTemporalSparesAnotherProcessWithTheSamePid(t *testing.T) {
 	t.Parallel()
 	requireTemporal(t)
 	ctx := testContext(t, time.Minute)
@@ -196,7 +196,7 @@ func TestTemporalIsKilledWhenItDoesNotEndInTime(t *testing.T) {
 	require.NoError(t, s.Stop(context.Background()), "stopping twice")
 }
 
-func TestTemporalPortInUseNamesTheSettingThatChangesIt(t *testing.T) {
+func TestTemporalPortInUseNamesItsSetting(t *testing.T) {
 	t.Parallel()
 	other, err := net.Listen("tcp", address(0))
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestTemporalPortInUseNamesTheSettingThatChangesIt(t *testing.T) {
 	}
 }
 
-func TestTemporalThatFailsSaysWhatItsLogSays(t *testing.T) {
+func TestAFailedTemporalStartShowsTheLog(t *testing.T) {
 	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "temporal")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho the disk is made of cheese\nexit 3\n"), 0o755))

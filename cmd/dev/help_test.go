@@ -15,7 +15,7 @@ import (
 	"dlqmanager/dev"
 )
 
-func TestHelpIsPrintedHoweverItIsAskedFor(t *testing.T) {
+func TestEveryRequestForHelpPrintsIt(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"-h", "-help", "--help", "help"} {
 		var out bytes.Buffer
@@ -27,7 +27,7 @@ func TestHelpIsPrintedHoweverItIsAskedFor(t *testing.T) {
 	require.Equal(t, demoHelp, out.String())
 }
 
-func TestHelpNamesWhatCanBeSetAndItsDefaults(t *testing.T) {
+func TestHelpNamesVariablesAndDefaults(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{
 		dev.EnvDir, dev.EnvPostgresPort, dev.EnvKafkaPort, dev.EnvTemporalPort, dev.EnvTemporalUIPort, dev.EnvTemporalBinary,
@@ -49,7 +49,7 @@ func TestHelpNamesWhatCanBeSetAndItsDefaults(t *testing.T) {
 	}
 }
 
-func TestAWrongCallStartsNothingAndPointsToTheHelp(t *testing.T) {
+func TestAUsageErrorStartsNothingAndPointsToTheHelp(t *testing.T) {
 	t.Parallel()
 	for call, want := range map[string]string{
 		"start":           `dlq-dev: unknown command "start"; dlq-dev -h shows how to use it`,

@@ -118,7 +118,7 @@ func dlqTopics() []string { return []string{orders.dlq, payments.dlq, shipments.
 
 func originTopics() []string { return []string{orders.topic, payments.topic, shipments.topic} }
 
-func TestOneShotMakesExactlyTheDeadLettersAsked(t *testing.T) {
+func TestOnceProducesTheRequestedDeadLetters(t *testing.T) {
 	t.Parallel()
 	ctx, brokers := testContext(t), startBroker(t)
 	var out output
@@ -149,7 +149,7 @@ func TestOneShotMakesExactlyTheDeadLettersAsked(t *testing.T) {
 	require.Contains(t, out.String(), "http://127.0.0.1:8233")
 }
 
-func TestSameSeedMakesTheSameEvents(t *testing.T) {
+func TestTheSameSeedProducesTheSameEvents(t *testing.T) {
 	t.Parallel()
 	for n := 1001; n < 1100; n++ {
 		first, again := newEvent(7, n), newEvent(7, n)
@@ -161,7 +161,7 @@ func TestSameSeedMakesTheSameEvents(t *testing.T) {
 	require.NotEqual(t, newEvent(7, 1001), newEvent(8, 1001))
 }
 
-func TestShopGoesOnCountingWhereItStopped(t *testing.T) {
+func TestShopContinuesItsNumbers(t *testing.T) {
 	t.Parallel()
 	ctx, brokers := testContext(t), startBroker(t)
 	for range 2 {
@@ -176,7 +176,7 @@ func TestShopGoesOnCountingWhereItStopped(t *testing.T) {
 	}
 }
 
-func TestWhatComesBackWorksOnceTheBugIsFixedExceptForAFew(t *testing.T) {
+func TestMostRetriedMessagesSucceedOnceTheBugIsFixed(t *testing.T) {
 	t.Parallel()
 	ctx, brokers := testContext(t), startBroker(t)
 	ctx, closeShop := context.WithCancel(ctx)
@@ -222,7 +222,7 @@ func TestWhatComesBackWorksOnceTheBugIsFixedExceptForAFew(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
-func TestShopTricklesUntilItIsClosed(t *testing.T) {
+func TestShopProducesEventsUntilItStops(t *testing.T) {
 	t.Parallel()
 	ctx, brokers := testContext(t), startBroker(t)
 	shopContext, closeShop := context.WithCancel(ctx)
@@ -263,7 +263,7 @@ func TestShopSurvivesItsBroker(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
-func TestShopSaysWhenThereIsNoBroker(t *testing.T) {
+func TestShopReportsAMissingBroker(t *testing.T) {
 	t.Parallel()
 	k, err := dev.StartKafka(context.Background(), dev.KafkaOptions{})
 	require.NoError(t, err)

@@ -118,7 +118,7 @@ var readers = []struct {
 		}},
 }
 
-func TestEveryFamilyTellsWhereItsRecordsComeFrom(t *testing.T) {
+func TestEveryFamilyNamesTheOrigin(t *testing.T) {
 	t.Parallel()
 	ctx, brokers := testContext(t), startBroker(t)
 	require.NoError(t, Run(ctx, Options{Brokers: brokers, Once: true}))
@@ -185,7 +185,7 @@ func requireContains(t *testing.T, headers, original []kgo.RecordHeader) {
 	t.Fatalf("%v does not contain %v", headers, original)
 }
 
-func TestBigIntegerIsWhatJavaMakes(t *testing.T) {
+func TestBigIntegerMatchesJava(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[int64][]byte{
 		0: {0}, 1: {1}, 127: {127}, 128: {0, 128}, 255: {0, 255}, 256: {1, 0}, 1_760_000_000_000: {1, 153, 200, 44, 192, 0},

@@ -52,7 +52,8 @@ func (s *shop) consume(ctx context.Context) error {
 			}
 			return fmt.Errorf("send %d dead letters: %w", len(dead), err)
 		}
-		// Offsets that cannot be committed now are committed later, or their records are consumed again.
+		// Offsets that cannot be committed now are committed later, or their records
+		// are consumed again.
 		if err := s.client.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
 			s.say("cannot commit, trying again: %v", err)
 		}

@@ -70,7 +70,7 @@ func (f *forgetful) forget() {
 	f.silent = make(chan struct{})
 }
 
-func TestASilentConnectionToTemporalIsGivenUpSoon(t *testing.T) {
+func TestASilentConnectionToTemporalIsReplaced(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ func idleCommand() Program {
 	return Command("dlq-idle", about, idle, func(c *config.Config) string { return c.Server.Address() })
 }
 
-func TestAServicePrintsItsHelpHoweverItIsAskedFor(t *testing.T) {
+func TestAServicePrintsItsHelp(t *testing.T) {
 	t.Parallel()
 	badConfiguration := []string{"DLQ_SERVER_PORT=many"}
 	for _, arg := range []string{"-h", "-help", "--help", "help"} {
@@ -43,7 +43,7 @@ func TestAServicePrintsItsHelpHoweverItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAServiceRunsPrintsItsVersionOrRefusesAWrongCall(t *testing.T) {
+func TestAServiceRunsPrintsItsVersionOrReportsAUsageError(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	require.NoError(t, idleCommand()(t.Context(), nil, []string{"DLQ_SERVER_PORT=8181"}, &out))
@@ -65,7 +65,7 @@ func TestAServiceRunsPrintsItsVersionOrRefusesAWrongCall(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellAWrongCallFromAFailure(t *testing.T) {
+func TestExitCodesDistinguishUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err     error
