@@ -40,7 +40,8 @@ func (b *bench) measureCrash(ctx context.Context) error {
 	b.add(row{number: 8, label: "to the next message after SIGKILL",
 		title: "from the SIGKILL of the only worker, which is restarted immediately, to the next message in the target topic",
 		ours:  waited.show(seconds), judged: waited, format: seconds, goal: goal{atMost: 5},
-		notes: []string{fmt.Sprintf("the kill comes in the middle of a bulk retry of %s messages; all of them are delivered in every run", count(float64(messages)))}})
+		notes: []string{fmt.Sprintf("the kill comes in the middle of a bulk retry of %s messages; all of them are delivered in every run",
+			count(float64(messages)))}})
 	b.add(row{number: 8, label: "sent twice because of it", title: "messages sent twice because of that kill", ours: twice.show(count), judged: twice,
 		goal: goal{atMost: float64(b.lanes * dlq.PageSize)}})
 	return nil
