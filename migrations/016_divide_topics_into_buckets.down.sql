@@ -1,8 +1,19 @@
-DROP VIEW IF EXISTS dlq.dlq_bulk_retry_lanes_now;
-ALTER TABLE dlq.dlq_bulk_retry_lanes
-    DROP CONSTRAINT IF EXISTS dlq_bulk_retry_lanes_pkey,
-    ADD PRIMARY KEY (bulk_id, lane);
-ALTER TABLE dlq.dlq_bulk_retry_lanes DROP COLUMN IF EXISTS pages;
+-- All tables at once or none: one after the other, this would deadlock with the statements
+-- of running workers. Between two tries everybody else gets through.
+DO $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
+            LOCK TABLE dlq.dlq_messages, dlq.dlq_bulk_retries, dlq.dlq_bulk_retry_lanes IN ACCESS EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            PERFORM pg_sleep(0.3);
+        END;
+    END LOOP;
+    PERFORM set_config('lock_timeout', '0', true);
+END;
+$$;
 
 -- A bulk retry with lanes of buckets cannot go on: what it has claimed is released, and
 -- an operator starts it again.
@@ -18,11 +29,37 @@ BEGIN
     FROM dlq.dlq_bulk_retries b
     WHERE b.ended_at IS NULL AND NOT b.modulo_lanes AND m.status = 'RETRYING' AND m.owner_token = b.id::text;
 
-    UPDATE dlq.dlq_bulk_retries
-    SET state = 'FAILED', reason = 'ended by a downgrade; start it again', ended_at = now(), updated_at = now(), counted = true
-    WHERE ended_at IS NULL AND NOT modulo_lanes;
+    UPDATE dlq.dlq_bulk_retries b
+    SET state = 'FAILED', reason = 'ended by a downgrade; start it again', ended_at = now(), updated_at = now(), counted = true,
+        matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
+    FROM (SELECT b.id, COALESCE(sum(n.retried + n.failed + n.dead + n.skipped), 0)::bigint AS done
+          FROM dlq.dlq_bulk_retries b
+          LEFT JOIN dlq.dlq_bulk_retry_lanes_now n ON n.bulk_id = b.id
+          GROUP BY b.id) AS l
+    WHERE l.id = b.id AND b.ended_at IS NULL AND NOT b.modulo_lanes;
 END;
 $$;
+DROP VIEW IF EXISTS dlq.dlq_bulk_retry_lanes_now;
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM information_schema.columns
+               WHERE table_schema = 'dlq' AND table_name = 'dlq_bulk_retry_lanes' AND column_name = 'pages') THEN
+        -- Somebody may have written a second row of a lane by hand.
+        DELETE FROM dlq.dlq_bulk_retry_lanes l
+        USING dlq.dlq_bulk_retry_lanes newer
+        WHERE newer.bulk_id = l.bulk_id AND newer.lane = l.lane AND newer.pages > l.pages;
+    END IF;
+    UPDATE dlq.dlq_bulk_retry_lanes l
+    SET waiting = 0
+    FROM dlq.dlq_bulk_retries b
+    WHERE b.id = l.bulk_id AND b.ended_at IS NOT NULL AND l.waiting <> 0;
+END;
+$$;
+ALTER TABLE dlq.dlq_bulk_retry_lanes
+    DROP CONSTRAINT IF EXISTS dlq_bulk_retry_lanes_pkey,
+    ADD PRIMARY KEY (bulk_id, lane);
+ALTER TABLE dlq.dlq_bulk_retry_lanes DROP COLUMN IF EXISTS pages;
+
 ALTER TABLE dlq.dlq_bulk_retries DROP COLUMN IF EXISTS modulo_lanes;
 
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_dlq_topic_pending;
@@ -35,8 +72,7 @@ DECLARE
     renamed RECORD;
 BEGIN
     FOR renamed IN
-        SELECT * FROM (VALUES ('allowance', 'step_limit'), ('bound', 'upper_bound'),
-                              ('frozen_at', 'snapshot_at'), ('mixed', 'multi_target')) AS names (before, after)
+        SELECT * FROM (VALUES ('bound', 'upper_bound'), ('frozen_at', 'snapshot_at'), ('mixed', 'multi_target')) AS names (before, after)
         JOIN information_schema.columns c
             ON c.table_schema = 'dlq' AND c.table_name = 'dlq_bulk_retries' AND c.column_name = names.after
     LOOP

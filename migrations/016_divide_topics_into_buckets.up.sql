@@ -1,13 +1,31 @@
 -- dlq-db: a lane of a bulk retry reads its own messages only, and its own row as it is now
 
--- The words of the documentation.
+-- All tables at once or none: one after the other, this would deadlock with the statements
+-- of running workers. Between two tries everybody else gets through.
+DO $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
+            LOCK TABLE dlq.dlq_messages, dlq.dlq_bulk_retries, dlq.dlq_bulk_retry_lanes IN ACCESS EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            PERFORM pg_sleep(0.3);
+        END;
+    END LOOP;
+    PERFORM set_config('lock_timeout', '0', true);
+END;
+$$;
+
+-- The words of the documentation. Earlier workers cannot claim without these columns, but
+-- they still finalize the pages that they have claimed, which is why allowance keeps its
+-- name.
 DO $$
 DECLARE
     renamed RECORD;
 BEGIN
     FOR renamed IN
-        SELECT * FROM (VALUES ('allowance', 'step_limit'), ('bound', 'upper_bound'),
-                              ('frozen_at', 'snapshot_at'), ('mixed', 'multi_target')) AS names (before, after)
+        SELECT * FROM (VALUES ('bound', 'upper_bound'), ('frozen_at', 'snapshot_at'), ('mixed', 'multi_target')) AS names (before, after)
         JOIN information_schema.columns c
             ON c.table_schema = 'dlq' AND c.table_name = 'dlq_bulk_retries' AND c.column_name = names.before
     LOOP
@@ -24,8 +42,8 @@ CREATE INDEX idx_dlq_messages_original_topic_pending ON dlq.dlq_messages (origin
 DROP INDEX IF EXISTS dlq.idx_dlq_messages_dlq_topic_pending;
 CREATE INDEX idx_dlq_messages_dlq_topic_pending ON dlq.dlq_messages (dlq_topic, seq, (key_hash & 1023)) WHERE status = 'PENDING';
 
--- Bulk retries under way keep the lanes that they have: those of key_hash % lanes.
--- Earlier versions would use these for new ones too; without the columns above they fail.
+-- Running bulk retries keep the lanes that they have, those of key_hash % lanes. Earlier
+-- workers would use these for new jobs too.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM information_schema.columns
@@ -49,7 +67,7 @@ CREATE OR REPLACE VIEW dlq.dlq_bulk_retry_lanes_now AS
 SELECT b.id AS bulk_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
     l.window_started_at, l.window_count, l.previous_count, l.updated_at
 FROM dlq.dlq_bulk_retries b
-CROSS JOIN LATERAL generate_series(0, b.lanes - 1) AS n (lane)
+CROSS JOIN LATERAL generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n (lane) -- of a row by hand, lanes may be any number
 CROSS JOIN LATERAL (
     SELECT *
     FROM dlq.dlq_bulk_retry_lanes

@@ -234,6 +234,50 @@ func TestABulkRetryUnderWayKeepsItsLanesWhenTopicsGetBuckets(t *testing.T) {
 	require.Equal(t, []string{"RETRYING", "PENDING"}, texts(t, pool, `SELECT status FROM dlq.dlq_messages ORDER BY seq`))
 }
 
+func TestADowngradeEndsBulkRetriesWithCountsThatAddUp(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	require.NoError(t, migrations.Up(t.Context(), pool))
+	exec(t, pool, `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at, matched, counted)
+		VALUES ('00000000-0000-0000-0000-000000000001', 'w', 'orders', 2, 10, now(), 10, true)`)
+	exec(t, pool, `INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane, pages, retried, waiting)
+		SELECT id, lane, pages, 3 * pages, 2 FROM dlq.dlq_bulk_retries, (VALUES (0, 1), (1, 0), (0, 0)) AS l (lane, pages)`) // one by hand
+	apply(t, pool, "down", buckets)
+	require.Equal(t, []string{"FAILED 10 7"}, texts(t, pool, `SELECT state || ' ' || matched || ' ' || skipped FROM dlq.dlq_bulk_retries`))
+	require.Equal(t, []string{"0 3 0", "1 0 0"}, texts(t, pool, `SELECT lane || ' ' || retried || ' ' || waiting FROM dlq.dlq_bulk_retry_lanes ORDER BY lane`))
+}
+
+// pg_dump locks its tables one after the other, and so do the statements of workers.
+func TestAnUpgradeDoesNotDeadlockWithATransactionThatLocksTables(t *testing.T) {
+	t.Parallel()
+	for name, tables := range map[string][2]string{
+		"messages first": {"dlq.dlq_messages", "dlq.dlq_bulk_retries"},
+		"lanes first":    {"dlq.dlq_bulk_retry_lanes", "dlq.dlq_bulk_retries"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := empty(t)
+			require.NoError(t, migrations.Up(t.Context(), pool))
+			apply(t, pool, "down", buckets)
+			exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, newest-1)
+			dump, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = dump.Exec(t.Context(), `LOCK TABLE `+tables[0]+` IN ACCESS SHARE MODE`)
+			require.NoError(t, err)
+			migrated := make(chan error, 1)
+			go func() { migrated <- migrations.Up(context.WithoutCancel(t.Context()), pool) }()
+			require.Eventually(t, func() bool {
+				return len(texts(t, pool, `SELECT pid::text FROM pg_locks WHERE NOT granted AND relation = '`+tables[0]+`'::regclass`)) > 0
+			}, 10*time.Second, 10*time.Millisecond)
+
+			_, err = dump.Exec(t.Context(), `LOCK TABLE `+tables[1]+` IN ACCESS SHARE MODE`)
+			require.NoError(t, err)
+			require.NoError(t, dump.Rollback(t.Context()))
+			require.NoError(t, <-migrated)
+		})
+	}
+}
+
 func TestAnUpgradeTellsRowsThatWereWrittenByHandApart(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)

@@ -53,7 +53,7 @@ const claimedLanesSQL = `
 WITH lane AS MATERIALIZED (
 	SELECT locked.lane, locked.page
 	FROM dlq.dlq_bulk_retries b
-	CROSS JOIN generate_series(0, b.lanes - 1) AS n
+	CROSS JOIN generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n
 	CROSS JOIN LATERAL (
 		SELECT l.lane, l.page
 		FROM dlq.dlq_bulk_retry_lanes l

@@ -308,3 +308,27 @@ func TestAnUnreadableJobDoesNotHideTheOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []dlq.Owner{created.Owner()}, owners)
 }
+
+func TestAJobWithAnyNumberOfLanesDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
+		SELECT gen_random_uuid(), 'w', 'other', lanes, 1, now() FROM unnest(ARRAY[-2147483648, -1, 0, 2147483647]) AS lanes`)
+	require.NoError(t, err)
+
+	bulks, err := p.Bulks(t.Context(), 20)
+	require.NoError(t, err)
+	require.Len(t, bulks, 5)
+	_, err = p.Owners(t.Context(), time.Now())
+	require.NoError(t, err)
+	lane, err := p.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{Number: 1})
+	require.NoError(t, err)
+	claim, err := p.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, 1)
+}
