@@ -24,7 +24,7 @@ func idleIngest(t *testing.T) *Ingest {
 func TestBatchIsBoundedByItsHeadersToo(t *testing.T) {
 	t.Parallel()
 	in := idleIngest(t)
-	in.owned.set([]*claim{{place: place{"orders.dlq", 0}, topicID: [16]byte{1}}})
+	in.assignments.set([]*assignment{{topicPartition: topicPartition{"orders.dlq", 0}, topicID: [16]byte{1}}})
 	records := make([]*kgo.Record, 10)
 	for i := range records {
 		records[i] = &kgo.Record{Topic: "orders.dlq", Offset: int64(i), Value: []byte("small"),
@@ -43,10 +43,10 @@ func TestStatusIsEmptyUnlessTheIngestRuns(t *testing.T) {
 	t.Parallel()
 	in := idleIngest(t)
 	late := func() {
-		in.status.kafka(errors.New("away"))
+		in.status.setBrokerError(errors.New("away"))
 		groupErrors{in.status}.OnGroupManageError(errors.New("left"))
-		in.status.storing(errors.New("away"))
-		in.status.owning(3)
+		in.status.setStoreError(errors.New("away"))
+		in.status.setPartitions(3)
 	}
 	require.Zero(t, in.Status())
 	late()

@@ -88,7 +88,7 @@ func benchmarkIngest(b *testing.B, brokers []string) {
 	o.ConsumerGroup = name
 	b.ResetTimer()
 	startIngestOf(b, o, store, own)
-	require.Eventually(b, func() bool { return store.n.Load() >= int64(b.N) }, patience, tick/10)
+	require.Eventually(b, func() bool { return store.n.Load() >= int64(b.N) }, timeout, tick/10)
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
 }

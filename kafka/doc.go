@@ -1,5 +1,5 @@
-// Package kafka connects the manager to Kafka: Ingest takes dead letters out
-// of their topics into the store, and Publisher sends them back to the topics
-// they came from. It knows the formats of dead letters (origin.go) and the
-// meaning of Kafka's errors (errors.go); it knows no database.
+// Package kafka connects the manager to Kafka. Ingest stores the dead letters of the
+// dead-letter topics, and Publisher sends them back to their original topics. The formats
+// of dead letters are in origin.go, the meaning of Kafka's errors is in errors.go. The
+// package does not depend on a database.
 package kafka

@@ -16,7 +16,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// badData are refusals of the record itself: it will never be taken.
+// badData are refusals of the record itself: no retry can succeed.
 var badData = []error{
 	kerr.MessageTooLarge,
 	kerr.RecordListTooLarge,
@@ -24,11 +24,11 @@ var badData = []error{
 	kerr.CorruptMessage,
 	kerr.UnsupportedForMessageFormat,
 	kerr.InvalidTimestamp,
-	kerr.InvalidTopicException, // the origin's name, which is part of the message
+	kerr.InvalidTopicException, // the topic's name comes from the message's headers
 	kerr.PolicyViolation,
 }
 
-// auth are refusals of us.
+// auth are refusals of our credentials or permissions.
 var auth = []error{
 	kerr.TopicAuthorizationFailed,
 	kerr.ClusterAuthorizationFailed, // idempotent writes before Kafka 3.0
@@ -40,7 +40,7 @@ var auth = []error{
 	kerr.SecurityDisabled,
 }
 
-// targetOnly are refusals that say nothing about other topics.
+// targetOnly are refusals that concern this topic only.
 var targetOnly = []error{
 	kerr.UnknownTopicOrPartition,
 	kerr.UnknownTopicID,
@@ -48,8 +48,8 @@ var targetOnly = []error{
 	kerr.TopicAuthorizationFailed,
 }
 
-// categoryOf judges an error of the client library. One that it does not know
-// is transient, such as a topic that does not exist: an operator can create it.
+// categoryOf classifies an error of the client library. Unknown errors are transient, and
+// so is a topic that does not exist: an operator can create it.
 func categoryOf(err error) dlq.Category {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var certificate *tls.CertificateVerificationError
@@ -66,14 +66,13 @@ func categoryOf(err error) dlq.Category {
 	}
 }
 
-// isTargetOnly judges an error of the client library.
 func isTargetOnly(err error) bool {
 	return slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) })
 }
 
-// connections is a hook that remembers why the last connection failed. The
-// library's own timeout does not say.
-type connections struct {
+// connectionFailures is a hook that keeps the error of the last failed connection. The
+// library's own timeout error does not contain it.
+type connectionFailures struct {
 	last atomic.Pointer[connectionFailure]
 }
 
@@ -82,9 +81,9 @@ type connectionFailure struct {
 	at  time.Time
 }
 
-// OnBrokerConnect implements kgo.HookBrokerConnect. err is also a failure to
-// authenticate.
-func (c *connections) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+// OnBrokerConnect implements kgo.HookBrokerConnect. A failed authentication counts as a
+// failed connection.
+func (c *connectionFailures) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err == nil {
 		c.last.Store(nil)
 		return
@@ -92,11 +91,12 @@ func (c *connections) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ n
 	c.last.Store(&connectionFailure{err, time.Now()})
 }
 
-// explain adds what failed since then to an error that names no cause.
-func (c *connections) explain(err error, since time.Time) error {
-	nameless := errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, kgo.ErrRecordRetries) || errors.Is(err, context.DeadlineExceeded)
+// explain adds the last connection failure since the given time to an error that names no
+// cause.
+func (c *connectionFailures) explain(err error, since time.Time) error {
+	namesNoCause := errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, kgo.ErrRecordRetries) || errors.Is(err, context.DeadlineExceeded)
 	last := c.last.Load()
-	if !nameless || last == nil || last.at.Before(since) || categoryOf(err) != dlq.CategoryTransient {
+	if !namesNoCause || last == nil || last.at.Before(since) || categoryOf(err) != dlq.CategoryTransient {
 		return err
 	}
 	return fmt.Errorf("%w, last connection: %w", err, last.err)

@@ -34,7 +34,7 @@ func TestOnlyErrorsAboutOneTopicLeaveOtherTargetsOpen(t *testing.T) {
 
 func TestTimeoutExplainedByAConnectionIsNotAboutOneTopic(t *testing.T) {
 	t.Parallel()
-	c := &connections{}
+	c := &connectionFailures{}
 	began := time.Now()
 	c.OnBrokerConnect(kgo.BrokerMetadata{}, 0, nil, kerr.SaslAuthenticationFailed)
 	err := c.explain(kgo.ErrRecordTimeout, began)

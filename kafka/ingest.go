@@ -17,46 +17,46 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArrivalStore is where dead letters go. Its errors that wrap dlq.ErrUnavailable say
-// nothing about the arrivals; any other may be about one of them.
+// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable is not caused
+// by an arrival; any other error may be.
 type ArrivalStore interface {
 	// Ingest stores the arrivals in the order of the slice and moves the positions of
-	// their partitions, all or nothing, and returns the ids of those that were new. It
-	// returns dlq.ErrPositionMoved when a position is not where its advance starts from.
+	// their partitions, in one transaction. It returns the ids of new messages, and
+	// dlq.ErrPositionMoved when a position differs from the start of its advance.
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
-	// Positions returns how far each partition has been taken in, in their order.
+	// Positions returns the position of each partition, in their order.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
 	// Pending counts the PENDING messages of each of these dead-letter topics, and of all.
 	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
 }
 
-// Ingest takes every dead letter of the matching topics into the store. The store
-// decides what was taken in: it keeps the next offset of each partition, and moves it
-// together with the records in between. Reading goes on from there after a rebalance,
-// a crash, a reset of the group's offsets, and a restore of the database to an earlier
-// moment. A record that is read twice is stored once, since its id follows from it.
+// Ingest stores every dead letter of the matching topics. The store keeps the position of
+// each partition, which is the next offset to read, and moves it in the transaction that
+// stores the records. Reading continues at the position after a rebalance, a crash, a
+// reset of the group's offsets, and a restore of the database to an earlier moment. A
+// record that is read twice is stored once, since the message's id follows from it.
 //
-// One loop polls and stores. While the store is away the loop waits without polling, so
-// that memory stays bounded by the records that were fetched already, and lets the
-// group rebalance, so that it stays a member however long it takes. Records of
-// partitions that are taken from it meanwhile are dropped, and read by the new owner.
+// One loop polls and stores. While the store is unavailable, the loop waits without
+// polling, so memory stays bounded by the records that are already fetched. It lets the
+// group rebalance meanwhile, so it stays a member. When it loses a partition, it drops the
+// partition's records, and the new owner reads them.
 type Ingest struct {
-	o       Options
-	store   ArrivalStore
-	topics  *dlq.Topics
-	log     *zap.Logger
-	reg     prometheus.Registerer
-	metrics *ingestMetrics
-	owned   *ownership
-	status  *status
-	running atomic.Bool
+	o           Options
+	store       ArrivalStore
+	topics      *dlq.Topics
+	log         *zap.Logger
+	reg         prometheus.Registerer
+	metrics     *ingestMetrics
+	assignments *assignmentSet
+	status      *status
+	running     atomic.Bool
 
-	client   *kgo.Client                // set by Run
-	group    atomic.Pointer[kgo.Client] // the same, for the group's calls, which may come sooner
-	ids      *topicIDs
-	logs     *logs
-	compared time.Time
-	flood    flood
+	client           *kgo.Client                // set by Run
+	group            atomic.Pointer[kgo.Client] // the same, for the group's callbacks, which may run before client is set
+	ids              *topicIDs
+	logRanges        *logRanges
+	positionsChecked time.Time
+	pendingLimit     pendingLimit
 }
 
 // NewIngest connects to nothing; Run does.
@@ -67,35 +67,35 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 	}
 	metrics := newIngestMetrics(reg)
 	return &Ingest{
-		o:       o,
-		store:   store,
-		topics:  topics,
-		log:     log,
-		reg:     reg,
-		metrics: metrics,
-		owned:   newOwnership(),
-		ids:     newTopicIDs(),
-		logs:    &logs{},
-		flood:   flood{room: map[string]int64{}},
-		status:  newStatus(metrics),
+		o:            o,
+		store:        store,
+		topics:       topics,
+		log:          log,
+		reg:          reg,
+		metrics:      metrics,
+		assignments:  newAssignmentSet(),
+		ids:          newTopicIDs(),
+		logRanges:    &logRanges{},
+		pendingLimit: newPendingLimit(),
+		status:       newStatus(metrics),
 	}, nil
 }
 
-// Run takes in dead letters until the context ends, then finishes the batch in
-// hand, for at most Options.StopGrace, commits it and leaves the group. Brokers
-// that are away are waited for. It returns an error only when it cannot start.
+// Run ingests dead letters until the context ends. Then it stores the current batch, for
+// at most Options.StopGrace, commits, and leaves the group. It waits for unavailable
+// brokers. It returns an error only when it cannot start.
 func (in *Ingest) Run(ctx context.Context) error {
 	if !in.running.CompareAndSwap(false, true) {
 		return errors.New("the ingest is running already")
 	}
 	defer in.running.Store(false)
-	in.status.start() // before the client, which reports to it at once
+	in.status.start() // before the client, which updates it at once
 	defer in.status.stop()
 	if err := in.open(); err != nil {
 		return err
 	}
 
-	// What is begun is finished: work outlives ctx by the grace period.
+	// work outlives ctx by the grace period, so that the current batch is stored.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	defer context.AfterFunc(ctx, func() {
@@ -123,29 +123,29 @@ func (in *Ingest) Run(ctx context.Context) error {
 }
 
 func (in *Ingest) open() (err error) {
-	in.flood = flood{room: map[string]int64{}}
+	in.pendingLimit = newPendingLimit()
 	opts := append(in.o.consumer(in.log, in.reg, in.topics.Expression()),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, added map[string][]int32) { in.assigned(client, added) }),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) { in.revoked(ctx, gone) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { in.lost(gone) }),
-		kgo.AdjustFetchOffsetsFn(in.locate),
+		kgo.AdjustFetchOffsetsFn(in.startOffsets),
 		kgo.WithHooks(groupErrors{in.status}),
 	)
 	in.client, err = newClient(opts)
 	return err
 }
 
-// close leaves the group, so that the others take over at once rather than
-// after the session timeout. A group that cannot be reached is not waited for.
+// close leaves the group, so that the other members take over at once and not after the
+// session timeout. It waits for commitTimeout at most.
 func (in *Ingest) close() {
 	in.client.AllowRebalance()
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
 	if err := in.client.LeaveGroupContext(ctx); err != nil {
-		in.log.Warn("could not leave the consumer group; it will notice by itself", zap.Error(err))
+		in.log.Warn("could not leave the consumer group; the session timeout will end the membership", zap.Error(err))
 	}
-	// Close leaves the group once more and waits for the answer, which a group
-	// that is rebalancing owes until its dead members have timed out.
+	// Close leaves the group a second time. A rebalancing group answers only after its
+	// dead members have timed out.
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -159,63 +159,63 @@ func (in *Ingest) close() {
 	in.log.Info("ingest stopped")
 }
 
-// batchRecords is how many records are stored at once at most; batchBytes is
-// how many bytes, with their headers, unless a single record has more.
+// batchRecords and batchBytes (headers included) limit one batch that is stored. A
+// single larger record is a batch by itself.
 const (
 	batchRecords = 500
 	batchBytes   = 4 << 20
 )
 
-// poll is one turn: fetch and store. A turn without records ends when it is time to
-// compare.
+// poll fetches and stores once. Without records it returns in time for checkPositions.
 func (in *Ingest) poll(ctx, work context.Context) {
-	limit, cancel := context.WithTimeout(ctx, compareInterval)
+	limit, cancel := context.WithTimeout(ctx, positionCheckInterval)
 	defer cancel()
 	fetches := in.client.PollRecords(limit, batchRecords)
 	if fetches.NumRecords() > 0 {
-		in.status.kafka(nil)
+		in.status.setBrokerError(nil)
 	}
 	began := time.Now()
 	for _, batch := range in.batches(work, fetches) {
 		if time.Since(began) > pollBudget {
-			in.client.AllowRebalance() // a slow store must not hold up the group
+			in.client.AllowRebalance() // a slow store must not delay the group
 		}
-		in.take(work, batch)
+		in.storeBatch(work, batch)
 	}
-	in.report(work, in.owned.all(nil))
+	in.commit(work, in.assignments.all(nil))
 	if time.Since(began) > pollBudget {
 		in.client.AllowRebalance()
 	}
-	in.compare(work)
+	in.checkPositions(work)
 	in.client.AllowRebalance()
 	in.settleErrors(ctx, fetches)
 }
 
-// received is a record on its way, with the claim that it came by.
+// received is a fetched record that is not stored yet, with the assignment that it
+// belongs to.
 type received struct {
-	arrival  dlq.Arrival
-	claim    *claim
-	after    dlq.Position // once it is stored
-	logStart int64        // of its partition, when it was fetched; -1 is unknown
+	arrival    dlq.Arrival
+	assignment *assignment
+	after      dlq.Position // of the partition, once the record is stored
+	logStart   int64        // of its partition, when it was fetched; -1 is unknown
 }
 
-// batches sorts the records of a poll into batches, whatever topics they are of.
+// batches divides the records of a poll into batches. A batch may have several topics.
 func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][]received) {
 	var batch []received
-	var recreated []*claim
+	var recreated []*assignment
 	bytes := 0
 	fetches.EachTopic(func(topic kgo.FetchTopic) {
 		id := in.ids.of(topic)
 		topic.EachPartition(func(fetched kgo.FetchPartition) {
-			claim := in.owned.claim(place{topic.Topic, fetched.Partition})
-			if claim == nil || len(fetched.Records) == 0 {
-				return // taken from us between the fetch and now
+			assignment := in.assignments.assignment(topicPartition{topic.Topic, fetched.Partition})
+			if assignment == nil || len(fetched.Records) == 0 {
+				return // revoked after the fetch
 			}
-			if claim.topicID != id { // deleted and created again: offsets start over
-				recreated = append(recreated, claim.of(id))
+			if assignment.topicID != id { // the topic was re-created: offsets start over
+				recreated = append(recreated, assignment.recreated(id))
 				return
 			}
-			if !in.arrived(claim, &fetched) {
+			if !in.reachedTarget(assignment, &fetched) {
 				return
 			}
 			for _, r := range fetched.Records {
@@ -226,10 +226,10 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 				}
 				bytes += size
 				batch = append(batch, received{
-					arrival:  arrivalOf(in.topics, in.o.MaxRetries, id, r),
-					claim:    claim,
-					after:    dlq.Position{Next: r.Offset + 1, Epoch: r.LeaderEpoch},
-					logStart: fetched.LogStartOffset,
+					arrival:    arrivalOf(in.topics, in.o.MaxRetries, id, r),
+					assignment: assignment,
+					after:      dlq.Position{Next: r.Offset + 1, Epoch: r.LeaderEpoch},
+					logStart:   fetched.LogStartOffset,
 				})
 			}
 		})
@@ -238,39 +238,39 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 		batches = append(batches, batch)
 	}
 	if len(recreated) > 0 {
-		in.owned.set(recreated)
-		if _, err := in.follow(ctx, recreated); err != nil {
-			in.log.Warn("cannot read how far a topic that was created again was taken in", zap.Error(err))
+		in.assignments.set(recreated)
+		if _, err := in.followDatabase(ctx, recreated); err != nil {
+			in.log.Warn("cannot read the positions of a re-created topic", zap.Error(err))
 		}
 	}
 	return batches
 }
 
-// Waiting times between attempts to store, doubling.
+// The wait between two attempts to store doubles.
 const (
 	storeBackoffMin = 100 * time.Millisecond
 	storeBackoffMax = 5 * time.Second
 )
 
-// take stores a batch, however long that takes, unless its partitions are taken away
-// or the work is to end.
-func (in *Ingest) take(work context.Context, batch []received) {
+// storeBatch retries until the batch is stored, its partitions are revoked, or the
+// context ends.
+func (in *Ingest) storeBatch(work context.Context, batch []received) {
 	for wait := storeBackoffMin; ; wait = min(2*wait, storeBackoffMax) {
-		if batch = in.owned.filter(batch); len(batch) == 0 || work.Err() != nil {
+		if batch = in.assignments.filter(batch); len(batch) == 0 || work.Err() != nil {
 			return
 		}
-		claims, advances := advancesOf(batch)
+		assignments, advances := advancesOf(batch)
 		arrivals := make([]dlq.Arrival, len(batch))
 		for i := range batch {
 			arrivals[i] = batch[i].arrival
 		}
 		stored, err := in.tryStore(work, arrivals, advances)
 		if err == nil {
-			in.status.storing(nil)
-			in.advanced(claims, advances)
+			in.status.setStoreError(nil)
+			in.advanced(assignments, advances)
 			in.count(batch, stored)
-			if in.limits() && in.flood.fill(batch, in) {
-				in.regulate(work)
+			if in.hasPendingLimit() && in.pendingLimit.subtract(batch, in) {
+				in.enforcePendingLimit(work)
 			}
 			return
 		}
@@ -278,44 +278,45 @@ func (in *Ingest) take(work context.Context, batch []received) {
 			return
 		}
 		if errors.Is(err, dlq.ErrPositionMoved) {
-			moved, followErr := in.follow(work, claims)
+			moved, followErr := in.followDatabase(work, assignments)
 			if moved {
 				continue
 			}
-			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // perhaps two databases answer in turn
+			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // perhaps two databases answer alternately
 		}
-		// If one arrival is at fault, the others need not wait for it.
+		// If one arrival causes the error, the others need not wait for it.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-			in.take(work, batch[:len(batch)/2])
-			in.take(work, batch[len(batch)/2:])
+			in.storeBatch(work, batch[:len(batch)/2])
+			in.storeBatch(work, batch[len(batch)/2:])
 			return
 		}
-		in.stalled(batch, wait, err)
-		in.report(work, in.owned.all(nil)) // the records before
-		in.client.AllowRebalance()         // the group must not wait for the store
+		in.reportStalled(batch, wait, err)
+		in.commit(work, in.assignments.all(nil)) // of earlier batches
+		in.client.AllowRebalance()               // the group must not wait for the store
 		sleep(work, wait)
 	}
 }
 
-// advancesOf moves the position of each claim of a batch beyond its records.
-func advancesOf(batch []received) (claims []*claim, advances []dlq.Advance) {
+// advancesOf returns the assignments of a batch, and for each the advance of its position
+// beyond the batch's records.
+func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Advance) {
 	for i := range batch {
 		r := &batch[i]
-		n := slices.Index(claims, r.claim)
+		n := slices.Index(assignments, r.assignment)
 		if n < 0 {
-			n = len(claims)
-			claims = append(claims, r.claim)
-			advance := dlq.Advance{Partition: r.claim.partitionID(), Topic: r.claim.topic, From: r.claim.at}
-			// Offsets that are missing for another reason are those of a compacted
-			// topic, or of the markers of transactions.
-			if next := r.claim.at.Next; next >= 0 && r.arrival.Source.Offset >= r.logStart {
+			n = len(assignments)
+			assignments = append(assignments, r.assignment)
+			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
+			// Only offsets before the log's start are lost. Others are missing because
+			// of compaction or transaction markers.
+			if next := r.assignment.position.Next; next >= 0 && r.arrival.Source.Offset >= r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}
 			advances = append(advances, advance)
 		}
 		advances[n].To = r.after
 	}
-	return claims, advances
+	return assignments, advances
 }
 
 func (in *Ingest) tryStore(work context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) ([]dlq.ID, error) {
@@ -324,10 +325,10 @@ func (in *Ingest) tryStore(work context.Context, arrivals []dlq.Arrival, advance
 	return in.store.Ingest(ctx, arrivals, advances)
 }
 
-func (in *Ingest) stalled(batch []received, wait time.Duration, err error) {
+func (in *Ingest) reportStalled(batch []received, wait time.Duration, err error) {
 	first := batch[0].arrival
-	in.status.storing(fmt.Errorf("store: %w", err))
-	in.log.Error("cannot store dead letters; ingest waits and tries again",
+	in.status.setStoreError(fmt.Errorf("store: %w", err))
+	in.log.Error("cannot store dead letters; ingest waits and retries",
 		zap.Error(err),
 		zap.Int("messages", len(batch)),
 		zap.String("topic", first.DLQTopic),
@@ -337,7 +338,7 @@ func (in *Ingest) stalled(batch []received, wait time.Duration, err error) {
 	)
 }
 
-// count counts what is in the store now.
+// count updates the metrics for a stored batch.
 func (in *Ingest) count(batch []received, stored []dlq.ID) {
 	isNew := make(map[dlq.ID]bool, len(stored))
 	for _, id := range stored {

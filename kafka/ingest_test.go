@@ -63,8 +63,8 @@ func TestIngestAfterACrashBetweenStoreAndCommitStoresNothingTwice(t *testing.T) 
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq"))
 	brokers := cluster.ListenAddrs()
 	want := produce(t, brokers, "orders.dlq", "v", 700)
-	// The process that stores and dies looks to the group like one whose
-	// commits never arrive.
+	// For the group, a process that dies after storing is one whose commits never
+	// arrive.
 	lost := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownServerError, Count: -1})
 	store := newMemory()
 	first := startIngest(t, quickOptions(brokers), store)
@@ -91,7 +91,7 @@ func TestIngestCommitsNothingThatIsNotStored(t *testing.T) {
 	o := quickOptions(brokers)
 	o.StopGrace = 50 * time.Millisecond
 	first := startIngest(t, o, store)
-	require.Eventually(t, func() bool { return asked.Load() > 2 }, patience, tick)
+	require.Eventually(t, func() bool { return asked.Load() > 2 }, timeout, tick)
 	first.stop(t)
 	require.Zero(t, committed(t, admin(t, brokers), group, "orders.dlq"))
 
@@ -100,7 +100,7 @@ func TestIngestCommitsNothingThatIsNotStored(t *testing.T) {
 	awaitValues(t, store, want)
 }
 
-func TestIngestWaitsForAStoreThatIsAwayAndSkipsNothing(t *testing.T) {
+func TestIngestWaitsForAnUnavailableStoreAndSkipsNothing(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq"), kfake.GroupMinSessionTimeout(time.Second))
 	brokers := cluster.ListenAddrs()
@@ -113,7 +113,7 @@ func TestIngestWaitsForAStoreThatIsAwayAndSkipsNothing(t *testing.T) {
 	store.refuseWith(func([]dlq.Arrival) error { asked.Add(1); return errStoreAway })
 	want = append(want, produce(t, brokers, "orders.dlq", "during", 1000)...)
 	heartbeats := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1})
-	require.Eventually(t, func() bool { return asked.Load() > 3 }, patience, tick)
+	require.Eventually(t, func() bool { return asked.Load() > 3 }, timeout, tick)
 	require.NoError(t, heartbeats.Wait(deadline(t), 2), "the member stays in the group while it waits")
 	status := ingest.Status()
 	require.Equal(t, "store", status.Waiting)
@@ -122,13 +122,13 @@ func TestIngestWaitsForAStoreThatIsAwayAndSkipsNothing(t *testing.T) {
 
 	store.refuseWith(nil)
 	awaitValues(t, store, want)
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, timeout, tick)
 	require.Equal(t, 0.0, ingest.metric(t, "dlq_ingest_stalled"))
-	require.Zero(t, store.duplicates(), "nobody else got the partitions meanwhile")
+	require.Zero(t, store.duplicates(), "the partitions were not assigned to another member meanwhile")
 	awaitCommitted(t, admin(t, brokers), group, "orders.dlq", 1010)
 }
 
-func TestIngestGivesPartitionsAwayWhileItsStoreIsAway(t *testing.T) {
+func TestIngestRebalancesWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(8, "orders.dlq")).ListenAddrs()
 	want := produce(t, brokers, "orders.dlq", "v", 400)
@@ -138,17 +138,16 @@ func TestIngestGivesPartitionsAwayWhileItsStoreIsAway(t *testing.T) {
 	o := quickOptions(brokers)
 	o.StopGrace = 50 * time.Millisecond
 	first := startIngest(t, o, stuck)
-	require.Eventually(t, func() bool { return asked.Load() > 0 }, patience, tick)
+	require.Eventually(t, func() bool { return asked.Load() > 0 }, timeout, tick)
 
 	healthy := newMemory()
 	second := startIngest(t, o, healthy)
-	require.Eventually(t, func() bool { return len(healthy.all()) == 200 }, patience, tick)
+	require.Eventually(t, func() bool { return len(healthy.all()) == 200 }, timeout, tick)
 	require.Equal(t, 4, second.Status().Partitions)
 	require.Equal(t, 4, first.Status().Partitions)
-	// What the first had in hand of the partitions that it lost is not its
-	// business any more.
+	// The first ingest drops the fetched records of the partitions that it lost.
 	stuck.refuseWith(nil)
-	require.Eventually(t, func() bool { return len(stuck.all()) == 200 }, patience, tick)
+	require.Eventually(t, func() bool { return len(stuck.all()) == 200 }, timeout, tick)
 	require.ElementsMatch(t, want, append(stuck.values(), healthy.values()...))
 	awaitCommitted(t, admin(t, brokers), group, "orders.dlq", 400)
 }
@@ -167,10 +166,10 @@ func TestIngestIsolatesTheOneArrivalThatTheStoreRefuses(t *testing.T) {
 		return nil
 	})
 	ingest := startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return len(store.all()) == 71 }, patience, tick)
+	require.Eventually(t, func() bool { return len(store.all()) == 71 }, timeout, tick)
 	a := admin(t, brokers)
 	awaitCommitted(t, a, group, "orders.dlq", 71)
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, timeout, tick)
 	require.Contains(t, ingest.Status().LastError, "value too long")
 	store.refuseWith(nil)
 	awaitValues(t, store, want)
@@ -182,13 +181,13 @@ func TestIngestFindsATopicThatIsCreatedLater(t *testing.T) {
 	brokers := kafkatest.FakeCluster(t).ListenAddrs()
 	store := newMemory()
 	ingest := startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return ingest.Status().Running }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Running }, timeout, tick)
 	a := admin(t, brokers)
 	createTopic(t, a, "late.dlq", 2)
 	awaitValues(t, store, produce(t, brokers, "late.dlq", "v", 10))
 }
 
-func TestIngestTakesATopicThatWasCreatedAgainForAnother(t *testing.T) {
+func TestIngestTreatsARecreatedTopicAsAnother(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
 	brokers := cluster.ListenAddrs()
@@ -229,7 +228,7 @@ func TestIngestResumesFromNoCommitOfATopicThatIsGone(t *testing.T) {
 	deleteTopic(t, a, "orders.dlq")
 	createTopic(t, a, "orders.dlq", 1)
 	want = append(want, produce(t, brokers, "orders.dlq", "new", 15)...)
-	// A commit that was on its way when the topic was deleted arrives now.
+	// A commit that was in flight when the topic was deleted arrives now.
 	late := kadm.Offsets{}
 	late.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: old.At, LeaderEpoch: -1, Metadata: old.Metadata})
 	byName := kadm.NewClient(client(t, brokers, kgo.MaxVersions(kversion.V3_8_0()))) // as brokers before 4.2 take it
@@ -252,20 +251,20 @@ func rebalances(t *testing.T, brokers []string, topic string, o kafka.Options, t
 	store := newMemory()
 	first := startIngestOf(t, o, store, topics)
 	want := produce(t, brokers, topic, "one", 300)
-	require.Eventually(t, func() bool { return first.Status().Partitions == 8 }, patience, tick)
+	require.Eventually(t, func() bool { return first.Status().Partitions == 8 }, timeout, tick)
 	second := startIngestOf(t, o, store, topics)
 	want = append(want, produce(t, brokers, topic, "two", 2000)...)
-	require.Eventually(t, func() bool { return first.Status().Partitions == 4 && second.Status().Partitions == 4 }, patience, tick)
+	require.Eventually(t, func() bool { return first.Status().Partitions == 4 && second.Status().Partitions == 4 }, timeout, tick)
 	want = append(want, produce(t, brokers, topic, "both", 300)...)
 	first.stop(t)
 	third := startIngestOf(t, o, store, topics)
 	want = append(want, produce(t, brokers, topic, "three", 2000)...)
-	require.Eventually(t, func() bool { return second.Status().Partitions == 4 && third.Status().Partitions == 4 }, patience, tick)
+	require.Eventually(t, func() bool { return second.Status().Partitions == 4 && third.Status().Partitions == 4 }, timeout, tick)
 	awaitValues(t, store, want)
 	awaitCommitted(t, admin(t, brokers), o.ConsumerGroup, topic, int64(len(want)))
 }
 
-func TestIngestStoresWhatCannotBeDecodedAsItIs(t *testing.T) {
+func TestIngestStoresUndecodableRecordsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
 	at := time.UnixMilli(1_700_000_000_123)
@@ -286,7 +285,7 @@ func TestIngestStoresWhatCannotBeDecodedAsItIs(t *testing.T) {
 	}
 	store := newMemory()
 	startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return len(store.all()) == len(sent) }, patience, tick)
+	require.Eventually(t, func() bool { return len(store.all()) == len(sent) }, timeout, tick)
 	for i, a := range store.all() {
 		require.Equal(t, sent[i].Key, a.Record.Key, "null and empty differ")
 		require.Equal(t, sent[i].Value, a.Record.Value, "null and empty differ")
@@ -330,11 +329,11 @@ func TestIngestStartsBeforeItsBrokers(t *testing.T) {
 	gone.Close()
 	store := newMemory()
 	ingest := startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, timeout, tick)
 	require.NotEmpty(t, ingest.Status().LastError)
 	kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"), kfake.Ports(port(t, brokers[0])))
 	awaitValues(t, store, produce(t, brokers, "orders.dlq", "v", 5))
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, timeout, tick)
 }
 
 func TestIngestStopsInTimeWhenTheBrokersAreGone(t *testing.T) {
@@ -349,7 +348,7 @@ func TestIngestStopsInTimeWhenTheBrokersAreGone(t *testing.T) {
 	require.Less(t, time.Since(start), 20*time.Second)
 }
 
-func TestIngestMeasuresItsLagWhileTheStoreIsAway(t *testing.T) {
+func TestIngestMeasuresItsLagWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
 	store := newMemory()
@@ -358,8 +357,8 @@ func TestIngestMeasuresItsLagWhileTheStoreIsAway(t *testing.T) {
 	o := quickOptions(brokers)
 	o.StopGrace = 50 * time.Millisecond
 	ingest := startIngest(t, o, store)
-	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 30 }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 30 }, timeout, tick)
 	store.refuseWith(nil)
 	awaitValues(t, store, want)
-	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 0 }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 0 }, timeout, tick)
 }

@@ -8,14 +8,14 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// logger writes the client library's log to ours.
+// logger writes the client library's log lines to a zap logger.
 type logger struct{ log *zap.Logger }
 
 func newLogger(log *zap.Logger) kgo.Logger {
 	return logger{log.WithOptions(zap.AddCallerSkip(1), zap.AddStacktrace(zapcore.FatalLevel))}
 }
 
-// Level spares the library the work of building lines that nobody reads.
+// Level lets the library skip lines that would not be logged.
 func (l logger) Level() kgo.LogLevel {
 	for _, level := range []kgo.LogLevel{kgo.LogLevelDebug, kgo.LogLevelInfo, kgo.LogLevelWarn, kgo.LogLevelError} {
 		if l.log.Core().Enabled(zapLevel(level)) {
@@ -37,8 +37,8 @@ func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	entry.Write(fields...)
 }
 
-// zapLevel takes what the library tells of its ordinary course for debugging: at every
-// rebalance that is all topics, several times.
+// zapLevel lowers the library's info to debug: each rebalance logs all topics several
+// times.
 func zapLevel(level kgo.LogLevel) zapcore.Level {
 	switch level {
 	case kgo.LogLevelDebug, kgo.LogLevelInfo:

@@ -29,11 +29,11 @@ import (
 func TestMain(m *testing.M) { os.Exit(kafkatest.Main(m)) }
 
 const (
-	patience = 60 * time.Second // for what must happen
-	tick     = 20 * time.Millisecond
+	timeout = 60 * time.Second // for an expected event
+	tick    = 20 * time.Millisecond
 )
 
-// memory is a store that knows its records, as the real one does.
+// memory is a store that recognises stored records, like the real one.
 type memory struct {
 	mu        sync.Mutex
 	known     map[dlq.ID]bool
@@ -42,9 +42,9 @@ type memory struct {
 	lost      int64
 	calls     int
 	skipped   int
-	located   int  // how often somebody asked for positions
-	away      bool // for those who ask for positions
-	// refuse is asked before each call; its error is the call's.
+	located   int  // how often Positions was called
+	away      bool // Positions fails
+	// refuse is called before each call, which returns its error.
 	refuse func([]dlq.Arrival) error
 }
 
@@ -112,7 +112,7 @@ func (m *memory) Pending(_ context.Context, topics []string) (counts []int64, al
 	return counts, all, nil
 }
 
-// drain takes the oldest messages away, as retries do.
+// drain removes the oldest messages, as retries do.
 func (m *memory) drain(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +126,7 @@ func (m *memory) backup() *memory {
 	return &memory{known: maps.Clone(m.known), order: slices.Clone(m.order), positions: maps.Clone(m.positions)}
 }
 
-// restore makes it what it was then, as a database is restored under a running ingest.
+// restore goes back to a backup, as when a database is restored under a running ingest.
 func (m *memory) restore(then *memory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,7 +196,7 @@ func (m *memory) values() []string {
 // awaitValues waits until exactly these values are stored, in any order.
 func awaitValues(t testing.TB, m *memory, want []string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(m.all()) >= len(want) }, patience, tick,
+	require.Eventually(t, func() bool { return len(m.all()) >= len(want) }, timeout, tick,
 		"waiting for %d stored dead letters", len(want))
 	require.ElementsMatch(t, want, m.values())
 }
@@ -236,7 +236,7 @@ func startIngest(t testing.TB, o kafka.Options, store kafka.ArrivalStore) *runni
 func startIngestOf(t testing.TB, o kafka.Options, store kafka.ArrivalStore, topics *dlq.Topics) *running {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	// A test may end before the last line is logged, so the log is not the test's.
+	// The last line may be logged after the test's end, so this is not the test's logger.
 	ingest, err := kafka.NewIngest(o, store, topics, zap.NewNop(), registry)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -253,7 +253,7 @@ func (r *running) stop(t testing.TB) {
 	case err := <-r.done:
 		require.NoError(t, err)
 		r.done <- nil // for the next stop
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the ingest does not stop")
 	}
 }
@@ -318,20 +318,20 @@ func produce(t testing.TB, brokers []string, topic, prefix string, n int) []stri
 		values[i] = fmt.Sprintf("%s-%d", prefix, i)
 		records[i] = &kgo.Record{Topic: topic, Value: []byte(values[i])}
 	}
-	// A topic that was just created again answers for its predecessor at first.
+	// The broker may still have the deleted topic of the same name at first.
 	require.Eventually(t, func() bool {
 		err := c.ProduceSync(deadline(t), records...).FirstErr()
 		if err != nil {
 			t.Logf("produce to %s: %v", topic, err)
 		}
 		return err == nil
-	}, patience, tick)
+	}, timeout, tick)
 	return values
 }
 
 func deadline(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -352,7 +352,7 @@ func committed(t testing.TB, a *kadm.Client, group, topic string) int64 {
 
 func awaitCommitted(t testing.TB, a *kadm.Client, group, topic string, want int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return committed(t, a, group, topic) == want }, patience, tick,
+	require.Eventually(t, func() bool { return committed(t, a, group, topic) == want }, timeout, tick,
 		"waiting for %d committed in %s", want, topic)
 }
 

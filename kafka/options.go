@@ -16,8 +16,8 @@ import (
 )
 
 // RepublishUUIDKey is the Options.RepublishKey that gives every republished message
-// a new UUID version 4. Without it a message keeps its key, so that it goes back to
-// its partition and stays in order with its neighbours.
+// a new UUID version 4 as its key. Otherwise a message keeps its key, and so its
+// partition and its order.
 const RepublishUUIDKey = "uuid"
 
 // Defaults.
@@ -27,10 +27,10 @@ const (
 	DefaultStopGrace       = 10 * time.Second
 )
 
-// Options is how to reach Kafka and what to do there. They are not checked here:
-// the configuration has been, and the client library refuses what it cannot use.
+// Options configure Ingest and Publisher. The configuration has checked them already, and
+// the client library refuses invalid ones.
 type Options struct {
-	// Brokers are host:port pairs to start from. They need not be up yet.
+	// Brokers are host:port of the seed brokers. They need not be available yet.
 	Brokers  []string
 	ClientID string
 	// ConsumerGroup is shared by every replica of the ingest.
@@ -40,22 +40,22 @@ type Options struct {
 	// TLS is called for every new connection, so that a renewed certificate is
 	// used without a restart. Nil means that connections are not encrypted.
 	TLS func() (*tls.Config, error)
-	// RepublishKey is RepublishUUIDKey, or else the key is kept.
+	// RepublishKey is RepublishUUIDKey; with any other value messages keep their keys.
 	RepublishKey string
-	// MaxRetries is what every new arrival is given.
+	// MaxRetries is the limit that every new message gets.
 	MaxRetries int
 	// DeliveryTimeout bounds how long one record may wait for its
 	// acknowledgement (message.timeout.ms). Keep it below the timeout of the
 	// activity that publishes.
 	DeliveryTimeout time.Duration
-	// MetadataMaxAge is how soon the ingest sees a topic that was created, or
-	// deleted and created again.
+	// MetadataMaxAge is how soon the ingest finds a topic that was created or
+	// re-created.
 	MetadataMaxAge time.Duration
-	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING, of all
-	// topics and of one, before nothing more is taken in; 0 is no limit. Each worker
-	// counts every few seconds, so several may store a few batches more.
+	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING, in all
+	// topics and in one, before the ingest stops; 0 is no limit. Each worker counts every
+	// few seconds, so several workers may exceed the limit by a few batches.
 	MaxPending, MaxPendingPerTopic int64
-	// StopGrace is how long a stopping ingest may take for the batch in hand.
+	// StopGrace is how long a stopping ingest may take to store its current batch.
 	StopGrace time.Duration
 }
 
@@ -66,34 +66,33 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// minMetadataAge is the least time between two metadata requests. The default
-// of 5 s would make a missing topic or a moved leader take most of the delivery
-// timeout to notice; metadata of a few thousand topics is cheap.
+// minMetadataAge is the shortest time between two metadata requests. With the default of
+// 5 s, a missing topic or a new leader would be noticed only near the end of the delivery
+// timeout. Metadata of a few thousand topics is cheap.
 const minMetadataAge = 250 * time.Millisecond
 
 // Sizes of records and batches, in bytes before compression.
 const (
-	// batchMaxBytes is Kafka's own default for max.message.bytes. A greater
-	// batch of small records would be refused by every topic that kept it.
+	// batchMaxBytes is Kafka's default for max.message.bytes. A topic with the default
+	// refuses larger batches.
 	batchMaxBytes = 1_000_012
-	// aloneMaxBytes is for a record that travels alone: what a broker takes in
-	// one request (socket.request.max.bytes, 100 MiB), less the frame. A
-	// record that was consumed fits; whether the target takes it is for the
-	// target's max.message.bytes to say.
-	aloneMaxBytes = 100<<20 - 64<<10
-	// maxBufferedRecords and maxBufferedBytes bound the memory of all calls of
-	// Publish together. Beyond them a call waits.
+	// unbatchedMaxBytes is for an unbatched record: a broker's limit for one request
+	// (socket.request.max.bytes, 100 MiB), less the frame. Every record that was
+	// consumed fits. The target may still refuse it by its max.message.bytes.
+	unbatchedMaxBytes = 100<<20 - 64<<10
+	// maxBufferedRecords and maxBufferedBytes bound the memory of all concurrent calls
+	// of Publish. A call that would exceed them waits.
 	maxBufferedRecords = 10_000
 	maxBufferedBytes   = 128 << 20
-	// fetchMaxBytes bounds what one broker may send ahead of the store, and so
-	// the ingest's memory to a few times this for each broker: less than the
-	// default of 50 MiB, since a store that is away keeps it all waiting.
+	// fetchMaxBytes bounds one fetch response. The ingest's memory is a few times this
+	// for each broker. The default of 50 MiB is too much, since fetched records stay in
+	// memory while the store is unavailable.
 	fetchMaxBytes = 8 << 20
 )
 
-// Time limits of the group. A rebalance waits for the batches of one poll, for
-// pollBudget at most, and then for the store call and the commit in progress:
-// together these must stay well below rebalanceTimeout.
+// Time limits of the group. A rebalance waits for the batches of one poll, for pollBudget
+// at most, and then for the store call and the commit in progress. The sum must stay well
+// below rebalanceTimeout.
 const (
 	rebalanceTimeout = 60 * time.Second
 	sessionTimeout   = 12 * time.Second
@@ -102,7 +101,7 @@ const (
 	commitTimeout    = 5 * time.Second
 )
 
-// common is what all clients share.
+// common has the options of all clients.
 func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
@@ -111,14 +110,14 @@ func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string)
 		kgo.Dialer(o.dial),
 		kgo.WithLogger(newLogger(log.Named("kafka." + name))),
 		kgo.MetadataMinAge(minMetadataAge),
-		// By default a connection that breaks on its very first read counts as
-		// a wrong configuration and is not tried again. Here it is more often
-		// a broker that is just restarting, and everything is bounded anyway.
+		// By default a connection that breaks on its first read counts as a wrong
+		// configuration, and the request is not retried. Here it is more likely that a
+		// broker restarts, and every request has a timeout.
 		kgo.AlwaysRetryEOF(),
 	}
-	// One registry for all clients: the label tells them apart. There is none
-	// for the topic, which the library would add: the publisher's topics are
-	// named by headers that anyone can write. See dlq_republished_total.
+	// All clients share a registry; the label "client" tells them apart. The library's
+	// topic label is off, because the publisher's topics come from headers that anyone
+	// can write. dlq_republished_total has a bounded topic label.
 	opts = append(opts, kgo.WithHooks(kprom.NewMetrics("dlq_kafka",
 		kprom.Registerer(reg),
 		kprom.WithStaticLabel(prometheus.Labels{"client": name}),
@@ -130,85 +129,83 @@ func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string)
 	return opts
 }
 
-// producer is for records in batches.
-func (o Options) producer(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
+// batchedProducer has the options of the client that sends batches.
+func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
 	return append(o.common(log, reg, name),
-		// acks=all and idempotence are the client's defaults; said here since
-		// RESOLVED rests on them.
+		// acks=all and idempotence are the client's defaults. This line is explicit,
+		// because RESOLVED means acknowledged by all in-sync replicas.
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		// Unbounded by default: a retry would hang as long as the broker does.
+		// Unbounded by default: a retry would hang as long as its broker.
 		kgo.RecordDeliveryTimeout(o.DeliveryTimeout),
 		kgo.ProduceRequestTimeout(o.DeliveryTimeout),
 		kgo.RequestTimeoutOverhead(o.DeliveryTimeout),
-		// A record that outlives the delivery timeout fails without its cause.
-		// The client asks for new metadata before each of its own attempts, so
-		// this many take a little less time, and end with what the broker said.
+		// A record that exceeds the delivery timeout fails without its cause. The client
+		// requests metadata before each attempt. This number of attempts ends shortly
+		// before the delivery timeout, with the broker's error.
 		kgo.RecordRetries(max(int(o.DeliveryTimeout/minMetadataAge)-2, 1)),
-		// Without this an idempotent record that is in flight to a dead broker
-		// cannot be given up: Publish would outlive the activity that called
-		// it, and the activity's next attempt would queue the message a second
-		// time behind the first. With it, a record that was given up is not
-		// sent later. It may have been written already, which only the target
-		// knows; a retry after a timeout can therefore deliver twice.
+		// Without this an idempotent record in flight to a dead broker cannot be
+		// cancelled: Publish would outlive its activity, and the activity's next attempt
+		// would produce the message a second time. With it, a cancelled record is not
+		// sent later. It may have been written already, so a retry after a timeout can
+		// deliver twice.
 		kgo.AllowIdempotentProduceCancellation(),
-		// A target that does not exist fails after 4 tries, about one second,
-		// instead of waiting out the delivery timeout. Topics are never created
-		// from here (the client's default): a topic made by accident has the
-		// wrong partitions and retention, and hides that the name was wrong.
+		// A target that does not exist fails after 4 attempts, about one second, instead
+		// of after the delivery timeout. The client does not create topics (its
+		// default): such a topic would have the wrong partitions and retention, and
+		// would hide a wrong name.
 		kgo.UnknownTopicRetries(3),
 		kgo.RecordPartitioner(newRouting()),
-		// Not compressed by default: the records come from consumers of every
-		// kind, and not all of them can read the client's default, snappy.
+		// No compression: not every consumer can read the client's default, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(batchMaxBytes),
-		// Long enough to gather a page of records into one batch for each
-		// partition, short enough (default 10 ms) not to be felt by a single
-		// retry.
+		// Long enough to collect a page of records into one batch for each partition.
+		// The default of 10 ms would slow a single retry down.
 		kgo.ProducerLinger(2*time.Millisecond),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(maxBufferedBytes),
 	)
 }
 
-// lone is for records that travel alone: greater than a batch, or refused
-// together with others.
-func (o Options) lone(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
-	return append(o.producer(log, reg, name),
-		kgo.ProducerBatchMaxBytes(aloneMaxBytes),
-		// A topic's limit applies to compressed batches, so a record may have
-		// fitted only thanks to its first producer's compression. Every client
-		// library reads gzip without an addition.
+// unbatchedProducer has the options of the client that sends single records: those larger
+// than a batch, and those of a refused batch.
+func (o Options) unbatchedProducer(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
+	return append(o.batchedProducer(log, reg, name),
+		kgo.ProducerBatchMaxBytes(unbatchedMaxBytes),
+		// A topic's limit applies to the compressed batch, so a record may fit only when
+		// it is compressed, as by its first producer. Every client library reads gzip
+		// without an extra dependency.
 		kgo.ProducerBatchCompression(kgo.GzipCompression(), kgo.NoCompression()),
 	)
 }
 
-// consumer is for the ingest.
+// consumer has the options of the ingest's client.
 func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics string) []kgo.Opt {
 	return append(o.common(log, reg, "ingest"),
 		kgo.ConsumerGroup(o.ConsumerGroup),
 		kgo.ConsumeRegex(),
 		kgo.ConsumeTopics(topics),
 		kgo.MetadataMaxAge(o.MetadataMaxAge),
-		// Earliest, at the start and after loss. The default after loss is to
-		// go back one minute; to read again costs little, since the store
-		// knows what it has, and to skip costs a dead letter.
+		// Earliest, at the start and after data loss. The default after data loss goes
+		// back one minute and could skip a dead letter. Reading a record again is
+		// harmless, since the store recognises it.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		// A dead letter of an aborted transaction was never sent.
+		// A record of an aborted transaction is no dead letter.
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.RebalanceTimeout(rebalanceTimeout),
-		// A killed member's partitions rest until its session ends. The default
-		// of 45 s is for members that pause for long; ours beat on their own.
+		// The partitions of a killed member are not read until its session ends. The
+		// default of 45 s suits members that pause for long. Ours send heartbeats in the
+		// background.
 		kgo.SessionTimeout(sessionTimeout),
-		// Offsets are committed by the ingest, after the store has the records.
+		// The ingest commits offsets after the store has the records.
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 	)
 }
 
-// NewClient returns a plain client with these options and any others, for
-// probes and tools. Brokers that are away are no error.
+// NewClient returns a plain client with these options and any others, for probes and
+// tools. Unavailable brokers are no error.
 func NewClient(o Options, log *zap.Logger, reg prometheus.Registerer, name string, more ...kgo.Opt) (*kgo.Client, error) {
 	return newClient(append(o.withDefaults().common(log, reg, name), more...))
 }
@@ -221,7 +218,7 @@ func newClient(opts []kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// Ping asks any broker for a sign of life. Its errors wrap dlq.ErrUnavailable.
+// Ping sends a request to any broker. Its errors wrap dlq.ErrUnavailable.
 func Ping(ctx context.Context, client *kgo.Client) error {
 	if err := client.Ping(ctx); err != nil {
 		return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)

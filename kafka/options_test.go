@@ -36,7 +36,7 @@ func TestOptionsThatTheLibraryRefusesAreAnError(t *testing.T) {
 	require.ErrorContains(t, err, want)
 }
 
-func TestMutualTLSIsSetUpAnewForEveryConnection(t *testing.T) {
+func TestMutualTLSIsConfiguredForEveryConnection(t *testing.T) {
 	t.Parallel()
 	ca, stranger := newAuthority(t), newAuthority(t)
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"), kfake.TLS(&tls.Config{
@@ -62,7 +62,7 @@ func TestMutualTLSIsSetUpAnewForEveryConnection(t *testing.T) {
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 
 	trusted.Store(ca)
-	require.Eventually(t, func() bool { return publish(p) == nil }, patience, tick)
+	require.Eventually(t, func() bool { return publish(p) == nil }, timeout, tick)
 	require.NoError(t, p.Ping(deadline(t)))
 }
 
@@ -76,11 +76,11 @@ func TestMetricsOfAllClientsShareOneRegistry(t *testing.T) {
 	t.Cleanup(p.Close)
 	ingest, err := kafka.NewIngest(o, newMemory(), topics(t), zap.NewNop(), registry)
 	require.NoError(t, err)
-	for range 2 { // an ingest can run again
+	for range 2 { // Run may be called again after it has ended
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error)
 		go func() { done <- ingest.Run(ctx) }()
-		require.Eventually(t, func() bool { return ingest.Status().Partitions == 1 }, patience, tick)
+		require.Eventually(t, func() bool { return ingest.Status().Partitions == 1 }, timeout, tick)
 		require.Error(t, ingest.Run(ctx), "but not twice at once")
 		cancel()
 		require.NoError(t, <-done)
@@ -140,7 +140,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// issue makes a certificate for 127.0.0.1.
+// issue signs a certificate for 127.0.0.1.
 func (a *authority) issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -6,22 +6,22 @@ import (
 	"dlqmanager/dlq"
 )
 
-// topicNameFamily is the dlq.Origin.Family of a dead letter whose headers do
-// not tell where it was: its topic's name does.
+// topicNameFamily is the dlq.Origin.Family of a dead letter whose headers do not name
+// its origin. The origin then follows from the name of the dead-letter topic.
 const topicNameFamily = "topic-name"
 
-// family is one way in which consumers describe a dead letter in its headers.
+// family is a header family: the headers in which one framework describes a dead letter.
 type family struct {
 	name string
-	// headers are those that the family adds to a dead letter. Any of them tells
-	// the family, and all of them come off when the message is sent back.
+	// headers are added to a dead letter. Any of them identifies the family, and all of
+	// them are removed when the message is sent back.
 	headers []string
 	// topic and message are the headers with the original topic and the error.
 	topic   string
 	message string
 }
 
-// families are tried in this order; the first that is recognised is believed.
+// families are tried in this order; the first match is used.
 var families = []family{
 	{
 		name:    "this-system",
@@ -31,7 +31,7 @@ var families = []family{
 	},
 }
 
-// familyOf returns nil when no family is recognised.
+// familyOf returns nil when no family matches.
 func familyOf(headers []dlq.Header) *family {
 	for i := range families {
 		if slices.ContainsFunc(headers, families[i].adds) {
@@ -43,10 +43,10 @@ func familyOf(headers []dlq.Header) *family {
 
 func (f *family) adds(header dlq.Header) bool { return slices.Contains(f.headers, header.Key) }
 
-// describe reads where a dead letter was and why it failed, as text that can be
-// stored. A dead letter that went through a second dead-letter topic carries both
-// hops: it belongs where it was first, and failed as it did last.
-func describe(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
+// failureOf reads the origin and the error of a dead letter, as text that can be stored.
+// A dead letter that went through two dead-letter topics has the headers of both hops.
+// The first hop names its origin, the last one its error.
+func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
 	failure := dlq.Failure{
 		Origin:       dlq.Origin{Topic: topics.OriginOf(dlqTopic), Family: topicNameFamily},
 		ErrorMessage: dlq.UnknownError,
@@ -55,7 +55,7 @@ func describe(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fai
 	if f == nil {
 		return failure
 	}
-	// A topic that cannot exist tells nothing.
+	// An invalid topic name counts as absent.
 	if topic := string(first(headers, f.topic)); dlq.IsTopicName(topic) {
 		failure.Origin = dlq.Origin{Topic: topic, Family: f.name}
 	}
@@ -65,9 +65,9 @@ func describe(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fai
 	return failure
 }
 
-// stripped returns the headers that were the message's own before it became a
-// dead letter, in order, with duplicates.
-func stripped(headers []dlq.Header) []dlq.Header {
+// ownHeaders returns the headers that the message had before it became a dead letter, in
+// order, with duplicates.
+func ownHeaders(headers []dlq.Header) []dlq.Header {
 	f := familyOf(headers)
 	kept := make([]dlq.Header, 0, len(headers)+2) // room for the two that are added
 	for _, header := range headers {

@@ -48,25 +48,25 @@ func TestOriginIsReadFromHeadersElseFromTheName(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, dlq.Failure{
 				Origin: dlq.Origin{Topic: test.topic, Family: test.family}, ErrorMessage: test.message,
-			}, describe(topics, test.dlqTopic, test.headers))
+			}, failureOf(topics, test.dlqTopic, test.headers))
 		})
 	}
 }
 
-func TestRetryCountIsInheritedOnlyWhenItMakesSense(t *testing.T) {
+func TestRetryCountIsInheritedOnlyWhenItIsValid(t *testing.T) {
 	t.Parallel()
 	id := dlq.NewID()
 	for text, want := range map[string]int{
 		"0": 0, "2": 2, "10000": 10000, "10001": 0, "-1": 0, "": 0, "two": 0, "1.5": 0, " 1": 0, //nolint:gocritic // the space is what is tested
 		"99999999999999999999999": 0, "0x2": 0,
 	} {
-		previous, count := comingBack(headersOf("dlq-message-id", id.String(), "dlq-retry-count", text))
+		previous, count := previousRetry(headersOf("dlq-message-id", id.String(), "dlq-retry-count", text))
 		require.Equal(t, want, count, "%q", text)
 		require.Equal(t, id, previous)
 	}
-	previous, count := comingBack(headersOf("dlq-message-id", "nonsense", "dlq-retry-count", "1"))
+	previous, count := previousRetry(headersOf("dlq-message-id", "nonsense", "dlq-retry-count", "1"))
 	require.True(t, previous.IsZero())
 	require.Equal(t, 1, count)
-	previous, _ = comingBack(headersOf("dlq-message-id", "nonsense", "dlq-message-id", id.String()))
+	previous, _ = previousRetry(headersOf("dlq-message-id", "nonsense", "dlq-message-id", id.String()))
 	require.Equal(t, id, previous, "the latest counts")
 }

@@ -11,19 +11,18 @@ import (
 	"dlqmanager/dlq"
 )
 
-// outgoing is the record that goes back: the same value, byte for byte, the
-// same headers less those of the dead letter, and the two by which it is known
-// if it returns.
+// outgoing builds the record to republish. It has the same value, byte for byte, and the
+// message's own headers. Two more headers identify it if it comes back.
 //
-// Its timestamp is new. With the original one, a target whose retention is
-// shorter than the message's time in the queue would delete it on arrival, and
-// the delivery timeout, which counts from the timestamp, would already be over.
+// Its timestamp is new. With the original timestamp, a target with a short retention
+// would delete the record on arrival. The client's delivery timeout counts from the
+// timestamp too, and would already be over.
 func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 	r := &kgo.Record{Topic: e.OriginalTopic, Key: e.Record.Key, Value: e.Record.Value}
 	if republishKey == RepublishUUIDKey {
 		r.Key = newKey()
 	}
-	headers := append(stripped(e.Record.Headers),
+	headers := append(ownHeaders(e.Record.Headers),
 		dlq.Header{Key: headerMessageID, Value: []byte(e.ID.String())},
 		dlq.Header{Key: headerRetryCount, Value: []byte(strconv.Itoa(e.RetryCount))},
 	)
@@ -36,7 +35,8 @@ func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 
 func newKey() []byte { return []byte(uuid.NewString()) }
 
-// tooBigForBatch is true a little early: lengths are counted at their greatest.
+// tooBigForBatch assumes the longest encoding of every length, so it errs on the side
+// of true.
 func tooBigForBatch(r *kgo.Record) bool {
 	const batchFrame, recordFrame = 61, 40
 	return batchFrame+recordFrame+contentBytes(r) > batchMaxBytes
@@ -44,7 +44,7 @@ func tooBigForBatch(r *kgo.Record) bool {
 
 // contentBytes is the size of everything in a record that its producer chose.
 func contentBytes(r *kgo.Record) int {
-	const headerFrame = 10 // both lengths, at their greatest
+	const headerFrame = 10 // the longest encoding of both lengths
 	size := len(r.Key) + len(r.Value)
 	for _, header := range r.Headers {
 		size += headerFrame + len(header.Key) + len(header.Value)
@@ -52,52 +52,53 @@ func contentBytes(r *kgo.Record) int {
 	return size
 }
 
-// turns lets one caller at a time have a topic.
-type turns struct {
+// keyedMutex is a mutex for each topic.
+type keyedMutex struct {
 	mu    sync.Mutex
-	taken map[string]*turn
+	locks map[string]*topicLock
 }
 
-type turn struct {
-	free    chan struct{} // holds one token while nobody has the topic
-	callers int
+type topicLock struct {
+	free chan struct{} // holds one token while the topic is unlocked
+	uses int           // callers that hold the lock or wait for it
 }
 
-func (t *turns) take(ctx context.Context, topic string) error {
-	t.mu.Lock()
-	if t.taken == nil {
-		t.taken = map[string]*turn{}
+// lock waits for the topic's lock, or returns the context's error.
+func (m *keyedMutex) lock(ctx context.Context, topic string) error {
+	m.mu.Lock()
+	if m.locks == nil {
+		m.locks = map[string]*topicLock{}
 	}
-	mine := t.taken[topic]
-	if mine == nil {
-		mine = &turn{free: make(chan struct{}, 1)}
-		mine.free <- struct{}{}
-		t.taken[topic] = mine
+	lock := m.locks[topic]
+	if lock == nil {
+		lock = &topicLock{free: make(chan struct{}, 1)}
+		lock.free <- struct{}{}
+		m.locks[topic] = lock
 	}
-	mine.callers++
-	t.mu.Unlock()
+	lock.uses++
+	m.mu.Unlock()
 	select {
-	case <-mine.free:
+	case <-lock.free:
 		return nil
 	case <-ctx.Done():
-		t.leave(topic, mine)
+		m.forget(topic, lock)
 		return ctx.Err()
 	}
 }
 
-func (t *turns) give(topic string) {
-	t.mu.Lock()
-	mine := t.taken[topic]
-	t.mu.Unlock()
-	mine.free <- struct{}{}
-	t.leave(topic, mine)
+func (m *keyedMutex) unlock(topic string) {
+	m.mu.Lock()
+	lock := m.locks[topic]
+	m.mu.Unlock()
+	lock.free <- struct{}{}
+	m.forget(topic, lock)
 }
 
-// leave forgets a topic that nobody waits for.
-func (t *turns) leave(topic string, mine *turn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if mine.callers--; mine.callers == 0 {
-		delete(t.taken, topic)
+// forget removes the lock of a topic that no caller uses any more.
+func (m *keyedMutex) forget(topic string, lock *topicLock) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if lock.uses--; lock.uses == 0 {
+		delete(m.locks, topic)
 	}
 }

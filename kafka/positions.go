@@ -11,22 +11,22 @@ import (
 	"dlqmanager/dlq"
 )
 
-// beforeStart is out of every log's range, which takes the client to the log's start.
+// beforeStart is outside the range of every log, so the client reads from the log's start.
 const beforeStart = -2
 
-// locate is called by the group with the offsets to read on from, which are the
-// group's commits. The database's own are put in their place. While it is away nothing
-// is read, however long that takes.
-func (in *Ingest) locate(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	if err := in.ids.learn(ctx, in.group.Load(), offsets); err != nil {
+// startOffsets is called by the group with its committed offsets. It replaces them by the
+// positions in the database. It waits while the database is unavailable, and nothing is
+// read meanwhile.
+func (in *Ingest) startOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	if err := in.ids.refresh(ctx, in.group.Load(), offsets); err != nil {
 		return nil, err
 	}
-	var claims []*claim
+	var assignments []*assignment
 	in.ids.mu.Lock()
 	for topic, partitions := range offsets {
 		id := in.ids.known(topic)
 		for partition := range partitions {
-			claims = append(claims, &claim{place: place{topic, partition}, topicID: id, since: time.Now()})
+			assignments = append(assignments, &assignment{topicPartition: topicPartition{topic, partition}, topicID: id, since: time.Now()})
 		}
 	}
 	in.ids.mu.Unlock()
@@ -34,125 +34,127 @@ func (in *Ingest) locate(ctx context.Context, offsets map[string]map[int32]kgo.O
 	var positions []dlq.Position
 	for wait := storeBackoffMin; ; wait = min(2*wait, storeBackoffMax) {
 		var err error
-		if positions, err = in.positions(ctx, claims); err == nil {
+		if positions, err = in.positions(ctx, assignments); err == nil {
 			break
 		}
-		in.status.storing(err)
-		in.log.Error("cannot read how far the partitions were taken in; ingest waits and tries again", zap.Error(err), zap.Duration("wait", wait))
+		in.status.setStoreError(err)
+		in.log.Error("cannot read the positions of the partitions; ingest waits and retries", zap.Error(err), zap.Duration("wait", wait))
 		if sleep(ctx, wait); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
-	in.status.storing(nil)
-	for i, c := range claims {
-		c.at, c.reported = positions[i], offsets[c.topic][c.partition].EpochOffset().Offset
+	in.status.setStoreError(nil)
+	for i, a := range assignments {
+		a.position, a.committed = positions[i], offsets[a.topic][a.partition].EpochOffset().Offset
 		at := kgo.NewOffset().AtStart()
-		if c.at.Next >= 0 {
-			at = kgo.NewOffset().At(c.at.Next).WithEpoch(c.at.Epoch)
+		if a.position.Next >= 0 {
+			at = kgo.NewOffset().At(a.position.Next).WithEpoch(a.position.Epoch)
 		}
-		offsets[c.topic][c.partition] = at
+		offsets[a.topic][a.partition] = at
 	}
-	in.status.owning(in.owned.set(claims))
+	in.status.setPartitions(in.assignments.set(assignments))
 	return offsets, nil
 }
 
-func (in *Ingest) positions(ctx context.Context, claims []*claim) ([]dlq.Position, error) {
-	partitions := make([]dlq.Partition, len(claims))
-	for i, c := range claims {
-		partitions[i] = c.partitionID()
+func (in *Ingest) positions(ctx context.Context, assignments []*assignment) ([]dlq.Position, error) {
+	partitions := make([]dlq.Partition, len(assignments))
+	for i, a := range assignments {
+		partitions[i] = a.partitionID()
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return in.store.Positions(ctx, partitions)
 }
 
-// compareInterval is how soon it is noticed that the database was restored, where
-// nothing arrives that would tell.
-const compareInterval = 3 * time.Second
+// positionCheckInterval is how soon a restore of the database is noticed while no records
+// arrive.
+const positionCheckInterval = 3 * time.Second
 
-// compare looks whether the database still has the positions that we read on from,
-// and notes what Kafka has deleted of partitions of which nothing arrives.
-func (in *Ingest) compare(ctx context.Context) {
-	if time.Since(in.compared) < compareInterval {
+// checkPositions checks whether the database still has the positions of the assignments.
+// It also records deleted offsets of partitions from which no records arrive.
+func (in *Ingest) checkPositions(ctx context.Context) {
+	if time.Since(in.positionsChecked) < positionCheckInterval {
 		return
 	}
-	in.compared = time.Now()
-	in.regulate(ctx)
-	claims := in.owned.all(nil)
-	if len(claims) == 0 {
+	in.positionsChecked = time.Now()
+	in.enforcePendingLimit(ctx)
+	assignments := in.assignments.all(nil)
+	if len(assignments) == 0 {
 		return
 	}
-	if _, err := in.follow(ctx, claims); err != nil {
+	if _, err := in.followDatabase(ctx, assignments); err != nil {
 		if ctx.Err() == nil {
-			in.status.storing(err)
-			in.log.Warn("cannot compare how far the partitions were taken in", zap.Error(err))
+			in.status.setStoreError(err)
+			in.log.Warn("cannot compare the positions of the partitions with the database", zap.Error(err))
 		}
 		return
 	}
-	in.status.storing(nil)
-	in.noteEmptied(ctx)
+	in.status.setStoreError(nil)
+	in.recordEmptied(ctx)
 }
 
-// noteEmptied notes what Kafka has deleted of logs that hold nothing any more, so that
-// no record will tell. It waits for a second look: records may be on their way.
-func (in *Ingest) noteEmptied(ctx context.Context) {
-	var emptied []*claim
+// recordEmptied records the offsets that Kafka has deleted in partitions that are empty
+// now, where no later record can show the gap. It waits for a second observation, since
+// fetched records may not be stored yet.
+func (in *Ingest) recordEmptied(ctx context.Context) {
+	var emptied []*assignment
 	var advances []dlq.Advance
-	for _, c := range in.owned.all(nil) {
-		start, isEmpty, looked := in.logs.of(c)
-		if c.at.Next < 0 || !isEmpty || start <= c.at.Next {
-			c.emptied = 0
+	for _, a := range in.assignments.all(nil) {
+		start, isEmpty, looked := in.logRanges.of(a)
+		if a.position.Next < 0 || !isEmpty || start <= a.position.Next {
+			a.emptied = 0
 			continue
 		}
-		if looked.After(c.looked) {
-			c.emptied, c.looked = c.emptied+1, looked
+		if looked.After(a.emptiedAt) {
+			a.emptied, a.emptiedAt = a.emptied+1, looked
 		}
-		if c.emptied < 2 {
+		if a.emptied < 2 {
 			continue
 		}
-		emptied = append(emptied, c)
-		advances = append(advances, dlq.Advance{Partition: c.partitionID(), Topic: c.topic, From: c.at,
-			To: dlq.Position{Next: start, Epoch: -1}, Lost: start - c.at.Next})
+		emptied = append(emptied, a)
+		advances = append(advances, dlq.Advance{Partition: a.partitionID(), Topic: a.topic, From: a.position,
+			To: dlq.Position{Next: start, Epoch: -1}, Lost: start - a.position.Next})
 	}
 	if len(advances) == 0 {
 		return
 	}
-	if _, err := in.tryStore(ctx, nil, advances); err == nil { // else it is tried again
+	if _, err := in.tryStore(ctx, nil, advances); err == nil { // else the next check tries again
 		in.advanced(emptied, advances)
 	}
 }
 
-// follow reads on from where the database says, for those of the claims whose
-// positions are elsewhere, and reports whether there were any.
-func (in *Ingest) follow(ctx context.Context, claims []*claim) (moved bool, err error) {
-	positions, err := in.positions(ctx, claims)
+// followDatabase reads the positions from the database. It seeks those of the assignments
+// whose positions differ, and reports whether there were any.
+func (in *Ingest) followDatabase(ctx context.Context, assignments []*assignment) (moved bool, err error) {
+	positions, err := in.positions(ctx, assignments)
 	if err != nil {
 		return false, err
 	}
-	var elsewhere []*claim
-	var where []dlq.Position
-	for i, c := range claims {
-		if positions[i].Next == c.at.Next {
+	var outdated []*assignment
+	var newPositions []dlq.Position
+	for i, a := range assignments {
+		if positions[i].Next == a.position.Next {
 			continue
 		}
-		in.log.Warn("the database has another offset for a partition; reading on from there",
-			zap.String("topic", c.topic), zap.Int32("partition", c.partition),
-			zap.Int64("offset", positions[i].Next), zap.Int64("instead_of", c.at.Next))
-		elsewhere, where = append(elsewhere, c), append(where, positions[i])
+		in.log.Warn("the database has another offset for a partition; continuing there",
+			zap.String("topic", a.topic), zap.Int32("partition", a.partition),
+			zap.Int64("offset", positions[i].Next), zap.Int64("instead_of", a.position.Next))
+		outdated, newPositions = append(outdated, a), append(newPositions, positions[i])
 	}
-	after := in.owned.replace(elsewhere, where)
-	in.aim(ctx, after)
+	after := in.assignments.replace(outdated, newPositions)
+	in.setTargets(ctx, after)
 	in.seek(after)
-	return len(elsewhere) > 0, nil
+	return len(outdated) > 0, nil
 }
 
-// aim says where to read on: at the position, unless the log has been cut off before it
-// by an unclean election. The client asks for that only when it is assigned a partition.
-func (in *Ingest) aim(ctx context.Context, claims []*claim) {
+// setTargets sets the offset to continue at. This is the position, or the end of the log
+// where an unclean leader election has truncated the log before the position. The client
+// detects such a truncation itself only when a partition is assigned.
+func (in *Ingest) setTargets(ctx context.Context, assignments []*assignment) {
 	var request kadm.OffsetForLeaderEpochRequest
-	for _, c := range claims {
-		if c.target = c.at.Next; c.at.Next >= 0 && c.at.Epoch >= 0 {
-			request.Add(c.topic, c.partition, c.at.Epoch)
+	for _, a := range assignments {
+		if a.target = a.position.Next; a.position.Next >= 0 && a.position.Epoch >= 0 {
+			request.Add(a.topic, a.partition, a.position.Epoch)
 		}
 	}
 	if len(request) == 0 {
@@ -162,64 +164,65 @@ func (in *Ingest) aim(ctx context.Context, claims []*claim) {
 	defer cancel()
 	ends, err := kadm.NewClient(in.client).OffsetForLeaderEpoch(ctx, request)
 	if err != nil {
-		in.log.Warn("cannot ask whether a log was cut off; reading on from where the database says", zap.Error(err))
+		in.log.Warn("cannot check whether a log was truncated; continuing at the positions in the database", zap.Error(err))
 	}
-	for _, c := range claims {
-		if end, known := ends[c.topic][c.partition]; known && end.Err == nil && end.EndOffset >= 0 {
-			c.target = min(c.target, end.EndOffset)
+	for _, a := range assignments {
+		if end, known := ends[a.topic][a.partition]; known && end.Err == nil && end.EndOffset >= 0 {
+			a.target = min(a.target, end.EndOffset)
 		}
 	}
 }
 
-// seek tells the client where to read on. It does not heed that while it is finding
-// out about a partition; see arrived.
-func (in *Ingest) seek(claims []*claim) {
+// seek sets the offsets of the client to the targets. The client ignores this while it loads a
+// partition's offset or epoch, so reachedTarget checks the result.
+func (in *Ingest) seek(assignments []*assignment) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
-	for _, c := range claims {
-		if offsets[c.topic] == nil {
-			offsets[c.topic] = map[int32]kgo.EpochOffset{}
+	for _, a := range assignments {
+		if offsets[a.topic] == nil {
+			offsets[a.topic] = map[int32]kgo.EpochOffset{}
 		}
-		c.seeks++
+		a.seeks++
 		at := kgo.EpochOffset{Epoch: -1, Offset: beforeStart}
-		if c.target >= 0 {
-			at.Offset = c.target
+		if a.target >= 0 {
+			at.Offset = a.target
 		}
-		offsets[c.topic][c.partition] = at
+		offsets[a.topic][a.partition] = at
 	}
 	in.client.SetOffsets(offsets)
 }
 
-// arrived reports whether records of a claim come from where the client was told to
-// go. It is told once more when they do not; the second time there is a gap.
-func (in *Ingest) arrived(c *claim, fetched *kgo.FetchPartition) bool {
-	if c.seeks == 0 {
+// reachedTarget reports whether the fetched records start at the seek's target. If not, it
+// seeks once more. If the second seek misses the target too, the offsets in between have
+// no records.
+func (in *Ingest) reachedTarget(a *assignment, fetched *kgo.FetchPartition) bool {
+	if a.seeks == 0 {
 		return true
 	}
-	wanted := c.target
-	if wanted < 0 {
-		wanted = max(fetched.LogStartOffset, 0)
+	expected := a.target
+	if expected < 0 {
+		expected = max(fetched.LogStartOffset, 0)
 	}
-	if c.seeks == 1 && fetched.Records[0].Offset != wanted {
-		in.seek([]*claim{c})
+	if a.seeks == 1 && fetched.Records[0].Offset != expected {
+		in.seek([]*assignment{a})
 		return false
 	}
-	c.seeks = 0
+	a.seeks = 0
 	return true
 }
 
-// advanced notes that the database has moved the positions of claims.
-func (in *Ingest) advanced(claims []*claim, advances []dlq.Advance) {
+// advanced updates assignments whose positions the database has moved.
+func (in *Ingest) advanced(assignments []*assignment, advances []dlq.Advance) {
 	for i, a := range advances {
 		fields := []zap.Field{zap.String("topic", a.Topic), zap.Int32("partition", a.Number),
 			zap.Int64("from_offset", a.From.Next), zap.Int64("to_offset", a.To.Next)}
 		if a.Lost > 0 {
 			in.metrics.lost.WithLabelValues(a.Topic).Add(float64(a.Lost))
-			in.status.losing(a.Topic, a.Lost)
-			in.log.Error("Kafka has deleted records before they were taken in", append(fields, zap.Int64("lost", a.Lost))...)
+			in.status.addLost(a.Topic, a.Lost)
+			in.log.Error("Kafka has deleted records before they were ingested", append(fields, zap.Int64("lost", a.Lost))...)
 		}
-		if a.To.Next < claims[i].at.Next {
-			in.log.Warn("the log was cut off, by an unclean election; its new records are taken in", fields...)
+		if a.To.Next < assignments[i].position.Next {
+			in.log.Warn("the log was truncated by an unclean leader election; its new records are ingested", fields...)
 		}
 	}
-	in.owned.move(claims, advances)
+	in.assignments.move(assignments, advances)
 }

@@ -24,7 +24,7 @@ func setGroupOffset(t *testing.T, a *kadm.Client, group, topic string, at int64)
 	require.NoError(t, a.CommitAllOffsets(deadline(t), group, offsets))
 }
 
-func TestIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) {
+func TestIngestContinuesAtThePositionsOfItsStore(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
 	reset := func(at int64) { setGroupOffset(t, admin(t, brokers), group, "orders.dlq", at) }
@@ -40,7 +40,7 @@ func goesOnFromItsStore(t *testing.T, brokers []string, topic string, reset func
 	awaitValues(t, store, want)
 	first.stop(t)
 
-	for _, at := range []int64{0, 7, 500} { // back, and ahead, also of the log's end
+	for _, at := range []int64{0, 7, 500} { // before and after the position, and after the log's end
 		reset(at)
 		want = append(want, produce(t, brokers, topic, fmt.Sprint("after ", at), 3)...)
 		next := start(store)
@@ -52,7 +52,7 @@ func goesOnFromItsStore(t *testing.T, brokers []string, topic string, reset func
 }
 
 // The database is restored to an earlier moment while the ingest runs.
-func TestIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
+func TestIngestReadsAgainAfterARestore(t *testing.T) {
 	t.Parallel()
 	for name, idle := range map[string]bool{"while records arrive": false, "while nothing arrives": true} {
 		t.Run(name, func(t *testing.T) {
@@ -94,8 +94,8 @@ func takesInAgain(t *testing.T, brokers []string, topic string, idle bool, start
 	require.Equal(t, 200, again, "with the same ids")
 }
 
-// The client does not heed a seek while it asks the partition's leader about an epoch.
-func TestIngestGoesBackAlsoWhileTheLeaderIsAway(t *testing.T) {
+// The client ignores a seek while it asks the partition's leader for an epoch.
+func TestIngestSeeksBackWhileTheLeaderIsUnavailable(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
 	brokers := cluster.ListenAddrs()
@@ -115,24 +115,24 @@ func TestIngestGoesBackAlsoWhileTheLeaderIsAway(t *testing.T) {
 		return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
 	})
 	second := startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return second.Status().Partitions == 1 }, patience, tick)
+	require.Eventually(t, func() bool { return second.Status().Partitions == 1 }, timeout, tick)
 	store.restore(earlier)
 	asked := store.locatedCount()
-	require.Eventually(t, func() bool { return store.locatedCount() >= asked+2 }, patience, tick, "it has noticed")
+	require.Eventually(t, func() bool { return store.locatedCount() >= asked+2 }, timeout, tick, "it has noticed")
 	close(leaderIsBack)
 	want = append(want, produce(t, brokers, "orders.dlq", "after", 10)...)
 	awaitValues(t, store, want)
 	require.EqualValues(t, 210, store.next())
 }
 
-func TestIngestWaitsForItsPositionsWhileTheStoreIsAway(t *testing.T) {
+func TestIngestWaitsForItsPositionsWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq")).ListenAddrs()
 	want := produce(t, brokers, "orders.dlq", "v", 10)
 	store := newMemory()
 	store.goAway(true)
 	ingest := startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, timeout, tick)
 	require.Contains(t, ingest.Status().LastError, "connection refused")
 	require.Zero(t, ingest.Status().Partitions)
 	store.goAway(false)
@@ -146,7 +146,7 @@ func TestIngestStopsWhileItWaitsForItsPositions(t *testing.T) {
 	store := newMemory()
 	store.goAway(true)
 	ingest := startIngest(t, quickOptions(brokers), store)
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "store" }, timeout, tick)
 	ingest.stop(t)
 }
 
@@ -158,7 +158,7 @@ func deleteRecords(t *testing.T, a *kadm.Client, topic string, before int64) {
 	require.NoError(t, err)
 }
 
-func TestIngestNotesWhatKafkaHasDeletedBeforeItWasRead(t *testing.T) {
+func TestIngestReportsRecordsDeletedBeforeTheyWereRead(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
 	notesDeletedRecords(t, brokers, "orders.dlq", func(store *memory) *running { return startIngest(t, quickOptions(brokers), store) })
@@ -168,7 +168,7 @@ func notesDeletedRecords(t *testing.T, brokers []string, topic string, start fun
 	t.Helper()
 	a := admin(t, brokers)
 	store := newMemory()
-	produce(t, brokers, topic, "deleted before anybody looked", 5)
+	produce(t, brokers, topic, "deleted before they were read", 5)
 	deleteRecords(t, a, topic, 5)
 	values := produce(t, brokers, topic, "v", 10)
 	first := start(store)
@@ -176,7 +176,7 @@ func notesDeletedRecords(t *testing.T, brokers []string, topic string, start fun
 	require.Zero(t, store.lostOffsets())
 	first.stop(t)
 
-	// Something is left of the log.
+	// Some records of the log remain.
 	produce(t, brokers, topic, "deleted", 7)
 	deleteRecords(t, a, topic, 22)
 	values = append(values, produce(t, brokers, topic, "left", 3)...)
@@ -189,17 +189,17 @@ func notesDeletedRecords(t *testing.T, brokers []string, topic string, start fun
 	require.Contains(t, second.Status().Notice, topic)
 	second.stop(t)
 
-	// Nothing is left of it.
+	// No records of the log remain.
 	produce(t, brokers, topic, "deleted", 4)
 	deleteRecords(t, a, topic, 29)
 	third := start(store)
-	require.Eventually(t, func() bool { return store.lostOffsets() == 11 }, patience, tick)
+	require.Eventually(t, func() bool { return store.lostOffsets() == 11 }, timeout, tick)
 	awaitValues(t, store, append(values, produce(t, brokers, topic, "last", 2)...))
 	require.EqualValues(t, 11, store.lostOffsets())
 	require.EqualValues(t, 4, third.Status().Lost)
 }
 
-func TestIngestStoresTheRecordsOfManyTopicsTogether(t *testing.T) {
+func TestIngestStoresTheRecordsOfManyTopicsInOneBatch(t *testing.T) {
 	t.Parallel()
 	const topics = 500
 	names := make([]string, topics)
@@ -229,7 +229,7 @@ func TestIngestStoresTheRecordsOfManyTopicsTogether(t *testing.T) {
 	require.Less(t, store.callCount(), 50, "they come in several polls")
 }
 
-func TestIngestHoldsWhatIsTooMuchAndGoesOnByItself(t *testing.T) {
+func TestIngestPausesWhenTooManyArePendingAndResumes(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq", "users.dlq")).ListenAddrs()
 	store := newMemory()
@@ -237,24 +237,24 @@ func TestIngestHoldsWhatIsTooMuchAndGoesOnByItself(t *testing.T) {
 	o.MaxPendingPerTopic = 600
 	ingest := startIngest(t, o, store)
 	flood := produce(t, brokers, "orders.dlq", "flood", 3000)
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == kafka.WaitingForMaxPending }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == kafka.WaitingForMaxPending }, timeout, tick)
 	require.Contains(t, ingest.Status().Notice, "orders.dlq")
 	require.Equal(t, 1.0, ingest.metric(t, "dlq_ingest_held"))
 	require.Equal(t, 1.0, ingest.metric(t, "dlq_ingest_stalled"))
 	held := len(store.all())
 	require.LessOrEqual(t, held, 600+500, "a batch more")
 	others := produce(t, brokers, "users.dlq", "others", 10)
-	require.Eventually(t, func() bool { return len(store.all()) == held+10 }, patience, tick, "others go on")
+	require.Eventually(t, func() bool { return len(store.all()) == held+10 }, timeout, tick, "others go on")
 
-	store.drain(held - 100) // nothing but retries, deletes and the archive makes room
-	require.Eventually(t, func() bool { return len(store.all()) > 110 }, patience, tick)
+	store.drain(held - 100) // as retries, deletes and the archive do
+	require.Eventually(t, func() bool { return len(store.all()) > 110 }, timeout, tick)
 	for len(store.all()) > 0 {
 		store.drain(min(len(store.all()), 500))
 		if store.next() < int64(len(flood)+len(others)) {
-			require.Eventually(t, func() bool { return len(store.all()) > 0 }, patience, tick)
+			require.Eventually(t, func() bool { return len(store.all()) > 0 }, timeout, tick)
 		}
 	}
-	require.EqualValues(t, len(flood)+len(others), store.next(), "everything was taken in")
-	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+	require.EqualValues(t, len(flood)+len(others), store.next(), "everything was ingested")
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, timeout, tick)
 	require.Zero(t, ingest.metric(t, "dlq_ingest_held"))
 }

@@ -18,90 +18,89 @@ import (
 // Publisher sends dead letters back to the topics they came from. It is safe
 // for concurrent use.
 type Publisher struct {
-	o       Options
-	log     *zap.Logger
-	batched *kgo.Client
-	lone    *kgo.Client
-	turns   turns
+	o         Options
+	log       *zap.Logger
+	batched   *kgo.Client
+	unbatched *kgo.Client
+	// unbatchedTopics lets one unbatched publish run at a time for each topic.
+	unbatchedTopics keyedMutex
 	// connections explains timeouts of both clients.
-	connections *connections
+	connections *connectionFailures
 	metrics     *publishMetrics
 }
 
-// NewPublisher connects when it is first used, so brokers that are away are no
-// error yet.
+// NewPublisher does not connect; the first use does. So unavailable brokers are no error.
 func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	o = o.withDefaults()
-	seen := &connections{}
-	batched, err := newClient(append(o.producer(log, reg, "publish"), kgo.WithHooks(seen)))
+	failures := &connectionFailures{}
+	batched, err := newClient(append(o.batchedProducer(log, reg, "publish"), kgo.WithHooks(failures)))
 	if err != nil {
 		return nil, err
 	}
-	lone, err := newClient(append(o.lone(log, reg, "publish_alone"), kgo.WithHooks(seen)))
+	unbatched, err := newClient(append(o.unbatchedProducer(log, reg, "publish_alone"), kgo.WithHooks(failures)))
 	if err != nil {
 		batched.Close()
 		return nil, err
 	}
-	return &Publisher{o: o, log: log, batched: batched, lone: lone, connections: seen, metrics: newPublishMetrics(reg)}, nil
+	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, connections: failures, metrics: newPublishMetrics(reg)}, nil
 }
 
-// Close gives up what is still being sent.
+// Close fails the records that are still being sent.
 func (p *Publisher) Close() {
 	p.batched.Close()
-	p.lone.Close()
+	p.unbatched.Close()
 }
 
-// Ping asks any broker for a sign of life. Its errors wrap dlq.ErrUnavailable.
+// Ping sends a request to any broker. Its errors wrap dlq.ErrUnavailable.
 func (p *Publisher) Ping(ctx context.Context) error { return Ping(ctx, p.batched) }
 
 // MaxDuration is how long one call of Publish can take. Activities that
 // publish need a timeout beyond it.
-func (p *Publisher) MaxDuration() time.Duration { return 3 * p.patience() }
+func (p *Publisher) MaxDuration() time.Duration { return 3 * p.deliveryLimit() }
 
-// patience is the client library's delivery timeout, and a second for it to
-// report with the real cause before we cut it off.
-func (p *Publisher) patience() time.Duration { return p.o.DeliveryTimeout + time.Second }
+// deliveryLimit is the client library's delivery timeout plus one second. In this second
+// the library can report the real cause, before our own timeout hides it.
+func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout + time.Second }
 
 // Publish sends the messages in the order of the slice and waits until each is
-// acknowledged by all in-sync replicas or given up. The result has one entry
-// for each message. A message that failed with a timeout or a broken connection
-// may still have been written.
+// acknowledged by all in-sync replicas or has failed. The result has one entry for each
+// message. A message that failed with a timeout or a broken connection may still have
+// been written.
 //
-// A message whose target is closed, as a whole topic or as that partition, is not
-// sent and fails with dlq.ErrTargetClosed. One that gets a new key goes to another
-// partition, as long as one is open.
+// A message is not sent when its target, the topic or the partition, is closed. It fails
+// with dlq.ErrTargetClosed. A message that gets a new key goes to another partition, if
+// one is open.
 //
-// Unless the order is dlq.OrderNone, one that fails, for whatever reason, blocks
-// the later ones of its topic and key: they are not sent.
+// Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
+// messages of its topic and key: they are not sent.
 //
-// Records on their way behind a refused batch fail with it: the broker refuses
-// them by their sequence number. Two gaps are left, in which a message is written
-// before an earlier one of its key, or though that one has failed:
-//   - The client starts a new sequence after a refusal, be it of this call's
-//     record or of another's in the same partition. A record that is handed to it
-//     before the refusal is known here is part of the new one. That is a moment, but a
-//     long one for a message that waits for room (maxBufferedBytes).
-//   - A broker forgets a producer that was silent in a partition for a day
-//     (producer.id.expiration.ms) and takes whatever sequence number comes
-//     next. When the first batch after that is refused, those on their way
-//     behind it are written, and reported as blocked.
+// Batches are pipelined. When the broker refuses a batch, it also refuses the later
+// batches in flight, by their sequence numbers. Two gaps remain. In both a message can be
+// written although an earlier one of its key was refused:
+//   - The client starts a new sequence after a refusal, which may concern a record of
+//     another call in the same partition. A record that we produce before we learn of
+//     the refusal belongs to the new sequence. This time is short, except for a record
+//     that waits for buffer space (maxBufferedBytes).
+//   - A broker forgets a producer that wrote nothing to a partition for a day
+//     (producer.id.expiration.ms), and then accepts any sequence number. When the first
+//     batch after that is refused, the later batches in flight are written, but reported
+//     as blocked.
 func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
 
 	d := newDispatch(p, envelopes, order, closed)
 	for from := 0; from < len(d.records); {
-		to := d.together(ctx, from)
-		// One bad record fails every record that waits for the same partition,
-		// also those of other calls. Alone, each gets the answer that is its
-		// own, and what comes after them waits for it.
+		to := d.sendBatched(ctx, from)
+		// One bad record fails the whole batch, also the records of other calls. An
+		// unbatched record gets its own answer. Later records wait for that.
 		for i := from; i < to; i++ {
-			if d.shared[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
-				d.alone(ctx, i)
+			if d.batched[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
+				d.sendUnbatched(ctx, i)
 			}
 		}
 		if to < len(d.records) && tooBigForBatch(d.records[to]) {
-			d.alone(ctx, to)
+			d.sendUnbatched(ctx, to)
 			to++
 		}
 		from = to
@@ -111,41 +110,41 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 
 // dispatch is one call of Publish.
 type dispatch struct {
-	p       *Publisher
-	started time.Time
-	records []*kgo.Record
-	routes  []route
-	errs    []error
-	// shared tells which records went out together with others.
-	shared []bool
+	publisher *Publisher
+	started   time.Time
+	records   []*kgo.Record
+	routes    []route
+	errs      []error
+	// batched tells which records were sent in shared batches.
+	batched []bool
 	// ordered tells whether the order of a key matters.
 	ordered bool
-	closed  targets
+	closed  targetSet
 }
 
 func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) *dispatch {
 	d := &dispatch{
-		p:       p,
-		started: time.Now(),
-		records: make([]*kgo.Record, len(envelopes)),
-		routes:  make([]route, len(envelopes)),
-		errs:    make([]error, len(envelopes)),
-		shared:  make([]bool, len(envelopes)),
-		ordered: order != dlq.OrderNone,
-		closed:  newTargets(closed),
+		publisher: p,
+		started:   time.Now(),
+		records:   make([]*kgo.Record, len(envelopes)),
+		routes:    make([]route, len(envelopes)),
+		errs:      make([]error, len(envelopes)),
+		batched:   make([]bool, len(envelopes)),
+		ordered:   order != dlq.OrderNone,
+		closed:    newTargetSet(closed),
 	}
 	for i := range envelopes {
 		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
-		d.routes[i] = route{closed: d.closed, anywhere: d.records[i].Key == nil || p.o.RepublishKey == RepublishUUIDKey, partition: dlq.AnyPartition}
+		d.routes[i] = route{closed: d.closed, anyPartition: d.records[i].Key == nil || p.o.RepublishKey == RepublishUUIDKey, partition: dlq.AnyPartition}
 	}
 	return d
 }
 
-// together sends records in batches, from the given one on, and returns where
-// it stopped: at the end, at a record that must travel alone, or, where order
-// matters, once one has failed, so that it can block those after it.
-func (d *dispatch) together(ctx context.Context, from int) (to int) {
-	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
+// sendBatched sends records in batches, starting with the given one, and returns the index
+// where it stopped. It stops at a record that is too large for a batch. Where order
+// matters, it also stops after a failure, because that may block later records.
+func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
+	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
 	var (
 		wait   sync.WaitGroup
@@ -156,16 +155,16 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 			break
 		}
 		i := to
-		if d.withheld(i, from) {
+		if d.settleBlocked(i, from) {
 			continue
 		}
-		d.shared[i] = true
+		d.batched[i] = true
 		d.routes[i].begin(ctx, d.records[i])
 		wait.Add(1)
-		d.p.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
+		d.publisher.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
 			d.settle(i, err)
-			// A closed partition refuses the rest of the key by itself, so that
-			// is no reason to stop and wait for the others.
+			// No need to stop for a closed partition: the partitioner refuses the
+			// later records of the key too.
 			if err != nil && !d.routes[i].refused {
 				failed.Store(true)
 			}
@@ -173,48 +172,49 @@ func (d *dispatch) together(ctx context.Context, from int) (to int) {
 		})
 	}
 	wait.Wait()
-	d.forgetRecreated(d.p.batched, from, to)
+	d.forgetRecreated(d.publisher.batched, from, to)
 	return to
 }
 
-// alone sends one record while no other is on its way to the same topic.
-func (d *dispatch) alone(ctx context.Context, i int) {
-	if d.withheld(i, i) {
+// sendUnbatched sends one record by itself, while no other unbatched record is in flight
+// to the same topic.
+func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
+	if d.settleBlocked(i, i) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.p.patience())
+	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
 	topic := d.records[i].Topic
-	if err := d.p.turns.take(ctx, topic); err != nil {
+	if err := d.publisher.unbatchedTopics.lock(ctx, topic); err != nil {
 		d.errs[i] = err
 		return
 	}
-	defer d.p.turns.give(topic)
-	record := *d.records[i] // the library wrote into the one that was refused
+	defer d.publisher.unbatchedTopics.unlock(topic)
+	record := *d.records[i] // the library has changed the record that was refused
 	record.Timestamp = time.Time{}
 	d.routes[i].begin(ctx, &record)
-	d.shared[i] = false
-	d.settle(i, d.p.lone.ProduceSync(ctx, &record).FirstErr())
-	d.forgetRecreated(d.p.lone, i, i+1)
+	d.batched[i] = false
+	d.settle(i, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
+	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
 
 func (d *dispatch) settle(i int, err error) {
-	if way := &d.routes[i]; way.refused {
-		err = targetClosed(way.target(d.records[i].Topic))
+	if route := &d.routes[i]; route.refused {
+		err = targetClosedError(route.target(d.records[i].Topic))
 	}
 	d.errs[i] = err
 	if err == nil {
-		d.p.metrics.duration.Observe(time.Since(d.started).Seconds())
+		d.publisher.metrics.duration.Observe(time.Since(d.started).Seconds())
 	}
 }
 
-// withheld settles a message that the client library need not see: its whole topic
-// is closed, or one of the settled messages of its topic and key has failed.
-// Messages without a key were given one of their own, and so have no order to keep.
-func (d *dispatch) withheld(i, settled int) bool {
+// settleBlocked fails a message that must not be sent, because its whole topic is closed,
+// or because an earlier message of its topic and key has failed. settled is the number of
+// messages whose result is known. It reports whether it failed the message.
+func (d *dispatch) settleBlocked(i, settled int) bool {
 	r := d.records[i]
 	if d.closed.has(r.Topic, dlq.AnyPartition) {
-		d.errs[i] = targetClosed(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
+		d.errs[i] = targetClosedError(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
 		return true
 	}
 	if !d.ordered {
@@ -224,7 +224,7 @@ func (d *dispatch) withheld(i, settled int) bool {
 		if d.errs[j] == nil || earlier.Topic != r.Topic || string(earlier.Key) != string(r.Key) {
 			continue
 		}
-		d.routes[i] = d.routes[j] // they have the same partition
+		d.routes[i] = d.routes[j] // the same key has the same partition
 		d.errs[i] = d.errs[j]
 		if !errors.Is(d.errs[j], dlq.ErrTargetClosed) {
 			d.errs[i] = &dlq.BlockedError{Cause: d.errs[j]}
@@ -234,36 +234,35 @@ func (d *dispatch) withheld(i, settled int) bool {
 	return false
 }
 
-// forgetRecreated makes the client learn anew a topic that was deleted and
-// created again: it would refuse the new one for ever. The next attempt then
-// succeeds. This is safe only for a topic with a new identity, in which no
-// sequence number of ours is known.
+// forgetRecreated makes the client forget a topic that was deleted and re-created.
+// Otherwise it would refuse the new topic for ever. The next attempt then succeeds. This
+// is safe only for a topic with a new id, where the broker knows no sequence number of
+// this producer.
 func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	recreated := map[string]bool{}
 	for i := from; i < to; i++ {
 		if topic := d.records[i].Topic; errors.Is(d.errs[i], kerr.UnknownTopicID) && !recreated[topic] {
 			recreated[topic] = true
-			d.p.log.Warn("the original topic was deleted and created again; using the new one", zap.String("topic", topic))
+			d.publisher.log.Warn("the original topic was deleted and re-created; using the new one", zap.String("topic", topic))
 			go client.PurgeTopicsFromProducing(topic) // waits for a metadata request, which may take long
 		}
 	}
 }
 
-// finish turns the library's errors into ours and counts.
+// finish translates the library's errors to those of the domain, and counts the results.
 func (d *dispatch) finish() []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(d.records))
 	for i, err := range d.errs {
-		topic, way := d.records[i].Topic, &d.routes[i]
-		result, err := d.judge(topic, err)
-		d.p.metrics.count(topic, result)
-		deliveries[i] = dlq.Delivery{Target: way.target(topic), Partitions: way.partitions, Err: err}
+		topic, route := d.records[i].Topic, &d.routes[i]
+		result, err := d.classify(topic, err)
+		d.publisher.metrics.count(topic, result)
+		deliveries[i] = dlq.Delivery{Target: route.target(topic), Partitions: route.partitions, Err: err}
 	}
 	return deliveries
 }
 
-// judge returns the name of the result for the metrics, and the error for the
-// caller.
-func (d *dispatch) judge(topic string, err error) (string, error) {
+// classify returns the result's name for the metrics, and the error for the caller.
+func (d *dispatch) classify(topic string, err error) (string, error) {
 	if err == nil {
 		return resultDelivered, nil
 	}
@@ -272,9 +271,9 @@ func (d *dispatch) judge(topic string, err error) (string, error) {
 	}
 	var blocked *dlq.BlockedError
 	if errors.As(err, &blocked) {
-		blocked.Cause = deliveryError(topic, d.p.connections.explain(blocked.Cause, d.started))
+		blocked.Cause = deliveryError(topic, d.publisher.connections.explain(blocked.Cause, d.started))
 		return resultBlocked, blocked
 	}
-	delivery := deliveryError(topic, d.p.connections.explain(err, d.started))
+	delivery := deliveryError(topic, d.publisher.connections.explain(err, d.started))
 	return string(delivery.Category), delivery
 }

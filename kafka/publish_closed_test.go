@@ -36,7 +36,7 @@ func keysOf(partition int32, partitions, n int) []string {
 	return keys
 }
 
-// pageOf has n messages for each partition of the topic, one of each in turn.
+// pageOf has n messages for each partition of the topic, round robin.
 func pageOf(topic string, partitions, n int) []dlq.Envelope {
 	var page []dlq.Envelope
 	keys := make([][]string, partitions)
@@ -58,7 +58,7 @@ func requireClosed(t testing.TB, delivery dlq.Delivery, target dlq.Target) {
 	require.Equal(t, target, delivery.Target)
 }
 
-// produced counts the requests that bring records to a partition.
+// produced counts the produce requests with records for a partition.
 func produced(cluster *kfake.Cluster, topic string, partitions ...int32) *kfake.FaultHandle {
 	return cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: partitions, Count: -1, Observe: true})
 }
@@ -76,7 +76,7 @@ func TestPublishSendsNothingToAClosedPartition(t *testing.T) {
 	toOne := produced(cluster, "orders", 1)
 	p := newPublisher(t, quickOptions(cluster.ListenAddrs()))
 	page := pageOf("orders", 3, 20)
-	page[3].Record.Value, page[4].Record.Value = noise(t, tooLargeForABatch), noise(t, tooLargeForABatch) // they go alone
+	page[3].Record.Value, page[4].Record.Value = noise(t, tooLargeForABatch), noise(t, tooLargeForABatch) // they are sent unbatched
 	closed := dlq.Target{Topic: "orders", Partition: 1}
 	for _, order := range []dlq.Order{dlq.OrderKey, dlq.OrderNone} {
 		for i, delivery := range p.Publish(context.Background(), page, order, []dlq.Target{closed, {Topic: "pay", Partition: 0}}) {
@@ -96,7 +96,7 @@ func TestPublishSendsNothingToAClosedPartition(t *testing.T) {
 	require.Len(t, read(t, cluster.ListenAddrs(), "orders", 2*40+60), 2*40+60)
 }
 
-func TestPublishTakesRecordsWithoutAKeyOfTheirOwnToAnOpenPartition(t *testing.T) {
+func TestPublishSendsRecordsWithoutAKeyToAnOpenPartition(t *testing.T) {
 	t.Parallel()
 	closed := []dlq.Target{
 		{Topic: "orders", Partition: 0}, {Topic: "orders", Partition: 2}, {Topic: "orders", Partition: 3},
@@ -195,8 +195,8 @@ func TestPublishNamesNoPartitionOfATopicThatItKnowsNothingOf(t *testing.T) {
 	}
 }
 
-// A large record divides the page: the rest is sent once it has its answer.
-func TestPublishHoldsBackTheKeysOfARefusedPartitionAndRefusesThoseOfAClosedOne(t *testing.T) {
+// A large record divides the page: the later messages are sent after its answer.
+func TestPublishBlocksTheKeysOfARefusedPartitionAndRefusesThoseOfAClosedOne(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	largeTopic(t, cluster, "orders", 3)
@@ -223,7 +223,7 @@ func TestPublishHoldsBackTheKeysOfARefusedPartitionAndRefusesThoseOfAClosedOne(t
 	}
 }
 
-func TestPublishKeepsWhatIsClosedToTheCall(t *testing.T) {
+func TestPublishForgetsClosedTargetsAfterTheCall(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(4, "orders")).ListenAddrs()
 	p := newPublisher(t, quickOptions(brokers))

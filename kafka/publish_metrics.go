@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// These stand beside the categories in the label "result".
+// Values of the label "result", beside the error categories.
 const (
 	resultDelivered = "delivered"
 	resultBlocked   = "held_back"
@@ -28,7 +28,7 @@ func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
 		}),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_republished_total",
-			Help: "Messages sent to their original topic, by result: delivered, held_back behind a failed one of their key, " +
+			Help: "Messages sent to their original topic, by result: delivered, held_back when an earlier one of their key failed, " +
 				"target_closed when the target was known to refuse, or the category of the error. " +
 				"Topics beyond the first 1000 are counted as \"other\".",
 		}, []string{"topic", "result"}),
@@ -43,15 +43,15 @@ func (m *publishMetrics) count(topic, result string) {
 	m.total.WithLabelValues(m.topics.of(topic), result).Inc()
 }
 
-// A message's headers name its original topic, and whoever writes to a
-// dead-letter topic writes those. Without a bound, anyone could fill the memory
-// of this process and of whatever scrapes it.
+// A message's headers name its original topic, and any client that writes to a
+// dead-letter topic chooses them. Without this bound, such a client could fill the memory
+// of this process and of the metrics server.
 const (
 	maxTopicLabels  = 1000
 	otherTopicLabel = "other"
 )
 
-// boundedLabel lets the first maxTopicLabels topics have a label of their own.
+// boundedLabel gives the first maxTopicLabels topics a label of their own.
 type boundedLabel struct {
 	mu   sync.Mutex
 	seen map[string]struct{}

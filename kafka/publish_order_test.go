@@ -23,7 +23,7 @@ import (
 // tooLarge is refused by a topic with max.message.bytes=20000, in a batch.
 const tooLarge = 30_000
 
-// tooLargeForABatch is refused there too, alone.
+// tooLargeForABatch is refused there too, unbatched.
 const tooLargeForABatch = 1_100_000
 
 func badEnvelope(t testing.TB, topic, key string, size int) dlq.Envelope {
@@ -33,7 +33,7 @@ func badEnvelope(t testing.TB, topic, key string, size int) dlq.Envelope {
 	return e
 }
 
-// requireBlocked requires an error that nobody can take for the message's own.
+// requireBlocked requires a BlockedError, which is distinct from an error of the message.
 func requireBlocked(t testing.TB, err error) {
 	t.Helper()
 	var blocked *dlq.BlockedError
@@ -43,9 +43,9 @@ func requireBlocked(t testing.TB, err error) {
 	require.Error(t, deliveryError(t, blocked.Cause))
 }
 
-func TestPublishBlocksWhatFollowsABadMessageOfItsKey(t *testing.T) {
+func TestPublishBlocksTheKeyOfABadMessage(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int{"sent together": tooLarge, "sent alone": tooLargeForABatch} {
+	for name, size := range map[string]int{"batched": tooLarge, "unbatched": tooLargeForABatch} {
 		for _, order := range []dlq.Order{dlq.OrderKey, ""} {
 			t.Run(fmt.Sprintf("%s, order %q", name, order), func(t *testing.T) {
 				t.Parallel()
@@ -55,7 +55,7 @@ func TestPublishBlocksWhatFollowsABadMessageOfItsKey(t *testing.T) {
 					envelope("orders", "k", "before"),
 					badEnvelope(t, "orders", "k", size),
 					envelope("orders", "k", "after"),
-					badEnvelope(t, "orders", "k", tooLarge), // nobody asks the target about it
+					badEnvelope(t, "orders", "k", tooLarge), // it is not sent
 					envelope("orders", "k", strings.Repeat("x", tooLargeForABatch)),
 					envelope("orders", "other", "x"),
 					envelope("pay", "k", "x"),
@@ -99,9 +99,9 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	require.NoError(t, errs[5])
 }
 
-// The bad record fails its neighbours with it, which are sent again. Those that
-// come after a record that travels alone must wait for that.
-func TestPublishKeepsTheOrderOfTheNeighboursOfABadRecord(t *testing.T) {
+// The bad record fails the other records of its batch, which are sent again. Later records
+// must wait for an unbatched one.
+func TestPublishKeepsTheOrderOfTheOtherRecordsOfABadBatch(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t).ListenAddrs()
 	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", "20000")
@@ -124,9 +124,9 @@ func TestPublishKeepsTheOrderOfTheNeighboursOfABadRecord(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, values)
 }
 
-// The client has room for 10 000 records, and keeps the next one waiting. That
-// one may go through when the refusal makes room; those after it must not.
-func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
+// The client buffers 10,000 records, and the next one waits. That one may be sent when
+// the refusal frees the buffer; the later ones must not.
+func TestPublishProducesNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	brokers := cluster.ListenAddrs()
@@ -135,8 +135,8 @@ func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 	p, err := kafka.NewPublisher(quickOptions(brokers), testLog(t), registry)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	// What waits for a topic that the client does not know yet counts as buffered,
-	// but has no place in a sequence.
+	// Records for a topic that the client does not know yet count as buffered, but have
+	// no sequence number.
 	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "first", "v")}, dlq.OrderKey, nil)[0].Err)
 	full := make(chan struct{})
 	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -150,7 +150,7 @@ func TestPublishHandsOverNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 	}
 	published := make(chan []error, 1)
 	go func() { published <- errorsOf(p.Publish(context.Background(), page, dlq.OrderKey, nil)) }()
-	require.Eventually(t, func() bool { return sumOf(t, registry, "dlq_kafka_buffered_produce_records_total") >= 10_000 }, patience, tick)
+	require.Eventually(t, func() bool { return sumOf(t, registry, "dlq_kafka_buffered_produce_records_total") >= 10_000 }, timeout, tick)
 	close(full)
 	delivered := 0
 	for _, err := range <-published {
@@ -170,7 +170,7 @@ func TestPublishWritesNoLaterBatchOfTheKeyOfABadRecord(t *testing.T) {
 	}))
 	brokers := cluster.ListenAddrs()
 	createTopic(t, admin(t, brokers), "orders", 1, "max.message.bytes", batchesLimit)
-	// The broker looks at the bad record only when a later batch has arrived.
+	// The broker checks the bad record only after a later batch has arrived.
 	arrived := make(chan struct{})
 	cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -183,7 +183,7 @@ func TestPublishWritesNoLaterBatchOfTheKeyOfABadRecord(t *testing.T) {
 	page := batches(t, p, "orders")
 	published := make(chan []error, 1)
 	go func() { published <- errorsOf(p.Publish(context.Background(), page, dlq.OrderKey, nil)) }()
-	require.Eventually(t, func() bool { return received.Load() > 2_700_000 }, patience, tick)
+	require.Eventually(t, func() bool { return received.Load() > 2_700_000 }, timeout, tick)
 	close(arrived)
 	requireNoLaterBatch(t, brokers, "orders", p, <-published)
 }
@@ -210,15 +210,14 @@ func (c countingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A topic that takes up to batchesLimit bytes takes each of the batches but
-// the bad one.
+// A topic with max.message.bytes=batchesLimit accepts every batch except the bad one.
 const (
 	batchesLimit   = "950000"
 	batchesBadSize = 970_000
 )
 
-// batches are ten batches of one key, of which the second is bad. The client
-// sends several at a time, which it does only where one has succeeded before.
+// batches are ten batches of one key, of which the second is bad. The client pipelines
+// batches to a partition only after one has succeeded.
 func batches(t testing.TB, p *kafka.Publisher, topic string) []dlq.Envelope {
 	t.Helper()
 	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "first")}, dlq.OrderKey, nil)[0].Err)
@@ -239,7 +238,7 @@ func requireNoLaterBatch(t testing.TB, brokers []string, topic string, p *kafka.
 	for _, err := range errs[4:] {
 		requireBlocked(t, err)
 	}
-	// What is sent now comes after everything that was written before.
+	// A record that is sent now comes after all earlier ones.
 	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "last")}, dlq.OrderKey, nil)[0].Err)
 	var values []string
 	for _, r := range read(t, brokers, topic, 5) {

@@ -158,7 +158,7 @@ func TestPublishKeepsTheOrderOfEachKey(t *testing.T) {
 	require.Len(t, last, 7)
 }
 
-func TestPublishBlocksWhatFollowsAnUndeliveredMessageOfItsKey(t *testing.T) {
+func TestPublishBlocksTheKeyOfAnUndeliveredMessage(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
 	brokers := cluster.ListenAddrs()
@@ -182,7 +182,7 @@ func TestPublishBlocksWhatFollowsAnUndeliveredMessageOfItsKey(t *testing.T) {
 	require.Len(t, read(t, brokers, "large", 2), 2)
 }
 
-func TestPublishJudgesRefusals(t *testing.T) {
+func TestPublishClassifiesRefusals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		err  *kerr.Error
@@ -221,7 +221,7 @@ func TestPublishJudgesRefusals(t *testing.T) {
 	}
 }
 
-func TestPublishSaysWhatAuthorisationIsMissing(t *testing.T) {
+func TestPublishNamesTheMissingAuthorisation(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
@@ -237,7 +237,7 @@ func TestPublishBlocksBehindAClosedTargetForThatTargetOnly(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders", "pay"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
-	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // goes alone, after what is before it
+	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // sent unbatched, after the earlier ones
 	errs := errorsOf(newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(),
 		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")}, dlq.OrderKey, nil))
 	require.ErrorIs(t, errs[0], kerr.TopicAuthorizationFailed)
@@ -247,7 +247,7 @@ func TestPublishBlocksBehindAClosedTargetForThatTargetOnly(t *testing.T) {
 	require.NoError(t, errs[3])
 }
 
-func TestPublishGetsOverAMovedLeaderByItself(t *testing.T) {
+func TestPublishRecoversFromAMovedLeader(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "orders"))
 	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 2})
@@ -259,7 +259,7 @@ func TestPublishGetsOverAMovedLeaderByItself(t *testing.T) {
 	require.Len(t, read(t, cluster.ListenAddrs(), "orders", 2), 2)
 }
 
-func TestPublishDoesNotPunishTheNeighboursOfABadRecord(t *testing.T) {
+func TestPublishDeliversTheOtherRecordsOfABadBatch(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	brokers := cluster.ListenAddrs()
@@ -270,7 +270,7 @@ func TestPublishDoesNotPunishTheNeighboursOfABadRecord(t *testing.T) {
 	}
 	envelopes[40] = badEnvelope(t, "orders", "bad", tooLarge)
 	p := newPublisher(t, quickOptions(brokers))
-	// Another call at the same time shares the partition, and so the refusal.
+	// A concurrent call shares the partition's batch, and so the refusal.
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 5 {
@@ -296,7 +296,7 @@ func TestPublishDoesNotPunishTheNeighboursOfABadRecord(t *testing.T) {
 	}
 }
 
-func TestPublishSendsWhatWasConsumedHoweverLarge(t *testing.T) {
+func TestPublishSendsEveryConsumedRecordHoweverLarge(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	brokers := cluster.ListenAddrs()
@@ -339,10 +339,10 @@ func missingTarget(t *testing.T, brokers []string, topic string, o kafka.Options
 	createTopic(t, a, topic, 1)
 	require.Eventually(t, func() bool {
 		return p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "v")}, dlq.OrderKey, nil)[0].Err == nil
-	}, patience, tick)
+	}, timeout, tick)
 }
 
-func TestPublishGoesOnToATopicThatWasCreatedAgain(t *testing.T) {
+func TestPublishContinuesToARecreatedTopic(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders")).ListenAddrs()
 	recreatedTarget(t, brokers, "orders")
@@ -361,7 +361,7 @@ func recreatedTarget(t *testing.T, brokers []string, topic string) {
 		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")}, dlq.OrderKey, nil)[0].Err
 		require.Equal(t, dlq.CategoryTransient, dlq.CategoryOf(err))
 		return err == nil
-	}, patience, tick)
+	}, timeout, tick)
 	require.Equal(t, "new", string(read(t, brokers, topic, 1)[0].Value))
 }
 
@@ -384,7 +384,7 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 	for i, r := range read(t, brokers, "orders", 2) {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "error", Value: []byte("again")})
 		require.NoError(t, client(t, brokers).ProduceSync(deadline(t), &kgo.Record{Topic: "orders.dlq", Value: r.Value, Headers: r.Headers}).FirstErr())
-		require.Eventually(t, func() bool { return len(store.all()) == 3+i }, patience, tick)
+		require.Eventually(t, func() bool { return len(store.all()) == 3+i }, timeout, tick)
 		require.Equal(t, store.all()[i].ID, store.all()[2+i].PreviousID)
 	}
 	require.Equal(t, 2, store.all()[2].RetryCount)
@@ -392,13 +392,13 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 	require.Equal(t, 3, store.all()[3].RetryCount, "not more than max_retries")
 	require.Equal(t, dlq.StatusDead, store.all()[3].Status())
 	require.Equal(t, "again", store.all()[3].ErrorMessage)
-	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_came_back_total") == 2 }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_came_back_total") == 2 }, timeout, tick)
 
 	// The whole topic is read once more.
 	forgetful := store.backup()
 	clear(forgetful.positions)
 	store.restore(forgetful)
-	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_duplicates_total") == 4 }, patience, tick)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_duplicates_total") == 4 }, timeout, tick)
 	require.Equal(t, 2.0, ingest.metric(t, "dlq_came_back_total"))
 }
 

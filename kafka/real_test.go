@@ -17,8 +17,8 @@ import (
 	"dlqmanager/kafka"
 )
 
-// scope gives a test on the shared Kafka topics, a pattern and a group of its
-// own, all named after it.
+// scope gives a test on the shared Kafka its own topics, pattern and group, all named
+// after the test.
 type scope struct {
 	name   string
 	topics *dlq.Topics
@@ -57,7 +57,7 @@ func TestRealIngestSharesPartitionsAndLosesNothingInRebalances(t *testing.T) {
 	rebalances(t, brokers, s.topic("orders.dlq"), o, s.topics)
 }
 
-func TestRealIngestTakesATopicThatWasCreatedAgainForAnother(t *testing.T) {
+func TestRealIngestTreatsARecreatedTopicAsAnother(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.SharedCluster(t).Brokers()
 	s := newScope(t)
@@ -77,8 +77,8 @@ func TestRealIngestTakesATopicThatWasCreatedAgainForAnother(t *testing.T) {
 	awaitCommitted(t, a, s.name, topic, 15)
 	first.stop(t)
 
-	// Between two runs, and with a commit for the old topic that arrives late:
-	// the broker takes it under the topic's name.
+	// The topic is re-created between two runs, and a commit for the old topic arrives
+	// late. The broker stores it under the topic's name.
 	offsets, err := a.FetchOffsets(deadline(t), s.name)
 	require.NoError(t, err)
 	old, _ := offsets.Lookup(topic, 0)
@@ -117,7 +117,7 @@ func TestRealRoundTripOverSASL(t *testing.T) {
 			o := saslOptions(s.options(nil), server.SASLBrokers(), mechanism, secret(kafkatest.Password))
 			store := newMemory()
 			startIngestOf(t, o, store, s.topics)
-			require.Eventually(t, func() bool { return len(store.all()) == 250 }, patience, tick)
+			require.Eventually(t, func() bool { return len(store.all()) == 250 }, timeout, tick)
 
 			p := newPublisher(t, o)
 			require.NoError(t, p.Ping(deadline(t)))
@@ -159,16 +159,16 @@ func TestRealWrongPasswordIsAnAuthenticationFailureAndANewOneIsUsed(t *testing.T
 			require.ErrorIs(t, err, kerr.SaslAuthenticationFailed)
 			t.Log(err)
 			require.ErrorIs(t, p.Ping(deadline(t)), dlq.ErrUnavailable)
-			require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, patience, tick)
+			require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, timeout, tick)
 			require.Contains(t, ingest.Status().LastError, "SASL")
 			t.Log(ingest.Status().LastError)
 
 			password.set(kafkatest.Password)
 			require.Eventually(t, func() bool {
 				return p.Publish(context.Background(), []dlq.Envelope{envelope(s.topic("orders"), "k", "v")}, dlq.OrderKey, nil)[0].Err == nil
-			}, patience, tick)
+			}, timeout, tick)
 			awaitValues(t, store, want)
-			require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, patience, tick)
+			require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, timeout, tick)
 		})
 	}
 }
@@ -227,7 +227,7 @@ func TestRealRefusals(t *testing.T) {
 		t.Parallel()
 		missingTarget(t, brokers, s.topic("nowhere"), s.options(brokers))
 	})
-	t.Run("target created again", func(t *testing.T) {
+	t.Run("target re-created", func(t *testing.T) {
 		t.Parallel()
 		createTopic(t, a, s.topic("again"), 1)
 		recreatedTarget(t, brokers, s.topic("again"))
@@ -252,7 +252,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 	secure := newPublisher(t, saslOptions(quickOptions(nil), server.SASLBrokers(), kafka.ScramSHA512, password.get))
 	require.NoError(t, secure.Publish(deadline(t), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey, nil)[0].Err)
 
-	// What a workflow does: try each message until it is acknowledged.
+	// As a workflow does: try each message until it is acknowledged.
 	ctx, cancel := context.WithCancel(context.Background())
 	type outcome struct {
 		acknowledged []string
@@ -280,7 +280,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 
 	for i, end := range []func(){server.Stop, server.Kill} {
 		end()
-		require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, patience, tick)
+		require.Eventually(t, func() bool { return ingest.Status().Waiting == "kafka" }, timeout, tick)
 		password.set("wrong")
 		server.Start(t)
 		want = append(want, produce(t, brokers, "orders.dlq", fmt.Sprint("after-", i), 500)...)
@@ -292,7 +292,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 	password.set(kafkatest.Password)
 	require.Eventually(t, func() bool {
 		return secure.Publish(context.Background(), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey, nil)[0].Err == nil
-	}, patience, tick)
+	}, timeout, tick)
 	o := <-published
 	t.Logf("%d acknowledged, failures %v, longest call %s", len(o.acknowledged), o.failures, o.longest)
 	require.NotEmpty(t, o.acknowledged)
@@ -320,7 +320,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 	}
 }
 
-func TestRealIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
+func TestRealIngestReadsAgainAfterARestore(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.SharedCluster(t).Brokers()
 	for name, idle := range map[string]bool{"while records arrive": false, "while nothing arrives": true} {
@@ -335,7 +335,7 @@ func TestRealIngestTakesInAgainWhatARestoreHasTakenAway(t *testing.T) {
 	}
 }
 
-func TestRealIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) {
+func TestRealIngestContinuesAtThePositionsOfItsStore(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.SharedCluster(t)
 	brokers := cluster.Brokers()
@@ -347,7 +347,7 @@ func TestRealIngestGoesOnFromItsStoreWhateverTheGroupHasCommitted(t *testing.T) 
 	})
 }
 
-func TestRealIngestNotesWhatKafkaHasDeletedBeforeItWasRead(t *testing.T) {
+func TestRealIngestReportsRecordsDeletedBeforeTheyWereRead(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.SharedCluster(t).Brokers()
 	s := newScope(t)
@@ -357,8 +357,8 @@ func TestRealIngestNotesWhatKafkaHasDeletedBeforeItWasRead(t *testing.T) {
 	})
 }
 
-// A replica that was behind becomes the leader, and the records that it never had are
-// gone; others are written in their places.
+// A replica that is not in sync becomes the leader. The records that it never had are
+// lost, and others are written at their offsets.
 func TestRealIngestFollowsAnUncleanElection(t *testing.T) {
 	t.Parallel()
 	for name, running := range map[string]bool{"while it runs": true, "while it does not run": false} {
@@ -387,7 +387,7 @@ func TestRealIngestFollowsAnUncleanElection(t *testing.T) {
 			require.Eventually(t, func() bool {
 				elected, err := admin(t, brokers).ElectLeaders(deadline(t), kadm.ElectLiveReplica, only)
 				return err == nil && elected["orders.dlq"][0].Err == nil
-			}, patience, tick)
+			}, timeout, tick)
 			cluster.AwaitInSync(t, "orders.dlq", 0, 3)
 			want = append(want, produce(t, brokers, "orders.dlq", "new", 3)...)
 			want = append(want, produce(t, brokers, "orders.dlq", "newer", 8)...) // beyond the old end

@@ -18,7 +18,7 @@ const (
 	ScramSHA512 = "SCRAM-SHA-512"
 )
 
-// SASL is who we are.
+// SASL is how connections authenticate.
 type SASL struct {
 	Mechanism string
 	User      string

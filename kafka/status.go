@@ -11,35 +11,35 @@ import (
 	"dlqmanager/dlq"
 )
 
-// IngestStatus is how the ingest fares.
+// IngestStatus is the state of the ingest, for readiness checks.
 type IngestStatus struct {
 	// Running is true while Run runs, also while it waits and while it stops.
 	// When it is false, nothing else is set.
 	Running bool
-	// Partitions are assigned to this process right now. None is no fault:
-	// other replicas may have them, or no topic matches yet.
+	// Partitions is how many are assigned to this process now. 0 is no error: other
+	// replicas may have them, or no topic matches yet.
 	Partitions int
-	// Waiting is WaitingForStore or another, else empty, and Since when; LastError says
-	// why.
+	// Waiting is one of the constants WaitingFor…, or empty. Since is when the waiting
+	// began, and LastError the reason.
 	Waiting   string
 	Since     time.Time
 	LastError string
-	// Notice is what operators should know that names no hosts: that the database is
-	// full or read-only, that too many messages are PENDING, or that Kafka had deleted
-	// records before they were read.
+	// Notice is a text for operators that names no hosts: the database is full or
+	// read-only, too many messages are PENDING, or Kafka had deleted records before they
+	// were read.
 	Notice string
 	// Lost is how many offsets Kafka had deleted before they were read, since the start.
 	Lost int64
 }
 
-// What the ingest waits for.
+// Values of IngestStatus.Waiting.
 const (
 	WaitingForStore      = "store"
 	WaitingForKafka      = "kafka"
 	WaitingForMaxPending = "max_pending"
 )
 
-// Status is for readiness checks.
+// Status returns the current state.
 func (in *Ingest) Status() IngestStatus { return in.status.get() }
 
 type status struct {
@@ -47,24 +47,24 @@ type status struct {
 	metrics    *ingestMetrics
 	running    bool
 	partitions int
-	store      trouble
-	broker     trouble // that no broker answers, or one refuses a fetch
-	group      trouble // that the consumer group cannot be joined
-	flood      trouble // that too many messages are PENDING
+	store      waitReason
+	broker     waitReason // no broker answers, or one refuses a fetch
+	group      waitReason // the consumer group cannot be joined
+	pending    waitReason // too many messages are PENDING
 	lost       int64
 	lostTopic  string
 }
 
-type trouble struct {
+type waitReason struct {
 	err   error
 	since time.Time
 }
 
-func (t *trouble) set(err error) {
-	if err != nil && t.err == nil {
-		t.since = time.Now()
+func (w *waitReason) set(err error) {
+	if err != nil && w.err == nil {
+		w.since = time.Now()
 	}
-	t.err = err
+	w.err = err
 }
 
 func newStatus(metrics *ingestMetrics) *status { return &status{metrics: metrics} }
@@ -74,26 +74,26 @@ func (s *status) update(fn func()) {
 	defer s.mu.Unlock()
 	fn()
 	stalled := 0.0
-	if s.store.err != nil || s.broker.err != nil || s.group.err != nil || s.flood.err != nil {
+	if s.store.err != nil || s.broker.err != nil || s.group.err != nil || s.pending.err != nil {
 		stalled = 1
 	}
 	s.metrics.stalled.Set(stalled)
 	s.metrics.partitions.Set(float64(s.partitions))
 }
 
-func (s *status) start()            { s.update(func() { s.running = true }) }
-func (s *status) owning(n int)      { s.report(func() { s.partitions = n }) }
-func (s *status) storing(err error) { s.report(func() { s.store.set(err) }) }
-func (s *status) kafka(err error)   { s.report(func() { s.broker.set(err) }) }
-func (s *status) joined(err error)  { s.report(func() { s.group.set(err) }) }
-func (s *status) flooded(err error) { s.report(func() { s.flood.set(err) }) }
+func (s *status) start()                    { s.update(func() { s.running = true }) }
+func (s *status) setPartitions(n int)       { s.report(func() { s.partitions = n }) }
+func (s *status) setStoreError(err error)   { s.report(func() { s.store.set(err) }) }
+func (s *status) setBrokerError(err error)  { s.report(func() { s.broker.set(err) }) }
+func (s *status) setGroupError(err error)   { s.report(func() { s.group.set(err) }) }
+func (s *status) setPendingError(err error) { s.report(func() { s.pending.set(err) }) }
 
-func (s *status) losing(topic string, n int64) {
+func (s *status) addLost(topic string, n int64) {
 	s.report(func() { s.lost, s.lostTopic = s.lost+n, topic })
 }
 
-// report changes nothing once the ingest has ended: a client that could not
-// leave its group in time may still speak.
+// report changes nothing once the ingest has ended. A client that could not leave its
+// group in time may still call it.
 func (s *status) report(fn func()) {
 	s.update(func() {
 		if s.running {
@@ -105,7 +105,7 @@ func (s *status) report(fn func()) {
 func (s *status) stop() {
 	s.update(func() {
 		s.running, s.partitions, s.lost, s.lostTopic = false, 0, 0, ""
-		s.store, s.broker, s.group, s.flood = trouble{}, trouble{}, trouble{}, trouble{}
+		s.store, s.broker, s.group, s.pending = waitReason{}, waitReason{}, waitReason{}, waitReason{}
 	})
 }
 
@@ -114,20 +114,20 @@ func (s *status) get() IngestStatus {
 	defer s.mu.Unlock()
 	out := IngestStatus{Running: s.running, Partitions: s.partitions, Lost: s.lost}
 	if s.lost > 0 {
-		out.Notice = fmt.Sprintf("Kafka had deleted %d offsets before they were taken in, most recently of %s", s.lost, s.lostTopic)
+		out.Notice = fmt.Sprintf("Kafka had deleted %d offsets before they were ingested, most recently of %s", s.lost, s.lostTopic)
 	}
-	for _, t := range []struct {
+	for _, candidate := range []struct {
 		waiting string
-		trouble *trouble
-	}{{WaitingForStore, &s.store}, {WaitingForKafka, &s.group}, {WaitingForKafka, &s.broker}, {WaitingForMaxPending, &s.flood}} {
-		if err := t.trouble.err; err != nil {
-			out.Waiting, out.Since, out.LastError = t.waiting, t.trouble.since, err.Error()
+		reason  *waitReason
+	}{{WaitingForStore, &s.store}, {WaitingForKafka, &s.group}, {WaitingForKafka, &s.broker}, {WaitingForMaxPending, &s.pending}} {
+		if err := candidate.reason.err; err != nil {
+			out.Waiting, out.Since, out.LastError = candidate.waiting, candidate.reason.since, err.Error()
 			switch {
 			case errors.Is(err, dlq.ErrFull):
 				out.Notice = dlq.ErrFull.Error()
 			case errors.Is(err, dlq.ErrReadOnly):
 				out.Notice = dlq.ErrReadOnly.Error()
-			case t.waiting == WaitingForMaxPending:
+			case candidate.waiting == WaitingForMaxPending:
 				out.Notice = err.Error()
 			default:
 				out.Notice = ""
@@ -138,11 +138,11 @@ func (s *status) get() IngestStatus {
 	return out
 }
 
-// groupErrors is the hook that hears why the group cannot be joined.
+// groupErrors is a hook that records why the group cannot be joined.
 type groupErrors struct{ status *status }
 
 // OnGroupManageError implements kgo.HookGroupManageError.
-func (g groupErrors) OnGroupManageError(err error) { g.status.joined(err) }
+func (g groupErrors) OnGroupManageError(err error) { g.status.setGroupError(err) }
 
 type ingestMetrics struct {
 	ingested    *prometheus.CounterVec
@@ -172,7 +172,7 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 		lastArrival: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_last_arrival_timestamp_seconds", Help: "When a dead letter was last stored, by dead-letter topic."}, topic),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dlq_ingest_held", Help: "1 while nothing is taken in because too many messages are PENDING, by dead-letter topic."}, topic),
+			Name: "dlq_ingest_held", Help: "1 while nothing is ingested because too many messages are PENDING, by dead-letter topic."}, topic),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dlq_ingest_stalled", Help: "1 while ingest waits for the store, for Kafka, or for fewer PENDING messages, else 0."}),
 		partitions: prometheus.NewGauge(prometheus.GaugeOpts{

@@ -12,12 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// topicIDs tells topics apart that had the same name one after another. Offsets belong
-// to the one that they were read from.
+// topicIDs knows the ids of topics, which tell a re-created topic from the deleted one of
+// the same name. An offset belongs to one topic id.
 type topicIDs struct {
 	mu sync.Mutex
-	// current are the ids at the last assignment, for brokers whose fetch responses
-	// carry none (before Kafka 3.1).
+	// current has the ids at the last assignment, for brokers whose fetch responses have
+	// no topic ids (before Kafka 3.1).
 	current map[string][16]byte
 }
 
@@ -33,11 +33,11 @@ func (t *topicIDs) of(topic kgo.FetchTopic) [16]byte {
 	return t.known(topic.Topic)
 }
 
-// known is the id of the topic at the last assignment. A broker before Kafka 2.8 knows
-// no topic ids at all: there the name must do, and a topic that was deleted and created
-// again is taken for the one before. It is read on from the offset that the other had
-// reached, or from its start where that is beyond its end. When such a broker is upgraded
-// to one that knows ids, every topic is another one, and is taken in a second time.
+// known is the id of the topic at the last assignment. Brokers before Kafka 2.8 have no
+// topic ids, so the id is then a hash of the name, and a re-created topic counts as the
+// same topic. Ingest continues at the offset that it had reached in the deleted topic, or
+// at the start if that offset is beyond the end. When such a broker is upgraded to a
+// version with ids, every topic gets another id and is ingested a second time.
 func (t *topicIDs) known(topic string) [16]byte {
 	if id := t.current[topic]; id != ([16]byte{}) {
 		return id
@@ -46,17 +46,17 @@ func (t *topicIDs) known(topic string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// A broker that does not know a topic yet is asked again. One that was deleted meanwhile
-// must not hold up the others.
+// A broker may not know a new topic yet, so refresh asks several times. The number is
+// limited, so that a deleted topic does not delay the others.
 const (
-	learnPause = 200 * time.Millisecond
-	learnLimit = 25
+	refreshPause    = 200 * time.Millisecond
+	refreshAttempts = 25
 )
 
-// learn asks a broker for the ids of topics; the client's own metadata may be older. It
-// takes those that the broker does not know out of the map: they are assigned anew when
-// they are there.
-func (t *topicIDs) learn(ctx context.Context, client *kgo.Client, topics map[string]map[int32]kgo.Offset) error {
+// refresh asks a broker for the ids of topics, since the client's metadata may be older.
+// It removes topics that the broker does not know from the map. The group assigns them
+// again once they exist.
+func (t *topicIDs) refresh(ctx context.Context, client *kgo.Client, topics map[string]map[int32]kgo.Offset) error {
 	if len(topics) == 0 {
 		return nil // a request without topics would ask for all
 	}
@@ -71,24 +71,25 @@ func (t *topicIDs) learn(ctx context.Context, client *kgo.Client, topics map[str
 		if err != nil {
 			return fmt.Errorf("topic ids: %w", err)
 		}
-		unknown, err := t.note(response)
+		unknown, err := t.remember(response)
 		if err != nil || len(unknown) == 0 {
 			return err
 		}
-		if try == learnLimit {
+		if try == refreshAttempts {
 			for _, topic := range unknown {
 				delete(topics, topic)
 			}
 			return nil
 		}
-		if sleep(ctx, learnPause); ctx.Err() != nil {
+		if sleep(ctx, refreshPause); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 }
 
-// note keeps the ids of a response, and returns the topics that the broker does not know.
-func (t *topicIDs) note(response *kmsg.MetadataResponse) (unknown []string, err error) {
+// remember keeps the ids of a response, and returns the topics that the broker does not
+// know.
+func (t *topicIDs) remember(response *kmsg.MetadataResponse) (unknown []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, topic := range response.Topics {

@@ -12,20 +12,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// watchInterval is how often the lag is measured and the brokers are tried.
+// watchInterval is how often the lag is measured and the brokers are pinged.
 const watchInterval = 5 * time.Second
 
-// errorPause keeps a broker that refuses every fetch from being asked again at
-// once.
+// errorPause is the pause after a failed fetch, so that a broker which refuses every fetch
+// is not polled in a tight loop.
 const errorPause = 250 * time.Millisecond
 
-// settleErrors deals with what a poll could not fetch.
+// settleErrors handles the errors of a poll.
 func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 	var recreated []string
 	failed := false
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() != nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.DeadlineExceeded) {
-			return // a poll without records
+			return // not an error: a poll without records
 		}
 		failed = true
 		var loss *kgo.ErrDataLoss
@@ -33,16 +33,16 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
 			recreated = append(recreated, topic)
 		case errors.As(err, &loss):
-			in.log.Warn("Kafka lost records that were already read; going on from what is left", zap.Error(err))
+			in.log.Warn("Kafka lost records that were already read; continuing with the remaining ones", zap.Error(err))
 		default:
-			in.status.kafka(err)
+			in.status.setBrokerError(err)
 			in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Int32("partition", partition), zap.Error(err))
 		}
 	})
 	if len(recreated) > 0 {
-		// The client refuses a topic that was deleted and created again until
-		// it forgets the old one; the pattern then finds the new one.
-		in.log.Info("topic was deleted; looking whether it was created again", zap.Strings("topics", recreated))
+		// The client refuses a re-created topic until it forgets the old one. Then the
+		// pattern finds the new one.
+		in.log.Info("topic was deleted; checking whether it was re-created", zap.Strings("topics", recreated))
 		in.client.PurgeTopicsFromConsuming(recreated...)
 		in.client.ForceMetadataRefresh()
 	}
@@ -51,8 +51,8 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 	}
 }
 
-// watch measures the lag and learns whether the brokers answer. It goes on
-// while the store is away, which is when the lag is of interest.
+// watch measures the lag and checks whether the brokers answer. It runs beside the poll
+// loop, so the lag is known also while the store is unavailable.
 func (in *Ingest) watch(ctx context.Context) {
 	admin := kadm.NewClient(in.client)
 	ticker := time.NewTicker(watchInterval)
@@ -74,7 +74,7 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 	if ctx.Err() != nil {
 		return
 	}
-	in.status.kafka(err)
+	in.status.setBrokerError(err)
 	if err != nil {
 		in.log.Warn("Kafka does not answer; ingest waits for it", zap.Error(err))
 		return
@@ -84,17 +84,17 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 	}
 }
 
-// observeLag counts records by their offsets. The markers of transactions have
-// offsets too, so a topic that is written in transactions shows a lag of a few
-// for each partition when there is none.
+// observeLag computes the lag from offsets. Transaction markers have offsets too, so a
+// topic that is written in transactions shows a small lag in each partition even when
+// every record is stored.
 func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
-	places := in.owned.positions()
-	if len(places) == 0 {
+	positions := in.assignments.positions()
+	if len(positions) == 0 {
 		in.metrics.lag.Reset()
 		return nil
 	}
-	topics := make([]string, 0, len(places))
-	for topic := range places {
+	topics := make([]string, 0, len(positions))
+	for topic := range positions {
 		topics = append(topics, topic)
 	}
 	asked := time.Now()
@@ -106,9 +106,9 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	if err != nil {
 		return err
 	}
-	in.logs.set(asked, starts, ends)
-	in.metrics.lag.Reset() // drops the topics that are not ours any more
-	for topic, partitions := range places {
+	in.logRanges.set(asked, starts, ends)
+	in.metrics.lag.Reset() // drops the topics that are no longer assigned
+	for topic, partitions := range positions {
 		lag := int64(0)
 		for partition, stored := range partitions {
 			end, ok := ends.Lookup(topic, partition)
@@ -125,28 +125,29 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
-// logs are where the logs began and ended when they were last asked for.
-type logs struct {
+// logRanges are the start and end offsets of the partitions at the last request.
+type logRanges struct {
 	mu           sync.Mutex
 	asked        time.Time
 	starts, ends kadm.ListedOffsets
 }
 
-func (l *logs) set(asked time.Time, starts, ends kadm.ListedOffsets) {
+func (l *logRanges) set(asked time.Time, starts, ends kadm.ListedOffsets) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked, l.starts, l.ends = asked, starts, ends
 }
 
-// of returns where the claim's log began, whether it held nothing, and when. What is
-// older than the claim may be about another topic of the name.
-func (l *logs) of(c *claim) (start int64, isEmpty bool, asked time.Time) {
+// of returns the start offset of the assignment's partition, whether the partition was
+// empty, and when that was observed. An answer older than the assignment may concern a
+// deleted topic of the same name, and is not used.
+func (l *logRanges) of(a *assignment) (start int64, isEmpty bool, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	begin, known := l.starts.Lookup(c.topic, c.partition)
-	end, alsoKnown := l.ends.Lookup(c.topic, c.partition)
-	if !known || !alsoKnown || begin.Err != nil || end.Err != nil || l.asked.Before(c.since) {
+	first, known := l.starts.Lookup(a.topic, a.partition)
+	end, alsoKnown := l.ends.Lookup(a.topic, a.partition)
+	if !known || !alsoKnown || first.Err != nil || end.Err != nil || l.asked.Before(a.since) {
 		return 0, false, l.asked
 	}
-	return begin.Offset, end.Offset <= begin.Offset, l.asked
+	return first.Offset, end.Offset <= first.Offset, l.asked
 }

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-func TestPublishGivesUpInTimeWhenNoBrokerIsThere(t *testing.T) {
+func TestPublishGivesUpInTimeWhenNoBrokerIsAvailable(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
 	o := quickOptions(cluster.ListenAddrs())

@@ -1,0 +1,233 @@
+package kafka
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+// assignment is a partition that this member of the group reads from a position. A
+// partition that is revoked and assigned again is a new assignment. So is one whose
+// position has changed in the database. Records that were fetched for the old assignment
+// are dropped.
+type assignment struct {
+	topicPartition
+	topicID   [16]byte
+	position  dlq.Position // as the database has it
+	committed int64        // the offset that was last committed to the group
+	// seeks counts the seeks to target since the position changed in the database. It
+	// is 0 again once records have come from target.
+	seeks  int
+	target int64
+	since  time.Time // when the assignment was made
+	// emptied counts the successive observations that Kafka has deleted all records from
+	// the position on; emptiedAt is the time of the last one.
+	emptied   int
+	emptiedAt time.Time
+}
+
+func (a *assignment) partitionID() dlq.Partition {
+	return dlq.Partition{TopicID: a.topicID, Number: a.partition}
+}
+
+// recreated is the same partition of the re-created topic. Its position is one that the
+// database cannot have, so that followDatabase reads the real one.
+func (a *assignment) recreated(topicID [16]byte) *assignment {
+	return &assignment{topicPartition: a.topicPartition, topicID: topicID, position: dlq.Position{Next: math.MinInt64}, committed: -1, since: time.Now()}
+}
+
+// assignmentSet has the partitions that are assigned to this member. A member that has not
+// yet learned that it lost a partition does no harm: the database refuses its records.
+type assignmentSet struct {
+	mu          sync.Mutex
+	byPartition map[topicPartition]*assignment
+}
+
+func newAssignmentSet() *assignmentSet {
+	return &assignmentSet{byPartition: map[topicPartition]*assignment{}}
+}
+
+// assignment returns nil when the partition is not in the set.
+func (s *assignmentSet) assignment(p topicPartition) *assignment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byPartition[p]
+}
+
+// replace replaces those of the assignments that are still in the set by new ones with
+// these positions, and returns the new ones.
+func (s *assignmentSet) replace(assignments []*assignment, positions []dlq.Position) (after []*assignment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range assignments {
+		if s.byPartition[a.topicPartition] == a {
+			moved := &assignment{topicPartition: a.topicPartition, topicID: a.topicID, position: positions[i], committed: a.committed, since: time.Now()}
+			s.byPartition[a.topicPartition] = moved
+			after = append(after, moved)
+		}
+	}
+	return after
+}
+
+// set adds assignments, or replaces those of the same partitions. It returns the size of
+// the set.
+func (s *assignmentSet) set(assignments []*assignment) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range assignments {
+		s.byPartition[a.topicPartition] = a
+	}
+	return len(s.byPartition)
+}
+
+func (s *assignmentSet) remove(gone map[string][]int32) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for topic, numbers := range gone {
+		for _, number := range numbers {
+			delete(s.byPartition, topicPartition{topic, number})
+		}
+	}
+	return len(s.byPartition)
+}
+
+// all lists the assignments of the given partitions, or of all when that is nil.
+func (s *assignmentSet) all(only map[string][]int32) (assignments []*assignment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if only == nil {
+		for _, a := range s.byPartition {
+			assignments = append(assignments, a)
+		}
+	}
+	for topic, numbers := range only {
+		for _, number := range numbers {
+			if a := s.byPartition[topicPartition{topic, number}]; a != nil {
+				assignments = append(assignments, a)
+			}
+		}
+	}
+	return assignments
+}
+
+// filter returns the records whose assignment is still in the set.
+func (s *assignmentSet) filter(batch []received) []received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := batch[:0:0]
+	for _, r := range batch {
+		if s.byPartition[r.assignment.topicPartition] == r.assignment {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// move sets the positions of assignments to the ends of their advances.
+func (s *assignmentSet) move(assignments []*assignment, advances []dlq.Advance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range assignments {
+		a.position, a.emptied = advances[i].To, 0
+	}
+}
+
+// positions returns the next offset of each assigned partition, by topic.
+func (s *assignmentSet) positions() map[string]map[int32]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	topics := map[string]map[int32]int64{}
+	for p, a := range s.byPartition {
+		if topics[p.topic] == nil {
+			topics[p.topic] = map[int32]int64{}
+		}
+		topics[p.topic][p.partition] = a.position.Next
+	}
+	return topics
+}
+
+// assigned, revoked and lost are the group's callbacks. They run one at a time, and never
+// between a poll and AllowRebalance. assigned adds no assignment; startOffsets does.
+func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
+	in.group.Store(client)
+	in.status.setGroupError(nil)
+	if len(added) > 0 {
+		in.log.Info("partitions assigned", zap.Any("partitions", added))
+	}
+}
+
+func (in *Ingest) revoked(ctx context.Context, gone map[string][]int32) {
+	in.commit(ctx, in.assignments.all(gone))
+	in.drop(gone, "partitions revoked")
+}
+
+func (in *Ingest) lost(gone map[string][]int32) { in.drop(gone, "partitions lost") }
+
+func (in *Ingest) drop(gone map[string][]int32, what string) {
+	in.status.setPartitions(in.assignments.remove(gone))
+	if len(gone) > 0 {
+		in.log.Info(what, zap.Any("partitions", gone))
+	}
+}
+
+// commit commits the positions to the group, for Kafka's tools and their users. Nothing
+// else depends on it, so a commit may fail or come late.
+func (in *Ingest) commit(ctx context.Context, assignments []*assignment) {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	in.assignments.mu.Lock()
+	for _, a := range assignments {
+		if a.position.Next < 0 || a.position.Next == a.committed {
+			continue
+		}
+		if offsets[a.topic] == nil {
+			offsets[a.topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[a.topic][a.partition] = kgo.EpochOffset{Epoch: a.position.Epoch, Offset: a.position.Next}
+	}
+	in.assignments.mu.Unlock()
+	if len(offsets) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	in.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+		if err == nil {
+			err = commitError(response)
+		}
+		if err != nil {
+			in.log.Warn("offsets not committed; the lag in Kafka's tools is too high", zap.Error(err))
+			return
+		}
+		in.assignments.mu.Lock()
+		defer in.assignments.mu.Unlock()
+		for _, a := range assignments {
+			if offset, reported := offsets[a.topic][a.partition]; reported {
+				a.committed = offset.Offset
+			}
+		}
+	})
+}
+
+func commitError(response *kmsg.OffsetCommitResponse) error {
+	for _, topic := range response.Topics {
+		for _, partition := range topic.Partitions {
+			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
