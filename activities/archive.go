@@ -11,9 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ArchiveStore moves and deletes old rows, one bounded batch a call. Both
-// methods return how many rows they dealt with; fewer than limit means that
-// nothing is left to do.
+// ArchiveStore moves and deletes old rows, one batch per call. Both methods return the
+// number of rows; fewer than limit means that no more rows are old enough.
 type ArchiveStore interface {
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
@@ -26,32 +25,31 @@ type Archive struct {
 	Log     *zap.Logger
 }
 
-// ArchiveInput says what is old.
+// ArchiveInput is the input of both steps of the archive.
 type ArchiveInput struct {
 	OlderThan time.Duration `json:"older_than_ns"`
 	BatchSize int           `json:"batch_size"`
 }
 
-// batchTimeout bounds one batch, which is up to 100,000 rows, below the heartbeat
-// timeout. batchGrace is what the batch in hand gets of it once the worker stops.
+// batchTimeout bounds one batch of up to 100,000 rows. It is shorter than the heartbeat
+// timeout. batchGrace is how long the current batch may still run once the worker stops.
 const (
 	batchTimeout = 30 * time.Second
 	batchGrace   = time.Second
 )
 
-// errArchiveStopping makes Temporal repeat the activity on another worker. What is
-// done stays done, and the count is in the heartbeat.
-var errArchiveStopping = errors.New("the worker is stopping; the archive goes on elsewhere")
+// errArchiveStopping makes Temporal repeat the activity on another worker. Finished
+// batches are committed, and their count is in the heartbeat.
+var errArchiveStopping = errors.New("the worker is stopping; the archive continues on another worker")
 
-// MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by
-// batch, and returns how many. Each batch is a transaction of its own, so a
-// crash loses at most the count of one batch, never a message. A worker that stops
-// leaves the rest to another.
+// MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by batch,
+// and returns how many. Each batch is a transaction, so a crash loses at most the count
+// of one batch, never a message. When the worker stops, another one continues.
 func (a *Archive) MoveToArchive(ctx context.Context, in ArchiveInput) (int64, error) {
 	return a.inBatches(ctx, in, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
 }
 
-// Purge deletes archived messages for good, batch by batch.
+// Purge deletes archived messages, batch by batch, and returns how many.
 func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
 	return a.inBatches(ctx, in, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
 }
@@ -65,10 +63,10 @@ func (a *Archive) inBatches(ctx context.Context, in ArchiveInput,
 	}
 	var total int64
 	if activity.HasHeartbeatDetails(ctx) {
-		_ = activity.GetHeartbeatDetails(ctx, &total) // only the count is lost if it cannot be read
+		_ = activity.GetHeartbeatDetails(ctx, &total) // if it cannot be read, only the count is lost
 	}
 	for {
-		moved, err := inTime(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, in.BatchSize) })
+		moved, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, in.BatchSize) })
 		if err == nil {
 			count(moved)
 			total += moved
@@ -88,9 +86,9 @@ func (a *Archive) inBatches(ctx context.Context, in ArchiveInput,
 	}
 }
 
-// inTime gives a batch its deadline, and ends it soon when the worker stops. The
-// database then undoes it, and it is done again.
-func inTime(ctx context.Context, batch func(context.Context) (int64, error)) (int64, error) {
+// withDeadline bounds a batch, and cancels it batchGrace after the worker begins to stop.
+// The database rolls a cancelled batch back, and the next attempt repeats it.
+func withDeadline(ctx context.Context, batch func(context.Context) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	stopping := activity.GetWorkerStopChannel(ctx)

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/activities"
 )
 
-// full is an archive that always has another batch.
+// full is an archive whose batches are always full.
 type full struct{ batches int }
 
 func (f *full) ArchiveBatch(_ context.Context, _ time.Duration, limit int) (int64, error) {
@@ -26,8 +26,8 @@ func (f *full) PurgeBatch(ctx context.Context, olderThan time.Duration, limit in
 	return f.ArchiveBatch(ctx, olderThan, limit)
 }
 
-// A schedule can be edited in Temporal, where nobody checks its input.
-func TestAnArchiveThatMakesNoSenseEndsInsteadOfRunningForEver(t *testing.T) {
+// Temporal does not check the input of an edited schedule.
+func TestAnArchiveWithAnInvalidInputFails(t *testing.T) {
 	t.Parallel()
 	store := &full{}
 	archive := &activities.Archive{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}

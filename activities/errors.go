@@ -1,10 +1,10 @@
-// Package activities holds the steps that the workflows are made of: claiming,
-// publishing, finalizing and archiving. Each struct declares the small part of
-// the store and of Kafka that it needs; none knows PostgreSQL or a Kafka client.
+// Package activities has the steps of the workflows: claim, publish, finalize and archive.
+// Each struct declares the few methods that it needs of the store and of Kafka. The
+// package depends on neither PostgreSQL nor a Kafka client.
 //
-// Every step may run more than once: Temporal repeats what did not report back.
-// Claims are recognised by their owner and finalizing twice changes nothing, so
-// a repeat is harmless in the store, and at the target it is the same message id.
+// Every step may run more than once, since Temporal repeats an activity whose result it
+// did not get. In the store a repeat is harmless: a claim recognises its owner, and a
+// second finalize changes nothing. At the target both copies have the same message id.
 package activities
 
 import (
@@ -24,8 +24,9 @@ const (
 	TypeInvalid      = "Invalid"
 )
 
-// toTemporal gives a domain error the type, the details and the finality that a
-// workflow decides by. Other errors stay as they are: Temporal retries them.
+// toTemporal converts a domain error to an application error. Its type, its details and
+// whether it is retryable are for the workflow. Other errors are returned as they are, and
+// Temporal retries them.
 func toTemporal(err error) error {
 	if err == nil {
 		return nil
@@ -38,7 +39,7 @@ func toTemporal(err error) error {
 	)
 	switch {
 	case errors.As(err, &notRetryable):
-		options.Category = temporal.ApplicationErrorCategoryBenign // an ordinary answer: nobody needs a stack
+		options.Category = temporal.ApplicationErrorCategoryBenign // an expected answer, which the SDK then does not log as an error
 		options.Details = []any{notRetryable}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotRetryable, options)
 	case errors.As(err, &owned):
@@ -59,8 +60,8 @@ func toTemporal(err error) error {
 	}
 }
 
-// FromTemporal is the inverse for whoever waits for a workflow: it finds the
-// domain error inside, or returns err as it is.
+// FromTemporal is the inverse of toTemporal, for the result of a workflow. It returns the
+// domain error inside err, or err itself.
 func FromTemporal(err error) error {
 	var application *temporal.ApplicationError
 	if !errors.As(err, &application) {

@@ -11,7 +11,7 @@ import (
 )
 
 // The SDK logs the others as errors, with a stack.
-func TestARefusalIsAnOrdinaryAnswer(t *testing.T) {
+func TestARefusalIsABenignError(t *testing.T) {
 	t.Parallel()
 	id := dlq.NewID()
 	for err, benign := range map[error]bool{

@@ -11,46 +11,46 @@ import (
 )
 
 const (
-	// HeartbeatInterval is how often a lane reports that it lives.
+	// HeartbeatInterval is how often a lane sends a heartbeat.
 	HeartbeatInterval = 500 * time.Millisecond
 
-	// stepLimit is the longest that a step of a lane may take. Each has a time limit of
-	// its own, the publisher's delivery timeout among them. A step that outlives this one
-	// hangs: then the heartbeat stops, and Temporal gives the lane to another attempt.
-	stepLimit = 30 * time.Second
+	// maxStepDuration is the longest time that a step of a lane may take. Every step has a
+	// shorter timeout of its own. A step that takes longer than this hangs: then the
+	// heartbeat stops, and Temporal starts another attempt.
+	maxStepDuration = 30 * time.Second
 )
 
-// LaneReport is what a lane's heartbeat carries: progress for people who look at the
-// Temporal Web UI, and what the next attempt must know.
+// LaneReport is the content of a lane's heartbeat: the progress, for the Temporal Web UI,
+// and the acknowledged messages, for the next attempt.
 type LaneReport struct {
 	Lane    int            `json:"lane"`
 	Counts  dlq.BulkCounts `json:"counts"`
 	Waiting string         `json:"waiting,omitempty"`
-	// Acknowledged are the messages that their target has and the store does not know
-	// of yet. The next attempt writes them down before it sends anything.
+	// Acknowledged are the messages that their target has acknowledged, and that are not
+	// finalized yet. The next attempt finalizes them before it sends anything.
 	Acknowledged []Acknowledged `json:"acknowledged,omitempty"`
 }
 
 // Acknowledged is a message that was delivered.
 type Acknowledged struct {
 	ID dlq.ID `json:"id"`
-	// RetryCount is that of the claim, and tells it from a later one.
+	// RetryCount is the count at the claim. It tells this claim from a later one.
 	RetryCount int `json:"retry_count"`
 }
 
-// heartbeat reports in the background that a lane lives, as long as its steps return
-// in time.
+// heartbeat sends a lane's heartbeats in the background, as long as its steps return in
+// time.
 type heartbeat struct {
-	ctx    context.Context //nolint:containedctx // that of the activity, which it lives in
-	limit  time.Duration   // the longest that a step may take
-	mu     sync.Mutex
-	report LaneReport
-	lived  time.Time
+	ctx        context.Context //nolint:containedctx // the activity's, which outlives the heartbeat
+	limit      time.Duration   // the longest that a step may take
+	mu         sync.Mutex
+	report     LaneReport
+	lastReturn time.Time
 }
 
-// startHeartbeat reports until stop is called.
+// startHeartbeat sends heartbeats until stop is called.
 func startHeartbeat(ctx context.Context, report LaneReport, limit time.Duration) (beat *heartbeat, stop func()) {
-	beat = &heartbeat{ctx: ctx, limit: limit, report: report, lived: time.Now()}
+	beat = &heartbeat{ctx: ctx, limit: limit, report: report, lastReturn: time.Now()}
 	done, finished := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -68,20 +68,21 @@ func startHeartbeat(ctx context.Context, report LaneReport, limit time.Duration)
 	return beat, func() { close(done); <-finished }
 }
 
-// send reports, at once if it must, and else only while the lane lives.
-func (b *heartbeat) send(must bool) {
+// send sends a heartbeat. Unless force is set, it sends none when the last step has not
+// returned in time.
+func (b *heartbeat) send(force bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if must || time.Since(b.lived) < b.limit {
+	if force || time.Since(b.lastReturn) < b.limit {
 		activity.RecordHeartbeat(b.ctx, b.report)
 	}
 }
 
-// alive notes that a step has returned, and what there is to report.
-func (b *heartbeat) alive(change func(*LaneReport)) {
+// stepReturned notes that a step has returned, and lets the caller change the report.
+func (b *heartbeat) stepReturned(change func(*LaneReport)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lived = time.Now()
+	b.lastReturn = time.Now()
 	if change != nil {
 		change(&b.report)
 	}

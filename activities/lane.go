@@ -11,44 +11,43 @@ import (
 )
 
 const (
-	// storeTimeout bounds one call of the store, so that a connection which went silent
-	// is noticed. The store waits for a lock for a second only.
+	// storeTimeout bounds one call of the store, so that a broken connection is noticed.
+	// The store waits for a lock for at most a second.
 	storeTimeout = 4 * time.Second
 
-	// finishTimeout is how long a lane that was told to stop goes on trying to write
-	// down what was already published: shorter than the time a stopping worker is given.
+	// finishTimeout is how long a stopping lane tries to finalize a published page. It is
+	// shorter than the worker's stop timeout.
 	finishTimeout = 8 * time.Second
 
-	// A lane returns after its time slice and is started again, on whichever worker
-	// asks first: that is how a worker that joins gets its share. Longer when
-	// throttled, where each start is expensive compared with what it sends.
+	// A lane returns after its time slice. The workflow starts it again, on the worker
+	// that asks first, so a worker that joins gets its share. With a limit the slice is
+	// longer, since a start is expensive compared with the few messages that are sent.
 	timeSlice        = 15 * time.Second
 	limitedTimeSlice = 5 * time.Minute
 
-	// longestNap is how long a lane sleeps at most before it looks again whether the
-	// rate limit, or the state of the job, has been changed.
-	longestNap = 500 * time.Millisecond
+	// maxSleep is how long a lane sleeps at most before it checks again whether the rate
+	// limit or the state of the job has changed.
+	maxSleep = 500 * time.Millisecond
 
-	// fruitlessPages is how many pages in a row of a job with several target topics a
-	// lane puts aside before it rests, since all the topics that it has come upon are
-	// closed. What comes after them may go elsewhere.
-	fruitlessPages = 100
+	// maxClosedPages is how many successive pages with only closed topics a lane of a
+	// multi-target job scans before it waits. Later messages may have open targets.
+	maxClosedPages = 100
 )
 
 // LaneEnd says why a lane returned.
 type LaneEnd string
 
 const (
-	// LaneDone found nothing more in its scope, and nothing waits.
+	// LaneDone: no message is left in the lane's scope, and none waits.
 	LaneDone LaneEnd = "done"
-	// LaneTimeSlice has had its time and wants to go on.
+	// LaneTimeSlice: the time slice is over, and messages may be left.
 	LaneTimeSlice LaneEnd = "slice"
-	// LaneStepLimit has used up the allowance of the ramp's step.
+	// LaneStepLimit: the step limit of the ramp is reached.
 	LaneStepLimit LaneEnd = "spent"
-	// LaneClosed may not claim: the job does not run, or a newer attempt has
-	// the lane. Nobody knows whether anything is left.
+	// LaneClosed: the lane may not claim, because the job does not run or a newer attempt
+	// has the lane. Messages may be left.
 	LaneClosed LaneEnd = "closed"
-	// LaneWaiting has nothing to send but messages whose target is closed.
+	// LaneWaiting: only messages whose target is closed are left.
 	LaneWaiting LaneEnd = "waiting"
 )
 
@@ -56,50 +55,51 @@ const (
 type LaneInput struct {
 	Bulk   dlq.ID `json:"bulk_retry_id"`
 	Number int    `json:"lane"`
-	// Shut says that the only target of the job was closed: the lane asks it again
-	// before it claims anything else.
-	Shut bool `json:"shut,omitempty"`
+	// TargetClosed says that the only target of the job was closed. The lane tries it
+	// again before it claims other messages.
+	TargetClosed bool `json:"shut,omitempty"`
 }
 
-// LaneResult is what one time slice of a lane came to.
+// LaneResult is the result of one time slice of a lane.
 type LaneResult struct {
 	End LaneEnd `json:"end"`
-	// For is how long to wait before the closed target may be asked again, Reason and
-	// Category say why it is closed. Only with LaneWaiting.
+	// For is how long to wait before the closed target may be tried again. Reason and
+	// Category are the error of the target. They are set only with LaneWaiting.
 	For      time.Duration `json:"for_ns,omitempty"`
 	Reason   string        `json:"reason,omitempty"`
 	Category dlq.Category  `json:"category,omitempty"`
-	// Shut is for the next LaneInput.
-	Shut bool `json:"shut,omitempty"`
+	// TargetClosed is for the next LaneInput.
+	TargetClosed bool `json:"shut,omitempty"`
 }
 
-// RunLane sends one lane of a bulk retry, page by page, until nothing in its
-// scope is left or its time slice is over. What an earlier attempt knew to be
-// delivered and could not write down is written down first. What it claimed and did
-// not finalize is sent next: the crash may have come before or after the publish, and
-// sending twice is the lesser harm.
+// RunLane sends one lane of a bulk retry, page by page, until its scope is empty or its
+// time slice is over. It first finalizes the messages that an earlier attempt knew to be
+// acknowledged. Then it sends the messages that an earlier attempt claimed and did not
+// finalize. These may have been published before the crash, and are then sent twice. That
+// is better than not at all.
 //
-// Once the job does not run any more, or the worker stops, the page in hand is
-// finished and written down; nothing more is claimed.
+// Once the job stops running or the worker stops, RunLane finalizes its current page and
+// claims no more.
 func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
-	// What the attempt before knew stays in the heartbeat until it is written down.
+	// The acknowledged messages stay in the heartbeat until they are finalized. Details
+	// of another version may be unreadable; then the page is sent again.
 	report := LaneReport{}
 	if activity.HasHeartbeatDetails(ctx) {
-		_ = activity.GetHeartbeatDetails(ctx, &report) // what cannot be read is of another version; the page is sent again
+		_ = activity.GetHeartbeatDetails(ctx, &report)
 	}
 	report.Lane, report.Waiting = in.Number, ""
-	beat, stop := startHeartbeat(ctx, report, stepLimit)
+	beat, stop := startHeartbeat(ctx, report, maxStepDuration)
 	defer stop()
 	l := &laneRun{Bulk: a, in: in, beat: beat, acknowledged: report.Acknowledged, started: time.Now()}
-	if in.Shut {
-		l.fruitless = 1
+	if in.TargetClosed {
+		l.closedPages = 1
 	}
 	result, err := l.run(ctx)
 	if errors.Is(err, dlq.ErrFenced) {
 		result, err = LaneResult{End: LaneClosed}, nil
 	}
 	if err != nil {
-		beat.send(true) // so that the next attempt knows what was acknowledged
+		beat.send(true) // so that the next attempt knows the acknowledged messages
 	}
 	return result, toTemporal(err)
 }
@@ -111,10 +111,10 @@ type laneRun struct {
 	lane    dlq.Lane
 	beat    *heartbeat
 	started time.Time
-	// acknowledged is what the attempt before could not write down.
+	// acknowledged has the messages that the previous attempt could not finalize.
 	acknowledged []Acknowledged
-	// fruitless counts pages in a row whose topics are all closed.
-	fruitless int
+	// closedPages counts successive pages whose topics are all closed.
+	closedPages int
 }
 
 func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
@@ -131,9 +131,9 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	var claim dlq.LaneClaim
 	for {
 		if time.Since(l.started) > timeSliceOf(claim.Limited) {
-			return LaneResult{End: LaneTimeSlice, Shut: l.shut()}, nil
+			return LaneResult{End: LaneTimeSlice, TargetClosed: l.targetClosed()}, nil
 		}
-		if err := stopped(ctx); err != nil {
+		if err := stopRequested(ctx); err != nil {
 			return LaneResult{}, err
 		}
 		var claimed int
@@ -142,8 +142,8 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 			return l.Store.ClaimPage(ctx, l.lane, l.scans())
 		})
 		if claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
-			// Perhaps the scope is long. The claim may have come through all the same,
-			// or may yet do so, unless the lane is opened anew.
+			// The scan may be long, so the next one is bounded. The claim may still
+			// commit after this timeout. Opening the lane again fences it.
 			if err = l.open(ctx); err == nil {
 				l.lane.Bounded = true
 				err = l.sendClaimed(ctx)
@@ -155,14 +155,14 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		if err != nil {
 			return LaneResult{}, err
 		}
-		l.lane.ScanFirst = claim.Queue != nil // the next time it is the other's turn
+		l.lane.ScanFirst = claim.Queue != nil // alternate between the queues and the scan
 		if claimed > 0 {
 			continue
 		}
-		if end, over := l.over(&claim); over {
-			return end, nil
+		if result, returns := l.endOf(&claim); returns {
+			return result, nil
 		}
-		if err := sleep(ctx, min(max(claim.Wait, dueOf(claim.Next)), longestNap)); err != nil {
+		if err := sleep(ctx, min(max(claim.Wait, dueOf(claim.Next)), maxSleep)); err != nil {
 			return LaneResult{}, err
 		}
 	}
@@ -177,31 +177,31 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 		if err != nil || claimed == 0 {
 			return err
 		}
-		if err := stopped(ctx); err != nil {
+		if err := stopRequested(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// sendPage asks the store for a page once there is memory for it, and sends it. Where
-// the page is one message that is greater than a page, it asks for memory for that one,
-// and reads it then; somebody else may have ended it meanwhile. It returns how many
-// messages the store gave at first.
+// sendPage waits for memory, gets a page from the store, and sends it. A message larger
+// than a page comes without its value. Then sendPage waits for more memory and reads the
+// message again; another client may have ended it meanwhile. claimed is the number of
+// messages of the first read.
 func (l *laneRun) sendPage(ctx context.Context, ask func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
-	give, err := l.memory(ctx, dlq.PageBytes)
+	release, err := l.memory(ctx, dlq.PageBytes)
 	if err != nil {
 		return claim, 0, err
 	}
-	defer func() { give() }()
+	defer func() { release() }()
 	err = l.step(ctx, func(ctx context.Context) (err error) {
 		claim, err = ask(ctx)
 		return err
 	})
 	claimed = len(claim.Page)
 	if err == nil && claim.Bytes > dlq.PageBytes {
-		give()
-		if give, err = l.memory(ctx, claim.Bytes); err != nil {
-			give = func() {}
+		release()
+		if release, err = l.memory(ctx, claim.Bytes); err != nil {
+			release = func() {}
 			return claim, claimed, err
 		}
 		err = l.within(ctx, readTimeout(claim.Bytes), func(ctx context.Context) error {
@@ -216,36 +216,36 @@ func (l *laneRun) sendPage(ctx context.Context, ask func(context.Context) (dlq.L
 	return claim, claimed, l.send(ctx, &claim)
 }
 
-// readTimeout bounds the reading of a large message: it may come at 4 MiB a second, as
-// long as the heartbeat goes on.
+// readTimeout bounds the reading of a large message. It allows for 4 MiB per second, and
+// stays below maxStepDuration.
 func readTimeout(bytes int64) time.Duration {
-	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, stepLimit-5*time.Second)
+	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
 }
 
-// memory waits for room for a page, in its turn. Others have it for as long as a publish
-// takes.
-func (l *laneRun) memory(ctx context.Context, bytes int64) (give func(), err error) {
+// memory waits for memory, and keeps the heartbeat alive meanwhile. Other lanes hold
+// theirs for the duration of a publish.
+func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	taken := make(chan error, 1)
 	go func() {
 		var err error
-		give, err = l.Memory.take(ctx, bytes)
+		release, err = l.Memory.acquire(ctx, bytes)
 		taken <- err
 	}()
-	ticker := time.NewTicker(longestNap)
+	ticker := time.NewTicker(maxSleep)
 	defer ticker.Stop()
 	for {
 		select {
 		case err := <-taken:
-			return give, err
+			return release, err
 		case <-ticker.C:
 		}
-		l.beat.alive(func(r *LaneReport) { r.Waiting = "other lanes have all of the memory" })
-		if err := stopped(ctx); err != nil {
+		l.beat.stepReturned(func(r *LaneReport) { r.Waiting = "other lanes use all of the memory" })
+		if err := stopRequested(ctx); err != nil {
 			cancel()
 			if <-taken == nil {
-				give()
+				release()
 			}
 			return nil, err
 		}
@@ -259,9 +259,9 @@ func dueOf(queue *dlq.LaneQueue) time.Duration {
 	return queue.Due
 }
 
-// open takes the lane from earlier attempts, and writes down what they knew to be
-// delivered. An attempt that lost touch with Temporal may still be at work; from here on
-// it can change nothing.
+// open fences earlier attempts, and finalizes the messages that they knew to be
+// acknowledged. An attempt that lost its connection to Temporal may still run, but can no
+// longer change the store.
 func (l *laneRun) open(ctx context.Context) error {
 	info := activity.GetInfo(ctx)
 	attempt := dlq.LaneAttempt{Scheduled: info.ScheduledTime, Number: int(info.Attempt)}
@@ -275,8 +275,8 @@ func (l *laneRun) open(ctx context.Context) error {
 	return l.finalizeAcknowledged(ctx)
 }
 
-// over says whether and how the lane returns, after a claim that has found nothing.
-func (l *laneRun) over(claim *dlq.LaneClaim) (LaneResult, bool) {
+// endOf decides after an empty claim whether the lane returns, and with which result.
+func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) {
 	next := claim.Next
 	switch {
 	case claim.Stopped:
@@ -288,36 +288,34 @@ func (l *laneRun) over(claim *dlq.LaneClaim) (LaneResult, bool) {
 	case next == nil && l.scans():
 		return LaneResult{End: LaneDone}, true
 	case next == nil:
-		l.fruitless = 0 // others have dealt with what waited
+		l.closedPages = 0 // no queue is left
 		return LaneResult{}, false
-	case !next.OfKey && next.Due > longestNap:
-		return LaneResult{End: LaneWaiting, For: next.Due, Reason: next.Reason, Category: next.Category, Shut: l.shut()}, true
+	case !next.OfKey && next.Due > maxSleep:
+		return LaneResult{End: LaneWaiting, For: next.Due, Reason: next.Reason, Category: next.Category, TargetClosed: l.targetClosed()}, true
 	default:
 		return LaneResult{}, false
 	}
 }
 
-// scans tells whether the lane goes on with the messages that it has not come upon
-// yet, rather than only ask closed targets again.
+// scans tells whether the lane claims messages beyond its cursor, or only from queues.
 func (l *laneRun) scans() bool {
 	if l.lane.MultiTarget {
-		return l.fruitless < fruitlessPages
+		return l.closedPages < maxClosedPages
 	}
-	return l.fruitless == 0
+	return l.closedPages == 0
 }
 
-func (l *laneRun) shut() bool { return !l.lane.MultiTarget && l.fruitless > 0 }
+func (l *laneRun) targetClosed() bool { return !l.lane.MultiTarget && l.closedPages > 0 }
 
-// timeSliceOf is how long a lane goes on before it returns.
-func timeSliceOf(throttled bool) time.Duration {
-	if throttled {
+func timeSliceOf(isLimited bool) time.Duration {
+	if isLimited {
 		return limitedTimeSlice
 	}
 	return timeSlice
 }
 
-// step runs a call of the store within its time limit, again for as long as a lock is
-// in the way.
+// step calls the store with a timeout, and repeats the call while it returns
+// dlq.ErrBlocked.
 func (l *laneRun) step(ctx context.Context, call func(context.Context) error) error {
 	return l.within(ctx, storeTimeout, call)
 }
@@ -327,21 +325,21 @@ func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(con
 		limited, cancel := context.WithTimeout(ctx, limit)
 		err := call(limited)
 		cancel()
-		l.beat.alive(func(r *LaneReport) { r.Waiting = textOf(err) })
+		l.beat.stepReturned(func(r *LaneReport) { r.Waiting = textOf(err) })
 		if !errors.Is(err, dlq.ErrBlocked) {
 			return err
 		}
-		if err := sleep(ctx, longestNap); err != nil {
+		if err := sleep(ctx, maxSleep); err != nil {
 			return err
 		}
 	}
 }
 
-// errWorkerStopping hands the lane to another worker, or to this one once it is
-// back: Temporal repeats the activity.
-var errWorkerStopping = errors.New("the worker is stopping; the lane goes on elsewhere")
+// errWorkerStopping makes Temporal repeat the activity on another worker, or on this one
+// after a restart.
+var errWorkerStopping = errors.New("the worker is stopping; the lane continues on another worker")
 
-func stopped(ctx context.Context) error {
+func stopRequested(ctx context.Context) error {
 	select {
 	case <-activity.GetWorkerStopChannel(ctx):
 		return errWorkerStopping

@@ -54,7 +54,7 @@ func TestAPartitionBelowItsInSyncMinimumDoesNotStopTheOthers(t *testing.T) {
 	bulk, err := l.store.Bulk(t.Context(), l.lane.Bulk)
 	require.NoError(t, err)
 	require.Greater(t, bulk.Counts.Retried, int64(messages/2), "the other two partitions flow")
-	require.Equal(t, dlq.BulkCounts{Retried: messages - bulk.Waiting}, bulk.Counts, "nothing is counted against what waits")
+	require.Equal(t, dlq.BulkCounts{Retried: messages - bulk.Waiting}, bulk.Counts, "waiting messages are uncounted")
 	require.Contains(t, bulk.Reason, "NOT_ENOUGH_REPLICAS")
 
 	cluster.Broker(3).Start(t)

@@ -8,48 +8,48 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The pause between two attempts at writing a page down doubles.
+// The pause between two attempts to finalize a page doubles.
 const (
 	firstFinalizePause   = 100 * time.Millisecond
 	longestFinalizePause = 2 * time.Second
 )
 
-// finalize writes down how a page ended. Publishing cannot be undone, so it tries
-// until it succeeds, a newer attempt has the lane, or, for finishTimeout, the lane was
-// told to stop. Meanwhile the heartbeat carries what was acknowledged.
+// finalize records the outcomes of a page. Publishing cannot be undone, so it retries
+// until it succeeds, a newer attempt has the lane, or finishTimeout has passed since a
+// stop was requested. Meanwhile the heartbeat carries the acknowledged messages.
 func (l *laneRun) finalize(ctx context.Context, outcomes []dlq.PageOutcome) error {
-	l.beat.alive(func(r *LaneReport) { r.Acknowledged = acknowledged(outcomes) })
-	uncut := context.WithoutCancel(ctx)
+	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged(outcomes) })
+	uncancelled := context.WithoutCancel(ctx)
 	var stopAt time.Time
 	for pause := firstFinalizePause; ; pause = min(2*pause, longestFinalizePause) {
-		limited, cancel := context.WithTimeout(uncut, storeTimeout)
+		limited, cancel := context.WithTimeout(uncancelled, storeTimeout)
 		result, err := l.Store.FinalizePage(limited, l.lane, outcomes)
 		cancel()
-		l.beat.alive(func(r *LaneReport) {
+		l.beat.stepReturned(func(r *LaneReport) {
 			r.Waiting = textOf(err)
 			if err == nil {
 				r.Counts, r.Acknowledged = result.Counts, nil
 			}
 		})
 		if err == nil {
-			l.Metrics.ended(result.Ended, outcomes)
+			l.Metrics.pageEnded(result.Ended, outcomes)
 			return nil
 		}
 		if !errors.Is(err, dlq.ErrUnavailable) {
 			return err
 		}
-		if stopAt.IsZero() && stopped(ctx) != nil {
+		if stopAt.IsZero() && stopRequested(ctx) != nil {
 			stopAt = time.Now().Add(finishTimeout)
 		}
 		if !stopAt.IsZero() && time.Now().After(stopAt) {
 			return err
 		}
-		// Not cut short by a stop, which is asked for above.
+		// A stop does not interrupt this sleep; it is checked above.
 		time.Sleep(pause)
 	}
 }
 
-// acknowledged are the messages of a page that their target has.
+// acknowledged returns the messages of a page that their target has acknowledged.
 func acknowledged(outcomes []dlq.PageOutcome) []Acknowledged {
 	var list []Acknowledged
 	for i := range outcomes {
@@ -60,7 +60,8 @@ func acknowledged(outcomes []dlq.PageOutcome) []Acknowledged {
 	return list
 }
 
-// finalizeAcknowledged writes down what the attempt before knew to be delivered.
+// finalizeAcknowledged finalizes the messages that the previous attempt knew to be
+// acknowledged.
 func (l *laneRun) finalizeAcknowledged(ctx context.Context) error {
 	if len(l.acknowledged) == 0 {
 		return nil

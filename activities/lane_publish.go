@@ -9,16 +9,16 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A target that is closed is asked again after closedPause, which doubles: soon enough
-// after a broker's restart, rare enough through a night's outage.
+// A closed target is tried again after closedPause, which doubles. The first pauses suit a
+// broker's restart, the longest one a long outage.
 const (
 	firstClosedPause   = time.Second
 	longestClosedPause = 30 * time.Second
 )
 
-// send publishes what was claimed and writes down how each message ended. A publish
-// under way is never cut short: its outcome would be unknown. The publisher's own
-// delivery timeout bounds it.
+// send publishes a page and records the outcome of each message. A cancellation does not
+// interrupt the publish, because its outcome would be unknown. The publisher's delivery
+// timeout bounds it.
 func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 	if len(claim.Page) == 0 {
 		return nil
@@ -30,7 +30,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 		if e.Blocked {
 			skipped := outcomeOf(&e.Envelope, dlq.ResultSkipped, nil)
 			if claim.Queue != nil && !claim.Queue.OfKey {
-				skipped.Target = claim.Queue.Target // the next one asks it
+				skipped.Target = claim.Queue.Target // so that the next message of the queue tries the target
 			}
 			outcomes = append(outcomes, skipped)
 			continue
@@ -44,22 +44,23 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 		return l.finalize(ctx, outcomes)
 	}
 	if len(page) > 0 {
-		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedBut(claim))
+		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptAsked(claim))
 		judged, answered := judge(page, deliveries, claim.Queue, l.lane.Spec.Order)
 		outcomes = append(outcomes, judged...)
 		switch {
 		case answered:
-			l.fruitless = 0
+			l.closedPages = 0
 		case allClosed(judged, deliveries, claim.Closed):
-			l.fruitless++
+			l.closedPages++
 		}
 	}
 	return l.finalize(ctx, outcomes)
 }
 
-// closedBut are the closed targets without those that are asked again. A topic may be
-// closed as a whole and by its partitions at once: a message that asks gets past both.
-func closedBut(claim *dlq.LaneClaim) []dlq.Target {
+// closedExceptAsked returns the closed targets without the one that this page tries again.
+// A topic may be closed as a whole and by its partitions at once. A message that tries it
+// passes both.
+func closedExceptAsked(claim *dlq.LaneClaim) []dlq.Target {
 	if claim.Queue == nil || claim.Queue.OfKey {
 		return claim.Closed
 	}
@@ -69,23 +70,23 @@ func closedBut(claim *dlq.LaneClaim) []dlq.Target {
 	})
 }
 
-// allClosed tells whether every topic of a page of which nothing was taken is closed
-// as a whole, as far as is known.
+// allClosed tells whether all topics of a page are known to be closed: as a whole, or in
+// every partition. The page is one of which no target accepted a message.
 func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []dlq.Target) bool {
 	known := map[dlq.Target]bool{}
 	partitions := map[string]int{} // how many are known to be closed
-	learn := func(t dlq.Target) {
+	add := func(t dlq.Target) {
 		if !known[t] {
 			known[t] = true
 			partitions[t.Topic]++
 		}
 	}
 	for _, t := range closed {
-		learn(t)
+		add(t)
 	}
 	for i := range outcomes {
 		if w := &outcomes[i].Wait; outcomes[i].Result == dlq.ResultWaiting && !w.OfKey {
-			learn(w.Target)
+			add(w.Target)
 		}
 	}
 	return !slices.ContainsFunc(deliveries, func(d dlq.Delivery) bool {
@@ -94,58 +95,60 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 	})
 }
 
-// judge decides how each message of a page ended, in their order. answered says that
-// some target took a message, or judged one.
+// judge decides the outcome of each message of a page, in their order. answered says that
+// some target accepted a message, or rejected one as bad data.
 //
-// A target that took no message of the page, and refused some for a reason that is not
-// theirs, is closed: its messages wait for it, uncounted. Where it took others, the
-// message itself waits and is tried again as the error's category allows; then it has
-// failed. The later messages of its key share its fate, but are not counted.
+// A target is closed when it accepted no message of the page and refused some for a reason
+// other than bad data. Its messages wait, uncounted. When the target accepted others, the
+// refused message itself waits and is tried again, as the policy of the error's category
+// allows. Then it has failed. The later messages of its key wait or are skipped with it,
+// uncounted.
 func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		if d.Err == nil || isJudged(d.Err) {
+		if d.Err == nil || isRejected(d.Err) {
 			open[d.Target], open[dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}] = true, true
 		}
 	}
 	type key struct{ topic, key string }
-	first := map[key]dlq.PageOutcome{} // of the messages that were not delivered
+	firstUndelivered := map[key]dlq.PageOutcome{}
 	for i := range page {
 		e, d := &page[i], &deliveries[i]
 		k := key{e.OriginalTopic, string(e.Record.Key)}
 		ordered := order != dlq.OrderNone && e.Record.Key != nil
-		earlier, behind := first[k]
+		earlier, isBlocked := firstUndelivered[k]
 		var o dlq.PageOutcome
 		switch {
 		case d.Err == nil:
 			o = outcomeOf(e, dlq.ResultDelivered, nil)
 			o.Target = d.Target
-		case ordered && behind:
-			o = sharedFate(e, &earlier)
+		case ordered && isBlocked:
+			o = blockedOutcome(e, &earlier)
 		default:
-			tries, own := triesBefore(queue, refusedBy(d), i == 0)
+			tries, own := previousTries(queue, refusingTarget(d), i == 0)
 			o = undelivered(e, d, own || open[d.Target], tries)
-			if isJudged(d.Err) {
+			if isRejected(d.Err) {
 				o.Target = d.Target
 			}
 		}
-		if d.Err != nil && ordered && !behind {
-			first[k] = o
+		if d.Err != nil && ordered && !isBlocked {
+			firstUndelivered[k] = o
 		}
 		outcomes = append(outcomes, o)
 	}
 	return outcomes, len(open) > 0
 }
 
-// isJudged tells whether the target has refused the message for what it is.
-func isJudged(err error) bool {
+// isRejected tells whether the target has refused the message itself, as bad data.
+func isRejected(err error) bool {
 	return !errors.As(err, new(*dlq.BlockedError)) && !errors.Is(err, dlq.ErrTargetClosed) && dlq.CategoryOf(err) == dlq.CategoryBadData
 }
 
-// triesBefore is how often the target, or the message as the first of its key, was asked
-// in vain before. own says that it was the message: its target took others then.
-func triesBefore(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
+// previousTries returns how often the target, or the message as the first of its key, was
+// tried before without success. own says that it was the message: its target accepted
+// others at that time.
+func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
 	case queue == nil:
 		return 0, false
@@ -158,8 +161,8 @@ func triesBefore(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries i
 	}
 }
 
-// undelivered is the outcome of a message that its target did not take. open says that
-// the target takes others.
+// undelivered is the outcome of a message that its target did not accept. open says that
+// the target accepts others.
 func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.PageOutcome {
 	category := dlq.CategoryOf(d.Err)
 	policy := PolicyOf(category)
@@ -168,7 +171,7 @@ func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.Pag
 		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
 		o.Wait = dlq.Wait{Target: d.Target}
 		return o
-	case isJudged(d.Err) || open && tries+1 >= policy.Attempts:
+	case isRejected(d.Err) || open && tries+1 >= policy.Attempts:
 		return outcomeOf(e, category.Result(), d.Err)
 	case open:
 		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
@@ -177,13 +180,13 @@ func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.Pag
 		return o
 	default:
 		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
-		o.Wait = dlq.Wait{Target: refusedBy(d), Tries: tries + 1, For: closedPause(tries+1, category, d.Err)}
+		o.Wait = dlq.Wait{Target: refusingTarget(d), Tries: tries + 1, For: closedPause(tries+1, category, d.Err)}
 		return o
 	}
 }
 
-// refusedBy is the target that an error is about: the partition, or the topic as a whole.
-func refusedBy(d *dlq.Delivery) dlq.Target {
+// refusingTarget is the target that an error is about: the partition, or the topic as a whole.
+func refusingTarget(d *dlq.Delivery) dlq.Target {
 	var refusal *dlq.DeliveryError
 	if errors.As(d.Err, &refusal) && refusal.TargetOnly {
 		return dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}
@@ -191,7 +194,7 @@ func refusedBy(d *dlq.Delivery) dlq.Target {
 	return d.Target
 }
 
-// closedPause is how long a closed target is left alone.
+// closedPause is how long to wait before a closed target is tried again.
 func closedPause(tries int, category dlq.Category, err error) time.Duration {
 	if category == dlq.CategoryRateLimit {
 		return PolicyOf(category).Wait(tries, err)
@@ -199,15 +202,15 @@ func closedPause(tries int, category dlq.Category, err error) time.Duration {
 	return min(firstClosedPause<<min(tries-1, 10), longestClosedPause)
 }
 
-// sharedFate is the outcome of a message behind one of its key that was not delivered:
-// it is skipped when that one has failed, and else waits for the same.
-func sharedFate(e *dlq.Envelope, earlier *dlq.PageOutcome) dlq.PageOutcome {
+// blockedOutcome is the outcome of a message that an earlier undelivered one of its key
+// blocks. It is skipped when the earlier one has failed, and otherwise waits with it.
+func blockedOutcome(e *dlq.Envelope, earlier *dlq.PageOutcome) dlq.PageOutcome {
 	if earlier.Result != dlq.ResultWaiting {
 		return outcomeOf(e, dlq.ResultSkipped, nil)
 	}
 	o := outcomeOf(e, dlq.ResultWaiting, nil)
 	o.Wait, o.Category, o.Error = earlier.Wait, earlier.Category, earlier.Error
-	o.Wait.Tries = 0 // it was not asked
+	o.Wait.Tries = 0 // it was not sent
 	return o
 }
 

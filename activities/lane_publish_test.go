@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Whatever the first message of a key ends with and whenever, one that was blocked
-// by it shares its fate, and never gets an error of its own.
+// A blocked message ends or waits with the earlier message of its key, whatever that one's
+// outcome is. It never gets an error of its own.
 func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 	t.Parallel()
 	page := []dlq.Envelope{{ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}, {ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}}
@@ -38,7 +38,7 @@ func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 	}
 }
 
-func TestAMessageThatAsksAClosedTargetGetsPastTheTopicAndThePartition(t *testing.T) {
+func TestAMessageThatTriesAClosedTargetPassesTheTopicAndThePartition(t *testing.T) {
 	t.Parallel()
 	target := func(topic string, partition int32) dlq.Target { return dlq.Target{Topic: topic, Partition: partition} }
 	closed := []dlq.Target{target("orders", dlq.AnyPartition), target("orders", 0), target("orders", 1), target("users", 0)}
@@ -52,11 +52,11 @@ func TestAMessageThatAsksAClosedTargetGetsPastTheTopicAndThePartition(t *testing
 		{&dlq.LaneQueue{Target: closed[1]}, closed[2:]},
 		{&dlq.LaneQueue{Target: closed[3]}, closed[:3]},
 	} {
-		require.Equal(t, test.want, closedBut(&dlq.LaneClaim{Queue: test.queue, Closed: closed}))
+		require.Equal(t, test.want, closedExceptAsked(&dlq.LaneClaim{Queue: test.queue, Closed: closed}))
 	}
 }
 
-func TestATargetIsClosedByAPageOfWhichItTookNothing(t *testing.T) {
+func TestATargetIsClosedByAPageOfWhichItAcceptedNothing(t *testing.T) {
 	t.Parallel()
 	refused := &dlq.DeliveryError{Category: dlq.CategoryTransient, Err: errors.New("refused")}
 	p1, p2 := dlq.Target{Topic: "orders", Partition: 1}, dlq.Target{Topic: "orders", Partition: 2}

@@ -16,7 +16,7 @@ import (
 	"dlqmanager/store/memory"
 )
 
-// blockedStore is a store that somebody else's lock keeps from finalizing.
+// blockedStore is a store in which the lock of another transaction blocks finalizes.
 type blockedStore struct {
 	*memory.Store
 	blocked atomic.Int32
@@ -53,7 +53,7 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
 }
 
-func TestWhatAnEarlierAttemptKnewToBeDeliveredIsNotSentAgain(t *testing.T) {
+func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
 	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
@@ -70,17 +70,17 @@ func TestWhatAnEarlierAttemptKnewToBeDeliveredIsNotSentAgain(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
 }
 
-// awayStore is a store whose database is away.
-type awayStore struct{ *memory.Store }
+// unavailableStore is a store whose database is unavailable.
+type unavailableStore struct{ *memory.Store }
 
-func (awayStore) OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error) {
+func (unavailableStore) OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error) {
 	return dlq.Lane{}, dlq.ErrUnavailable
 }
 
-func TestWhatWasAcknowledgedOutlivesAnAttemptThatComesToNothing(t *testing.T) {
+func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-	env := l.environment(t, awayStore{l.store}, l.target)
+	env := l.environment(t, unavailableStore{l.store}, l.target)
 	known := []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}}
 	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: known})
 	var last activities.LaneReport
@@ -93,7 +93,7 @@ func TestWhatWasAcknowledgedOutlivesAnAttemptThatComesToNothing(t *testing.T) {
 	require.Equal(t, known, last.Acknowledged)
 }
 
-// slowStore is a store that takes too long for a scope of which the lane has little.
+// slowStore is a store in which unbounded scans exceed their timeout.
 type slowStore struct {
 	*memory.Store
 	asked []bool
@@ -106,7 +106,7 @@ func (s *slowStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dl
 	return s.Store.ClaimPage(ctx, lane, scan)
 }
 
-func TestALaneThatHasLittleOfALargeScopeLooksAtItPartByPart(t *testing.T) {
+func TestALaneWithFewMessagesInALargeScopeScansInParts(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	store := &slowStore{Store: l.store}
@@ -116,7 +116,7 @@ func TestALaneThatHasLittleOfALargeScopeLooksAtItPartByPart(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 1}, l.counts(t))
 }
 
-// lateStore is a store whose first claim comes through after its caller gave up.
+// lateStore is a store whose first claim commits after its caller's timeout.
 type lateStore struct {
 	*memory.Store
 	late func()
@@ -138,7 +138,7 @@ func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64)
 	return page, err
 }
 
-func TestAClaimThatComesThroughTooLateIsNotLost(t *testing.T) {
+func TestAClaimThatCommitsTooLateIsNotLost(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "a", "a2"))
 	_, err := l.environment(t, &lateStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
@@ -147,7 +147,7 @@ func TestAClaimThatComesThroughTooLateIsNotLost(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
 }
 
-func TestAPageLeftByACrashIsGivenBackWhenTheJobIsToStop(t *testing.T) {
+func TestAPageLeftByACrashIsReleasedWhenTheJobStops(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
@@ -158,10 +158,10 @@ func TestAPageLeftByACrashIsGivenBackWhenTheJobIsToStop(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, activities.LaneClosed, l.run(t).End)
 	require.Empty(t, l.target.asked)
-	l.requireUntouched(t, "a1")
+	l.requireUnchanged(t, "a1")
 }
 
-// vanishing is a store in which somebody ends a large message before it is read.
+// vanishing is a store in which another client ends a large message before it is read.
 type vanishing struct {
 	*memory.Store
 	gone bool
@@ -179,7 +179,7 @@ func (s *vanishing) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64)
 	return s.Store.ClaimedPage(ctx, lane, bytes)
 }
 
-func TestALaneGoesOnAfterALargeMessageThatSomebodyElseHasEnded(t *testing.T) {
+func TestALaneContinuesAfterALargeMessageThatAnotherClientHasEnded(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", dlq.PageBytes+1)
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"), message("orders", "c", "c1"))
@@ -201,14 +201,14 @@ func TestALargeMessageIsSent(t *testing.T) {
 	require.Equal(t, []string{large, "b1"}, l.target.asked)
 }
 
-// slowFinalize is a store that takes too long to write a page down.
+// slowFinalize is a store whose finalizes exceed their timeout.
 type slowFinalize struct{ *memory.Store }
 
 func (slowFinalize) FinalizePage(context.Context, dlq.Lane, []dlq.PageOutcome) (dlq.PageResult, error) {
 	return dlq.PageResult{}, context.DeadlineExceeded
 }
 
-func TestAPageThatCouldNotBeWrittenDownIsNotSentAgainByTheSameAttempt(t *testing.T) {
+func TestAPageThatCouldNotBeFinalizedIsNotSentAgainByTheSameAttempt(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	_, err := l.environment(t, slowFinalize{l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})

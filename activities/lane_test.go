@@ -23,14 +23,13 @@ import (
 	"dlqmanager/store/memory"
 )
 
-// target is a scripted Publisher, which keeps to the contract of the interface.
+// target is a scripted Publisher that keeps the contract of the interface.
 type target struct {
 	mu sync.Mutex
-	// answers are the errors of each value, one for each time that it is sent;
-	// after them it is taken.
+	// answers are the errors of each value, one for each time that it is sent; after
+	// them it is accepted.
 	answers map[string][]error
-	// asked are the values that were sent, in order, and orders those of the
-	// calls.
+	// asked are the values that were sent, in order; orders are the orders of the calls.
 	asked  []string
 	orders []dlq.Order
 	// calls are how many messages each call was asked to send, and closed the targets
@@ -68,7 +67,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 	return deliveries
 }
 
-// refuse is a refusal after which there is no need to wait long.
+// refuse is a refusal with a short wait.
 func refuse(category dlq.Category) *dlq.DeliveryError {
 	return &dlq.DeliveryError{Category: category, RetryAfter: time.Millisecond, Err: fmt.Errorf("refused: %s", category)}
 }
@@ -83,7 +82,7 @@ type laneTest struct {
 	shut    bool
 }
 
-// message is a dead letter whose value tells it from the others.
+// message is a dead letter with its own value.
 func message(topic, key, value string) dlq.Arrival {
 	return dlqtest.Arrival(dlqtest.FromTopic("all.dlq", topic), dlqtest.Key(key), dlqtest.Value(value))
 }
@@ -100,7 +99,7 @@ func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arri
 	require.NoError(t, err)
 	bulk, err := l.store.CreateBulk(t.Context(), dlqtest.Bulk("all.dlq", 1, func(s *dlq.BulkSpec) { s.Order = order }))
 	require.NoError(t, err)
-	_, err = l.store.CountBulk(t.Context(), bulk.ID) // which also says whether it has several targets
+	_, err = l.store.CountBulk(t.Context(), bulk.ID) // which also finds out whether it is multi-target
 	require.NoError(t, err)
 	l.lane = dlqtest.Lane(bulk, 0)
 	return l
@@ -114,7 +113,7 @@ func (l *laneTest) run(t *testing.T) activities.LaneResult {
 func (l *laneTest) runTo(t *testing.T, publisher activities.Publisher) activities.LaneResult {
 	t.Helper()
 	value, err := l.environment(t, l.store, publisher).ExecuteActivity("RunLane",
-		activities.LaneInput{Bulk: l.lane.Bulk, Number: l.lane.Number, Shut: l.shut})
+		activities.LaneInput{Bulk: l.lane.Bulk, Number: l.lane.Number, TargetClosed: l.shut})
 	require.NoError(t, err)
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
@@ -167,8 +166,8 @@ func (l *laneTest) detail(t *testing.T, value string) dlq.Detail {
 	return detail
 }
 
-// requireUntouched requires that a message bears no trace of another's error.
-func (l *laneTest) requireUntouched(t *testing.T, values ...string) {
+// requireUnchanged requires that the error of another message has not changed a message.
+func (l *laneTest) requireUnchanged(t *testing.T, values ...string) {
 	t.Helper()
 	for _, value := range values {
 		detail := l.detail(t, value)
@@ -178,7 +177,7 @@ func (l *laneTest) requireUntouched(t *testing.T, values ...string) {
 	}
 }
 
-func TestLaneSkipsWhatIsBehindABadMessageOfItsKey(t *testing.T) {
+func TestLaneSkipsTheLaterMessagesOfABadMessagesKey(t *testing.T) {
 	t.Parallel()
 	for _, order := range []dlq.Order{dlq.OrderKey, ""} {
 		t.Run(fmt.Sprintf("order %q", order), func(t *testing.T) {
@@ -191,13 +190,13 @@ func TestLaneSkipsWhatIsBehindABadMessageOfItsKey(t *testing.T) {
 			require.Equal(t, dlq.StatusDead, l.detail(t, "bad").Status)
 			require.Equal(t, dlq.StatusResolved, l.detail(t, "before").Status)
 			require.Equal(t, dlq.StatusResolved, l.detail(t, "other").Status)
-			l.requireUntouched(t, "after", "last")
+			l.requireUnchanged(t, "after", "last")
 			require.Equal(t, []dlq.Order{order}, l.target.orders, "no second attempt")
 		})
 	}
 }
 
-func TestLaneSkipsWhatIsBehindABadMessageOnKafka(t *testing.T) {
+func TestLaneSkipsTheLaterMessagesOfABadMessagesKeyOnKafka(t *testing.T) {
 	t.Parallel()
 	for order, want := range map[dlq.Order]dlq.BulkCounts{
 		dlq.OrderKey:  {Retried: 2, Dead: 1, Skipped: 97},
@@ -224,13 +223,13 @@ func TestLaneSkipsWhatIsBehindABadMessageOnKafka(t *testing.T) {
 			require.Equal(t, dlq.StatusDead, bad.Status)
 			require.Equal(t, dlq.CategoryBadData, bad.Attempts[0].Category)
 			if order == dlq.OrderKey {
-				l.requireUntouched(t, "3", "99")
+				l.requireUnchanged(t, "3", "99")
 			}
 		})
 	}
 }
 
-func TestLaneWithoutOrderSendsWhatIsBehindABadMessage(t *testing.T) {
+func TestLaneWithoutOrderSendsTheLaterMessagesOfABadMessagesKey(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderNone, map[string][]error{
 		"bad": {refuse(dlq.CategoryBadData)}, "worse": {refuse(dlq.CategoryTransient), refuse(dlq.CategoryBadData)},
@@ -242,7 +241,7 @@ func TestLaneWithoutOrderSendsWhatIsBehindABadMessage(t *testing.T) {
 	require.Equal(t, []dlq.Order{dlq.OrderNone, dlq.OrderNone}, l.target.orders)
 }
 
-func TestPageBehindABadMessageIsNotARefusal(t *testing.T) {
+func TestPageBlockedByABadMessageIsNotARefusal(t *testing.T) {
 	t.Parallel()
 	var arrivals []dlq.Arrival
 	for i := range 2*dlq.PageSize + 1 {
@@ -252,10 +251,10 @@ func TestPageBehindABadMessageIsNotARefusal(t *testing.T) {
 	require.Equal(t, activities.LaneResult{End: activities.LaneDone}, l.run(t))
 	require.Equal(t, dlq.BulkCounts{Dead: 1, Skipped: 2 * dlq.PageSize}, l.counts(t))
 	require.Equal(t, []string{"0"}, l.target.asked)
-	l.requireUntouched(t, "1", "99", "100", "200")
+	l.requireUnchanged(t, "1", "99", "100", "200")
 }
 
-// pausing is a target that is so slow that the job is paused over it.
+// pausing is a target that is so slow that the job is paused meanwhile.
 type pausing struct {
 	*target
 	pause func()
@@ -266,7 +265,7 @@ func (p pausing) Publish(ctx context.Context, envelopes []dlq.Envelope, order dl
 	return p.target.Publish(ctx, envelopes, order, closed)
 }
 
-func TestLaneCountsOnlyPagesThatAreItsOwnInTheEnd(t *testing.T) {
+func TestLaneCountsOnlyPagesThatItFinalized(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"bad": {refuse(dlq.CategoryBadData)}},
 		message("orders", "a", "bad"), message("orders", "a", "after"), message("orders", "b", "other"))
@@ -274,14 +273,14 @@ func TestLaneCountsOnlyPagesThatAreItsOwnInTheEnd(t *testing.T) {
 		_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
 		require.NoError(t, err)
 	}}).End)
-	require.Empty(t, l.counted(t), "its page was taken from it")
+	require.Empty(t, l.counted(t), "its page was released")
 	_, err := l.store.ResumeBulk(t.Context(), l.lane.Bulk)
 	require.NoError(t, err)
 	require.Equal(t, activities.LaneDone, l.run(t).End)
 	require.Equal(t, map[string]float64{"delivered": 1, "rejected": 1, "skipped": 1}, l.counted(t))
 }
 
-func TestLaneJudgesWhatIsHeldBackByTheEndOfTheOneBeforeIt(t *testing.T) {
+func TestBlockedMessagesFollowTheOutcomeOfTheEarlierOne(t *testing.T) {
 	t.Parallel()
 	transient, bad := refuse(dlq.CategoryTransient), refuse(dlq.CategoryBadData)
 	page := func() []dlq.Arrival {
@@ -302,7 +301,7 @@ func TestLaneJudgesWhatIsHeldBackByTheEndOfTheOneBeforeIt(t *testing.T) {
 		l.run(t)
 		require.Equal(t, dlq.BulkCounts{Retried: 1, Dead: 1, Skipped: 2}, l.counts(t))
 		require.Equal(t, []string{"a1", "b1", "a1", "a1"}, l.target.asked)
-		l.requireUntouched(t, "a2", "a3")
+		l.requireUnchanged(t, "a2", "a3")
 	})
 	t.Run("the second is bad", func(t *testing.T) {
 		t.Parallel()
@@ -310,7 +309,7 @@ func TestLaneJudgesWhatIsHeldBackByTheEndOfTheOneBeforeIt(t *testing.T) {
 		l.run(t)
 		require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 1, Skipped: 1}, l.counts(t))
 		require.Equal(t, []string{"a1", "b1", "a1", "a2"}, l.target.asked)
-		l.requireUntouched(t, "a3")
+		l.requireUnchanged(t, "a3")
 	})
 }
 
@@ -331,11 +330,11 @@ func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 			require.Equal(t, dlq.BulkCounts{Retried: 1}, bulk.Counts)
 			require.EqualValues(t, 2, bulk.Waiting)
 			require.Equal(t, result.Reason, bulk.Reason)
-			l.requireUntouched(t, "a1", "a2")
+			l.requireUnchanged(t, "a1", "a2")
 
 			_, err = l.store.PauseBulk(t.Context(), l.lane.Bulk, "mended")
 			require.NoError(t, err)
-			_, err = l.store.ResumeBulk(t.Context(), l.lane.Bulk) // which asks again at once
+			_, err = l.store.ResumeBulk(t.Context(), l.lane.Bulk) // which tries again at once
 			require.NoError(t, err)
 			require.Equal(t, activities.LaneDone, l.run(t).End)
 			require.Equal(t, dlq.BulkCounts{Retried: 3}, l.counts(t))
@@ -344,7 +343,7 @@ func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-func TestAClosedTargetIsAskedByOneMessageAndNotByTheRestOfTheScope(t *testing.T) {
+func TestAClosedTargetIsTriedByOneMessageAndNotByTheRestOfTheScope(t *testing.T) {
 	t.Parallel()
 	var arrivals []dlq.Arrival
 	answers := map[string][]error{}
@@ -356,7 +355,7 @@ func TestAClosedTargetIsAskedByOneMessageAndNotByTheRestOfTheScope(t *testing.T)
 	l := newLaneTest(t, dlq.OrderKey, answers, arrivals...)
 	result := l.run(t)
 	require.Equal(t, activities.LaneWaiting, result.End)
-	require.True(t, result.Shut)
+	require.True(t, result.TargetClosed)
 	require.Len(t, l.target.asked, dlq.PageSize, "the first page has told enough")
 
 	l.shut = true
@@ -404,5 +403,5 @@ func TestAMessageThatIsRefusedByItselfFailsAfterItsAttempts(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 1, Failed: 1, Skipped: 1}, l.counts(t))
 	require.Len(t, l.target.asked, 11)
 	require.Equal(t, 1, l.detail(t, "a1").RetryCount, "one retry, whatever attempts it made")
-	l.requireUntouched(t, "a2")
+	l.requireUnchanged(t, "a2")
 }

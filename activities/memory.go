@@ -8,31 +8,31 @@ import (
 	"dlqmanager/dlq"
 )
 
-// DefaultMemory is the budget of a worker that says nothing else.
+// DefaultMemory is the default budget of a worker, in bytes.
 const DefaultMemory = 64 << 20
 
-// Memory is the budget of a process for the messages that its activities hold, in
-// bytes. Those that want more than is left wait. Nil is no limit.
+// Memory is the budget of a process for the messages of its activities, in bytes. A
+// caller waits while too little is left. Nil means no limit.
 type Memory struct {
-	room  *semaphore.Weighted
-	bytes int64
+	semaphore *semaphore.Weighted
+	bytes     int64
 }
 
-// NewMemory is a budget of so many bytes, and of a page (dlq.PageBytes) at least. One
-// message that is greater is held alone.
+// NewMemory returns a budget of this size, but of at least one page (dlq.PageBytes). A
+// message that is larger than the budget gets all of it.
 func NewMemory(bytes int64) *Memory {
 	bytes = max(bytes, dlq.PageBytes)
-	return &Memory{room: semaphore.NewWeighted(bytes), bytes: bytes}
+	return &Memory{semaphore: semaphore.NewWeighted(bytes), bytes: bytes}
 }
 
-// take waits for room until ctx ends. The caller gives it back.
-func (m *Memory) take(ctx context.Context, bytes int64) (give func(), err error) {
+// acquire waits for memory until ctx ends. The caller must call release.
+func (m *Memory) acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if m == nil {
 		return func() {}, nil
 	}
 	bytes = min(bytes, m.bytes)
-	if err := m.room.Acquire(ctx, bytes); err != nil {
+	if err := m.semaphore.Acquire(ctx, bytes); err != nil {
 		return nil, err
 	}
-	return func() { m.room.Release(bytes) }, nil
+	return func() { m.semaphore.Release(bytes) }, nil
 }

@@ -10,39 +10,39 @@ import (
 	"dlqmanager/dlq"
 )
 
-func TestMemoryIsGivenInTurn(t *testing.T) {
+func TestMemoryIsGivenInOrder(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(3 * dlq.PageBytes)
 	page := func() func() {
-		give, err := m.take(t.Context(), dlq.PageBytes)
+		release, err := m.acquire(t.Context(), dlq.PageBytes)
 		require.NoError(t, err)
-		return give
+		return release
 	}
 	first, second := page(), page()
 	large := make(chan func())
 	go func() {
-		give, err := m.take(t.Context(), 100*dlq.PageBytes) // more than there is: it is held alone
+		release, err := m.acquire(t.Context(), 100*dlq.PageBytes) // more than the budget: it gets all of it
 		if err == nil {
-			large <- give
+			large <- release
 		}
 	}()
-	require.Eventually(t, func() bool { // it waits, and nobody overtakes it
+	require.Eventually(t, func() bool { // it waits, and no other caller overtakes it
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := m.take(ctx, dlq.PageBytes)
+		_, err := m.acquire(ctx, dlq.PageBytes)
 		return err != nil
 	}, 10*time.Second, time.Millisecond)
 	first()
 	second()
-	give := <-large
+	release := <-large
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := m.take(ctx, 1)
+	_, err := m.acquire(ctx, 1)
 	require.Error(t, err)
-	give()
+	release()
 	page()()
 
-	unlimited, err := (*Memory)(nil).take(t.Context(), 1<<40)
+	unlimited, err := (*Memory)(nil).acquire(t.Context(), 1<<40)
 	require.NoError(t, err)
 	unlimited()
 }

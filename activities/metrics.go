@@ -41,10 +41,10 @@ func (m *Metrics) retried(outcomes ...dlq.Outcome) {
 	}
 }
 
-// ended counts a page of which the store has ended so many messages: all, unless
-// somebody else had a hand in it. Then none is counted.
-func (m *Metrics) ended(n int, outcomes []dlq.PageOutcome) {
-	if n == 0 {
+// pageEnded counts the outcomes of a page, unless the store finalized none of them, as
+// when another client had released the page.
+func (m *Metrics) pageEnded(finalized int, outcomes []dlq.PageOutcome) {
+	if finalized == 0 {
 		return
 	}
 	for i := range outcomes {
@@ -52,5 +52,5 @@ func (m *Metrics) ended(n int, outcomes []dlq.PageOutcome) {
 	}
 }
 
-// Released counts claims that were given back because their workflow is gone.
+// Released counts claims that were released because their workflow is gone.
 func (m *Metrics) Released(messages int64) { m.orphans.Add(float64(messages)) }

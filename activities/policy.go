@@ -8,8 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Policy says how often a failed delivery is tried within one retry, and how
-// long to wait in between.
+// Policy is the number of delivery attempts within one retry, and the wait between them.
 type Policy struct {
 	// Attempts counts the first one.
 	Attempts int
@@ -22,22 +21,23 @@ type Policy struct {
 func PolicyOf(category dlq.Category) Policy {
 	switch category {
 	case dlq.CategoryTransient:
-		// 1+2+4+…+256 s: eight and a half minutes outlast a broker's restart
-		// or a leader election, without anybody being woken.
+		// 1+2+4+…+256 s: eight and a half minutes outlast a broker's restart or a
+		// leader election, so no operator is needed.
 		return Policy{Attempts: 10, First: time.Second, Factor: 2}
 	case dlq.CategoryRateLimit:
-		// A throttled target needs quiet more than it needs attempts.
+		// A target that throttles needs few attempts with long waits.
 		return Policy{Attempts: 3, First: 10 * time.Second, Factor: 1}
 	case dlq.CategoryAuth, dlq.CategoryBadData:
-		// The same answer would come back: somebody has to change something.
+		// A second attempt would get the same answer. An operator has to change
+		// something.
 		return Policy{Attempts: 1}
 	default:
 		return Policy{Attempts: 1}
 	}
 }
 
-// Wait returns the pause after the given attempt, counted from 1. A target
-// that says how long to wait is obeyed.
+// Wait returns the wait after the given attempt, counted from 1. A wait that the target
+// asked for takes precedence.
 func (p Policy) Wait(attempt int, err error) time.Duration {
 	var delivery *dlq.DeliveryError
 	if errors.As(err, &delivery) && delivery.RetryAfter > 0 {

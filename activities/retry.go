@@ -11,35 +11,34 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryStore is what the retry of one message needs of the store.
+// RetryStore has the methods of the store that the retry of one message calls.
 type RetryStore interface {
-	// Claim makes a PENDING message RETRYING and counts the retry. The same
-	// owner may claim again and gets the same message, not counted twice.
-	// It returns *dlq.NotRetryableError, *dlq.OwnedError or dlq.ErrNotFound.
+	// Claim makes a PENDING message RETRYING and counts the retry. A second claim by the
+	// same owner returns the same message and is not counted. The errors are
+	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	// Claimed returns the claim that the owner has, and claims nothing. The errors are
-	// those of Claim.
+	// Claimed returns the owner's existing claim. The errors are those of Claim.
 	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	// Envelope reads what the owner of a claim has to send. The errors are those of Claim.
+	// Envelope reads the message of a claim. The errors are those of Claim.
 	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	// Finalize ends a claim, and tells whether it did. When the owner no longer holds the
-	// message it changes nothing and returns the message as it is.
+	// Finalize ends a claim, and reports whether it did. When the claim is no longer the
+	// owner's, it changes nothing and returns the current message.
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
-	// Release ends every claim of an owner that is gone, as failed retries.
+	// Release ends every claim of an owner whose workflow is gone, as failed retries.
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 }
 
 // Publisher sends messages back to their original topics.
 type Publisher interface {
-	// Publish sends in the order given and waits for all acknowledgements. Nothing goes
-	// to targets that are closed. The deliveries are aligned with the envelopes; the
-	// error of each is nil, dlq.ErrTargetClosed, a *dlq.DeliveryError, or, unless the
-	// order is dlq.OrderNone, a *dlq.BlockedError where an earlier message of its topic
-	// and key was not delivered.
+	// Publish sends the messages in this order and waits for all acknowledgements. It
+	// sends nothing to closed targets. The deliveries are in the order of the envelopes.
+	// The error of each is nil, dlq.ErrTargetClosed or a *dlq.DeliveryError. Unless the
+	// order is dlq.OrderNone, it is a *dlq.BlockedError when an earlier message of the
+	// same topic and key was not delivered.
 	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery
 }
 
-// Owners tells whether the workflow that owns a message still lives.
+// Owners tells whether the workflow that owns a message is still running.
 type Owners interface {
 	IsRunning(ctx context.Context, owner dlq.Owner) (bool, error)
 }
@@ -47,10 +46,10 @@ type Owners interface {
 // Retry holds the steps of the retry of one message.
 type Retry struct {
 	Store RetryStore
-	// Publisher is nil when Kafka is not configured: messages are then
-	// resolved without being sent, which is said in the answer and the log.
+	// Publisher is nil when Kafka is not configured. Then messages are resolved without
+	// being sent, and the answer and the log say so.
 	Publisher Publisher
-	// Memory bounds the messages that are held at once.
+	// Memory bounds the messages that are in memory at once.
 	Memory  *Memory
 	Owners  Owners
 	Metrics *Metrics
@@ -63,15 +62,15 @@ type RetryInput struct {
 	Owner     dlq.Owner `json:"owner"`
 }
 
-// Claimed says what was claimed, for people who read the workflow.
+// Claimed is the result of MarkRetrying, as the Temporal Web UI shows it.
 type Claimed struct {
 	OriginalTopic string `json:"original_topic"`
 	RetryCount    int    `json:"retry_count"`
 	MaxRetries    int    `json:"max_retries"`
 }
 
-// MarkRetrying claims the message for the workflow. A claim left behind by a
-// workflow that was terminated is taken over.
+// MarkRetrying claims the message for the workflow. It first releases the claim of a
+// workflow that was terminated.
 func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
 	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
 	var owned *dlq.OwnedError
@@ -87,7 +86,7 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error
 	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, nil
 }
 
-// releaseIfGone returns the *dlq.OwnedError when the owner lives.
+// releaseIfGone returns the *dlq.OwnedError when the owner is running.
 func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error {
 	running, err := a.Owners.IsRunning(ctx, owned.Owner)
 	if err != nil {
@@ -104,19 +103,19 @@ func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error 
 // finalizing, because someone terminated it.
 const OrphanReason = "the workflow that retried it was terminated"
 
-// RepublishPreparation bounds what comes before the publish: reading the message, once
-// there is memory for it.
+// RepublishPreparation bounds the time before the publish: waiting for memory, and reading
+// the message.
 const RepublishPreparation = 20 * time.Second
 
-// Republish sends the claimed message to its original topic and reports whether
-// it really was sent. The claim is checked again first, so a message that an
-// operator has marked dead meanwhile is not sent.
+// Republish sends the claimed message to its original topic. It returns false when Kafka
+// is not configured. It checks the claim first, so it does not send a message that an
+// operator has marked DEAD meanwhile.
 func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
-	envelope, give, err := a.prepare(ctx, in)
+	envelope, release, err := a.prepare(ctx, in)
 	if err != nil {
 		return false, toTemporal(err)
 	}
-	defer give()
+	defer release()
 	if a.Publisher == nil {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return false, nil
@@ -124,30 +123,30 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
 	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0].Err)
 }
 
-func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, give func(), err error) {
+func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, RepublishPreparation)
 	defer cancel()
 	claim, err := a.Store.Claimed(ctx, in.MessageID, in.Owner)
 	if err != nil {
 		return dlq.Envelope{}, nil, err
 	}
-	if give, err = a.Memory.take(ctx, claim.Size); err != nil {
+	if release, err = a.Memory.acquire(ctx, claim.Size); err != nil {
 		return dlq.Envelope{}, nil, fmt.Errorf("this worker has no memory left for a message of %d bytes: %w", claim.Size, err)
 	}
-	// Once more: it may have taken long.
+	// Envelope checks the claim again, since the wait for memory may have been long.
 	if envelope, err = a.Store.Envelope(ctx, in.MessageID, in.Owner); err != nil {
-		give()
+		release()
 	}
-	return envelope, give, err
+	return envelope, release, err
 }
 
-// FinalizeInput is how the retry ended.
+// FinalizeInput is the owner of the claim, and the outcome of the retry.
 type FinalizeInput struct {
 	Owner   dlq.Owner   `json:"owner"`
 	Outcome dlq.Outcome `json:"outcome"`
 }
 
-// Finalized is where the message stands afterwards.
+// Finalized is the state of the message afterwards.
 type Finalized struct {
 	Status     dlq.Status `json:"status"`
 	RetryCount int        `json:"retry_count"`
@@ -160,7 +159,7 @@ func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, erro
 	if err != nil {
 		return Finalized{}, toTemporal(err)
 	}
-	if ended { // else it was told before
+	if ended { // else an earlier call has counted and logged it
 		a.Metrics.retried(in.Outcome)
 		a.Log.Info("retry finished", zap.Stringer("message_id", message.ID), zap.String("workflow_id", in.Owner.WorkflowID),
 			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),

@@ -29,7 +29,7 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)
 }
 
-func TestAMessageThatSomebodyElseOwnsIsNotRepublished(t *testing.T) {
+func TestAMessageOfAnotherOwnerIsNotRepublished(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	_, err := l.store.Claim(t.Context(), l.ids["a1"], dlqtest.Owner())
@@ -41,7 +41,7 @@ func TestAMessageThatSomebodyElseOwnsIsNotRepublished(t *testing.T) {
 	require.Empty(t, l.target.calls)
 }
 
-// meeting is a publisher that answers once so many publish at the same time.
+// meeting is a publisher that answers once a number of publishes run at the same time.
 type meeting struct {
 	activities.Publisher
 	sync.WaitGroup

@@ -10,27 +10,27 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Counting every message costs the database, so it is done at most once in
-// backlogInterval, however often and by however many it is scraped.
+// Counting the messages loads the database, so it happens at most once in
+// backlogInterval, however often the metrics are scraped.
 const backlogInterval = 15 * time.Second
 
 var (
 	backlogMessages = prometheus.NewDesc("dlq_messages",
-		"Messages in the store, by dead-letter topic and status. Every replica tells the same.", []string{"topic", "status"}, nil)
+		"Messages in the store, by dead-letter topic and status. Every replica has the same value.", []string{"topic", "status"}, nil)
 	backlogOldest = prometheus.NewDesc("dlq_oldest_pending_age_seconds",
 		"Age of the oldest PENDING message; absent when nothing is pending.", []string{"topic"}, nil)
 	backlogCounted = prometheus.NewDesc("dlq_messages_counted_timestamp_seconds",
-		"When dlq_messages was last counted, in Unix time. It stands still while the database is away.", nil, nil)
+		"When dlq_messages was last counted, in Unix time. It does not change while the database is unavailable.", nil, nil)
 )
 
-// backlogCollector tells how many messages there are and how old the oldest
-// pending one is. While the store is away it tells what it last knew.
+// backlogCollector exports the number of messages and the age of the oldest PENDING one.
+// While the store is unavailable it exports the last known values.
 type backlogCollector struct {
 	topics *latest[[]dlq.TopicSummary]
 }
 
-// NewBacklogCollector counts with topics, which is Store.Topics. The caller
-// registers it.
+// NewBacklogCollector reads the counts with topics, which is Store.Topics. The caller
+// registers the collector.
 func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) prometheus.Collector {
 	return &backlogCollector{topics: &latest[[]dlq.TopicSummary]{
 		what: "the backlog", read: topics, interval: backlogInterval, logger: logger,
@@ -48,7 +48,7 @@ func (b *backlogCollector) Describe(descs chan<- *prometheus.Desc) {
 func (b *backlogCollector) Collect(metrics chan<- prometheus.Metric) {
 	summaries, counted := b.topics.get()
 	if counted.IsZero() {
-		return // nothing known: absent is honest, zero would not be
+		return // unknown values are absent; zero would be wrong
 	}
 	for _, summary := range summaries {
 		for _, status := range dlq.Statuses {

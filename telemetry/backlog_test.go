@@ -29,7 +29,7 @@ func TestBacklogIsShownByTopicAndStatusAndCountedSeldom(t *testing.T) {
 	}, zap.NewNop())
 	for range 10 {
 		require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP dlq_messages Messages in the store, by dead-letter topic and status. Every replica tells the same.
+# HELP dlq_messages Messages in the store, by dead-letter topic and status. Every replica has the same value.
 # TYPE dlq_messages gauge
 dlq_messages{status="DEAD",topic="idle.dlq"} 0
 dlq_messages{status="DEAD",topic="orders.dlq"} 2
@@ -55,7 +55,7 @@ dlq_messages{status="RETRYING",topic="orders.dlq"} 0
 	}
 }
 
-func TestBacklogDoesNotHoldUpAScrapeNorInventNumbers(t *testing.T) {
+func TestBacklogNeitherDelaysAScrapeNorInventsNumbers(t *testing.T) {
 	t.Parallel()
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
@@ -66,7 +66,7 @@ func TestBacklogDoesNotHoldUpAScrapeNorInventNumbers(t *testing.T) {
 	requireNothing(t, collector)
 }
 
-// requireNothing requires that a collector ends, and has nothing to tell.
+// requireNothing requires that a collector returns without metrics.
 func requireNothing(t *testing.T, collector prometheus.Collector) {
 	t.Helper()
 	collected := make(chan int, 1)

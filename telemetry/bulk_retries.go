@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// bulkInterval is short enough to watch a bulk retry by, maxBulkTopics bounds
-// the labels. A topic has one bulk retry at a time, so few are ever needed.
+// bulkInterval is short, so that a bulk retry can be watched. maxBulkTopics bounds the
+// labels. A topic has one bulk retry at a time, so few labels are needed.
 const (
 	bulkInterval  = 5 * time.Second
 	maxBulkTopics = 1000
@@ -19,26 +19,26 @@ const (
 
 var (
 	bulkMatched = bulkDesc("matched", "Messages that the topic's unfinished bulk retry found retryable when it started.")
-	bulkDone    = bulkDesc("done", "Messages that the topic's unfinished bulk retry has dealt with: sent back, failed, dead or skipped.")
+	bulkDone    = bulkDesc("done", "Messages that the topic's unfinished bulk retry has finished: sent back, failed, dead or skipped.")
 	bulkBack    = bulkDesc("came_back", "Messages that the topic's unfinished bulk retry sent and that failed again.")
-	bulkRate    = bulkDesc("per_second", "Messages that the topic's unfinished bulk retry deals with in a second, of late.")
+	bulkRate    = bulkDesc("per_second", "Messages per second that the topic's unfinished bulk retry has finished recently.")
 	bulkPaused  = bulkDesc("paused", "1 while the topic's unfinished bulk retry is paused, else 0.")
 )
 
 func bulkDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("dlq_bulk_retry_"+name, help+" Every replica tells the same.", []string{"topic"}, nil)
+	return prometheus.NewDesc("dlq_bulk_retry_"+name, help+" Every replica has the same value.", []string{"topic"}, nil)
 }
 
-// bulkCollector tells how far the unfinished bulk retries have come, by the
-// topic that they were asked for. While the store is away it tells what it last
-// knew; dlq_messages_counted_timestamp_seconds shows that.
+// bulkCollector exports the progress of the unfinished bulk retries, by the topic that
+// they were requested for. While the store is unavailable it exports the last known
+// values; dlq_messages_counted_timestamp_seconds shows that.
 type bulkCollector struct {
 	bulks  *latest[[]dlq.BulkRetry]
 	logger *zap.Logger
 }
 
-// NewBulkCollector reads with running, which is Store.RunningBulks. The caller
-// registers it. Topics beyond the first 1,000 are left out.
+// NewBulkCollector reads the jobs with running, which is Store.RunningBulks. The caller
+// registers the collector. Topics beyond the first 1,000 are left out.
 func NewBulkCollector(running func(context.Context) ([]dlq.BulkRetry, error), logger *zap.Logger) prometheus.Collector {
 	return &bulkCollector{logger: logger, bulks: &latest[[]dlq.BulkRetry]{
 		what: "the bulk retries", read: running, interval: bulkInterval, logger: logger,
@@ -75,8 +75,8 @@ func (b *bulkCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// byTopic adds up the bulk retries of each topic, since two with one label
-// would fail the whole scrape. A topic is paused when one of its is.
+// byTopic adds up the bulk retries of each topic, since two values with one label would
+// fail the whole scrape. A topic is paused when one of its bulk retries is.
 func byTopic(bulks []dlq.BulkRetry) (topics map[string]*dlq.BulkRetry, leftOut int) {
 	topics = map[string]*dlq.BulkRetry{}
 	for i := range bulks {

@@ -35,27 +35,27 @@ func TestUnfinishedBulkRetriesAreShownByTopicAndReadSeldom(t *testing.T) {
 	}, zap.NewNop())))
 	for range 10 {
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP dlq_bulk_retry_came_back Messages that the topic's unfinished bulk retry sent and that failed again. Every replica tells the same.
+# HELP dlq_bulk_retry_came_back Messages that the topic's unfinished bulk retry sent and that failed again. Every replica has the same value.
 # TYPE dlq_bulk_retry_came_back gauge
 dlq_bulk_retry_came_back{topic="orders.dlq"} 3
 dlq_bulk_retry_came_back{topic="pay.dlq"} 3
 dlq_bulk_retry_came_back{topic="twice.dlq"} 6
-# HELP dlq_bulk_retry_done Messages that the topic's unfinished bulk retry has dealt with: sent back, failed, dead or skipped. Every replica tells the same.
+# HELP dlq_bulk_retry_done Messages that the topic's unfinished bulk retry has finished: sent back, failed, dead or skipped. Every replica has the same value.
 # TYPE dlq_bulk_retry_done gauge
 dlq_bulk_retry_done{topic="orders.dlq"} 50
 dlq_bulk_retry_done{topic="pay.dlq"} 50
 dlq_bulk_retry_done{topic="twice.dlq"} 100
-# HELP dlq_bulk_retry_matched Messages that the topic's unfinished bulk retry found retryable when it started. Every replica tells the same.
+# HELP dlq_bulk_retry_matched Messages that the topic's unfinished bulk retry found retryable when it started. Every replica has the same value.
 # TYPE dlq_bulk_retry_matched gauge
 dlq_bulk_retry_matched{topic="orders.dlq"} 100
 dlq_bulk_retry_matched{topic="pay.dlq"} 100
 dlq_bulk_retry_matched{topic="twice.dlq"} 200
-# HELP dlq_bulk_retry_paused 1 while the topic's unfinished bulk retry is paused, else 0. Every replica tells the same.
+# HELP dlq_bulk_retry_paused 1 while the topic's unfinished bulk retry is paused, else 0. Every replica has the same value.
 # TYPE dlq_bulk_retry_paused gauge
 dlq_bulk_retry_paused{topic="orders.dlq"} 0
 dlq_bulk_retry_paused{topic="pay.dlq"} 1
 dlq_bulk_retry_paused{topic="twice.dlq"} 1
-# HELP dlq_bulk_retry_per_second Messages that the topic's unfinished bulk retry deals with in a second, of late. Every replica tells the same.
+# HELP dlq_bulk_retry_per_second Messages per second that the topic's unfinished bulk retry has finished recently. Every replica has the same value.
 # TYPE dlq_bulk_retry_per_second gauge
 dlq_bulk_retry_per_second{topic="orders.dlq"} 12.5
 dlq_bulk_retry_per_second{topic="pay.dlq"} 12.5

@@ -8,16 +8,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// A scrape waits for a new reading no longer than readingPatience; the reading
-// itself may take readingTimeout, and is then there for the next scrape.
+// A scrape waits for a reading at most maxReadingWait. The reading itself may take
+// readingTimeout, and is then available to the next scrape.
 const (
-	readingPatience = time.Second
-	readingTimeout  = 10 * time.Second
+	maxReadingWait = time.Second
+	readingTimeout = 10 * time.Second
 )
 
-// latest is what was last read from the store, for metrics: read at most once
-// in an interval and by one at a time, however often it is asked for, and kept
-// while the store is away. The fields up to mu are set by who makes one.
+// latest caches a value that is read from the store, for metrics. It is read at most once
+// in an interval, by one goroutine at a time, and is kept while the store is unavailable.
+// The creator sets the fields above mu.
 type latest[T any] struct {
 	what     string // for the log
 	read     func(context.Context) (T, error)
@@ -31,22 +31,22 @@ type latest[T any] struct {
 	value T
 }
 
-// get returns the latest reading and when it was made: never, as long as none
+// get returns the latest value and when it was read: the zero time until a reading has
 // succeeded.
 func (l *latest[T]) get() (T, time.Time) {
-	patience := time.NewTimer(readingPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(maxReadingWait)
+	defer timeout.Stop()
 	select {
 	case <-l.refresh():
-	case <-patience.C:
+	case <-timeout.C:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.value, l.at
 }
 
-// refresh starts a reading when the last one is old enough and has ended, and
-// returns when the latest one ends.
+// refresh starts a reading if the last one has ended and is older than the interval. The
+// returned channel is closed at the end of the latest reading.
 func (l *latest[T]) refresh() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

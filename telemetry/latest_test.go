@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 )
 
-func TestLatestReadingIsKeptWhileTheStoreIsAway(t *testing.T) {
+func TestLatestReadingIsKeptWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	reads := 0
 	l := &latest[int]{what: "a number", logger: zap.NewNop(), read: func(context.Context) (int, error) {
@@ -37,7 +37,7 @@ func TestLatestReadingIsMadeByOneAtATime(t *testing.T) {
 		return 1, nil
 	}}
 	done := l.refresh()
-	require.Equal(t, done, l.refresh(), "joined, not begun again")
+	require.Equal(t, done, l.refresh(), "joined, no second reading")
 	close(release)
 	<-done
 	require.Len(t, started, 1)

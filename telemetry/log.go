@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// LogOptions say how much is logged, in which form, and by whom.
+// LogOptions configure a logger.
 type LogOptions struct {
 	// Level is debug, info, warn or error.
 	Level string
@@ -20,8 +20,8 @@ type LogOptions struct {
 }
 
 // NewLogger returns a logger that writes one line per entry to w: time (RFC 3339),
-// level, msg, logger, caller, then the fields; durations are in seconds. Nothing is sampled away: each line about a message is somebody's
-// evidence.
+// level, msg, logger, caller, then the fields; durations are in seconds. There is no
+// sampling, because each line about a message may be needed as evidence.
 func NewLogger(w io.Writer, options LogOptions) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(options.Level)
 	if err != nil {

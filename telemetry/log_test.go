@@ -17,7 +17,7 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// logged runs write with a logger and returns the lines as JSON objects.
+// logged calls write with a logger and returns the lines as JSON objects.
 func logged(t *testing.T, options telemetry.LogOptions, write func(*zap.Logger)) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
@@ -54,7 +54,7 @@ func TestLinesAreJSONWithTimeLevelAndProgram(t *testing.T) {
 	}, line)
 }
 
-func TestLevelHoldsBackWhatIsBelow(t *testing.T) {
+func TestLevelDropsLowerLines(t *testing.T) {
 	t.Parallel()
 	lines := logged(t, telemetry.LogOptions{Level: "warn"}, func(l *zap.Logger) {
 		l.Debug("a")

@@ -39,7 +39,7 @@ func labels(metric *dto.Metric) map[string]string {
 	return pairs
 }
 
-func TestRegistryTellsWhatIsRunning(t *testing.T) {
+func TestRegistryHasTheBuildInfo(t *testing.T) {
 	t.Parallel()
 	registry := telemetry.NewRegistry("dlq-manager", "1.2.3")
 	families := gather(t, registry)
@@ -104,7 +104,7 @@ func TestTemporalMetricsOfARealClient(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
-	require.NoError(t, listener.Close()) // nobody answers there
+	require.NoError(t, listener.Close()) // nothing listens there
 
 	registry, handler := temporalMetrics(t)
 	c, err := client.NewLazyClient(client.Options{
@@ -167,7 +167,7 @@ func TestPoolMetricsOfARealPool(t *testing.T) {
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.Error(t, pool.Ping(ctx)) // an acquire that is given up
+	require.Error(t, pool.Ping(ctx)) // an acquire that is cancelled
 
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(telemetry.NewPoolCollector(pool.Stat))

@@ -13,14 +13,15 @@ import (
 	"dlqmanager/dlq"
 )
 
-// readyFresh is how long results are kept, so that many probes cost one look.
+// readyFresh is how long results are cached, so that many probes cost one check.
 const readyFresh = time.Second
 
-// Check says why a dependency is away, or nil when it is there. A dlq.NoticeError says that
-// it is there, and more. It should heed its context.
+// Check returns why a dependency is unavailable, or nil. A dlq.NoticeError has a notice
+// for operators, and may also mean that the dependency is available. A check should return
+// when its context ends.
 type Check = func(context.Context) error
 
-// Readiness asks the dependencies of a program, all at once.
+// Readiness checks the dependencies of a program concurrently.
 type Readiness struct {
 	checks map[string]Check
 	limit  time.Duration
@@ -29,7 +30,7 @@ type Readiness struct {
 	mu      sync.Mutex
 	asked   time.Time
 	results map[string]error
-	running map[string]chan error // checks that have not returned, with their answer to come
+	running map[string]chan error // checks that have not returned, with the channel of their result
 }
 
 // noAnswerError is the result of a check that took longer than this.
@@ -37,15 +38,15 @@ type noAnswerError time.Duration
 
 func (n noAnswerError) Error() string { return "no answer within " + time.Duration(n).String() }
 
-// NewReadiness takes the checks by the names of their dependencies. A check that
-// takes longer than limit counts as failed.
+// NewReadiness takes the checks by the names of their dependencies. A check that takes
+// longer than limit has failed.
 func NewReadiness(checks map[string]Check, limit time.Duration, logger *zap.Logger) *Readiness {
 	return &Readiness{checks: checks, limit: limit, logger: logger, results: map[string]error{}, running: map[string]chan error{}}
 }
 
-// Results returns for every dependency why it is away, or nil. The reasons are
-// logged when a dependency goes; they name hosts and users, so they are not for
-// whoever can reach the port.
+// Results returns for every dependency why it is unavailable, or nil. The reasons name
+// hosts and users, so they must not be served on the port. They are logged when a
+// dependency becomes unavailable.
 func (r *Readiness) Results() map[string]error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +56,7 @@ func (r *Readiness) Results() map[string]error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 	defer cancel()
 	for name, check := range r.checks {
-		if r.running[name] == nil { // a check that hangs is not started again
+		if r.running[name] == nil { // a check that hangs is not started a second time
 			r.running[name] = start(ctx, check)
 		}
 	}
@@ -66,8 +67,8 @@ func (r *Readiness) Results() map[string]error {
 	return maps.Clone(r.results)
 }
 
-// answer waits for a check until ctx ends. An answer that is already there
-// counts also then: a slow check must not make the others look slow.
+// answer waits for a check until ctx ends. A result that is already available counts even
+// after the end of ctx: a slow check must not make the others look slow.
 func (r *Readiness) answer(ctx context.Context, name string) error {
 	select {
 	case <-ctx.Done():
@@ -87,28 +88,28 @@ func (r *Readiness) answer(ctx context.Context, name string) error {
 func (r *Readiness) record(name string, err error) {
 	before := r.results[name]
 	r.results[name] = err
-	if isThere(err) {
+	if isNoticeOnly(err) {
 		err = nil
 	}
-	if isThere(before) {
+	if isNoticeOnly(before) {
 		before = nil
 	}
 	if err != nil && before == nil {
-		r.logger.Warn("dependency is away", zap.String("dependency", name), zap.Error(err))
+		r.logger.Warn("dependency is unavailable", zap.String("dependency", name), zap.Error(err))
 	}
 	if err == nil && before != nil {
-		r.logger.Info("dependency is back", zap.String("dependency", name))
+		r.logger.Info("dependency is available again", zap.String("dependency", name))
 	}
 }
 
-// isThere reports whether a check has only something to say.
-func isThere(err error) bool {
+// isNoticeOnly reports whether an error has a notice about an available dependency.
+func isNoticeOnly(err error) bool {
 	notice, isNotice := errors.AsType[*dlq.NoticeError](err)
 	return isNotice && !notice.Unavailable
 }
 
-// start runs a check on its own. A panic in it would end the process, so it is
-// a failure like any other.
+// start runs a check in a goroutine. A panic would end the process, so it is recovered and
+// counts as a failed check.
 func start(ctx context.Context, check Check) chan error {
 	answer := make(chan error, 1)
 	go func() {

@@ -18,7 +18,7 @@ var errRefused = errors.New("dial 10.1.2.3 as admin: refused")
 
 func well(context.Context) error { return nil }
 
-func TestReadinessFollowsItsDependenciesAndLogsChangesAlone(t *testing.T) {
+func TestReadinessFollowsItsDependenciesAndLogsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	var away atomic.Bool
@@ -41,11 +41,11 @@ func TestReadinessFollowsItsDependenciesAndLogsChangesAlone(t *testing.T) {
 
 	away.Store(false)
 	require.Eventually(t, func() bool { return ready.Results()["kafka"] == nil }, 10*time.Second, 50*time.Millisecond)
-	require.Len(t, logs.FilterMessage("dependency is away").All(), 2, "in two rounds at least")
-	require.Len(t, logs.FilterMessage("dependency is back").All(), 1)
+	require.Len(t, logs.FilterMessage("dependency is unavailable").All(), 2, "in two rounds at least")
+	require.Len(t, logs.FilterMessage("dependency is available again").All(), 1)
 }
 
-func TestReadinessRunsChecksTogetherAndDoesNotWaitForOneThatHangs(t *testing.T) {
+func TestReadinessRunsChecksConcurrentlyAndDoesNotWaitForOneThatHangs(t *testing.T) {
 	t.Parallel()
 	database, kafka := make(chan struct{}), make(chan struct{})
 	never := make(chan struct{})
@@ -74,7 +74,7 @@ func TestReadinessRunsChecksTogetherAndDoesNotWaitForOneThatHangs(t *testing.T) 
 		ready.Results()
 		return rounds.Load() > 1
 	}, 10*time.Second, 50*time.Millisecond)
-	require.EqualValues(t, 1, hung.Load(), "a check that hangs is not started again")
+	require.EqualValues(t, 1, hung.Load(), "a check that hangs is not started a second time")
 }
 
 func TestReadinessAsksOnceForManyProbes(t *testing.T) {

@@ -11,14 +11,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// NewRegistry returns a registry of its own, so that nothing else in the process
-// can add to it, with the Go runtime's metrics, the process's, and
-// dlq_build_info, whose value is always 1 and whose labels say what is running.
+// NewRegistry returns a registry with the metrics of the Go runtime and of the process,
+// and dlq_build_info. That has the value 1 and labels for the program and its version. The
+// registry is not the global one, to which any library can add metrics.
 func NewRegistry(name, version string) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dlq_build_info",
-		Help: "What is running; always 1.",
+		Help: "The running program and its version; always 1.",
 		ConstLabels: prometheus.Labels{
 			"app": name, "version": version, "go_version": runtime.Version(), "revision": revision(),
 		},
@@ -46,9 +46,8 @@ func revision() string {
 	return ""
 }
 
-// Handler serves what is on the registry. When a collector fails, the others are
-// still served and the failure is logged: a metric that is missing is better
-// than all of them.
+// Handler serves the metrics of the registry. When a collector fails, the failure is
+// logged and the other metrics are still served.
 func Handler(registry *prometheus.Registry, logger *zap.Logger) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:          zap.NewStdLog(logger.Named("metrics")),

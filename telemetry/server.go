@@ -13,8 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Limits of the metrics listener. A scrape takes milliseconds; what takes longer
-// is not a scraper.
+// Timeouts of the metrics listener. A scrape takes milliseconds.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
@@ -23,8 +22,7 @@ const (
 	readyTimeout  = 3 * time.Second
 )
 
-// Server serves /metrics, /healthz and /readyz for a program without an API of
-// its own.
+// Server serves /metrics, /healthz and /readyz for a program without an API.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -32,10 +30,9 @@ type Server struct {
 	served   error         // why it ended; read after done
 }
 
-// Listen opens address (host:port; port 0 takes a free one) and serves until
-// Stop. metrics is what /metrics answers. checks are the dependencies by name;
-// /readyz runs them at once and answers 503 with what they say as long as one of
-// them fails.
+// Listen opens address (host:port; port 0 takes a free one) and serves until Stop. metrics
+// serves /metrics. checks are the dependencies by name. /readyz runs them concurrently,
+// and answers 503 with their results when one of them fails.
 func Listen(address string, metrics http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
@@ -66,11 +63,11 @@ func Listen(address string, metrics http.Handler, checks map[string]Check, logge
 	return s, nil
 }
 
-// Address is where it listens, host:port.
+// Address returns host:port of the listener.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Stop takes no new connections and waits for answers in flight until ctx ends;
-// then it cuts them off. It returns what made the listener fail, if anything did.
+// Stop accepts no new connections and waits for requests in flight until ctx ends; then it
+// closes their connections. It also returns the listener's error, if it failed.
 func (s *Server) Stop(ctx context.Context) error {
 	stopped := s.http.Shutdown(ctx)
 	if stopped != nil {
@@ -120,5 +117,5 @@ func writeJSON(w http.ResponseWriter, status int, body healthBody) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone; nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }

@@ -61,7 +61,7 @@ func TestReadyzReturnsOKWhileEveryDependencyAnswers(t *testing.T) {
 	require.Equal(t, `{"status":"ok","checks":{"database":"ok","temporal":"ok"}}`+"\n", body)
 }
 
-func TestReadyzTellsAbsenceFromSilenceAndKeepsTheReasonInTheLog(t *testing.T) {
+func TestReadyzTellsAnErrorFromATimeoutAndLogsTheReason(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
@@ -107,10 +107,10 @@ func TestStopWaitsForAnswersInFlight(t *testing.T) {
 	require.NoError(t, server.Stop(context.Background()), "stopping twice is harmless")
 
 	_, err := net.Dial("tcp", server.Address())
-	require.Error(t, err, "nobody listens any more")
+	require.Error(t, err, "nothing listens any more")
 }
 
-func TestStopCutsOffWhatOutlivesItsContext(t *testing.T) {
+func TestStopCancelsRequestsThatOutliveItsContext(t *testing.T) {
 	t.Parallel()
 	begun, finish := make(chan struct{}), make(chan struct{})
 	server := listen(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// temporalLogger is a zap logger as Temporal's SDK wants one.
+// temporalLogger adapts a zap logger to the Temporal SDK.
 type temporalLogger struct{ zap *zap.Logger }
 
 var (
@@ -22,9 +22,8 @@ var (
 	_ log.WithSkipCallers = temporalLogger{}
 )
 
-// NewTemporalLogger makes the SDK, workflows and activities log through logger.
-// Keys are written like those of all other lines: WorkflowID as workflow_id,
-// RunID as run_id, Error as error.
+// NewTemporalLogger makes the SDK, workflows and activities log through logger. Keys are
+// written in snake case: WorkflowID as workflow_id, RunID as run_id, Error as error.
 func NewTemporalLogger(logger *zap.Logger) log.Logger {
 	return temporalLogger{logger.WithOptions(zap.AddCallerSkip(1))}
 }
@@ -38,9 +37,8 @@ func (l temporalLogger) Info(msg string, keyvals ...any) { l.zap.Info(msg, zapFi
 // Warn implements log.Logger.
 func (l temporalLogger) Warn(msg string, keyvals ...any) { l.zap.Warn(msg, zapFields(keyvals)...) }
 
-// Error implements log.Logger. The SDK takes what somebody has cancelled, such as
-// the lanes of a bulk retry that is paused, for an error; nobody should be woken
-// up for it.
+// Error implements log.Logger. The SDK logs a cancelled activity or workflow as an error.
+// An operator has cancelled it on purpose, so it is logged as info and raises no alert.
 func (l temporalLogger) Error(msg string, keyvals ...any) {
 	level := zap.ErrorLevel
 	if slices.ContainsFunc(keyvals, isCancellation) {
@@ -64,8 +62,7 @@ func (l temporalLogger) WithCallerSkip(depth int) log.Logger {
 	return temporalLogger{l.zap.WithOptions(zap.AddCallerSkip(depth))}
 }
 
-// zapFields pairs keys with values. A value without a key is kept under a name
-// that shows the mistake.
+// zapFields pairs keys with values. A value without a key gets the key "no_key".
 func zapFields(keyvals []any) []zap.Field {
 	fields := make([]zap.Field, 0, (len(keyvals)+1)/2)
 	for i := 0; i < len(keyvals); i += 2 {

@@ -15,31 +15,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// temporalPrefix is on every metric of the SDK already; what a workflow or an
-// activity adds through its own handler gets it too.
+// temporalPrefix is the prefix of every metric of the SDK. Metrics that workflows and
+// activities add get it too.
 const temporalPrefix = "temporal_"
 
-// maxTemporalSeries bounds the series of one metric, whatever its labels do.
-// Those beyond are summed into one series labelled otel_metric_overflow.
+// maxTemporalSeries bounds the series of one metric. Further series are summed into one
+// with the label otel_metric_overflow.
 const maxTemporalSeries = 1000
 
-// temporalBuckets are in seconds. OpenTelemetry's own suit milliseconds and would
+// temporalBuckets are in seconds. OpenTelemetry's defaults are for milliseconds and would
 // put every latency into the first bucket.
 var temporalBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// temporalLabels are the tags of the SDK that have few values. Others, such as
-// a worker's or a poller's identity, are summed over.
+// temporalLabels are the tags of the SDK that have few values. Others, such as a worker's
+// identity, are dropped, and their series are summed.
 var temporalLabels = attribute.NewAllowKeysFilter(
 	"namespace", "client_name", "task_queue", "workflow_type", "activity_type", "operation",
 	"status_code", "worker_type", "poller_type", "failure_reason", "cause", "request_type",
 	"nexus_service", "nexus_operation",
 )
 
-// NewTemporalMetrics returns the handler to put into client.Options, which brings
-// the SDK's metrics onto the registerer as temporal_…, durations in seconds,
-// counters ending in _total. stop ends the collection; it belongs after the
-// worker's stop. A registerer takes one such handler, which all clients of the
-// process share; a second is an error.
+// NewTemporalMetrics returns the handler for client.Options. It exports the SDK's metrics
+// on the registerer as temporal_…, with durations in seconds and counters that end in
+// _total. stop ends the collection; call it after the worker's stop. All clients of the
+// process share the handler. A second one for the same registerer is an error.
 func NewTemporalMetrics(registerer prometheus.Registerer, logger *zap.Logger) (handler client.MetricsHandler, stop func(context.Context) error, err error) {
 	if err := registerer.Register(onlyOnce{}); err != nil {
 		return nil, nil, fmt.Errorf("temporal metrics: %w", err)
@@ -66,7 +65,7 @@ func NewTemporalMetrics(registerer prometheus.Registerer, logger *zap.Logger) (h
 	return handler, provider.Shutdown, nil
 }
 
-// temporalView decides name, labels and buckets of every instrument.
+// temporalView sets the name, labels and buckets of every instrument.
 func temporalView(instrument metric.Instrument) (metric.Stream, bool) {
 	stream := metric.Stream{
 		Name:            instrument.Name,
@@ -83,9 +82,9 @@ func temporalView(instrument metric.Instrument) (metric.Stream, bool) {
 	return stream, true
 }
 
-// onlyOnce occupies a registry without any metric. The exporter does not say
-// beforehand what it will collect, so a second one would be accepted and then
-// break every scrape with duplicates.
+// onlyOnce is registered without any metric, so that a second handler is refused. The
+// exporter does not describe its metrics, so a second exporter would be accepted, and
+// then fail every scrape with duplicates.
 type onlyOnce struct{}
 
 var onlyOnceDesc = prometheus.NewDesc("temporal_metrics_registered", "Never collected.", nil, nil)

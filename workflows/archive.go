@@ -9,12 +9,12 @@ import (
 	"dlqmanager/activities"
 )
 
-// ArchiveInput says what is old enough.
+// ArchiveInput is the input of ArchiveMessages.
 type ArchiveInput struct {
 	// Retention is how long RESOLVED and DEAD messages stay in the main table.
 	Retention time.Duration `json:"retention_ns"`
-	// PurgeAfter is how long they stay altogether, counted alike from their
-	// last change.
+	// PurgeAfter is how long they stay in both tables together. Both times count from
+	// the message's last change.
 	PurgeAfter time.Duration `json:"purge_after_ns"`
 	BatchSize  int           `json:"batch_size"`
 }
@@ -25,20 +25,20 @@ type ArchiveResult struct {
 	Purged   int64 `json:"purged"`
 }
 
-// ArchiveMessages moves old RESOLVED and DEAD messages to the archive table and
-// deletes what has been there long enough. A Temporal Schedule starts it.
+// ArchiveMessages moves old RESOLVED and DEAD messages to the archive table, and deletes
+// archived messages that are older than PurgeAfter. A Temporal Schedule starts it.
 func ArchiveMessages(ctx workflow.Context, in ArchiveInput) (ArchiveResult, error) {
 	var (
 		steps  *activities.Archive
 		result ArchiveResult
 	)
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archiving what ended more than %s ago.", days(in.Retention)))
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archiving messages that ended more than %s ago.", days(in.Retention)))
 	err := workflow.ExecuteActivity(archiveOptions(ctx, "move to the archive"), steps.MoveToArchive,
 		activities.ArchiveInput{OlderThan: in.Retention, BatchSize: in.BatchSize}).Get(ctx, &result.Archived)
 	if err != nil {
 		return result, err
 	}
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archived %d messages. Purging what ended more than %s ago.",
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Archived %d messages. Purging messages that ended more than %s ago.",
 		result.Archived, days(in.PurgeAfter)))
 	err = workflow.ExecuteActivity(archiveOptions(ctx, "purge the archive"), steps.Purge,
 		activities.ArchiveInput{OlderThan: in.PurgeAfter, BatchSize: in.BatchSize}).Get(ctx, &result.Purged)

@@ -40,7 +40,7 @@ func (s *system) archiver(t *testing.T, store activities.ArchiveStore) worker.Wo
 	return w
 }
 
-func TestTheArchiveGoesOnElsewhereWhenItsWorkerStops(t *testing.T) {
+func TestTheArchiveContinuesOnAnotherWorkerWhenItsWorkerStops(t *testing.T) {
 	t.Parallel()
 	for name, batch := range map[string]func(ctx context.Context, done int64, limit int) (int64, error){
 		"between two batches": func(_ context.Context, _ int64, limit int) (int64, error) {

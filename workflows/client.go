@@ -17,20 +17,20 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ErrStopped means that a workflow was cancelled, was terminated or failed instead
-// of coming to its own end.
+// ErrStopped means that a workflow did not complete: it was cancelled, was terminated or
+// failed.
 var ErrStopped = errors.New("the workflow was stopped")
 
 // Client starts, awaits and cancels the workflows of this package.
 //
 // Its errors are those of the domain: *dlq.NotRetryableError, *dlq.OwnedError,
-// dlq.ErrNotFound, ErrStopped, and dlq.ErrUnavailable when Temporal is away.
+// dlq.ErrNotFound, ErrStopped, and dlq.ErrUnavailable when Temporal is unavailable.
 type Client struct {
 	temporal  client.Client
 	taskQueue string
 }
 
-// NewClient uses a connection that the caller keeps and closes.
+// NewClient uses a connection that the caller closes.
 func NewClient(temporal client.Client, taskQueue string) *Client {
 	return &Client{temporal: temporal, taskQueue: taskQueue}
 }
@@ -43,45 +43,45 @@ func (c *Client) StartRetryMessage(ctx context.Context, in RetryMessageInput) (E
 	return executionOf(run), toDomain(ctx, err)
 }
 
-// AwaitRetryMessage waits for the end of a retry, or for the end of ctx, whose
-// error it returns then.
+// AwaitRetryMessage waits for the end of a retry. It returns the error of ctx if that ends
+// first.
 func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessageResult, error) {
 	var result RetryMessageResult
 	err := c.temporal.GetWorkflow(ctx, e.WorkflowID, e.RunID).Get(ctx, &result)
 	return result, toDomain(ctx, err)
 }
 
-// IsRunning reports whether the workflow that made a claim still lives. A later
-// retry of the same message is another owner with the same workflow id; a bulk retry
-// has its workflow id for itself. An owner that no workflow can be, such as that of a
-// row which was written by hand, does not live.
+// IsRunning reports whether the workflow that made a claim is still running. A later
+// retry of the same message has the same workflow id and another token. The workflow id of
+// a bulk retry is unique. An owner whose id cannot be a workflow id, as in a row that was
+// written by hand, is not running.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
-	if owner.Token == "" || !canBeAsked(owner.WorkflowID) {
+	if owner.Token == "" || !isWorkflowID(owner.WorkflowID) {
 		return false, nil
 	}
 	info, err := c.describe(ctx, owner.WorkflowID)
-	var impossible *serviceerror.InvalidArgument // longer than the server allows
+	var impossible *serviceerror.InvalidArgument // the id is longer than the server allows
 	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &impossible) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	// Servers before 1.24 do not tell the first run; there the run itself stands in.
+	// Servers before 1.24 do not return the first run id. These workflows have one run.
 	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
 	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
 		(first == owner.Token || owner.WorkflowID == retryAllPrefix+owner.Token), nil
 }
 
-// longestID is far beyond what servers take for a workflow id, 1,000 bytes by default,
-// and far below what they take for a request.
-const longestID = 10_000
+// maxWorkflowIDLength is far above the servers' limit for a workflow id, 1,000 bytes by
+// default, and far below their limit for a request.
+const maxWorkflowIDLength = 10_000
 
-// canBeAsked is false of ids that the Temporal client does not send. It could not have
-// started a workflow by such an id either.
-func canBeAsked(id string) bool {
+// isWorkflowID is false for ids that the Temporal client cannot send. So no workflow can
+// have such an id.
+func isWorkflowID(id string) bool {
 	notPrintable := func(r rune) bool { return r < ' ' || r > '~' }
-	return id != "" && len(id) <= longestID && !strings.ContainsFunc(id, notPrintable)
+	return id != "" && len(id) <= maxWorkflowIDLength && !strings.ContainsFunc(id, notPrintable)
 }
 
 func (c *Client) describe(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
@@ -89,7 +89,7 @@ func (c *Client) describe(ctx context.Context, workflowID string) (*workflowpb.W
 	return described.GetWorkflowExecutionInfo(), toDomain(ctx, err)
 }
 
-// Ping returns an error wrapping dlq.ErrUnavailable when Temporal is away.
+// Ping returns an error wrapping dlq.ErrUnavailable when Temporal is unavailable.
 func (c *Client) Ping(ctx context.Context) error {
 	_, err := c.temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
 	if err != nil {
@@ -98,9 +98,9 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// own makes an id this installation's. Installations that share a namespace have
-// task queues of their own, and those are part of the ids of all but the first.
-func (c *Client) own(id string) string {
+// installationID makes an id unique in a namespace that several installations share. Each
+// has its own task queue, which is part of the id unless it is DefaultTaskQueue.
+func (c *Client) installationID(id string) string {
 	if c.taskQueue == DefaultTaskQueue {
 		return id
 	}
@@ -111,7 +111,7 @@ func (c *Client) startOptions(workflowID, summary string) client.StartWorkflowOp
 	return client.StartWorkflowOptions{
 		ID:        workflowID,
 		TaskQueue: c.taskQueue,
-		// A second call joins the running workflow; a later one starts anew.
+		// A second call joins the running workflow; a call after its end starts another.
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:            summary,
@@ -125,7 +125,7 @@ func executionOf(run client.WorkflowRun) Execution {
 	return Execution{WorkflowID: run.GetID(), RunID: run.GetRunID()}
 }
 
-// toDomain translates what the Temporal client says, once.
+// toDomain translates an error of the Temporal client.
 func toDomain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -142,15 +142,14 @@ func toDomain(ctx context.Context, err error) error {
 		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case errors.As(err, &execution):
 		return stoppedOr(activities.FromTemporal(err))
-	case isAway(err):
+	case isUnavailable(err):
 		return fmt.Errorf("%w: temporal: %w", dlq.ErrUnavailable, err)
 	default:
 		return err
 	}
 }
 
-// stoppedOr lets the errors of the domain pass. All others mean that the workflow
-// did not come to its own end, whatever stopped it.
+// stoppedOr returns errors of the domain as they are, and wraps all others in ErrStopped.
 func stoppedOr(err error) error {
 	var (
 		notRetryable *dlq.NotRetryableError
@@ -162,7 +161,7 @@ func stoppedOr(err error) error {
 	return fmt.Errorf("%w: %w", ErrStopped, err)
 }
 
-func isAway(err error) bool {
+func isUnavailable(err error) bool {
 	var (
 		unavailable *serviceerror.Unavailable
 		deadline    *serviceerror.DeadlineExceeded

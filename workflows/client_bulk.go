@@ -13,14 +13,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// StartRetryAll starts the workflow of a bulk retry that the store has created, or
-// joins it: a job has one workflow, which runs once. It returns dlq.ErrNotFound when
-// that has closed.
+// StartRetryAll starts the workflow of a bulk retry that the store has created, or joins
+// it. A job has one workflow, which runs once. StartRetryAll returns dlq.ErrNotFound when
+// the workflow has closed.
 func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Execution, error) {
 	options := c.startOptions(RetryAllID(bulk.ID), "retry all of "+bulk.Spec.Topic)
 	options.StaticDetails = bulk.Spec.Reason
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
-	options.WorkflowExecutionErrorWhenAlreadyStarted = true // and has closed; a running one is joined
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when it has closed; a running one is joined
 	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
 	var closed *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &closed) {
@@ -29,21 +29,20 @@ func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Executi
 	return executionOf(run), toDomain(ctx, err)
 }
 
-// AwaitRetryAll waits for the end of a bulk retry, or for the end of ctx, whose
-// error it returns then.
+// AwaitRetryAll waits for the end of a bulk retry. It returns the error of ctx if that
+// ends first.
 func (c *Client) AwaitRetryAll(ctx context.Context, id dlq.ID) (RetryAllResult, error) {
 	var result RetryAllResult
 	err := c.temporal.GetWorkflow(ctx, RetryAllID(id), "").Get(ctx, &result)
 	return result, toDomain(ctx, err)
 }
 
-// CancelRetryAll asks a bulk retry to stop. It does not wait: the lanes first finish
-// their pages. It returns dlq.ErrNotFound when its workflow does
-// not run.
+// CancelRetryAll asks a bulk retry to stop. It does not wait until the lanes have finished
+// their pages. It returns dlq.ErrNotFound when the workflow does not run.
 func (c *Client) CancelRetryAll(ctx context.Context, id dlq.ID) error {
 	info, err := c.describe(ctx, RetryAllID(id))
 	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		err = fmt.Errorf("workflow: %w", dlq.ErrNotFound) // which Temporal does not say of itself
+		err = fmt.Errorf("workflow: %w", dlq.ErrNotFound) // CancelWorkflow itself returns no error then
 	}
 	if err != nil {
 		return err
@@ -51,14 +50,14 @@ func (c *Client) CancelRetryAll(ctx context.Context, id dlq.ID) error {
 	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, RetryAllID(id), ""))
 }
 
-// PauseRetryAll pauses a bulk retry and returns once nothing of it is RETRYING.
+// PauseRetryAll pauses a bulk retry and returns once no message of it is RETRYING.
 // It returns dlq.ErrNotFound when its workflow does not run.
 func (c *Client) PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error {
 	return c.update(ctx, id, UpdatePause, PauseUpdate{Reason: reason})
 }
 
-// ResumeRetryAll lets a paused bulk retry go on, whatever it was paused for. It
-// returns dlq.ErrNotFound when its workflow does not run.
+// ResumeRetryAll resumes a paused bulk retry, whatever the reason of the pause. It returns
+// dlq.ErrNotFound when its workflow does not run.
 func (c *Client) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
 	return c.update(ctx, id, UpdateResume)
 }
@@ -69,8 +68,8 @@ func (c *Client) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) 
 	return c.update(ctx, id, UpdateSetRate, RateUpdate{PerSecond: perSecond})
 }
 
-// update sends a command and waits for its effect. Without a worker nobody takes
-// it: then it is dlq.ErrUnavailable, and may or may not take effect later.
+// update sends a command and waits for its effect. It returns dlq.ErrUnavailable when no
+// worker handles it before ctx ends. The command may still take effect later.
 func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any) error {
 	handle, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: RetryAllID(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -87,12 +86,12 @@ func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any
 	case errors.As(err, &application) && (application.Type() == typeEnded || application.Type() == acceptedUpdateLost):
 		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: no worker has taken the command in time: %w", dlq.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, ctx.Err())
 	default:
 		return toDomain(ctx, err)
 	}
 }
 
-// acceptedUpdateLost is the type that the server gives to the error of a
-// command whose workflow closed before it could answer.
+// acceptedUpdateLost is the server's error type for an update whose workflow closed before
+// it answered.
 const acceptedUpdateLost = "AcceptedUpdateCompletedWorkflow"

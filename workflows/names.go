@@ -1,15 +1,14 @@
-// Package workflows holds the durable side of the manager: one workflow for the
-// retry of a message, one for the retry of a topic and one for the archive, and
-// the client that starts them. Inputs, results and histories carry ids, ranges
-// and counters, never the bodies of messages.
+// Package workflows has the Temporal workflows: one for the retry of a message, one for
+// the retry of a topic, and one for the archive. It also has the client that starts them,
+// and the sweeper. Inputs, results and histories have ids and counters, and never the
+// bodies of messages.
 package workflows
 
 import "dlqmanager/dlq"
 
-// Names that outlive a deployment: running workflows and schedules refer to
-// them, so changing one orphans what is under way.
+// These names must not change: running workflows and schedules refer to them.
 const (
-	// DefaultTaskQueue is where the workers listen unless configured.
+	// DefaultTaskQueue is the task queue of the workers, unless configured.
 	DefaultTaskQueue = "dlq-manager"
 
 	// RetryMessageType, RetryAllType and ArchiveMessagesType are the workflow
@@ -25,9 +24,9 @@ const (
 	retryAllPrefix     = "retry-all-"
 )
 
-// RetryMessageID is the workflow id of the retry of one message. There is one
-// id for each message, so Temporal itself keeps two retries of it apart.
+// RetryMessageID is the workflow id of the retry of one message. Each message has one id,
+// so Temporal runs one retry of it at a time.
 func RetryMessageID(id dlq.ID) string { return retryMessagePrefix + id.String() }
 
-// RetryAllID is the workflow id of a bulk retry. A job has one workflow, for good.
+// RetryAllID is the workflow id of a bulk retry. A job has exactly one workflow.
 func RetryAllID(bulk dlq.ID) string { return retryAllPrefix + bulk.String() }

@@ -10,10 +10,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// storeOptions are for steps that only talk to the database. When it is away
-// they wait for it, however long: giving up would leave a message claimed by
-// nobody. Ten seconds are long for a statement on a few rows, and the pause
-// stays short enough that work goes on soon after the database is back.
+// storeOptions are for steps that only use the database. They retry without end while the
+// database is unavailable, since a step that gave up would leave a claim without an owner.
+// Ten seconds are long for a statement on a few rows. The longest pause is short, so work
+// continues soon after the database is back.
 func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,
@@ -26,8 +26,8 @@ func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// localOptions are for the one attempt of such a step that is a part of the workflow's own
-// task. It ends well before the task would time out, after ten seconds.
+// localOptions are for the one attempt of such a step as a local activity. Its timeout is
+// well below the ten seconds of a workflow task.
 func localOptions(summary string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: 2 * time.Second,
@@ -36,34 +36,34 @@ func localOptions(summary string) workflow.LocalActivityOptions {
 	}
 }
 
-// claimOptions are storeOptions for a claim. A cancellation waits for the attempt under
-// way, so that no claim gets through after the message was given back.
+// claimOptions are storeOptions for a claim. A cancellation waits for the running attempt,
+// so that no claim commits after the message was released.
 func claimOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithWaitForCancellation(storeOptions(ctx, summary), true)
 }
 
-// countOptions are for counting a scope. Its heartbeat carries a cancellation to it.
+// countOptions are for counting a scope. Its heartbeat delivers a cancellation.
 func countOptions(ctx workflow.Context, summary string) workflow.Context {
-	ctx = workflow.WithStartToCloseTimeout(storeOptions(ctx, summary), activities.CountLimit)
+	ctx = workflow.WithStartToCloseTimeout(storeOptions(ctx, summary), activities.CountTimeout)
 	return workflow.WithHeartbeatTimeout(ctx, laneHeartbeatTimeout)
 }
 
-// publishOptions are for sending one message. Temporal repeats transient errors
-// as their category says. Other categories end the activity, and the workflow
-// decides. The timeout is longer than the preparation and the producer's own delivery
-// timeout, so the producer always gets to say what happened.
+// publishOptions are for sending one message. Temporal retries transient errors by the
+// policy of their category. Errors of other categories end the activity, and the workflow
+// decides. The timeout is longer than the preparation and the producer's delivery timeout,
+// so the activity always reports the producer's result.
 func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 	transient := activities.PolicyOf(dlq.CategoryTransient)
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: activities.RepublishPreparation + 20*time.Second,
-		// A cancelled retry waits for the publish under way: whether it was
-		// acknowledged decides between RESOLVED and PENDING.
+		// A cancelled retry waits for its running publish. An acknowledged message is
+		// RESOLVED, any other PENDING.
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    transient.First,
 			BackoffCoefficient: transient.Factor,
-			// Above the longest pause, so that Temporal does not cut the
-			// doubling short at its default of a hundred first pauses.
+			// Above the longest pause. Temporal's default, a hundred times the first
+			// pause, would end the doubling earlier.
 			MaximumInterval: 512 * time.Second,
 			MaximumAttempts: int32(transient.Attempts),
 		},
@@ -71,23 +71,23 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// laneHeartbeatTimeout is six missed beats: a killed worker's lane goes on elsewhere
-// after three seconds, and a slow one is not given up.
+// laneHeartbeatTimeout is six heartbeats. The lane of a killed worker continues on another
+// one after three seconds, and a slow worker keeps its lane.
 const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
 
-// laneOptions are for a slice of one lane of a bulk retry: one long activity
-// that heart-beats, which costs the history three events however many messages
-// it sends.
+// laneOptions are for a time slice of one lane of a bulk retry. It is one long activity
+// with heartbeats, and costs three events of history for any number of messages.
 func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		// A slice is minutes, but a page in a target's bad hour may take longer.
+		// A time slice is minutes, but finalizing its last page may take as long as an
+		// outage of the database.
 		StartToCloseTimeout: 24 * time.Hour,
 		HeartbeatTimeout:    laneHeartbeatTimeout,
-		// Eagerly, the lanes would stay with the worker that has the workflow,
-		// and one that joins would get nothing.
+		// With eager execution the lanes would stay on the worker that runs the workflow,
+		// and a worker that joins would get none.
 		DisableEagerExecution: true,
-		// No end: a lane fails when its worker is gone or the database is away,
-		// and then it has to go on, soon after either is back.
+		// Attempts without end: a lane fails when its worker is gone or the database is
+		// unavailable, and must continue soon after that.
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    500 * time.Millisecond,
 			BackoffCoefficient: 2,
@@ -97,12 +97,12 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// archiveOptions are for moving and purging old rows in batches. The counts
-// travel in the heartbeats; the work itself is resumed by what is left to do.
+// archiveOptions are for moving and purging old rows in batches. The heartbeats carry the
+// counts. A repeated activity finds the remaining rows by itself.
 func archiveOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 24 * time.Hour,
-		// One batch between two beats, and a batch is a thousand rows.
+		// There is a heartbeat after each batch.
 		HeartbeatTimeout: time.Minute,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    time.Second,
@@ -114,7 +114,7 @@ func archiveOptions(ctx workflow.Context, summary string) workflow.Context {
 }
 
 // ownerOf is the owner of the message that a workflow retries. A later retry of the
-// message has the same workflow id and another first run.
+// message has the same workflow id and another first run id.
 func ownerOf(ctx workflow.Context) dlq.Owner {
 	info := workflow.GetInfo(ctx)
 	return dlq.Owner{WorkflowID: info.WorkflowExecution.ID, Token: info.FirstRunID}

@@ -23,9 +23,9 @@ var record = flag.Bool("record", false, "record the histories that TestWorkflows
 
 const histories = "testdata"
 
-// TestWorkflowsReplay runs today's workflows against histories of runs of the
-// past. It fails when a change would break workflows that are under way: then
-// the change needs workflow.GetVersion, and new histories beside the old ones.
+// TestWorkflowsReplay replays recorded histories with the current workflows. It fails when
+// a change would break running workflows. Then the change needs workflow.GetVersion, and
+// new histories beside the old ones.
 func TestWorkflowsReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
@@ -41,8 +41,8 @@ func TestWorkflowsReplay(t *testing.T) {
 	}
 }
 
-// TestEveryWayThroughTheWorkflowsReplays takes each way that a workflow can go
-// and replays it. With -record it writes the histories down as well.
+// TestEveryWayThroughTheWorkflowsReplays runs each path through the workflows and replays
+// it. With -record it also writes the histories to testdata.
 func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -124,7 +124,7 @@ func (s *system) waitsForTimer(t *testing.T, e workflows.Execution) bool {
 	return false
 }
 
-// history reads all events, and first waits for the last one if asked to.
+// history reads all events. If asked to, it first waits for the last one.
 func (s *system) history(t *testing.T, e workflows.Execution, toTheEnd bool) *historypb.History {
 	t.Helper()
 	if toTheEnd {
@@ -150,7 +150,7 @@ func (s *system) replays(t *testing.T, name string, e workflows.Execution) *hist
 	return history
 }
 
-// replay is replays, and writes the history down if asked to.
+// replay is replays, and with -record also writes the history.
 func (s *system) replay(t *testing.T, name string, e workflows.Execution) {
 	t.Helper()
 	history := s.replays(t, name, e)
@@ -161,10 +161,10 @@ func (s *system) replay(t *testing.T, name string, e workflows.Execution) {
 	require.NoError(t, err)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	data = bytes.ReplaceAll(data, []byte(host), []byte("worker")) // nobody needs to know where
+	data = bytes.ReplaceAll(data, []byte(host), []byte("worker")) // no host name in the repository
 	require.NoError(t, os.MkdirAll(histories, 0o755))
-	// Only what is missing: a history that was recorded stays as it is, since
-	// workflows like it may be under way somewhere.
+	// Only missing files are written. A recorded history is kept, since workflows like it
+	// may be running somewhere.
 	file, err := os.OpenFile(filepath.Join(histories, name+".json"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return

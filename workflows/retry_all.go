@@ -12,19 +12,19 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryAll sends back every retryable message of a scope that was stored before
-// the job was created. The work is cut into lanes by the messages' keys, so that each key
-// stays in order, and every lane is a long activity that pages through the
-// store. Its progress is counted in the store, in the same transactions.
+// RetryAll sends back every retryable message of a scope that was stored before the job
+// was created. Each key belongs to one lane, so it stays in order. Every lane is a long
+// activity that sends pages of messages. The store counts the progress in the transactions
+// that change the messages.
 //
-// While it runs it can be paused, resumed, slowed down and cancelled; it pauses
-// itself when every target refuses everything or when a ramp sees too much come
-// back. To pause or end it lets nothing more be claimed, and waits until the pages in
-// hand have ended. Paused or ended, it leaves no message RETRYING.
+// A running job can be paused, resumed, slowed down and cancelled. It pauses itself when
+// every target refuses everything, or when too many messages of a ramp came back. To pause
+// or end, it stops the claims and waits until the claimed pages are finalized. Then no
+// message of the job is RETRYING.
 func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
-	// Before anything that waits: a command may be the first thing to arrive.
+	// First, because a command may arrive before anything else.
 	if err := r.handleUpdates(ctx); err != nil {
 		return RetryAllResult{}, err
 	}
@@ -34,18 +34,18 @@ func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 		runErr = r.run(ctx)
 	}
 	r.phase = phaseEnded
-	if errors.Is(runErr, errHandOver) {
-		r.phase = phaseHandingOver
+	if errors.Is(runErr, errContinueAsNew) {
+		r.phase = phaseContinuingAsNew
 	}
 	// Commands are answered before the workflow closes.
 	if err := workflow.Await(r.jobCtx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return RetryAllResult{}, err
 	}
-	if r.phase == phaseHandingOver {
+	if r.phase == phaseContinuingAsNew {
 		if ctx.Err() == nil {
 			return RetryAllResult{}, r.continueAsNew(ctx)
 		}
-		runErr = ctx.Err() // cancelled while it was about to hand over
+		runErr = ctx.Err() // cancelled just before it continued as new
 	}
 	return r.end(ctx, runErr)
 }
@@ -58,9 +58,9 @@ const (
 	phaseBeginning phase = iota
 	// phaseRunning sends, or is paused.
 	phaseRunning
-	// phaseHandingOver leaves everything else, commands too, to the next run.
-	phaseHandingOver
-	// phaseEnded refuses commands: they come too late.
+	// phaseContinuingAsNew leaves all further work and commands to the next run.
+	phaseContinuingAsNew
+	// phaseEnded refuses commands.
 	phaseEnded
 )
 
@@ -68,34 +68,33 @@ const (
 type bulkRun struct {
 	in    RetryAllInput
 	steps *activities.Bulk
-	// jobCtx is not cancelled with the workflow: the job is sent, paused and closed on
-	// it. A cancellation lets the lanes come to their end.
+	// jobCtx is not cancelled with the workflow. After a cancellation the lanes still
+	// finish their pages, and the job is closed.
 	jobCtx workflow.Context
 	phase  phase
 
 	bulk      dlq.BulkRetry
 	published bool
 	rampStep  int
-	// stepOpen is whether the allowance of step rampStep is being sent.
+	// stepOpen: the step limit of step rampStep is set.
 	stepOpen bool
 
-	// pause is what somebody wants; nil to run.
+	// pause is the requested pause; nil to run.
 	pause *Pause
-	// commands counts pauses and resumes, so that one knows when another has
-	// taken its place.
+	// commands counts pauses and resumes, so that a waiting command notices a later one.
 	commands int
-	// rate keeps changes of the rate in the order in which they came.
+	// rate keeps changes of the rate limit in order.
 	rate workflow.Mutex
 }
 
-// begin counts the scope, or takes up where the run before left off.
+// begin counts the scope, or restores the state of the previous run.
 func (r *bulkRun) begin(ctx workflow.Context) error {
 	if was := r.in.Resumed; was != nil {
 		r.bulk, r.published, r.pause = was.Bulk, was.Published, was.Paused
 		r.rampStep, r.stepOpen = was.RampStep, was.StepOpen
 		return nil
 	}
-	workflow.SetCurrentDetails(ctx, "Counting what is to be retried.")
+	workflow.SetCurrentDetails(ctx, "Counting the messages to retry.")
 	var begun activities.BulkBegun
 	err := workflow.ExecuteActivity(countOptions(ctx, "count the scope"), r.steps.BeginBulk, r.in.ID).Get(ctx, &begun)
 	if err != nil {
@@ -105,8 +104,8 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 	return r.checkOpen()
 }
 
-// step runs an activity that returns the job, and keeps that. It decodes into a new
-// value: a field that is left out in JSON must not keep what it was.
+// step runs an activity that returns the job, and keeps the job. It decodes into a new
+// value, so that a field missing in the JSON gets its zero value.
 func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) error {
 	var bulk dlq.BulkRetry
 	ctx = storeOptions(ctx, summary)
@@ -117,17 +116,17 @@ func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) e
 	return nil
 }
 
-// checkOpen fails when somebody else has closed the job.
+// checkOpen fails when another client has closed the job.
 func (r *bulkRun) checkOpen() error {
 	if r.bulk.State.IsFinal() {
-		return temporal.NewNonRetryableApplicationError("the job was closed by somebody else", typeEnded, nil)
+		return temporal.NewNonRetryableApplicationError("the job was closed by another client", typeEnded, nil)
 	}
 	return nil
 }
 
 const cancelReason = "cancelled by an operator"
 
-// end closes the job, unless somebody else has: the first end counts.
+// end closes the job. If another client has closed it, that end remains.
 func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
 	end := activities.EndInput{ID: r.in.ID, State: dlq.BulkCompleted}
 	switch {
@@ -150,7 +149,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			return ctx.Err()
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			return errHandOver
+			return errContinueAsNew
 		}
 		if r.pause != nil {
 			if err := r.waitPaused(ctx); err != nil {
@@ -158,7 +157,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			}
 			continue
 		}
-		if r.bulk.State != dlq.BulkRunning { // it was paused, or about to be
+		if r.bulk.State != dlq.BulkRunning { // paused or pausing
 			if err := r.resume(ctx); err != nil {
 				return err
 			}
@@ -168,7 +167,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			return err
 		}
 		if r.pause != nil {
-			continue // somebody paused it meanwhile
+			continue // paused meanwhile
 		}
 		end, err := r.runLanes(ctx)
 		switch {
@@ -177,14 +176,14 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 		case err != nil:
 			return err
 		case r.pause != nil:
-		case end == lanesHandOver, end == lanesStopped:
+		case end == lanesContinueAsNew, end == lanesStopped:
 		case end == lanesClosed:
-			if err := r.lookAgain(ctx); err != nil {
+			if err := r.recheckJob(ctx); err != nil {
 				return err
 			}
 		case end == lanesDone:
 			return nil
-		default: // the step is sent
+		default: // the step limit is reached
 			if done, err := r.watchStep(ctx); done || err != nil {
 				return err
 			}
@@ -192,26 +191,26 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 	}
 }
 
-// errHandOver ends a run whose history has grown long.
-var errHandOver = errors.New("continue as new")
+// errContinueAsNew ends a run whose history is long.
+var errContinueAsNew = errors.New("continue as new")
 
-// resume makes the job's row say that it runs.
+// resume sets the job's state to RUNNING.
 func (r *bulkRun) resume(ctx workflow.Context) error {
-	if err := r.step(r.jobCtx, "go on", r.steps.ResumeBulk, r.in.ID); err != nil {
+	if err := r.step(r.jobCtx, "resume", r.steps.ResumeBulk, r.in.ID); err != nil {
 		return err
 	}
 	if err := r.checkOpen(); err != nil {
 		return err
 	}
 	if r.bulk.State != dlq.BulkRunning {
-		return workflow.Sleep(ctx, time.Second) // somebody has written the row by hand
+		return workflow.Sleep(ctx, time.Second) // the row was written by hand
 	}
 	return nil
 }
 
-// lookAgain reads the job whose lanes were not allowed to claim though it should run:
-// its row was changed by somebody else, or the lanes have newer attempts.
-func (r *bulkRun) lookAgain(ctx workflow.Context) error {
+// recheckJob reads a job that should run, but whose lanes were not allowed to claim:
+// another client has changed its row, or the lanes have newer attempts.
+func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	if err := r.readBulk(r.jobCtx); err != nil {
 		return err
 	}
@@ -221,13 +220,13 @@ func (r *bulkRun) lookAgain(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused records that nothing is sent and waits for an operator, or, where
-// the reason may pass by itself, for a while.
+// waitPaused pauses the job and waits until an operator resumes it, or until Pause.For has
+// passed.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
 	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, activities.PauseInput{ID: r.in.ID, Reason: pause.Reason})
 	if err == nil {
-		err = r.checkOpen() // or it would wait for ever
+		err = r.checkOpen() // a closed job would wait for ever
 	}
 	if err != nil {
 		return err
@@ -248,8 +247,8 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	return nil
 }
 
-// continueAsNew starts over with an empty history. The job is in the store, so
-// the next run needs little.
+// continueAsNew starts the next run with an empty history. The job is in the store, so the
+// next run needs little input.
 func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	in := r.in
 	in.Resumed = &Resumed{
@@ -259,7 +258,7 @@ func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, RetryAllType, in)
 }
 
-// describe tells people in the Temporal Web UI how far the job is.
+// describe shows the job's progress in the Temporal Web UI.
 func (r *bulkRun) describe(ctx workflow.Context) {
 	b := r.bulk
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",

@@ -42,9 +42,8 @@ func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-// A pause may be repeated by Temporal after it was taken for lost, and then come
-// after the resume.
-func TestAJobWhoseRowWasPausedBehindItsBackGoesOn(t *testing.T) {
+// Temporal may repeat a pause whose answer was lost, and then it comes after the resume.
+func TestAJobWhoseRowAnotherClientPausedContinues(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 2_000, 100)
@@ -60,7 +59,7 @@ func TestAJobWhoseRowWasPausedBehindItsBackGoesOn(t *testing.T) {
 	require.Equal(t, int64(2_000), result.Bulk.Counts.Retried)
 }
 
-func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
+func TestAnEarlierAttemptAtALaneIsFenced(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	s.add(t, 2_000, 100)
@@ -85,21 +84,21 @@ func TestAnEarlierAttemptAtALaneCanDoNothingMore(t *testing.T) {
 	require.Len(t, left.Page, dlq.PageSize, "what it had claimed is the newer one's to send")
 }
 
-// As the sweeper does when it takes a workflow for gone.
-func TestAJobWhoseRowWasClosedBehindItsBackEnds(t *testing.T) {
+// As the sweeper does when it does not find the workflow.
+func TestAJobWhoseRowAnotherClientClosedEnds(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 4_000, 100)
 	s.target.slowly(40 * time.Millisecond)
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
-	closed, err := s.store.EndBulk(t.Context(), job, dlq.BulkFailed, "taken for gone")
+	closed, err := s.store.EndBulk(t.Context(), job, dlq.BulkFailed, "workflow not found")
 	require.NoError(t, err)
-	_ = s.client.PauseRetryAll(t.Context(), job, "") // a pause would wait for ever; it may come too late
+	_ = s.client.PauseRetryAll(t.Context(), job, "") // ends the wait early; it may come too late
 	_, err = s.client.AwaitRetryAll(t.Context(), job)
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
 	require.Equal(t, closed.State, bulk.State)
-	require.Equal(t, "taken for gone", bulk.Reason)
+	require.Equal(t, "workflow not found", bulk.Reason)
 	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
 }

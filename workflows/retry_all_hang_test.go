@@ -23,7 +23,7 @@ func (s *system) hang(t *testing.T, err error) (release func()) {
 	return release
 }
 
-// hangingJob is a job of 1000 messages of which every lane hangs with a page.
+// hangingJob is a job of 1000 messages whose lanes all hang in the publish of a page.
 func (s *system) hangingJob(t *testing.T, err error) (job dlq.ID, release func()) {
 	t.Helper()
 	s.add(t, 1_000, 100)
@@ -34,8 +34,8 @@ func (s *system) hangingJob(t *testing.T, err error) (job dlq.ID, release func()
 	return job, release
 }
 
-// stops requires that the job comes to the state in time, and then claims nothing
-// more, while its pages are still under way.
+// stops requires that the job gets the state in time, and then claims nothing more while
+// its pages are still in flight.
 func (s *system) stops(t *testing.T, job dlq.ID, state dlq.BulkState) {
 	t.Helper()
 	started := time.Now()
@@ -76,7 +76,7 @@ func (s *system) ask(t *testing.T, job dlq.ID, update string, args ...any) clien
 	return handle
 }
 
-func TestPauseClaimsNothingMoreAndWaitsForThePagesInHand(t *testing.T) {
+func TestPauseClaimsNothingMoreAndWaitsForClaimedPages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
@@ -94,7 +94,7 @@ func TestPauseClaimsNothingMoreAndWaitsForThePagesInHand(t *testing.T) {
 	s.replays(t, "completed", execution(job))
 }
 
-func TestCancelClaimsNothingMoreAndWaitsForThePagesInHand(t *testing.T) {
+func TestCancelClaimsNothingMoreAndWaitsForClaimedPages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
@@ -126,7 +126,7 @@ func TestAPausingJobCanBeCancelled(t *testing.T) {
 	require.Equal(t, dlq.BulkCancelled, s.bulk(t, job).State)
 }
 
-func TestAPausingJobThatIsResumedGoesOnOnceItsPagesHaveEnded(t *testing.T) {
+func TestAPausingJobThatIsResumedRunsOnceItsPagesHaveEnded(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
@@ -142,7 +142,7 @@ func TestAPausingJobThatIsResumedGoesOnOnceItsPagesHaveEnded(t *testing.T) {
 	}
 }
 
-func TestAnOperatorsPauseOutweighsWhatItsPagesComeTo(t *testing.T) {
+func TestAnOperatorsPauseOutweighsTheResultsOfThePages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	job, release := s.hangingJob(t, refuse(dlq.CategoryAuth))

@@ -11,76 +11,76 @@ import (
 	"dlqmanager/dlq"
 )
 
-// progressInterval is how often the details and the query are brought up to date. Each
-// costs a few events, so that a slow job continues as new now and then; a fast one has
-// ended before.
+// progressInterval is how often the details and the query's answer are updated. Each
+// update costs a few events, so a long job continues as new from time to time.
 const progressInterval = 15 * time.Second
 
-// lanesEnd says why the lanes ended together.
+// lanesEnd says why runLanes returned. Of several reasons the greatest counts.
 type lanesEnd int
 
 const (
-	// lanesStopped were told to stop and know nothing of what is left.
+	// lanesStopped: the lanes were stopped, and messages may be left.
 	lanesStopped lanesEnd = iota
-	// lanesDone found nothing more.
+	// lanesDone: no message is left.
 	lanesDone
-	// lanesAtStepLimit have sent what the ramp's step allows.
+	// lanesAtStepLimit: the step limit of the ramp is reached.
 	lanesAtStepLimit
-	// lanesClosed were not allowed to claim, though the job should run.
+	// lanesClosed: a lane was not allowed to claim, though the job should run.
 	lanesClosed
-	// lanesHandOver stopped so that the workflow can continue as new.
-	lanesHandOver
+	// lanesContinueAsNew: the workflow should continue as new.
+	lanesContinueAsNew
 )
 
 // laneGroup is the lanes of one call of runLanes.
 type laneGroup struct {
-	over []bool
-	// waiting holds, of each lane that waits for a closed target, why.
+	ended []bool
+	// waiting has the result of each lane that waits for a closed target, else nil.
 	waiting []*activities.LaneResult
 	err     error // of the first lane that failed
 }
 
-func (g *laneGroup) areOver() bool { return !slices.Contains(g.over, false) }
+func (g *laneGroup) allEnded() bool { return !slices.Contains(g.ended, false) }
 
-// allWaiting tells whether every lane that is not over waits.
+// allWaiting tells whether every lane that has not ended waits.
 func (g *laneGroup) allWaiting() bool {
-	for i := range g.over {
-		if !g.over[i] && g.waiting[i] == nil {
+	for i := range g.ended {
+		if !g.ended[i] && g.waiting[i] == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// runLanes starts every lane and waits for all of them, also when one failed, the job
-// is to pause, or the workflow was cancelled: then nothing more is claimed, and the
-// lanes return once their pages have ended.
+// runLanes starts every lane and waits for all of them. When a lane fails, the job is to
+// pause, or the workflow is cancelled, it stops the claims. Then the lanes return once
+// their pages are finalized.
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
-	restCtx, wake := workflow.WithCancel(ctx)
+	waitCtx, wake := workflow.WithCancel(ctx)
 	defer wake()
-	group := &laneGroup{over: make([]bool, r.bulk.Lanes), waiting: make([]*activities.LaneResult, r.bulk.Lanes)}
+	group := &laneGroup{ended: make([]bool, r.bulk.Lanes), waiting: make([]*activities.LaneResult, r.bulk.Lanes)}
 	end := lanesStopped
-	for i := range group.over {
-		workflow.Go(restCtx, func(restCtx workflow.Context) {
-			laneEnd, err := r.runLane(restCtx, group, i)
-			group.over[i], group.waiting[i] = true, nil
+	for i := range group.ended {
+		workflow.Go(waitCtx, func(waitCtx workflow.Context) {
+			laneEnd, err := r.runLane(waitCtx, group, i)
+			group.ended[i], group.waiting[i] = true, nil
 			end = max(end, laneEnd)
-			if err != nil && restCtx.Err() == nil && group.err == nil {
+			if err != nil && waitCtx.Err() == nil && group.err == nil {
 				group.err = err
 			}
 		})
 	}
-	workflow.Go(restCtx, r.reportProgress)
+	workflow.Go(waitCtx, r.reportProgress)
 	if err := r.awaitLanes(ctx, group, wake); err != nil {
 		return lanesStopped, err
 	}
-	if restCtx.Err() != nil {
+	if waitCtx.Err() != nil {
 		end = lanesStopped
 	}
 	return end, group.err
 }
 
-// awaitLanes waits until all lanes are over, and stops them when somebody wants that.
+// awaitLanes waits until all lanes have ended. It stops the claims when the workflow is
+// cancelled, a lane has failed, or a pause is requested.
 func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workflow.CancelFunc) error {
 	wanted := func() activities.StopInput {
 		switch {
@@ -95,7 +95,7 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 		}
 	}
 	var asked activities.StopInput
-	for !group.areOver() {
+	for !group.allEnded() {
 		if want := wanted(); want != asked {
 			asked = want
 			wake()
@@ -107,25 +107,25 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 			}
 			continue
 		}
-		if err := workflow.Await(r.jobCtx, func() bool { return group.areOver() || wanted() != asked }); err != nil {
+		if err := workflow.Await(r.jobCtx, func() bool { return group.allEnded() || wanted() != asked }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// runLane starts one lane again and again until it has nothing more to do. The end of
-// ctx ends its rest, but not what it has under way.
+// runLane starts one lane repeatedly until it has nothing more to do. The end of ctx ends
+// its wait for a closed target, but not a running activity.
 func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesEnd, error) {
 	in := activities.LaneInput{Bulk: r.in.ID, Number: i}
-	uncut, _ := workflow.NewDisconnectedContext(ctx)
+	uncancelled, _ := workflow.NewDisconnectedContext(ctx)
 	for ctx.Err() == nil {
 		var result activities.LaneResult
-		laneCtx := laneOptions(uncut, fmt.Sprintf("lane %d of %d", i+1, r.bulk.Lanes))
+		laneCtx := laneOptions(uncancelled, fmt.Sprintf("lane %d of %d", i+1, r.bulk.Lanes))
 		if err := workflow.ExecuteActivity(laneCtx, r.steps.RunLane, in).Get(laneCtx, &result); err != nil {
 			return lanesStopped, err
 		}
-		in.Shut = result.Shut
+		in.TargetClosed = result.TargetClosed
 		switch result.End {
 		case activities.LaneDone:
 			return lanesDone, nil
@@ -134,24 +134,24 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 		case activities.LaneClosed:
 			return lanesClosed, nil
 		case activities.LaneWaiting:
-			if err := r.rest(ctx, group, i, &result); err != nil {
+			if err := r.waitForTarget(ctx, group, i, &result); err != nil {
 				return lanesStopped, err
 			}
 		case activities.LaneTimeSlice:
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			return lanesHandOver, nil
+			return lanesContinueAsNew, nil
 		}
 	}
 	return lanesStopped, nil
 }
 
-// rest lets a lane wait for a closed target while others go on. When every lane that
-// is left waits, the job pauses as a whole.
-func (r *bulkRun) rest(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
+// waitForTarget lets a lane wait for a closed target while others continue. When every
+// lane that has not ended waits, the job pauses.
+func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
 	group.waiting[i] = result
 	if r.pause == nil && ctx.Err() == nil && group.allWaiting() && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-		r.pause = selfPause(group.waiting) // which ends the rest below
+		r.pause = selfPause(group.waiting) // this also cancels the timer below
 	}
 	timer := workflow.TimerOptions{Summary: fmt.Sprintf("lane %d waits: %s", i+1, result.Reason)}
 	err := workflow.NewTimerWithOptions(ctx, result.For, timer).Get(ctx, nil)
@@ -159,11 +159,11 @@ func (r *bulkRun) rest(ctx workflow.Context, group *laneGroup, i int, result *ac
 	return err
 }
 
-// closedReason begins the reason of a job that pauses itself.
+// closedReason is the beginning of the reason of a self-pause.
 const closedReason = "all that is left waits for a target that refuses everything: "
 
-// selfPause is the pause of a job whose lanes all wait, until the first of their
-// targets may be asked again.
+// selfPause is the pause of a job whose lanes all wait. It lasts until the first of their
+// targets may be tried again.
 func selfPause(waiting []*activities.LaneResult) *Pause {
 	pause := &Pause{}
 	for _, lane := range waiting {
@@ -172,9 +172,9 @@ func selfPause(waiting []*activities.LaneResult) *Pause {
 		}
 		if lane.Category == dlq.CategoryAuth {
 			if pause.Reason == "" {
-				pause.Reason = closedReason + lane.Reason + "; mend that, then resume"
+				pause.Reason = closedReason + lane.Reason + "; fix that, then resume"
 			}
-			continue // no amount of waiting changes a password
+			continue // waiting does not fix an authorisation
 		}
 		if pause.For == 0 || lane.For < pause.For {
 			pause.Reason, pause.For = closedReason+lane.Reason, max(lane.For, time.Second)
@@ -183,9 +183,9 @@ func selfPause(waiting []*activities.LaneResult) *Pause {
 	return pause
 }
 
-// reportProgress keeps the details and the query up to date until ctx ends.
+// reportProgress updates the details and the query's answer until ctx ends.
 func (r *bulkRun) reportProgress(ctx workflow.Context) {
-	for workflow.NewTimerWithOptions(ctx, progressInterval, workflow.TimerOptions{Summary: "look at the progress"}).Get(ctx, nil) == nil {
+	for workflow.NewTimerWithOptions(ctx, progressInterval, workflow.TimerOptions{Summary: "update the progress"}).Get(ctx, nil) == nil {
 		if r.readBulk(ctx) == nil {
 			r.describe(ctx)
 		}

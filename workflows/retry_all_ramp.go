@@ -8,8 +8,8 @@ import (
 	"dlqmanager/activities"
 )
 
-// openStep lets the next step of the ramp be sent, or, after the last one, all
-// of the rest. Without a ramp it does nothing.
+// openStep sets the step limit of the ramp's next step, or lifts it after the last step.
+// Without a ramp it does nothing.
 func (r *bulkRun) openStep() error {
 	ramp := r.bulk.Spec.Ramp
 	if ramp == nil || r.stepOpen || r.rampStep > len(ramp.Steps) {
@@ -27,20 +27,20 @@ func (r *bulkRun) openStep() error {
 	return workflow.ExecuteActivity(ctx, r.steps.SetBulkAllowance, limit).Get(ctx, nil)
 }
 
-// watchStep waits after a step to see what comes back. It pauses the job when
-// that is too much, and is done when the step was all there was.
+// watchStep waits after a step and then reads how many messages came back. It pauses the
+// job when these are too many. done says that no messages are left.
 func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 	ramp := r.bulk.Spec.Ramp
 	if ramp == nil || !r.stepOpen || r.rampStep >= len(ramp.Steps) {
 		return true, nil
 	}
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Sent step %d of the ramp, %d messages. Waiting %s to see what comes back.",
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Sent step %d of the ramp, %d messages. Waiting %s for messages that come back.",
 		r.rampStep+1, ramp.Steps[r.rampStep], ramp.Wait))
 	if _, err := workflow.AwaitWithTimeout(ctx, ramp.Wait, func() bool { return r.pause != nil }); err != nil {
 		return false, err
 	}
 	if r.pause != nil {
-		return false, nil // an operator was quicker; the step is looked at again afterwards
+		return false, nil // paused by an operator; the step is checked again after the resume
 	}
 	r.rampStep, r.stepOpen = r.rampStep+1, false
 	if err := r.readBulk(ctx); err != nil {

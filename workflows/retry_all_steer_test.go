@@ -24,10 +24,10 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
 
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being mended"))
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being fixed"))
 	bulk := s.bulk(t, job)
 	require.Equal(t, dlq.BulkPaused, bulk.State)
-	require.Equal(t, "the consumer is being mended", bulk.Reason)
+	require.Equal(t, "the consumer is being fixed", bulk.Reason)
 	sent := s.target.count()
 	require.Less(t, sent, 10_000)
 	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
@@ -44,7 +44,7 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-// endless is a store that counts until it is told to stop.
+// endless is a store whose count takes until it is cancelled.
 type endless struct {
 	*memory.Store
 	began chan struct{}
@@ -109,7 +109,7 @@ func TestRateLimitHoldsOverAllLanesAndCanBeChanged(t *testing.T) {
 	eventually(t, "it sends", func() bool { return s.target.count() > 20 })
 	from, started := s.target.count(), time.Now()
 	eventually(t, "two seconds' worth", func() bool { return s.target.count() >= from+400 })
-	require.Greater(t, time.Since(started), 1600*time.Millisecond) // how near it comes is for a benchmark to say
+	require.Greater(t, time.Since(started), 1600*time.Millisecond) // a benchmark measures the accuracy
 
 	require.NoError(t, s.client.SetRetryAllRate(t.Context(), job, 0))
 	result, err := s.client.AwaitRetryAll(t.Context(), job)
@@ -121,7 +121,7 @@ func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 500, 500)
-	// The consumer fails on whatever is sent, so it all comes back at once.
+	// The consumer fails on every message, so all come back at once.
 	s.target.answers(func(e dlq.Envelope) error {
 		s.comeBack(t, e)
 		return nil
@@ -141,7 +141,7 @@ func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(500), result.Bulk.Counts.Retried)
 	require.Equal(t, int64(1), result.Bulk.CameBack)
-	require.Equal(t, int64(1), s.statuses(t)[dlq.StatusPending], "what came back is not taken again")
+	require.Equal(t, int64(1), s.statuses(t)[dlq.StatusPending], "a message that came back is not sent again")
 }
 
 func TestRampTakesItsSteps(t *testing.T) {
@@ -179,7 +179,7 @@ func TestAFailedMessageBlocksTheLaterOnesOfItsKey(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-func TestOrderNoneSendsWhatIsBehindAFailedMessage(t *testing.T) {
+func TestOrderNoneSendsTheLaterMessagesOfAFailedMessagesKey(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 600, 3)
@@ -194,7 +194,7 @@ func TestOrderNoneSendsWhatIsBehindAFailedMessage(t *testing.T) {
 	require.Equal(t, dlq.BulkCounts{Retried: 599, Dead: 1}, result.Bulk.Counts)
 }
 
-func TestRetryAllTakesOnlyWhatItsFilterMatches(t *testing.T) {
+func TestRetryAllSendsOnlyMessagesThatItsFilterMatches(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 40, 4)
@@ -226,7 +226,7 @@ func TestAuthorisationRefusedPausesUntilAnOperatorResumes(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-// comeBack stores the dead letter that a consumer makes of a republished one.
+// comeBack stores the dead letter of a republished message that failed again.
 func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
 	t.Helper()
 	_, err := s.store.StoreArrivals(t.Context(), []dlq.Arrival{{
@@ -274,7 +274,7 @@ func TestOneClosedTargetAmongSeveralDoesNotStopTheOthers(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-// The row is what REST tells.
+// REST shows the row.
 func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -286,7 +286,7 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 		var asked dlq.BulkRetry
 		s.query(t, execution(job), workflows.QueryProgress, &asked)
 		row := s.bulk(t, job)
-		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // which sinks as time passes
+		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // it decreases with time
 		row.UpdatedAt, asked.UpdatedAt = time.Time{}, time.Time{}
 		require.Equal(t, row, asked)
 		var shown sdkpb.WorkflowMetadata
@@ -296,8 +296,8 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 		require.Contains(t, shown.GetCurrentDetails(), sentence)
 	}
 	eventually(t, "some are sent", func() bool { return s.target.count() > 100 })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being mended"))
-	requireSame("the consumer is being mended")
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being fixed"))
+	requireSame("the consumer is being fixed")
 
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
 	s.target.slowly(0)

@@ -13,8 +13,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// startAll creates a bulk retry of the topic, or joins the one under way, and starts
-// its workflow.
+// startAll creates a bulk retry of the topic, or joins the running one, and starts its
+// workflow.
 func (s *system) startAll(t *testing.T, change ...func(*dlq.BulkSpec)) dlq.ID {
 	t.Helper()
 	created, err := s.create(t, change...)
@@ -40,7 +40,7 @@ func execution(job dlq.ID) workflows.Execution {
 	return workflows.Execution{WorkflowID: workflows.RetryAllID(job)}
 }
 
-// state is where the job stands.
+// state returns the state of the job.
 func (s *system) state(job dlq.ID) dlq.BulkState {
 	bulk, err := s.store.Bulk(context.Background(), job)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestRetryAllOfAnEmptyTopicEndsWithNothing(t *testing.T) {
 	require.Zero(t, result.Bulk.Matched)
 }
 
-func TestRetryAllLeavesAloneWhatIsDeadResolvedOrUsedUp(t *testing.T) {
+func TestRetryAllIgnoresDeadResolvedAndUsedUpMessages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 3, 3)
@@ -103,7 +103,7 @@ func TestRetryAllLeavesAloneWhatIsDeadResolvedOrUsedUp(t *testing.T) {
 	require.Equal(t, dlq.StatusDead, s.message(t, ids[0]).Status)
 }
 
-func TestRetryAllTakesOnlyWhatWasThereBeforeItBegan(t *testing.T) {
+func TestRetryAllSendsOnlyMessagesFromBeforeItsSnapshot(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 10, 10)
@@ -120,7 +120,7 @@ func TestRetryAllTakesOnlyWhatWasThereBeforeItBegan(t *testing.T) {
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 10, dlq.StatusPending: 10}, s.statuses(t))
 }
 
-func TestRetryAllCountsWhatWasRefusedApartFromWhatWasSent(t *testing.T) {
+func TestRetryAllCountsRefusedAndSentMessagesSeparately(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 400, 400)
@@ -153,7 +153,7 @@ func TestSecondRetryAllJoinsTheFirst(t *testing.T) {
 	require.Equal(t, first, result.Bulk.ID)
 }
 
-func TestRetryAllPausesWhileTheTargetRefusesEverythingAndGoesOnByItself(t *testing.T) {
+func TestRetryAllPausesWhileTheTargetRefusesEverythingAndResumesByItself(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 120, 1)
@@ -222,7 +222,7 @@ func TestAJobWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.T) {
 	require.Contains(t, bulk.Reason, "never started")
 	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), created.ID), dlq.ErrNotFound)
 
-	// Whoever was about to start it comes too late.
+	// A later start of the workflow comes too late.
 	_, err = s.client.StartRetryAll(t.Context(), created)
 	require.NoError(t, err)
 	_, err = s.client.AwaitRetryAll(t.Context(), created.ID)

@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Commands to a running RetryAll are Temporal updates: whoever sends one learns
-// whether it took effect. The query needs nothing but a worker.
+// Commands to a running RetryAll are Temporal updates, so the sender learns whether they
+// took effect.
 const (
 	UpdatePause   = "pause"
 	UpdateResume  = "resume"
@@ -43,8 +43,8 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 	return workflow.SetUpdateHandler(ctx, UpdateSetRate, r.onSetRate)
 }
 
-// onPause returns once nothing of the job is RETRYING any more. Nothing is claimed
-// long before, where the pages in hand take their time.
+// onPause returns once no message of the job is RETRYING. The claims stop at once; the
+// claimed pages are finished first.
 func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
 	reason := in.Reason
 	if reason == "" {
@@ -60,8 +60,8 @@ func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
 	return r.awaitCommand(ctx, func() bool { return r.bulk.State == dlq.BulkRunning })
 }
 
-// awaitCommand waits for the effect of a pause or a resume, or for the next
-// command, which takes its place.
+// awaitCommand waits for the effect of a pause or a resume, or for a later command, which
+// supersedes it.
 func (r *bulkRun) awaitCommand(ctx workflow.Context, effect func() bool) (dlq.BulkRetry, error) {
 	r.commands++
 	mine := r.commands
@@ -86,8 +86,8 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 	return r.bulk, nil
 }
 
-// await waits until the condition holds or the run ends. A command whose run
-// continues as new has been taken over by the next one.
+// await waits until the condition holds or the run ends. If the run continues as new, the
+// next run carries out the command.
 func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.BulkRetry, error) {
 	if err := workflow.Await(ctx, func() bool { return r.phase > phaseRunning || condition() }); err != nil {
 		return dlq.BulkRetry{}, err

@@ -13,16 +13,15 @@ import (
 )
 
 // RetryMessage sends one dead letter back to its original topic: it marks it
-// RETRYING, republishes it and records how that ended. It owns the message from
-// the first step to the last, whatever crashes in between.
+// RETRYING, republishes it and finalizes it. It owns the message from the first step to
+// the last, also across crashes.
 //
-// It fails only when there was nothing to retry: the message does not exist, is
-// not retryable, or is owned by another workflow. A message that could not be
-// delivered is a result.
+// It fails only when the message cannot be claimed: it does not exist, is not retryable,
+// or is owned by another workflow. A failed delivery is a result, not an error.
 //
-// Cancelled before the message was published, it gives the message back as if it had
-// never been claimed. A publish under way at that moment decides by its own answer, and
-// so does one that begins before the workflow hears of it, which takes as long as a claim.
+// A cancellation before the publish releases the message as if it had never been claimed.
+// If a publish is running when the cancellation takes effect, the publish decides the
+// outcome. A cancellation takes effect after the running step, such as the claim.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
 	var steps *activities.Retry
 	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx)}
@@ -31,8 +30,8 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	var claimed activities.Claimed
 	err := storeStep(ctx, claimOptions, "mark RETRYING", steps.MarkRetrying, step, &claimed)
 	if err != nil && ctx.Err() != nil && !isRefusal(err) {
-		// The claim may have got through all the same.
-		if _, err := finalize(ctx, step.Owner, returned(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
+		// The claim may have been committed all the same.
+		if _, err := finalize(ctx, step.Owner, released(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
 			return RetryMessageResult{}, err
 		}
 		workflow.SetCurrentDetails(ctx, "Cancelled before it was published.")
@@ -63,8 +62,8 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	}, nil
 }
 
-// finalize records how the retry ended, even when the workflow was cancelled, so that
-// no message is left RETRYING.
+// finalize records the outcome, even when the workflow was cancelled, so that no message
+// remains RETRYING.
 func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final activities.Finalized, err error) {
 	var steps *activities.Retry
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -72,10 +71,10 @@ func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final
 	return final, err
 }
 
-// storeStep carries out a step that only touches the database. It is tried once as a part
-// of the workflow's own task, which spares Temporal the scheduling of an activity. When
-// the database does not answer soon, it becomes an activity of its own, which Temporal
-// repeats for as long as it takes. A cancellation does not interrupt the first attempt.
+// storeStep runs a step that only uses the database. It is tried once as a local activity,
+// which Temporal need not schedule. When that fails, as when the database does not answer
+// in time, it becomes an ordinary activity, which Temporal retries without end. A
+// cancellation does not interrupt the local activity.
 func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
 	if workflow.GetVersion(ctx, localSteps, workflow.DefaultVersion, 1) == 1 && ctx.Err() == nil {
 		local, _ := workflow.NewDisconnectedContext(ctx)
@@ -89,15 +88,15 @@ func storeStep(ctx workflow.Context, options func(workflow.Context, string) work
 	return workflow.ExecuteActivity(ctx, step, in).Get(ctx, out)
 }
 
-// localSteps marks the retries whose steps are tried in the workflow's own task.
+// localSteps is the change id of retries whose steps are tried as local activities.
 const localSteps = "local-steps"
 
-// returned is the outcome of a retry that was cancelled before it published.
-func returned(id dlq.ID) dlq.Outcome {
-	return dlq.Outcome{ID: id, Result: dlq.ResultReleased, Error: cancelledReason}
+// released is the outcome of a retry that was cancelled before the publish.
+func released(id dlq.ID) dlq.Outcome {
+	return dlq.Outcome{ID: id, Result: dlq.ResultReturned, Error: cancelledReason}
 }
 
-// isRefusal is true of a claim that the store refused: it claimed nothing.
+// isRefusal tells whether the store has refused a claim, so that nothing is claimed.
 func isRefusal(err error) bool {
 	switch typeOf(err) {
 	case activities.TypeNotFound, activities.TypeNotRetryable, activities.TypeOwned:
@@ -116,9 +115,9 @@ func typeOf(err error) string {
 	return ""
 }
 
-// republish tries as often as the category of each failure allows. Temporal
-// counts the attempts of transient errors; those of a throttled target are
-// counted here, since their pause is another one.
+// republish retries by the policy of the error's category. Temporal retries transient
+// errors. The attempts at a target that throttles are counted here, since the waits
+// differ.
 func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published bool, err error) {
 	var steps *activities.Retry
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)
@@ -130,7 +129,7 @@ func republish(ctx workflow.Context, step activities.RetryInput, claimed activit
 			return published, err
 		}
 		wait := policy.Wait(attempt, &dlq.DeliveryError{RetryAfter: retryAfter, Err: err})
-		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Throttled by the target; trying again in %s.", wait))
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Throttled by the target; next attempt in %s.", wait))
 		pause := workflow.TimerOptions{Summary: "throttled by the target"}
 		if err := workflow.NewTimerWithOptions(ctx, wait, pause).Get(ctx, nil); err != nil {
 			return false, err
@@ -138,8 +137,8 @@ func republish(ctx workflow.Context, step activities.RetryInput, claimed activit
 	}
 }
 
-// categoryOf reads the category that an activity gave to its error; empty when
-// it is nil or not a delivery error.
+// categoryOf returns the category of an activity's error. It is empty when the error is
+// nil or not a delivery error.
 func categoryOf(err error) (category dlq.Category, retryAfter time.Duration) {
 	var application *temporal.ApplicationError
 	if !errors.As(err, &application) {
@@ -159,12 +158,12 @@ func outcomeOf(id dlq.ID, err error) dlq.Outcome {
 		return dlq.Outcome{ID: id, Result: dlq.ResultDelivered}
 	}
 	if temporal.IsCanceledError(err) {
-		// No attempt was under way, since a cancellation waits for the one that is.
-		return returned(id)
+		// No publish was running: a cancellation waits for a running one.
+		return released(id)
 	}
 	category, _ := categoryOf(err)
 	if category == "" {
-		// Not a refusal but a crash or a timeout.
+		// A crash or a timeout, not a refusal.
 		category = dlq.CategoryTransient
 	}
 	return dlq.Outcome{ID: id, Result: category.Result(), Category: category, Error: reasonOf(err)}
@@ -172,7 +171,7 @@ func outcomeOf(id dlq.ID, err error) dlq.Outcome {
 
 const cancelledReason = "the retry was cancelled"
 
-// reasonOf is the part of a Temporal error that a person wants to read.
+// reasonOf is the readable part of a Temporal error.
 func reasonOf(err error) string {
 	var application *temporal.ApplicationError
 	var timeout *temporal.TimeoutError

@@ -17,7 +17,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// claiming is a store whose claims can be held up and can lose their answers.
+// claiming is a store whose claims can be delayed and can lose their answers.
 type claiming struct {
 	*memory.Store
 	claim func(claim func() (dlq.Claim, error)) (dlq.Claim, error)
@@ -53,9 +53,9 @@ func (s *system) cancelRetry(t *testing.T, e workflows.Execution) {
 	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), e.WorkflowID, e.RunID))
 }
 
-// isGivenBack waits for the end of a cancelled retry and requires that its message
-// is as it was before.
-func (s *system) isGivenBack(t *testing.T, e workflows.Execution, id dlq.ID) {
+// isReleased waits for the end of a cancelled retry and requires that its message is as it
+// was before.
+func (s *system) isReleased(t *testing.T, e workflows.Execution, id dlq.ID) {
 	t.Helper()
 	_, err := s.client.AwaitRetryMessage(t.Context(), e)
 	require.ErrorIs(t, err, workflows.ErrStopped)
@@ -66,10 +66,10 @@ func (s *system) isGivenBack(t *testing.T, e workflows.Execution, id dlq.ID) {
 	detail, err := s.store.Detail(t.Context(), id)
 	require.NoError(t, err)
 	require.Len(t, detail.Attempts, dlq.DefaultMaxRetries-1)
-	s.replays(t, "given back", e)
+	s.replays(t, "released", e)
 }
 
-func TestARetryCancelledDuringItsClaimBurnsNone(t *testing.T) {
+func TestARetryCancelledDuringItsClaimIsNotCounted(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]error{"claimed": nil, "claimed without an answer": errors.New("connection reset")} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestARetryCancelledDuringItsClaimBurnsNone(t *testing.T) {
 			s := startlessSystem(t)
 			id := s.lastRetry(t)
 			claimed, goOn := make(chan struct{}), make(chan struct{})
-			tell := sync.OnceFunc(func() { close(claimed) }) // the claim is tried again when it takes long
+			tell := sync.OnceFunc(func() { close(claimed) }) // a claim that takes long is retried
 			s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
 				envelope, err := claim()
 				tell()
@@ -89,7 +89,7 @@ func TestARetryCancelledDuringItsClaimBurnsNone(t *testing.T) {
 			s.cancelRetry(t, e)
 			eventually(t, "the worker has heard of it", func() bool { return s.hasTakenCancel(t, e) })
 			close(goOn)
-			s.isGivenBack(t, e, id)
+			s.isReleased(t, e, id)
 			require.Zero(t, s.target.begun())
 		})
 	}
@@ -108,24 +108,24 @@ func (s *system) hasTakenCancel(t *testing.T, e workflows.Execution) bool {
 	return false
 }
 
-func TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone(t *testing.T) {
+func TestARetryCancelledWhileTheDatabaseIsUnavailableIsNotCounted(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	id := s.lastRetry(t)
 	var tries atomic.Int32
 	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
-		_, _ = claim() // it got through, and the answer was lost
+		_, _ = claim() // it commits, and the answer is lost
 		tries.Add(1)
 		return dlq.Claim{}, dlq.ErrUnavailable
 	}})
 	e := s.startRetry(t, id)
 	eventually(t, "it is tried again", func() bool { return tries.Load() > 2 })
 	s.cancelRetry(t, e)
-	s.isGivenBack(t, e, id)
+	s.isReleased(t, e, id)
 	s.replay(t, "retry_message_cancelled_claiming", e)
 }
 
-func TestARetryCancelledWhileItWaitsForItsTargetBurnsNone(t *testing.T) {
+func TestARetryCancelledWhileItWaitsForItsTargetIsNotCounted(t *testing.T) {
 	t.Parallel()
 	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit} {
 		t.Run(string(category), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestARetryCancelledWhileItWaitsForItsTargetBurnsNone(t *testing.T) {
 			e := s.startRetry(t, id)
 			eventually(t, "it is refused", func() bool { return s.target.begun() > 0 && s.isBetweenAttempts(t, e) })
 			s.cancelRetry(t, e)
-			s.isGivenBack(t, e, id)
+			s.isReleased(t, e, id)
 		})
 	}
 }
@@ -153,7 +153,7 @@ func (s *system) isBetweenAttempts(t *testing.T, e workflows.Execution) bool {
 	return s.waitsForTimer(t, e)
 }
 
-func TestACancelledRetryEndsAsThePublishUnderWaySays(t *testing.T) {
+func TestACancelledRetryEndsWithTheResultOfItsPublish(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer error
@@ -181,7 +181,7 @@ func TestACancelledRetryEndsAsThePublishUnderWaySays(t *testing.T) {
 	}
 }
 
-// A claim that was refused has nothing to give back, and says why it was refused.
+// A refused claim has nothing to release, and returns the reason of the refusal.
 func TestARefusedClaimStaysRefusedWhenItIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
@@ -205,7 +205,7 @@ func TestARefusedClaimStaysRefusedWhenItIsCancelled(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 }
 
-// The message may be gone by the time that it is given back.
+// The message may be gone by the time that it is released.
 func TestACancelledRetryOfAMessageThatIsGoneIsCancelled(t *testing.T) {
 	t.Parallel()
 	env := quietSuite().NewTestWorkflowEnvironment()

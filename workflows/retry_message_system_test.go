@@ -76,7 +76,7 @@ func TestRetryOfAnUnknownMessageIsNotFound(t *testing.T) {
 	require.ErrorIs(t, err, dlq.ErrNotFound)
 }
 
-func TestAwaitingGivesUpWithItsContextAndTheRetryGoesOn(t *testing.T) {
+func TestAwaitingEndsWithItsContextAndTheRetryContinues(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
@@ -94,7 +94,7 @@ func TestAwaitingGivesUpWithItsContextAndTheRetryGoesOn(t *testing.T) {
 	require.Equal(t, dlq.StatusResolved, result.Status)
 }
 
-func TestCancelledRetryGivesTheMessageBack(t *testing.T) {
+func TestCancelledRetryReleasesTheMessage(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
@@ -121,7 +121,7 @@ func TestMessageOfATerminatedRetryCanBeRetriedAtOnce(t *testing.T) {
 	require.Equal(t, 2, result.RetryCount, "both retries count")
 }
 
-func TestSweeperGivesBackWhatATerminatedRetryLeft(t *testing.T) {
+func TestSweeperReleasesTheClaimOfATerminatedRetry(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
@@ -130,7 +130,7 @@ func TestSweeperGivesBackWhatATerminatedRetryLeft(t *testing.T) {
 	require.Equal(t, dlq.StatusPending, s.message(t, id).Status)
 }
 
-func TestSweeperLeavesARunningRetryAlone(t *testing.T) {
+func TestSweeperIgnoresARunningRetry(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
@@ -143,7 +143,7 @@ func TestSweeperLeavesARunningRetryAlone(t *testing.T) {
 	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
 }
 
-// terminateWhileRetrying leaves the message RETRYING with an owner that is gone.
+// terminateWhileRetrying leaves the message RETRYING with an owner whose workflow is gone.
 func (s *system) terminateWhileRetrying(t *testing.T, id dlq.ID) {
 	t.Helper()
 	tried := make(chan struct{}, 10)
@@ -158,7 +158,7 @@ func (s *system) terminateWhileRetrying(t *testing.T, id dlq.ID) {
 }
 
 // The Web UI shows these beside the workflow and each of its steps.
-func TestRetryReadsAsASentenceAStep(t *testing.T) {
+func TestEveryStepOfARetryHasASummary(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]

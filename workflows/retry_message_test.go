@@ -31,8 +31,7 @@ func quietSuite() *testsuite.WorkflowTestSuite {
 	return suite
 }
 
-// retryEnv runs RetryMessage with a scripted publisher, and says what the
-// workflow recorded at the end.
+// retryEnv runs RetryMessage with a scripted publisher, and keeps the recorded outcome.
 type retryEnv struct {
 	*testsuite.TestWorkflowEnvironment
 	publishes int
@@ -71,7 +70,7 @@ func (e *retryEnv) run(t *testing.T) workflows.RetryMessageResult {
 	return result
 }
 
-func TestRetryMessageResolvesWhatTheTargetAcknowledges(t *testing.T) {
+func TestRetryMessageResolvesAnAcknowledgedMessage(t *testing.T) {
 	t.Parallel()
 	env := newRetryEnv(t, func(int) (bool, error) { return true, nil })
 	result := env.run(t)
@@ -141,7 +140,7 @@ func TestRetryMessageRecoversFromATransientError(t *testing.T) {
 	require.Equal(t, 4, env.publishes)
 }
 
-func TestRetryMessageGivesTheMessageBackWhenCancelled(t *testing.T) {
+func TestRetryMessageReleasesTheMessageWhenCancelled(t *testing.T) {
 	t.Parallel()
 	env := newRetryEnv(t, func(int) (bool, error) { return false, refusal(dlq.CategoryRateLimit, time.Hour) })
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)

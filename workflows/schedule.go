@@ -10,11 +10,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// EnsureArchiveSchedule creates the archive's schedule, or brings the existing
-// one's times and input up to date. Whether ops have paused it, and their notes,
-// stay as they are. cron is a cron expression or @daily and the like, in UTC.
+// EnsureArchiveSchedule creates the archive's schedule, or updates the times and the input
+// of the existing one. It keeps a pause and the notes. cron is a cron expression or
+// @daily and the like, in UTC.
 func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in ArchiveInput) error {
-	id := c.own(ArchiveScheduleID)
+	id := c.installationID(ArchiveScheduleID)
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}
 	action := &client.ScheduleWorkflowAction{
 		ID: id, Workflow: ArchiveMessagesType, Args: []any{in}, TaskQueue: c.taskQueue,
@@ -22,7 +22,7 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in Arch
 	}
 	_, err := c.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: id, Spec: spec, Action: action,
-		// A run that is still going does the next one's work too.
+		// A run that is still active also archives the messages of the next one.
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
 	})
 	if err == nil {

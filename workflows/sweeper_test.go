@@ -16,7 +16,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// impossible are owners that no workflow can be.
+// impossible are owners whose ids cannot be workflow ids.
 var impossible = map[string]dlq.Owner{
 	"nobody":            {},
 	"no workflow":       {Token: "t"},
@@ -29,7 +29,7 @@ var impossible = map[string]dlq.Owner{
 	"never heard of":    {WorkflowID: "retry-message-x", Token: "t"},
 }
 
-func TestAnOwnerThatCannotBeIsGone(t *testing.T) {
+func TestAnImpossibleOwnerIsGone(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	for name, owner := range impossible {
@@ -39,7 +39,7 @@ func TestAnOwnerThatCannotBeIsGone(t *testing.T) {
 	}
 }
 
-// sweepable is a store of which each call may fail for some owners.
+// sweepable is a store whose calls may fail for some owners.
 type sweepable struct {
 	owners, bulks []dlq.Owner
 	listing       error
@@ -80,23 +80,23 @@ func (s *sweepable) FoldCounts(context.Context) error {
 	return nil
 }
 
-// judged says of each workflow whether it lives; of some it cannot. Every call must
-// have a deadline.
-type judged struct {
+// runningOwners tells whether the workflow of an owner is running, or fails. Every call
+// must have a deadline.
+type runningOwners struct {
 	t       *testing.T
 	unknown map[string]error
 	lives   map[string]bool
 }
 
-func (j *judged) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
+func (j *runningOwners) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	_, limited := ctx.Deadline()
 	require.True(j.t, limited)
 	return j.lives[owner.WorkflowID], j.unknown[owner.WorkflowID]
 }
 
-func TestOneOwnerDoesNotKeepTheSweepFromTheOthers(t *testing.T) {
+func TestAFailureForOneOwnerDoesNotStopTheSweepOfTheOthers(t *testing.T) {
 	t.Parallel()
-	away := errors.New("a shard of Temporal is away")
+	unavailable := errors.New("a shard of Temporal is unavailable")
 	locked := errors.New("the row is locked")
 	jobs := []dlq.ID{dlq.NewID(), dlq.NewID(), dlq.NewID()}
 	store := &sweepable{broken: map[string]error{"b": locked, jobs[1].String(): locked}}
@@ -108,27 +108,27 @@ func TestOneOwnerDoesNotKeepTheSweepFromTheOthers(t *testing.T) {
 	}
 	store.bulks = append([]dlq.Owner{{WorkflowID: "unknown", Token: dlq.NewID().String()}}, store.bulks...)
 	sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
-		Owners: &judged{t: t, unknown: map[string]error{"a": away, "unknown": away}, lives: map[string]bool{"d": true}}}
+		Owners: &runningOwners{t: t, unknown: map[string]error{"a": unavailable, "unknown": unavailable}, lives: map[string]bool{"d": true}}}
 	err := sweeper.Sweep(t.Context(), time.Now())
-	require.ErrorIs(t, err, away)
+	require.ErrorIs(t, err, unavailable)
 	require.ErrorIs(t, err, locked)
 	require.Equal(t, []string{"", "c"}, store.released)
 	require.Equal(t, []dlq.ID{jobs[0], jobs[2]}, store.ended)
 	require.True(t, store.folded)
 }
 
-func TestASweepTellsAFewOfManyFailures(t *testing.T) {
+func TestASweepReportsAFewOfManyFailures(t *testing.T) {
 	t.Parallel()
-	away := errors.New("away")
-	store, owners := &sweepable{}, &judged{t: t, unknown: map[string]error{}}
+	unavailable := errors.New("unavailable")
+	store, owners := &sweepable{}, &runningOwners{t: t, unknown: map[string]error{}}
 	for range 1000 {
 		id := dlq.NewID().String()
 		store.owners = append(store.owners, dlq.Owner{WorkflowID: id, Token: "t"})
-		owners.unknown[id] = away
+		owners.unknown[id] = unavailable
 	}
 	sweeper := &workflows.Sweeper{Store: store, Owners: owners, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
 	err := sweeper.Sweep(t.Context(), time.Now())
-	require.ErrorIs(t, err, away)
+	require.ErrorIs(t, err, unavailable)
 	require.Contains(t, err.Error(), "and 995 more")
 }
 
@@ -137,7 +137,7 @@ func TestASweepEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store := &sweepable{owners: []dlq.Owner{{WorkflowID: "a", Token: "t"}}}
-	sweeper := &workflows.Sweeper{Store: store, Owners: &judged{t: t}, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
+	sweeper := &workflows.Sweeper{Store: store, Owners: &runningOwners{t: t}, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
 	require.ErrorIs(t, sweeper.Sweep(ctx, time.Now()), context.Canceled)
 	require.Empty(t, store.released)
 }

@@ -20,17 +20,16 @@ import (
 	"dlqmanager/workflows"
 )
 
-// target is a scripted Kafka: it says of every publish whether it worked, and
-// remembers what it took, in order.
+// target is a scripted Kafka. It decides the result of every publish, and records the
+// accepted messages in order.
 type target struct {
 	mu    sync.Mutex
 	taken []dlq.Envelope
-	// answer may be nil: everything works then. A call keeps the one that it
-	// began with.
+	// answer decides; nil accepts everything. A call keeps the answer that it began with.
 	answer func(envelope dlq.Envelope) error
 	// pace is how long each call takes.
 	pace time.Duration
-	// calls is how many have begun, each with its answer in hand.
+	// calls is how many have begun.
 	calls int
 }
 
@@ -51,7 +50,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 			continue
 		}
 		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
-			deliveries[i].Err = &dlq.BlockedError{Cause: refuse(dlq.CategoryTransient)} // as the Publisher's contract says
+			deliveries[i].Err = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher interface requires
 			continue
 		}
 		if answer != nil {
@@ -146,7 +145,7 @@ func (s *system) start(t *testing.T) {
 	s.startOn(t, s.store)
 }
 
-// startOn is start with another way to the store for single retries.
+// startOn is start with another store for single retries.
 func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 	t.Helper()
 	log, metrics := zap.NewNop(), activities.NewMetrics(prometheus.NewRegistry())

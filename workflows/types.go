@@ -6,8 +6,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Everything that goes into Temporal has names of its own in JSON, so that renaming
-// a field of the program does not change what running workflows hold.
+// Every field that goes into Temporal has a fixed JSON name, so that renaming the Go field
+// does not affect running workflows.
 
 // Execution names one run of a workflow.
 type Execution struct {
@@ -29,37 +29,37 @@ type RetryMessageResult struct {
 	// Published is false when Kafka is not configured and the message was
 	// resolved without being sent.
 	Published bool `json:"published"`
-	// Error and Category say why it was not delivered; empty when it was.
+	// Error and Category say why it was not delivered; else they are empty.
 	Error    string       `json:"error,omitempty"`
 	Category dlq.Category `json:"category,omitempty"`
 }
 
-// RetryAllInput starts RetryAll. All else of the job is in the store.
+// RetryAllInput starts RetryAll. The job itself is in the store.
 type RetryAllInput struct {
 	ID dlq.ID `json:"bulk_retry_id"`
 	// Resumed is set when the workflow continues as new.
 	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
-// Resumed is what a run hands to the next one.
+// Resumed is the state that a run passes to the next one when it continues as new.
 type Resumed struct {
 	Bulk      dlq.BulkRetry `json:"bulk"`
 	Published bool          `json:"published"`
-	// RampStep is the step of the ramp that is next, or, when StepOpen, now.
+	// RampStep is the current step of the ramp when StepOpen is set, else the next one.
 	RampStep int  `json:"ramp_step,omitempty"`
 	StepOpen bool `json:"step_open,omitempty"`
 	// Paused says that the job is paused, and why.
 	Paused *Pause `json:"paused,omitempty"`
 }
 
-// Pause is why a job sends nothing.
+// Pause is a requested pause.
 type Pause struct {
 	Reason string `json:"reason"`
-	// For is how long, before it goes on by itself; 0 waits for an operator.
+	// For is the time after which the job resumes by itself; 0 waits for an operator.
 	For time.Duration `json:"for_ns,omitempty"`
 }
 
-// RetryAllResult is how a bulk retry ended.
+// RetryAllResult is the job at its end.
 type RetryAllResult struct {
 	Bulk dlq.BulkRetry `json:"bulk"`
 	// Published is false when Kafka is not configured.

@@ -16,8 +16,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// Whatever goes into Temporal has names of its own in JSON: a workflow that is under
-// way while a field of the program is renamed must not lose what was in it.
+// Every field that goes into Temporal has a fixed JSON name. A running workflow must not
+// lose its state when a Go field is renamed.
 func TestEveryFieldThatGoesIntoTemporalHasANameInJSON(t *testing.T) {
 	t.Parallel()
 	sent := []reflect.Type{

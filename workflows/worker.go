@@ -10,23 +10,23 @@ import (
 	"dlqmanager/activities"
 )
 
-// Activities are the steps that a worker carries out.
+// Activities are the activities that a worker runs.
 type Activities struct {
 	Retry   *activities.Retry
 	Bulk    *activities.Bulk
 	Archive *activities.Archive
 }
 
-// NewWorker listens on the task queue with every workflow and activity.
-// stopTimeout is how long running activities get to finish once Stop is called;
-// Temporal's default of zero would abandon them. fatal learns why a worker ended
-// by itself, such as a namespace that was deleted.
+// NewWorker returns a worker for the task queue with every workflow and activity.
+// stopTimeout is how long running activities may still run once Stop is called; with
+// Temporal's default of zero they would be abandoned. fatal gets the error of a worker
+// that stops by itself, as when its namespace was deleted.
 func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopTimeout time.Duration, fatal func(error)) worker.Worker {
 	w := worker.New(temporal, taskQueue, worker.Options{
 		WorkerStopTimeout: stopTimeout,
 		OnFatalError:      fatal,
-		// Heartbeats carry cancellations back; the default would hold them
-		// back for most of the heartbeat timeout.
+		// The response to a heartbeat delivers a cancellation. The default throttling
+		// would delay heartbeats for most of the heartbeat timeout.
 		MaxHeartbeatThrottleInterval:     activities.HeartbeatInterval,
 		DefaultHeartbeatThrottleInterval: activities.HeartbeatInterval,
 	})
@@ -37,7 +37,7 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 	return w
 }
 
-// Register makes the workflows known by their names.
+// Register registers the workflows under their names.
 func Register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(RetryMessage, workflow.RegisterOptions{Name: RetryMessageType})
 	r.RegisterWorkflowWithOptions(RetryAll, workflow.RegisterOptions{Name: RetryAllType})

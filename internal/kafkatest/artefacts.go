@@ -10,12 +10,12 @@ import (
 // Version is the Apache Kafka that the product is built for.
 const Version = "3.8.1"
 
-// CacheEnv names a directory that keeps the downloaded jars; the default is in
-// the user's cache directory.
+// CacheEnv is the environment variable with the directory for the downloaded jars. The
+// default is in the user's cache directory.
 const CacheEnv = "DLQ_TEST_CACHE"
 
-// kafka-tools has the programs that operators call. slf4j-simple makes the server's own
-// log visible, for when it does not start.
+// kafka-tools has Kafka's command-line tools. slf4j-simple shows the server's log, for when
+// it does not start.
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>dlqmanager</groupId>
@@ -42,8 +42,7 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 `
 
-// missingTools says which of the programs that a real Kafka needs are not
-// there, or is empty.
+// missingTools says which program is missing for a real Kafka, or is empty.
 func missingTools() string {
 	for _, tool := range []string{"java", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -53,8 +52,7 @@ func missingTools() string {
 	return ""
 }
 
-// jars returns the directory with Kafka's jars, resolved by Maven at the first
-// use on a machine.
+// jars returns the directory with Kafka's jars. Maven downloads them on first use.
 func jars() (string, error) {
 	root := os.Getenv(CacheEnv)
 	if root == "" {
@@ -71,8 +69,8 @@ func jars() (string, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", err
 	}
-	// Complete or absent: the directory gets its name when it is whole, so a
-	// run that is interrupted, or another at the same time, does no harm.
+	// Maven fills a temporary directory, which is renamed when it is complete. So an
+	// interrupted or a concurrent run does no harm.
 	scratch, err := os.MkdirTemp(root, "kafka-")
 	if err != nil {
 		return "", err

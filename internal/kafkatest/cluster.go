@@ -17,9 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Cluster is a real Kafka of several brokers, which are numbered from 1. Broker 1
-// is the only controller too: while it is away, nobody notices that another broker
-// is.
+// Cluster is a real Kafka of several brokers, which are numbered from 1. Broker 1 is also
+// the only controller. While it is stopped, the cluster does not notice when another
+// broker stops.
 type Cluster struct {
 	brokers []*Server
 	client  *kgo.Client
@@ -33,7 +33,7 @@ func RealClusterOf(t testing.TB, brokers int) *Cluster {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, broker := range c.brokers {
-			broker.Kill() // nobody reads its data again
+			broker.Kill() // its data is not needed again
 		}
 	})
 	starts := make([]error, brokers)
@@ -69,7 +69,7 @@ func newCluster(dir string, brokers int) (*Cluster, error) {
 	return c, errors.Join(formats...)
 }
 
-// each calls the function for all brokers at once.
+// each calls the function for all brokers concurrently.
 func (c *Cluster) each(do func(i int, broker *Server)) {
 	var all sync.WaitGroup
 	for i, broker := range c.brokers {
@@ -84,8 +84,8 @@ func (s *Server) member(number int, controller string) []string {
 		fmt.Sprint("node.id=", number),
 		"controller.quorum.voters=1@"+controller,
 		"advertised.listeners=PLAINTEXT://"+s.plain,
-		// How long a broker that was killed counts as present. The default of 9 s
-		// would be most of a test's time.
+		// How long a killed broker counts as alive. The default of 9 s would take most
+		// of a test's time.
 		"broker.session.timeout.ms=3000",
 		"broker.heartbeat.interval.ms=500",
 	)
@@ -159,7 +159,7 @@ func (c *Cluster) metadata(t testing.TB, topics ...string) *kmsg.MetadataRespons
 	defer cancel()
 	response, err := request.RequestWith(ctx, c.client)
 	if err != nil {
-		return kmsg.NewPtrMetadataResponse() // the broker that was asked may just have been killed
+		return kmsg.NewPtrMetadataResponse() // the broker that got the request may have been killed
 	}
 	return response
 }

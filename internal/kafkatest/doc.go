@@ -1,4 +1,4 @@
-// Package kafkatest gives tests a Kafka to talk to: an in-process one with
-// faults on demand, and a real Apache Kafka where what matters is what the real
-// one does. Both listen on loopback only and leave nothing behind.
+// Package kafkatest starts Kafka for tests: an in-process fake that can inject faults, or
+// a real Apache Kafka. Both listen on loopback only, and leave no files or processes
+// behind.
 package kafkatest

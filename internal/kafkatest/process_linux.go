@@ -2,8 +2,7 @@ package kafkatest
 
 import "syscall"
 
-// dieWithParent makes the kernel end the server with the test binary, also
-// when that is killed.
+// dieWithParent makes the kernel kill the server when the test binary ends or is killed.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

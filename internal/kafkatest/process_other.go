@@ -4,5 +4,5 @@ package kafkatest
 
 import "syscall"
 
-// dieWithParent has no equivalent here: the server ends with Stop or Kill.
+// dieWithParent has no equivalent on this system: the server ends with Stop or Kill.
 func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -16,13 +16,13 @@ func (s *Server) Brokers() []string { return []string{s.plain} }
 // SASLBrokers returns host:port of the SASL_PLAINTEXT listener.
 func (s *Server) SASLBrokers() []string { return []string{s.sasl} }
 
-// Stop shuts the server down in good order; Start brings it back with its data.
+// Stop shuts the server down cleanly; Start restarts it with its data.
 func (s *Server) Stop() { s.stop(syscall.SIGTERM) }
 
 // Kill ends the server as a crash would.
 func (s *Server) Kill() { s.stop(syscall.SIGKILL) }
 
-// Start brings a stopped server back, on the same ports.
+// Start restarts a stopped server on the same ports.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	require.NoError(t, s.start())
@@ -35,16 +35,16 @@ func (s *Server) ResetOffsets(t testing.TB, group, topic string, at int64) {
 	output, err := s.java("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", s.plain,
 		"--group", group, "--topic", topic, "--reset-offsets", "--to-offset", strconv.FormatInt(at, 10), "--execute").CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	require.Contains(t, string(output), topic, "the tool names what it has reset")
+	require.Contains(t, string(output), topic, "the tool lists the topics that it has reset")
 }
 
-// RealCluster starts a Kafka of this test's own, for tests that stop it.
+// RealCluster starts a Kafka for one test, which may stop it.
 func RealCluster(t testing.TB) *Server {
 	t.Helper()
 	needTools(t)
 	server, err := newServer(t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(server.Kill) // nobody reads its data again
+	t.Cleanup(server.Kill) // its data is not needed again
 	return server
 }
 
@@ -84,8 +84,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// needTools skips the test where no real Kafka can run. With CI=true that is a
-// failure: there, a skip would hide what was not proved.
+// needTools skips the test where no real Kafka can run. With CI=true it fails the test,
+// because a skip would go unnoticed.
 func needTools(t testing.TB) {
 	t.Helper()
 	missing := missingTools()

@@ -17,20 +17,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Users that the SASL listener knows, by SCRAM-SHA-512 and by PLAIN.
+// Users of the SASL listener, by SCRAM-SHA-512 and by PLAIN.
 const (
 	User     = "dlq-manager"
 	Password = "correct-horse"
-	// Outsider is known but may write to no topic that has an access list.
+	// Outsider may authenticate, but may not write to a topic that has an access list.
 	Outsider         = "outsider"
 	OutsiderPassword = "let-me-in"
 )
 
-// Server is one real Kafka node, a broker and perhaps a controller at once.
+// Server is one real Kafka node: a broker, which may also be a controller.
 type Server struct {
 	dir, jars, heap string
-	// plain and sasl are host:port of the two listeners; they stay the same
-	// over a restart. A broker of a Cluster has only the first.
+	// plain and sasl are host:port of the two listeners, and do not change in a restart.
+	// A broker of a Cluster has no sasl listener.
 	plain, sasl string
 
 	mu   sync.Mutex
@@ -109,7 +109,7 @@ func (s *Server) properties(controller string) []string {
 	)
 }
 
-// common is what brokers of every kind share.
+// common has the properties of all brokers.
 func (s *Server) common() []string {
 	return []string{
 		"controller.listener.names=CONTROLLER",
@@ -117,7 +117,7 @@ func (s *Server) common() []string {
 		"inter.broker.listener.name=PLAINTEXT",
 		"log.dirs=" + s.file("data"),
 		"num.partitions=1",
-		"auto.create.topics.enable=true", // the default, with which a careless client creates what it misspells
+		"auto.create.topics.enable=true", // the default; it creates a topic whose name a client misspells
 		"offsets.topic.num.partitions=1",
 		"offsets.topic.replication.factor=1",
 		"transaction.state.log.num.partitions=1",
@@ -192,7 +192,7 @@ func (s *Server) waitUntilUp(p *process) error {
 	}
 }
 
-// end sends the signal to the server's own process and waits for its end.
+// end sends the signal to the server's process and waits for its end.
 func (s *Server) end(signal syscall.Signal) {
 	if s.node == nil {
 		return
@@ -215,8 +215,8 @@ func (s *Server) stop(signal syscall.Signal) {
 
 func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-// freePorts asks the system. Another program could take one before Kafka does;
-// then Kafka's log, which the error carries, says so.
+// freePorts returns ports that are free now. If another program takes one before Kafka
+// does, the error contains Kafka's log, which says so.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

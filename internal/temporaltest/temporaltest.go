@@ -1,15 +1,15 @@
-// Package temporaltest gives tests a real Temporal server: the one that
-// DLQ_TEST_TEMPORAL_ADDRESS names, else one development server for each test
-// process, in memory, started by the first test that asks.
+// Package temporaltest gives tests a real Temporal server. This is the server at
+// DLQ_TEST_TEMPORAL_ADDRESS if that is set. Otherwise it is one in-memory development
+// server for each test process, which the first test that needs it starts.
 //
-// The Temporal CLI comes from PATH, else from DLQ_TEST_TEMPORAL_BIN, else from
-// .data/bin in the module's folder, where it is built once when it is missing.
+// The Temporal CLI comes from PATH, else from DLQ_TEST_TEMPORAL_BIN, else from .data/bin
+// in the module's folder, where it is built once.
 //
-// A package that uses it ends its server in TestMain:
+// A package that uses the server stops it in TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }
 //
-// On Linux the server also dies with the test process, however that ends.
+// On Linux the server also ends when the test process is killed.
 package temporaltest
 
 import (
@@ -32,24 +32,23 @@ import (
 )
 
 const (
-	// EnvAddress names a server that runs already, as host:port.
+	// EnvAddress is host:port of a running server.
 	EnvAddress = "DLQ_TEST_TEMPORAL_ADDRESS"
-	// EnvBinary is the Temporal CLI for where it is not on PATH.
+	// EnvBinary is the path of the Temporal CLI, used when it is not on PATH.
 	EnvBinary = "DLQ_TEST_TEMPORAL_BIN"
 )
 
-// startLimit leaves time to build the CLI.
-const startLimit = 8 * time.Minute
+// startTimeout leaves time to build the CLI.
+const startTimeout = 8 * time.Minute
 
-// Runner is *testing.M, or what wraps it.
+// Runner is *testing.M or a wrapper of it.
 type Runner interface{ Run() int }
 
-// Main runs the tests, then ends the server, and returns the exit code. Other
-// packages' wrappers fit inside or around: Main takes any Runner, and Wrap makes
-// one.
+// Main runs the tests, stops the server, and returns the exit code. m may be the wrapper of
+// another package.
 func Main(m Runner) int { return Wrap(m).Run() }
 
-// Wrap is Main as a Runner.
+// Wrap returns a Runner that does what Main does, for the wrapper of another package.
 func Wrap(m Runner) Runner { return wrapped{m} }
 
 type wrapped struct{ inner Runner }
@@ -67,7 +66,7 @@ var shared struct {
 	err     error
 }
 
-// Address is where the server of this process serves, host:port. It starts it.
+// Address returns host:port of the server, which it starts if necessary.
 func Address(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(EnvAddress); given != "" {
@@ -85,10 +84,10 @@ func Address(t testing.TB) string {
 	return shared.server.Address
 }
 
-// start is called once: a second attempt would fail for the same reason, after
-// the same minutes.
+// start is called once, because a second attempt would take as long and fail for the same
+// reason.
 func start() (*dev.Temporal, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	root, err := moduleRoot()
 	if err != nil {
@@ -126,13 +125,13 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// Stop ends the server if one was started. Main calls it; a TestMain that
-// cannot use Main calls it before os.Exit.
+// Stop stops the server if one was started. Main calls it. A TestMain that cannot use Main
+// calls it before os.Exit.
 func Stop() {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server != nil {
-		// There is no state to save, so it need not take its leave.
+		// There is no state to save, so the server is killed.
 		killed, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = shared.server.Stop(killed)
@@ -143,8 +142,8 @@ func Stop() {
 	shared.server, shared.dir, shared.started, shared.err = nil, "", false, nil
 }
 
-// Client returns a client of the server's default namespace, which the end of
-// the test closes. It logs nothing. change may adapt its options.
+// Client returns a client of the server's default namespace. It is closed at the end of the
+// test, and logs nothing. change may adapt its options.
 func Client(t testing.TB, change ...func(*client.Options)) client.Client {
 	t.Helper()
 	options := client.Options{HostPort: Address(t), Logger: silent{}}
@@ -161,15 +160,15 @@ func Client(t testing.TB, change ...func(*client.Options)) client.Client {
 	return c
 }
 
-// TaskQueue is a name that no other test uses, in this process or in another
-// that shares the server.
+// TaskQueue returns a name that no other test uses, in this process or in another one that
+// shares the server.
 func TaskQueue(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("%s-%s", strings.ReplaceAll(t.Name(), "/", "-"), strings.ToLower(rand.Text()[:10]))
 }
 
-// silent is the SDK's logger in tests: a failed activity is what many of them
-// are about, and their own checks say when it should not have failed.
+// silent discards the SDK's log. Many tests make activities fail on purpose, and check the
+// result themselves.
 type silent struct{}
 
 func (silent) Debug(string, ...any) {}

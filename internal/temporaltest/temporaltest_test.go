@@ -20,8 +20,8 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// holdServer makes this test program start its server, say so, and wait to be
-// killed.
+// holdServer makes this test program start its server, print its address, and wait until
+// it is killed.
 const holdServer = "DLQ_TEST_TEMPORALTEST_HOLD"
 
 func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }
