@@ -14,7 +14,7 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// The faults of TestChaos must bite, or a run proves nothing.
+// These tests prove that the faults of TestChaos take effect.
 
 func TestSilentConnectionHangsAndTellsNobody(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestSilentConnectionHangsAndTellsNobody(t *testing.T) {
 	after := dial()
 	require.NoError(t, hears(after, <-accepted))
 
-	// An end goes unnoticed too.
+	// The other side does not notice an end either.
 	require.NoError(t, before.Close())
 	require.NoError(t, atServer.SetReadDeadline(time.Now().Add(silent/5)))
 	_, err = atServer.Read(make([]byte, 1))

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockRows holds the rows of a few messages that are being sent, or will be, as
-// somebody does who leaves a transaction open in psql.
+// lockRows locks the rows of a few messages that are being sent, or will be, like an open
+// transaction in psql.
 func (c *chaos) lockRows(d *dice) bool {
 	return c.block("rowlock", d.locked, func(ctx context.Context, tx pgx.Tx) (string, error) {
 		var locked []string
@@ -45,8 +45,8 @@ func lockFew(ctx context.Context, tx pgx.Tx, status string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// buildIndex builds an index in a transaction that stays open, which lets
-// everybody read and nobody write. Nothing of it is left.
+// buildIndex builds an index in a transaction that stays open, which blocks all writes and
+// no reads. It is rolled back.
 func (c *chaos) buildIndex(d *dice) bool {
 	return c.block("index", d.indexed, func(ctx context.Context, tx pgx.Tx) (string, error) {
 		_, err := tx.Exec(ctx, "CREATE INDEX chaos_index ON dlq.dlq_messages (error_message)")
@@ -54,8 +54,8 @@ func (c *chaos) buildIndex(d *dice) bool {
 	})
 }
 
-// block holds a lock in a transaction of its own for a time. lock says what it
-// has locked, nothing when there was nothing to lock.
+// block holds a lock in a transaction for a time. lock returns a description of the locked
+// rows, or an empty one when there was nothing to lock.
 func (c *chaos) block(name string, d time.Duration, lock func(context.Context, pgx.Tx) (string, error)) bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), d+time.Minute)
 	defer cancel()
@@ -85,7 +85,7 @@ func (c *chaos) block(name string, d time.Duration, lock func(context.Context, p
 	c.windows.add(name, from, time.Now())
 	c.journal.note("%s: let go, at most %d sessions waited for it at once (%v)", name, waited, err)
 	if waited > 0 {
-		c.journal.count("variant: " + name + " that somebody waited for")
+		c.journal.count("variant: " + name + " that blocked a session")
 	}
 	return true
 }
@@ -95,8 +95,7 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// waitingFor is how many sessions wait for a lock of this one; none when nobody
-// can say.
+// waitingFor is how many sessions wait for a lock of this one, or 0 when that is unknown.
 func waitingFor(ctx context.Context, db rowQuerier, pid uint32) int {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -24,8 +24,8 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// chaosBroker is a Kafka that keeps its state and its address over a stop and
-// over a kill. A real one is a *kafkatest.Server.
+// chaosBroker is a Kafka that keeps its state and its address when it is stopped or
+// killed. The real one is a *kafkatest.Server.
 type chaosBroker interface {
 	Brokers() []string
 	Stop()
@@ -33,14 +33,14 @@ type chaosBroker interface {
 	Start(t testing.TB)
 }
 
-// freezer is a broker that can be made to wait.
+// freezer is a broker that can be suspended.
 type freezer interface {
 	Freeze()
 	Thaw()
 }
 
-// holding does something while the broker, if it can, holds back every answer:
-// then what is under way has been sent and not been acknowledged.
+// holding calls a function while the broker is suspended, if it is a freezer. Then records
+// in flight have been sent and not acknowledged.
 func (c *chaos) holding(d time.Duration, do func()) {
 	if broker, can := c.broker.(freezer); can {
 		broker.Freeze()
@@ -76,8 +76,8 @@ func (c *chaos) startBroker() {
 	}
 }
 
-// The embedded broker runs in a process of its own, so that it can be killed.
-// This test program is that process when these are set.
+// The embedded broker runs in a separate process, so that it can be killed. This test
+// program becomes that process when these variables are set.
 const (
 	fakeBrokerDir  = "DLQ_E2E_BROKER_DIR"
 	fakeBrokerPort = "DLQ_E2E_BROKER_PORT"
@@ -105,8 +105,8 @@ func runFakeBroker(dir string) int {
 	return 0
 }
 
-// honourMinISR makes the embedded broker refuse what a real one would: records
-// for a topic that wants more replicas in sync than its only one.
+// honourMinISR makes the embedded broker refuse records for a topic whose
+// min.insync.replicas is greater than its one replica, as a real broker does.
 func honourMinISR(cluster *kfake.Cluster) {
 	var mu sync.Mutex
 	refused := map[string]*kfake.FaultHandle{}
@@ -151,7 +151,7 @@ func newFakeBroker(t *testing.T) *fakeBroker {
 // Brokers is host:port.
 func (b *fakeBroker) Brokers() []string { return []string{b.address} }
 
-// Start returns when it serves.
+// Start returns when the broker accepts connections.
 func (b *fakeBroker) Start(t testing.TB) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -166,15 +166,15 @@ func (b *fakeBroker) Start(t testing.TB) {
 	require.Equal(t, b.address+"\n", line)
 }
 
-// Stop shuts it down in good order.
+// Stop shuts it down cleanly.
 func (b *fakeBroker) Stop() { b.process.end(syscall.SIGTERM, 20*time.Second) }
 
 // Kill ends it as a crash would.
 func (b *fakeBroker) Kill() { b.process.end(syscall.SIGKILL, 20*time.Second) }
 
-// Freeze and Thaw stop the process for a while. What is sent to it meanwhile
-// waits in the kernel, and is carried out even if its sender has died since.
+// Freeze suspends the process. Requests that are sent meanwhile wait in the kernel, and are
+// handled after Thaw even if their sender has died.
 func (b *fakeBroker) Freeze() { b.process.signal(syscall.SIGSTOP) }
 
-// Thaw is the end of Freeze.
+// Thaw resumes the process.
 func (b *fakeBroker) Thaw() { b.process.signal(syscall.SIGCONT) }

@@ -20,8 +20,8 @@ const (
 	cancelRounds     = 3
 )
 
-// cancelRetries starts single retries and cancels their workflows at once, which
-// hits them before, during and after their claim.
+// cancelRetries starts single retries and cancels their workflows at once: before, during
+// or after their claim.
 func (c *chaos) cancelRetries(d *dice) bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
@@ -99,8 +99,8 @@ func (c *chaos) cancelRetry(ctx context.Context, temporal client.Client, id stri
 	return false
 }
 
-// openRetries is how many single retries Temporal still runs, -1 when it cannot
-// say.
+// openRetries is how many single retries are still running, or -1 when Temporal does not
+// answer.
 func (c *chaos) openRetries() int {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()

@@ -9,9 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// closeTarget makes one of the topic's two targets refuse every record, as its
-// partitions do when they have too few replicas in sync. Messages for the other
-// one must go on.
+// closeTarget makes one of the topic's two targets refuse every record, as partitions with
+// too few in-sync replicas do. Messages for the other one must still be sent.
 func (c *chaos) closeTarget(d *dice) bool {
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker.Brokers()...))
 	require.NoError(c.t, err)

@@ -16,7 +16,7 @@ func (c *chaos) killWorker(d *dice) bool {
 	return true
 }
 
-// stopWorker stops one in good order, which excuses nothing.
+// stopWorker stops a worker cleanly, which excuses no copies.
 func (c *chaos) stopWorker(d *dice) bool {
 	d.worker.terminate()
 	pause(c.t.Context(), d.down)
@@ -31,9 +31,9 @@ func (c *chaos) killAPI(d *dice) bool {
 	return true
 }
 
-// freezeWorker makes a worker hang, as a machine without memory or a paused
-// virtual one does. Its lanes go to the other worker, and when it wakes up, in
-// the middle of a page, it does not know that yet.
+// freezeWorker makes a worker hang, like a machine without memory or a paused virtual
+// machine. Its lanes move to the other worker. When it resumes, in the middle of a page, it
+// does not know that yet.
 func (c *chaos) freezeWorker(d *dice) bool {
 	from := time.Now()
 	c.holding(d.held, func() {
@@ -47,9 +47,9 @@ func (c *chaos) freezeWorker(d *dice) bool {
 	return true
 }
 
-// isolateWorker cuts a worker off from Temporal alone. Its lanes go to the other
-// worker, and it can neither know that nor be told to stop. The broker stutters
-// meanwhile, so that the two have pages under way at the same time.
+// isolateWorker disconnects a worker from Temporal only. Its lanes move to the other
+// worker, and it can neither learn that nor be stopped. The broker is suspended
+// repeatedly meanwhile, so that both workers have pages in flight.
 func (c *chaos) isolateWorker(d *dice) bool {
 	from := time.Now()
 	c.journal.note("isolate %s from temporal", d.worker.name)
@@ -64,8 +64,8 @@ func (c *chaos) isolateWorker(d *dice) bool {
 	return true
 }
 
-// silence makes the connections of one program to a part hang for ever, and the
-// new ones for a while. The programs take turns.
+// silence makes the connections of one program to a part hang for ever, and new ones for a
+// while. The program is another one each time.
 func silence(part string) func(*chaos, *dice) bool {
 	turn := 0
 	return func(c *chaos, d *dice) bool {
@@ -76,7 +76,7 @@ func silence(part string) func(*chaos, *dice) bool {
 		c.journal.note("%d connections from %s to %s are silent, new ones for %s", open, program.name, part, d.silent)
 		c.journal.count(fmt.Sprintf("variant: %s to %s silent", program.name, part))
 		pause(c.t.Context(), d.silent)
-		if program != c.api { // which sends nothing
+		if program != c.api { // the API sends no messages
 			c.windows.add("silent-"+part, from, time.Now())
 		}
 		return open > 0
@@ -91,8 +91,8 @@ func (c *chaos) restartPostgres(d *dice) bool {
 	return c.outage(&outage{part: "postgres", kill: c.postgres.kill, stop: c.postgres.stop, start: c.postgres.start, down: d.down, held: d.held}, d)
 }
 
-// restoreDatabase takes the database back to a moment of before, as a restore of a
-// backup does, or a failover to a replica that was behind.
+// restoreDatabase restores the database to an earlier moment, as with a backup, or as in a
+// failover to a replica that lagged.
 func (c *chaos) restoreDatabase(d *dice) bool {
 	from := time.Now()
 	c.journal.note("back up the database")
@@ -110,17 +110,16 @@ func (c *chaos) restoreDatabase(d *dice) bool {
 }
 
 func (c *chaos) restartTemporal(d *dice) bool {
-	// Longer, since only beyond the heartbeat timeout lanes change hands.
+	// Longer than the heartbeat timeout, so that lanes move to other workers.
 	return c.outage(&outage{part: "temporal", kill: c.temporal.kill, stop: c.temporal.stop, start: c.temporal.start, down: 2 * d.down}, d)
 }
 
-// outage is a part that goes away for a while.
+// outage is a part that is unavailable for a while.
 type outage struct {
 	part              string
 	kill, stop, start func()
 	down              time.Duration
-	// held is how long the broker holds back its answers before the part goes
-	// away.
+	// held is how long the broker delays its answers before the part stops.
 	held time.Duration
 }
 
@@ -131,7 +130,7 @@ func (c *chaos) outage(o *outage, d *dice) bool {
 		goAway = o.kill
 	}
 	c.journal.count(fmt.Sprintf("variant: %s %s", o.part, map[bool]string{false: "stopped", true: "killed"}[d.hard]))
-	c.journal.note("%s goes away, killed: %t", o.part, d.hard)
+	c.journal.note("%s stops, killed: %t", o.part, d.hard)
 	if o.held > 0 {
 		c.holding(o.held, goAway)
 	} else {

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// heal waits until all is up and every dead letter that was produced is stored.
+// heal waits until all parts are ready and every produced dead letter is stored.
 func (c *chaos) heal() {
 	c.journal.note("--- heal")
 	c.waitUntil("all programs are ready", 3*time.Minute, c.allReady)
@@ -29,8 +29,9 @@ func (c *chaos) heal() {
 // toSend are the rows that a retry may claim.
 const toSend = "status = 'PENDING' AND retry_count < max_retries"
 
-// drain lets every job end, and then retries what is left until nothing is. What
-// stays stuck is a violation, and the proof goes on: it shows what else is wrong.
+// drain lets every job end, and then retries the remaining messages until none is left. A
+// message that cannot be retried is a violation. The proof continues then, to find other
+// violations.
 func (c *chaos) drain() {
 	c.journal.note("--- drain")
 	ctx := c.t.Context()
@@ -56,10 +57,10 @@ func (c *chaos) drain() {
 	settled("every single retry has ended", drainLimit, func() bool { return c.openRetries() == 0 })
 }
 
-// drainLimit is longer than any wait that the product has a reason for.
+// drainLimit is longer than any justified wait of the product.
 const drainLimit = 3 * time.Minute
 
-// stuck describes what is left.
+// stuck describes the remaining messages and jobs.
 func (c *chaos) stuck() string {
 	rows, err := c.pool.Query(c.t.Context(), `
 		SELECT format('%s × %s of %s by %s %s', count(*), status, original_topic, left(workflow_id, 13), CASE owner_token WHEN '' THEN 'nobody' ELSE 'a token' END)
@@ -76,8 +77,7 @@ func (c *chaos) stuck() string {
 	return fmt.Sprintf("%d single retries run; %s", c.openRetries(), strings.Join(lines, ", "))
 }
 
-// hurryJobs resumes what is paused and lifts every limit. It reports whether no
-// job is left.
+// hurryJobs resumes paused jobs and lifts every limit. It reports whether no job is left.
 func (c *chaos) hurryJobs(ctx context.Context) bool {
 	jobs, known := c.jobs(ctx)
 	for _, j := range jobs {
@@ -108,8 +108,8 @@ func (c *chaos) ends(topic string) map[int32]int64 {
 	return ends
 }
 
-// place is where a record is.
-type place struct {
+// recordID identifies a record of a topic.
+type recordID struct {
 	topic     string
 	partition int32
 	offset    int64

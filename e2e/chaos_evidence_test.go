@@ -15,30 +15,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// letter is one dead letter, with all that the topics and tables tell of it.
+// letter is one dead letter, with all data of the topics and tables about it.
 type letter struct {
 	id         string
-	source     place
+	source     recordID
 	seq        int64
 	status     string
 	retryCount int
 	workflowID string
 	runID      string
-	failures   int      // attempts that are written down
+	failures   int      // recorded attempts
 	cancelled  []string // the numbers of those that were cancelled single retries
 	bySingle   bool     // a single retry sent it, or tried to
-	byNone     bool     // a job without order tried in vain
-	byHand     bool     // somebody changed its row
+	byNone     bool     // a job without order tried without success
+	byHand     bool     // its row was changed by hand
 	written    *handwritten
 	key        []byte
 	value      []byte
 	copies     []sent
 }
 
-// sent is one copy in the target topic. at is when the producer was given it;
-// the client's own repetitions of a request keep it.
+// sent is one copy in the target topic. at is when the record was produced; the client's
+// own retries of a request keep it.
 type sent struct {
-	place
+	recordID
 	at    time.Time
 	count string // the retry count that it was sent with
 }
@@ -47,10 +47,10 @@ type sent struct {
 type ended struct {
 	job
 	lanes int
-	bound int64 // of its scope
+	bound int64 // upper bound of its scope
 }
 
-// evidence is everything that the proof rests on.
+// evidence is the input of the proof.
 type evidence struct {
 	letters []*letter // by topic, partition and offset
 	written []*letter // rows that were written by hand
@@ -61,7 +61,7 @@ type evidence struct {
 
 func (c *chaos) gather() *evidence {
 	e := &evidence{byID: map[string]*letter{}, jobByID: map[string]*ended{}}
-	bySource := map[place]*letter{}
+	bySource := map[recordID]*letter{}
 	for _, l := range c.readLetters() {
 		if other := bySource[l.source]; other != nil {
 			c.journal.violate("record %v is stored twice: %s and %s", l.source, other.id, l.id)
@@ -129,9 +129,8 @@ func (c *chaos) readWritten() []*letter {
 	return letters
 }
 
-// readJobs asks the API, since that is what it promises; the tables behind it may
-// change. Only where a job's scope ended is not told, and looked up where the
-// table says.
+// readJobs reads the jobs from the API, since that is the contract. Only the upper bound of
+// a job's scope comes from the table, because the API does not return it.
 func (c *chaos) readJobs() []*ended {
 	rows, err := c.pool.Query(c.t.Context(), `
 		SELECT id::text, COALESCE((to_jsonb(b)->>'lanes')::int, 4), COALESCE((to_jsonb(b)->>'bound')::bigint, 9223372036854775807)
@@ -151,7 +150,7 @@ func (c *chaos) readJobs() []*ended {
 	return slices.DeleteFunc(jobs, func(j *ended) bool { return j.Topic == handTopic || j.Topic == cancelTopic })
 }
 
-// readAttempts also notes which retries of a letter ended without delivery.
+// readAttempts also records which retries of a letter ended without delivery.
 func (c *chaos) readAttempts(e *evidence) {
 	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, number, workflow_id, owner_token FROM dlq.dlq_retry_attempts")
 	require.NoError(c.t, err)
@@ -176,14 +175,14 @@ func (c *chaos) readAttempts(e *evidence) {
 	require.NoError(c.t, err)
 }
 
-// matchSources holds the dead-letter topics against the table.
-func (c *chaos) matchSources(e *evidence, bySource map[place]*letter) {
+// matchSources compares the dead-letter topics with the table.
+func (c *chaos) matchSources(e *evidence, bySource map[recordID]*letter) {
 	inTopics, values := 0, map[string]bool{}
 	for _, topic := range chaosTopics {
 		for _, r := range c.read(topic.dlq) {
 			inTopics++
 			values[string(r.Value)] = true
-			l := bySource[place{r.Topic, r.Partition, r.Offset}]
+			l := bySource[recordID{r.Topic, r.Partition, r.Offset}]
 			if l == nil {
 				c.journal.violate("dead letter %s/%d/%d is not stored", r.Topic, r.Partition, r.Offset)
 				continue
@@ -201,9 +200,9 @@ func (c *chaos) matchSources(e *evidence, bySource map[place]*letter) {
 	}
 }
 
-// matchCopy finds what a record of a target topic is a copy of.
+// matchCopy finds the dead letter of which a record of a target topic is a copy.
 func (c *chaos) matchCopy(e *evidence, source string, r *kgo.Record) {
-	at := place{r.Topic, r.Partition, r.Offset}
+	at := recordID{r.Topic, r.Partition, r.Offset}
 	header := func(name string) string {
 		i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == name })
 		if i < 0 {
@@ -221,7 +220,7 @@ func (c *chaos) matchCopy(e *evidence, source string, r *kgo.Record) {
 	case l.written == nil && !bytes.Equal(l.value, r.Value) || l.written == nil && l.key != nil && !bytes.Equal(l.key, r.Key):
 		c.journal.violate("%v is not byte for byte what %s is", at, l.id)
 	}
-	l.copies = append(l.copies, sent{place: at, at: r.Timestamp, count: header("dlq-retry-count")})
+	l.copies = append(l.copies, sent{recordID: at, at: r.Timestamp, count: header("dlq-retry-count")})
 }
 
 func (l *letter) String() string {

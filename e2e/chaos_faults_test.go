@@ -9,43 +9,42 @@ import (
 	"time"
 )
 
-// fault is one kind of harm.
+// fault is one kind of fault.
 type fault struct {
 	// name is the kind's in the journal, the summary and DLQ_CHAOS_FAULTS.
 	name string
 	// weight is how often the kind is in a deck of faults.
 	weight int
-	// aside lets the storm go on, and the calm begin, while the fault lasts.
+	// aside: the storm continues, and the calm may begin, while the fault lasts.
 	aside bool
-	// excuses is which copies may be sent once more because of it; nil is none.
+	// excuses says which copies the fault excuses; nil is none.
 	excuses *reach
-	// whole says that every message may be sent once more, and not a page of each lane.
+	// whole: every message may be sent once more, not only a page of each lane.
 	whole bool
-	// blocks is set where pages that were sent cannot be written down meanwhile.
+	// blocks: sent pages cannot be finalized while the fault lasts.
 	blocks bool
-	// strike does it, and reports whether it took effect.
+	// strike injects the fault, and reports whether it took effect.
 	strike func(*chaos, *dice) bool
 }
 
-// reach is how long before its window a copy may have been sent that the fault
-// hurts, and how long after.
+// reach is how long before and after its window a fault may affect copies that are sent.
 type reach struct{ before, after time.Duration }
 
 const (
-	// inFlight is the longest that a page is between its publish and its being
-	// written down, on a slow machine.
+	// inFlight is the longest time between publish and finalize of a page, on a slow
+	// machine.
 	inFlight = 5 * time.Second
-	// deliveryTimeout is the publisher's: how long it repeats a request to a
-	// broker that does not answer.
+	// deliveryTimeout is the publisher's: how long it retries a request to a broker that
+	// does not answer.
 	deliveryTimeout = 6 * time.Second
-	// handOver is how long after Temporal is back lanes still run twice: it gave
-	// them to another worker since it missed their heartbeats, and their old
-	// workers learn of that with their next one, once they are connected again.
+	// handOver is how long lanes still run twice after Temporal is back. It missed their
+	// heartbeats and gave them to another worker. The old worker learns of that from its
+	// next heartbeat, once it is connected again.
 	handOver = 12 * time.Second
 	// keepAlive is how long Temporal's client waits on a silent connection.
 	keepAlive = 45 * time.Second
-	// pooled is how long a client may use a connection that has been silent: it
-	// waits for an answer as long as its statement may take.
+	// pooled is how long a client may use a silent connection: as long as the timeout of
+	// its statement.
 	pooled = 15 * time.Second
 )
 
@@ -65,12 +64,12 @@ var faults = []fault{
 	{name: "rowlock", weight: 1, strike: (*chaos).lockRows, aside: true, blocks: true},
 	{name: "index", weight: 1, strike: (*chaos).buildIndex, aside: true, blocks: true},
 	{name: "minisr", weight: 1, strike: (*chaos).closeTarget},
-	// A message that somebody sets back to PENDING while it is sent is sent again.
+	// A message that is set back to PENDING by hand while it is sent is sent again.
 	{name: "hand", weight: 1, strike: (*chaos).writeByHand, excuses: &reach{before: inFlight, after: 2 * time.Second}},
 	{name: "cancel", weight: 1, strike: (*chaos).cancelRetries},
 }
 
-// faultNamed is nil for no kind.
+// faultNamed returns nil for an unknown name.
 func faultNamed(name string) *fault {
 	if i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name }); i >= 0 {
 		return &faults[i]
@@ -104,8 +103,8 @@ func (c *chaos) chooseFaults() error {
 const (
 	faultsPerStorm = 6
 	calmFor        = 7 * time.Second
-	// evenRounds have each kind once: ten minutes are enough for them, so each
-	// kind strikes three times in a run of that length.
+	// evenRounds have each kind once. Ten minutes are enough for them, so each kind
+	// strikes three times in a run of that length.
 	evenRounds = 3
 )
 
@@ -129,8 +128,8 @@ func (c *chaos) draw() *fault {
 	return f
 }
 
-// storm breaks parts, one after the other; now and then a worker is killed
-// while another part is away.
+// storm injects faults one after another. Sometimes a worker is killed while another part
+// is unavailable.
 func (c *chaos) storm() {
 	c.journal.note("--- storm")
 	for range faultsPerStorm {
@@ -139,16 +138,16 @@ func (c *chaos) storm() {
 	}
 }
 
-// calm leaves everything alone. Its first seconds still belong to the storm, and
-// what a blocked write does in it has no excuse.
+// calm injects no faults. Its first seconds still belong to the storm. A blocked write
+// excuses no copies in it.
 func (c *chaos) calm() {
 	c.waitUntil("all programs are ready again", 2*time.Minute, c.allReady)
 	c.journal.note("--- calm")
 	pause(c.t.Context(), calmFor)
 }
 
-// dice are the numbers of one fault. All are drawn before anything is done: what
-// a seed means must not depend on how things go.
+// dice are the random numbers of one fault. All are drawn before it strikes, so that the
+// choices of a seed do not depend on its course.
 type dice struct {
 	hard, also                bool
 	worker                    *chaosProgram
@@ -196,7 +195,7 @@ func (c *chaos) fault(f *fault) {
 		c.journal.note("fault %s took %s", f.name, time.Since(from).Round(time.Millisecond))
 	}
 	if f.aside {
-		c.aside.Wait() // one at a time: the second would wait for the first's lock
+		c.aside.Wait() // one at a time: a second would wait for the first one's lock
 		c.aside.Go(strike)
 		return
 	}
@@ -209,7 +208,7 @@ const (
 	longEnough    = 10 * time.Minute
 )
 
-// countStrikes holds a long run to its promise that it tried everything.
+// countStrikes requires that a long run has injected every kind of fault often enough.
 func (c *chaos) countStrikes() {
 	for _, f := range c.kinds {
 		if n := c.struck.of(f.name); n < enoughStrikes && c.duration >= longEnough {
@@ -218,8 +217,7 @@ func (c *chaos) countStrikes() {
 	}
 }
 
-// awaitClaims waits a little for messages to be under way, which is when a
-// fault hurts most.
+// awaitClaims waits briefly for messages in flight, so that the fault affects some.
 func (c *chaos) awaitClaims(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
@@ -234,8 +232,7 @@ func (c *chaos) awaitClaims(limit time.Duration) {
 	}
 }
 
-// watchClaims looks all the time for what no moment may show: a job that is
-// paused or has ended, and messages that it still holds.
+// watchClaims checks repeatedly that a job which is paused or has ended owns no messages.
 func (c *chaos) watchClaims(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.findStrayClaims(ctx)
@@ -252,7 +249,7 @@ func (c *chaos) findStrayClaims(ctx context.Context) {
 		WHERE m.status = 'RETRYING' AND b.state IN ('PAUSED', 'COMPLETED', 'CANCELLED', 'FAILED') AND m.id::text <> ALL ($1)
 		GROUP BY b.id, b.state`, c.hands.ids())
 	if err != nil {
-		return // away
+		return // the database is unavailable
 	}
 	defer rows.Close()
 	for rows.Next() {

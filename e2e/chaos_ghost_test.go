@@ -13,13 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ghost is a broker that was registered and never came up.
+// ghost is a broker that was registered and never started.
 const ghost = 2
 
-// createOnGhost creates topics of which every partition has one replica on the
-// only broker and one on a broker that is not there, so that it is below its
-// minimum in sync as soon as that minimum is two. A topic with one replica would
-// not be: Kafka never wants more in sync than there are.
+// createOnGhost creates topics whose partitions have one replica on the only broker and
+// one on the ghost. So a partition has too few in-sync replicas once min.insync.replicas
+// is two. A topic with one replica would not do: Kafka never requires more in-sync replicas
+// than exist.
 func createOnGhost(t testing.TB, client *kgo.Client, topics ...string) {
 	t.Helper()
 	registerGhost(t, client)
@@ -41,8 +41,8 @@ func createOnGhost(t testing.TB, client *kgo.Client, topics ...string) {
 	}
 }
 
-// registerGhost tells the controller of a broker, as one does that starts. It
-// stays fenced, since it never says that it is alive.
+// registerGhost registers a broker with the controller, as a starting broker does. It
+// remains fenced, since it never sends a heartbeat.
 func registerGhost(t testing.TB, client *kgo.Client) {
 	t.Helper()
 	admin := kadm.NewClient(client)

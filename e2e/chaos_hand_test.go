@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Topics of rows that are written by hand, with the documented columns only: no
-// dead-letter topic, no body. Nobody but the faults retries them until the drain.
+// Topics of rows that are written by hand, with the documented columns only: no dead-letter
+// topic, no body. Only the faults retry them until the drain.
 const (
 	handTopic   = "chaos.byhand.v1"
 	cancelTopic = "chaos.cancelled.v1"
 )
 
-// handwritten is a row as somebody may insert it.
+// handwritten is a row that is inserted by hand.
 type handwritten struct {
 	status     string
 	count, max int
 }
 
-// handwrittenRows end in every way: sent, released and sent, released and DEAD,
-// and never touched, where the retries are used up before they begin.
+// handwrittenRows have every possible end: sent, released and sent, released and DEAD, and
+// unchanged, because their retries are used up from the start.
 var handwrittenRows = []handwritten{
 	{"PENDING", 0, 1}, {"PENDING", 2, 3}, {"PENDING", 1, 50}, {"PENDING", 49, 50}, {"PENDING", 3, 3}, {"PENDING", 7, 3},
 	{"RETRYING", 0, 3}, {"RETRYING", 1, 3}, {"RETRYING", 1, 50}, {"RETRYING", 3, 3},
@@ -34,7 +34,7 @@ var handwrittenRows = []handwritten{
 // chaos' own topics.
 var byHand = []struct {
 	what, sql string
-	// again is set where a message that is being sent becomes PENDING.
+	// again: a message that is being sent becomes PENDING.
 	again bool
 }{
 	{what: "retry begins", sql: `
@@ -52,7 +52,7 @@ var byHand = []struct {
 		RETURNING id::text, dlq_topic`},
 }
 
-// writeByHand does to the table what people do.
+// writeByHand changes rows as operators do with SQL.
 func (c *chaos) writeByHand(d *dice) bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
 	defer cancel()
@@ -64,7 +64,7 @@ func (c *chaos) writeByHand(d *dice) bool {
 			break
 		}
 		done++
-		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // nobody owns it, so it can be retried
+		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // it has no owner, so it can be retried
 			c.ask(ctx, "retry one by hand", http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", nil)
 		}
 	}
@@ -104,7 +104,7 @@ func (c *chaos) insertByHand(ctx context.Context, topic string, row handwritten)
 	return id, err
 }
 
-// hands remembers what was done to the table by hand.
+// hands records the changes that were made to the table by hand.
 type hands struct {
 	mu      sync.Mutex
 	changed []string       // ids of messages of the chaos' topics
@@ -152,7 +152,7 @@ func (h *hands) row(id string) handwritten {
 func (h *hands) ids() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append([]string{}, h.changed...) // not nil, which SQL would take for NULL
+	return append([]string{}, h.changed...) // not nil, which would be NULL in SQL
 }
 
 // in is how many messages of a topic were changed.

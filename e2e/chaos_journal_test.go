@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// journal is what was done, when, and what went against the promises.
+// journal records the faults and commands with their times, and the violations.
 type journal struct {
 	mu      sync.Mutex
 	started time.Time
@@ -31,8 +31,8 @@ func (j *journal) add(text string) {
 	j.lines = append(j.lines, fmt.Sprintf("%s %8.3fs  %s", now.Format("15:04:05.000"), now.Sub(j.started).Seconds(), text))
 }
 
-// violate notes something that must never happen. The run goes on, since more
-// of it makes the cause plainer.
+// violate records a violation. The run continues, since further violations help to find
+// the cause.
 func (j *journal) violate(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -70,15 +70,15 @@ func (j *journal) summary() []string {
 	return lines
 }
 
-// window is a time in which a fault lasted; see fault for what that excuses.
+// window is the time in which a fault lasted; see fault.excuses.
 type window struct {
 	what     string // the fault's name
 	from, to time.Time
-	// message is the only one that it hurts; empty when it hurts all.
+	// message is the only one that the fault affects; empty when it affects all.
 	message string
 }
 
-// windows collects them.
+// windows collects the windows of a run.
 type windows struct {
 	mu   sync.Mutex
 	list []window
@@ -100,8 +100,7 @@ func (w *windows) all() []window {
 	return slices.Clone(w.list)
 }
 
-// anyIn reports whether a fault that can stop a job lasted in that time, or not
-// long before.
+// anyIn reports whether a fault that can stop a job lasted in that time or shortly before.
 func (w *windows) anyIn(from, to time.Time) bool {
 	return slices.ContainsFunc(w.all(), func(w window) bool {
 		return w.from.Before(to) && w.to.Add(keepAlive).After(from)

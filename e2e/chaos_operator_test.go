@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// chaosClient does not keep connections: one to an API that was killed would
-// fail the next request, which is no fault of the next API.
+// chaosClient does not reuse connections. A connection to a killed API would fail the next
+// request, although the API is running again.
 var chaosClient = &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// job is what the API tells of a bulk retry.
+// job is a bulk retry as the API returns it.
 type job struct {
 	ID        string `json:"id"`
 	Topic     string `json:"topic"`
@@ -41,8 +41,7 @@ func isLive(state string) bool {
 	return slices.Contains([]string{"RUNNING", "PAUSING", "PAUSED", "CANCELLING"}, state)
 }
 
-// isPaused is true while it is on its way there too: a page in hand may keep it
-// from being PAUSED for long.
+// isPaused is also true for PAUSING, since a claimed page may delay PAUSED for long.
 func (j *job) isPaused() bool { return j.State == "PAUSED" || j.State == "PAUSING" }
 
 // operate gives commands, one after the other, until ctx ends.
@@ -69,8 +68,8 @@ func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, numbe
 	switch {
 	case known && running == nil && command < 40:
 		c.startJob(ctx, topic, command, number)
-	case known && running == nil: // let some more arrive, so that the next job has something to do
-	case running == nil: // nobody can say; the one we remember may have ended
+	case known && running == nil: // wait for more arrivals, so that the next job has messages
+	case running == nil: // unknown; the last known job may have ended
 		if id := c.lastJob[topic.dlq]; id != "" {
 			c.steer(ctx, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
 		}
@@ -120,7 +119,7 @@ func (c *chaos) steer(ctx context.Context, id, command string, number int) {
 	}
 }
 
-// retryOne retries one message by itself, whoever else is after it.
+// retryOne retries a single message, even if a job may also send it.
 func (c *chaos) retryOne(ctx context.Context, topic chaosTopic, number int) {
 	answer := c.ask(ctx, "list", http.MethodGet, "/api/v1/dlq/"+topic.dlq+"?status=PENDING&page_size=50", nil)
 	var page struct {
@@ -135,7 +134,7 @@ func (c *chaos) retryOne(ctx context.Context, topic chaosTopic, number int) {
 	c.ask(ctx, "retry one", http.MethodPost, "/api/v1/dlq/messages/"+page.Messages[number%len(page.Messages)].ID+"/retry", nil)
 }
 
-// liveJob returns the topic's job; known is false when nobody can say.
+// liveJob returns the topic's job; known is false when the API does not answer.
 func (c *chaos) liveJob(ctx context.Context, topic string) (live *job, known bool) {
 	jobs, known := c.jobs(ctx)
 	if i := slices.IndexFunc(jobs, func(j job) bool { return j.Topic == topic && j.live() }); i >= 0 {
@@ -162,9 +161,9 @@ type chaosAnswer struct {
 
 func (a *chaosAnswer) ok() bool { return a.status == http.StatusOK || a.status == http.StatusAccepted }
 
-// ask calls the API. While something is away it may say so, and while the API
-// is away it may say nothing; anything else but an answer that the contract has
-// for the command is a violation.
+// ask calls the API. The answer must be one that the contract has for the command. While a
+// dependency is unavailable it may be a 503, and while the API is down there may be none.
+// Any other answer is a violation.
 func (c *chaos) ask(ctx context.Context, what, method, path string, body any) chaosAnswer {
 	started := time.Now()
 	text := []byte(nil)
@@ -211,7 +210,7 @@ func (c *chaos) ask(ctx context.Context, what, method, path string, body any) ch
 	return answer
 }
 
-// shortened is what a reader of the journal wants of an answer.
+// shortened is an answer as the journal prints it.
 func shortened(body []byte) string {
 	const most = 200
 	var j job

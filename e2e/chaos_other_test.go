@@ -4,5 +4,5 @@ package e2e
 
 import "syscall"
 
-// diesWithUs has no equivalent here: a killed test program leaves its children.
+// diesWithUs has no equivalent on this system: the children survive a killed test program.
 func diesWithUs() *syscall.SysProcAttr { return nil }

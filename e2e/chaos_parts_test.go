@@ -22,10 +22,10 @@ import (
 
 const chaosDatabase = "chaos"
 
-// partStop is how long a part gets to stop in good order before it is killed.
+// partStop is how long a part may take to stop cleanly before it is killed.
 const partStop = 20 * time.Second
 
-// startParts starts everything and waits until it is ready.
+// startParts starts all parts and waits until they are ready.
 func (c *chaos) startParts() {
 	c.startBroker()
 	c.postgres = c.newPostgres()
@@ -57,7 +57,7 @@ func (c *chaos) allReady() bool {
 	return true
 }
 
-// waysTo makes the ways of a program to all parts, each through a proxy of its own.
+// waysTo makes a program's own proxies to all parts.
 func (c *chaos) waysTo() map[string]*proxy {
 	ways := map[string]*proxy{
 		"postgres": newProxy(c.t, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.postgres.server.Port))),
@@ -70,8 +70,8 @@ func (c *chaos) waysTo() map[string]*proxy {
 	return ways
 }
 
-// environment is a program's. More retries than anybody could use up: a message
-// that is DEAD at the end would have been lost.
+// environment is the environment of a program. It allows more retries than a run can use,
+// so a message that is DEAD at the end is a violation.
 func (c *chaos) environment(ways map[string]*proxy) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir,
@@ -90,9 +90,8 @@ type chaosPostgres struct {
 }
 
 func (c *chaos) newPostgres() *chaosPostgres {
-	// Like the folders of the other test servers, so that what a killed test
-	// program leaves is removed by the next one. Another user may have to
-	// reach it.
+	// Named like the folders of the other test servers, so that the next test program
+	// removes it if this one is killed. Another user may need access.
 	dir, err := os.MkdirTemp("", fmt.Sprintf("dlq-postgres-%d-", os.Getpid()))
 	require.NoError(c.t, err)
 	require.NoError(c.t, os.Chmod(dir, 0o755))
@@ -184,7 +183,7 @@ func (s *chaosTemporal) start() {
 func (s *chaosTemporal) stop() {
 	ctx, cancel := context.WithTimeout(s.c.t.Context(), partStop)
 	defer cancel()
-	_ = s.server.Stop(ctx) // killed when it takes too long, which is as good here
+	_ = s.server.Stop(ctx) // it is killed when it takes too long
 }
 
 func (s *chaosTemporal) kill() {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// child is a process that does not outlive this one.
+// child is a process that ends with this one.
 type child struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -30,7 +30,7 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // the state says more
+			_ = cmd.Wait() // the process state has the result
 			close(c.done)
 		}
 	}()
@@ -56,8 +56,8 @@ func (c *child) signal(signal syscall.Signal) {
 	}
 }
 
-// end sends the signal and waits. It reports whether that was enough; when it
-// was not, the process is killed.
+// end sends the signal and waits. If the process does not end in time, it is killed and end
+// returns false.
 func (c *child) end(signal syscall.Signal, limit time.Duration) bool {
 	if !c.alive() {
 		return true
@@ -82,11 +82,11 @@ type chaosProgram struct {
 	address      string
 	env          []string
 	process      *child
-	wanted       atomic.Bool // it is meant to run
+	wanted       atomic.Bool // it should be running
 	lastUp       atomic.Int64
 	lastDown     atomic.Int64
 	logPath      string
-	// ways lead to "postgres", "broker" and "temporal".
+	// ways are the proxies to "postgres", "broker" and "temporal".
 	ways map[string]*proxy
 }
 
@@ -101,7 +101,7 @@ func (c *chaos) newProgram(name, binary, portVariable string) *chaosProgram {
 	return p
 }
 
-// start does not wait until it is ready: what it needs may be away.
+// start does not wait for readiness, because a dependency may be unavailable.
 func (p *chaosProgram) start() {
 	p.c.journal.note("start %s", p.name)
 	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -149,8 +149,7 @@ func (p *chaosProgram) terminate() {
 		p.process.cmd.ProcessState.ExitCode())
 }
 
-// wasDown reports whether it was not running, or just starting, at some time
-// since then.
+// wasDown reports whether the program was down or starting at some time since then.
 func (p *chaosProgram) wasDown(since time.Time) bool {
 	const starting = 5 * time.Second // until it listens
 	return !p.wanted.Load() || p.lastDown.Load() >= since.UnixNano() || p.lastUp.Load() >= since.Add(-starting).UnixNano()

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// backlog is what is there before the chaos begins, three times.
+	// backlog is the number of messages of a burst; three bursts come before the chaos.
 	backlog = 15_000
-	// arrivalsPerSecond come during a short run; a long one gets fewer, since
-	// the proof keeps all of them in memory.
+	// arrivalsPerSecond is the rate of a short run. A long one has fewer, since the
+	// proof keeps all messages in memory.
 	arrivalsPerSecond, arrivalsPerSecondLong = 300, 80
 
 	chaosKeys = 40
@@ -23,12 +23,12 @@ const (
 	largeEvery = 2_000
 )
 
-// deadLetters produces, and remembers what the broker acknowledged.
+// deadLetters produces dead letters, and records the acknowledged ones.
 type deadLetters struct {
 	client *kgo.Client
 	serial map[string]int
-	// acknowledged are values; each is produced once, or, when its
-	// acknowledgement got lost, more often.
+	// acknowledged are values. Each is produced once, or more often when its
+	// acknowledgement was lost.
 	acknowledged map[string]bool
 	padding      string
 	large        string
@@ -37,12 +37,12 @@ type deadLetters struct {
 func (c *chaos) newProducer() *deadLetters {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(c.broker.Brokers()...),
-		// The embedded broker forgets sequence numbers when it restarts, so
-		// order must come from one request at a time.
+		// The embedded broker forgets sequence numbers in a restart, so one request at
+		// a time keeps the order.
 		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.RecordDeliveryTimeout(3*time.Second), kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
-		kgo.ProducerBatchMaxBytes(1_040_000), // a little less than brokers take
+		kgo.ProducerBatchMaxBytes(1_040_000), // slightly less than the brokers' limit
 	)
 	require.NoError(c.t, err)
 	c.t.Cleanup(client.Close)
@@ -50,7 +50,7 @@ func (c *chaos) newProducer() *deadLetters {
 		large: strings.Repeat("x", 1_000_000)}
 }
 
-// keepProducing goes on until ctx ends, in bursts, through every outage.
+// keepProducing produces bursts until ctx ends, also during outages.
 func (c *chaos) keepProducing(ctx context.Context) {
 	rate := arrivalsPerSecond
 	if c.duration > chaosLong {
@@ -63,9 +63,9 @@ func (c *chaos) keepProducing(ctx context.Context) {
 	}
 }
 
-// produceBurst returns when every record is acknowledged, or ctx ends. What was
-// not acknowledged is sent again, so the topic may hold it twice; each is a dead
-// letter of its own then.
+// produceBurst returns when every record is acknowledged, or ctx ends. Unacknowledged
+// records are produced again, so the topic may have them twice. Each is then a separate
+// dead letter.
 func (c *chaos) produceBurst(ctx context.Context, n int) {
 	p := c.producer
 	records := make([]*kgo.Record, n)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soundEvidence is a job that sent three messages of a key, and nothing wrong.
+// soundEvidence is a job that sent three messages of a key, without any violation.
 func soundEvidence(at time.Time) *evidence {
 	end := at.Add(time.Minute)
 	j := &ended{
@@ -21,21 +21,21 @@ func soundEvidence(at time.Time) *evidence {
 	e := &evidence{jobs: []*ended{j}, jobByID: map[string]*ended{"job": j}}
 	for i := range int64(3) {
 		e.letters = append(e.letters, &letter{
-			id: fmt.Sprintf("m%d", i), source: place{topic: "t.dlq.v1", offset: i}, seq: i + 1, status: "RESOLVED", retryCount: 1,
+			id: fmt.Sprintf("m%d", i), source: recordID{topic: "t.dlq.v1", offset: i}, seq: i + 1, status: "RESOLVED", retryCount: 1,
 			workflowID: "retry-all-t.dlq.v1", runID: "job", key: []byte("k"),
-			copies: []sent{{place: place{topic: "t.v1", offset: i}, at: at}},
+			copies: []sent{{recordID: recordID{topic: "t.v1", offset: i}, at: at}},
 		})
 	}
 	return e
 }
 
-// The proof of TestChaos must find each kind of harm, and excuse only what a
-// crash explains.
+// The proof of TestChaos must find each kind of violation, and excuse only the copies that
+// a crash explains.
 func TestChaosProofFindsEveryHarm(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	again := func(l *letter, offset int64, at time.Time) {
-		l.copies = append(l.copies, sent{place: place{topic: "t.v1", offset: offset}, at: at})
+		l.copies = append(l.copies, sent{recordID: recordID{topic: "t.v1", offset: offset}, at: at})
 	}
 	kill := window{what: "kill-worker", from: at.Add(time.Second), to: at.Add(time.Second)}
 	twice := func(e *evidence) { again(e.letters[2], 3, at.Add(4*time.Second)) }
@@ -50,7 +50,7 @@ func TestChaosProofFindsEveryHarm(t *testing.T) {
 	for name, test := range map[string]struct {
 		harm    func(*evidence)
 		windows []window
-		want    string // empty when there is nothing to find
+		want    string // empty when there is no violation
 	}{
 		"nothing":                 {harm: func(*evidence) {}},
 		"never sent":              {harm: func(e *evidence) { e.letters[1].copies = nil }, want: "never sent"},

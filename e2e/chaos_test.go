@@ -16,15 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The environment of TestChaos. A failing run prints what to set to repeat it:
-// the seed decides every choice, though not how long the parts take.
+// Environment variables of TestChaos. A failing run prints their values, to repeat it. The
+// seed decides every choice, but not the timing of the parts.
 const (
 	envChaosSeed     = "DLQ_CHAOS_SEED"
 	envChaosDuration = "DLQ_CHAOS_DURATION"
-	// envChaosKafka is "fake" or "real"; by default runs beyond chaosLong take
-	// the real one.
+	// envChaosKafka is "fake" or "real"; by default runs longer than chaosLong use the
+	// real one.
 	envChaosKafka = "DLQ_CHAOS_KAFKA"
-	// envChaosKeep is a folder for the journal and the programs' whole logs.
+	// envChaosKeep is a folder for the journal and the programs' complete logs.
 	envChaosKeep = "DLQ_CHAOS_KEEP"
 )
 
@@ -34,15 +34,14 @@ const (
 	chaosLong  = 5 * time.Minute
 )
 
-// TestChaos breaks everything that can break, while operators steer bulk
-// retries and dead letters keep arriving, and then proves from the topics and
-// the tables alone that nothing was lost, sent without a claim, or sent out of
-// order; see verify.
+// TestChaos injects faults into all parts, while operators steer bulk retries and dead
+// letters keep arriving. Then it proves from the topics and the tables alone that no
+// message was lost, sent without a claim, or sent out of order; see verify.
 //
-// Storms of faults alternate with calm spells, in which only the operators act:
-// a copy too many from a calm spell has no excuse. A blocked write may last into
-// it, and excuses nothing either.
-func TestChaos(t *testing.T) { //nolint:paralleltest // its faults come by the clock, so it should have the machine to itself
+// Storms of faults alternate with calm phases, in which only the operators act. No copy
+// that is sent in a calm phase is excused. A blocked write may last into a calm phase, and
+// excuses no copy either.
+func TestChaos(t *testing.T) { //nolint:paralleltest // its faults are timed, so no other test should run at the same time
 	c := newChaos(t)
 	c.startParts()
 	for range 3 {
@@ -75,7 +74,7 @@ func TestChaos(t *testing.T) { //nolint:paralleltest // its faults come by the c
 	require.Empty(t, c.journal.violations(), "seed %d", c.seed)
 }
 
-// chaos is one run: the parts, what was done to them, and what was seen.
+// chaos is one run: the parts, the faults and commands, and the observations.
 type chaos struct {
 	t        *testing.T
 	seed     uint64
@@ -91,12 +90,12 @@ type chaos struct {
 	workers  []*chaosProgram
 	api      *chaosProgram
 	pool     *pgxpool.Pool
-	// databaseURL leads to PostgreSQL itself, through no proxy.
+	// databaseURL connects to PostgreSQL directly, without a proxy.
 	databaseURL string
 
-	// faultDice belongs to the goroutine of the test, producerDice to the
-	// producer's and operatorDice to the operator's: which number each draws
-	// next must not depend on the others' pace.
+	// Each goroutine has its own random numbers, so that they do not depend on the
+	// timing of the others: faultDice is the test's, producerDice the producer's and
+	// operatorDice the operator's.
 	faultDice, producerDice, operatorDice *rand.Rand
 	kinds, deck                           []*fault
 	round                                 int
@@ -107,8 +106,8 @@ type chaos struct {
 	windows  windows
 	hands    *hands
 	singles  atomic.Int64
-	// lastJob is the operator's memory of each topic's job, for when nobody
-	// can be asked.
+	// lastJob is the operator's last known job of each topic, for when the API is
+	// unavailable.
 	lastJob map[string]string
 }
 
@@ -148,16 +147,16 @@ func newChaos(t *testing.T) *chaos {
 	return c
 }
 
-// explain prints what a person needs to understand a failure.
+// explain prints the journal and the ends of the logs after a failure.
 func (c *chaos) explain() {
-	c.t.Logf("seed %d, what was done:\n%s", c.seed, c.journal.text())
+	c.t.Logf("seed %d, journal:\n%s", c.seed, c.journal.text())
 	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))
 	for _, path := range logs {
 		c.t.Logf("the end of %s:\n%s", filepath.Base(path), endOfFile(path, 4000))
 	}
 }
 
-// keep copies the logs and the journal to where somebody wants them.
+// keep copies the logs and the journal to the folder of envChaosKeep.
 func (c *chaos) keep() {
 	folder := os.Getenv(envChaosKeep)
 	if folder == "" {
@@ -180,15 +179,15 @@ func endOfFile(path string, n int) string {
 	return string(text[max(len(text)-n, 0):])
 }
 
-// waitUntil polls for a condition without which the test cannot go on.
+// waitUntil polls for a condition, and fails the test if it does not hold in time.
 func (c *chaos) waitUntil(what string, limit time.Duration, condition func() bool) {
 	c.t.Helper()
 	if !c.eventually(what, limit, condition) {
-		require.Failf(c.t, "waited in vain", "seed %d: %s, for %s", c.seed, what, limit)
+		require.Failf(c.t, "timeout", "seed %d: %s, for %s", c.seed, what, limit)
 	}
 }
 
-// eventually polls for a condition and reports whether it came to be in time.
+// eventually polls for a condition and reports whether it held in time.
 func (c *chaos) eventually(what string, limit time.Duration, condition func() bool) bool {
 	c.journal.note("waiting: %s", what)
 	started := time.Now()
@@ -202,7 +201,7 @@ func (c *chaos) eventually(what string, limit time.Duration, condition func() bo
 	return true
 }
 
-// pause is a part of the timetable of the chaos, or the interval of a poll.
+// pause sleeps until d has passed or ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -217,7 +216,7 @@ func between(dice *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(dice.Int64N(int64(to-from)))
 }
 
-// stored is how many dead letters the table has, -1 when it cannot be asked.
+// stored is how many dead letters the table has, or -1 when the query fails.
 func (c *chaos) stored() int { return c.countRows("true") }
 
 func (c *chaos) countRows(where string) int {
@@ -230,8 +229,8 @@ func (c *chaos) countRows(where string) int {
 	return n
 }
 
-// chaosTopics are the dead-letter topics, and where their messages belong: one of
-// two targets, by their key.
+// chaosTopics are the dead-letter topics. Each has two targets; a message's key decides
+// its target.
 var chaosTopics = []chaosTopic{newChaosTopic("orders"), newChaosTopic("payments"), newChaosTopic("mail")}
 
 type chaosTopic struct {

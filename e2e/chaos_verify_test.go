@@ -14,13 +14,13 @@ import (
 //
 //  1. Nothing is lost: every record of the dead-letter topics is stored once,
 //     is RESOLVED, and is in its target topic, byte for byte.
-//  2. Nothing is sent twice, but for what a crash excuses; see checkCopies.
+//  2. Nothing is sent twice, except copies that a crash excuses; see checkCopies.
 //  3. The messages of a key are sent in the order of their arrival; see
 //     checkOrder.
 //  4. Counters are exact.
-//  5. No claim and no job is left open.
-//  6. Rows that were written by hand end too, and cancelled retries use no
-//     retry up; see checkHands.
+//  5. No claim and no job remains open.
+//  6. Rows that were written by hand end too, and cancelled retries are not
+//     counted; see checkHands.
 func (c *chaos) verify() {
 	c.journal.note("--- verify")
 	c.check(c.gather())
@@ -35,7 +35,7 @@ func (c *chaos) check(e *evidence) {
 	c.checkHands(e)
 }
 
-// few lists what is wrong, but not a page of it.
+// few collects violations of one kind, and lists the first five.
 type few struct {
 	c     *chaos
 	what  string
@@ -74,9 +74,8 @@ func (c *chaos) checkNothingIsLost(e *evidence) {
 	}
 }
 
-// checkArrivalOrder proves what the order of sending rests on: seq grows with
-// the offset within each partition, although partitions change hands when
-// workers come and go.
+// checkArrivalOrder proves that seq grows with the offset within each partition, although
+// workers join and leave the consumer group. The order of sending depends on that.
 func (c *chaos) checkArrivalOrder(e *evidence) {
 	wrong := few{c: c, what: "stored before an earlier record of its partition"}
 	for i := 1; i < len(e.letters); i++ {
@@ -88,8 +87,8 @@ func (c *chaos) checkArrivalOrder(e *evidence) {
 	wrong.report()
 }
 
-// checkCounters holds the counters of the jobs against the messages, which keep
-// the name of who delivered them, and against the attempts that are written down.
+// checkCounters compares the counters of the jobs with the messages, which record the
+// workflow that delivered them, and with the recorded attempts.
 func (c *chaos) checkCounters(e *evidence) {
 	delivered, singles := map[string]int{}, 0
 	counts, scope := few{c: c, what: "the retry count is not the number of its counted claims"}, few{c: c, what: "sent by a job whose scope it is not in"}
@@ -102,14 +101,14 @@ func (c *chaos) checkCounters(e *evidence) {
 		case strings.HasPrefix(l.workflowID, "retry-message-"):
 			singles++
 		case j == nil:
-			c.journal.violate("nobody that is known delivered %s", l)
+			c.journal.violate("an unknown workflow delivered %s", l)
 		default:
 			delivered[l.runID]++
 			if j.Topic != l.source.topic || l.seq > j.bound {
 				scope.add("%s by job %s of %s up to %d", l, j.ID, j.Topic, j.bound)
 			}
 		}
-		if l.retryCount != 1+l.failures && !l.byHand { // returned and skipped claims are not counted, failed ones leave an attempt
+		if l.retryCount != 1+l.failures && !l.byHand { // released and skipped claims are not counted, failed ones leave an attempt
 			counts.add("%s", l)
 		}
 	}
@@ -135,24 +134,27 @@ func (c *chaos) checkCounters(e *evidence) {
 	c.journal.note("%d dead letters, %d by single retries, %d jobs", len(e.letters), singles, len(e.jobs))
 }
 
-// differ reports whether the two are further apart than that.
+// differ reports whether a and b differ by more than most.
 func differ(a, b, most int) bool { return max(a-b, b-a) > most }
 
 // checkCopies bounds how often a message is sent.
 //
-// A message is sent once. What was published and not yet written down when its
-// worker was killed, when PostgreSQL went away, when the broker went away before
-// it acknowledged, or when Temporal gave the lane to another worker, because it
-// was away itself, or the worker hung or was cut off from it, has to be published
-// again, since nobody can know whether it was. Each such window repeats a message
-// at most once, and only one that was under way in it. Nothing else excuses a
-// copy: no kill of the API, orderly stop of a worker, pause, cancel, resume or
-// change of the rate, no refusal of the target, and no write that was blocked.
+// A message is sent once. A crash can make a second copy necessary, when the message was
+// published and not finalized, so that its outcome is unknown. This happens in four cases:
+//   - its worker was killed,
+//   - PostgreSQL became unavailable,
+//   - the broker became unavailable before it acknowledged,
+//   - Temporal gave the lane to another worker, because Temporal was unavailable, or the
+//     worker hung or was disconnected from it.
 //
-// Hence, for each message: each copy that has another one after it must be
-// excused by a window, each by one of its own. And for each topic and window: one
-// job runs there, with at most a page in each lane, so a window excuses at most
-// lanes × PageSize copies, and none when no job was running.
+// The time of such a fault is a window. A window repeats a message at most once, and only
+// one that was in flight in it. Nothing else excuses a copy: no kill of the API, clean stop
+// of a worker, pause, cancel, resume or change of the rate limit, no refusal of the target,
+// and no blocked write.
+//
+// So for each message, every copy except the last must be excused by a window of its own.
+// For each topic and window, one job runs with at most a page in each lane. So a window
+// excuses at most lanes × PageSize copies, and none when no job was running.
 func (c *chaos) checkCopies(e *evidence) {
 	spans := spansOf(c.windows.all())
 	unexcused := few{c: c, what: "sent more often than crashes explain"}
@@ -186,16 +188,16 @@ func (c *chaos) checkCopies(e *evidence) {
 	}
 }
 
-// span is the time in which a copy may have been sent that a window excuses.
+// span is the time in which the copies that a window excuses may have been sent.
 type span struct {
 	from, to time.Time
 	message  string // the only one; empty for all
-	whole    bool   // everything that was sent in it may be sent again
+	whole    bool   // all messages that were sent in it may be sent again
 }
 
-// spansOf are the spans of the windows that excuse anything, those first that
-// end first. What was sent before a write was blocked is under way until that
-// ends, so a fault that strikes meanwhile reaches back to before the block.
+// spansOf returns the spans of the windows that excuse copies, ordered by their end. A
+// page that was sent before a blocked write remains in flight until the block ends. So the
+// span of a fault in that time begins before the block.
 func spansOf(windows []window) []span {
 	var spans []span
 	for _, w := range windows {
@@ -258,8 +260,8 @@ func (e *evidence) lanesIn(topic string, s span) int {
 	return lanes
 }
 
-// checkHands proves that rows end that were written by hand, and that a cancelled
-// retry which never published has used no retry up.
+// checkHands proves that rows which were written by hand end, and that a cancelled retry
+// which never published is not counted.
 func (c *chaos) checkHands(e *evidence) {
 	wrong, burnt := few{c: c, what: "written by hand and ended wrongly"}, few{c: c, what: "a cancelled retry that never published was counted"}
 	for _, l := range e.written {
@@ -274,7 +276,7 @@ func (c *chaos) checkHands(e *evidence) {
 			if l.retryCount < w.max {
 				wrong.add("%+v became %s", *w, l)
 			}
-		default: // as it was, for there was nothing that could be done with it
+		default: // unchanged, since its retries were used up
 			if l.status != w.status || !usedUp {
 				wrong.add("%+v became %s", *w, l)
 			}
@@ -286,7 +288,7 @@ func (c *chaos) checkHands(e *evidence) {
 				burnt.add("retry %s of %s", number, l)
 			}
 		}
-		// An engine may also count without writing an attempt down.
+		// A retry may also be counted without a recorded attempt.
 		if l.written != nil && l.written.status == "PENDING" && l.retryCount > l.written.count+len(l.copies)+l.failures {
 			burnt.add("%+v became %s", *l.written, l)
 		}
@@ -302,19 +304,19 @@ func (e *evidence) isUnordered(l *letter) bool {
 	return j != nil && j.Order == "none"
 }
 
-// checkOrder proves that the messages of a key were sent in the order of their
-// arrival: where a message is first in its target's partition comes after where
-// each earlier one is first. Repetitions do not count: a page that is sent again
-// after a crash is behind its own first copies.
+// checkOrder proves that the messages of a key were sent in the order of their arrival:
+// the first copy of a message in its target's partition comes after the first copy of each
+// earlier message. Further copies do not count: a page that is sent again after a crash
+// comes after its own first copies.
 //
-// It holds within each job, since a key has one lane, a lane sends in order, and
-// what a pause, a crash or a cancel gives back is claimed again before anything
-// later. And it holds across the jobs of a topic, of which there is one at a
-// time: what a job leaves of a key is later than all that it sent of it, because
-// a failure holds back the later ones.
+// The order holds within each job. A key has one lane, a lane sends in order, and messages
+// that a pause, a crash or a cancel releases are claimed again before any later ones. The
+// order also holds across the jobs of a topic, which run one at a time. The messages of a
+// key that a job leaves are later than all that it sent, because a failure blocks the
+// later ones.
 //
-// Left out are messages that an operator retried by themselves, who chose that
-// order, or changed by hand, what a job with order "none" sent, and keys of which
+// Some messages are not checked: those of single retries, since the operator chose their
+// order, those changed by hand, those that a job with order "none" sent, and keys of which
 // such a job failed to send one.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
@@ -368,8 +370,8 @@ func (c *chaos) checkOrder(e *evidence) {
 	c.journal.note("%d messages of %d keys are in order or reported", checked, len(lines))
 }
 
-// first is the copy that came first in the topic, without those that the database has
-// forgotten and that were sent again.
+// first is the first copy in the topic. It ignores copies that a restore of the database
+// has forgotten, and that were sent again.
 func (l *letter) first(forgotten []span) sent {
 	copies := slices.SortedFunc(slices.Values(l.copies), func(a, b sent) int { return cmp.Compare(a.offset, b.offset) })
 	for len(copies) > 1 && slices.ContainsFunc(forgotten, func(s span) bool { return !copies[0].at.Before(s.from) && !copies[0].at.After(s.to) }) {

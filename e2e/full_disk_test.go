@@ -19,7 +19,7 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// readyText is what /readyz says.
+// readyText is the answer of /readyz.
 func (p *program) readyText(t *testing.T) string {
 	t.Helper()
 	response, err := http.Get(p.ready)
@@ -30,8 +30,8 @@ func (p *program) readyText(t *testing.T) string {
 	return string(body)
 }
 
-// unproved skips the test where it cannot run. With CI=true that is a failure: there, a
-// skip would hide what was not proved.
+// unproved skips the test where it cannot run. With CI=true it fails the test, because a
+// skip would go unnoticed.
 func unproved(t *testing.T, why string, err error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -40,7 +40,7 @@ func unproved(t *testing.T, why string, err error) {
 	t.Skipf("SKIPPED, not proved with a full disk: %s: %v", why, err)
 }
 
-// The tables of the database lie on a small file system, its log elsewhere.
+// The tables of the database are on a small file system, the WAL is on another one.
 func TestAFullDiskStopsTheIngestAndNothingElse(t *testing.T) {
 	t.Parallel()
 	small := t.TempDir()
@@ -68,7 +68,7 @@ func TestAFullDiskStopsTheIngestAndNothingElse(t *testing.T) {
 	s.startAPI()
 	s.produceDeadLetters(cluster, 100)
 	s.eventually("they are stored", func() bool { return s.pending() == 100 })
-	const large = 400 // of 100 KB, that no compression makes smaller
+	const large = 400 // of 100 KB, incompressible
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(s.dlqTopic))
 	require.NoError(t, err)
 	t.Cleanup(producer.Close)
@@ -85,7 +85,7 @@ func TestAFullDiskStopsTheIngestAndNothingElse(t *testing.T) {
 	require.Len(t, answer["topics"], 1, "what is stored can be read")
 
 	require.NoError(t, syscall.Mount("tmpfs", small, "tmpfs", syscall.MS_REMOUNT, "size=400m"))
-	s.eventually("it goes on by itself", func() bool { return s.rows("true") == 100+large })
+	s.eventually("it continues by itself", func() bool { return s.rows("true") == 100+large })
 	s.eventually("and says no more", func() bool { return !strings.Contains(worker.readyText(t), "full") })
 	status, _ := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)

@@ -31,8 +31,8 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
 
-	// The worker dies while its publishes are with the broker: some pages are
-	// written and not finalized, which is the worst moment.
+	// The worst moment for a kill: the broker has the records, but some pages are not
+	// finalized.
 	publishing, goOn := holdPublish(cluster, 60)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
@@ -54,8 +54,8 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
 }
 
-// requireAllSent requires that a job has completed and sent every message, no more
-// than so many of them twice, and that the counters and the rows say so.
+// requireAllSent requires that a job has completed, that it sent every message and at most
+// the given number twice, and that the counters and the rows agree.
 func (s *system) requireAllSent(cluster *kfake.Cluster, job map[string]any, messages, twiceAtMost int) {
 	s.t.Helper()
 	require.Equal(s.t, "COMPLETED", job["state"])
@@ -113,8 +113,8 @@ func (s *system) produceDeadLetters(cluster *kfake.Cluster, messages int) {
 	require.Zero(t, failed.Load())
 }
 
-// holdPublish keeps the nth produce request, and all after it, unanswered until
-// goOn is closed, and says when the nth has come.
+// holdPublish delays the answers of the nth produce request and all later ones until goOn
+// is closed. It signals the arrival of the nth.
 func holdPublish(cluster *kfake.Cluster, n int64) (held <-chan struct{}, goOn chan struct{}) {
 	arrived := make(chan struct{})
 	goOn = make(chan struct{})

@@ -1,5 +1,5 @@
-// Package e2e proves the programs as they ship: built, started, talked to over
-// HTTP and Kafka, and killed.
+// Package e2e tests the built programs: it starts them, calls them over HTTP and Kafka, and
+// kills them.
 package e2e
 
 import (

@@ -23,7 +23,7 @@ func TestProgramsWaitForWhatIsAwayAndLoseNothing(t *testing.T) {
 	u.Host = database.address
 	s := newSystemAt(t, u, temporal.address, cluster)
 
-	// Nothing is up yet, and they start all the same.
+	// The programs start before their dependencies are available.
 	workerAddress, apiAddress := freeAddress(t), freeAddress(t)
 	worker := s.launch("worker", workerAddress, "DLQ_WORKER_METRICS_PORT="+port(workerAddress))
 	api := s.launch("api", apiAddress, "DLQ_SERVER_PORT="+port(apiAddress))
@@ -41,14 +41,14 @@ func TestProgramsWaitForWhatIsAwayAndLoseNothing(t *testing.T) {
 	s.produceDeadLetters(cluster, 500)
 	s.eventually("all are stored", func() bool { return s.pending() == 500 })
 
-	// What arrives while the database is away is stored when it is back.
+	// Messages that arrive while the database is unavailable are stored when it is back.
 	database.cut()
 	s.produceDeadLetters(cluster, 500)
 	s.eventually("the outage shows", func() bool { return worker.readiness() == http.StatusServiceUnavailable })
 	database.join(t)
 	s.eventually("no record was skipped", func() bool { return s.pending() == 1000 })
 
-	// Temporal away: a clear answer, and the message is as it was.
+	// Temporal is unavailable: a clear answer, and the message is unchanged.
 	temporal.cut()
 	status, answer = s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "wait=2")
 	require.Equal(t, http.StatusServiceUnavailable, status, "%v", answer)
@@ -68,7 +68,7 @@ func TestProgramsStopInOrder(t *testing.T) {
 	s.produceDeadLetters(cluster, 10*dlq.PageSize)
 	s.eventually("all are stored", func() bool { return s.pending() == 10*dlq.PageSize })
 
-	// Stopped in the middle of a page, the worker finishes and records it.
+	// A worker that is stopped in the middle of a page finalizes it.
 	publishing, goOn := holdPublish(cluster, 1)
 	status, _ := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
@@ -79,9 +79,9 @@ func TestProgramsStopInOrder(t *testing.T) {
 	close(goOn)
 	require.NoError(t, <-stopped)
 	require.Zero(t, worker.ProcessState.ExitCode())
-	require.Zero(t, s.rows("status = 'RETRYING'"), "no page was left in hand")
+	require.Zero(t, s.rows("status = 'RETRYING'"), "no page remains claimed")
 
-	// The API first says that it is going, then goes.
+	// The API first reports that it is not ready, then stops.
 	gone := make(chan error, 1)
 	go func() { gone <- api.end() }()
 	s.eventually("readiness is off", func() bool { return api.readiness() == http.StatusServiceUnavailable })
@@ -89,7 +89,7 @@ func TestProgramsStopInOrder(t *testing.T) {
 	require.Zero(t, api.ProcessState.ExitCode())
 
 	s.startWorker()
-	s.eventually("the job goes on elsewhere", func() bool { return s.rows("status = 'RESOLVED' AND retry_count = 1") == 10*dlq.PageSize })
+	s.eventually("the job continues on another worker", func() bool { return s.rows("status = 'RESOLVED' AND retry_count = 1") == 10*dlq.PageSize })
 	copies := consumeAll(t, cluster, s.topic)
 	require.Len(t, copies, 10*dlq.PageSize)
 	for id, n := range copies {

@@ -12,10 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newKafkaProxy is a proxy before a cluster of one broker. Kafka's clients
-// connect to the addresses that a broker's answers name, so these must name the
-// proxy; then each client can have a proxy of its own, whatever the broker
-// advertises.
+// newKafkaProxy is a proxy for a cluster of one broker. Kafka's clients connect to the
+// addresses in the broker's answers, so the proxy replaces these by its own. Each client
+// can have its own proxy, whatever the broker advertises.
 func newKafkaProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	p := newProxy(t, target)
@@ -61,7 +60,7 @@ func (p *proxy) readKafka(l *link) (fromClient, fromServer reader) {
 	return fromClient, fromServer
 }
 
-// renamed is the answer with the proxy's address in the place of the broker's.
+// renamed is the answer with the proxy's address instead of the broker's.
 func (p *proxy) renamed(frame []byte, answer kmsg.Response) ([]byte, error) {
 	header := 8 // size and correlation id
 	if answer.IsFlexible() {

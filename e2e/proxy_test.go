@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands before a server, at an address that stays the same. It can make
-// the server look away: cut ends the connections and refuses new ones, silence
-// leaves them open and carries nothing.
+// proxy forwards connections to a server. It can simulate outages: cut closes the
+// connections and refuses new ones, silence keeps them open and forwards nothing. Its
+// address does not change.
 type proxy struct {
 	address, target string
-	// read makes the two readers of a link; nil carries bytes as they come.
+	// read makes the two readers of a link; nil forwards bytes unchanged.
 	read func(*link) (fromClient, fromServer reader)
 
 	mu          sync.Mutex
@@ -27,11 +27,11 @@ type proxy struct {
 // link is one connection through a proxy.
 type link struct {
 	client, server net.Conn
-	// mute links carry nothing, for ever, and tell neither side.
+	// mute links forward nothing, for ever, and neither side is notified.
 	mute atomic.Bool
 }
 
-// reader returns the next piece to carry on.
+// reader returns the next bytes to forward.
 type reader func() ([]byte, error)
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -74,10 +74,9 @@ func (p *proxy) cut() {
 	clear(p.open)
 }
 
-// silence makes every open connection hang for ever, as a firewall does that
-// forgets them: no side sees an end, not even when the other side ends it.
-// Connections that begin within d hang too; later ones work. It returns how many
-// were open.
+// silence makes every open connection hang for ever, like a firewall that drops them:
+// neither side sees an end, even when the other side closes the connection. Connections
+// that are opened within d hang too; later ones work. It returns how many were open.
 func (p *proxy) silence(d time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +118,7 @@ func (p *proxy) carry(client net.Conn) {
 	both.Wait()
 }
 
-// admit reports whether there is anything to carry for the link.
+// admit reports whether the link forwards data.
 func (p *proxy) admit(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

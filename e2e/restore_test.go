@@ -61,8 +61,8 @@ func (p *ownPostgres) data() string { return filepath.Join(p.dir, "data") }
 
 func (p *ownPostgres) backup() string { return filepath.Join(filepath.Dir(p.dir), "backup") }
 
-// The database goes back to an earlier moment while dead letters come in and a bulk
-// retry runs.
+// The database is restored to an earlier moment while dead letters arrive and a bulk retry
+// runs.
 func TestARestoreOfTheDatabaseLosesNothingThatKafkaHas(t *testing.T) {
 	t.Parallel()
 	const before, after = 2_000, 6_000
@@ -91,7 +91,7 @@ func TestARestoreOfTheDatabaseLosesNothingThatKafkaHas(t *testing.T) {
 	close(goOn)
 	connect()
 	s.produceDeadLetters(cluster, 10)
-	s.eventually("all of them are there again", func() bool { return s.rows("true") == before+after+10 })
+	s.eventually("all of them are stored again", func() bool { return s.rows("true") == before+after+10 })
 	require.Subset(t, s.ids(), known, "with the ids that they had")
 
 	s.eventually("another bulk retry starts", func() bool {
@@ -121,7 +121,7 @@ func poolOf(t *testing.T, url string) *pgxpool.Pool {
 	return dbtest.Pool(t, url)
 }
 
-// noise cannot be compressed.
+// noise is incompressible.
 func noise(t *testing.T, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)

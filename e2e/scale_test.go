@@ -17,7 +17,7 @@ import (
 
 func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	t.Parallel()
-	// So many that neither worker can be without any once they were dealt anew.
+	// Enough lanes that each worker gets some when they are assigned again.
 	const lanes = 16
 	cluster := kafkatest.FakeCluster(t)
 	s := newSystem(t, cluster)
@@ -27,7 +27,7 @@ func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
 
-	// One worker alone would need 25 seconds, and lanes are dealt anew after 15.
+	// One worker would need 25 seconds. Lanes end their time slice after 15.
 	quick := slowPublish(cluster, 1250*time.Microsecond)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
@@ -50,9 +50,9 @@ func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
 }
 
-// slowPublish makes every record take its time, those of one connection one
-// after the other, until quick is closed. How many records the producer puts in
-// a request then makes no difference.
+// slowPublish delays the answer of a produce request by a time for each record, one request
+// after another for each connection, until quick is closed. So the time does not depend on
+// the size of the requests.
 func slowPublish(cluster *kfake.Cluster, pace time.Duration) (quick chan struct{}) {
 	quick = make(chan struct{})
 	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {

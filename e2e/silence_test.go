@@ -14,8 +14,8 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// Behind a proxy that forgets its connections, nothing tells that the other side is
-// away: the programs have to notice by themselves.
+// A proxy that drops its connections silently notifies neither side. The programs have to
+// notice by themselves.
 func TestAJobGoesOnAfterEachOfItsConnectionsFellSilent(t *testing.T) {
 	t.Parallel()
 	const messages = 3_000
@@ -30,7 +30,7 @@ func TestAJobGoesOnAfterEachOfItsConnectionsFellSilent(t *testing.T) {
 	s := newSystemAt(t, u, temporal.address, cluster)
 	s.env = append(s.env, "DLQ_KAFKA_BROKERS="+broker.address)
 	s.startWorker()
-	s.env[len(s.env)-1] = "DLQ_TEMPORAL_ADDRESS=" + temporaltest.Address(t) // the API has a way of its own
+	s.env[len(s.env)-1] = "DLQ_TEMPORAL_ADDRESS=" + temporaltest.Address(t) // the API connects directly
 	s.startAPI()
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
@@ -50,10 +50,10 @@ func TestAJobGoesOnAfterEachOfItsConnectionsFellSilent(t *testing.T) {
 		before, began := sent(), time.Now()
 		require.Positive(t, silent.proxy.silence(0), silent.name)
 		require.Eventually(t, func() bool { return sent() > before+40 }, silent.limit, 20*time.Millisecond, silent.name)
-		t.Logf("%s: on its way again after %s", silent.name, time.Since(began).Round(time.Millisecond))
+		t.Logf("%s: continued after %s", silent.name, time.Since(began).Round(time.Millisecond))
 	}
-	// Without Temporal the lanes go on; that the worker hears from it again shows where
-	// a command takes effect.
+	// The lanes continue without Temporal. A command that takes effect shows that the
+	// worker is connected again.
 	began := time.Now()
 	require.Positive(t, temporal.silence(0))
 	require.Eventually(t, func() bool {

@@ -25,7 +25,7 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// system is an API and any number of workers, as processes of their own.
+// system is an API and any number of workers, each in a separate process.
 type system struct {
 	t    *testing.T
 	base string
@@ -50,8 +50,8 @@ func newSystem(t *testing.T, cluster *kfake.Cluster) *system {
 	return newSystemAt(t, u, temporaltest.Address(t), cluster)
 }
 
-// newSystemAt is newSystem with the database and Temporal behind other
-// addresses, such as those of proxies.
+// newSystemAt is newSystem with other addresses of the database and Temporal, such as those
+// of proxies.
 func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Cluster) *system {
 	t.Helper()
 	password, _ := u.User.Password()
@@ -119,7 +119,7 @@ func (p *program) readiness() int {
 	return response.StatusCode
 }
 
-// kill ends the process the hard way.
+// kill ends the process by SIGKILL.
 func (p *program) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.Process.Signal(syscall.SIGKILL))
@@ -132,7 +132,7 @@ func (p *program) end() error {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	_ = p.Wait() // the exit code says more
+	_ = p.Wait() // the exit code has the result
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (*counting) Pending(context.Context, []string) ([]int64, int64, error) {
 	return nil, 0, nil
 }
 
-// BenchmarkIngest takes in a backlog of b.N messages of 1 KiB of JSON.
+// BenchmarkIngest ingests a backlog of b.N messages of 1 KiB of JSON.
 func BenchmarkIngest(b *testing.B) {
 	b.Run("fake", func(b *testing.B) {
 		benchmarkIngest(b, kafkatest.FakeCluster(b).ListenAddrs())

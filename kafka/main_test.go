@@ -35,15 +35,15 @@ const (
 
 // memory is a store that recognises stored records, like the real one.
 type memory struct {
-	mu        sync.Mutex
-	known     map[dlq.ID]bool
-	order     []dlq.Arrival
-	positions map[dlq.Partition]dlq.Position
-	lost      int64
-	calls     int
-	skipped   int
-	located   int  // how often Positions was called
-	away      bool // Positions fails
+	mu          sync.Mutex
+	known       map[dlq.ID]bool
+	order       []dlq.Arrival
+	positions   map[dlq.Partition]dlq.Position
+	lost        int64
+	calls       int
+	skipped     int
+	located     int  // how often Positions was called
+	unavailable bool // Positions fails
 	// refuse is called before each call, which returns its error.
 	refuse func([]dlq.Arrival) error
 }
@@ -86,7 +86,7 @@ func (m *memory) Positions(_ context.Context, partitions []dlq.Partition) ([]dlq
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.located++
-	if m.away {
+	if m.unavailable {
 		return nil, errStoreAway
 	}
 	found := make([]dlq.Position, len(partitions))
@@ -133,10 +133,10 @@ func (m *memory) restore(then *memory) {
 	m.known, m.order, m.positions = maps.Clone(then.known), slices.Clone(then.order), maps.Clone(then.positions)
 }
 
-func (m *memory) goAway(away bool) {
+func (m *memory) setUnavailable(unavailable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.away = away
+	m.unavailable = unavailable
 }
 
 // next is the sum of all positions.

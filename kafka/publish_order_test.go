@@ -79,8 +79,8 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t)
 	brokers := cluster.ListenAddrs()
 	createTopic(t, admin(t, brokers), "small", 1, "max.message.bytes", "20000")
-	createTopic(t, admin(t, brokers), "away", 1, "max.message.bytes", "10000000")
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "away", Err: kerr.KafkaStorageError, Count: -1,
+	createTopic(t, admin(t, brokers), "unavailable", 1, "max.message.bytes", "10000000")
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "unavailable", Err: kerr.KafkaStorageError, Count: -1,
 		When: func(r kmsg.Request) bool {
 			return len(r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records) > 1_000_000
 		}})
@@ -89,7 +89,7 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	errs := errorsOf(newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
 		badEnvelope(t, "small", "k", tooLarge), envelope("small", "k", "after"),
 		badEnvelope(t, "small", "k", tooLargeForABatch), envelope("small", "k", "after"),
-		badEnvelope(t, "away", "k", tooLargeForABatch), envelope("away", "k", "after"),
+		badEnvelope(t, "unavailable", "k", tooLargeForABatch), envelope("unavailable", "k", "after"),
 	}, dlq.OrderNone, nil))
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[0]).Category)
 	require.NoError(t, errs[1])

@@ -21,12 +21,12 @@ func well(context.Context) error { return nil }
 func TestReadinessFollowsItsDependenciesAndLogsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
-	var away atomic.Bool
-	away.Store(true)
+	var unavailable atomic.Bool
+	unavailable.Store(true)
 	ready := telemetry.NewReadiness(map[string]telemetry.Check{
 		"database": well,
 		"kafka": func(context.Context) error {
-			if away.Load() {
+			if unavailable.Load() {
 				return errRefused
 			}
 			return nil
@@ -39,7 +39,7 @@ func TestReadinessFollowsItsDependenciesAndLogsOnlyChanges(t *testing.T) {
 	require.ErrorIs(t, results["kafka"], errRefused)
 	require.ErrorContains(t, results["temporal"], "boom")
 
-	away.Store(false)
+	unavailable.Store(false)
 	require.Eventually(t, func() bool { return ready.Results()["kafka"] == nil }, 10*time.Second, 50*time.Millisecond)
 	require.Len(t, logs.FilterMessage("dependency is unavailable").All(), 2, "in two rounds at least")
 	require.Len(t, logs.FilterMessage("dependency is available again").All(), 1)
