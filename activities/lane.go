@@ -38,16 +38,16 @@ const (
 type LaneEnd string
 
 const (
-	// LaneDone: no message is left in the lane's scope, and none waits.
+	// LaneDone means that no message is left in the lane's scope, and none waits.
 	LaneDone LaneEnd = "done"
-	// LaneTimeSlice: the time slice is over, and messages may be left.
+	// LaneTimeSlice means that the time slice is over, and messages may be left.
 	LaneTimeSlice LaneEnd = "slice"
-	// LaneStepLimit: the step limit of the ramp is reached.
+	// LaneStepLimit means that the step limit of the ramp is reached.
 	LaneStepLimit LaneEnd = "spent"
-	// LaneClosed: the lane may not claim, because the job does not run or a newer attempt
+	// LaneClosed means that the lane may not claim: the job does not run, or a newer attempt
 	// has the lane. Messages may be left.
 	LaneClosed LaneEnd = "closed"
-	// LaneWaiting: only messages whose target is closed are left.
+	// LaneWaiting means that only messages whose target is closed are left.
 	LaneWaiting LaneEnd = "waiting"
 )
 

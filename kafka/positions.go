@@ -173,7 +173,7 @@ func (in *Ingest) setTargets(ctx context.Context, assignments []*assignment) {
 	}
 }
 
-// seek sets the offsets of the client to the targets. The client ignores this while it loads a
+// seek sets the client's offsets to the targets. The client ignores this while it loads a
 // partition's offset or epoch, so reachedTarget checks the result.
 func (in *Ingest) seek(assignments []*assignment) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
