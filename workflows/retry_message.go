@@ -93,7 +93,7 @@ const localSteps = "local-steps"
 
 // released is the outcome of a retry that was cancelled before the publish.
 func released(id dlq.ID) dlq.Outcome {
-	return dlq.Outcome{ID: id, Result: dlq.ResultReturned, Error: cancelledReason}
+	return dlq.Outcome{ID: id, Result: dlq.ResultReleased, Error: cancelledReason}
 }
 
 // isRefusal tells whether the store has refused a claim, so that nothing is claimed.

@@ -50,7 +50,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 			continue
 		}
 		if order != dlq.OrderNone && undelivered[string(envelope.Record.Key)] {
-			deliveries[i].Err = &dlq.BlockedError{Behind: refuse(dlq.CategoryTransient)} // as the Publisher interface requires
+			deliveries[i].Err = &dlq.BlockedError{Cause: refuse(dlq.CategoryTransient)} // as the Publisher interface requires
 			continue
 		}
 		if answer != nil {
