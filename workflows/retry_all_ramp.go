@@ -49,7 +49,7 @@ func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 	sent, back := r.bulk.Counts.Retried, r.bulk.CameBack
 	if r.pause == nil && sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent) {
 		r.pause = &Pause{Reason: fmt.Sprintf(
-			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to go on all the same, or cancel",
+			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to continue, or cancel",
 			back, sent, r.rampStep, ramp.MaxCameBack*100)}
 	}
 	return r.bulk.Counts.Done() >= r.bulk.Matched && r.pause == nil, nil
