@@ -13,16 +13,18 @@ import (
 )
 
 // createLock is the advisory lock that allows one creation of a bulk retry at a time. Two
-// at once would not see each other. The number is arbitrary and must never change.
+// concurrent creations would not see each other's rows. The number is arbitrary and must
+// never change.
 const createLock = 7_305_011_990_414
 
-// lockSQL takes an advisory lock for the transaction. When a program is suspended or loses
-// its network with the lock, the server ends its session after two seconds.
+// lockSQL takes an advisory lock for the transaction. If the program is suspended or loses
+// its network while it holds the lock, the server ends its session after two seconds.
 const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
 
-// conflictSQL finds a running job that has messages in common with a topic: a job of the
-// same topic, or of a topic that is the other name of some of its messages. The status of
-// the messages does not matter, so the result does not change while a job sends them.
+// conflictSQL finds a running job that has messages in common with @topic. A message
+// belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
+// and so does a job of the other topic of any message. The status of the message does not
+// matter, so the result does not change while a job sends it.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL
@@ -34,8 +36,8 @@ UNION ALL
 SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.dlq_topic = live.topic WHERE c.original_topic = @topic
 LIMIT 1`
 
-// newestSQL is the order of arrival of the newest PENDING message. The sequence may be
-// lower after a COPY of messages with their order of arrival.
+// newestSQL reads the order of arrival of the newest PENDING message. The sequence of
+// snapshotSQL may be lower, after a COPY of messages that included seq.
 const newestSQL = `
 SELECT COALESCE(max(newest.seq), 0)
 FROM (
@@ -44,8 +46,8 @@ FROM (
 	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
 ) AS newest`
 
-// snapshotSQL is the last number of the order of arrival that was assigned, and the time.
-// Messages that become PENDING later are not claimed.
+// snapshotSQL reads the last order of arrival that was assigned, and the time. Messages
+// that become PENDING after this time are not claimed.
 const snapshotSQL = `
 SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, clock_timestamp()
 FROM dlq.dlq_messages_seq_seq`
@@ -60,25 +62,24 @@ WITH job AS (
 INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
-// ingestTimeoutSQL limits how long the creation of a job waits for a running ingest, and so
-// how long the next ingest waits for the creation.
+// ingestTimeoutSQL limits how long the creation of a job waits for the ingest lock.
+// Transactions of the ingest that start meanwhile wait behind it.
 const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 
 // CreateBulk fixes the scope of a bulk retry by a snapshot and inserts its row and its
 // lanes. It takes a few milliseconds at any size; CountBulk counts the messages. It uses
 // the fields ID, WorkflowID, Spec and Lanes (at least one) of b.
 //
-// It creates nothing while another running job has messages of the same topic, perhaps
-// under the topic's other name. It returns that job if it does the same work
-// (BulkSpec.IsSameWork), and else a *dlq.BulkBusyError. The error is dlq.ErrUnavailable
-// when ingest does not release its lock in time.
+// It creates nothing if a running job conflicts (conflictSQL). It returns that job if it
+// does the same work (BulkSpec.IsSameWork), and otherwise a *dlq.BulkBusyError. The error
+// is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	spec := b.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
-	// A request that conflicts with another job must not stop the ingest.
+	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
 	busy, err := s.conflictingJob(ctx, s.pool, spec.Topic)
 	if err == nil && busy.IsZero() {
 		err = s.snapshot(ctx, args)
@@ -102,9 +103,8 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	return other, err
 }
 
-// snapshot puts the upper bound and the time of the snapshot into args. It is a transaction
-// of its own, sent with its COMMIT in one batch. So no ingest waits for this program or its
-// network.
+// snapshot puts the upper bound and the time of the snapshot into args. The whole
+// transaction is sent in one batch, so the ingest lock is not held for a round trip.
 func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	newest, err := s.newest(ctx, args)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	var upperBound int64
 	var at time.Time
 	batch := &pgx.Batch{}
-	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // so that snapshotSQL sees all that was committed before the lock was granted
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // snapshotSQL must see all that was committed before the lock was granted
 	batch.Queue(ingestTimeoutSQL)
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&upperBound, &at) })
@@ -135,9 +135,9 @@ func (s *Store) newest(ctx context.Context, args pgx.NamedArgs) (seq int64, err 
 	return seq, err
 }
 
-// createBulk inserts the job, unless it conflicts with a running job, whose id it returns
-// then. READ COMMITTED lets each statement see all that was committed before the lock was
-// granted, even if the database has another default.
+// createBulk inserts the job, or returns the id of a running job that conflicts. READ
+// COMMITTED lets each statement see all that was committed before the lock was granted,
+// even if the database has another default.
 func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
@@ -152,7 +152,7 @@ func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs
 	return busy, err
 }
 
-// conflictingJob returns the id of a running job that conflicts with a new one on the
+// conflictingJob returns the id of a running job that conflicts with a new job of the
 // topic, or zero.
 func (s *Store) conflictingJob(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

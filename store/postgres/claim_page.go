@@ -10,46 +10,48 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lockLaneSQL lets one claim of a lane run at a time. It is a statement of its own before
-// the claim. So the claim sees all that was committed before the lock was granted, such as
-// a pause of the job.
+// lockLaneSQL lets one claim of a lane run at a time. It is a separate statement before the
+// claim, so the claim's snapshot includes all that was committed before the lock was
+// granted, such as a pause of the job.
 const lockLaneSQL = `
 SELECT FROM dlq.dlq_bulk_retry_lanes
 WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 FOR UPDATE`
 
-// claimPageSQL claims a page for a lane, as far as the limits of the job allow, and moves
-// the lane's cursor. While a queue of the lane is due it claims nothing, unless @scan_first
-// is set. Its CTEs, in their order:
+// claimPageSQL claims a page for a lane, within the limits of the job, and moves the lane's
+// cursor. While a queue of the lane is due it claims nothing, unless @scan_first is set.
+// Its CTEs in their order, without the obvious ones:
 //
-//   - job has the limits of the job at this moment. At most a tenth of a second of unused
-//     time counts, and a claim takes at most what a tenth of a second allows. So at most
-//     two tenths go out at once. A job with limits is read only after its row was locked
-//     (@locked).
+//   - job is empty unless the job is running. quota is how many messages may be claimed
+//     now: at most a page, the step limit, and a tenth of rate_limit (but one at least).
+//     wait is how long the rate limit allows none. At most a tenth of a second of unused
+//     time counts (due), so at most two tenths of rate_limit go out at once. A job with
+//     limits is read only after its row was locked (@locked).
+//   - opened is empty when a newer attempt has the lane. lane.due is set when a queue is due.
 //   - scan_end bounds how many messages a claim reads (@bounded).
-//   - listed are the next messages of the lane, under both names of the topic. The index
-//     contains the bucket, so a claim reads no rows of other lanes. A message that has both
-//     names is excluded, because its original topic is its dead-letter topic. updated_at
-//     must not be later than the job's snapshot; every change of a status writes it.
+//   - listed are the next messages of the lane: those whose dead-letter topic is @topic, and
+//     those whose original topic is. The index contains the bucket, so a claim reads no rows
+//     of other lanes. Every change of a status sets updated_at, so messages that changed
+//     after the job's snapshot are left out.
 //   - candidate are the first of these, up to @page_bytes, and at least one.
 //   - unlocked are the candidates that no other transaction has locked or changed. found
-//     are all candidates, marked. The comparison of the two counts avoids an anti-join in
-//     the usual case.
+//     are all candidates, with a mark on the unlocked ones. Normally the two counts are
+//     equal, and the anti-join is not executed.
 //   - claimed_elsewhere are the keys in the pages of other bulk retries (other_job) that
-//     send to the same topic. A key belongs to the topic that its message goes to, so
-//     key_hash includes that topic.
-//   - checked adds whether each message may be sent. With an order of keys it may not while
+//     send to the same topic. The order of a key is kept for each original topic, so
+//     key_hash includes the topic.
+//   - checked adds whether each message may be sent. With the order of keys it may not while
 //     an earlier message of its key waits in a queue (queue_id), belongs to a single retry,
 //     or is in claimed_elsewhere.
-//   - blocked_from has each blocked key, and its first blocked message. This message and
-//     the later ones go into the queue of the key. Keys are compared by their hash. A key
-//     with the same hash as a blocked one waits too, for a short time.
+//   - blocked_from has the first blocked message of each blocked key. This message and the
+//     later ones go into the queue of the key. Keys are compared by their hash, so another
+//     key with the same hash waits too, for a short time.
 //
 // The last SELECT returns the status of the claim in every row, and a message if there is
 // one. A message larger than a page comes without its value and headers.
 //
-// A generic plan is often made while the queues are empty and used when they are long. An
-// ORDER BY ties it to the index of that order, and an OFFSET 0 keeps an EXISTS from
+// The generic plan is often made while the queues are empty and used when they are long. An
+// ORDER BY makes it use the index with that order, and an OFFSET 0 keeps an EXISTS from
 // becoming a join.
 const claimPageSQL = `
 WITH clock AS MATERIALIZED (
@@ -262,7 +264,7 @@ ORDER BY m.seq`
 // claimStatus is the state of the job and the lane that a claim found.
 type claimStatus struct {
 	running          bool // the job is running, and its row was locked if it has limits
-	open             bool // this attempt has the lane
+	open             bool // this attempt is the newest of the lane
 	due              bool // a queue of the lane is due
 	more             bool // messages may follow the cursor, although the page is empty
 	limited          bool
@@ -275,14 +277,14 @@ type claimStatus struct {
 
 // ClaimPage claims messages of the lane for its owner: at most dlq.PageSize in the order of
 // arrival, and at most the number that the rate limit and the step limit allow now. A queue
-// that is due comes first. Otherwise, with scan, it claims the next messages of the scope
-// and moves the lane's cursor past them in the same transaction. Those among them that
-// another transaction has locked go into a queue, together with the later messages of their
+// that is due comes first. Otherwise, if scan is set, ClaimPage claims the next messages of
+// the scope and moves the lane's cursor past them in the same transaction. Messages that
+// another transaction has locked go into a queue, and so do the later messages of their
 // keys.
 //
-// The lane is done when the claim is empty: no page, no Wait, no Next, and neither
-// StepLimitReached nor Stopped. The error is dlq.ErrBlocked when another transaction holds
-// a lock for too long.
+// With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and
+// neither StepLimitReached nor Stopped. The error is dlq.ErrBlocked when another
+// transaction does not release a lock in time.
 func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	f := &lane.Spec.Filter
 	if f.Key != nil && !lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
@@ -301,8 +303,8 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next,
 			Limited: status.limited, StepLimitReached: status.stepLimitReached,
 			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
-		// The page is empty although more may follow: every candidate went into a queue, or
-		// nothing matched among the messages that were read. So the scan continues.
+		// With an empty page the scan continues if messages may follow: every candidate
+		// went into a queue, or none of the messages that were read matched the filter.
 		if len(page) > 0 || claim.Stopped || claim.StepLimitReached || claim.Wait > 0 || !scan || !status.more {
 			return claim, nil
 		}
@@ -313,7 +315,7 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 	}
 }
 
-// maxScanTime is how long a claim scans without a result before it returns to its caller.
+// maxScanTime is how long ClaimPage scans without a result before it returns.
 const maxScanTime = time.Second
 
 func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
@@ -350,8 +352,8 @@ func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (
 	return status, page, err
 }
 
-// queueClaimLocks adds the statements that precede every claim: the planner's settings,
-// then the locks, that of the job's row first.
+// queueClaimLocks adds the statements that precede every claim: the planner's settings, the
+// lock of the job's row, and that of the lane's row.
 func queueClaimLocks(batch *pgx.Batch, args pgx.NamedArgs) {
 	batch.Queue(lanePlanSQL)
 	if args["locked"] == true {

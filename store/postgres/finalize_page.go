@@ -11,22 +11,24 @@ import (
 	"dlqmanager/dlq"
 )
 
-// finalizePageSQL ends claims. Its CTEs, in their order:
+// finalizePageSQL ends claims. Its CTEs in their order, without the obvious ones:
 //
-//   - locked locks the messages, which may take long, before it locks the row of the job
-//     (when a limit must be increased again) and that of the lane. So a pause of the job
-//     does not wait for messages. Claims lock in the opposite order, but skip locked
-//     messages. The outcomes are sorted by id, so that two calls for the same page do not
-//     deadlock. An ORDER BY would make the planner read the whole index of ids. The retry
-//     count tells a claim from a later one of the same message. The CASE keeps the planner
-//     from the index of RETRYING messages.
+//   - locked locks the messages. The retry count tells a claim from a later one of the same
+//     message. The outcomes are sorted by id, so that two calls for the same page do not
+//     deadlock; an ORDER BY would make the planner read the whole index of ids. The CASE
+//     keeps the planner from the index of RETRYING messages.
+//   - job and lane lock these rows after the messages, because the locks of messages may
+//     take long, and a pause of the job must not wait for them. Claims lock in the opposite
+//     order, but skip locked messages. job is locked only when its limits may be refunded.
 //   - ended is empty when a newer attempt has the lane.
 //   - blocked are the keys of messages that failed.
 //   - queue and waiting requeue messages. An existing queue that was not tried (wait_tries
 //     is 0) keeps its state.
-//   - refunded gives requeued messages back to the limits of the job.
 //   - reopened opens closed targets that acknowledged or rejected a message.
-//   - The page keeps the messages that the lane still owns.
+//   - refunded adds requeued messages to the step limit (allowance) and the rate limit
+//     again.
+//
+// The last UPDATE keeps the messages that the lane still owns in its page.
 const finalizePageSQL = `
 WITH outcome AS MATERIALIZED (
 	SELECT o.*
@@ -139,12 +141,11 @@ RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 
 // FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds
 // to the lane's counters, all in one transaction. It returns the lane's totals and the
-// number of messages that it ended.
+// number of claims that it ended.
 //
-// Messages that the owner no longer has, because they were finalized before or an operator
-// marked them dead, are neither changed nor counted. The error is dlq.ErrFenced when a
-// newer attempt has the lane, and dlq.ErrBlocked after a second when another transaction
-// holds a lock.
+// A message that the lane no longer owns is neither changed nor counted: it was finalized
+// before, or an operator marked it dead. The error is dlq.ErrFenced when a newer attempt
+// has the lane, and dlq.ErrBlocked when another transaction holds a lock for a second.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)
 	var results []dlq.PageResult
@@ -167,7 +168,7 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 // finalizeArgs are the parameters of finalizePageSQL, sorted by id. When a message has
 // several outcomes, the first one counts.
 func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
-	ids := make([][16]byte, 0, len(outcomes)) // not nil, which would be NULL and empty the page
+	ids := make([][16]byte, 0, len(outcomes)) // not nil: NULL would make the page empty
 	var left, none, results, categories, errs, topics, openTopics []string
 	var counts, deltas, tries []int
 	var attempts, keys []bool
