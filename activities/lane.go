@@ -20,13 +20,13 @@ const (
 	finishTimeout = 8 * time.Second
 
 	// A lane returns after its time slice. The workflow starts it again, on the worker
-	// that asks first, so a worker that joins gets its share. With a limit the slice is
+	// that polls first, so a worker that joins gets its share. With a limit the slice is
 	// longer, since a start is expensive compared with the few messages that are sent.
 	timeSlice        = 15 * time.Second
 	limitedTimeSlice = 5 * time.Minute
 
-	// maxSleep is how long a lane sleeps at most before it checks again whether the rate
-	// limit or the state of the job has changed.
+	// maxSleep is how long a lane sleeps at most before the next claim, which reads the
+	// rate limit and the state of the job again.
 	maxSleep = 500 * time.Millisecond
 
 	// maxClosedPages is how many successive pages with only closed topics a lane of a
@@ -47,7 +47,7 @@ const (
 	// LaneClosed means that the lane may not claim: the job does not run, or a newer attempt
 	// has the lane. Messages may be left.
 	LaneClosed LaneEnd = "closed"
-	// LaneWaiting means that only messages whose target is closed are left.
+	// LaneWaiting means that the lane can send nothing until a closed target is tried again.
 	LaneWaiting LaneEnd = "waiting"
 )
 
@@ -55,16 +55,16 @@ const (
 type LaneInput struct {
 	Bulk   dlq.ID `json:"bulk_retry_id"`
 	Number int    `json:"lane"`
-	// TargetClosed says that the only target of the job was closed. The lane tries it
-	// again before it claims other messages.
+	// TargetClosed is set when the only target of the job was closed. The lane tries it
+	// again before it scans.
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
 // LaneResult is the result of one time slice of a lane.
 type LaneResult struct {
 	End LaneEnd `json:"end"`
-	// For is how long to wait before the closed target may be tried again. Reason and
-	// Category are the error of the target. They are set only with LaneWaiting.
+	// For is how long to wait before the closed target is tried again. Reason and Category
+	// are the error of the target. All three are set only with LaneWaiting.
 	For      time.Duration `json:"for_ns,omitempty"`
 	Reason   string        `json:"reason,omitempty"`
 	Category dlq.Category  `json:"category,omitempty"`
@@ -72,17 +72,16 @@ type LaneResult struct {
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
-// RunLane sends one lane of a bulk retry, page by page, until its scope is empty or its
-// time slice is over. It first finalizes the messages that an earlier attempt knew to be
-// acknowledged. Then it sends the messages that an earlier attempt claimed and did not
-// finalize. These may have been published before the crash, and are then sent twice. That
-// is better than not at all.
+// RunLane sends the messages of one lane, page by page, until none is left or the time
+// slice is over; LaneEnd has the other reasons to return. It first finalizes the messages
+// that an earlier attempt knew to be acknowledged. Then it sends the messages that an
+// earlier attempt claimed and did not finalize. Some of these may be sent a second time.
 //
 // Once the job stops running or the worker stops, RunLane finalizes its current page and
 // claims no more.
 func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
-	// The acknowledged messages stay in the heartbeat until they are finalized. Details
-	// of another version may be unreadable; then the page is sent again.
+	// The acknowledged messages stay in the heartbeat until they are finalized. If the
+	// details are of another version and cannot be decoded, the page is sent again.
 	report := LaneReport{}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &report)
@@ -142,8 +141,8 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 			return l.Store.ClaimPage(ctx, l.lane, l.scans())
 		})
 		if claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
-			// The scan may be long, so the next one is bounded. The claim may still
-			// commit after this timeout. Opening the lane again fences it.
+			// The scan may be long, so the next one is bounded. The claim that timed out
+			// may still commit, so the lane is opened again, which fences it.
 			if err = l.open(ctx); err == nil {
 				l.lane.Bounded = true
 				err = l.sendClaimed(ctx)
@@ -168,7 +167,8 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	}
 }
 
-// sendClaimed sends what the lane has claimed and not finalized, part by part.
+// sendClaimed sends the messages that the lane has claimed and not finalized, in parts of
+// at most dlq.PageBytes.
 func (l *laneRun) sendClaimed(ctx context.Context) error {
 	for {
 		_, claimed, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
@@ -184,17 +184,17 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 }
 
 // sendPage waits for memory, gets a page from the store, and sends it. A message larger
-// than a page comes without its value. Then sendPage waits for more memory and reads the
-// message again; another client may have ended it meanwhile. claimed is the number of
-// messages of the first read.
-func (l *laneRun) sendPage(ctx context.Context, ask func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
+// than dlq.PageBytes comes without its value. For such a message sendPage waits for more
+// memory and reads it again, unless another client has finalized it meanwhile. claimed is
+// the number of messages of the first read.
+func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
 	release, err := l.memory(ctx, dlq.PageBytes)
 	if err != nil {
 		return claim, 0, err
 	}
 	defer func() { release() }()
 	err = l.step(ctx, func(ctx context.Context) (err error) {
-		claim, err = ask(ctx)
+		claim, err = claimPage(ctx)
 		return err
 	})
 	claimed = len(claim.Page)
@@ -222,8 +222,8 @@ func readTimeout(bytes int64) time.Duration {
 	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
 }
 
-// memory waits for memory, and keeps the heartbeat alive meanwhile. Other lanes hold
-// theirs for the duration of a publish.
+// memory waits for memory and keeps the heartbeat alive meanwhile, because other lanes
+// hold their memory for the duration of a publish.
 func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -259,9 +259,9 @@ func dueOf(queue *dlq.LaneQueue) time.Duration {
 	return queue.Due
 }
 
-// open fences earlier attempts, and finalizes the messages that they knew to be
+// open fences earlier attempts and finalizes the messages that they knew to be
 // acknowledged. An attempt that lost its connection to Temporal may still run, but can no
-// longer change the store.
+// longer claim or finalize.
 func (l *laneRun) open(ctx context.Context) error {
 	info := activity.GetInfo(ctx)
 	attempt := dlq.LaneAttempt{Scheduled: info.ScheduledTime, Number: int(info.Attempt)}
@@ -297,7 +297,8 @@ func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) 
 	}
 }
 
-// scans tells whether the lane claims messages beyond its cursor, or only from queues.
+// scans tells whether the lane also claims messages beyond its cursor, and not only from
+// queues.
 func (l *laneRun) scans() bool {
 	if l.lane.MultiTarget {
 		return l.closedPages < maxClosedPages
@@ -335,8 +336,8 @@ func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(con
 	}
 }
 
-// errWorkerStopping makes Temporal repeat the activity on another worker, or on this one
-// after a restart.
+// errWorkerStopping makes Temporal retry the activity, on another worker or on this one
+// after its restart.
 var errWorkerStopping = errors.New("the worker is stopping; the lane continues on another worker")
 
 func stopRequested(ctx context.Context) error {

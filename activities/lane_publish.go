@@ -17,8 +17,8 @@ const (
 )
 
 // send publishes a page and records the outcome of each message. A cancellation does not
-// interrupt the publish, because its outcome would be unknown. The publisher's delivery
-// timeout bounds it.
+// interrupt the publish, because its outcome would be unknown. The publisher bounds its
+// duration.
 func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 	if len(claim.Page) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 		return l.finalize(ctx, outcomes)
 	}
 	if len(page) > 0 {
-		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptAsked(claim))
+		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptTried(claim))
 		judged, answered := judge(page, deliveries, claim.Queue, l.lane.Spec.Order)
 		outcomes = append(outcomes, judged...)
 		switch {
@@ -57,21 +57,22 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 	return l.finalize(ctx, outcomes)
 }
 
-// closedExceptAsked returns the closed targets without the one that this page tries again.
-// A topic may be closed as a whole and by its partitions at once. A message that tries it
-// passes both.
-func closedExceptAsked(claim *dlq.LaneClaim) []dlq.Target {
+// closedExceptTried returns the closed targets without the one that this page tries again.
+// A topic may be closed both as a whole and in some partitions. A message that tries the
+// topic may go to any of its partitions, and one that tries a partition passes the closed
+// topic.
+func closedExceptTried(claim *dlq.LaneClaim) []dlq.Target {
 	if claim.Queue == nil || claim.Queue.OfKey {
 		return claim.Closed
 	}
-	asked := claim.Queue.Target
+	tried := claim.Queue.Target
 	return slices.DeleteFunc(slices.Clone(claim.Closed), func(t dlq.Target) bool {
-		return t.Topic == asked.Topic && (t.Partition == asked.Partition || t.Partition == dlq.AnyPartition || asked.Partition == dlq.AnyPartition)
+		return t.Topic == tried.Topic && (t.Partition == tried.Partition || t.Partition == dlq.AnyPartition || tried.Partition == dlq.AnyPartition)
 	})
 }
 
 // allClosed tells whether all topics of a page are known to be closed: as a whole, or in
-// every partition. The page is one of which no target accepted a message.
+// every partition. It is called for a page of which no target accepted a message.
 func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []dlq.Target) bool {
 	known := map[dlq.Target]bool{}
 	partitions := map[string]int{} // how many are known to be closed
@@ -96,13 +97,13 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 }
 
 // judge decides the outcome of each message of a page, in their order. answered says that
-// some target accepted a message, or rejected one as bad data.
+// some target accepted a message, or rejected one as bad data: that target is open.
 //
-// A target is closed when it accepted no message of the page and refused some for a reason
-// other than bad data. Its messages wait, uncounted. When the target accepted others, the
-// refused message itself waits and is tried again, as the policy of the error's category
-// allows. Then it has failed. The later messages of its key wait or are skipped with it,
-// uncounted.
+// A target is closed when it refused messages of the page for a reason other than bad data
+// and is not open. Its messages wait, uncounted. A message that an open target refuses
+// waits alone and is tried again, as often as the policy of the error's category allows.
+// Then it has failed. The later messages of its key wait with it, or are skipped when it
+// has failed, uncounted.
 func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
@@ -140,14 +141,14 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 	return outcomes, len(open) > 0
 }
 
-// isRejected tells whether the target has refused the message itself, as bad data.
+// isRejected tells whether the target has rejected the message as bad data.
 func isRejected(err error) bool {
 	return !errors.As(err, new(*dlq.BlockedError)) && !errors.Is(err, dlq.ErrTargetClosed) && dlq.CategoryOf(err) == dlq.CategoryBadData
 }
 
-// previousTries returns how often the target, or the message as the first of its key, was
-// tried before without success. own says that it was the message: its target accepted
-// others at that time.
+// previousTries returns how often the queue of the page was tried before without success:
+// the target of a closed queue, or the first message of a key's queue. own says that it
+// was the message, whose target was open.
 func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
 	case queue == nil:
@@ -162,7 +163,7 @@ func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries
 }
 
 // undelivered is the outcome of a message that its target did not accept. open says that
-// the target accepts others.
+// the target is open.
 func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.PageOutcome {
 	category := dlq.CategoryOf(d.Err)
 	policy := PolicyOf(category)
@@ -185,7 +186,7 @@ func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.Pag
 	}
 }
 
-// refusingTarget is the target that an error is about: the partition, or the topic as a whole.
+// refusingTarget is the target that refused a message: the partition, or the whole topic.
 func refusingTarget(d *dlq.Delivery) dlq.Target {
 	var refusal *dlq.DeliveryError
 	if errors.As(d.Err, &refusal) && refusal.TargetOnly {
@@ -202,8 +203,8 @@ func closedPause(tries int, category dlq.Category, err error) time.Duration {
 	return min(firstClosedPause<<min(tries-1, 10), longestClosedPause)
 }
 
-// blockedOutcome is the outcome of a message that an earlier undelivered one of its key
-// blocks. It is skipped when the earlier one has failed, and otherwise waits with it.
+// blockedOutcome is the outcome of a message that is blocked by an earlier one of its key.
+// It waits with the earlier one, or is skipped when that has failed.
 func blockedOutcome(e *dlq.Envelope, earlier *dlq.PageOutcome) dlq.PageOutcome {
 	if earlier.Result != dlq.ResultWaiting {
 		return outcomeOf(e, dlq.ResultSkipped, nil)

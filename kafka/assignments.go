@@ -28,11 +28,11 @@ type assignment struct {
 	topicID   [16]byte
 	position  dlq.Position // as the database has it
 	committed int64        // the offset that was last committed to the group
-	// seeks counts the seeks to target since the position changed in the database. It
-	// is 0 again once records have come from target.
-	seeks  int
-	target int64
-	since  time.Time // when the assignment was made
+	// seeks counts the seeks to seekOffset since the position changed in the database. It
+	// is 0 again once records have been fetched from there.
+	seeks      int
+	seekOffset int64
+	since      time.Time // when the assignment was made
 	// emptied counts the successive observations that Kafka has deleted all records from
 	// the position on; emptiedAt is the time of the last one.
 	emptied   int
@@ -93,10 +93,10 @@ func (s *assignmentSet) set(assignments []*assignment) int {
 	return len(s.byPartition)
 }
 
-func (s *assignmentSet) remove(gone map[string][]int32) int {
+func (s *assignmentSet) remove(partitions map[string][]int32) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for topic, numbers := range gone {
+	for topic, numbers := range partitions {
 		for _, number := range numbers {
 			delete(s.byPartition, topicPartition{topic, number})
 		}
@@ -169,17 +169,17 @@ func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
 	}
 }
 
-func (in *Ingest) revoked(ctx context.Context, gone map[string][]int32) {
-	in.commit(ctx, in.assignments.all(gone))
-	in.drop(gone, "partitions revoked")
+func (in *Ingest) revoked(ctx context.Context, partitions map[string][]int32) {
+	in.commit(ctx, in.assignments.all(partitions))
+	in.drop(partitions, "partitions revoked")
 }
 
-func (in *Ingest) lost(gone map[string][]int32) { in.drop(gone, "partitions lost") }
+func (in *Ingest) lost(partitions map[string][]int32) { in.drop(partitions, "partitions lost") }
 
-func (in *Ingest) drop(gone map[string][]int32, what string) {
-	in.status.setPartitions(in.assignments.remove(gone))
-	if len(gone) > 0 {
-		in.log.Info(what, zap.Any("partitions", gone))
+func (in *Ingest) drop(partitions map[string][]int32, message string) {
+	in.status.setPartitions(in.assignments.remove(partitions))
+	if len(partitions) > 0 {
+		in.log.Info(message, zap.Any("partitions", partitions))
 	}
 }
 

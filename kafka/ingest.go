@@ -17,12 +17,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable is not caused
-// by an arrival; any other error may be.
+// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable is not due to
+// an arrival; any other error may be.
 type ArrivalStore interface {
 	// Ingest stores the arrivals in the order of the slice and moves the positions of
-	// their partitions, in one transaction. It returns the ids of new messages, and
-	// dlq.ErrPositionMoved when a position differs from the start of its advance.
+	// their partitions, in one transaction. It returns the ids of new messages. It stores
+	// nothing and returns dlq.ErrPositionMoved when a position differs from Advance.From.
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns the position of each partition, in their order.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
@@ -34,12 +34,12 @@ type ArrivalStore interface {
 // each partition, which is the next offset to read, and moves it in the transaction that
 // stores the records. Reading continues at the position after a rebalance, a crash, a
 // reset of the group's offsets, and a restore of the database to an earlier moment. A
-// record that is read twice is stored once, since the message's id follows from it.
+// record that is read twice is stored once, since its message's id follows from it.
 //
 // One loop polls and stores. While the store is unavailable, the loop waits without
-// polling, so memory stays bounded by the records that are already fetched. It lets the
-// group rebalance meanwhile, so it stays a member. When it loses a partition, it drops the
-// partition's records, and the new owner reads them.
+// polling, so memory stays bounded by the records that are already fetched. Meanwhile it
+// allows rebalances, so it stays a member of the group. When a partition is revoked, the
+// loop drops the partition's records, and the next member reads them.
 type Ingest struct {
 	o           Options
 	store       ArrivalStore
@@ -52,14 +52,14 @@ type Ingest struct {
 	running     atomic.Bool
 
 	client           *kgo.Client                // set by Run
-	group            atomic.Pointer[kgo.Client] // the same, for the group's callbacks, which may run before client is set
+	group            atomic.Pointer[kgo.Client] // the same client, for the group's callbacks, which may run before client is set
 	ids              *topicIDs
 	logRanges        *logRanges
 	positionsChecked time.Time
 	pendingLimit     pendingLimit
 }
 
-// NewIngest connects to nothing; Run does.
+// NewIngest does not connect; Run does.
 func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logger, reg prometheus.Registerer) (*Ingest, error) {
 	o = o.withDefaults()
 	if err := kgo.ValidateOpts(o.consumer(log, reg, topics.Expression())...); err != nil {
@@ -89,13 +89,13 @@ func (in *Ingest) Run(ctx context.Context) error {
 		return errors.New("the ingest is running already")
 	}
 	defer in.running.Store(false)
-	in.status.start() // before the client, which updates it at once
+	in.status.start() // before the client starts, which updates the status
 	defer in.status.stop()
 	if err := in.open(); err != nil {
 		return err
 	}
 
-	// work outlives ctx by the grace period, so that the current batch is stored.
+	// work ends StopGrace after ctx, so that the current batch is stored.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	defer context.AfterFunc(ctx, func() {
@@ -126,8 +126,8 @@ func (in *Ingest) open() (err error) {
 	in.pendingLimit = newPendingLimit()
 	opts := append(in.o.consumer(in.log, in.reg, in.topics.Expression()),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, added map[string][]int32) { in.assigned(client, added) }),
-		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) { in.revoked(ctx, gone) }),
-		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { in.lost(gone) }),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) { in.revoked(ctx, revoked) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { in.lost(lost) }),
 		kgo.AdjustFetchOffsetsFn(in.startOffsets),
 		kgo.WithHooks(groupErrors{in.status}),
 	)
@@ -135,8 +135,8 @@ func (in *Ingest) open() (err error) {
 	return err
 }
 
-// close leaves the group, so that the other members take over at once and not after the
-// session timeout. It waits for commitTimeout at most.
+// close leaves the group, so that the other members get its partitions immediately and not
+// after the session timeout. It waits for commitTimeout at most.
 func (in *Ingest) close() {
 	in.client.AllowRebalance()
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
@@ -144,8 +144,8 @@ func (in *Ingest) close() {
 	if err := in.client.LeaveGroupContext(ctx); err != nil {
 		in.log.Warn("could not leave the consumer group; the session timeout will end the membership", zap.Error(err))
 	}
-	// Close leaves the group a second time. A rebalancing group answers only after its
-	// dead members have timed out.
+	// Close leaves the group once more. During a rebalance the coordinator answers only
+	// after the dead members have timed out.
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -159,14 +159,15 @@ func (in *Ingest) close() {
 	in.log.Info("ingest stopped")
 }
 
-// batchRecords and batchBytes (headers included) limit one batch that is stored. A
-// single larger record is a batch by itself.
+// batchRecords and batchBytes (headers included) limit a batch of records that is stored
+// in one transaction. A larger record is a batch by itself.
 const (
 	batchRecords = 500
 	batchBytes   = 4 << 20
 )
 
-// poll fetches and stores once. Without records it returns in time for checkPositions.
+// poll polls once and stores the records. Without records it returns in time for
+// checkPositions.
 func (in *Ingest) poll(ctx, work context.Context) {
 	limit, cancel := context.WithTimeout(ctx, positionCheckInterval)
 	defer cancel()
@@ -177,7 +178,7 @@ func (in *Ingest) poll(ctx, work context.Context) {
 	began := time.Now()
 	for _, batch := range in.batches(work, fetches) {
 		if time.Since(began) > pollBudget {
-			in.client.AllowRebalance() // a slow store must not delay the group
+			in.client.AllowRebalance() // a slow store must not delay a rebalance
 		}
 		in.storeBatch(work, batch)
 	}
@@ -211,11 +212,11 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 			if assignment == nil || len(fetched.Records) == 0 {
 				return // revoked after the fetch
 			}
-			if assignment.topicID != id { // the topic was re-created: offsets start over
+			if assignment.topicID != id { // the topic was re-created, with new offsets
 				recreated = append(recreated, assignment.recreated(id))
 				return
 			}
-			if !in.reachedTarget(assignment, &fetched) {
+			if !in.reachedSeekOffset(assignment, &fetched) {
 				return
 			}
 			for _, r := range fetched.Records {
@@ -282,23 +283,23 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			if moved {
 				continue
 			}
-			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // perhaps two databases answer alternately
+			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // unchanged: perhaps two databases answer in turn
 		}
-		// If one arrival causes the error, the others need not wait for it.
+		// If the error is due to one arrival, the others are stored without it.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			in.storeBatch(work, batch[:len(batch)/2])
 			in.storeBatch(work, batch[len(batch)/2:])
 			return
 		}
 		in.reportStalled(batch, wait, err)
-		in.commit(work, in.assignments.all(nil)) // of earlier batches
-		in.client.AllowRebalance()               // the group must not wait for the store
+		in.commit(work, in.assignments.all(nil)) // the positions after earlier batches
+		in.client.AllowRebalance()               // a rebalance must not wait for the store
 		sleep(work, wait)
 	}
 }
 
 // advancesOf returns the assignments of a batch, and for each the advance of its position
-// beyond the batch's records.
+// past the batch's records.
 func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Advance) {
 	for i := range batch {
 		r := &batch[i]
@@ -307,8 +308,8 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 			n = len(assignments)
 			assignments = append(assignments, r.assignment)
 			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
-			// Only offsets before the log's start are lost. Others are missing because
-			// of compaction or transaction markers.
+			// Only offsets before the log start offset are lost. Others have no record
+			// because of compaction or transaction markers.
 			if next := r.assignment.position.Next; next >= 0 && r.arrival.Source.Offset >= r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}

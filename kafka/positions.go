@@ -11,12 +11,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// beforeStart is outside the range of every log, so the client reads from the log's start.
+// beforeStart is out of range in every log, so the client resets to the log start offset.
 const beforeStart = -2
 
-// startOffsets is called by the group with its committed offsets. It replaces them by the
-// positions in the database. It waits while the database is unavailable, and nothing is
-// read meanwhile.
+// startOffsets replaces the group's committed offsets by the positions in the database. It
+// waits while the database is unavailable, and nothing is fetched meanwhile.
 func (in *Ingest) startOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	if err := in.ids.refresh(ctx, in.group.Load(), offsets); err != nil {
 		return nil, err
@@ -66,12 +65,12 @@ func (in *Ingest) positions(ctx context.Context, assignments []*assignment) ([]d
 	return in.store.Positions(ctx, partitions)
 }
 
-// positionCheckInterval is how soon a restore of the database is noticed while no records
+// positionCheckInterval is how soon a restore of the database is detected while no records
 // arrive.
 const positionCheckInterval = 3 * time.Second
 
 // checkPositions checks whether the database still has the positions of the assignments.
-// It also records deleted offsets of partitions from which no records arrive.
+// It also records the lost offsets of empty partitions, and enforces the pending limit.
 func (in *Ingest) checkPositions(ctx context.Context) {
 	if time.Since(in.positionsChecked) < positionCheckInterval {
 		return
@@ -93,9 +92,9 @@ func (in *Ingest) checkPositions(ctx context.Context) {
 	in.recordEmptied(ctx)
 }
 
-// recordEmptied records the offsets that Kafka has deleted in partitions that are empty
-// now, where no later record can show the gap. It waits for a second observation, since
-// fetched records may not be stored yet.
+// recordEmptied records lost offsets of partitions that are empty now. In other partitions
+// the next record shows the loss. It waits for a second observation, since fetched records
+// may not be stored yet.
 func (in *Ingest) recordEmptied(ctx context.Context) {
 	var emptied []*assignment
 	var advances []dlq.Advance
@@ -123,8 +122,8 @@ func (in *Ingest) recordEmptied(ctx context.Context) {
 	}
 }
 
-// followDatabase reads the positions from the database. It seeks those of the assignments
-// whose positions differ, and reports whether there were any.
+// followDatabase reads the positions from the database. Where a position differs, it
+// replaces the assignment and seeks. moved reports whether any position differed.
 func (in *Ingest) followDatabase(ctx context.Context, assignments []*assignment) (moved bool, err error) {
 	positions, err := in.positions(ctx, assignments)
 	if err != nil {
@@ -142,18 +141,18 @@ func (in *Ingest) followDatabase(ctx context.Context, assignments []*assignment)
 		outdated, newPositions = append(outdated, a), append(newPositions, positions[i])
 	}
 	after := in.assignments.replace(outdated, newPositions)
-	in.setTargets(ctx, after)
+	in.setSeekOffsets(ctx, after)
 	in.seek(after)
 	return len(outdated) > 0, nil
 }
 
-// setTargets sets the offset to continue at. This is the position, or the end of the log
-// where an unclean leader election has truncated the log before the position. The client
-// detects such a truncation itself only when a partition is assigned.
-func (in *Ingest) setTargets(ctx context.Context, assignments []*assignment) {
+// setSeekOffsets sets the offset to continue at. This is the position, unless an unclean
+// leader election has truncated the log before the position: then it is the end of the
+// log. The client detects such a truncation itself only when a partition is assigned.
+func (in *Ingest) setSeekOffsets(ctx context.Context, assignments []*assignment) {
 	var request kadm.OffsetForLeaderEpochRequest
 	for _, a := range assignments {
-		if a.target = a.position.Next; a.position.Next >= 0 && a.position.Epoch >= 0 {
+		if a.seekOffset = a.position.Next; a.position.Next >= 0 && a.position.Epoch >= 0 {
 			request.Add(a.topic, a.partition, a.position.Epoch)
 		}
 	}
@@ -168,13 +167,13 @@ func (in *Ingest) setTargets(ctx context.Context, assignments []*assignment) {
 	}
 	for _, a := range assignments {
 		if end, known := ends[a.topic][a.partition]; known && end.Err == nil && end.EndOffset >= 0 {
-			a.target = min(a.target, end.EndOffset)
+			a.seekOffset = min(a.seekOffset, end.EndOffset)
 		}
 	}
 }
 
-// seek sets the client's offsets to the targets. The client ignores this while it loads a
-// partition's offset or epoch, so reachedTarget checks the result.
+// seek sets the client's offsets to seekOffset. The client ignores this while it loads a
+// partition's offset or epoch, so reachedSeekOffset checks the result.
 func (in *Ingest) seek(assignments []*assignment) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for _, a := range assignments {
@@ -183,22 +182,22 @@ func (in *Ingest) seek(assignments []*assignment) {
 		}
 		a.seeks++
 		at := kgo.EpochOffset{Epoch: -1, Offset: beforeStart}
-		if a.target >= 0 {
-			at.Offset = a.target
+		if a.seekOffset >= 0 {
+			at.Offset = a.seekOffset
 		}
 		offsets[a.topic][a.partition] = at
 	}
 	in.client.SetOffsets(offsets)
 }
 
-// reachedTarget reports whether the fetched records start at the seek's target. If not, it
-// seeks once more. If the second seek misses the target too, the offsets in between have
-// no records.
-func (in *Ingest) reachedTarget(a *assignment, fetched *kgo.FetchPartition) bool {
+// reachedSeekOffset reports whether the fetched records start at seekOffset. If not, it
+// seeks once more. If the records start elsewhere again, the offsets in between have no
+// records.
+func (in *Ingest) reachedSeekOffset(a *assignment, fetched *kgo.FetchPartition) bool {
 	if a.seeks == 0 {
 		return true
 	}
-	expected := a.target
+	expected := a.seekOffset
 	if expected < 0 {
 		expected = max(fetched.LogStartOffset, 0)
 	}
@@ -210,7 +209,7 @@ func (in *Ingest) reachedTarget(a *assignment, fetched *kgo.FetchPartition) bool
 	return true
 }
 
-// advanced updates assignments whose positions the database has moved.
+// advanced updates the assignments after the database has moved their positions.
 func (in *Ingest) advanced(assignments []*assignment, advances []dlq.Advance) {
 	for i, a := range advances {
 		fields := []zap.Field{zap.String("topic", a.Topic), zap.Int32("partition", a.Number),

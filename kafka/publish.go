@@ -15,8 +15,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Publisher sends dead letters back to the topics they came from. It is safe
-// for concurrent use.
+// Publisher sends dead letters back to their original topics. It is safe for concurrent
+// use.
 type Publisher struct {
 	o         Options
 	log       *zap.Logger
@@ -29,7 +29,8 @@ type Publisher struct {
 	metrics     *publishMetrics
 }
 
-// NewPublisher does not connect; the first use does. So unavailable brokers are no error.
+// NewPublisher does not connect; the first use does. So it does not fail when the brokers
+// are unavailable.
 func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	o = o.withDefaults()
 	failures := &connectionFailures{}
@@ -54,12 +55,12 @@ func (p *Publisher) Close() {
 // Ping sends a request to any broker. Its errors wrap dlq.ErrUnavailable.
 func (p *Publisher) Ping(ctx context.Context) error { return Ping(ctx, p.batched) }
 
-// MaxDuration is how long one call of Publish can take. Activities that
-// publish need a timeout beyond it.
+// MaxDuration is how long one call of Publish can take. Activities that publish need a
+// longer timeout.
 func (p *Publisher) MaxDuration() time.Duration { return 3 * p.deliveryLimit() }
 
 // deliveryLimit is the client library's delivery timeout plus one second. In this second
-// the library can report the real cause, before our own timeout hides it.
+// the library can report the cause, before our own timeout hides it.
 func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout + time.Second }
 
 // Publish sends the messages in the order of the slice and waits until each is
@@ -67,24 +68,24 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 // message. A message that failed with a timeout or a broken connection may still have
 // been written.
 //
-// A message is not sent when its target, the topic or the partition, is closed. It fails
-// with dlq.ErrTargetClosed. A message that gets a new key goes to another partition, if
-// one is open.
+// A message whose target, the topic or the partition, is closed is not sent. It fails with
+// dlq.ErrTargetClosed. A message without a key, or with a new one, goes to another
+// partition, if one is open.
 //
 // Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
 // messages of its topic and key: they are not sent.
 //
 // Batches are pipelined. When the broker refuses a batch, it also refuses the later
-// batches in flight, by their sequence numbers. Two gaps remain. In both a message can be
+// batches in flight, by their sequence numbers. Two gaps remain. In both, a message can be
 // written although an earlier one of its key was refused:
-//   - The client starts a new sequence after a refusal, which may concern a record of
-//     another call in the same partition. A record that we produce before we learn of
-//     the refusal belongs to the new sequence. This time is short, except for a record
-//     that waits for buffer space (maxBufferedBytes).
+//   - After a refusal, also of another call's record, the client starts a new sequence. A
+//     record that is produced before this call learns of the refusal belongs to it.
+//     This time is short, except for a record that waits for buffer space
+//     (maxBufferedBytes).
 //   - A broker forgets a producer that wrote nothing to a partition for a day
-//     (producer.id.expiration.ms), and then accepts any sequence number. When the first
-//     batch after that is refused, the later batches in flight are written, but reported
-//     as blocked.
+//     (producer.id.expiration.ms), and then accepts any sequence number. If it refuses the
+//     first batch after that, it still writes the later batches in flight, but they are
+//     reported as blocked.
 func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
@@ -92,8 +93,8 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	d := newDispatch(p, envelopes, order, closed)
 	for from := 0; from < len(d.records); {
 		to := d.sendBatched(ctx, from)
-		// One bad record fails the whole batch, also the records of other calls. An
-		// unbatched record gets its own answer. Later records wait for that.
+		// One bad record fails its whole batch, also the records of other calls. An
+		// unbatched record gets its own result, and later records wait for it.
 		for i := from; i < to; i++ {
 			if d.batched[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
 				d.sendUnbatched(ctx, i)
@@ -163,8 +164,8 @@ func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 		wait.Add(1)
 		d.publisher.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
 			d.settle(i, err)
-			// No need to stop for a closed partition: the partitioner refuses the
-			// later records of the key too.
+			// A closed partition is no reason to stop: the partitioner refuses the later
+			// records of the key too.
 			if err != nil && !d.routes[i].refused {
 				failed.Store(true)
 			}
@@ -208,9 +209,9 @@ func (d *dispatch) settle(i int, err error) {
 	}
 }
 
-// settleBlocked fails a message that must not be sent, because its whole topic is closed,
-// or because an earlier message of its topic and key has failed. settled is the number of
-// messages whose result is known. It reports whether it failed the message.
+// settleBlocked fails a message that must not be sent: its whole topic is closed, or an
+// earlier message of its topic and key has failed. It considers the first settled messages,
+// whose results are known. It reports whether it failed the message.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	r := d.records[i]
 	if d.closed.has(r.Topic, dlq.AnyPartition) {
@@ -234,10 +235,9 @@ func (d *dispatch) settleBlocked(i, settled int) bool {
 	return false
 }
 
-// forgetRecreated makes the client forget a topic that was deleted and re-created.
-// Otherwise it would refuse the new topic for ever. The next attempt then succeeds. This
-// is safe only for a topic with a new id, where the broker knows no sequence number of
-// this producer.
+// forgetRecreated makes the client forget a topic that was deleted and re-created, which
+// it would otherwise refuse without end. The next attempt then succeeds. This is safe only
+// for a topic with a new id, where the broker knows no sequence number of this producer.
 func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	recreated := map[string]bool{}
 	for i := from; i < to; i++ {
@@ -249,7 +249,7 @@ func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	}
 }
 
-// finish translates the library's errors to those of the domain, and counts the results.
+// finish translates the library's errors to those of package dlq, and counts the results.
 func (d *dispatch) finish() []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(d.records))
 	for i, err := range d.errs {
