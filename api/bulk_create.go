@@ -13,8 +13,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// countTimeout is how long a call that answers 202 first waits for the messages to be
-// counted.
+// countTimeout is how long a call waits for the count of the messages before it answers
+// 202.
 const countTimeout = time.Second
 
 func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -39,13 +39,14 @@ func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 
 func bulkPath(id dlq.ID) string { return "/api/v1/bulk-retries/" + id.String() }
 
-// bulkRun is a bulk retry that a call has created or joined, and waited for.
+// bulkRun is a bulk retry that a call has created or joined.
 type bulkRun struct {
 	bulk      dlq.BulkRetry
 	execution workflows.Execution
-	// ended is true when the call has seen the end of the job.
+	// ended is set when the job ended while the call waited.
 	ended bool
-	// published is nil while it is unknown.
+	// published says whether messages were sent; nil while unknown. They are not sent
+	// without Kafka.
 	published *bool
 }
 
@@ -77,18 +78,18 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return run, err
 	}
-	// The job is still running, or Temporal does not answer. The start itself is
-	// durable.
+	// The job is still running, or Temporal no longer answers. The workflow has been
+	// started either way.
 	waitCtx, cancel := context.WithTimeout(c.UserContext(), countTimeout)
 	defer cancel()
 	s.watchBulk(waitCtx, c, &run.bulk, func(now *dlq.BulkRetry) bool { return !now.Counting })
 	return run, nil
 }
 
-// startBulk writes the job's row before it starts the workflow. If the start fails,
-// nothing is sent: the same request joins the job and starts its workflow, or the
-// sweeper closes it. A running job may have lost its workflow, because an operator
-// terminated it. Such a job is closed, and another one is created.
+// startBulk writes the job's row before it starts the workflow. If the start fails, nothing
+// is sent: the same request joins the job and starts its workflow, or the sweeper closes
+// it. If the job that it joins has a workflow that was terminated, startBulk closes this
+// job and creates another one.
 func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetry, workflows.Execution, error) {
 	for {
 		id := dlq.NewID()
@@ -107,7 +108,7 @@ func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetr
 	}
 }
 
-// closeBulk closes a job whose workflow has closed, unless the workflow has done so.
+// closeBulk closes a job whose workflow has closed, unless the workflow closed the job.
 func (s *Server) closeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return s.options.Store.EndBulk(ctx, id, dlq.BulkFailed, workflows.GoneReason)
 }

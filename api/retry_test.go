@@ -199,7 +199,7 @@ func TestRetryMessageStopsWaitingWhenTheServerDrains(t *testing.T) {
 	case got := <-answered:
 		require.Equal(t, http.StatusAccepted, got.status, got.body)
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "it went on waiting")
+		require.Fail(t, "it continued to wait")
 	}
 }
 

@@ -113,7 +113,7 @@ const (
 	CategoryRateLimit Category = "rate_limit"
 	// CategoryAuth refuses the client, not the message: SASL, ACL, 401, 403.
 	CategoryAuth Category = "auth"
-	// CategoryBadData is refused for ever: too large, invalid, 400, 489.
+	// CategoryBadData is always refused: too large, invalid, 400, 489.
 	CategoryBadData Category = "bad_data"
 )
 

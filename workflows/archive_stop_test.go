@@ -74,7 +74,7 @@ func TestTheArchiveContinuesOnAnotherWorkerWhenItsWorkerStops(t *testing.T) {
 			var result workflows.ArchiveResult
 			require.NoError(t, s.temporal.GetWorkflow(t.Context(), e.WorkflowID, e.RunID).Get(t.Context(), &result))
 			// Of the last batch the count may be lost, as after a crash: 10 messages.
-			require.InDelta(t, archived-2, result.Archived, 5, "the count goes on")
+			require.InDelta(t, archived-2, result.Archived, 5, "the count continues")
 		})
 	}
 }

@@ -12,19 +12,18 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryAll sends back every retryable message of a scope that was stored before the job
-// was created. Each key belongs to one lane, so it stays in order. Every lane is a long
-// activity that sends pages of messages. The store counts the progress in the transactions
-// that change the messages.
+// RetryAll sends back the messages in the scope of a bulk retry. Each key belongs to one
+// lane, so it stays in order. A lane runs as long activities that send pages of messages.
+// The store counts the progress in the transactions that change the messages.
 //
 // A running job can be paused, resumed, slowed down and cancelled. It pauses itself when
-// every target refuses everything, or when too many messages of a ramp came back. To pause
+// its targets refuse everything, or when too many messages of a ramp came back. To pause
 // or end, it stops the claims and waits until the claimed pages are finalized. Then no
 // message of the job is RETRYING.
 func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
-	// First, because a command may arrive before anything else.
+	// The handlers come first, because an update may be the first thing to arrive.
 	if err := r.handleUpdates(ctx); err != nil {
 		return RetryAllResult{}, err
 	}
@@ -37,7 +36,7 @@ func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	if errors.Is(runErr, errContinueAsNew) {
 		r.phase = phaseContinuingAsNew
 	}
-	// Commands are answered before the workflow closes.
+	// Updates are answered before the run closes.
 	if err := workflow.Await(r.jobCtx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return RetryAllResult{}, err
 	}
@@ -50,7 +49,7 @@ func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	return r.end(ctx, runErr)
 }
 
-// phase is where a run of RetryAll stands.
+// phase is the phase of a run of RetryAll.
 type phase int
 
 const (
@@ -58,9 +57,9 @@ const (
 	phaseBeginning phase = iota
 	// phaseRunning sends, or is paused.
 	phaseRunning
-	// phaseContinuingAsNew leaves all further work and commands to the next run.
+	// phaseContinuingAsNew leaves all further work and updates to the next run.
 	phaseContinuingAsNew
-	// phaseEnded refuses commands.
+	// phaseEnded refuses updates.
 	phaseEnded
 )
 
@@ -68,21 +67,22 @@ const (
 type bulkRun struct {
 	in    RetryAllInput
 	steps *activities.Bulk
-	// jobCtx is not cancelled with the workflow. After a cancellation the lanes still
-	// finish their pages, and the job is closed.
+	// jobCtx is not cancelled with the workflow, so that after a cancellation the lanes
+	// can finish their pages and the job can be closed.
 	jobCtx workflow.Context
 	phase  phase
 
 	bulk      dlq.BulkRetry
 	published bool
 	rampStep  int
-	// stepOpen: the step limit of step rampStep is set.
+	// stepOpen is set while the step limit is that of step rampStep.
 	stepOpen bool
 
 	// pause is the requested pause; nil to run.
 	pause *Pause
-	// commands counts pauses and resumes, so that a waiting command notices a later one.
-	commands int
+	// pauseUpdates counts the updates that pause or resume, so that a waiting one notices
+	// a later one.
+	pauseUpdates int
 	// rate keeps changes of the rate limit in order.
 	rate workflow.Mutex
 }
@@ -104,8 +104,8 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 	return r.checkOpen()
 }
 
-// step runs an activity that returns the job, and keeps the job. It decodes into a new
-// value, so that a field missing in the JSON gets its zero value.
+// step runs an activity that returns the job, and stores the job in r.bulk. It decodes into
+// a new value, so that a field missing in the JSON gets its zero value.
 func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) error {
 	var bulk dlq.BulkRetry
 	ctx = storeOptions(ctx, summary)
@@ -126,7 +126,7 @@ func (r *bulkRun) checkOpen() error {
 
 const cancelReason = "cancelled by an operator"
 
-// end closes the job. If another client has closed it, that end remains.
+// end closes the job. If another client has closed it, its state does not change.
 func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
 	end := activities.EndInput{ID: r.in.ID, State: dlq.BulkCompleted}
 	switch {
@@ -191,7 +191,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 	}
 }
 
-// errContinueAsNew ends a run whose history is long.
+// errContinueAsNew ends run when the history is long.
 var errContinueAsNew = errors.New("continue as new")
 
 // resume sets the job's state to RUNNING.
@@ -208,8 +208,8 @@ func (r *bulkRun) resume(ctx workflow.Context) error {
 	return nil
 }
 
-// recheckJob reads a job that should run, but whose lanes were not allowed to claim:
-// another client has changed its row, or the lanes have newer attempts.
+// recheckJob reads the job again after its lanes were not allowed to claim although it
+// should run: another client has changed its row, or the lanes have newer attempts.
 func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	if err := r.readBulk(r.jobCtx); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
 	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, activities.PauseInput{ID: r.in.ID, Reason: pause.Reason})
 	if err == nil {
-		err = r.checkOpen() // a closed job would wait for ever
+		err = r.checkOpen() // nothing resumes a closed job
 	}
 	if err != nil {
 		return err
@@ -247,8 +247,8 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	return nil
 }
 
-// continueAsNew starts the next run with an empty history. The job is in the store, so the
-// next run needs little input.
+// continueAsNew starts the next run with an empty history. The lanes are in the store, so
+// the next run needs little input.
 func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	in := r.in
 	in.Resumed = &Resumed{

@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Commands to a running RetryAll are Temporal updates, so the sender learns whether they
-// took effect.
+// A running RetryAll is steered by Temporal updates, so the sender learns whether they took
+// effect.
 const (
 	UpdatePause   = "pause"
 	UpdateResume  = "resume"
@@ -43,7 +43,7 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 	return workflow.SetUpdateHandler(ctx, UpdateSetRate, r.onSetRate)
 }
 
-// onPause returns once no message of the job is RETRYING. The claims stop at once; the
+// onPause returns once no message of the job is RETRYING. The claims stop immediately; the
 // claimed pages are finished first.
 func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
 	reason := in.Reason
@@ -51,21 +51,21 @@ func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, 
 		reason = "paused by an operator"
 	}
 	r.pause = &Pause{Reason: reason}
-	return r.awaitCommand(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
+	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
 }
 
 // onResume returns once the job runs again.
 func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
 	r.pause = nil
-	return r.awaitCommand(ctx, func() bool { return r.bulk.State == dlq.BulkRunning })
+	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.BulkRunning })
 }
 
-// awaitCommand waits for the effect of a pause or a resume, or for a later command, which
+// awaitPauseUpdate waits for the effect of a pause or a resume, or for a later update, which
 // supersedes it.
-func (r *bulkRun) awaitCommand(ctx workflow.Context, effect func() bool) (dlq.BulkRetry, error) {
-	r.commands++
-	mine := r.commands
-	return r.await(ctx, func() bool { return effect() || r.commands != mine })
+func (r *bulkRun) awaitPauseUpdate(ctx workflow.Context, effect func() bool) (dlq.BulkRetry, error) {
+	r.pauseUpdates++
+	mine := r.pauseUpdates
+	return r.await(ctx, func() bool { return effect() || r.pauseUpdates != mine })
 }
 
 func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry, error) {
@@ -87,7 +87,7 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 }
 
 // await waits until the condition holds or the run ends. If the run continues as new, the
-// next run carries out the command.
+// next run applies the update.
 func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.BulkRetry, error) {
 	if err := workflow.Await(ctx, func() bool { return r.phase > phaseRunning || condition() }); err != nil {
 		return dlq.BulkRetry{}, err

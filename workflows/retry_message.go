@@ -12,16 +12,16 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryMessage sends one dead letter back to its original topic: it marks it
+// RetryMessage sends one dead letter back to its original topic: it marks the message
 // RETRYING, republishes it and finalizes it. It owns the message from the first step to
 // the last, also across crashes.
 //
-// It fails only when the message cannot be claimed: it does not exist, is not retryable,
-// or is owned by another workflow. A failed delivery is a result, not an error.
+// It fails when the message cannot be claimed: the message does not exist, is not
+// retryable, or is owned by another workflow. A failed delivery is a result, not an error.
 //
-// A cancellation before the publish releases the message as if it had never been claimed.
-// If a publish is running when the cancellation takes effect, the publish decides the
-// outcome. A cancellation takes effect after the running step, such as the claim.
+// A cancellation takes effect after the running step. Before the publish it releases the
+// message, and the retry is not counted. If the running step is the publish, its result
+// decides the outcome.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
 	var steps *activities.Retry
 	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx)}
@@ -30,7 +30,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	var claimed activities.Claimed
 	err := storeStep(ctx, claimOptions, "mark RETRYING", steps.MarkRetrying, step, &claimed)
 	if err != nil && ctx.Err() != nil && !isRefusal(err) {
-		// The claim may have been committed all the same.
+		// The claim may have been committed nevertheless.
 		if _, err := finalize(ctx, step.Owner, released(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
 			return RetryMessageResult{}, err
 		}
@@ -71,10 +71,10 @@ func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final
 	return final, err
 }
 
-// storeStep runs a step that only uses the database. It is tried once as a local activity,
-// which Temporal need not schedule. When that fails, as when the database does not answer
-// in time, it becomes an ordinary activity, which Temporal retries without end. A
-// cancellation does not interrupt the local activity.
+// storeStep runs a step that only uses the database. It tries the step once as a local
+// activity, which Temporal does not schedule. If that fails, for example because the
+// database does not answer in time, it runs the step as an ordinary activity, which
+// Temporal retries without end. A cancellation does not interrupt the local activity.
 func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
 	if workflow.GetVersion(ctx, localSteps, workflow.DefaultVersion, 1) == 1 && ctx.Err() == nil {
 		local, _ := workflow.NewDisconnectedContext(ctx)
@@ -88,7 +88,7 @@ func storeStep(ctx workflow.Context, options func(workflow.Context, string) work
 	return workflow.ExecuteActivity(ctx, step, in).Get(ctx, out)
 }
 
-// localSteps is the change id of retries whose steps are tried as local activities.
+// localSteps is the change id of the version that tries steps as local activities.
 const localSteps = "local-steps"
 
 // released is the outcome of a retry that was cancelled before the publish.
@@ -96,7 +96,7 @@ func released(id dlq.ID) dlq.Outcome {
 	return dlq.Outcome{ID: id, Result: dlq.ResultReleased, Error: cancelledReason}
 }
 
-// isRefusal tells whether the store has refused a claim, so that nothing is claimed.
+// isRefusal tells whether the store has refused a claim. Then nothing is claimed.
 func isRefusal(err error) bool {
 	switch typeOf(err) {
 	case activities.TypeNotFound, activities.TypeNotRetryable, activities.TypeOwned:
@@ -106,7 +106,7 @@ func isRefusal(err error) bool {
 	}
 }
 
-// typeOf is the type that an activity gave to its error; empty when it gave none.
+// typeOf is the type of an activity's error, or empty.
 func typeOf(err error) string {
 	var application *temporal.ApplicationError
 	if errors.As(err, &application) {
@@ -116,8 +116,8 @@ func typeOf(err error) string {
 }
 
 // republish retries by the policy of the error's category. Temporal retries transient
-// errors. The attempts at a target that throttles are counted here, since the waits
-// differ.
+// errors by the activity's retry policy. republish itself retries at a target that
+// throttles, because the waits differ.
 func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published bool, err error) {
 	var steps *activities.Retry
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)
@@ -158,7 +158,7 @@ func outcomeOf(id dlq.ID, err error) dlq.Outcome {
 		return dlq.Outcome{ID: id, Result: dlq.ResultDelivered}
 	}
 	if temporal.IsCanceledError(err) {
-		// No publish was running: a cancellation waits for a running one.
+		// Nothing was published, because a cancellation waits for a running publish.
 		return released(id)
 	}
 	category, _ := categoryOf(err)

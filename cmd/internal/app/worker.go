@@ -40,7 +40,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	}
 	checks := map[string]telemetry.Check{"database": p.checkDatabase, "temporal": p.workflows.Ping}
 	engine.addChecks(checks)
-	// Fails during a stop, so that /readyz answers 503.
+	// This check fails during a stop, so that /readyz answers 503.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
 
 	server, err := telemetry.Listen(cfg.Worker.MetricsAddress(), telemetry.Handler(p.registry, p.log), checks, p.log)
@@ -58,14 +58,14 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	return ignoreCanceled(err)
 }
 
-// metricsStop is how long a running scrape may take during a stop.
+// metricsStop is how long a stop waits for a running scrape.
 const metricsStop = 2 * time.Second
 
-// memoryLimit makes the garbage collector run earlier when large messages fill the
-// memory. Without large messages a worker uses a quarter of it.
+// memoryLimit is the default of GOMEMLIMIT. It makes the garbage collector run more often
+// when large messages fill the memory. Without them a worker uses a quarter of it.
 const memoryLimit = 256 << 20
 
-// engine runs the retries and the ingest.
+// engine runs the Temporal worker, the sweeper and the ingest.
 type engine struct {
 	*parts
 	publisher *kafka.Publisher // nil without Kafka
@@ -139,9 +139,9 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 	}
 }
 
-// run starts each part of the engine as soon as its dependencies are available. When
-// ctx ends, it stops them: the workflows finish their current pages, the ingest commits
-// the offsets of stored records, and then the producer closes.
+// run starts each part of the engine as soon as its dependencies are available. When ctx
+// ends, it stops them: the lanes finish their current pages, the ingest stores its current
+// batch, and then the producer closes.
 func (e *engine) run(ctx context.Context) error {
 	if e.pool != nil {
 		err := waitFor(ctx, e.log, "database", func(ctx context.Context) error { return migrations.Up(ctx, e.pool) })
@@ -186,8 +186,8 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 	return nil
 }
 
-// ensureSchedule creates the archive's schedule. Messages in memory have none, and must
-// not replace the schedule of an installation with a database.
+// ensureSchedule creates the archive's schedule. A process that keeps messages in memory
+// has none, and must not replace the schedule of an installation with a database.
 func (e *engine) ensureSchedule(ctx context.Context) error {
 	if e.pool == nil {
 		return e.workflows.Ping(ctx)
