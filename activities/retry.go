@@ -99,8 +99,7 @@ func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error 
 	return err
 }
 
-// OrphanReason is recorded with a retry whose workflow ended without
-// finalizing, because someone terminated it.
+// OrphanReason is the error of a retry whose workflow was terminated before it finalized.
 const OrphanReason = "the workflow that retried it was terminated"
 
 // RepublishPreparation bounds the time before the publish: waiting for memory, and reading

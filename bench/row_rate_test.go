@@ -39,7 +39,7 @@ func TestUntilRateEndsWithTheFirstSecondAtTheNewRate(t *testing.T) {
 	appends := append(steady(from, 5, firstRate), steady(from.Add(5*time.Second), 5, secondRate)...)
 	late, err := untilRate(appends, changed, from.Add(10*time.Second))
 	require.NoError(t, err)
-	require.InDelta(t, 2.0, late.Seconds(), 0.25, "the old rate went on for a second")
+	require.InDelta(t, 2.0, late.Seconds(), 0.25, "the old rate continued for a second")
 	_, err = untilRate(steady(from, 10, firstRate), changed, from.Add(10*time.Second))
 	require.Error(t, err)
 }

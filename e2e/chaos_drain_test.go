@@ -63,9 +63,9 @@ const drainLimit = 3 * time.Minute
 // stuck describes the remaining messages and jobs.
 func (c *chaos) stuck() string {
 	rows, err := c.pool.Query(c.t.Context(), `
-		SELECT format('%s × %s of %s by %s %s', count(*), status, original_topic, left(workflow_id, 13), CASE owner_token WHEN '' THEN 'nobody' ELSE 'a token' END)
+		SELECT format('%s × %s of %s by %s %s', count(*), status, original_topic, left(workflow_id, 13), CASE owner_token WHEN '' THEN 'no owner' ELSE 'a token' END)
 		FROM dlq.dlq_messages WHERE status = 'RETRYING' OR `+toSend+`
-		GROUP BY status, original_topic, left(workflow_id, 13), owner_token = '', CASE owner_token WHEN '' THEN 'nobody' ELSE 'a token' END
+		GROUP BY status, original_topic, left(workflow_id, 13), owner_token = '', CASE owner_token WHEN '' THEN 'no owner' ELSE 'a token' END
 		ORDER BY 1 LIMIT 20`)
 	if err != nil {
 		return err.Error()

@@ -50,7 +50,7 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 		_, answer = s.call(http.MethodGet, bulk)
 		return answer["state"] != "RUNNING"
 	})
-	t.Logf("went on and ended %s after the kill", time.Since(killed).Round(time.Millisecond))
+	t.Logf("continued and ended %s after the kill", time.Since(killed).Round(time.Millisecond))
 	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
 }
 

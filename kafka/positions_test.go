@@ -244,7 +244,7 @@ func TestIngestPausesWhenTooManyArePendingAndResumes(t *testing.T) {
 	held := len(store.all())
 	require.LessOrEqual(t, held, 600+500, "a batch more")
 	others := produce(t, brokers, "users.dlq", "others", 10)
-	require.Eventually(t, func() bool { return len(store.all()) == held+10 }, timeout, tick, "others go on")
+	require.Eventually(t, func() bool { return len(store.all()) == held+10 }, timeout, tick, "others continue")
 
 	store.drain(held - 100) // as retries, deletes and the archive do
 	require.Eventually(t, func() bool { return len(store.all()) > 110 }, timeout, tick)

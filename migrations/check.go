@@ -27,10 +27,10 @@ FROM ` + versionTable
 // noSuchTable is the SQLSTATE of a table that is not there.
 const noSuchTable = "42P01"
 
-// Check reports whether the program can work on the database: nil when its
-// schema is the one of this program or a newer one, which an upgrade that is
-// under way may already have made. A schema that an interrupted migration of this
-// program left behind is a *DirtyError. Check changes nothing and waits for nobody.
+// Check returns nil when the program can work with the schema of the database: it is
+// that of this program, or a newer one, since an upgrade migrates first. After an
+// interrupted migration of this program the error is a *DirtyError. Check changes
+// nothing and waits for no lock.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	needed, err := newest()
 	if err != nil {

@@ -62,14 +62,13 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	return run(ctx, pool, known((*migrate.Migrate).Up))
 }
 
-// Down takes everything away again, with all messages in it. It refuses the
-// schemas that Up refuses.
+// Down drops the schema with all messages. It refuses the schemas that Up refuses.
 func Down(ctx context.Context, pool *pgxpool.Pool) error {
 	return run(ctx, pool, known((*migrate.Migrate).Down))
 }
 
 // known refuses a schema whose version this program does not know, also a dirty one:
-// only the program that made it knows how to mend it or to take it back.
+// only the program that made it knows how to repair it or to revert it.
 func known(do func(*migrate.Migrate) error) func(*migrate.Migrate) error {
 	return func(m *migrate.Migrate) error {
 		list, err := versions()

@@ -66,7 +66,7 @@ const (
 	buckets = "016_divide_topics_into_buckets"
 )
 
-// apply runs files by hand, as somebody without this program would.
+// apply runs files by hand, as a person without this program would.
 func apply(t *testing.T, pool *pgxpool.Pool, direction string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -415,7 +415,7 @@ func TestDownKeepsAnExtensionOfSomebodyElse(t *testing.T) {
 	used := empty(t)
 	require.NoError(t, migrations.Up(t.Context(), used))
 	exec(t, used, `CREATE TABLE public.passwords (hash TEXT DEFAULT crypt('secret', gen_salt('bf')))`)
-	require.NoError(t, migrations.Down(t.Context(), used), "it is used, and taking it away would need CASCADE")
+	require.NoError(t, migrations.Down(t.Context(), used), "it is used, and dropping it would need CASCADE")
 	exec(t, used, `INSERT INTO public.passwords DEFAULT VALUES`)
 }
 

@@ -29,9 +29,10 @@ func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state
 	})
 }
 
-// StopBulk stops the claims of a job: until it is resumed with BulkPausing, for ever with
-// BulkCancelling. It does not wait for claimed pages. A job in a later state, or one that
-// has ended, does not change. It returns the bulk retry, or dlq.ErrNotFound.
+// StopBulk stops the claims of a job. With BulkPausing the job can be resumed, with
+// BulkCancelling it cannot. StopBulk does not wait for claimed pages. A job in a later
+// state, or one that has ended, does not change. It returns the bulk retry, or
+// dlq.ErrNotFound.
 func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if err := s.stop(ctx, id, state, reason); err != nil {
 		return dlq.BulkRetry{}, err

@@ -19,7 +19,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 // ownersSQL finds the owners of single retries, and owners that cannot be a workflow of the
 // manager. It leaves out recent claims. A claim time in the future was written by hand;
-// such a message would otherwise be RETRYING for ever.
+// such a message would otherwise stay RETRYING.
 const ownersSQL = `
 SELECT DISTINCT workflow_id, owner_token
 FROM dlq.dlq_messages
