@@ -52,7 +52,7 @@ func TestAMessageThatTriesAClosedTargetPassesTheTopicAndThePartition(t *testing.
 		{&dlq.LaneQueue{Target: closed[1]}, closed[2:]},
 		{&dlq.LaneQueue{Target: closed[3]}, closed[:3]},
 	} {
-		require.Equal(t, test.want, closedExceptAsked(&dlq.LaneClaim{Queue: test.queue, Closed: closed}))
+		require.Equal(t, test.want, closedExceptTried(&dlq.LaneClaim{Queue: test.queue, Closed: closed}))
 	}
 }
 
