@@ -1,5 +1,5 @@
--- All tables at once or none: one after the other, this would deadlock with the statements
--- of running workers. Between two tries everybody else gets through.
+-- Lock all tables at once. Locked one after the other, they would deadlock with the
+-- statements of running workers. Between two tries, other sessions continue.
 DO $$
 BEGIN
     LOOP
@@ -15,8 +15,8 @@ BEGIN
 END;
 $$;
 
--- A bulk retry with lanes of buckets cannot go on: what it has claimed is released, and
--- an operator starts it again.
+-- A bulk retry with lanes of buckets cannot continue. Its claimed messages are released,
+-- and an operator starts it again.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM information_schema.columns
@@ -44,7 +44,7 @@ DO $$
 BEGIN
     IF EXISTS (SELECT FROM information_schema.columns
                WHERE table_schema = 'dlq' AND table_name = 'dlq_bulk_retry_lanes' AND column_name = 'pages') THEN
-        -- Somebody may have written a second row of a lane by hand.
+        -- A second row of a lane may have been inserted by hand.
         DELETE FROM dlq.dlq_bulk_retry_lanes l
         USING dlq.dlq_bulk_retry_lanes newer
         WHERE newer.bulk_id = l.bulk_id AND newer.lane = l.lane AND newer.pages > l.pages;

@@ -1,7 +1,7 @@
 -- dlq-db: a lane of a bulk retry reads its own messages only, and its own row as it is now
 
--- All tables at once or none: one after the other, this would deadlock with the statements
--- of running workers. Between two tries everybody else gets through.
+-- Lock all tables at once. Locked one after the other, they would deadlock with the
+-- statements of running workers. Between two tries, other sessions continue.
 DO $$
 BEGIN
     LOOP
@@ -54,10 +54,10 @@ BEGIN
 END;
 $$;
 
--- A lane's row is written twice for each page. While a transaction of others is open, a
--- pg_dump for example, PostgreSQL keeps every version of the row, and a lookup by lane
--- walks them all. So each claim counts its page, and a lookup starts at the highest
--- count: it finds the version of now, and one or two before it.
+-- A lane's row is updated twice for each page. While a long transaction is open, such as a
+-- pg_dump, PostgreSQL keeps every version of the row, and a lookup by lane reads them all.
+-- So each claim counts its page, and a lookup starts at the highest count. It reads the
+-- present version and one or two before it.
 ALTER TABLE dlq.dlq_bulk_retry_lanes ADD COLUMN IF NOT EXISTS pages BIGINT NOT NULL DEFAULT 0; -- that it has claimed
 ALTER TABLE dlq.dlq_bulk_retry_lanes
     DROP CONSTRAINT IF EXISTS dlq_bulk_retry_lanes_pkey,
@@ -67,7 +67,7 @@ CREATE OR REPLACE VIEW dlq.dlq_bulk_retry_lanes_now AS
 SELECT b.id AS bulk_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
     l.window_started_at, l.window_count, l.previous_count, l.updated_at
 FROM dlq.dlq_bulk_retries b
-CROSS JOIN LATERAL generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n (lane) -- of a row by hand, lanes may be any number
+CROSS JOIN LATERAL generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n (lane) -- a row edited by hand may have any number
 CROSS JOIN LATERAL (
     SELECT *
     FROM dlq.dlq_bulk_retry_lanes
