@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"time"
@@ -99,7 +100,9 @@ func (c *chaos) restoreDatabase(d *dice) bool {
 	c.postgres.stop()
 	c.postgres.copyData("data", "backup")
 	c.postgres.start()
-	pause(c.t.Context(), d.silent)
+	until := time.Now().Add(d.silent)
+	c.pauseAll(until)
+	pause(c.t.Context(), time.Until(until))
 	c.journal.note("restore the database")
 	c.holding(d.held, c.postgres.stop)
 	c.postgres.copyData("backup", "data")
@@ -107,6 +110,27 @@ func (c *chaos) restoreDatabase(d *dice) bool {
 	c.journal.note("the database is as it was %s ago", time.Since(from).Round(time.Millisecond))
 	c.windows.add("restore", from, time.Now())
 	return true
+}
+
+// pauseAll pauses the job of each topic once, until the given time. The database is about
+// to forget that.
+func (c *chaos) pauseAll(until time.Time) {
+	ctx, cancel := context.WithDeadline(c.t.Context(), until)
+	defer cancel()
+	paused := map[string]bool{}
+	for ; ctx.Err() == nil && len(paused) < len(chaosTopics); pause(ctx, 200*time.Millisecond) {
+		for _, topic := range chaosTopics {
+			live, known := c.liveJob(ctx, topic.dlq)
+			if !known || paused[topic.dlq] {
+				continue
+			}
+			paused[topic.dlq] = true
+			if live != nil {
+				c.journal.count("variant: paused, and forgotten by the restore")
+				c.steer(ctx, live.ID, "pause", 0)
+			}
+		}
+	}
 }
 
 func (c *chaos) restartTemporal(d *dice) bool {

@@ -97,7 +97,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	require.NoError(t, s.client.PauseRetryAll(t.Context(), ramped, "to look"))
 	require.NoError(t, s.client.SetRetryAllRate(t.Context(), ramped, 10_000))
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), ramped))
-	s.replay(t, "retry_all_ramp_paused_resumed", execution(ramped))
+	s.replay(t, "retry_all_ramp_pause_checked_resumed", execution(ramped))
 
 	s.add(t, 1_000, 100)
 	release := s.hang(t, nil)

@@ -234,17 +234,38 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	r.describe(ctx)
 	resumed := func() bool { return r.pause != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
 	if pause.For > 0 {
-		var passed bool
-		if passed, err = workflow.AwaitWithTimeout(ctx, pause.For, resumed); !passed && err == nil && r.pause == pause {
+		passed, err := workflow.AwaitWithTimeout(ctx, pause.For, resumed)
+		if !passed && err == nil && r.pause == pause {
 			r.pause = nil
 		}
-	} else {
-		err = workflow.Await(ctx, resumed)
-	}
-	if err != nil {
 		return err
 	}
-	return nil
+	if workflow.GetVersion(ctx, recheckPause, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return workflow.Await(ctx, resumed)
+	}
+	return r.awaitResume(ctx, resumed)
+}
+
+// recheckPause is the change id of the version that reads a paused job again.
+const recheckPause = "recheck-pause"
+
+// The wait between two looks at a paused job doubles.
+const (
+	pauseCheckMin = 2 * time.Second
+	pauseCheckMax = 5 * time.Minute
+)
+
+// awaitResume returns when the job is resumed, and also when the database no longer has it
+// as paused. A restore to an earlier moment forgets a pause; the job is then paused again.
+func (r *bulkRun) awaitResume(ctx workflow.Context, resumed func() bool) error {
+	for wait := pauseCheckMin; ; wait = min(2*wait, pauseCheckMax) {
+		if done, err := workflow.AwaitWithTimeout(ctx, wait, resumed); done || err != nil {
+			return err
+		}
+		if err := r.readBulk(r.jobCtx); err != nil || r.bulk.State != dlq.BulkPaused {
+			return err
+		}
+	}
 }
 
 // continueAsNew starts the next run with an empty history. The lanes are in the store, so

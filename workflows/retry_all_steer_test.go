@@ -44,6 +44,25 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	s.target.inOrder(t)
 }
 
+func TestAPauseThatTheDatabaseForgotIsSetAgain(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 1_000, 100)
+	job := s.startAll(t, func(spec *dlq.BulkSpec) { spec.RateLimit = 10 })
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being fixed"))
+
+	_, err := s.store.ResumeBulk(t.Context(), job) // as after a restore to an earlier moment
+	require.NoError(t, err)
+	eventually(t, "it is paused again", func() bool { return s.state(job) == dlq.BulkPaused })
+	require.Equal(t, "the consumer is being fixed", s.bulk(t, job).Reason)
+
+	require.NoError(t, s.client.SetRetryAllRate(t.Context(), job, 0))
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, err)
+	require.Equal(t, int64(1_000), result.Bulk.Counts.Retried)
+}
+
 // endless is a store whose count takes until it is cancelled.
 type endless struct {
 	*memory.Store
