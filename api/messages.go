@@ -26,13 +26,46 @@ type detailView struct {
 	Attempts        []attemptView `json:"attempts"`
 	Workflow        *workflowView `json:"workflow"`
 	PreviousID      *dlq.ID       `json:"previous_id"`
+	Resolution      *string       `json:"resolution"`
+	Target          *targetView   `json:"target"`
+	CauseClass      *string       `json:"cause_class"`
+	TraceID         *string       `json:"trace_id"`
+	CorrelationID   *string       `json:"correlation_id"`
+	Suspicion       *string       `json:"suspicion"`
 }
 
 type originView struct {
+	Topic         string     `json:"topic"`
+	Partition     *int32     `json:"partition"`
+	Offset        *int64     `json:"offset"`
+	Family        string     `json:"family"`
+	Timestamp     *timestamp `json:"timestamp"`
+	ConsumerGroup *string    `json:"consumer_group"`
+	Attempts      *int       `json:"attempts"`
+}
+
+func viewOrigin(f *dlq.Failure) originView {
+	view := originView{Topic: f.Origin.Topic, Partition: f.Origin.Partition, Offset: f.Origin.Offset, Family: f.Origin.Family,
+		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optionalText(f.Origin.ConsumerGroup)}
+	if f.Attempts > 0 {
+		view.Attempts = &f.Attempts
+	}
+	return view
+}
+
+// targetView is where a message was delivered.
+type targetView struct {
 	Topic     string `json:"topic"`
-	Partition *int32 `json:"partition"`
-	Offset    *int64 `json:"offset"`
-	Family    string `json:"family"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// viewTarget is null for a message that was not delivered, or whose target is unknown.
+func viewTarget(m *dlq.Message) *targetView {
+	if m.Ended() != dlq.ResolutionDelivered || m.TargetPartition == nil || m.TargetOffset == nil {
+		return nil
+	}
+	return &targetView{Topic: m.OriginalTopic, Partition: *m.TargetPartition, Offset: *m.TargetOffset}
 }
 
 type sourceView struct {
@@ -68,11 +101,13 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
-		Origin: originView(d.Failure.Origin), Source: sourceView{d.Source.Partition, d.Source.Offset},
+		Origin: viewOrigin(&d.Failure), Source: sourceView{d.Source.Partition, d.Source.Offset},
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
 		Headers: make([]headerView, 0, len(d.Record.Headers)), RecordTimestamp: optionalTime(&d.Record.Timestamp),
 		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
 		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), PreviousID: optionalID(d.PreviousID),
+		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message), CauseClass: optionalText(d.Failure.CauseClass),
+		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
 	}
 	for _, header := range d.Record.Headers {
 		view.Headers = append(view.Headers, viewHeader(header))

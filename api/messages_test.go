@@ -32,7 +32,8 @@ func TestGetMessageReturnsMessage(t *testing.T) {
 	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String())
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, id.String(), got.field(t, "id"))
-	require.Equal(t, map[string]any{"topic": "orders.v1", "partition": nil, "offset": nil, "family": "topic-name"}, got.field(t, "origin"))
+	require.Equal(t, map[string]any{"topic": "orders.v1", "partition": nil, "offset": nil, "family": "topic-name",
+		"timestamp": nil, "consumer_group": nil, "attempts": nil}, got.field(t, "origin"))
 	require.Equal(t, map[string]any{"base64": "b3JkZXItMQ==", "size": 7.0}, got.field(t, "key"))
 	require.Nil(t, got.field(t, "workflow"))
 	upper := w.call(http.MethodGet, "/api/v1/dlq/messages/"+strings.ToUpper(id.String()))
@@ -87,7 +88,8 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 	require.Equal(t, `{"id":"550e8400-e29b-41d4-a716-446655440000","original_topic":"orders.events.v1","error_message":"processing failed",`+
 		`"retry_count":1,"max_retries":3,"payload":{"order_id":"123"},"status":"RETRYING",`+
 		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:31:00.000+00:00","last_retry_at":"2026-02-20T10:31:00.000+00:00",`+
-		`"dlq_topic":"orders.events.dlq.v1","origin":{"topic":"orders.events.v1","partition":3,"offset":4711,"family":"spring-kafka"},`+
+		`"dlq_topic":"orders.events.dlq.v1","origin":{"topic":"orders.events.v1","partition":3,"offset":4711,"family":"spring-kafka",`+
+		`"timestamp":null,"consumer_group":null,"attempts":null},`+
 		`"source":{"partition":5,"offset":42},"key":{"base64":"","size":0},"value":{"base64":"/wA=","size":2},`+
 		`"headers":[{"key":"a","value":"PGI+","text":"<b>"},{"key":"a","value":null,"text":null},{"key":"c","value":"","text":""},`+
 		`{"key":"d","value":"/g==","text":null}],"record_timestamp":"2026-02-20T10:29:59.999+00:00",`+
@@ -97,7 +99,8 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/w/r/history"}}],`+
 		`"workflow":{"workflow_id":"retry-message-550e8400-e29b-41d4-a716-446655440000","run_id":"run/1",`+
 		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/retry-message-550e8400-e29b-41d4-a716-446655440000/run%2F1/history"},`+
-		`"previous_id":"0199c0de-7000-7000-8000-000000000009"}`, got.body)
+		`"previous_id":"0199c0de-7000-7000-8000-000000000009","resolution":null,"target":null,"cause_class":null,`+
+		`"trace_id":null,"correlation_id":null,"suspicion":null}`, got.body)
 }
 
 func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {

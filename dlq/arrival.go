@@ -37,18 +37,31 @@ type Origin struct {
 	// Partition and Offset are nil when unknown.
 	Partition *int32
 	Offset    *int64
+	// Timestamp is that of the record in the original topic; zero when unknown.
+	Timestamp time.Time
+	// ConsumerGroup is the group whose consumer failed; empty when unknown.
+	ConsumerGroup string
 	// Family is the header family that the origin was read from, or "topic-name".
 	Family string
 }
 
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
-// of its topic show.
+// of its topic show. Empty fields are unknown.
 type Failure struct {
 	Origin       Origin
 	ErrorMessage string
-	// ErrorClass is the exception's type.
+	// ErrorClass is the exception's type, and CauseClass that of its cause.
 	ErrorClass string
+	CauseClass string
 	StackTrace string
+	// Attempts is how often the consumer tried to process the message; 0 is unknown.
+	Attempts int
+	// TraceID is the trace of the W3C traceparent header, and CorrelationID the id that
+	// the producer gave to related messages.
+	TraceID       string
+	CorrelationID string
+	// Suspicion says how the headers attack consumers; empty when they do not.
+	Suspicion string
 }
 
 // Arrival is a dead letter that is about to be stored.
@@ -74,6 +87,9 @@ func (a *Arrival) Status() Status {
 	return StatusPending
 }
 
+// Resolution is exhausted when the arrival is DEAD, and otherwise empty.
+func (a *Arrival) Resolution() Resolution { return ResolutionOf(ResultFailed, a.Status()) }
+
 // Storable is the arrival as a store keeps it. The key, value and headers of the record are
 // bytes and do not change.
 func (a *Arrival) Storable() Arrival {
@@ -83,7 +99,14 @@ func (a *Arrival) Storable() Arrival {
 	s.Origin.Family = StorableText(s.Origin.Family)
 	s.ErrorMessage = StorableText(s.ErrorMessage)
 	s.ErrorClass = StorableText(s.ErrorClass)
+	s.CauseClass = StorableText(s.CauseClass)
 	s.StackTrace = StorableText(s.StackTrace)
+	s.Origin.ConsumerGroup = StorableText(s.Origin.ConsumerGroup)
+	s.Origin.Timestamp = storableTime(s.Origin.Timestamp)
+	s.Attempts = StorableCount(s.Attempts)
+	s.TraceID = StorableText(s.TraceID)
+	s.CorrelationID = StorableText(s.CorrelationID)
+	s.Suspicion = StorableText(s.Suspicion)
 	s.Record.Timestamp = storableTime(s.Record.Timestamp)
 	s.RetryCount = StorableCount(s.RetryCount)
 	s.MaxRetries = StorableCount(s.MaxRetries)

@@ -40,6 +40,15 @@ type Message struct {
 	// PreviousID is the message that this one was before it was republished
 	// and failed again; zero when it did not come back.
 	PreviousID ID
+	// Resolution is the recorded reason why the message ended; Ended is the one to show.
+	Resolution Resolution
+	// TargetPartition and TargetOffset are where the original topic has a delivered
+	// message; nil when unknown.
+	TargetPartition *int32
+	TargetOffset    *int64
+	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip
+	// such a message unless they are told otherwise.
+	Suspicious bool
 }
 
 // IsRetryable reports whether an operator may retry the message now. Topics.CheckOrigin

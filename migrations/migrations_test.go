@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 16
+const newest = 17
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -52,7 +52,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets, counts, narrow and buckets are those after.
+// follows them, and queues, between, offsets, counts, narrow, buckets and origins are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -63,6 +63,7 @@ const (
 	counts  = "014_count_topics"
 	narrow  = "015_narrow_indexes"
 	buckets = "016_divide_topics_into_buckets"
+	origins = "017_record_origins"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -130,11 +131,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 10)
+	require.Len(t, ups, 11)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -161,26 +162,13 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for range 2 { // as if it had been interrupted between its commit and the note of it
-			apply(t, pool, "down", buckets)
-		}
-		for range 2 {
-			apply(t, pool, "down", narrow)
-		}
-		for range 2 {
-			apply(t, pool, "down", counts)
-		}
-		for range 2 {
-			apply(t, pool, "down", offsets)
-		}
-		for range 2 {
-			apply(t, pool, "down", between)
-		}
-		for range 2 {
-			apply(t, pool, "down", queues)
+		for _, name := range []string{origins, buckets, narrow, counts, offsets, between, queues} {
+			for range 2 { // as if it had been interrupted between its commit and the note of it
+				apply(t, pool, "down", name)
+			}
 		}
 		for range 2 {
 			apply(t, pool, "down", next)

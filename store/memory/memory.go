@@ -166,7 +166,8 @@ func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
 		// A payload that JSONB refuses is dropped, as in package postgres.
 		Payload: bytes.Clone(dlq.PayloadOf(a.Payload)),
-		Status:  a.Status(), CreatedAt: created, UpdatedAt: created, PreviousID: a.PreviousID}
+		Status:  a.Status(), CreatedAt: created, UpdatedAt: created, PreviousID: a.PreviousID,
+		Resolution: a.Resolution(), Suspicious: a.Suspicion != ""}
 	e.Source, e.Failure = a.Source, a.Failure
 	e.Record = dlq.Record{Key: bytes.Clone(a.Record.Key), Value: bytes.Clone(a.Record.Value), Timestamp: a.Record.Timestamp}
 	for _, h := range a.Record.Headers {
@@ -239,7 +240,7 @@ func (m *Store) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
 	case e.Status == dlq.StatusResolved:
 		return e.Message, e.CheckRetryable()
 	case e.Status != dlq.StatusDead:
-		e.Status, e.UpdatedAt = dlq.StatusDead, m.now()
+		e.Status, e.Resolution, e.UpdatedAt = dlq.StatusDead, dlq.ResolutionGivenUp, m.now()
 	}
 	return e.Message, nil
 }

@@ -53,7 +53,8 @@ ORDER BY n DESC, CASE WHEN is_status THEN reason ELSE name END`
 // sampleSQL reads the first messages that would be sent.
 const sampleSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious
 FROM (
 	SELECT id, seq
 	FROM (

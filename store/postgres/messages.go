@@ -10,7 +10,8 @@ import (
 
 const messageSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious
 FROM dlq.dlq_messages m
 WHERE m.id = @id`
 
@@ -18,13 +19,18 @@ WHERE m.id = @id`
 // after the scan.
 func messageTargets(m *dlq.Message) (targets []any, done func()) {
 	var previous *[16]byte
+	var resolution *string
 	targets = []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
 		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), instant{&m.CreatedAt}, instant{&m.UpdatedAt},
 		optionalInstant{&m.LastRetryAt},
-		&m.Owner.WorkflowID, &m.Owner.Token, &previous}
+		&m.Owner.WorkflowID, &m.Owner.Token, &previous,
+		&resolution, &m.TargetPartition, &m.TargetOffset, &m.Suspicious}
 	return targets, func() {
 		if previous != nil {
 			m.PreviousID = *previous
+		}
+		if resolution != nil {
+			m.Resolution = dlq.Resolution(*resolution)
 		}
 	}
 }
@@ -79,10 +85,11 @@ func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 
 const markDeadSQL = `
 UPDATE dlq.dlq_messages m
-SET status = 'DEAD', updated_at = now()
+SET status = 'DEAD', resolution = 'given_up', updated_at = now()
 WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
 RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id`
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious`
 
 // MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. It
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is

@@ -52,17 +52,22 @@ WITH advance AS (
 	FROM unnest(@ids::uuid[], @dlq_topics::text[], @original_topics::text[], @error_messages::text[], @error_classes::text[],
 		@retry_counts::int[], @max_retries::int[], @payloads::text[], @statuses::text[], @key_hashes::int[], @previous_ids::uuid[],
 		@topic_ids::uuid[], @partitions::int[], @offsets::bigint[], @keys::bytea[], @values::bytea[], @headers::bytea[],
-		@timestamps::timestamptz[], @origin_partitions::int[], @origin_offsets::bigint[], @families::text[], @stack_traces::text[])
+		@timestamps::timestamptz[], @origin_partitions::int[], @origin_offsets::bigint[], @families::text[], @stack_traces::text[],
+		@origin_timestamps::timestamptz[], @consumer_groups::text[], @cause_classes::text[], @origin_attempts::int[],
+		@trace_ids::text[], @correlation_ids::text[], @suspicions::text[], @resolutions::text[])
 	WITH ORDINALITY AS a (id, dlq_topic, original_topic, error_message, error_class,
 		retry_count, max_retries, payload, status, key_hash, previous_id,
 		topic_id, partition, record_offset, key, value, headers,
-		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace, place)
+		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace,
+		origin_timestamp, consumer_group, cause_class, origin_attempts, trace_id, correlation_id, suspicion, resolution, place)
 	WHERE (SELECT unchanged FROM positions)
 ), body AS (
 	INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,
-		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace)
+		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace,
+		origin_timestamp, consumer_group, cause_class, origin_attempts, trace_id, correlation_id, suspicion)
 	SELECT id, topic_id, partition, record_offset, key, CASE WHEN key IS NOT NULL THEN key_hash END, value, headers,
-		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace
+		record_timestamp, origin_partition, origin_offset, origin_family, stack_trace,
+		origin_timestamp, consumer_group, cause_class, origin_attempts, trace_id, correlation_id, suspicion
 	FROM arrival
 	WHERE NOT EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = arrival.id OFFSET 0)
 	ORDER BY id
@@ -89,9 +94,10 @@ WITH advance AS (
 	UPDATE dlq.dlq_bulk_retries j SET came_back = j.came_back + job.n FROM job WHERE j.id = job.id
 ), stored AS (
 	INSERT INTO dlq.dlq_messages (id, dlq_topic, original_topic, error_message, error_class, retry_count, max_retries, payload,
-		status, key_hash, previous_id, size)
+		status, key_hash, previous_id, size, resolution, suspicious)
 	SELECT a.id, a.dlq_topic, a.original_topic, a.error_message, a.error_class, a.retry_count, a.max_retries, a.payload::jsonb,
-		a.status, a.key_hash, a.previous_id, COALESCE(octet_length(a.key), 0) + COALESCE(octet_length(a.value), 0) + octet_length(a.headers)
+		a.status, a.key_hash, a.previous_id, COALESCE(octet_length(a.key), 0) + COALESCE(octet_length(a.value), 0) + octet_length(a.headers),
+		a.resolution, a.suspicion <> ''
 	FROM arrival a
 	WHERE CASE WHEN a.id IN (SELECT message_id FROM body) THEN true ELSE false END
 		AND NOT EXISTS (SELECT FROM dlq.dlq_messages m WHERE m.id = a.id OFFSET 0)
@@ -241,6 +247,14 @@ func storeArgs(arrivals []dlq.Arrival, advances []dlq.Advance) pgx.NamedArgs {
 		"origin_offsets":    column(storable, func(a *dlq.Arrival) *int64 { return a.Origin.Offset }),
 		"families":          column(storable, func(a *dlq.Arrival) string { return a.Origin.Family }),
 		"stack_traces":      column(storable, func(a *dlq.Arrival) string { return a.StackTrace }),
+		"origin_timestamps": column(storable, func(a *dlq.Arrival) *time.Time { return nilIf(a.Origin.Timestamp, a.Origin.Timestamp.IsZero()) }),
+		"consumer_groups":   column(storable, func(a *dlq.Arrival) string { return a.Origin.ConsumerGroup }),
+		"cause_classes":     column(storable, func(a *dlq.Arrival) string { return a.CauseClass }),
+		"origin_attempts":   column(storable, func(a *dlq.Arrival) *int { return nilIf(a.Attempts, a.Attempts == 0) }),
+		"trace_ids":         column(storable, func(a *dlq.Arrival) string { return a.TraceID }),
+		"correlation_ids":   column(storable, func(a *dlq.Arrival) string { return a.CorrelationID }),
+		"suspicions":        column(storable, func(a *dlq.Arrival) string { return a.Suspicion }),
+		"resolutions":       column(storable, func(a *dlq.Arrival) *string { return nilIf(string(a.Resolution()), a.Resolution() == "") }),
 
 		"advance_topic_ids":  column(advances, func(a *dlq.Advance) [16]byte { return a.TopicID }),
 		"advance_partitions": column(advances, func(a *dlq.Advance) int32 { return a.Number }),
@@ -298,9 +312,12 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 const detailSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious,
 	b.topic_id, b.partition, b.record_offset,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
-	b.origin_partition, b.origin_offset, COALESCE(b.origin_family, ''), COALESCE(b.stack_trace, '')
+	b.origin_partition, b.origin_offset, COALESCE(b.origin_family, ''), COALESCE(b.stack_trace, ''),
+	b.origin_timestamp, COALESCE(b.consumer_group, ''), COALESCE(b.cause_class, ''), COALESCE(b.origin_attempts, 0),
+	COALESCE(b.trace_id, ''), COALESCE(b.correlation_id, ''), COALESCE(b.suspicion, '')
 FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id`
@@ -336,10 +353,13 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	var partition *int32
 	var offset *int64
 	var headers []byte
-	var timestamp *time.Time
+	var timestamp, originTimestamp *time.Time
 	targets, done := messageTargets(&d.Message)
+	f := &d.Failure
 	err := row.Scan(append(targets, &topic, &partition, &offset, &d.Record.Key, &d.Record.Value, &headers, optionalInstant{&timestamp},
-		&d.Failure.Origin.Partition, &d.Failure.Origin.Offset, &d.Failure.Origin.Family, &d.Failure.StackTrace)...)
+		&f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
+		optionalInstant{&originTimestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
+		&f.TraceID, &f.CorrelationID, &f.Suspicion)...)
 	if err != nil {
 		return dlq.Detail{}, err
 	}
@@ -350,7 +370,10 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	if timestamp != nil {
 		d.Record.Timestamp = *timestamp
 	}
-	d.Failure.Origin.Topic, d.Failure.ErrorMessage, d.Failure.ErrorClass = d.OriginalTopic, d.ErrorMessage, d.ErrorClass
+	if originTimestamp != nil {
+		f.Origin.Timestamp = *originTimestamp
+	}
+	f.Origin.Topic, f.ErrorMessage, f.ErrorClass = d.OriginalTopic, d.ErrorMessage, d.ErrorClass
 	d.Record.Headers, err = decodeHeaders(headers)
 	return d, err
 }

@@ -174,7 +174,8 @@ WITH m AS (
 	WHERE @is_attempt::bool
 )
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious
 FROM m`
 
 // lockMessageSQL waits for a claim that is being committed. The next statement sees its

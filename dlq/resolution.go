@@ -1,0 +1,50 @@
+package dlq
+
+// Resolution says why a message ended. It is empty before that.
+type Resolution string
+
+const (
+	// ResolutionDelivered was acknowledged by its target. RESOLVED.
+	ResolutionDelivered Resolution = "delivered"
+	// ResolutionReplaced was sent as an edited copy, which is a message of its own. RESOLVED.
+	ResolutionReplaced Resolution = "replaced"
+	// ResolutionExhausted has used all its retries. DEAD.
+	ResolutionExhausted Resolution = "exhausted"
+	// ResolutionRefused can never be delivered: the target refused it as bad data. DEAD.
+	ResolutionRefused Resolution = "refused"
+	// ResolutionGivenUp was marked dead by an operator. DEAD.
+	ResolutionGivenUp Resolution = "given_up"
+)
+
+// ResolutionOf is why a message ended whose retry had this result and left it in this
+// status. It is empty when the message has not ended.
+func ResolutionOf(r Result, left Status) Resolution {
+	switch {
+	case left == StatusResolved:
+		return ResolutionDelivered
+	case left == StatusDead && r == ResultRejected:
+		return ResolutionRefused
+	case left == StatusDead:
+		return ResolutionExhausted
+	default:
+		return ""
+	}
+}
+
+// Ended is why the message ended. Earlier versions and other programs do not record that,
+// so it then follows from the status and the count. It is empty for a message that has not
+// ended, and for a DEAD one that has retries left.
+func (m *Message) Ended() Resolution {
+	switch {
+	case !m.Status.IsFinal():
+		return ""
+	case m.Resolution != "":
+		return m.Resolution
+	case m.Status == StatusResolved:
+		return ResolutionDelivered
+	case m.RetryCount >= m.MaxRetries:
+		return ResolutionExhausted
+	default:
+		return ""
+	}
+}
