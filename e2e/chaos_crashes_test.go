@@ -104,6 +104,7 @@ func (c *chaos) restoreDatabase(d *dice) bool {
 	c.pauseAll(until)
 	pause(c.t.Context(), time.Until(until))
 	c.journal.note("restore the database")
+	c.restored.Store(true)
 	c.holding(d.held, c.postgres.stop)
 	c.postgres.copyData("backup", "data")
 	c.postgres.start()

@@ -106,6 +106,7 @@ type chaos struct {
 	windows  windows
 	hands    *hands
 	singles  atomic.Int64
+	restored atomic.Bool // the database was restored to an earlier moment
 	// lastJob is the operator's last known job of each topic, for when the API is
 	// unavailable.
 	lastJob map[string]string
