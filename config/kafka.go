@@ -22,7 +22,7 @@ type Kafka struct {
 	// DLQTopicPattern is one glob or a list of them.
 	DLQTopicPattern []string `yaml:"dlq_topic_pattern"`
 	// OriginTopics maps a dead-letter topic to its original topic, if that does not
-	// follow from the name.
+	// follow from the name. Both may have placeholders; see dlq.NewTopics.
 	OriginTopics map[string]string `yaml:"origin_topics"`
 	// RepublishKey is "original" or "uuid".
 	RepublishKey string `yaml:"republish_key"`

@@ -45,6 +45,15 @@ type Origin struct {
 	Family string
 }
 
+// FamilyShareGroup is the header family of Kafka's share groups (KIP-1191).
+const FamilyShareGroup = "kafka-share-group"
+
+// IsPointer reports whether the dead letter has neither key nor value and only names its
+// record. Brokers write that for share groups, unless they are configured to copy records.
+func (d *Detail) IsPointer() bool {
+	return d.Failure.Origin.Family == FamilyShareGroup && d.Record.Key == nil && d.Record.Value == nil
+}
+
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
 // of its topic show. Empty fields are unknown.
 type Failure struct {

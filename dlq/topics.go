@@ -1,8 +1,10 @@
 package dlq
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,12 +15,14 @@ var DefaultTopicPatterns = []string{"*.dlq.v1", "*.dlq"}
 type Topics struct {
 	expression string
 	dlq        *regexp.Regexp
-	origins    map[string]string
+	origins    map[string]string // of exact names
+	patterns   []originPattern   // configured ones first
 }
 
 // NewTopics compiles globs, in which * stands for any run of characters and ? for one.
-// origins maps a dead-letter topic to its original topic, for names that do not contain it.
-// The error is the first problem found.
+// origins maps a dead-letter topic to its original topic. Its entries may have placeholders,
+// such as "{topic}-failed": "{topic}"; see originPlaceholders. The error is the first
+// problem found.
 func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 	if len(globs) == 0 {
 		return nil, fmt.Errorf("needs at least one pattern, such as %s", DefaultTopicPatterns[0])
@@ -33,23 +37,44 @@ func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 		}
 		alternatives[i] = expressions.Replace(glob)
 	}
-	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: origins}
+	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: map[string]string{}}
 	// With (?s) a dot matches a newline too, as it does in PostgreSQL. A row that was
 	// written by hand may have one in a topic's name.
 	t.dlq = regexp.MustCompile("(?s)" + t.expression)
+	if err := t.addOrigins(origins); err != nil {
+		return nil, err
+	}
+	t.patterns = append(t.patterns, defaultOriginPatterns...)
+	return t, nil
+}
+
+// addOrigins adds the configured origins. Of two patterns that match, the longer counts.
+func (t *Topics) addOrigins(origins map[string]string) error {
 	for from, to := range origins {
+		if strings.ContainsAny(from+to, "{}") {
+			pattern, err := newOriginPattern(from, to)
+			if err != nil {
+				return err
+			}
+			t.patterns = append(t.patterns, pattern)
+			continue
+		}
 		switch {
 		case !IsTopicName(from):
-			return nil, fmt.Errorf("%q is not the name of a topic", from)
+			return fmt.Errorf("%q is not the name of a topic", from)
 		case !IsTopicName(to):
-			return nil, fmt.Errorf("%q is not the name of a topic", to)
+			return fmt.Errorf("%q is not the name of a topic", to)
 		case from == to:
-			return nil, fmt.Errorf("%q cannot be its own origin", from)
+			return fmt.Errorf("%q cannot be its own origin", from)
 		case t.IsDeadLetter(to):
-			return nil, fmt.Errorf("original topic %q of %q is itself a dead-letter topic", to, from)
+			return fmt.Errorf("original topic %q of %q is itself a dead-letter topic", to, from)
 		}
+		t.origins[from] = to
 	}
-	return t, nil
+	slices.SortFunc(t.patterns, func(a, b originPattern) int {
+		return cmp.Or(cmp.Compare(len(b.from), len(a.from)), cmp.Compare(a.from, b.from))
+	})
+	return nil
 }
 
 var (
@@ -72,22 +97,20 @@ func (t *Topics) IsDeadLetter(topic string) bool { return t.dlq.MatchString(topi
 // RE2 and PostgreSQL.
 func (t *Topics) Expression() string { return t.expression }
 
-var versionedDLQ = regexp.MustCompile(`^(.+)\.dlq\.(v[0-9]+)$`)
-
-// OriginOf derives the original topic from the name of a dead-letter topic. The configured
-// mapping comes first; otherwise X.dlq gives X, and X.dlq.v1 gives X.v1. Any other name is
-// returned unchanged, and CheckOrigin refuses it.
-func (t *Topics) OriginOf(dlqTopic string) string {
+// OriginOf derives the original topic from the name of a dead-letter topic, and the
+// consumer group if the name has it. The configured mapping comes first, then the
+// conventions of frameworks; see defaultOriginPatterns. Any other name is returned
+// unchanged, and CheckOrigin refuses it.
+func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 	if origin, ok := t.origins[dlqTopic]; ok {
-		return origin
+		return origin, ""
 	}
-	if parts := versionedDLQ.FindStringSubmatch(dlqTopic); parts != nil {
-		return parts[1] + "." + parts[2]
+	for i := range t.patterns {
+		if topic, group, ok := t.patterns[i].match(dlqTopic); ok {
+			return topic, group
+		}
 	}
-	if origin, ok := strings.CutSuffix(dlqTopic, ".dlq"); ok && origin != "" {
-		return origin
-	}
-	return dlqTopic
+	return dlqTopic, ""
 }
 
 // CheckOrigin returns a *NotRetryableError when the original topic is a dead-letter topic.

@@ -53,27 +53,51 @@ func TestTopicNamesAreThoseOfKafka(t *testing.T) {
 
 func TestOriginFollowsFromTheNameOrTheMapping(t *testing.T) {
 	t.Parallel()
-	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, map[string]string{"billing.dlq.v1": "billing.events.v1"})
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, map[string]string{
+		"billing.dlq.v1":      "billing.events.v1",
+		"{topic}-failed":      "{topic}",
+		"pay.{topic}-failed":  "pay.v2.{topic}",
+		"{group}.of.{topic}.": "{topic}-{group}",
+	})
 	require.NoError(t, err)
-	for dlqTopic, want := range map[string]string{
-		"orders.dlq":      "orders",
-		"orders.dlq.v1":   "orders.v1",
-		"a.dlq.b.dlq.v12": "a.dlq.b.v12",
-		"billing.dlq.v1":  "billing.events.v1",
-		"letters":         "letters",
-		".dlq":            ".dlq",
+	for dlqTopic, want := range map[string][2]string{
+		"orders.dlq":           {"orders"},
+		"orders.dlq.v1":        {"orders.v1"},
+		"a.dlq.b.dlq.v12":      {"a.dlq.b.v12"},
+		"billing.dlq.v1":       {"billing.events.v1"},
+		"orders-failed":        {"orders"},
+		"pay.orders-failed":    {"pay.v2.orders"}, // the longer pattern
+		"g.of.orders.":         {"orders-g", "g"},
+		"orders-dlt":           {"orders"},
+		"orders.DLT":           {"orders"},
+		"orders-dlq":           {"orders"},
+		"orders-retry-0":       {"orders"},
+		"error.orders.billing": {"orders", "billing"},
+		"error.a.b.billing-1":  {"a.b", "billing-1"},
+		"letters":              {"letters"},
+		"orders-retry":         {"orders-retry"},
+		".dlq":                 {".dlq"},
+		"...dlq":               {"...dlq"}, // no topic is named ..
+		"error.orders":         {"error.orders"},
 	} {
-		require.Equal(t, want, topics.OriginOf(dlqTopic), dlqTopic)
+		topic, group := topics.OriginOf(dlqTopic)
+		require.Equal(t, want, [2]string{topic, group}, dlqTopic)
 	}
 }
 
 func TestInvalidMappingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, origins := range map[string]map[string]string{
-		`original topic "b.dlq" of "a.dlq" is itself a dead-letter topic`: {"a.dlq": "b.dlq"},
-		`"a.dlq" cannot be its own origin`:                                {"a.dlq": "a.dlq"},
-		`"a b" is not the name of a topic`:                                {"a b": "a"},
-		`".." is not the name of a topic`:                                 {"a.dlq": ".."},
+		`original topic "b.dlq" of "a.dlq" is itself a dead-letter topic`:               {"a.dlq": "b.dlq"},
+		`"a.dlq" cannot be its own origin`:                                              {"a.dlq": "a.dlq"},
+		`"a b" is not the name of a topic`:                                              {"a b": "a"},
+		`".." is not the name of a topic`:                                               {"a.dlq": ".."},
+		`"a.{group}" needs {topic} once, for the original topic`:                        {"a.{group}": "a"},
+		`"{topic}{topic}" needs {topic} once, for the original topic`:                   {"{topic}{topic}": "{topic}"},
+		`"{group}" has {group}, which "{topic}.x" does not have once`:                   {"{topic}.x": "{group}"},
+		`"{topic}" cannot be its own origin`:                                            {"{topic}": "{topic}"},
+		`"{topic}.{no}" is no topic name with {topic}, {group}, {version} or {n} in it`: {"{topic}.{no}": "{topic}"},
+		`"{topic} b" is no topic name with {topic}, {group}, {version} or {n} in it`:    {"{topic}.x": "{topic} b"},
 	} {
 		_, err := dlq.NewTopics(dlq.DefaultTopicPatterns, origins)
 		require.EqualError(t, err, want)

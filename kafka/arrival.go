@@ -46,10 +46,10 @@ func arrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Reco
 // previousRetry reads the two headers that Publisher adds. Anyone can write headers, so
 // an invalid value counts as absent. One invalid header does not affect the other.
 func previousRetry(headers []dlq.Header) (previous dlq.ID, count int) {
-	if id, err := dlq.ParseID(string(last(headers, headerMessageID))); err == nil {
+	if id, err := dlq.ParseID(string(valueOf(headers, []string{headerMessageID}, true))); err == nil {
 		previous = id
 	}
-	if n, err := strconv.Atoi(string(last(headers, headerRetryCount))); err == nil && 0 <= n && n <= maxHeaderRetryCount {
+	if n, err := strconv.Atoi(string(valueOf(headers, []string{headerRetryCount}, true))); err == nil && 0 <= n && n <= maxHeaderRetryCount {
 		count = n
 	}
 	return previous, count

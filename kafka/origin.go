@@ -1,100 +1,151 @@
 package kafka
 
 import (
+	"encoding/binary"
+	"math"
 	"slices"
+	"strconv"
+	"time"
 
 	"dlqmanager/dlq"
 )
 
-// topicNameFamily is the dlq.Origin.Family of a dead letter whose headers do not name
-// its origin. The origin then follows from the name of the dead-letter topic.
-const topicNameFamily = "topic-name"
-
-// family is a header family: the headers in which one framework describes a dead letter.
-type family struct {
-	name string
-	// headers are added to a dead letter. Any of them identifies the family, and all of
-	// them are removed when the message is sent back.
-	headers []string
-	// topic and message are the headers with the original topic and the error.
-	topic   string
-	message string
+// failureOf reads the origin and the error of a dead letter. It accepts any headers:
+// values that are not as their framework writes them count as absent.
+func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
+	found := familiesOf(headers)
+	failure := dlq.Failure{
+		Origin:        originOf(topics, dlqTopic, headers, found),
+		TraceID:       traceID(headers),
+		CorrelationID: correlationID(headers),
+		Suspicion:     suspicionOf(headers),
+	}
+	for _, f := range found {
+		if failure.ErrorMessage == "" && failure.ErrorClass == "" {
+			failure.ErrorMessage = dlq.StorableText(string(f.newest(headers, f.message)))
+			failure.ErrorClass = dlq.StorableText(string(f.newest(headers, f.class)))
+			failure.CauseClass = dlq.StorableText(string(f.newest(headers, f.cause)))
+			failure.StackTrace = dlq.StorableText(string(f.newest(headers, f.stack)))
+		}
+		if failure.Attempts == 0 {
+			failure.Attempts = f.attemptCount(headers)
+		}
+	}
+	if failure.ErrorMessage == "" {
+		failure.ErrorMessage = dlq.UnknownError
+	}
+	return failure
 }
 
-// families are tried in this order; the first match is used.
-var families = []family{
-	{
-		name:    "this-system",
-		headers: []string{"original_topic", "error"},
-		topic:   "original_topic",
-		message: "error",
-	},
+// originOf returns the origin that a family names. One whose topic is no dead-letter topic
+// is preferred: the other families then describe later hops. Without one, the origin
+// follows from the name of the dead-letter topic.
+func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found []*family) dlq.Origin {
+	var named []dlq.Origin
+	for _, f := range found {
+		if origin, ok := f.origin(headers); ok {
+			named = append(named, origin)
+		}
+	}
+	for _, origin := range named {
+		if origin.Topic != dlqTopic && !topics.IsDeadLetter(origin.Topic) {
+			return origin
+		}
+	}
+	if len(named) > 0 {
+		return named[0]
+	}
+	topic, group := topics.OriginOf(dlqTopic)
+	return dlq.Origin{Topic: topic, ConsumerGroup: group, Family: familyTopicName}
 }
 
-// familyOf returns nil when no family matches.
-func familyOf(headers []dlq.Header) *family {
-	for i := range families {
-		if slices.ContainsFunc(headers, families[i].adds) {
-			return &families[i]
+// origin reports whether the headers name a topic that can exist.
+func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
+	topic := string(f.oldest(headers, f.topic))
+	if !dlq.IsTopicName(topic) {
+		return dlq.Origin{}, false
+	}
+	origin = dlq.Origin{Topic: topic, Family: f.name, ConsumerGroup: dlq.StorableText(string(f.oldest(headers, f.group)))}
+	if n, ok := f.number(f.oldest(headers, f.partition), 4); ok && n <= math.MaxInt32 {
+		partition := int32(n)
+		origin.Partition = &partition
+	}
+	if n, ok := f.number(f.oldest(headers, f.offset), 8); ok {
+		origin.Offset = &n
+	}
+	if n, ok := f.number(f.oldest(headers, f.timestamp), 8); ok {
+		origin.Timestamp = time.UnixMilli(n).UTC()
+	}
+	return origin, true
+}
+
+// attemptCount is 0 when unknown. Early releases of Spring write one byte.
+func (f *family) attemptCount(headers []dlq.Header) int {
+	value := f.newest(headers, f.attempts)
+	n, ok := f.number(value, 4)
+	if f.binary && len(value) == 1 {
+		n, ok = int64(value[0]), true
+	}
+	if !ok || n > maxHeaderRetryCount {
+		return 0
+	}
+	return int(n)
+}
+
+// number reads a number that is not negative. Binary ones have the given width in bytes.
+func (f *family) number(value []byte, width int) (int64, bool) {
+	if !f.binary {
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		return n, err == nil && n >= 0
+	}
+	switch {
+	case len(value) != width:
+		return 0, false
+	case width == 4:
+		n := int64(int32(binary.BigEndian.Uint32(value)))
+		return n, n >= 0
+	default:
+		n := int64(binary.BigEndian.Uint64(value))
+		return n, n >= 0
+	}
+}
+
+// oldest and newest return the value that a field has at the first and at the last hop.
+// Frameworks append their headers, unless newestFirst is set.
+func (f *family) oldest(headers []dlq.Header, names []string) []byte {
+	return valueOf(headers, names, f.newestFirst)
+}
+
+func (f *family) newest(headers []dlq.Header, names []string) []byte {
+	return valueOf(headers, names, !f.newestFirst)
+}
+
+// valueOf returns the first or the last value of the first name that is present.
+func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
+	for _, name := range names {
+		for i := range headers {
+			if fromEnd {
+				i = len(headers) - 1 - i
+			}
+			if headers[i].Key == name {
+				return headers[i].Value
+			}
 		}
 	}
 	return nil
-}
-
-func (f *family) adds(header dlq.Header) bool { return slices.Contains(f.headers, header.Key) }
-
-// failureOf reads the origin and the error of a dead letter, as text that can be stored.
-// A dead letter that went through two dead-letter topics has the headers of both hops.
-// The first hop names its origin, the last one its error.
-func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
-	failure := dlq.Failure{
-		Origin:       dlq.Origin{Topic: topics.OriginOf(dlqTopic), Family: topicNameFamily},
-		ErrorMessage: dlq.UnknownError,
-	}
-	f := familyOf(headers)
-	if f == nil {
-		return failure
-	}
-	// An invalid topic name counts as absent.
-	if topic := string(first(headers, f.topic)); dlq.IsTopicName(topic) {
-		failure.Origin = dlq.Origin{Topic: topic, Family: f.name}
-	}
-	if message := last(headers, f.message); len(message) > 0 {
-		failure.ErrorMessage = dlq.StorableText(string(message))
-	}
-	return failure
 }
 
 // ownHeaders returns the headers that the message had before it became a dead letter, in
 // order, with duplicates.
 func ownHeaders(headers []dlq.Header) []dlq.Header {
-	f := familyOf(headers)
+	added := append(familiesOf(headers), &bookkeeping)
 	kept := make([]dlq.Header, 0, len(headers)+2) // room for the two that are added
 	for _, header := range headers {
-		if header.Key == headerMessageID || header.Key == headerRetryCount || f != nil && f.adds(header) {
+		isAdded := func(f *family) bool { return f.adds(header.Key) }
+		if header.Key == headerMessageID || header.Key == headerRetryCount || slices.ContainsFunc(added, isAdded) {
 			continue
 		}
 		kept = append(kept, header)
 	}
 	return kept
-}
-
-// first returns the value of the first header with this name, or nil.
-func first(headers []dlq.Header, name string) []byte {
-	for _, header := range headers {
-		if header.Key == name {
-			return header.Value
-		}
-	}
-	return nil
-}
-
-// last returns the value of the last header with this name, or nil.
-func last(headers []dlq.Header, name string) []byte {
-	for _, header := range slices.Backward(headers) {
-		if header.Key == name {
-			return header.Value
-		}
-	}
-	return nil
 }

@@ -1,0 +1,227 @@
+package kafka
+
+import (
+	"slices"
+	"strings"
+
+	"dlqmanager/dlq"
+)
+
+// family is a header family: the headers in which one framework describes a dead letter.
+//
+// Each field of the description has the names of its header, the first of which that is
+// present counts. A dead letter that went through several dead-letter topics has the
+// headers of each hop.
+type family struct {
+	name string
+	// headers are the names of all headers that the framework adds; a * at the end stands
+	// for any ending. Any of them shows the family, unless required is set: then all of
+	// required must be present. All of them are removed when the message is sent back.
+	headers  []string
+	required []string
+
+	// The origin is that of the oldest hop.
+	topic, partition, offset, timestamp, group []string
+	// The error is that of the newest hop.
+	class, cause, message, stack, attempts []string
+
+	// binary numbers are big-endian, others are decimal text.
+	binary bool
+	// newestFirst is set when the framework puts its headers before those of earlier hops.
+	newestFirst bool
+}
+
+// The names of families, as dlq.Origin.Family has them.
+const (
+	familyThisSystem  = "this-system"
+	familyConnect     = "kafka-connect"
+	familyStreams     = "kafka-streams"
+	familyRetryable   = "spring-retryable-topic"
+	familySpring      = "spring-kafka"
+	familyCloudStream = "spring-cloud-stream"
+	familySmallRye    = "smallrye"
+	familyWatermill   = "watermill"
+	familyMicronaut   = "micronaut"
+	familyKarafka     = "karafka"
+	// familyTopicName is that of a dead letter whose headers do not name its origin. The
+	// origin then follows from the name of the dead-letter topic.
+	familyTopicName = "topic-name"
+)
+
+// families are tried in this order. A dead letter can have several, when it passed the
+// dead-letter topics of several frameworks.
+var families = []family{
+	{
+		// DeadLetterPublishingRecoverer. Origin headers are appended at each hop, exception
+		// headers are replaced.
+		name:      familySpring,
+		headers:   []string{"kafka_dlt-*"},
+		binary:    true,
+		topic:     []string{"kafka_dlt-original-topic"},
+		partition: []string{"kafka_dlt-original-partition"},
+		offset:    []string{"kafka_dlt-original-offset"},
+		timestamp: []string{"kafka_dlt-original-timestamp"},
+		group:     []string{"kafka_dlt-original-consumer-group"},
+		class:     []string{"kafka_dlt-exception-fqcn", "kafka_dlt-key-exception-fqcn"},
+		cause:     []string{"kafka_dlt-exception-cause-fqcn"},
+		message:   []string{"kafka_dlt-exception-message", "kafka_dlt-key-exception-message"},
+		stack:     []string{"kafka_dlt-exception-stacktrace", "kafka_dlt-key-exception-stacktrace"},
+	},
+	{
+		// The recoverer of @RetryableTopic. It has no name of its own for the group.
+		name:      familyRetryable,
+		headers:   []string{"kafka_original-*", "kafka_exception-*", "kafka_key-exception-*"},
+		binary:    true,
+		topic:     []string{"kafka_original-topic"},
+		partition: []string{"kafka_original-partition"},
+		offset:    []string{"kafka_original-offset"},
+		timestamp: []string{"kafka_original-timestamp"},
+		group:     []string{"kafka_dlt-original-consumer-group"},
+		class:     []string{"kafka_exception-fqcn", "kafka_key-exception-fqcn"},
+		cause:     []string{"kafka_exception-cause-fqcn"},
+		message:   []string{"kafka_exception-message", "kafka_key-exception-message"},
+		stack:     []string{"kafka_exception-stacktrace", "kafka_key-exception-stacktrace"},
+		attempts:  []string{"retry_topic-attempts"},
+	},
+	{
+		name: familyCloudStream,
+		headers: []string{
+			"x-original-topic", "x-original-partition", "x-original-offset", "x-original-timestamp", "x-original-timestamp-type",
+			"x-exception-fqcn", "x-exception-message", "x-exception-stacktrace",
+		},
+		binary:    true,
+		topic:     []string{"x-original-topic"},
+		partition: []string{"x-original-partition"},
+		offset:    []string{"x-original-offset"},
+		timestamp: []string{"x-original-timestamp"},
+		class:     []string{"x-exception-fqcn"},
+		message:   []string{"x-exception-message"},
+		stack:     []string{"x-exception-stacktrace"},
+	},
+	{
+		name:      familyConnect,
+		headers:   []string{"__connect.errors.*"},
+		topic:     []string{"__connect.errors.topic"},
+		partition: []string{"__connect.errors.partition"},
+		offset:    []string{"__connect.errors.offset"},
+		class:     []string{"__connect.errors.exception.class.name"},
+		message:   []string{"__connect.errors.exception.message"},
+		stack:     []string{"__connect.errors.exception.stacktrace"},
+	},
+	{
+		// KIP-1034. Older error handlers use the same prefix with the endings of Connect.
+		name:      familyStreams,
+		headers:   []string{"__streams.errors.*"},
+		topic:     []string{"__streams.errors.topic"},
+		partition: []string{"__streams.errors.partition"},
+		offset:    []string{"__streams.errors.offset"},
+		class:     []string{"__streams.errors.exception", "__streams.errors.exception.class.name"},
+		message:   []string{"__streams.errors.message", "__streams.errors.exception.message"},
+		stack:     []string{"__streams.errors.stacktrace", "__streams.errors.exception.stacktrace", "__streams.errors.exception.stack_trace"},
+	},
+	{
+		// KIP-1191
+		name:      dlq.FamilyShareGroup,
+		headers:   []string{"__dlq.errors.*"},
+		topic:     []string{"__dlq.errors.topic"},
+		partition: []string{"__dlq.errors.partition"},
+		offset:    []string{"__dlq.errors.offset"},
+		group:     []string{"__dlq.errors.group"},
+		message:   []string{"__dlq.errors.message"},
+		attempts:  []string{"__dlq.errors.delivery.count"},
+	},
+	{
+		name:        familySmallRye,
+		headers:     []string{"dead-letter-*"},
+		newestFirst: true,
+		topic:       []string{"dead-letter-topic"},
+		partition:   []string{"dead-letter-partition"},
+		offset:      []string{"dead-letter-offset"},
+		class:       []string{"dead-letter-exception-class-name"},
+		cause:       []string{"dead-letter-cause-class-name"},
+		message:     []string{"dead-letter-reason"},
+	},
+	{
+		name:    familyWatermill,
+		headers: []string{"topic_poisoned", "reason_poisoned", "handler_poisoned", "subscriber_poisoned"},
+		topic:   []string{"topic_poisoned"},
+		message: []string{"reason_poisoned"},
+	},
+	{
+		name:      familyMicronaut,
+		headers:   []string{"micronaut-kafka-*"},
+		topic:     []string{"micronaut-kafka-original-topic"},
+		partition: []string{"micronaut-kafka-original-partition"},
+		offset:    []string{"micronaut-kafka-original-offset"},
+		class:     []string{"micronaut-kafka-exception-class"},
+		message:   []string{"micronaut-kafka-exception-message"},
+		attempts:  []string{"micronaut-kafka-retry-attempt"},
+	},
+	{
+		// The names are so general that one alone proves nothing.
+		name: familyKarafka,
+		headers: []string{
+			"source_topic", "source_partition", "source_offset", "source_key", "source_consumer_group", "source_attempts", "source_trace_id",
+		},
+		required:  []string{"source_topic", "source_partition", "source_offset"},
+		topic:     []string{"source_topic"},
+		partition: []string{"source_partition"},
+		offset:    []string{"source_offset"},
+		group:     []string{"source_consumer_group"},
+		attempts:  []string{"source_attempts"},
+	},
+}
+
+// thisSystem is used only when no other family is present, since a header named "error"
+// alone says little.
+var thisSystem = family{
+	name:    familyThisSystem,
+	headers: []string{"original_topic", "error"},
+	topic:   []string{"original_topic"},
+	message: []string{"error"},
+}
+
+// bookkeeping are headers in which frameworks count their own retries of a record, or
+// keep the exception for the next consumer. They are always removed, since a consumer would
+// take them for its own.
+var bookkeeping = family{
+	headers: []string{
+		"retry_topic-*",   // Spring @RetryableTopic
+		"delayed-retry-*", // SmallRye
+		"kafka_deliveryAttempt", "springDeserializerExceptionKey", "springDeserializerExceptionValue",
+		"_watermill_requeuer_retries",
+	},
+}
+
+// familiesOf returns the families of a dead letter.
+func familiesOf(headers []dlq.Header) []*family {
+	var found []*family
+	for i := range families {
+		if families[i].isPresent(headers) {
+			found = append(found, &families[i])
+		}
+	}
+	if len(found) == 0 && thisSystem.isPresent(headers) {
+		found = append(found, &thisSystem)
+	}
+	return found
+}
+
+func (f *family) isPresent(headers []dlq.Header) bool {
+	for _, name := range f.required {
+		if !slices.ContainsFunc(headers, func(h dlq.Header) bool { return h.Key == name }) {
+			return false
+		}
+	}
+	return f.required != nil || slices.ContainsFunc(headers, func(h dlq.Header) bool { return f.adds(h.Key) })
+}
+
+// adds reports whether the framework adds headers of this name.
+func (f *family) adds(key string) bool {
+	for _, name := range f.headers {
+		if prefix, ok := strings.CutSuffix(name, "*"); ok && strings.HasPrefix(key, prefix) || name == key {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,94 @@
+package kafka
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"dlqmanager/dlq"
+)
+
+// suspicionOf says how headers attack consumers, or is empty. It knows the attacks on
+// Spring Kafka that were published in 2026: retry headers of an impossible length, which
+// make a consumer fail without end or send the record elsewhere, and types that make it
+// load a class of the attacker's choice.
+func suspicionOf(headers []dlq.Header) string {
+	for _, header := range headers {
+		var reason string
+		switch header.Key {
+		case "retry_topic-original-timestamp", "retry_topic-backoff-timestamp":
+			reason = suspiciousNumber(header.Value, 1, 9) // a BigInteger; 9 bytes hold any long
+		case "retry_topic-attempts":
+			reason = suspiciousAttempts(header.Value)
+		case jsonTypesHeader:
+			reason = suspiciousTypes(header.Value, headers)
+		}
+		if reason != "" {
+			return header.Key + " " + reason
+		}
+	}
+	return ""
+}
+
+func suspiciousNumber(value []byte, shortest, longest int) string {
+	if len(value) < shortest || len(value) > longest {
+		return fmt.Sprintf("has %d bytes, and the framework writes %d to %d", len(value), shortest, longest)
+	}
+	if value[0] >= 0x80 {
+		return "is negative"
+	}
+	return ""
+}
+
+func suspiciousAttempts(value []byte) string {
+	if len(value) == 1 {
+		return "" // as early releases write it
+	}
+	if len(value) != 4 {
+		return fmt.Sprintf("has %d bytes, and the framework writes 4", len(value))
+	}
+	if n, ok := (&family{binary: true}).number(value, 4); !ok || n == 0 || n > maxHeaderRetryCount {
+		return "is no possible number of attempts"
+	}
+	return ""
+}
+
+// jsonTypesHeader names the Java types of other headers of the record, as a JSON object.
+const jsonTypesHeader = "spring_json_header_types"
+
+// javaType is the name of a class, a primitive type or an array.
+var javaType = regexp.MustCompile(`^[\[\w$.;\]]{1,512}$`)
+
+// suspiciousTypes accepts types of headers that the record has. A value that is no JSON
+// object makes the consumer's header mapper fail for each record.
+func suspiciousTypes(value []byte, headers []dlq.Header) string {
+	var types map[string]string
+	if err := json.Unmarshal(value, &types); err != nil || types == nil {
+		return "is not a JSON object of names and types"
+	}
+	present := make(map[string]bool, len(headers))
+	for _, header := range headers {
+		present[header.Key] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		typeName := types[name]
+		switch {
+		case !present[name]:
+			return fmt.Sprintf("has a type for %q, which the record does not have", dlq.StorableText(truncated(name)))
+		case !javaType.MatchString(typeName):
+			return fmt.Sprintf("has %q, which is no Java type", dlq.StorableText(truncated(typeName)))
+		}
+	}
+	return ""
+}
+
+// truncated shortens text that comes from a header.
+func truncated(s string) string {
+	const most = 100
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

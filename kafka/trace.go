@@ -1,0 +1,63 @@
+package kafka
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"dlqmanager/dlq"
+)
+
+// traceID is the trace of the last valid traceparent header, as W3C Trace Context defines
+// it, or empty.
+func traceID(headers []dlq.Header) (id string) {
+	for _, header := range headers {
+		if strings.EqualFold(header.Key, "traceparent") {
+			if found := traceOf(string(header.Value)); found != "" {
+				id = found
+			}
+		}
+	}
+	return id
+}
+
+// traceOf reads version-trace-parent-flags. Later versions may have more fields.
+func traceOf(traceparent string) string {
+	parts := strings.Split(traceparent, "-")
+	if len(parts) < 4 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
+		return ""
+	}
+	for i, length := range []int{2, 32, 16, 2} {
+		if len(parts[i]) != length || strings.ToLower(parts[i]) != parts[i] {
+			return ""
+		}
+		if _, err := hex.DecodeString(parts[i]); err != nil {
+			return ""
+		}
+	}
+	if strings.Trim(parts[1], "0") == "" || strings.Trim(parts[2], "0") == "" {
+		return ""
+	}
+	return parts[1]
+}
+
+// correlationNames are the names of the header with the correlation id, without case and
+// punctuation.
+var correlationNames = map[string]bool{"correlationid": true, "xcorrelationid": true, "kafkacorrelationid": true}
+
+// maxCorrelationID is the longest value that is an id and not something else.
+const maxCorrelationID = 255
+
+// correlationID is the value of the first header that names one, or empty. Binary values
+// are not text, and stay in the headers only.
+func correlationID(headers []dlq.Header) string {
+	for _, header := range headers {
+		if len(header.Key) > 32 || len(header.Value) == 0 || len(header.Value) > maxCorrelationID {
+			continue
+		}
+		name := strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(header.Key))
+		if correlationNames[name] && dlq.StorableText(string(header.Value)) == string(header.Value) {
+			return string(header.Value)
+		}
+	}
+	return ""
+}
