@@ -25,7 +25,7 @@ const (
 )
 
 // bulkFields are the fields of a bulk retry's request.
-var bulkFields = append([]string{"topic", "ids", "rate_limit", "order", "ramp", "dry_run", "reason"}, filterFields...)
+var bulkFields = append([]string{"topic", "ids", "rate_limit", "order", "ramp", "include_suspicious", "dry_run", "reason"}, filterFields...)
 
 // spec reads the specification of a bulk retry.
 func (b *body) spec() dlq.BulkSpec {
@@ -36,7 +36,7 @@ func (b *body) spec() dlq.BulkSpec {
 			b.reject("order", "must be key or none")
 		}
 	}
-	spec.Ramp = b.ramp()
+	spec.Ramp, spec.IncludeSuspicious = b.ramp(), b.flag("include_suspicious")
 	spec.Reason, _ = b.text("reason", maxBulkText)
 	return spec
 }

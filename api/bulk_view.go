@@ -43,6 +43,8 @@ type bulkView struct {
 	Counting bool `json:"counting,omitempty"`
 	// Published is known only to the call that saw the job end.
 	Published *bool `json:"published,omitempty"`
+	// IncludeSuspicious is present when it was requested.
+	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
 }
 
 type rampView struct {
@@ -61,6 +63,7 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 		StartedAt: timestamp(b.StartedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: optionalTime(b.EndedAt),
 		Filters: viewFilter(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),
 		RequestReason: optionalText(b.Spec.Reason), Workflow: s.viewWorkflow(b.Owner()), Counting: b.Counting,
+		IncludeSuspicious: b.Spec.IncludeSuspicious,
 	}
 	if b.State.IsFinal() {
 		view.PerSecond = view.AveragePerSecond

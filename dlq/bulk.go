@@ -59,6 +59,8 @@ type BulkSpec struct {
 	Order     Order `json:"order,omitempty"`
 	// Ramp is nil to send without steps.
 	Ramp *Ramp `json:"ramp,omitempty"`
+	// IncludeSuspicious also sends messages whose headers are known to attack consumers.
+	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
 	// Reason is the operator's note, kept for the record.
 	Reason string `json:"reason,omitempty"`
 }
@@ -185,9 +187,10 @@ const NoErrorClass = "(none)"
 
 // Reasons for which a bulk retry skips a message of its scope.
 const (
-	SkipResolved  = "already resolved"
-	SkipDead      = "dead"
-	SkipRetrying  = "being retried by another workflow"
-	SkipExhausted = "no retries left"
-	SkipNoOrigin  = "its original topic is a dead-letter topic"
+	SkipResolved   = "already resolved"
+	SkipDead       = "dead"
+	SkipRetrying   = "being retried by another workflow"
+	SkipExhausted  = "no retries left"
+	SkipNoOrigin   = "its original topic is a dead-letter topic"
+	SkipSuspicious = "its headers are suspicious; include_suspicious sends it"
 )

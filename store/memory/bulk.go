@@ -84,7 +84,7 @@ func (b *bulk) snapshot(at time.Time) dlq.BulkRetry {
 // retryable reports whether a bulk retry may claim the message.
 func (m *Store) retryable(e *entry, b *bulk) bool {
 	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.UpperBound && !e.UpdatedAt.After(b.snapshotAt) &&
-		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil
+		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil && (!e.Suspicious || b.Spec.IncludeSuspicious)
 }
 
 // conflictingJob returns a running bulk retry that conflicts with a new one on a topic, or

@@ -20,7 +20,7 @@ func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPrevi
 			continue
 		}
 		preview.ByStatus[e.Status]++
-		if reason := m.skipReason(e); reason != "" {
+		if reason := m.skipReason(e, &spec); reason != "" {
 			preview.Skipped++
 			reasons[reason]++
 			continue
@@ -38,7 +38,7 @@ func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPrevi
 }
 
 // skipReason is why a bulk retry would skip the message, or "" when it would send it.
-func (m *Store) skipReason(e *entry) string {
+func (m *Store) skipReason(e *entry, spec *dlq.BulkSpec) string {
 	switch {
 	case e.Status == dlq.StatusResolved:
 		return dlq.SkipResolved
@@ -50,6 +50,8 @@ func (m *Store) skipReason(e *entry) string {
 		return dlq.SkipExhausted
 	case m.topics.CheckOrigin(&e.Message) != nil:
 		return dlq.SkipNoOrigin
+	case e.Suspicious && !spec.IncludeSuspicious:
+		return dlq.SkipSuspicious
 	}
 	return ""
 }

@@ -21,7 +21,8 @@ WITH job AS MATERIALIZED (
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
-			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* filter */
+			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
+				AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 				THEN true ELSE false END)
 		UNION ALL
@@ -29,7 +30,8 @@ WITH job AS MATERIALIZED (
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
-			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* filter */
+			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
+				AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
 				AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
 				THEN true ELSE false END)
 	) AS sendable
@@ -65,5 +67,6 @@ func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 func (s *Store) bulkArgs(spec *dlq.BulkSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
 	args["dead_letter_topics"] = s.topics.Expression()
+	args["skip_suspicious"] = !spec.IncludeSuspicious
 	return args
 }

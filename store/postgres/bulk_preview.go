@@ -15,17 +15,17 @@ import (
 // few.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
-	SELECT status, exhausted, error_class, dlq_topic, original_topic, count(*) AS n
+	SELECT status, exhausted, suspicious, error_class, dlq_topic, original_topic, count(*) AS n
 	FROM (
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.error_class, m.dlq_topic, m.original_topic
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
 		UNION ALL
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.error_class, m.dlq_topic, m.original_topic
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
 	) AS scope
-	GROUP BY status, exhausted, error_class, dlq_topic, original_topic
+	GROUP BY status, exhausted, suspicious, error_class, dlq_topic, original_topic
 ), with_reason AS (
 	SELECT m.*, CASE
 		WHEN m.status = 'RESOLVED' THEN @resolved
@@ -33,6 +33,7 @@ WITH message_group AS MATERIALIZED (
 		WHEN m.status = 'RETRYING' THEN @retrying
 		WHEN m.exhausted THEN @exhausted
 		WHEN m.original_topic = '' OR m.original_topic = m.dlq_topic OR m.original_topic ~ @dead_letter_topics THEN @no_origin
+		WHEN m.suspicious AND @skip_suspicious::bool THEN @suspicious
 		ELSE '' END AS reason
 	FROM message_group m
 ), counted AS (
@@ -61,7 +62,7 @@ FROM (
 		(SELECT m.id, m.seq
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.retry_count < m.max_retries AND true /* filter */
+			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 10)
@@ -69,7 +70,7 @@ FROM (
 		(SELECT m.id, m.seq
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.retry_count < m.max_retries AND true /* filter */
+			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 10)
@@ -90,7 +91,8 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 	spec = spec.Storable()
 	args := s.bulkArgs(&spec)
 	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
-	args["exhausted"], args["no_origin"], args["rows"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.PreviewRows
+	args["exhausted"], args["no_origin"], args["suspicious"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious
+	args["rows"] = dlq.PreviewRows
 	batch := &pgx.Batch{}
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
 	batch.Queue(filtered(previewSQL, &spec.Filter), args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })

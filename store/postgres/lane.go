@@ -66,7 +66,8 @@ func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 	first, last := lane.Buckets()
 	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "lane": lane.Number, "lanes": max(lane.Total, 1), "epoch": lane.Epoch,
 		"first_bucket": first, "last_bucket": last, "by_modulo": lane.ByModulo,
-		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone}
+		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone,
+		"skip_suspicious": !lane.Spec.IncludeSuspicious}
 }
 
 // claimedPageSQL looks the messages of a page up by id. It reads the first of them up to

@@ -240,14 +240,15 @@ var ingest = map[string]func(*testing.T, fixture){
 		before := time.Now().Add(-time.Second)
 		a := dlqtest.Arrival(dlqtest.FromTopic("orders.dlq.v1", "orders.v1"), dlqtest.Retries(1, 5), func(a *dlq.Arrival) {
 			a.Origin.Partition, a.Origin.Offset, a.Origin.Family = &partition, &offset, "spring"
-			a.ErrorClass, a.StackTrace, a.PreviousID = "java.lang.Boom", "at A\nat B", dlq.NewID()
+			a.Origin.Timestamp, a.Origin.ConsumerGroup, a.Attempts = time.UnixMilli(1_700_000_000_123).UTC(), "billing", 4
+			a.ErrorClass, a.CauseClass, a.StackTrace, a.PreviousID = "java.lang.Boom", "java.lang.Spark", "at A\nat B", dlq.NewID()
+			a.TraceID, a.CorrelationID, a.Suspicion = "0af7651916cd43dd8448eb211c80319c", "c-1", "retry_topic-attempts has 0 bytes"
 		})
 		f.store(a)
 		d := f.detail(a.ID)
 		require.Equal(t, a.Source, d.Source)
-		require.Equal(t, a.Origin, d.Failure.Origin)
+		require.Equal(t, a.Failure, d.Failure)
 		require.Equal(t, a.Record, d.Record)
-		require.Equal(t, a.StackTrace, d.Failure.StackTrace)
 		require.Empty(t, d.Attempts)
 		require.JSONEq(t, string(a.Payload), string(d.Payload))
 		require.WithinRange(t, d.CreatedAt, before, time.Now().Add(time.Second))
@@ -255,13 +256,15 @@ var ingest = map[string]func(*testing.T, fixture){
 
 		want := dlq.Message{ID: a.ID, Seq: d.Seq, OriginalTopic: "orders.v1", DLQTopic: "orders.dlq.v1", ErrorMessage: "boom",
 			ErrorClass: "java.lang.Boom", RetryCount: 1, MaxRetries: 5, Payload: d.Payload, Status: dlq.StatusPending,
-			CreatedAt: d.CreatedAt, UpdatedAt: d.CreatedAt, PreviousID: a.PreviousID}
+			CreatedAt: d.CreatedAt, UpdatedAt: d.CreatedAt, PreviousID: a.PreviousID, Suspicious: true}
 		require.Equal(t, want, d.Message)
 		require.Equal(t, want, f.message(a.ID))
 	},
 
 	"a message that came back with its retries used up is DEAD": func(t *testing.T, f fixture) {
-		require.Equal(t, dlq.StatusDead, f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0].Status)
+		m := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0]
+		require.Equal(t, dlq.StatusDead, m.Status)
+		require.Equal(t, dlq.ResolutionExhausted, m.Resolution)
 	},
 
 	"values from headers are limited": func(t *testing.T, f fixture) {

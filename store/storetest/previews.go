@@ -59,6 +59,31 @@ var previews = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 5, preview.Skipped)
 	},
 
+	"suspicious messages are sent only on request": func(t *testing.T, f fixture) {
+		suspicious := func(a *dlq.Arrival) { a.Suspicion = "retry_topic-attempts has 0 bytes" }
+		stored := f.store(dlqtest.Arrival(), dlqtest.Arrival(suspicious), dlqtest.Arrival())
+		require.True(t, f.message(stored[1].ID).Suspicious)
+		require.Equal(t, "retry_topic-attempts has 0 bytes", f.detail(stored[1].ID).Failure.Suspicion)
+		for include, want := range map[bool][]dlq.Message{false: {stored[0], stored[2]}, true: stored} {
+			spec := dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}, IncludeSuspicious: include}
+			preview, err := f.PreviewBulk(t.Context(), spec)
+			require.NoError(t, err)
+			require.Equal(t, want, preview.Sample)
+			if !include {
+				require.Equal(t, []dlq.PreviewCount{{Name: dlq.SkipSuspicious, Count: 1}}, preview.SkipReasons)
+			}
+		}
+
+		job := f.startBulk(dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "w", Lanes: 1, Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}}})
+		require.EqualValues(t, 2, f.countBulk(job.ID).Matched)
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(dlq.Lane{Bulk: job.ID})))
+		f.end(job.ID, dlq.BulkCompleted)
+		job = f.startBulk(dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "w", Lanes: 1,
+			Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}, IncludeSuspicious: true}})
+		require.EqualValues(t, 1, f.countBulk(job.ID).Matched)
+		require.Equal(t, []dlq.ID{stored[1].ID}, f.drain(f.openLane(dlq.Lane{Bulk: job.ID})))
+	},
+
 	"a preview is bounded": func(t *testing.T, f fixture) {
 		var arrivals []dlq.Arrival
 		for i := range dlq.PreviewRows + 5 {
