@@ -27,6 +27,8 @@ type family struct {
 
 	// binary numbers are big-endian, others are decimal text.
 	binary bool
+	// attemptsAhead is set when the header counts the next attempt too.
+	attemptsAhead bool
 	// newestFirst is set when the framework puts its headers before those of earlier hops.
 	newestFirst bool
 }
@@ -82,6 +84,8 @@ var families = []family{
 		message:   []string{"kafka_exception-message", "kafka_key-exception-message"},
 		stack:     []string{"kafka_exception-stacktrace", "kafka_key-exception-stacktrace"},
 		attempts:  []string{"retry_topic-attempts"},
+		// A record that was tried once has attempt 2 in its header.
+		attemptsAhead: true,
 	},
 	{
 		name: familyCloudStream,
@@ -142,10 +146,11 @@ var families = []family{
 		message:     []string{"dead-letter-reason"},
 	},
 	{
-		name:    familyWatermill,
-		headers: []string{"topic_poisoned", "reason_poisoned", "handler_poisoned", "subscriber_poisoned"},
-		topic:   []string{"topic_poisoned"},
-		message: []string{"reason_poisoned"},
+		name:     familyWatermill,
+		headers:  []string{"topic_poisoned", "reason_poisoned", "handler_poisoned", "subscriber_poisoned"},
+		topic:    []string{"topic_poisoned"},
+		message:  []string{"reason_poisoned"},
+		attempts: []string{"_watermill_requeuer_retries"},
 	},
 	{
 		name:      familyMicronaut,

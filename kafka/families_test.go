@@ -53,7 +53,7 @@ func TestTheFirstHopNamesTheOriginAndTheLastOneTheError(t *testing.T) {
 		"one general name proves nothing": {headersOf("source_topic", "elsewhere", "source_attempts", "3"),
 			dlq.Failure{ErrorMessage: dlq.UnknownError, Origin: dlq.Origin{Topic: "from-name", Family: "topic-name"}}},
 		"attempts in one byte": {headersOf("kafka_original-topic", "orders", "retry_topic-attempts", "\x04"),
-			dlq.Failure{ErrorMessage: dlq.UnknownError, Attempts: 4, Origin: dlq.Origin{Topic: "orders", Family: "spring-retryable-topic"}}},
+			dlq.Failure{ErrorMessage: dlq.UnknownError, Attempts: 3, Origin: dlq.Origin{Topic: "orders", Family: "spring-retryable-topic"}}},
 		"a class without a message": {headersOf("__connect.errors.exception.class.name", "a.B"),
 			dlq.Failure{ErrorMessage: dlq.UnknownError, ErrorClass: "a.B", Origin: dlq.Origin{Topic: "from-name", Family: "topic-name"}}},
 	} {

@@ -86,7 +86,10 @@ func (f *family) attemptCount(headers []dlq.Header) int {
 	if f.binary && len(value) == 1 {
 		n, ok = int64(value[0]), true
 	}
-	if !ok || n > maxHeaderRetryCount {
+	if f.attemptsAhead {
+		n--
+	}
+	if !ok || n < 0 || n > maxHeaderRetryCount {
 		return 0
 	}
 	return int(n)
