@@ -27,8 +27,9 @@ type family struct {
 
 	// binary numbers are big-endian, others are decimal text.
 	binary bool
-	// attemptsAhead is set when the header counts the next attempt too.
-	attemptsAhead bool
+	// attemptsOffset is added to the header: some count the next attempt too, others only
+	// the retries.
+	attemptsOffset int
 	// newestFirst is set when the framework puts its headers before those of earlier hops.
 	newestFirst bool
 }
@@ -85,7 +86,7 @@ var families = []family{
 		stack:     []string{"kafka_exception-stacktrace", "kafka_key-exception-stacktrace"},
 		attempts:  []string{"retry_topic-attempts"},
 		// A record that was tried once has attempt 2 in its header.
-		attemptsAhead: true,
+		attemptsOffset: -1,
 	},
 	{
 		name: familyCloudStream,
@@ -151,6 +152,8 @@ var families = []family{
 		topic:    []string{"topic_poisoned"},
 		message:  []string{"reason_poisoned"},
 		attempts: []string{"_watermill_requeuer_retries"},
+
+		attemptsOffset: 1,
 	},
 	{
 		name:      familyMicronaut,

@@ -86,13 +86,10 @@ func (f *family) attemptCount(headers []dlq.Header) int {
 	if f.binary && len(value) == 1 {
 		n, ok = int64(value[0]), true
 	}
-	if f.attemptsAhead {
-		n--
-	}
-	if !ok || n < 0 || n > maxHeaderRetryCount {
+	if !ok || n > maxHeaderRetryCount {
 		return 0
 	}
-	return int(n)
+	return max(int(n)+f.attemptsOffset, 0)
 }
 
 // number reads a number that is not negative. Binary ones have the given width in bytes.
