@@ -19,6 +19,9 @@ func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrN
 // be repeated later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
+// ErrGone means that Kafka no longer has the record that a dead letter points to.
+var ErrGone = errors.New("Kafka no longer has the record")
+
 // ErrFull means that the database has no space left, and ErrReadOnly that it accepts no
 // changes. Kafka keeps the records that cannot be ingested.
 var (

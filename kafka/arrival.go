@@ -19,23 +19,15 @@ const maxHeaderRetryCount = 10_000
 
 // arrivalOf never fails: undecodable records are stored as they are.
 func arrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
-	headers := make([]dlq.Header, len(r.Headers))
-	for i, header := range r.Headers {
-		headers[i] = dlq.Header{Key: header.Key, Value: header.Value}
-	}
-	previous, count := previousRetry(headers)
+	record := recordOf(r)
+	previous, count := previousRetry(record.Headers)
 	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
 	return dlq.Arrival{
-		ID:       dlq.RecordID(source, r.Timestamp),
-		DLQTopic: r.Topic,
-		Source:   source,
-		Failure:  failureOf(topics, r.Topic, headers),
-		Record: dlq.Record{
-			Key:       r.Key,
-			Value:     r.Value,
-			Headers:   headers,
-			Timestamp: r.Timestamp.UTC(),
-		},
+		ID:         dlq.RecordID(source, r.Timestamp),
+		DLQTopic:   r.Topic,
+		Source:     source,
+		Failure:    failureOf(topics, r.Topic, record.Headers),
+		Record:     record,
 		Payload:    dlq.PayloadOf(r.Value),
 		MaxRetries: maxRetries,
 		RetryCount: min(count, maxRetries),

@@ -26,6 +26,7 @@ var badData = []error{
 	kerr.InvalidTimestamp,
 	kerr.InvalidTopicException, // the topic's name comes from the message's headers
 	kerr.PolicyViolation,
+	dlq.ErrGone,
 }
 
 // auth are refusals of our credentials or permissions.

@@ -101,8 +101,8 @@ const (
 	commitTimeout    = 5 * time.Second
 )
 
-// common has the options of all clients.
-func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
+// connection has the options with which all clients connect.
+func (o Options) connection(log *zap.Logger, name string) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID(o.ClientID),
@@ -115,18 +115,22 @@ func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string)
 		// broker restarts, and every request has a timeout.
 		kgo.AlwaysRetryEOF(),
 	}
-	// All clients share a registry; the label "client" tells them apart. The library's
-	// topic label is off, because the publisher's topics come from headers that anyone
-	// can write. dlq_republished_total has a bounded topic label.
-	opts = append(opts, kgo.WithHooks(kprom.NewMetrics("dlq_kafka",
-		kprom.Registerer(reg),
-		kprom.WithStaticLabel(prometheus.Labels{"client": name}),
-		kprom.FetchAndProduceDetail(kprom.UncompressedBytes, kprom.ByNode),
-	)))
 	if mechanism := o.SASL.mechanism(); mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))
 	}
 	return opts
+}
+
+// common has the options of all clients that live as long as the program.
+func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
+	// All clients share a registry; the label "client" tells them apart. The library's
+	// topic label is off, because the publisher's topics come from headers that anyone
+	// can write. dlq_republished_total has a bounded topic label.
+	return append(o.connection(log, name), kgo.WithHooks(kprom.NewMetrics("dlq_kafka",
+		kprom.Registerer(reg),
+		kprom.WithStaticLabel(prometheus.Labels{"client": name}),
+		kprom.FetchAndProduceDetail(kprom.UncompressedBytes, kprom.ByNode),
+	)))
 }
 
 // batchedProducer has the options of the client that sends batches.

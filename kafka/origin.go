@@ -137,8 +137,11 @@ func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 
 // ownHeaders returns the headers that the message had before it became a dead letter, in
 // order, with duplicates.
-func ownHeaders(headers []dlq.Header) []dlq.Header {
-	added := append(familiesOf(headers), &bookkeeping)
+func ownHeaders(headers []dlq.Header) []dlq.Header { return without(headers, familiesOf(headers)) }
+
+// without removes the headers of families, of bookkeeping, and those of earlier retries.
+func without(headers []dlq.Header, added []*family) []dlq.Header {
+	added = append(added, &bookkeeping)
 	kept := make([]dlq.Header, 0, len(headers)+2) // room for the two that are added
 	for _, header := range headers {
 		isAdded := func(f *family) bool { return f.adds(header.Key) }

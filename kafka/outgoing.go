@@ -18,11 +18,21 @@ import (
 // would delete the record on arrival. The client's delivery timeout counts from the
 // timestamp too, and would already be over.
 func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
-	r := &kgo.Record{Topic: e.OriginalTopic, Key: e.Record.Key, Value: e.Record.Value}
+	return outgoingRecord(e, e.Record.Key, e.Record.Value, ownHeaders(e.Record.Headers), republishKey)
+}
+
+// outgoingPointed builds it from the record that the message points to. That record is no
+// dead letter, so it keeps the headers of families.
+func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) *kgo.Record {
+	return outgoingRecord(e, pointed.Key, pointed.Value, without(pointed.Headers, nil), republishKey)
+}
+
+func outgoingRecord(e *dlq.Envelope, key, value []byte, headers []dlq.Header, republishKey string) *kgo.Record {
+	r := &kgo.Record{Topic: e.OriginalTopic, Key: key, Value: value}
 	if republishKey == RepublishUUIDKey {
 		r.Key = newKey()
 	}
-	headers := append(ownHeaders(e.Record.Headers),
+	headers = append(headers,
 		dlq.Header{Key: headerMessageID, Value: []byte(e.ID.String())},
 		dlq.Header{Key: headerRetryCount, Value: []byte(strconv.Itoa(e.RetryCount))},
 	)

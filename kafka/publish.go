@@ -24,6 +24,7 @@ type Publisher struct {
 	unbatched *kgo.Client
 	// unbatchedTopics lets one unbatched publish run at a time for each topic.
 	unbatchedTopics keyedMutex
+	pointers        *Pointers
 	// connections explains timeouts of both clients.
 	connections *connectionFailures
 	metrics     *publishMetrics
@@ -43,7 +44,7 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		batched.Close()
 		return nil, err
 	}
-	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, connections: failures, metrics: newPublishMetrics(reg)}, nil
+	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures, metrics: newPublishMetrics(reg)}, nil
 }
 
 // Close fails the records that are still being sent.
@@ -71,6 +72,10 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 // A message whose target, the topic or the partition, is closed is not sent. It fails with
 // dlq.ErrTargetClosed. A message without a key, or with a new one, goes to another
 // partition, if one is open.
+//
+// A message that only points to its record is sent with that record, which is fetched
+// first. If Kafka no longer has it, the message fails as bad data. Such messages are in no
+// order, since their keys are unknown before.
 //
 // Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
 // messages of its topic and key: they are not sent.
@@ -100,7 +105,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 				d.sendUnbatched(ctx, i)
 			}
 		}
-		if to < len(d.records) && tooBigForBatch(d.records[to]) {
+		if to < len(d.records) && d.isUnbatched(to) {
 			d.sendUnbatched(ctx, to)
 			to++
 		}
@@ -113,6 +118,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 type dispatch struct {
 	publisher *Publisher
 	started   time.Time
+	envelopes []dlq.Envelope
 	records   []*kgo.Record
 	routes    []route
 	errs      []error
@@ -127,6 +133,7 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed
 	d := &dispatch{
 		publisher: p,
 		started:   time.Now(),
+		envelopes: envelopes,
 		records:   make([]*kgo.Record, len(envelopes)),
 		routes:    make([]route, len(envelopes)),
 		errs:      make([]error, len(envelopes)),
@@ -141,6 +148,13 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed
 	return d
 }
 
+// isUnbatched reports whether a record is sent by itself: it is too large for a batch, or
+// it must be fetched first, which happens one at a time to bound the memory.
+func (d *dispatch) isUnbatched(i int) bool {
+	_, pointer := pointedBy(&d.envelopes[i])
+	return pointer || tooBigForBatch(d.records[i])
+}
+
 // sendBatched sends records in batches, starting with the given one, and returns the index
 // where it stopped. It stops at a record that is too large for a batch. Where order
 // matters, it also stops after a failure, because that may block later records.
@@ -151,7 +165,7 @@ func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 		wait   sync.WaitGroup
 		failed atomic.Bool
 	)
-	for to = from; to < len(d.records) && !tooBigForBatch(d.records[to]); to++ {
+	for to = from; to < len(d.records) && !d.isUnbatched(to); to++ {
 		if d.ordered && failed.Load() {
 			break
 		}
@@ -193,6 +207,15 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	defer d.publisher.unbatchedTopics.unlock(topic)
 	record := *d.records[i] // the library has changed the record that was refused
 	record.Timestamp = time.Time{}
+	if origin, pointer := pointedBy(&d.envelopes[i]); pointer {
+		pointed, err := d.publisher.pointers.Fetch(ctx, origin)
+		if err != nil {
+			d.errs[i] = err
+			return
+		}
+		record = *outgoingPointed(&d.envelopes[i], &pointed, d.publisher.o.RepublishKey)
+		d.routes[i].anyPartition = pointed.Key == nil || d.publisher.o.RepublishKey == RepublishUUIDKey
+	}
 	d.routes[i].begin(ctx, &record)
 	d.batched[i] = false
 	d.settle(i, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
