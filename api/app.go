@@ -22,6 +22,8 @@ type Options struct {
 	Retries Retries
 	// Topics tells which messages have an original topic to be sent to.
 	Topics *dlq.Topics
+	// Pointers reads the records of messages that only point to them. Nil without Kafka.
+	Pointers Pointers
 	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING
 	// messages of all topics and of one. At a limit the ingest stops; 0 is no limit.
 	MaxPending, MaxPendingPerTopic int64

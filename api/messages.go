@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
+	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
@@ -32,6 +33,17 @@ type detailView struct {
 	TraceID         *string       `json:"trace_id"`
 	CorrelationID   *string       `json:"correlation_id"`
 	Suspicion       *string       `json:"suspicion"`
+	Pointed         *pointedView  `json:"pointed"`
+}
+
+// pointedView is the record of a message that only points to it, or the reason why it
+// could not be read.
+type pointedView struct {
+	Key             *bytesView   `json:"key"`
+	Value           *bytesView   `json:"value"`
+	Headers         []headerView `json:"headers"`
+	RecordTimestamp *timestamp   `json:"record_timestamp"`
+	Error           *string      `json:"error"`
 }
 
 type originView struct {
@@ -103,14 +115,14 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: sourceView{d.Source.Partition, d.Source.Offset},
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
-		Headers: make([]headerView, 0, len(d.Record.Headers)), RecordTimestamp: optionalTime(&d.Record.Timestamp),
+		Headers: viewHeaders(d.Record.Headers), RecordTimestamp: optionalTime(&d.Record.Timestamp),
 		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
 		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), PreviousID: optionalID(d.PreviousID),
 		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message), CauseClass: optionalText(d.Failure.CauseClass),
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
 	}
-	for _, header := range d.Record.Headers {
-		view.Headers = append(view.Headers, viewHeader(header))
+	if d.IsPointer() {
+		view.Pointed = s.viewPointed(ctx, d.Failure.Origin)
 	}
 	for _, a := range d.Attempts {
 		view.Attempts = append(view.Attempts, attemptView{
@@ -119,6 +131,38 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		})
 	}
 	return reply(c, http.StatusOK, view)
+}
+
+// Pointers reads records of original topics.
+type Pointers interface {
+	// Fetch returns the record at an origin. The error wraps dlq.ErrGone when Kafka no
+	// longer has it.
+	Fetch(ctx context.Context, origin dlq.Origin) (dlq.Record, error)
+}
+
+func (s *Server) viewPointed(ctx context.Context, origin dlq.Origin) *pointedView {
+	failed := func(reason string) *pointedView { return &pointedView{Headers: []headerView{}, Error: &reason} }
+	if s.options.Pointers == nil {
+		return failed("Kafka is not configured")
+	}
+	record, err := s.options.Pointers.Fetch(ctx, origin)
+	switch {
+	case errors.Is(err, dlq.ErrGone):
+		return failed(err.Error())
+	case err != nil: // its text may name hosts
+		s.options.Logger.Warn("cannot read the record that a message points to", zap.String("topic", origin.Topic), zap.Error(err))
+		return failed("the record cannot be read now; try again later")
+	}
+	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: viewHeaders(record.Headers),
+		RecordTimestamp: optionalTime(&record.Timestamp)}
+}
+
+func viewHeaders(headers []dlq.Header) []headerView {
+	views := make([]headerView, len(headers))
+	for i, header := range headers {
+		views[i] = viewHeader(header)
+	}
+	return views
 }
 
 func viewHeader(header dlq.Header) headerView {

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 const someID = "550e8400-e29b-41d4-a716-446655440000"
@@ -23,6 +25,37 @@ func TestGetMessageReturns404WhenNotFound(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, got.status)
 	require.Equal(t, `{"error":{"code":"SYS_DLQ_NOT_FOUND","message":"dlq message not found: 550e8400-e29b-41d4-a716-446655440000",`+
 		`"request_id":"req_abc123def456","details":[]}}`, got.body)
+}
+
+type pointers map[int64]dlq.Record
+
+func (p pointers) Fetch(_ context.Context, origin dlq.Origin) (dlq.Record, error) {
+	record, found := p[*origin.Offset]
+	if !found && *origin.Offset < 10 {
+		return record, fmt.Errorf("orders[3] at offset %d: %w", *origin.Offset, dlq.ErrGone)
+	} else if !found {
+		return record, errors.New("dial tcp broker-1:9092: refused")
+	}
+	return record, nil
+}
+
+func TestTheRecordThatAMessagePointsToIsShown(t *testing.T) {
+	t.Parallel()
+	records := pointers{1: {Key: []byte("k"), Value: []byte{0xff}, Headers: []dlq.Header{{Key: "a"}}}}
+	w := start(t, func(o *api.Options) { o.Pointers = records })
+	for offset, want := range map[int64]map[string]any{
+		1: {"key": map[string]any{"base64": "aw==", "size": 1.0}, "value": map[string]any{"base64": "/w==", "size": 1.0},
+			"headers": []any{map[string]any{"key": "a", "value": nil, "text": nil}}, "record_timestamp": nil, "error": nil},
+		2:  {"key": nil, "value": nil, "headers": []any{}, "record_timestamp": nil, "error": "orders[3] at offset 2: Kafka no longer has the record"},
+		10: {"key": nil, "value": nil, "headers": []any{}, "record_timestamp": nil, "error": "the record cannot be read now; try again later"},
+	} {
+		a := dlqtest.Arrival(func(a *dlq.Arrival) {
+			a.Origin.Family, a.Origin.Offset, a.Record.Key, a.Record.Value = dlq.FamilyShareGroup, &offset, nil, nil
+		})
+		_, err := w.store.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		require.NoError(t, err)
+		require.Equal(t, want, w.call(http.MethodGet, "/api/v1/dlq/messages/"+a.ID.String()).field(t, "pointed"))
+	}
 }
 
 func TestGetMessageReturnsMessage(t *testing.T) {
@@ -100,7 +133,7 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"workflow":{"workflow_id":"retry-message-550e8400-e29b-41d4-a716-446655440000","run_id":"run/1",`+
 		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/retry-message-550e8400-e29b-41d4-a716-446655440000/run%2F1/history"},`+
 		`"previous_id":"0199c0de-7000-7000-8000-000000000009","resolution":null,"target":null,"cause_class":null,`+
-		`"trace_id":null,"correlation_id":null,"suspicion":null}`, got.body)
+		`"trace_id":null,"correlation_id":null,"suspicion":null,"pointed":null}`, got.body)
 }
 
 func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {

@@ -46,7 +46,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 
 	server, err := api.New(api.Options{
-		Store: p.store, Retries: p.workflows, Topics: p.topics,
+		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
@@ -87,6 +87,15 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		}
 	})
 	return ignoreCanceled(group.Wait())
+}
+
+// pointers is nil without Kafka.
+func (p *parts) pointers() api.Pointers {
+	options, ok := p.kafkaOptions()
+	if !ok {
+		return nil
+	}
+	return kafka.NewPointers(options, p.log)
 }
 
 // readyTimeout is how long /readyz waits for a dependency.
