@@ -107,6 +107,7 @@ func (o *Options) run(ctx context.Context) error {
 		if err := waitCommitted(ctx, admin, o.Group, produced); err != nil {
 			return err
 		}
+		s.printReport(ctx, o)
 		s.printSummary(o)
 		if o.Once {
 			return nil

@@ -24,7 +24,10 @@ type failure struct {
 type family struct {
 	name string
 	// first is true if the framework puts its headers before those of the record.
-	first   bool
+	first bool
+	// pointer is true if the dead letter has neither the record's key nor its value nor
+	// its headers.
+	pointer bool
 	headers func(r *kgo.Record, f failure, group string) []kgo.RecordHeader
 }
 
@@ -36,6 +39,7 @@ var families = []family{
 	{name: "Kafka Connect", headers: connectHeaders},
 	{name: "Kafka Streams", headers: streamsHeaders},
 	{name: "share group", headers: shareGroupHeaders},
+	{name: "share group, without the record", pointer: true, headers: shareGroupHeaders},
 	{name: "Quarkus (SmallRye)", first: true, headers: smallRyeHeaders},
 	{name: "Watermill", headers: watermillHeaders},
 	{name: "Micronaut", headers: micronautHeaders},

@@ -130,7 +130,7 @@ func TestEveryFamilyNamesTheOrigin(t *testing.T) {
 	}
 
 	seen := map[string]int{}
-	var twoHops, causes int
+	var twoHops, causes, pointers int
 	for _, letter := range readAll(ctx, t, brokers, 60, dlqTopics()...) {
 		families := 0
 		for _, reader := range readers {
@@ -153,6 +153,10 @@ func TestEveryFamilyNamesTheOrigin(t *testing.T) {
 				}
 			}
 			require.NotNil(t, origin, "%s: nothing at %v", reader.name, from)
+			if reader.name == "share groups" && letter.Key == nil && letter.Value == nil {
+				pointers++
+				continue
+			}
 			require.Equal(t, origin.Key, letter.Key, reader.name)
 			require.Equal(t, origin.Value, letter.Value, reader.name)
 			requireContains(t, letter.Headers, origin.Headers)
@@ -171,6 +175,7 @@ func TestEveryFamilyNamesTheOrigin(t *testing.T) {
 	}
 	require.NotZero(t, twoHops)
 	require.NotZero(t, causes)
+	require.NotZero(t, pointers)
 }
 
 // requireContains checks that the original headers are all present, adjacent and in

@@ -34,7 +34,9 @@ Look at them:
   curl -s '%[1]s/api/v1/dlq/%[2]s?page_size=5'
 Send one topic back, or one message:
   curl -s -X POST %[1]s/api/v1/dlq/%[2]s/retry-all
-  curl -s -X POST %[1]s/api/v1/dlq/messages/<id>/retry`, o.BaseURL, orders.dlq)
+  curl -s -X POST %[1]s/api/v1/dlq/messages/<id>/retry
+See every hop and every attempt of a message that came back:
+  curl -s %[1]s/api/v1/dlq/messages/<id>/chain`, o.BaseURL, orders.dlq)
 	}
 	if o.UIURL != "" {
 		p.line("Every retry is a Temporal workflow: %s", o.UIURL)

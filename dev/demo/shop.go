@@ -106,7 +106,7 @@ func retryHeaders(r *kgo.Record) (id, count string) {
 }
 
 // deadLetter is the record as a service's framework sends it to a dead-letter topic:
-// key, value and headers unchanged, and the framework's headers.
+// key, value and headers unchanged, and the framework's headers. A pointer has only these.
 func deadLetter(r *kgo.Record, framework family, f failure, group string) *kgo.Record {
 	letter := &kgo.Record{Key: r.Key, Value: r.Value}
 	for _, route := range routes {
@@ -115,9 +115,12 @@ func deadLetter(r *kgo.Record, framework family, f failure, group string) *kgo.R
 		}
 	}
 	added := framework.headers(r, f, group)
-	if framework.first {
+	switch {
+	case framework.pointer:
+		letter.Key, letter.Value, letter.Headers = nil, nil, added
+	case framework.first:
 		letter.Headers = slices.Concat(added, r.Headers)
-	} else {
+	default:
 		letter.Headers = slices.Concat(r.Headers, added)
 	}
 	return letter
