@@ -40,9 +40,7 @@ type bench struct {
 	dir      string
 	topics   *dlq.Topics
 	samples  []dlq.Arrival
-	// headersOf has the stored headers of a sample, by its key.
-	headersOf map[string][]byte
-	rows      []row
+	rows     []row
 
 	postgres  *dev.Postgres
 	admin     *pgxpool.Pool

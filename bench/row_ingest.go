@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/dlq"
+	"dlqmanager/kafka"
 )
 
 // ingestBatch is about the size of one poll of a busy topic.
@@ -18,33 +20,64 @@ const ingestBatch = 500
 // measureIngest compares the ingest into PostgreSQL, where each batch is durable before
 // the next, with COPY, the fastest way into a table: in the same batches, and in one
 // COPY per connection. COPY does not detect duplicates, and its rows are already
-// encoded.
+// encoded. The second part has dead letters of Spring's retry topics, which have the most
+// headers, and a stack trace; our side also decodes them from their records.
 func (b *bench) measureIngest(ctx context.Context) error {
-	messages := b.messages / 2
-	b.step("ingest: preparing %s messages", count(float64(messages)))
 	if err := b.template(ctx, "empty"); err != nil {
 		return err
 	}
-	arrivals := b.arrivals(messages)
-	if err := b.encodeHeaders(ctx); err != nil {
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	if err != nil {
 		return err
 	}
+	plain, err := b.ingestInput(ctx, b.samples, nil)
+	if err != nil {
+		return err
+	}
+	title := "ingest of 1 KB messages into PostgreSQL, batches of 500, each durable; baseline: pgx COPY of the same rows"
+	if err := b.compareIngest(ctx, plain, "ingest", title); err != nil {
+		return err
+	}
+	rich, err := b.ingestInput(ctx, springSamples(b.samples, topics), topics)
+	if err != nil {
+		return err
+	}
+	return b.compareIngest(ctx, rich, "ingest of Spring's headers", title+"; each has 16 headers of Spring's retry topics with a stack trace of 4 KB, "+
+		"which our side decodes")
+}
+
+// ingestInput are the messages of a measurement.
+type ingestInput struct {
+	arrivals []dlq.Arrival
+	// encoded are the headers as the store encodes them, by the record's key.
+	encoded map[string][]byte
+	// topics is set when our side decodes each message from its record.
+	topics *dlq.Topics
+}
+
+func (b *bench) ingestInput(ctx context.Context, samples []dlq.Arrival, topics *dlq.Topics) (*ingestInput, error) {
+	encoded, err := b.encodeHeaders(ctx, samples)
+	return &ingestInput{arrivals: copies(samples, b.messages/2), encoded: encoded, topics: topics}, err
+}
+
+func (b *bench) compareIngest(ctx context.Context, in *ingestInput, label, title string) error {
+	messages := len(in.arrivals)
 	// The messages of the whole run are in this process's memory, unlike in a worker.
 	// Their garbage collection would slow the measurement.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var ours, batches, whole spread
 	for run := range b.runs {
-		b.step("ingest, run %d of %d", run+1, b.runs)
+		b.step("%s, run %d of %d", label, run+1, b.runs)
 		for _, side := range []struct {
 			to    *spread
 			store func(context.Context, *database, []dlq.Arrival) error
 			batch int
 		}{
-			{&ours, storeArrivals, ingestBatch},
-			{&batches, b.copyArrivals, ingestBatch},
-			{&whole, b.copyArrivals, messages},
+			{&ours, in.store, ingestBatch},
+			{&batches, in.copy, ingestBatch},
+			{&whole, in.copy, messages},
 		} {
-			took, err := b.ingestOnce(ctx, arrivals, side.batch, side.store)
+			took, err := b.ingestOnce(ctx, in.arrivals, side.batch, side.store)
 			if err != nil {
 				return err
 			}
@@ -52,12 +85,11 @@ func (b *bench) measureIngest(ctx context.Context) error {
 		}
 		b.step("       ours %s, COPY in batches %s, at once %s", perSecond(ours[run]), perSecond(batches[run]), perSecond(whole[run]))
 	}
-	title := "ingest of 1 KB messages into PostgreSQL, batches of 500, each durable; baseline: pgx COPY of the same rows"
-	b.add(row{number: 6, label: "ingest vs COPY in the same batches", title: title + " in the same batches",
+	b.add(row{number: 6, label: label + " vs COPY in the same batches", title: title + " in the same batches",
 		ours: ours.show(perSecond), base: batches.show(perSecond), judged: ours.over(batches), goal: goal{atLeast: 0.75},
 		notes: []string{"both use as many connections as there are lanes, on an empty table with all its indexes; " +
 			"ours also detects duplicates and encodes the headers"}})
-	b.add(row{number: 6, label: "ingest vs one COPY for each connection", title: title + ", one COPY for each connection",
+	b.add(row{number: 6, label: label + " vs one COPY for each connection", title: title + ", one COPY for each connection",
 		ours: ours.show(perSecond), base: whole.show(perSecond), judged: ours.over(whole), goal: goal{atLeast: 0.75}})
 	return nil
 }
@@ -98,14 +130,33 @@ func storeArrivals(ctx context.Context, db *database, arrivals []dlq.Arrival) er
 	return err
 }
 
+// store is our side. With topics it begins with records, as the ingest gets them.
+func (in *ingestInput) store(ctx context.Context, db *database, arrivals []dlq.Arrival) error {
+	if in.topics == nil {
+		return storeArrivals(ctx, db, arrivals)
+	}
+	decoded := make([]dlq.Arrival, len(arrivals))
+	for i := range arrivals {
+		a := &arrivals[i]
+		record := &kgo.Record{Topic: a.DLQTopic, Partition: a.Source.Partition, Offset: a.Source.Offset,
+			Key: a.Record.Key, Value: a.Record.Value, Timestamp: a.Record.Timestamp}
+		for _, h := range a.Record.Headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		decoded[i] = kafka.ArrivalOf(in.topics, a.MaxRetries, a.Source.TopicID, record)
+	}
+	return storeArrivals(ctx, db, decoded)
+}
+
 var (
 	bodyColumns = []string{"message_id", "topic_id", "partition", "record_offset", "key", "key_hash", "value", "headers",
-		"record_timestamp", "origin_family"}
-	messageColumns = []string{"id", "original_topic", "dlq_topic", "error_message", "max_retries", "payload", "status", "key_hash"}
+		"record_timestamp", "origin_family", "origin_partition", "origin_offset", "origin_timestamp", "consumer_group",
+		"stack_trace", "cause_class", "origin_attempts", "trace_id"}
+	messageColumns = []string{"id", "original_topic", "dlq_topic", "error_message", "error_class", "max_retries", "payload", "status", "key_hash"}
 )
 
-// copyArrivals writes the same rows with two COPYs in one transaction.
-func (b *bench) copyArrivals(ctx context.Context, db *database, arrivals []dlq.Arrival) error {
+// copy writes the same rows with two COPYs in one transaction.
+func (in *ingestInput) copy(ctx context.Context, db *database, arrivals []dlq.Arrival) error {
 	tx, err := db.pool.Begin(ctx)
 	if err != nil {
 		return err
@@ -115,7 +166,8 @@ func (b *bench) copyArrivals(ctx context.Context, db *database, arrivals []dlq.A
 		pgx.CopyFromSlice(len(arrivals), func(i int) ([]any, error) {
 			a := &arrivals[i]
 			return []any{[16]byte(a.ID), a.Source.TopicID, a.Source.Partition, a.Source.Offset, a.Record.Key, dlq.KeyHash(a.Record.Key, a.ID),
-				a.Record.Value, b.headersOf[string(a.Record.Key)], a.Record.Timestamp, a.Origin.Family}, nil
+				a.Record.Value, in.encoded[string(a.Record.Key)], a.Record.Timestamp, a.Origin.Family, a.Origin.Partition, a.Origin.Offset,
+				a.Origin.Timestamp, a.Origin.ConsumerGroup, a.StackTrace, a.CauseClass, a.Attempts, a.TraceID}, nil
 		}))
 	if err != nil {
 		return err
@@ -123,8 +175,8 @@ func (b *bench) copyArrivals(ctx context.Context, db *database, arrivals []dlq.A
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"dlq", "dlq_messages"}, messageColumns,
 		pgx.CopyFromSlice(len(arrivals), func(i int) ([]any, error) {
 			a := &arrivals[i]
-			return []any{[16]byte(a.ID), a.Origin.Topic, a.DLQTopic, a.ErrorMessage, int32(a.MaxRetries), []byte(a.Payload), string(a.Status()),
-				dlq.KeyHash(a.Record.Key, a.ID)}, nil
+			return []any{[16]byte(a.ID), a.Origin.Topic, a.DLQTopic, a.ErrorMessage, a.ErrorClass, int32(a.MaxRetries), []byte(a.Payload),
+				string(a.Status()), dlq.KeyHash(a.Record.Key, a.ID)}, nil
 		}))
 	if err != nil {
 		return err
@@ -134,25 +186,25 @@ func (b *bench) copyArrivals(ctx context.Context, db *database, arrivals []dlq.A
 
 // encodeHeaders reads from the store how it encodes the headers of the samples, by
 // their keys.
-func (b *bench) encodeHeaders(ctx context.Context) error {
+func (b *bench) encodeHeaders(ctx context.Context, samples []dlq.Arrival) (map[string][]byte, error) {
 	db, err := b.copyOf(ctx, "empty")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := storeArrivals(ctx, db, b.samples); err != nil {
-		return err
+	if err := storeArrivals(ctx, db, samples); err != nil {
+		return nil, err
 	}
-	b.headersOf = map[string][]byte{}
+	encoded := map[string][]byte{}
 	var key, headers []byte
 	rows, err := db.pool.Query(ctx, "SELECT key, headers FROM dlq.dlq_message_bodies")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := pgx.ForEachRow(rows, []any{&key, &headers}, func() error {
-		b.headersOf[string(key)] = append([]byte(nil), headers...)
+		encoded[string(key)] = append([]byte(nil), headers...)
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	return b.drop(ctx, db)
+	return encoded, b.drop(ctx, db)
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"dlqmanager/dlq"
+	"dlqmanager/kafka"
 )
 
 const (
@@ -86,14 +90,50 @@ func sampleValue(random *rand.Rand, i int) []byte {
 	return value
 }
 
-// arrivals returns n different messages, as the ingest would pass them to the store.
-func (b *bench) arrivals(n int) []dlq.Arrival {
+// copies returns n different messages, as the ingest would pass them to the store.
+func copies(samples []dlq.Arrival, n int) []dlq.Arrival {
 	arrivals := make([]dlq.Arrival, n)
 	for i := range arrivals {
-		arrivals[i] = b.samples[i%len(b.samples)]
+		arrivals[i] = samples[i%len(samples)]
 		arrivals[i].ID = dlq.NewID()
 		arrivals[i].DLQTopic, arrivals[i].Origin.Topic = "orders.dlq", "orders"
 		arrivals[i].Source = dlq.Source{TopicID: [16]byte{2}, Partition: int32(i % partitions), Offset: int64(i / partitions)}
 	}
 	return arrivals
+}
+
+// springSamples are the samples as the recoverer of Spring's retry topics writes them.
+func springSamples(samples []dlq.Arrival, topics *dlq.Topics) []dlq.Arrival {
+	const class = "org.springframework.kafka.listener.ListenerExecutionFailedException"
+	spring := make([]dlq.Arrival, len(samples))
+	for i, s := range samples {
+		var stack strings.Builder
+		fmt.Fprintf(&stack, "%s: Listener failed; %s\n", class, s.ErrorMessage)
+		for line := 0; stack.Len() < 4096; line++ {
+			fmt.Fprintf(&stack, "\tat shop.orders.stage%d.Handler.handle(Handler.java:%d)\n", line%17, 31*line%977)
+		}
+		record := &kgo.Record{Topic: "orders.dlq", Offset: s.Source.Offset, Key: s.Record.Key, Value: s.Record.Value, Timestamp: s.Record.Timestamp}
+		add := func(key string, value []byte) {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: key, Value: value})
+		}
+		for _, h := range s.Record.Headers[:3] {
+			add(h.Key, h.Value)
+		}
+		millis := binary.BigEndian.AppendUint64(nil, uint64(s.Record.Timestamp.UnixMilli()))
+		add("kafka_original-topic", []byte("orders"))
+		add("kafka_original-partition", binary.BigEndian.AppendUint32(nil, uint32(i%partitions)))
+		add("kafka_original-offset", binary.BigEndian.AppendUint64(nil, uint64(i)))
+		add("kafka_original-timestamp", millis)
+		add("kafka_original-timestamp-type", []byte("CreateTime"))
+		add("kafka_dlt-original-consumer-group", []byte("billing"))
+		add("kafka_exception-fqcn", []byte(class))
+		add("kafka_exception-cause-fqcn", []byte("java.lang.IllegalStateException"))
+		add("kafka_exception-message", []byte("Listener failed; "+s.ErrorMessage))
+		add("kafka_exception-stacktrace", []byte(stack.String()))
+		add("retry_topic-attempts", binary.BigEndian.AppendUint32(nil, 4))
+		add("retry_topic-original-timestamp", millis[2:])
+		add("retry_topic-backoff-timestamp", millis[2:])
+		spring[i] = kafka.ArrivalOf(topics, s.MaxRetries, s.Source.TopicID, record)
+	}
+	return spring
 }

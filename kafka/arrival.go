@@ -17,8 +17,9 @@ const (
 // maxHeaderRetryCount is greater than any count that this system writes.
 const maxHeaderRetryCount = 10_000
 
-// arrivalOf never fails: undecodable records are stored as they are.
-func arrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
+// ArrivalOf is a record of a dead-letter topic as it is stored. It never fails: undecodable
+// headers and values are stored as bytes only.
+func ArrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
 	record := recordOf(r)
 	previous, count := previousRetry(record.Headers)
 	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}

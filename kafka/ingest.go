@@ -227,7 +227,7 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 				}
 				bytes += size
 				batch = append(batch, received{
-					arrival:    arrivalOf(in.topics, in.o.MaxRetries, id, r),
+					arrival:    ArrivalOf(in.topics, in.o.MaxRetries, id, r),
 					assignment: assignment,
 					after:      dlq.Position{Next: r.Offset + 1, Epoch: r.LeaderEpoch},
 					logStart:   fetched.LogStartOffset,
