@@ -194,7 +194,11 @@ func (in *Ingest) poll(ctx, work context.Context) {
 // received is a fetched record that is not stored yet, with the assignment that it
 // belongs to.
 type received struct {
+	// arrival is zero for the marker of a transaction. A marker only moves the position, so
+	// that it does not count as lost when Kafka deletes it.
 	arrival    dlq.Arrival
+	isMarker   bool
+	offset     int64
 	assignment *assignment
 	after      dlq.Position // of the partition, once the record is stored
 	logStart   int64        // of its partition, when it was fetched; -1 is unknown
@@ -226,12 +230,17 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 					batch, bytes = nil, 0
 				}
 				bytes += size
-				batch = append(batch, received{
-					arrival:    ArrivalOf(in.topics, in.o.MaxRetries, id, r),
+				next := received{
+					isMarker:   r.Attrs.IsControl(),
+					offset:     r.Offset,
 					assignment: assignment,
 					after:      dlq.Position{Next: r.Offset + 1, Epoch: r.LeaderEpoch},
 					logStart:   fetched.LogStartOffset,
-				})
+				}
+				if !next.isMarker {
+					next.arrival = ArrivalOf(in.topics, in.o.MaxRetries, id, r)
+				}
+				batch = append(batch, next)
 			}
 		})
 	})
@@ -261,11 +270,7 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			return
 		}
 		assignments, advances := advancesOf(batch)
-		arrivals := make([]dlq.Arrival, len(batch))
-		for i := range batch {
-			arrivals[i] = batch[i].arrival
-		}
-		stored, err := in.tryStore(work, arrivals, advances)
+		stored, err := in.tryStore(work, arrivalsOf(batch), advances)
 		if err == nil {
 			in.status.setStoreError(nil)
 			in.advanced(assignments, advances)
@@ -298,6 +303,16 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 	}
 }
 
+func arrivalsOf(batch []received) []dlq.Arrival {
+	arrivals := make([]dlq.Arrival, 0, len(batch))
+	for i := range batch {
+		if !batch[i].isMarker {
+			arrivals = append(arrivals, batch[i].arrival)
+		}
+	}
+	return arrivals
+}
+
 // advancesOf returns the assignments of a batch, and for each the advance of its position
 // past the batch's records.
 func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Advance) {
@@ -309,8 +324,8 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 			assignments = append(assignments, r.assignment)
 			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
 			// Only offsets before the log start offset are lost. Others have no record
-			// because of compaction or transaction markers.
-			if next := r.assignment.position.Next; next >= 0 && r.arrival.Source.Offset >= r.logStart {
+			// because of compaction, or an aborted one.
+			if next := r.assignment.position.Next; next >= 0 && r.offset >= r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}
 			advances = append(advances, advance)
@@ -327,14 +342,14 @@ func (in *Ingest) tryStore(work context.Context, arrivals []dlq.Arrival, advance
 }
 
 func (in *Ingest) reportStalled(batch []received, wait time.Duration, err error) {
-	first := batch[0].arrival
+	first := &batch[0]
 	in.status.setStoreError(fmt.Errorf("store: %w", err))
 	in.log.Error("cannot store dead letters; ingest waits and retries",
 		zap.Error(err),
 		zap.Int("messages", len(batch)),
-		zap.String("topic", first.DLQTopic),
-		zap.Int32("partition", first.Source.Partition),
-		zap.Int64("offset", first.Source.Offset),
+		zap.String("topic", first.assignment.topic),
+		zap.Int32("partition", first.assignment.partition),
+		zap.Int64("offset", first.offset),
 		zap.Duration("wait", wait),
 	)
 }
@@ -349,6 +364,8 @@ func (in *Ingest) count(batch []received, stored []dlq.ID) {
 	for i := range batch {
 		a := &batch[i].arrival
 		switch {
+		case batch[i].isMarker:
+			continue
 		case !isNew[a.ID]:
 			in.metrics.duplicates.WithLabelValues(a.DLQTopic).Inc()
 		default:

@@ -196,6 +196,9 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		// A record of an aborted transaction is no dead letter.
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		// The markers of transactions move the positions. Otherwise they would count as lost
+		// once Kafka's retention deletes them, and as lag until then.
+		kgo.KeepControlRecords(),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.RebalanceTimeout(rebalanceTimeout),
 		// The partitions of a killed member are not read until its session ends. The

@@ -29,6 +29,9 @@ func (in *Ingest) hasPendingLimit() bool {
 // subtract counts a stored batch, and reports whether a limit is reached.
 func (l *pendingLimit) subtract(batch []received, in *Ingest) (reached bool) {
 	for i := range batch {
+		if batch[i].isMarker {
+			continue
+		}
 		topic := batch[i].assignment.topic
 		l.remaining[topic]--
 		l.remainingTotal--

@@ -84,9 +84,7 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 	}
 }
 
-// observeLag computes the lag from offsets. Transaction markers have offsets too, so a
-// topic that is written in transactions shows a small lag in each partition even when
-// every record is stored.
+// observeLag computes the lag from offsets.
 func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	positions := in.assignments.positions()
 	if len(positions) == 0 {
