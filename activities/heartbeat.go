@@ -36,6 +36,8 @@ type Acknowledged struct {
 	ID dlq.ID `json:"id"`
 	// RetryCount is the count at the claim. It tells this claim from a later one.
 	RetryCount int `json:"retry_count"`
+	// At is where the target has the message; nil when unknown.
+	At *dlq.Acknowledgement `json:"at,omitempty"`
 }
 
 // heartbeat sends a lane's heartbeats in the background, as long as its steps return in

@@ -54,7 +54,7 @@ func acknowledged(outcomes []dlq.PageOutcome) []Acknowledged {
 	var list []Acknowledged
 	for i := range outcomes {
 		if outcomes[i].Result == dlq.ResultDelivered {
-			list = append(list, Acknowledged{ID: outcomes[i].ID, RetryCount: outcomes[i].RetryCount})
+			list = append(list, Acknowledged{ID: outcomes[i].ID, RetryCount: outcomes[i].RetryCount, At: outcomes[i].Acknowledgement})
 		}
 	}
 	return list
@@ -68,7 +68,7 @@ func (l *laneRun) finalizeAcknowledged(ctx context.Context) error {
 	}
 	outcomes := make([]dlq.PageOutcome, len(l.acknowledged))
 	for i, a := range l.acknowledged {
-		outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: a.ID, Result: dlq.ResultDelivered}, RetryCount: a.RetryCount}
+		outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: a.ID, Result: dlq.ResultDelivered, Acknowledgement: a.At}, RetryCount: a.RetryCount}
 	}
 	return l.finalize(ctx, outcomes)
 }

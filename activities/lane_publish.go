@@ -123,7 +123,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 		switch {
 		case d.Err == nil:
 			o = outcomeOf(e, dlq.ResultDelivered, nil)
-			o.Target = d.Target
+			o.Target, o.Acknowledgement = d.Target, d.Acknowledgement
 		case ordered && isBlocked:
 			o = blockedOutcome(e, &earlier)
 		default:

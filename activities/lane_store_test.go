@@ -44,8 +44,10 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	})
 	value, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
 	require.NoError(t, err)
-	require.Equal(t, []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}, {ID: l.ids["b1"], RetryCount: 1}}, acknowledged,
-		"the next attempt would know")
+	require.Equal(t, []activities.Acknowledged{
+		{ID: l.ids["a1"], RetryCount: 1, At: &dlq.Acknowledgement{Offset: 1}},
+		{ID: l.ids["b1"], RetryCount: 1, At: &dlq.Acknowledgement{Offset: 2}},
+	}, acknowledged, "the next attempt would know")
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
 	require.Equal(t, activities.LaneDone, result.End)
@@ -62,12 +64,17 @@ func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	require.NoError(t, err)
 	env := l.environment(t, l.store, l.target)
 	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []activities.Acknowledged{
-		{ID: claim.Page[0].ID, RetryCount: claim.Page[0].RetryCount}, {ID: claim.Page[1].ID, RetryCount: 7}, {ID: dlq.NewID()},
+		{ID: claim.Page[0].ID, RetryCount: claim.Page[0].RetryCount, At: &dlq.Acknowledgement{Partition: 3, Offset: 17}}, {ID: claim.Page[1].ID, RetryCount: 7}, {ID: dlq.NewID()},
 	}})
 	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
 	require.NoError(t, err)
 	require.Equal(t, []string{"b1"}, l.target.asked, "what was acknowledged belongs to another claim")
 	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+	for name, at := range map[string][]int64{"a1": {3, 17}, "b1": {0, 1}} {
+		m, err := l.store.Message(t.Context(), l.ids[name])
+		require.NoError(t, err)
+		require.Equal(t, at, []int64{int64(*m.TargetPartition), *m.TargetOffset})
+	}
 }
 
 // unavailableStore is a store whose database is unavailable.

@@ -60,7 +60,9 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 		if answers := p.answers[value]; len(answers) > 0 {
 			deliveries[i].Err, p.answers[value] = answers[0], answers[1:]
 		}
-		if deliveries[i].Err != nil {
+		if deliveries[i].Err == nil {
+			deliveries[i].Acknowledgement = &dlq.Acknowledgement{Offset: int64(len(p.asked))}
+		} else {
 			undelivered[key] = deliveries[i].Err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
@@ -106,20 +107,24 @@ const OrphanReason = "the workflow that retried it was terminated"
 // the message.
 const RepublishPreparation = 20 * time.Second
 
-// Republish sends the claimed message to its original topic. It returns false when Kafka
-// is not configured. It checks the claim first, so it does not send a message that an
-// operator has marked DEAD meanwhile.
-func (a *Retry) Republish(ctx context.Context, in RetryInput) (bool, error) {
+// Republish sends the claimed message to its original topic, and returns an encoded
+// Republished. It checks the claim first, so it does not send a message that an operator
+// has marked DEAD meanwhile.
+func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValue, error) {
 	envelope, release, err := a.prepare(ctx, in)
 	if err != nil {
-		return false, toTemporal(err)
+		return converter.RawValue{}, toTemporal(err)
 	}
 	defer release()
 	if a.Publisher == nil {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
-		return false, nil
+		return Republished{}.Encode(), nil
 	}
-	return true, toTemporal(a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0].Err)
+	delivery := a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0]
+	if delivery.Err != nil {
+		return converter.RawValue{}, toTemporal(delivery.Err)
+	}
+	return Republished{Published: true, At: delivery.Acknowledgement}.Encode(), nil
 }
 
 func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, release func(), err error) {

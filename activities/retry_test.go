@@ -23,9 +23,11 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 	require.Error(t, err, "it claims nothing by itself")
 	_, err = retry.MarkRetrying(t.Context(), in)
 	require.NoError(t, err)
-	sent, err := retry.Republish(t.Context(), in)
+	result, err := retry.Republish(t.Context(), in)
 	require.NoError(t, err)
-	require.True(t, sent)
+	sent, err := activities.DecodeRepublished(result)
+	require.NoError(t, err)
+	require.Equal(t, activities.Republished{Published: true, At: &dlq.Acknowledgement{Offset: 1}}, sent)
 	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)
 }
 
@@ -35,9 +37,8 @@ func TestAMessageOfAnotherOwnerIsNotRepublished(t *testing.T) {
 	_, err := l.store.Claim(t.Context(), l.ids["a1"], dlqtest.Owner())
 	require.NoError(t, err)
 	retry := &activities.Retry{Store: l.store, Publisher: l.target, Log: zap.NewNop()}
-	sent, err := retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner()})
+	_, err = retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner()})
 	require.Error(t, err)
-	require.False(t, sent)
 	require.Empty(t, l.target.calls)
 }
 

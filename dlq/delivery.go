@@ -23,6 +23,20 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s[%d]", t.Topic, t.Partition)
 }
 
+// Acknowledgement is where a target has written a message.
+type Acknowledgement struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+}
+
+// Columns are the partition and the offset, both nil when the acknowledgement is nil.
+func (a *Acknowledgement) Columns() (partition *int32, offset *int64) {
+	if a == nil {
+		return nil, nil
+	}
+	return &a.Partition, &a.Offset
+}
+
 // Delivery is the result of publishing one message.
 type Delivery struct {
 	// Target is where the message was written, or would have been. Its partition is
@@ -30,6 +44,8 @@ type Delivery struct {
 	Target Target
 	// Partitions is how many partitions the topic has; 0 when unknown.
 	Partitions int
+	// Acknowledgement is nil when the message failed, or when its offset is unknown.
+	Acknowledgement *Acknowledgement
 	// Err is nil when all in-sync replicas have the message. Otherwise it wraps
 	// ErrTargetClosed, or is a *DeliveryError or a *BlockedError.
 	Err error

@@ -132,6 +132,9 @@ type Outcome struct {
 	Result   Result   `json:"result"`
 	Category Category `json:"category,omitempty"` // empty when delivered
 	Error    string   `json:"error,omitempty"`    // empty when delivered
+	// Acknowledgement is where the target has the message; nil unless delivered, and when
+	// that is unknown.
+	Acknowledgement *Acknowledgement `json:"acknowledgement,omitempty"`
 }
 
 // PageOutcome is how the claim of one message of a lane's page ended.

@@ -122,6 +122,8 @@ type dispatch struct {
 	records   []*kgo.Record
 	routes    []route
 	errs      []error
+	// acknowledgements are nil until the record is acknowledged.
+	acknowledgements []*dlq.Acknowledgement
 	// batched tells which records were sent in shared batches.
 	batched []bool
 	// ordered tells whether the order of a key matters.
@@ -140,6 +142,8 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed
 		batched:   make([]bool, len(envelopes)),
 		ordered:   order != dlq.OrderNone,
 		closed:    newTargetSet(closed),
+
+		acknowledgements: make([]*dlq.Acknowledgement, len(envelopes)),
 	}
 	for i := range envelopes {
 		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
@@ -176,8 +180,8 @@ func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 		d.batched[i] = true
 		d.routes[i].begin(ctx, d.records[i])
 		wait.Add(1)
-		d.publisher.batched.Produce(ctx, d.records[i], func(_ *kgo.Record, err error) {
-			d.settle(i, err)
+		d.publisher.batched.Produce(ctx, d.records[i], func(r *kgo.Record, err error) {
+			d.settle(i, r, err)
 			// A closed partition is no reason to stop: the partitioner refuses the later
 			// records of the key too.
 			if err != nil && !d.routes[i].refused {
@@ -218,18 +222,27 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	}
 	d.routes[i].begin(ctx, &record)
 	d.batched[i] = false
-	d.settle(i, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
+	d.settle(i, &record, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
 	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
 
-func (d *dispatch) settle(i int, err error) {
+func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	if route := &d.routes[i]; route.refused {
 		err = targetClosedError(route.target(d.records[i].Topic))
 	}
 	d.errs[i] = err
 	if err == nil {
+		d.acknowledgements[i] = acknowledgementOf(r)
 		d.publisher.metrics.duration.Observe(time.Since(d.started).Seconds())
 	}
+}
+
+// acknowledgementOf is nil when the broker did not name an offset.
+func acknowledgementOf(r *kgo.Record) *dlq.Acknowledgement {
+	if r.Offset < 0 {
+		return nil
+	}
+	return &dlq.Acknowledgement{Partition: r.Partition, Offset: r.Offset}
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an
@@ -279,7 +292,7 @@ func (d *dispatch) finish() []dlq.Delivery {
 		topic, route := d.records[i].Topic, &d.routes[i]
 		result, err := d.classify(topic, err)
 		d.publisher.metrics.count(topic, result)
-		deliveries[i] = dlq.Delivery{Target: route.target(topic), Partitions: route.partitions, Err: err}
+		deliveries[i] = dlq.Delivery{Target: route.target(topic), Partitions: route.partitions, Acknowledgement: d.acknowledgements[i], Err: err}
 	}
 	return deliveries
 }

@@ -428,3 +428,27 @@ func TestPublishMetricsNameTopicsOnlyWhereTheirNumberIsBounded(t *testing.T) {
 	require.Equal(t, []string{"dlq_republished_total"}, byTopic)
 	require.Positive(t, produced, "the client library's own metrics are there")
 }
+
+func TestPublishSaysWhereTheTargetHasEachMessage(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	largeTopic(t, cluster, "orders", 3)
+	var page []dlq.Envelope
+	for i := range 30 {
+		page = append(page, envelope("orders", fmt.Sprint(i%7), fmt.Sprint(i)))
+	}
+	page[10].Record.Value = noise(t, tooLargeForABatch)
+	page = append(page, envelope("missing", "k", "v"))
+	deliveries := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), page, dlq.OrderKey, nil)
+	written := map[dlq.Acknowledgement][]byte{}
+	for _, r := range read(t, cluster.ListenAddrs(), "orders", 30) {
+		written[dlq.Acknowledgement{Partition: r.Partition, Offset: r.Offset}] = r.Value
+	}
+	for i, delivery := range deliveries[:30] {
+		require.NoError(t, delivery.Err)
+		require.Equal(t, delivery.Target.Partition, delivery.Acknowledgement.Partition)
+		require.Equal(t, page[i].Record.Value, written[*delivery.Acknowledgement])
+	}
+	require.Error(t, deliveries[30].Err)
+	require.Nil(t, deliveries[30].Acknowledgement)
+}

@@ -56,10 +56,10 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	refuseAs := func(category dlq.Category) func(dlq.Envelope) error {
 		return func(dlq.Envelope) error { return refuse(category) }
 	}
-	s.replay(t, "retry_message_resolved", retryThat(nil))
+	s.replay(t, "retry_message_resolved_with_offset", retryThat(nil))
 	s.replay(t, "retry_message_refused", retryThat(refuseAs(dlq.CategoryAuth)))
 	s.replay(t, "retry_message_rejected", retryThat(refuseAs(dlq.CategoryBadData)))
-	s.replay(t, "retry_message_throttled", retryThat(func(dlq.Envelope) error {
+	s.replay(t, "retry_message_throttled_with_offset", retryThat(func(dlq.Envelope) error {
 		if throttled++; throttled == 1 {
 			return &dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: time.Second, Err: refuse(dlq.CategoryRateLimit)}
 		}

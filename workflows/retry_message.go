@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -46,6 +47,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		claimed.OriginalTopic, claimed.RetryCount, claimed.MaxRetries))
 	published, publishErr := republish(ctx, step, claimed)
 	outcome := outcomeOf(in.MessageID, publishErr)
+	outcome.Acknowledgement = published.At
 	final, err := finalize(ctx, step.Owner, outcome)
 	if err != nil {
 		return RetryMessageResult{}, err
@@ -58,7 +60,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	return RetryMessageResult{
 		MessageID: in.MessageID, Status: final.Status,
 		RetryCount: final.RetryCount, MaxRetries: final.MaxRetries,
-		Published: published, Error: outcome.Error, Category: outcome.Category,
+		Published: published.Published, Error: outcome.Error, Category: outcome.Category,
 	}, nil
 }
 
@@ -118,12 +120,16 @@ func typeOf(err error) string {
 // republish retries by the policy of the error's category. Temporal retries transient
 // errors by the activity's retry policy. republish itself retries at a target that
 // throttles, because the waits differ.
-func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published bool, err error) {
+func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published activities.Republished, err error) {
 	var steps *activities.Retry
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)
 	for attempt := 1; ; attempt++ {
+		var result converter.RawValue
 		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+claimed.OriginalTopic), steps.Republish, step).
-			Get(ctx, &published)
+			Get(ctx, &result)
+		if err == nil {
+			return activities.DecodeRepublished(result)
+		}
 		category, retryAfter := categoryOf(err)
 		if category != dlq.CategoryRateLimit || attempt >= policy.Attempts {
 			return published, err
@@ -132,7 +138,7 @@ func republish(ctx workflow.Context, step activities.RetryInput, claimed activit
 		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Throttled by the target; next attempt in %s.", wait))
 		pause := workflow.TimerOptions{Summary: "throttled by the target"}
 		if err := workflow.NewTimerWithOptions(ctx, wait, pause).Get(ctx, nil); err != nil {
-			return false, err
+			return published, err
 		}
 	}
 }
@@ -187,14 +193,17 @@ func reasonOf(err error) string {
 	}
 }
 
-func endDetails(claimed activities.Claimed, final activities.Finalized, outcome dlq.Outcome, published bool) string {
+func endDetails(claimed activities.Claimed, final activities.Finalized, outcome dlq.Outcome, published activities.Republished) string {
 	switch {
 	case outcome.Result == dlq.ResultReleased:
 		return fmt.Sprintf("**%s** again, cancelled before it was published: the retry does not count.", final.Status)
 	case outcome.Result != dlq.ResultDelivered:
 		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, outcome.Error)
-	case !published:
+	case !published.Published:
 		return fmt.Sprintf("**%s** without publishing: Kafka is not configured.", final.Status)
+	case published.At != nil:
+		return fmt.Sprintf("**%s**: acknowledged by %s at offset %d.", final.Status,
+			dlq.Target{Topic: claimed.OriginalTopic, Partition: published.At.Partition}, published.At.Offset)
 	default:
 		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, claimed.OriginalTopic)
 	}

@@ -178,5 +178,5 @@ func TestEveryStepOfARetryHasASummary(t *testing.T) {
 	require.LessOrEqual(t, described.GetWorkflowExecutionInfo().GetStateTransitionCount(), int64(9), "what a retry costs Temporal")
 	var shown sdkpb.WorkflowMetadata
 	s.query(t, execution, "__temporal_workflow_metadata", &shown)
-	require.Equal(t, "**RESOLVED**: acknowledged by "+s.message(t, id).OriginalTopic+".", shown.GetCurrentDetails())
+	require.Equal(t, "**RESOLVED**: acknowledged by "+s.message(t, id).OriginalTopic+"[0] at offset 0.", shown.GetCurrentDetails())
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -38,7 +39,7 @@ type retryEnv struct {
 	final     activities.FinalizeInput
 }
 
-func newRetryEnv(t *testing.T, publish func(attempt int) (bool, error)) *retryEnv {
+func newRetryEnv(t *testing.T, publish func(attempt int) (activities.Republished, error)) *retryEnv {
 	t.Helper()
 	suite := quietSuite()
 	env := &retryEnv{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment()}
@@ -47,9 +48,10 @@ func newRetryEnv(t *testing.T, publish func(attempt int) (bool, error)) *retryEn
 	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).
 		Return(activities.Claimed{OriginalTopic: "orders.v1", RetryCount: 1, MaxRetries: 3}, nil).Maybe()
 	env.OnActivity(steps.Republish, mock.Anything, mock.Anything).
-		Return(func(context.Context, activities.RetryInput) (bool, error) {
+		Return(func(context.Context, activities.RetryInput) (converter.RawValue, error) {
 			env.publishes++
-			return publish(env.publishes)
+			result, err := publish(env.publishes)
+			return result.Encode(), err
 		}).Maybe()
 	env.OnActivity(steps.Finalize, mock.Anything, mock.Anything).
 		Return(func(_ context.Context, in activities.FinalizeInput) (activities.Finalized, error) {
@@ -72,18 +74,20 @@ func (e *retryEnv) run(t *testing.T) workflows.RetryMessageResult {
 
 func TestRetryMessageResolvesAnAcknowledgedMessage(t *testing.T) {
 	t.Parallel()
-	env := newRetryEnv(t, func(int) (bool, error) { return true, nil })
+	at := &dlq.Acknowledgement{Partition: 3, Offset: 17}
+	env := newRetryEnv(t, func(int) (activities.Republished, error) { return activities.Republished{Published: true, At: at}, nil })
 	result := env.run(t)
 	require.Equal(t, dlq.StatusResolved, result.Status)
 	require.True(t, result.Published)
 	require.Empty(t, result.Error)
 	require.Equal(t, 1, env.publishes)
 	require.NotEmpty(t, env.final.Owner.WorkflowID)
+	require.Equal(t, at, env.final.Outcome.Acknowledgement)
 }
 
 func TestRetryMessageSaysThatNothingWasPublishedWithoutKafka(t *testing.T) {
 	t.Parallel()
-	result := newRetryEnv(t, func(int) (bool, error) { return false, nil }).run(t)
+	result := newRetryEnv(t, func(int) (activities.Republished, error) { return activities.Republished{}, nil }).run(t)
 	require.Equal(t, dlq.StatusResolved, result.Status)
 	require.False(t, result.Published)
 }
@@ -103,7 +107,7 @@ func TestRetryMessageFollowsThePolicyOfTheErrorsCategory(t *testing.T) {
 	} {
 		t.Run(string(c.category), func(t *testing.T) {
 			t.Parallel()
-			env := newRetryEnv(t, func(int) (bool, error) { return false, refusal(c.category, 0) })
+			env := newRetryEnv(t, func(int) (activities.Republished, error) { return activities.Republished{}, refusal(c.category, 0) })
 			start := env.Now()
 			result := env.run(t)
 			require.Equal(t, c.attempts, env.publishes)
@@ -117,11 +121,11 @@ func TestRetryMessageFollowsThePolicyOfTheErrorsCategory(t *testing.T) {
 
 func TestRetryMessageWaitsAsLongAsAThrottledTargetAsks(t *testing.T) {
 	t.Parallel()
-	env := newRetryEnv(t, func(attempt int) (bool, error) {
+	env := newRetryEnv(t, func(attempt int) (activities.Republished, error) {
 		if attempt == 1 {
-			return false, refusal(dlq.CategoryRateLimit, time.Minute)
+			return activities.Republished{}, refusal(dlq.CategoryRateLimit, time.Minute)
 		}
-		return true, nil
+		return activities.Republished{Published: true}, nil
 	})
 	start := env.Now()
 	require.Equal(t, dlq.StatusResolved, env.run(t).Status)
@@ -130,11 +134,11 @@ func TestRetryMessageWaitsAsLongAsAThrottledTargetAsks(t *testing.T) {
 
 func TestRetryMessageRecoversFromATransientError(t *testing.T) {
 	t.Parallel()
-	env := newRetryEnv(t, func(attempt int) (bool, error) {
+	env := newRetryEnv(t, func(attempt int) (activities.Republished, error) {
 		if attempt < 4 {
-			return false, refusal(dlq.CategoryTransient, 0)
+			return activities.Republished{}, refusal(dlq.CategoryTransient, 0)
 		}
-		return true, nil
+		return activities.Republished{Published: true}, nil
 	})
 	require.Equal(t, dlq.StatusResolved, env.run(t).Status)
 	require.Equal(t, 4, env.publishes)
@@ -142,7 +146,9 @@ func TestRetryMessageRecoversFromATransientError(t *testing.T) {
 
 func TestRetryMessageReleasesTheMessageWhenCancelled(t *testing.T) {
 	t.Parallel()
-	env := newRetryEnv(t, func(int) (bool, error) { return false, refusal(dlq.CategoryRateLimit, time.Hour) })
+	env := newRetryEnv(t, func(int) (activities.Republished, error) {
+		return activities.Republished{}, refusal(dlq.CategoryRateLimit, time.Hour)
+	})
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	env.ExecuteWorkflow(workflows.RetryMessage, workflows.RetryMessageInput{MessageID: dlq.NewID()})
 	require.True(t, temporal.IsCanceledError(errors.Unwrap(env.GetWorkflowError())))

@@ -58,6 +58,7 @@ func (p *target) Publish(_ context.Context, envelopes []dlq.Envelope, order dlq.
 		}
 		if deliveries[i].Err == nil {
 			p.mu.Lock()
+			deliveries[i].Acknowledgement = &dlq.Acknowledgement{Offset: int64(len(p.taken))}
 			p.taken = append(p.taken, envelope)
 			p.mu.Unlock()
 		} else {

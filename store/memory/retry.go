@@ -30,6 +30,8 @@ func (e *entry) ownedBy(owner dlq.Owner) bool {
 // finish ends a retry, and stores it as an attempt if it was counted and did not deliver.
 func (e *entry) finish(o dlq.Outcome, at time.Time) {
 	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
+	e.Resolution = dlq.ResolutionOf(o.Result, e.Status)
+	e.TargetPartition, e.TargetOffset = o.Acknowledgement.Columns()
 	e.UpdatedAt = at
 	if o.Result.IsUncounted() {
 		e.LastRetryAt = e.lastAttempt()

@@ -33,9 +33,11 @@ const finalizePageSQL = `
 WITH outcome AS MATERIALIZED (
 	SELECT o.*
 	FROM unnest(@ids::uuid[], @counts::int[], @left_statuses::text[], @none_statuses::text[], @deltas::int[],
+			@left_resolutions::text[], @none_resolutions::text[], @target_partitions::int[], @target_offsets::bigint[],
 			@results::text[], @categories::text[], @errors::text[], @attempts::bool[],
 			@wait_topics::text[], @wait_partitions::int[], @wait_keys::bool[], @wait_tries::int[], @wait_seconds::float8[])
-		AS o (id, claim, left_status, none_status, delta, result, category, error, attempt,
+		AS o (id, claim, left_status, none_status, delta, left_resolution, none_resolution,
+			target_partition, target_offset, result, category, error, attempt,
 			wait_topic, wait_partition, wait_key, wait_tries, wait_seconds)
 ), locked AS MATERIALIZED (
 	SELECT o.*
@@ -56,6 +58,8 @@ WITH outcome AS MATERIALIZED (
 ), ended AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.left_status ELSE o.none_status END,
+		resolution = CASE WHEN m.retry_count < m.max_retries THEN o.left_resolution ELSE o.none_resolution END,
+		target_partition = o.target_partition, target_offset = o.target_offset,
 		retry_count = greatest(m.retry_count + o.delta, 0),
 		last_retry_at = CASE WHEN o.result IN ('waiting', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
@@ -173,6 +177,9 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	var counts, deltas, tries []int
 	var attempts, keys []bool
 	var partitions, openPartitions []int32
+	var leftResolutions, noneResolutions []*string
+	var targetPartitions []*int32
+	var targetOffsets []*int64
 	var seconds []float64
 	uncounted := false
 	seen, open := make(map[dlq.ID]bool, len(outcomes)), map[dlq.Target]bool{}
@@ -188,6 +195,9 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 		uncounted = uncounted || o.Result.IsUncounted()
 		ids, counts = append(ids, o.ID), append(counts, o.RetryCount)
 		left, none, deltas = append(left, end.retriesLeft), append(none, end.noneLeft), append(deltas, end.countDelta)
+		leftResolutions, noneResolutions = append(leftResolutions, end.retriesLeftResolution), append(noneResolutions, end.noneLeftResolution)
+		partition, offset := o.Acknowledgement.Columns()
+		targetPartitions, targetOffsets = append(targetPartitions, partition), append(targetOffsets, offset)
 		results, categories = append(results, string(o.Result)), append(categories, string(o.Category))
 		errs, attempts = append(errs, dlq.StorableText(o.Error)), append(attempts, o.Result.IsAttempt())
 		topics, partitions = append(topics, o.Wait.Target.Topic), append(partitions, o.Wait.Target.Partition)
@@ -199,6 +209,8 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	}
 	args := laneArgs(lane)
 	args["ids"], args["counts"], args["left_statuses"], args["none_statuses"], args["deltas"] = ids, counts, left, none, deltas
+	args["left_resolutions"], args["none_resolutions"] = leftResolutions, noneResolutions
+	args["target_partitions"], args["target_offsets"] = targetPartitions, targetOffsets
 	args["results"], args["categories"], args["errors"], args["attempts"] = results, categories, errs, attempts
 	args["wait_topics"], args["wait_partitions"], args["wait_keys"] = topics, partitions, keys
 	args["wait_tries"], args["wait_seconds"] = tries, seconds

@@ -146,12 +146,20 @@ type finalStatuses struct {
 	retriesLeft string // the status while retries are left
 	noneLeft    string // the status when none is left
 	countDelta  int    // the change of the retry count
+	// The resolutions that belong to the two statuses; nil when the message has not ended.
+	retriesLeftResolution *string
+	noneLeftResolution    *string
 }
 
 func finalStatusesOf(r dlq.Result) finalStatuses {
 	left, count := r.After(1, 2)
 	none, _ := r.After(1, 1)
-	return finalStatuses{retriesLeft: string(left), noneLeft: string(none), countDelta: count - 1}
+	resolution := func(status dlq.Status) *string {
+		why := dlq.ResolutionOf(r, status)
+		return nilIf(string(why), why == "")
+	}
+	return finalStatuses{retriesLeft: string(left), noneLeft: string(none), countDelta: count - 1,
+		retriesLeftResolution: resolution(left), noneLeftResolution: resolution(none)}
 }
 
 // finalizeSQL also undoes the other changes of the claim when the retry is not counted.
@@ -159,6 +167,8 @@ const finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left_status ELSE @none_status END,
+		resolution = CASE WHEN m.retry_count < m.max_retries THEN @left_resolution ELSE @none_resolution END,
+		target_partition = @target_partition, target_offset = @target_offset,
 		retry_count = greatest(m.retry_count + @delta::int, 0), updated_at = now(),
 		workflow_id = CASE WHEN @result::text = 'returned' THEN '' ELSE m.workflow_id END,
 		owner_token = CASE WHEN @result::text = 'returned' THEN '' ELSE m.owner_token END,
@@ -188,9 +198,12 @@ const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 // dlq.ErrNotFound when the message was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	end := finalStatusesOf(o.Result)
+	partition, offset := o.Acknowledgement.Columns()
 	args := ownedArgs(o.ID, owner)
 	maps.Copy(args, pgx.NamedArgs{
 		"left_status": end.retriesLeft, "none_status": end.noneLeft, "delta": end.countDelta,
+		"left_resolution": end.retriesLeftResolution, "none_resolution": end.noneLeftResolution,
+		"target_partition": partition, "target_offset": offset,
 		"result": o.Result, "category": o.Category, "error": dlq.StorableText(o.Error), "is_attempt": o.Result.IsAttempt(),
 	})
 	var found []dlq.Message

@@ -80,6 +80,7 @@ func TestEveryStatement(t *testing.T) {
 		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
+		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now(), "started_before": time.Now()}
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)

@@ -110,7 +110,9 @@ WITH found AS MATERIALIZED (
 	FOR UPDATE OF m
 ), m AS (
 	UPDATE dlq.dlq_messages m
-	SET status = CASE WHEN m.retry_count < m.max_retries THEN 'PENDING' ELSE 'DEAD' END, updated_at = now()
+	SET status = CASE WHEN m.retry_count < m.max_retries THEN 'PENDING' ELSE 'DEAD' END,
+		resolution = CASE WHEN m.retry_count < m.max_retries THEN NULL ELSE 'exhausted' END,
+		updated_at = now()
 	FROM owned
 	WHERE m.id = owned.id
 	RETURNING m.*

@@ -215,6 +215,7 @@ var pages = map[string]func(*testing.T, fixture){
 		outcomes[3] = outcome(page[3], dlq.ResultRejected)
 		outcomes[4] = outcome(page[4], dlq.ResultWaiting)
 		outcomes[7] = outcome(page[7], dlq.ResultFailed) // its last retry
+		outcomes[0].Outcome = acknowledged(outcomes[0].Outcome, 3, 1<<40)
 		outcomes = append(outcomes, outcome(page[0], dlq.ResultFailed), dlq.PageOutcome{Outcome: dlqtest.Delivered(dlq.NewID()), RetryCount: 1})
 		want := dlq.BulkCounts{Retried: 3, Failed: 1, Dead: 2}
 		first, err := f.FinalizePage(t.Context(), lane, outcomes)
@@ -227,6 +228,14 @@ var pages = map[string]func(*testing.T, fixture){
 			dlq.StatusPending, dlq.StatusResolved, dlq.StatusDead, dlq.StatusDead} {
 			require.Equal(t, status, f.message(stored[i].ID).Status, i)
 		}
+		for i, resolution := range []dlq.Resolution{dlq.ResolutionDelivered, dlq.ResolutionDelivered, "", dlq.ResolutionRefused,
+			"", dlq.ResolutionDelivered, dlq.ResolutionGivenUp, dlq.ResolutionExhausted} {
+			require.Equal(t, resolution, f.message(stored[i].ID).Resolution, i)
+		}
+		known, unknown := f.message(stored[0].ID), f.message(stored[1].ID)
+		require.Equal(t, []any{int32(3), int64(1 << 40)}, []any{*known.TargetPartition, *known.TargetOffset})
+		require.Nil(t, unknown.TargetPartition, "its offset is unknown")
+		require.Nil(t, unknown.TargetOffset)
 		for i, attempts := range []int{0, 0, 1, 1, 0, 0, 0, 1} {
 			require.Len(t, f.detail(stored[i].ID).Attempts, attempts, i)
 		}

@@ -139,29 +139,44 @@ var retries = map[string]func(*testing.T, fixture){
 		}
 	},
 
-	"the result of a retry decides its status": func(t *testing.T, f fixture) {
+	"the result of a retry decides its status and its resolution": func(t *testing.T, f fixture) {
 		for _, test := range []struct {
-			result   dlq.Result
-			had, max int
-			status   dlq.Status
-			count    int
-			attempts int
+			result     dlq.Result
+			had, max   int
+			status     dlq.Status
+			resolution dlq.Resolution
+			count      int
+			attempts   int
 		}{
-			{dlq.ResultDelivered, 0, 3, dlq.StatusResolved, 1, 0},
-			{dlq.ResultFailed, 0, 3, dlq.StatusPending, 1, 1},
-			{dlq.ResultFailed, 2, 3, dlq.StatusDead, 3, 1},
-			{dlq.ResultFailed, 0, 1, dlq.StatusDead, 1, 1},
-			{dlq.ResultRejected, 0, 3, dlq.StatusDead, 1, 1},
-			{dlq.ResultReleased, 0, 3, dlq.StatusPending, 0, 0},
-			{dlq.ResultReleased, 2, 3, dlq.StatusPending, 2, 0},
+			{dlq.ResultDelivered, 0, 3, dlq.StatusResolved, dlq.ResolutionDelivered, 1, 0},
+			{dlq.ResultDelivered, 2, 3, dlq.StatusResolved, dlq.ResolutionDelivered, 3, 0},
+			{dlq.ResultFailed, 0, 3, dlq.StatusPending, "", 1, 1},
+			{dlq.ResultFailed, 2, 3, dlq.StatusDead, dlq.ResolutionExhausted, 3, 1},
+			{dlq.ResultFailed, 0, 1, dlq.StatusDead, dlq.ResolutionExhausted, 1, 1},
+			{dlq.ResultRejected, 0, 3, dlq.StatusDead, dlq.ResolutionRefused, 1, 1},
+			{dlq.ResultRejected, 2, 3, dlq.StatusDead, dlq.ResolutionRefused, 3, 1},
+			{dlq.ResultReleased, 0, 3, dlq.StatusPending, "", 0, 0},
+			{dlq.ResultReleased, 2, 3, dlq.StatusPending, "", 2, 0},
 		} {
 			id := f.store(dlqtest.Arrival(dlqtest.Retries(test.had, test.max)))[0].ID
 			m := f.retry(id, test.result)
 			require.Equal(t, test.status, m.Status, test)
+			require.Equal(t, test.resolution, m.Resolution, test)
+			require.Nil(t, m.TargetOffset, test)
 			require.Equal(t, test.count, m.RetryCount, test)
 			require.Equal(t, f.message(id), m)
 			require.Len(t, f.detail(id).Attempts, test.attempts, test)
 		}
+	},
+
+	"a delivered message keeps where its target has it": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		f.retry(id, dlq.ResultFailed)
+		owner := f.claim(id)
+		m, _, err := f.Finalize(t.Context(), owner, acknowledged(dlqtest.Delivered(id), 3, 1<<40))
+		require.NoError(t, err)
+		require.Equal(t, []any{int32(3), int64(1 << 40)}, []any{*m.TargetPartition, *m.TargetOffset})
+		require.Equal(t, m, f.message(id))
 	},
 
 	"retries that did not deliver are stored, oldest first": func(t *testing.T, f fixture) {
@@ -251,6 +266,8 @@ var retries = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 2, released)
 		require.Equal(t, dlq.StatusPending, f.message(stored[0].ID).Status)
 		require.Equal(t, dlq.StatusDead, f.message(stored[1].ID).Status)
+		require.Equal(t, dlq.ResolutionExhausted, f.message(stored[1].ID).Resolution)
+		require.Empty(t, f.message(stored[0].ID).Resolution)
 		require.Equal(t, dlq.StatusResolved, f.message(stored[2].ID).Status)
 		require.Equal(t, other, f.message(stored[3].ID).Owner)
 		require.Equal(t, dlq.StatusRetrying, f.message(stored[3].ID).Status)

@@ -253,6 +253,12 @@ func (f fixture) drain(lane dlq.Lane) (delivered []dlq.ID) {
 	return delivered
 }
 
+// acknowledged is an outcome whose target has the message at the offset.
+func acknowledged(o dlq.Outcome, partition int32, offset int64) dlq.Outcome {
+	o.Acknowledgement = &dlq.Acknowledgement{Partition: partition, Offset: offset}
+	return o
+}
+
 // outcome ends the claim of one message.
 func outcome(e dlq.PageEnvelope, result dlq.Result) dlq.PageOutcome {
 	return dlqtest.Outcomes([]dlq.PageEnvelope{e}, result)[0]
