@@ -166,6 +166,7 @@ func (s *Server) routes() {
 	v1.Get("/dlq", s.withDeadline(s.topics))
 	// Before :topic, which would match "messages" too.
 	v1.Get("/dlq/messages/:id", s.withDeadline(s.message))
+	v1.Get("/dlq/messages/:id/chain", s.withDeadline(s.chain))
 	v1.Delete("/dlq/messages/:id", s.withDeadline(s.deleteMessage))
 	v1.Post("/dlq/messages/:id/retry", s.withDeadline(s.retryMessage))
 	v1.Post("/dlq/messages/:id/dead", s.withDeadline(s.markDead))

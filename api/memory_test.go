@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"time"
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
@@ -23,6 +24,7 @@ type memory interface {
 	PauseBulk(context.Context, dlq.ID, string) (dlq.BulkRetry, error)
 	ResumeBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(context.Context, dlq.ID, int) error
+	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
 func newMemory(topics *dlq.Topics) memory { return inmemory.New(topics) }

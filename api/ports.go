@@ -17,6 +17,9 @@ type Store interface {
 	List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error)
 	// Detail returns a message with its bytes and history, or dlq.ErrNotFound.
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	// Chain returns a message, also an archived one, with all messages that it was before
+	// and that it became, or dlq.ErrNotFound.
+	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	// Message returns the state of a message, or dlq.ErrNotFound.
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a

@@ -21,6 +21,7 @@ type fixed struct {
 	api.Store
 	page   dlq.Page
 	detail dlq.Detail
+	chain  dlq.Chain
 	topics []dlq.TopicSummary
 	err    error
 	asked  chan dlq.ListQuery
@@ -34,6 +35,7 @@ func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 }
 func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)   { return f.detail, f.err }
 func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error) { return f.detail.Message, f.err }
+func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)     { return f.chain, f.err }
 func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)   { return f.topics, f.err }
 func (f *fixed) Delete(context.Context, dlq.ID) error                 { return f.err }
 func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)  { return dlq.BulkRetry{}, f.err }

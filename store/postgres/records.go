@@ -379,7 +379,12 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 }
 
 func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
-	err = row.Scan(&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, instant{&a.StartedAt}, instant{&a.EndedAt},
-		(*string)(&a.Result), (*string)(&a.Category), &a.Error)
+	err = row.Scan(attemptTargets(&a)...)
 	return a, err
+}
+
+// attemptTargets are the scan targets of a row of attemptsSQL.
+func attemptTargets(a *dlq.Attempt) []any {
+	return []any{&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, instant{&a.StartedAt}, instant{&a.EndedAt},
+		(*string)(&a.Result), (*string)(&a.Category), &a.Error}
 }

@@ -121,6 +121,8 @@ func TestEveryStatement(t *testing.T) {
 		"messageSQL":  {{args: message, uses: messages}},
 		"detailSQL":   {{args: message, uses: bodies + " " + messages}},
 		"attemptsSQL": {{args: message, uses: attempts}},
+		"chainSQL": {{args: message, after: byIndexSQL, uses: bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
+			" idx_dlq_messages_archive_previous idx_dlq_messages_previous"}},
 		"deleteSQL":   {{args: message, uses: bodies + " " + messages + " " + attempts}},
 		"markDeadSQL": {{args: message, uses: messages}},
 

@@ -24,6 +24,7 @@ type Store interface {
 	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	Delete(ctx context.Context, id dlq.ID) error
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Ping(ctx context.Context) error
@@ -63,7 +64,7 @@ type Store interface {
 // dlqtest.Topics, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, archives, sweeps,
+		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

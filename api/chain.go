@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+type chainView struct {
+	ID        dlq.ID    `json:"id"`
+	Truncated bool      `json:"truncated"`
+	Hops      []hopView `json:"hops"`
+}
+
+// hopView is one message of a chain.
+type hopView struct {
+	ID            dlq.ID           `json:"id"`
+	PreviousID    *dlq.ID          `json:"previous_id"`
+	Status        dlq.Status       `json:"status"`
+	Resolution    *string          `json:"resolution"`
+	OriginalTopic string           `json:"original_topic"`
+	DLQTopic      string           `json:"dlq_topic"`
+	Source        sourceView       `json:"source"`
+	CreatedAt     timestamp        `json:"created_at"`
+	RetryCount    int              `json:"retry_count"`
+	MaxRetries    int              `json:"max_retries"`
+	Archived      bool             `json:"archived"`
+	Attempts      []hopAttemptView `json:"attempts"`
+}
+
+// hopAttemptView is one retry that has ended.
+type hopAttemptView struct {
+	Number    int           `json:"number"`
+	StartedAt timestamp     `json:"started_at"`
+	EndedAt   timestamp     `json:"ended_at"`
+	Workflow  *workflowView `json:"workflow"`
+	Target    hopTargetView `json:"target"`
+	Outcome   dlq.Result    `json:"outcome"`
+	Category  *string       `json:"category"`
+	Error     *string       `json:"error"`
+}
+
+// hopTargetView is where a retry sent the message. Partition and Offset are null unless
+// the message was delivered and they are known.
+type hopTargetView struct {
+	Topic     string `json:"topic"`
+	Partition *int32 `json:"partition"`
+	Offset    *int64 `json:"offset"`
+}
+
+func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	chain, err := s.options.Store.Chain(ctx, id)
+	if err != nil {
+		return describeNotFound(err, "dlq message", id)
+	}
+	view := chainView{ID: id, Truncated: chain.Truncated, Hops: make([]hopView, 0, len(chain.Hops))}
+	for i := range chain.Hops {
+		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i]))
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+func (s *Server) viewHop(h *dlq.Hop) hopView {
+	retries := h.Retries()
+	view := hopView{
+		ID: h.ID, PreviousID: optionalID(h.PreviousID), Status: h.Status, Resolution: optionalText(string(h.Ended())),
+		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: sourceView{h.Source.Partition, h.Source.Offset},
+		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
+		Attempts: make([]hopAttemptView, 0, len(retries)),
+	}
+	for _, a := range retries {
+		retry := hopAttemptView{
+			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
+			Target: hopTargetView{Topic: h.OriginalTopic}, Outcome: a.Result,
+			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
+		}
+		if a.Result == dlq.ResultDelivered {
+			retry.Target.Partition, retry.Target.Offset = h.TargetPartition, h.TargetOffset
+		}
+		view.Attempts = append(view.Attempts, retry)
+	}
+	return view
+}

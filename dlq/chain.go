@@ -1,0 +1,34 @@
+package dlq
+
+// ChainLimit is how many messages of a chain are read at most.
+const ChainLimit = 1000
+
+// Chain is a message with every message that it was before and that it became. A message
+// can come back several times, so a chain is a tree.
+type Chain struct {
+	// Hops are in the order of arrival.
+	Hops []Hop
+	// Truncated is set when the chain has more than ChainLimit messages. Then Hops are
+	// those with the fewest steps from the message that was asked for.
+	Truncated bool
+}
+
+// Hop is one message of a chain. Its Payload is not read.
+type Hop struct {
+	Message
+	Source   Source
+	Archived bool
+	// Attempts are the retries that ended without delivery, oldest first.
+	Attempts []Attempt
+}
+
+// Retries are all retries of the message that have ended, oldest first. The one that
+// delivered it follows from the message itself.
+func (h *Hop) Retries() []Attempt {
+	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() {
+		return h.Attempts
+	}
+	return append(h.Attempts[:len(h.Attempts):len(h.Attempts)], Attempt{
+		Number: h.RetryCount, Owner: h.Owner, StartedAt: *h.LastRetryAt, EndedAt: h.UpdatedAt, Result: ResultDelivered,
+	})
+}

@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// chainSQL reads the chain of a message, with one row for each attempt. It looks for
+// neighbours in both directions, in the messages and in the archive. UNION drops the ids
+// that it already has, so a cycle, which only a statement by hand can make, ends too. A
+// message that was deleted still connects those that it became.
+//
+// PostgreSQL evaluates a recursive query only as far as its rows are read. So LIMIT bounds
+// the search, and one more row than a chain may have shows that there are more. The nested
+// loops (LATERAL with OFFSET 0 or LIMIT) keep the order of the search, which is by distance.
+const chainSQL = `
+WITH RECURSIVE chain (id) AS (
+	SELECT known.id
+	FROM (
+		SELECT id FROM dlq.dlq_messages WHERE id = @id
+		UNION ALL
+		SELECT id FROM dlq.dlq_messages_archive WHERE id = @id
+	) AS known
+	UNION
+	SELECT neighbour.id
+	FROM chain
+	CROSS JOIN LATERAL (
+		SELECT previous_id AS id FROM dlq.dlq_messages WHERE id = chain.id AND previous_id IS NOT NULL
+		UNION ALL
+		SELECT previous_id FROM dlq.dlq_messages_archive WHERE id = chain.id AND previous_id IS NOT NULL
+		UNION ALL
+		SELECT id FROM dlq.dlq_messages WHERE previous_id = chain.id
+		UNION ALL
+		SELECT id FROM dlq.dlq_messages_archive WHERE previous_id = chain.id
+	) AS neighbour
+), found AS MATERIALIZED (
+	SELECT m.*, row_number() OVER () AS place
+	FROM (
+		SELECT m.*
+		FROM chain
+		CROSS JOIN LATERAL (
+			SELECT m.*, false AS archived FROM dlq.dlq_messages m WHERE m.id = chain.id
+			UNION ALL
+			SELECT m.*, true FROM dlq.dlq_messages_archive m WHERE m.id = chain.id
+			LIMIT 1
+		) AS m
+		LIMIT 1001
+	) AS m
+)
+SELECT (SELECT count(*) FROM found) > 1000,
+	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, NULL::jsonb,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious,
+	m.archived, b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
+	COALESCE(a.number, 0), COALESCE(a.workflow_id, ''), COALESCE(a.owner_token, ''), a.started_at, a.ended_at,
+	COALESCE(a.result, ''), COALESCE(a.category, ''), COALESCE(a.error, '')
+FROM found m
+LEFT JOIN LATERAL (
+	SELECT b.topic_id, b.partition, b.record_offset FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id OFFSET 0
+) AS b ON true
+LEFT JOIN LATERAL (
+	SELECT * FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id OFFSET 0
+) AS a ON true
+WHERE m.place <= 1000
+ORDER BY m.seq, m.id, a.id`
+
+// Chain returns the chain of a message, which may be archived, or dlq.ErrNotFound.
+func (s *Store) Chain(ctx context.Context, id dlq.ID) (chain dlq.Chain, err error) {
+	err = s.batch(ctx, "read chain", func(batch *pgx.Batch) {
+		chain = dlq.Chain{}
+		batch.Queue(byIndexSQL)
+		batch.Queue(chainSQL, pgx.NamedArgs{"id": uuid(id)}).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				if err := scanHop(rows, &chain); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
+	})
+	if err == nil && len(chain.Hops) == 0 {
+		err = dlq.MessageNotFound(id)
+	}
+	return chain, err
+}
+
+// scanHop adds a row of chainSQL to the chain: a hop, or one more attempt of the last hop.
+func scanHop(row pgx.CollectableRow, chain *dlq.Chain) error {
+	var h dlq.Hop
+	var topic *[16]byte
+	var partition *int32
+	var offset *int64
+	var a dlq.Attempt
+	var attempted bool
+	message, done := messageTargets(&h.Message)
+	targets := append([]any{&chain.Truncated}, message...)
+	targets = append(targets, &h.Archived, &topic, &partition, &offset, &attempted)
+	if err := row.Scan(append(targets, attemptTargets(&a)...)...); err != nil {
+		return err
+	}
+	done()
+	if topic != nil && partition != nil && offset != nil {
+		h.Source = dlq.Source{TopicID: *topic, Partition: *partition, Offset: *offset}
+	}
+	if last := len(chain.Hops) - 1; last < 0 || chain.Hops[last].ID != h.ID {
+		chain.Hops = append(chain.Hops, h)
+	}
+	if attempted {
+		last := &chain.Hops[len(chain.Hops)-1]
+		last.Attempts = append(last.Attempts, a)
+	}
+	return nil
+}
