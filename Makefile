@@ -14,7 +14,7 @@ LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
 
 .PHONY: help
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Start everything on this machine: API, worker, PostgreSQL, Kafka, Temporal with its Web UI
@@ -32,6 +32,11 @@ test: ## Run every test: unit, PostgreSQL, Temporal, Kafka (in process and real)
 test-postgres: ## Run the store's tests on the oldest and the newest supported PostgreSQL
 	DLQ_TEST_POSTGRES_VERSION=15 go test -count=1 -timeout 10m ./store/postgres ./migrations
 	DLQ_TEST_POSTGRES_VERSION=17 go test -count=1 -timeout 10m ./store/postgres ./migrations
+
+.PHONY: test-frameworks
+test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others with the corpus; needs Java and Maven
+	go vet -tags frameworks ./frameworks
+	go test -tags frameworks ./frameworks -count=1 -timeout 60m
 
 .PHONY: race
 race: ## Run every test with the race detector

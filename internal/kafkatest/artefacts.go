@@ -14,8 +14,20 @@ const Version = "3.8.1"
 // default is in the user's cache directory.
 const CacheEnv = "DLQ_TEST_CACHE"
 
-// kafka-tools has Kafka's command-line tools. slf4j-simple shows the server's log, for when
-// it does not start.
+// Newest is the newest Apache Kafka that these tests run. Only features that Version does not
+// have need it.
+const Newest = "4.4.0"
+
+// tools has Kafka's command-line tools, of which a Server uses one: ResetOffsets.
+const tools = `
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-tools</artifactId>
+      <version>` + Version + `</version>
+    </dependency>`
+
+// pom needs the version of Kafka and further dependencies. slf4j-simple shows the server's
+// log, for when it does not start.
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>dlqmanager</groupId>
@@ -26,13 +38,8 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency>
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
-      <version>` + Version + `</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka-tools</artifactId>
-      <version>` + Version + `</version>
-    </dependency>
+      <version>%s</version>
+    </dependency>%s
     <dependency>
       <groupId>org.slf4j</groupId>
       <artifactId>slf4j-simple</artifactId>
@@ -52,8 +59,8 @@ func missingTools() string {
 	return ""
 }
 
-// jars returns the directory with Kafka's jars. Maven downloads them on first use.
-func jars() (string, error) {
+// jars returns the directory with the jars of this Kafka. Maven downloads them on first use.
+func jars(version string) (string, error) {
 	root := os.Getenv(CacheEnv)
 	if root == "" {
 		cache, err := os.UserCacheDir()
@@ -62,7 +69,11 @@ func jars() (string, error) {
 		}
 		root = filepath.Join(cache, "dlq-manager-test")
 	}
-	dir := filepath.Join(root, "kafka-tools-"+Version)
+	name, further := "kafka-"+version, ""
+	if version == Version {
+		name, further = "kafka-tools-"+version, tools
+	}
+	dir := filepath.Join(root, name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
@@ -77,14 +88,14 @@ func jars() (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	pomFile := filepath.Join(scratch, "pom.xml")
-	if err := os.WriteFile(pomFile, []byte(pom), 0o600); err != nil {
+	if err := os.WriteFile(pomFile, fmt.Appendf(nil, pom, version, further), 0o600); err != nil {
 		return "", err
 	}
 	lib := filepath.Join(scratch, "lib")
 	maven := exec.Command("mvn", "-q", "-B", "-f", pomFile, "dependency:copy-dependencies",
 		"-DincludeScope=runtime", "-DoutputDirectory="+lib)
 	if output, err := maven.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn could not resolve Kafka %s: %w\n%s", Version, err, output)
+		return "", fmt.Errorf("mvn could not resolve Kafka %s: %w\n%s", version, err, output)
 	}
 	if err := os.Rename(lib, dir); err != nil {
 		if _, statErr := os.Stat(dir); statErr == nil {

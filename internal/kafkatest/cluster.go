@@ -47,7 +47,7 @@ func RealClusterOf(t testing.TB, brokers int) *Cluster {
 }
 
 func newCluster(dir string, brokers int) (*Cluster, error) {
-	lib, err := jars()
+	lib, err := jars(Version)
 	if err != nil {
 		return nil, err
 	}

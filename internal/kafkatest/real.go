@@ -41,8 +41,15 @@ func (s *Server) ResetOffsets(t testing.TB, group, topic string, at int64) {
 // RealCluster starts a Kafka for one test, which may stop it.
 func RealCluster(t testing.TB) *Server {
 	t.Helper()
+	return RealClusterOfVersion(t, Version)
+}
+
+// RealClusterOfVersion starts another version of Kafka for one test, with further
+// properties. Only Version has the tool of ResetOffsets.
+func RealClusterOfVersion(t testing.TB, version string, properties ...string) *Server {
+	t.Helper()
 	needTools(t)
-	server, err := newServer(t.TempDir())
+	server, err := newServer(t.TempDir(), version, properties...)
 	require.NoError(t, err)
 	t.Cleanup(server.Kill) // its data is not needed again
 	return server
@@ -65,7 +72,7 @@ func SharedCluster(t testing.TB) *Server {
 	shared.once.Do(func() {
 		shared.dir, shared.err = os.MkdirTemp("", "kafka-for-tests-") //nolint:usetesting // it outlives the test that happens to be first
 		if shared.err == nil {
-			shared.server, shared.err = newServer(shared.dir)
+			shared.server, shared.err = newServer(shared.dir, Version)
 		}
 	})
 	require.NoError(t, shared.err)

@@ -45,9 +45,10 @@ type process struct {
 
 const startTimeout = 60 * time.Second
 
-// newServer formats the storage and starts the server. dir must be empty.
-func newServer(dir string) (*Server, error) {
-	lib, err := jars()
+// newServer formats the storage and starts the server. dir must be empty. The further
+// properties are added to its configuration.
+func newServer(dir, version string, further ...string) (*Server, error) {
+	lib, err := jars(version)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func newServer(dir string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir, jars: lib, heap: "320m", plain: local(ports[0]), sasl: local(ports[1])}
-	err = s.format(s.properties(local(ports[2])),
+	err = s.format(append(s.properties(local(ports[2])), further...),
 		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password),
 		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Outsider, OutsiderPassword))
 	if err != nil {
