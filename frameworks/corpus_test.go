@@ -112,6 +112,7 @@ func requireSameShape(t *testing.T, name string, now entry) {
 	require.NoError(t, json.Unmarshal(text, &committed))
 	require.True(t, committed.Recorded)
 	require.Equal(t, committed.Lost, now.Lost)
+	require.Equal(t, committed.Framework, now.Framework)
 	require.Equal(t, shapeOf(committed.Original), shapeOf(now.Original))
 	require.Equal(t, shapeOf(committed.DeadLetter), shapeOf(now.DeadLetter))
 	require.Equal(t, maskFacts(t, committed.Expect), maskFacts(t, now.Expect))

@@ -24,15 +24,17 @@ const (
 type sample struct {
 	name       string
 	key, value []byte
+	headers    []kgo.RecordHeader // after hardHeaders
 }
 
 // Samples that are hard to preserve. All have the headers of hardHeaders.
 var (
-	plainJSON = sample{"json", []byte("order-1001"), []byte(`{"id":1001,"items":[{"sku":"A-1","price":12.50}],"note":"für Zoë"}`)}
-	binary    = sample{"binary", []byte{0x00, 0xff, 0x10}, []byte{0xff, 0xfe, 0x00, 0x80, 0xc3, 0x28}}
-	nullKey   = sample{"null-key", nil, []byte(`{"id":1003}`)}
-	nullValue = sample{"null-value", []byte("order-1004"), nil}
-	empty     = sample{"empty", []byte{}, []byte{}}
+	plainJSON = sample{name: "json", key: []byte("order-1001"), value: []byte(`{"id":1001,"items":[{"sku":"A-1","price":12.50}],"note":"für Zoë"}`)}
+	binary    = sample{name: "binary", key: []byte{0x00, 0xff, 0x10}, value: []byte{0xff, 0xfe, 0x00, 0x80, 0xc3, 0x28}}
+	nullKey   = sample{name: "null-key", value: []byte(`{"id":1003}`)}
+	nullValue = sample{name: "null-value", key: []byte("order-1004")}
+	broken    = sample{name: "broken-json", key: []byte("order-1005"), value: []byte(`{"id":`)}
+	empty     = sample{name: "empty", key: []byte{}, value: []byte{}}
 )
 
 // allSamples are for one case of each framework. The other cases need only a few.
@@ -77,7 +79,7 @@ func produceSamples(t *testing.T, client *kgo.Client, topic string, samples []sa
 	for i, s := range samples {
 		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{
 			Topic: topic, Partition: partition, Timestamp: start.Add(time.Duration(i) * time.Second),
-			Key: s.key, Value: s.value, Headers: hardHeaders(i),
+			Key: s.key, Value: s.value, Headers: append(hardHeaders(i), s.headers...),
 		}).FirstErr())
 	}
 }

@@ -2,10 +2,14 @@
 
 package frameworks_test
 
-import "testing"
+import (
+	"cmp"
+	"testing"
+)
 
 const (
 	springKafka    = "3.3.16"
+	springKafka4   = "4.1.2"
 	springListener = "org.springframework.kafka.listener.ListenerExecutionFailedException"
 	springDecoding = "org.springframework.kafka.support.serializer.DeserializationException"
 )
@@ -26,8 +30,9 @@ func (s scenario) springFacts(class, cause string) scenario {
 		f := origin("spring-kafka", original)
 		f.ConsumerGroup = s.group(0)
 		f.ErrorClass, f.CauseClass = class, cause
-		f.ErrorMessage = deadLetter.text("kafka_dlt-exception-message")
-		f.StackTrace = deadLetter.firstLine("kafka_dlt-exception-stacktrace")
+		// When only the key could not be deserialised, the exception has headers of its own.
+		f.ErrorMessage = cmp.Or(deadLetter.text("kafka_dlt-exception-message"), deadLetter.text("kafka_dlt-key-exception-message"))
+		f.StackTrace = cmp.Or(deadLetter.firstLine("kafka_dlt-exception-stacktrace"), deadLetter.firstLine("kafka_dlt-key-exception-stacktrace"))
 		return f
 	}
 	return s
@@ -36,4 +41,31 @@ func (s scenario) springFacts(class, cause string) scenario {
 func TestSpringKafkaRecoverer(t *testing.T) {
 	springScenario("listener", "DeadLetterPublishingRecoverer with default settings; the listener throws", "listener",
 		allSamples()...).springFacts(springListener, "java.lang.IllegalStateException").run(t)
+
+	springScenario("value", "ErrorHandlingDeserializer of values with default settings; JsonDeserializer throws", "value",
+		binary, broken).springFacts(springDecoding, springDecoding).run(t)
+	springScenario("key", "ErrorHandlingDeserializer of keys with default settings; IntegerDeserializer throws; the exception "+
+		"has headers for keys, but that of its cause", "key",
+		plainJSON, binary).springFacts(springDecoding, springDecoding).run(t)
+	springScenario("both", "ErrorHandlingDeserializer of keys and of values; both deserializers throw", "both",
+		binary, broken).springFacts(springDecoding, springDecoding).run(t)
+}
+
+func TestSpringKafkaSecondHop(t *testing.T) {
+	s := springScenario("second-hop", "the dead letter fails again in a consumer of the dead-letter topic: the headers of the "+
+		"second origin are appended, those of the exception are replaced; expect has the first origin and the last error",
+		"listener", plainJSON, binary, nullKey).springFacts(springListener, "java.lang.IllegalStateException")
+	s.topics = append(s.topics, s.topics[1]+"-dlt")
+	s.run(t)
+}
+
+func TestSpringKafka4Recoverer(t *testing.T) {
+	s := springScenario("v4-listener", "DeadLetterPublishingRecoverer with default settings; the listener throws", "listener",
+		plainJSON, binary).springFacts(springListener, "java.lang.IllegalStateException")
+	s.program = maven("spring-kafka", springKafka4, "Recoverer")
+	s.run(t)
+	s = springScenario("v4-value", "ErrorHandlingDeserializer of values with default settings; JsonDeserializer throws", "value",
+		binary, broken).springFacts(springDecoding, springDecoding)
+	s.program = maven("spring-kafka", springKafka4, "Recoverer")
+	s.run(t)
 }
