@@ -69,3 +69,21 @@ func TestSpringKafka4Recoverer(t *testing.T) {
 	s.program = maven("spring-kafka", springKafka4, "Recoverer")
 	s.run(t)
 }
+
+func TestSpringKafkaRetryTopics(t *testing.T) {
+	for name, version := range map[string]string{"topics": springKafka, "v4-topics": springKafka4} {
+		s := springScenario(name, "RetryTopicConfiguration with two retry topics; the listener throws each of three times; the last "+
+			"retry_topic-attempts is 4, because it counts the delivery from the dead-letter topic too", "", allSamples()...)
+		s.framework = "spring-retryable-topic"
+		s.program = maven("spring-kafka", version, "RetryTopics")
+		s.expect = func(original, deadLetter message) facts {
+			f, attempts := origin("spring-retryable-topic", original), 3
+			f.ConsumerGroup, f.Attempts = s.group(0), &attempts
+			f.ErrorClass, f.CauseClass = springListener, "java.lang.IllegalStateException"
+			f.ErrorMessage = deadLetter.text("kafka_exception-message")
+			f.StackTrace = deadLetter.firstLine("kafka_exception-stacktrace")
+			return f
+		}
+		s.run(t)
+	}
+}
