@@ -141,6 +141,7 @@ func shape(value []byte) string {
 }
 
 var (
+	lambda   = regexp.MustCompile(`\$\$Lambda[$/0-9a-fx]*`)
 	objectID = regexp.MustCompile(`@[0-9a-f]{5,8}\b`) // of Java's Object.toString
 	kafkaID  = regexp.MustCompile(`\b[0-9A-Za-z_-]{22}\b`)
 	number   = regexp.MustCompile(`[0-9]+`)
@@ -148,6 +149,7 @@ var (
 
 // mask replaces the parts of a text that differ from run to run.
 func mask(text string) string {
+	text = lambda.ReplaceAllString(text, "$$$$Lambda")
 	text = objectID.ReplaceAllString(text, "@#")
 	text = kafkaID.ReplaceAllStringFunc(text, func(id string) string {
 		if strings.ContainsAny(id, "0123456789") {
