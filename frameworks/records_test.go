@@ -54,10 +54,13 @@ func hardHeaders(number int) []kgo.RecordHeader {
 }
 
 // createTopic creates a topic that keeps records of any age.
-func createTopic(t *testing.T, client *kadm.Client, name string, partitions int32) {
+func createTopic(t *testing.T, client *kadm.Client, name string, partitions int32, config map[string]string) {
 	t.Helper()
-	forever := "-1"
-	_, err := client.CreateTopic(t.Context(), partitions, 1, map[string]*string{"retention.ms": &forever}, name)
+	configs := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
+	for key, value := range config {
+		configs[key] = &value
+	}
+	_, err := client.CreateTopic(t.Context(), partitions, 1, configs, name)
 	require.NoError(t, err)
 }
 

@@ -28,6 +28,7 @@ type scenario struct {
 	topics []string
 	// deadLetterPartitions is 1 unless it is set.
 	deadLetterPartitions int32
+	deadLetterConfig     map[string]string
 	// environment has settings for the program, beside BROKERS, SOURCE, DEAD_LETTERS and GROUP.
 	environment []string
 	// brokers are those of the shared Kafka unless they are set.
@@ -67,9 +68,9 @@ func (s scenario) deadLetters(t *testing.T) (originals, deadLetters []message) {
 	require.NoError(t, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	createTopic(t, admin, s.topics[0], partitions)
+	createTopic(t, admin, s.topics[0], partitions, nil)
 	for _, topic := range s.topics[1:] {
-		createTopic(t, admin, topic, max(1, s.deadLetterPartitions))
+		createTopic(t, admin, topic, max(1, s.deadLetterPartitions), s.deadLetterConfig)
 	}
 	produceSamples(t, client, s.topics[0], s.samples)
 	originals = read(t, s.brokers, s.topics[0], len(s.samples), nil)
@@ -85,14 +86,18 @@ func (s scenario) deadLetters(t *testing.T) (originals, deadLetters []message) {
 
 func (s scenario) check(t *testing.T, name string, original, deadLetter message) {
 	t.Helper()
-	if !s.lostRecord {
+	if s.lostRecord {
+		require.Nil(t, deadLetter.Key)
+		require.Nil(t, deadLetter.Value)
+	} else {
 		require.Equal(t, original.Key, deadLetter.Key)
 		require.Equal(t, original.Value, deadLetter.Value)
 	}
 	requireKept(t, original.Headers, deadLetter.Headers, s.lost)
 	now := entry{
 		Framework: s.framework, Version: s.program.version, Recorded: true, Note: s.note,
-		DeadLetter: deadLetter, Original: original, Lost: s.lost, Expect: s.expect(original, deadLetter),
+		DeadLetter: deadLetter, Original: original, Lost: s.lost, LostRecord: s.lostRecord,
+		Expect: s.expect(original, deadLetter),
 	}
 	if *record {
 		writeEntry(t, name, now)
