@@ -23,6 +23,8 @@ type scenario struct {
 	note      string // for the file
 	program   program
 	samples   []sample
+	// second is the program of the second hop, if it is not the same.
+	second *program
 	// topics are the source and its dead-letter topic. If there are more, each is the
 	// dead-letter topic of the one before, and the program runs once for each hop.
 	topics []string
@@ -75,11 +77,15 @@ func (s scenario) deadLetters(t *testing.T) (originals, deadLetters []message) {
 	produceSamples(t, client, s.topics[0], s.samples)
 	originals = read(t, s.brokers, s.topics[0], len(s.samples), nil)
 	for hop := range len(s.topics) - 1 {
-		program := s.program.start(t, append([]string{
+		program := s.program
+		if hop > 0 && s.second != nil {
+			program = *s.second
+		}
+		run := program.start(t, append([]string{
 			"BROKERS=" + s.brokers[0], "GROUP=" + s.group(hop), "SOURCE=" + s.topics[hop], "DEAD_LETTERS=" + s.topics[hop+1],
 		}, s.environment...))
-		deadLetters = read(t, s.brokers, s.topics[hop+1], len(s.samples), program)
-		program.stop()
+		deadLetters = read(t, s.brokers, s.topics[hop+1], len(s.samples), run)
+		run.stop()
 	}
 	return originals, deadLetters
 }

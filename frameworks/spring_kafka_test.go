@@ -5,6 +5,8 @@ package frameworks_test
 import (
 	"cmp"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
@@ -51,6 +53,30 @@ func TestSpringKafkaRecoverer(t *testing.T) {
 		binary, broken).springFacts(springDecoding, springDecoding).run(t)
 }
 
+func TestSpringKafkaRecovererSpecialCases(t *testing.T) {
+	springScenario("no-message", "the exception has no message", "no-message", plainJSON).
+		springFacts(springListener, "java.lang.IllegalStateException").run(t)
+
+	attempts := springScenario("delivery-attempt", "deliveryAttemptHeader=true: the container adds kafka_deliveryAttempt to the "+
+		"record", "delivery-attempt", plainJSON, binary).springFacts(springListener, "java.lang.IllegalStateException")
+	known := attempts.expect
+	attempts.expect = func(original, deadLetter message) facts {
+		f, three := known(original, deadLetter), 3
+		f.Attempts = &three
+		return f
+	}
+	attempts.run(t)
+
+	typed := sample{name: "json", key: []byte("order-1006"), value: []byte(`{"id":1006}`), headers: []kgo.RecordHeader{
+		{Key: "x-priority", Value: []byte("5")},
+		{Key: "spring_json_header_types", Value: []byte(`{"x-priority":"java.lang.Integer"}`)},
+		{Key: "__TypeId__", Value: []byte("Recoverer$Order")},
+	}}
+	springScenario("types", "the source has type headers of a JSON producer; JsonDeserializer removes __TypeId__, and the "+
+		"JsonSerializer of the recoverer adds it again behind all others", "types", typed).
+		springFacts(springListener, "java.lang.IllegalStateException").run(t)
+}
+
 func TestSpringKafkaSecondHop(t *testing.T) {
 	s := springScenario("second-hop", "the dead letter fails again in a consumer of the dead-letter topic: the headers of the "+
 		"second origin are appended, those of the exception are replaced; expect has the first origin and the last error",
@@ -70,20 +96,52 @@ func TestSpringKafka4Recoverer(t *testing.T) {
 	s.run(t)
 }
 
-func TestSpringKafkaRetryTopics(t *testing.T) {
-	for name, version := range map[string]string{"topics": springKafka, "v4-topics": springKafka4} {
-		s := springScenario(name, "RetryTopicConfiguration with two retry topics; the listener throws each of three times; the last "+
-			"retry_topic-attempts is 4, because it counts the delivery from the dead-letter topic too", "", allSamples()...)
-		s.framework = "spring-retryable-topic"
-		s.program = maven("spring-kafka", version, "RetryTopics")
-		s.expect = func(original, deadLetter message) facts {
-			f, attempts := origin("spring-retryable-topic", original), 3
-			f.ConsumerGroup, f.Attempts = s.group(0), &attempts
-			f.ErrorClass, f.CauseClass = springListener, "java.lang.IllegalStateException"
-			f.ErrorMessage = deadLetter.text("kafka_exception-message")
-			f.StackTrace = deadLetter.firstLine("kafka_exception-stacktrace")
-			return f
-		}
-		s.run(t)
+// retryScenario is a listener with two retry topics.
+func retryScenario(name, note, version, failure string, attempts int, samples ...sample) scenario {
+	s := springScenario(name, note, failure, samples...)
+	s.framework = "spring-retryable-topic"
+	s.program = maven("spring-kafka", version, "RetryTopics")
+	s.expect = func(original, deadLetter message) facts {
+		f := origin("spring-retryable-topic", original)
+		f.ConsumerGroup, f.Attempts = s.group(0), &attempts
+		f.ErrorClass, f.CauseClass = springListener, "java.lang.IllegalStateException"
+		f.ErrorMessage = deadLetter.text("kafka_exception-message")
+		f.StackTrace = deadLetter.firstLine("kafka_exception-stacktrace")
+		return f
 	}
+	return s
+}
+
+func TestSpringKafkaRetryTopics(t *testing.T) {
+	const note = "RetryTopicConfiguration with two retry topics; the listener throws each of three times; the last " +
+		"retry_topic-attempts is 4, because it counts the delivery from the dead-letter topic too"
+	retryScenario("topics", note, springKafka, "listener", 3, allSamples()...).run(t)
+	retryScenario("v4-topics", note, springKafka4, "listener", 3, plainJSON, binary).run(t)
+
+	fatal := retryScenario("fatal", "ErrorHandlingDeserializer in a RetryTopicConfiguration: a value that cannot be deserialised "+
+		"goes to the dead-letter topic at once", springKafka, "value", 1, plainJSON, binary)
+	known := fatal.expect
+	fatal.expect = func(original, deadLetter message) facts {
+		f := known(original, deadLetter)
+		f.ErrorClass, f.CauseClass = springDecoding, springDecoding
+		return f
+	}
+	fatal.run(t)
+}
+
+func TestSpringKafkaRetryTopicsThenRecoverer(t *testing.T) {
+	s := retryScenario("then-recoverer", "a listener of the dead-letter topic fails, and a DeadLetterPublishingRecoverer with default "+
+		"settings writes the second dead letter; expect has the first origin and the last error", springKafka, "listener", 3,
+		plainJSON, binary)
+	s.topics = append(s.topics, s.topics[1]+"-dlt")
+	recoverer := maven("spring-kafka", springKafka, "Recoverer")
+	s.second = &recoverer
+	known := s.expect
+	s.expect = func(original, deadLetter message) facts {
+		f := known(original, deadLetter)
+		f.ErrorMessage = deadLetter.text("kafka_dlt-exception-message")
+		f.StackTrace = deadLetter.firstLine("kafka_dlt-exception-stacktrace")
+		return f
+	}
+	s.run(t)
 }

@@ -28,6 +28,7 @@ func TestKafkaStreams(t *testing.T) {
 		"processing", allSamples()...).run(t)
 	streamsScenario("deserialization", "errors.dead.letter.queue.topic.name with the handlers that log and continue; "+
 		"IntegerDeserializer throws", "deserialization", plainJSON, binary, nullKey).run(t)
+	streamsScenario("no-message", "the exception has no message, so the header is null", "no-message", plainJSON).run(t)
 }
 
 func TestKafkaStreamsSecondHop(t *testing.T) {

@@ -6,6 +6,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.IntegerDeserializer;
+import org.apache.kafka.common.serialization.Serializer;
 import org.springframework.kafka.core.DefaultKafkaConsumerFactory;
 import org.springframework.kafka.core.DefaultKafkaProducerFactory;
 import org.springframework.kafka.core.KafkaTemplate;
@@ -16,6 +17,7 @@ import org.springframework.kafka.listener.KafkaMessageListenerContainer;
 import org.springframework.kafka.listener.MessageListener;
 import org.springframework.kafka.support.serializer.ErrorHandlingDeserializer;
 import org.springframework.kafka.support.serializer.JsonDeserializer;
+import org.springframework.kafka.support.serializer.JsonSerializer;
 import org.springframework.util.backoff.FixedBackOff;
 
 /** A listener that fails, with a DeadLetterPublishingRecoverer that has its default settings. */
@@ -26,12 +28,16 @@ public class Recoverer {
         String failure = System.getenv("FAILURE");
         var properties = new ContainerProperties(System.getenv("SOURCE"));
         properties.setGroupId(System.getenv("GROUP"));
+        properties.setDeliveryAttemptHeader("delivery-attempt".equals(failure));
         properties.setMessageListener((MessageListener<Object, Object>) record -> {
+            if ("no-message".equals(failure)) {
+                throw new IllegalStateException();
+            }
             throw new IllegalStateException("order refused", new IllegalArgumentException("no such customer"));
         });
         var container = new KafkaMessageListenerContainer<>(consumers(failure), properties);
         container.setCommonErrorHandler(new DefaultErrorHandler(
-                new DeadLetterPublishingRecoverer(template()), new FixedBackOff(0, 2)));
+                new DeadLetterPublishingRecoverer(template(failure)), new FixedBackOff(0, 2)));
         container.start();
     }
 
@@ -40,7 +46,7 @@ public class Recoverer {
         Deserializer<?> value = new ByteArrayDeserializer();
         switch (failure) {
             case "key" -> key = new ErrorHandlingDeserializer<>(new IntegerDeserializer());
-            case "value" -> value = new ErrorHandlingDeserializer<>(new JsonDeserializer<>(Order.class));
+            case "value", "types" -> value = new ErrorHandlingDeserializer<>(new JsonDeserializer<>(Order.class));
             case "both" -> {
                 key = new ErrorHandlingDeserializer<>(new IntegerDeserializer());
                 value = new ErrorHandlingDeserializer<>(new JsonDeserializer<>(Order.class));
@@ -58,9 +64,9 @@ public class Recoverer {
         return (Deserializer<Object>) deserializer;
     }
 
-    private static KafkaTemplate<byte[], byte[]> template() {
+    private static KafkaTemplate<?, ?> template(String failure) {
         Map<String, Object> settings = Map.of(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, System.getenv("BROKERS"));
-        return new KafkaTemplate<>(
-                new DefaultKafkaProducerFactory<>(settings, new ByteArraySerializer(), new ByteArraySerializer()));
+        Serializer<?> value = "types".equals(failure) ? new JsonSerializer<>() : new ByteArraySerializer();
+        return new KafkaTemplate<>(new DefaultKafkaProducerFactory<>(settings, new ByteArraySerializer(), value));
     }
 }

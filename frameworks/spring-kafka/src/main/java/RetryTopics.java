@@ -2,6 +2,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.errors.SerializationException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
@@ -16,6 +17,7 @@ import org.springframework.kafka.core.KafkaAdmin;
 import org.springframework.kafka.core.KafkaTemplate;
 import org.springframework.kafka.retrytopic.RetryTopicConfiguration;
 import org.springframework.kafka.retrytopic.RetryTopicConfigurationBuilder;
+import org.springframework.kafka.support.serializer.ErrorHandlingDeserializer;
 import org.springframework.scheduling.TaskScheduler;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
@@ -45,7 +47,11 @@ public class RetryTopics {
         var factory = new ConcurrentKafkaListenerContainerFactory<byte[], byte[]>();
         factory.setConsumerFactory(new DefaultKafkaConsumerFactory<>(
                 Map.of(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, BROKERS, ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest"),
-                new ByteArrayDeserializer(), new ByteArrayDeserializer()));
+                new ByteArrayDeserializer(), "value".equals(System.getenv("FAILURE"))
+                        ? new ErrorHandlingDeserializer<>((topic, value) -> {
+                            throw new SerializationException("no order");
+                        })
+                        : new ByteArrayDeserializer()));
         return factory;
     }
 

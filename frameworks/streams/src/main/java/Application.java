@@ -24,6 +24,9 @@ public class Application {
         Serde<?> values = deserialization ? Serdes.Integer() : Serdes.ByteArray();
         var builder = new StreamsBuilder();
         builder.stream(System.getenv("SOURCE"), Consumed.with(Serdes.ByteArray(), values)).foreach((key, value) -> {
+            if ("no-message".equals(System.getenv("FAILURE"))) {
+                throw new IllegalStateException();
+            }
             throw new IllegalStateException("order refused", new IllegalArgumentException("no such customer"));
         });
         var streams = new KafkaStreams(builder.build(), settings);
