@@ -35,8 +35,12 @@ type scenario struct {
 	environment []string
 	// brokers are those of the shared Kafka unless they are set.
 	brokers []string
-	// lost are the headers of the original that the framework removes. The note says why.
+	// lost are the headers of the original that the framework removes or changes. The note
+	// says why.
 	lost []string
+	// lostKey and lostValue say that the dead letter has another one, and lostOrder that its
+	// headers are in any order.
+	lostKey, lostValue, lostOrder bool
 	// lostRecord says that the dead letter has neither key nor value of the original.
 	lostRecord bool
 	// expect returns the facts that a dead letter tells about the original.
@@ -92,18 +96,13 @@ func (s scenario) deadLetters(t *testing.T) (originals, deadLetters []message) {
 
 func (s scenario) check(t *testing.T, name string, original, deadLetter message) {
 	t.Helper()
-	if s.lostRecord {
-		require.Nil(t, deadLetter.Key)
-		require.Nil(t, deadLetter.Value)
-	} else {
-		require.Equal(t, original.Key, deadLetter.Key)
-		require.Equal(t, original.Value, deadLetter.Value)
-	}
-	requireKept(t, original.Headers, deadLetter.Headers, s.lost)
+	requireKeptOrLost(t, original.Key, deadLetter.Key, s.lostRecord || s.lostKey)
+	requireKeptOrLost(t, original.Value, deadLetter.Value, s.lostRecord || s.lostValue)
+	s.requireHeaders(t, original.Headers, deadLetter.Headers)
 	now := entry{
 		Framework: s.framework, Version: s.program.version, Recorded: true, Note: s.note,
 		DeadLetter: deadLetter, Original: original, Lost: s.lost, LostRecord: s.lostRecord,
-		Expect: s.expect(original, deadLetter),
+		LostKey: s.lostKey, LostValue: s.lostValue, LostOrder: s.lostOrder, Expect: s.expect(original, deadLetter),
 	}
 	if *record {
 		writeEntry(t, name, now)
@@ -112,21 +111,35 @@ func (s scenario) check(t *testing.T, name string, original, deadLetter message)
 	requireSameShape(t, name, now)
 }
 
-// requireKept requires the original's headers in the dead letter, in order, but for the lost.
-func requireKept(t *testing.T, original, deadLetter []header, lost []string) {
+func requireKeptOrLost(t *testing.T, original, deadLetter []byte, lost bool) {
+	t.Helper()
+	if !lost || original == nil { // a null cannot be lost
+		require.Equal(t, original, deadLetter)
+		return
+	}
+	require.NotEqual(t, original, deadLetter)
+}
+
+// requireHeaders requires the original's headers in the dead letter, but for the lost.
+func (s scenario) requireHeaders(t *testing.T, original, deadLetter []header) {
 	t.Helper()
 	for _, h := range original {
-		same := func(other header) bool {
-			return h.Key == other.Key && (h.Value == nil) == (other.Value == nil) && bytes.Equal(h.Value, other.Value)
-		}
-		at := slices.IndexFunc(deadLetter, same)
-		if slices.Contains(lost, h.Key) {
-			require.Equal(t, -1, at, "%s is not lost", h.Key)
+		if slices.Contains(s.lost, h.Key) {
+			require.NotEqual(t, named(original, h.Key), named(deadLetter, h.Key), "%s is not lost", h.Key)
 			continue
 		}
+		at := slices.IndexFunc(deadLetter, func(other header) bool {
+			return h.Key == other.Key && (h.Value == nil) == (other.Value == nil) && bytes.Equal(h.Value, other.Value)
+		})
 		require.GreaterOrEqual(t, at, 0, "%s is lost, or not in order", h.Key)
-		deadLetter = deadLetter[at+1:]
+		if !s.lostOrder {
+			deadLetter = deadLetter[at+1:]
+		}
 	}
+}
+
+func named(headers []header, name string) []header {
+	return slices.DeleteFunc(slices.Clone(headers), func(h header) bool { return h.Key != name })
 }
 
 // origin returns facts with the place and the time of the original.
