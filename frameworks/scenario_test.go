@@ -102,7 +102,8 @@ func (s scenario) check(t *testing.T, name string, original, deadLetter message)
 	now := entry{
 		Framework: s.framework, Version: s.program.version, Recorded: true, Note: s.note,
 		DeadLetter: deadLetter, Original: original, Lost: s.lost, LostRecord: s.lostRecord,
-		LostKey: s.lostKey, LostValue: s.lostValue, LostOrder: s.lostOrder, Expect: s.expect(original, deadLetter),
+		LostKey: s.lostKey && original.Key != nil, LostValue: s.lostValue && original.Value != nil, LostOrder: s.lostOrder,
+		Expect: s.expect(original, deadLetter),
 	}
 	if *record {
 		writeEntry(t, name, now)
