@@ -20,8 +20,9 @@ type family struct {
 	headers  []string
 	required []string
 
-	// The origin is that of the oldest hop.
-	topic, partition, offset, timestamp, group []string
+	// The origin is that of the oldest hop. key has the record's key, where the dead letter
+	// itself has another.
+	topic, partition, offset, timestamp, group, key []string
 	// The error is that of the newest hop.
 	class, cause, message, stack, attempts []string
 
@@ -69,6 +70,7 @@ var families = []family{
 		cause:     []string{"kafka_dlt-exception-cause-fqcn"},
 		message:   []string{"kafka_dlt-exception-message", "kafka_dlt-key-exception-message"},
 		stack:     []string{"kafka_dlt-exception-stacktrace", "kafka_dlt-key-exception-stacktrace"},
+		attempts:  []string{"kafka_deliveryAttempt"}, // if the listener's container is configured to count
 	},
 	{
 		// The recoverer of @RetryableTopic. It has no name of its own for the group.
@@ -137,7 +139,8 @@ var families = []family{
 	},
 	{
 		name:        familySmallRye,
-		headers:     []string{"dead-letter-*"},
+		headers:     []string{"dead-letter-*", "deserialization-failure-*"},
+		required:    []string{"dead-letter-reason"},
 		newestFirst: true,
 		topic:       []string{"dead-letter-topic"},
 		partition:   []string{"dead-letter-partition"},
@@ -145,6 +148,23 @@ var families = []family{
 		class:       []string{"dead-letter-exception-class-name"},
 		cause:       []string{"dead-letter-cause-class-name"},
 		message:     []string{"dead-letter-reason"},
+	},
+	{
+		// The failure strategy delayed-retry-topic uses these names also after its last retry.
+		name:        familySmallRye,
+		headers:     []string{"delayed-retry-*", "deserialization-failure-*"},
+		required:    []string{"delayed-retry-reason"},
+		newestFirst: true,
+		topic:       []string{"delayed-retry-topic"},
+		partition:   []string{"delayed-retry-partition"},
+		offset:      []string{"delayed-retry-offset"},
+		timestamp:   []string{"delayed-retry-original-timestamp"},
+		class:       []string{"delayed-retry-exception-class-name"},
+		cause:       []string{"delayed-retry-cause-class-name"},
+		message:     []string{"delayed-retry-reason"},
+		attempts:    []string{"delayed-retry-count"},
+
+		attemptsOffset: 1,
 	},
 	{
 		name:     familyWatermill,
@@ -164,6 +184,8 @@ var families = []family{
 		class:     []string{"micronaut-kafka-exception-class"},
 		message:   []string{"micronaut-kafka-exception-message"},
 		attempts:  []string{"micronaut-kafka-retry-attempt"},
+
+		attemptsOffset: 1,
 	},
 	{
 		// The names are so general that one alone proves nothing.
@@ -178,6 +200,20 @@ var families = []family{
 		group:     []string{"source_consumer_group"},
 		attempts:  []string{"source_attempts"},
 	},
+	{
+		// Before Karafka 2.5. The key of the dead letter is the number of the partition.
+		name: familyKarafka,
+		headers: []string{
+			"original_topic", "original_partition", "original_offset", "original_key", "original_consumer_group", "original_attempts",
+		},
+		required:  []string{"original_topic", "original_partition", "original_offset"},
+		topic:     []string{"original_topic"},
+		partition: []string{"original_partition"},
+		offset:    []string{"original_offset"},
+		group:     []string{"original_consumer_group"},
+		key:       []string{"original_key"},
+		attempts:  []string{"original_attempts"},
+	},
 }
 
 // thisSystem is used only when no other family is present, since a header named "error"
@@ -188,6 +224,10 @@ var thisSystem = family{
 	topic:   []string{"original_topic"},
 	message: []string{"error"},
 }
+
+// watermillID is the id that Watermill gives to a message. It is part of the message, but
+// Watermill also adds it, empty, to a dead letter whose producer did not use Watermill.
+const watermillID = "_watermill_message_uuid"
 
 // bookkeeping are headers in which frameworks count their own retries of a record, or
 // keep the exception for the next consumer. They are always removed, since a consumer would

@@ -22,10 +22,10 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 	}
 	for _, f := range found {
 		if failure.ErrorMessage == "" && failure.ErrorClass == "" {
-			failure.ErrorMessage = dlq.StorableText(string(f.newest(headers, f.message)))
-			failure.ErrorClass = dlq.StorableText(string(f.newest(headers, f.class)))
-			failure.CauseClass = dlq.StorableText(string(f.newest(headers, f.cause)))
-			failure.StackTrace = dlq.StorableText(string(f.newest(headers, f.stack)))
+			hop := f.newestHop(headers)
+			failure.ErrorMessage = hop.text(f.message)
+			failure.ErrorClass, failure.CauseClass = hop.text(f.class), hop.text(f.cause)
+			failure.StackTrace = hop.text(f.stack)
 		}
 		if failure.Attempts == 0 {
 			failure.Attempts = f.attemptCount(headers)
@@ -110,6 +110,38 @@ func (f *family) number(value []byte, width int) (int64, bool) {
 	}
 }
 
+// hop is the headers of one hop.
+type hop map[string][]byte
+
+// newestHop ends where a name repeats: a hop has each header once. An error without a cause
+// must not get that of an earlier hop.
+func (f *family) newestHop(headers []dlq.Header) hop {
+	newest := hop{}
+	for i := range headers {
+		if !f.newestFirst {
+			i = len(headers) - 1 - i
+		}
+		if !f.adds(headers[i].Key) {
+			continue
+		}
+		if _, repeats := newest[headers[i].Key]; repeats {
+			break
+		}
+		newest[headers[i].Key] = headers[i].Value
+	}
+	return newest
+}
+
+// text is the value of the first name that is present, as text that can be stored.
+func (h hop) text(names []string) string {
+	for _, name := range names {
+		if value, present := h[name]; present {
+			return dlq.StorableText(string(value))
+		}
+	}
+	return ""
+}
+
 // oldest and newest return the value that a field has at the first and at the last hop.
 // Frameworks append their headers, unless newestFirst is set.
 func (f *family) oldest(headers []dlq.Header, names []string) []byte {
@@ -139,12 +171,29 @@ func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 // order, with duplicates.
 func ownHeaders(headers []dlq.Header) []dlq.Header { return without(headers, familiesOf(headers)) }
 
+// ownKey returns the key that the message had before it became a dead letter. A header
+// cannot tell a null key from an empty one.
+func ownKey(r *dlq.Record) []byte {
+	for _, f := range familiesOf(r.Headers) {
+		if value := f.oldest(r.Headers, f.key); value != nil {
+			if len(value) == 0 {
+				return nil
+			}
+			return value
+		}
+	}
+	return r.Key
+}
+
 // without removes the headers of families, of bookkeeping, and those of earlier retries.
 func without(headers []dlq.Header, added []*family) []dlq.Header {
 	added = append(added, &bookkeeping)
 	kept := make([]dlq.Header, 0, len(headers)+2) // room for the two that are added
 	for _, header := range headers {
 		isAdded := func(f *family) bool { return f.adds(header.Key) }
+		if header.Key == watermillID && len(header.Value) == 0 {
+			continue
+		}
 		if header.Key == headerMessageID || header.Key == headerRetryCount || slices.ContainsFunc(added, isAdded) {
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 // would delete the record on arrival. The client's delivery timeout counts from the
 // timestamp too, and would already be over.
 func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
-	return outgoingRecord(e, e.Record.Key, e.Record.Value, ownHeaders(e.Record.Headers), republishKey)
+	return outgoingRecord(e, ownKey(&e.Record), e.Record.Value, ownHeaders(e.Record.Headers), republishKey)
 }
 
 // outgoingPointed builds it from the record that the message points to. That record is no

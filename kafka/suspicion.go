@@ -29,7 +29,18 @@ func suspicionOf(headers []dlq.Header) string {
 			return header.Key + " " + reason
 		}
 	}
-	return ""
+	return lostValue(headers)
+}
+
+// lostValue recognises a dead letter of SmallRye whose key could not be deserialised, and
+// whose value could: the framework writes the bytes of the key into the value. To send that
+// back would be an attack by accident.
+func lostValue(headers []dlq.Header) string {
+	const keyData, valueData = "deserialization-failure-key-data", "deserialization-failure-value-data"
+	if valueOf(headers, []string{keyData}, false) == nil || valueOf(headers, []string{valueData}, false) != nil {
+		return ""
+	}
+	return keyData + " without " + valueData + ": the framework has replaced the value by the key"
 }
 
 func suspiciousNumber(value []byte, shortest, longest int) string {
