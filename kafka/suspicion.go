@@ -15,6 +15,7 @@ import (
 // make a consumer fail without end or send the record elsewhere, and types that make it
 // load a class of the attacker's choice.
 func suspicionOf(headers []dlq.Header) string {
+	var names map[string]bool // once for all headers: each of them can be one with types
 	for _, header := range headers {
 		var reason string
 		switch header.Key {
@@ -23,7 +24,10 @@ func suspicionOf(headers []dlq.Header) string {
 		case "retry_topic-attempts":
 			reason = suspiciousAttempts(header.Value)
 		case jsonTypesHeader:
-			reason = suspiciousTypes(header.Value, headers)
+			if names == nil {
+				names = namesOf(headers)
+			}
+			reason = suspiciousTypes(header.Value, names)
 		}
 		if reason != "" {
 			return header.Key + " " + reason
@@ -72,16 +76,20 @@ const jsonTypesHeader = "spring_json_header_types"
 // javaType is the name of a class, a primitive type or an array.
 var javaType = regexp.MustCompile(`^[\[\w$.;\]]{1,512}$`)
 
+func namesOf(headers []dlq.Header) map[string]bool {
+	names := make(map[string]bool, len(headers))
+	for _, header := range headers {
+		names[header.Key] = true
+	}
+	return names
+}
+
 // suspiciousTypes accepts types of headers that the record has. A value that is no JSON
 // object makes the consumer's header mapper fail for each record.
-func suspiciousTypes(value []byte, headers []dlq.Header) string {
+func suspiciousTypes(value []byte, present map[string]bool) string {
 	var types map[string]string
 	if err := json.Unmarshal(value, &types); err != nil || types == nil {
 		return "is not a JSON object of names and types"
-	}
-	present := make(map[string]bool, len(headers))
-	for _, header := range headers {
-		present[header.Key] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		typeName := types[name]
