@@ -12,7 +12,7 @@ import (
 
 // retries replaces the workflows: goroutines with the same rules on the same store.
 type retries struct {
-	t     *testing.T
+	t     testing.TB
 	store memory
 
 	mu      sync.Mutex
@@ -42,7 +42,7 @@ type run struct {
 	err       error
 }
 
-func newRetries(t *testing.T, store memory) *retries {
+func newRetries(t testing.TB, store memory) *retries {
 	open := make(chan struct{})
 	close(open)
 	return &retries{t: t, store: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: open, early: open}

@@ -22,7 +22,7 @@ import (
 
 // world is a server on a loopback port with an in-memory store and workflows.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	store   memory
 	retries *retries
 	server  *api.Server
@@ -33,7 +33,7 @@ type world struct {
 }
 
 // start runs a server until the end of the test. change may replace any option.
-func start(t *testing.T, change ...func(*api.Options)) *world {
+func start(t testing.TB, change ...func(*api.Options)) *world {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	topics := newTopics(t)
@@ -66,7 +66,7 @@ func start(t *testing.T, change ...func(*api.Options)) *world {
 	return w
 }
 
-func newTopics(t *testing.T) *dlq.Topics {
+func newTopics(t testing.TB) *dlq.Topics {
 	t.Helper()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
@@ -109,12 +109,19 @@ func (w *world) send(method, path string, body io.Reader, headers ...string) (*h
 		name, value, _ := strings.Cut(header, ": ")
 		request.Header.Add(name, value)
 	}
-	got, err := w.client.Do(request)
+	got, err := w.do(request)
 	require.NoError(w.t, err)
+	return request, got
+}
+
+func (w *world) do(request *http.Request) (response, error) {
+	got, err := w.client.Do(request)
+	if err != nil {
+		return response{}, err
+	}
 	defer got.Body.Close()
 	content, err := io.ReadAll(got.Body)
-	require.NoError(w.t, err)
-	return request, response{status: got.StatusCode, header: got.Header, body: string(content)}
+	return response{status: got.StatusCode, header: got.Header, body: string(content)}, err
 }
 
 // raw writes bytes to a new connection and reads one response.
@@ -129,7 +136,7 @@ func (w *world) raw(content string) response {
 }
 
 // decode reads the body strictly into a map.
-func (r response) decode(t *testing.T) map[string]any {
+func (r response) decode(t testing.TB) map[string]any {
 	t.Helper()
 	var object map[string]any
 	decoder := json.NewDecoder(bytes.NewReader([]byte(r.body)))
@@ -137,7 +144,7 @@ func (r response) decode(t *testing.T) map[string]any {
 	return object
 }
 
-func (r response) field(t *testing.T, path ...string) any {
+func (r response) field(t testing.TB, path ...string) any {
 	t.Helper()
 	var value any = r.decode(t)
 	for _, name := range path {
@@ -163,7 +170,7 @@ type errorObject struct {
 
 // requireError checks a response against the documented error body and returns the
 // fields that its details name.
-func requireError(t *testing.T, got response, status int, code string) (message string, fields []string) {
+func requireError(t testing.TB, got response, status int, code string) (message string, fields []string) {
 	t.Helper()
 	require.Equal(t, status, got.status, got.body)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))

@@ -41,7 +41,7 @@ var specification = sync.OnceValues(func() (validator.Validator, error) {
 var validating sync.Mutex
 
 // violations lists how a response differs from the specification.
-func violations(t *testing.T, request *http.Request, got response) []string {
+func violations(t testing.TB, request *http.Request, got response) []string {
 	t.Helper()
 	v, err := specification()
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func violations(t *testing.T, request *http.Request, got response) []string {
 }
 
 // requestViolations lists how a request differs from the specification.
-func requestViolations(t *testing.T, request *http.Request) []string {
+func requestViolations(t testing.TB, request *http.Request) []string {
 	t.Helper()
 	v, err := specification()
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func textsOf(errs []*validationerrors.ValidationError) []string {
 	return texts
 }
 
-func requireConforms(t *testing.T, request *http.Request, got response) {
+func requireConforms(t testing.TB, request *http.Request, got response) {
 	t.Helper()
 	if found := violations(t, request, got); len(found) > 0 {
 		require.Fail(t, "the response differs from openapi.yaml", "%s %s: %d\n%s\n%s",
@@ -83,7 +83,7 @@ func requireConforms(t *testing.T, request *http.Request, got response) {
 	}
 }
 
-func readResponse(t *testing.T, connection net.Conn) response {
+func readResponse(t testing.TB, connection net.Conn) response {
 	t.Helper()
 	got, err := http.ReadResponse(bufio.NewReader(connection), nil)
 	require.NoError(t, err)

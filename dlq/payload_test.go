@@ -1,6 +1,8 @@
 package dlq_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -50,12 +52,27 @@ func TestStorableTextReplacesBytesThatPostgreSQLRefuses(t *testing.T) {
 	require.Empty(t, dlq.StorableText(""))
 }
 
-func FuzzPayloadIsTheValueOrNothing(f *testing.F) {
-	f.Add([]byte(`{"a":"\u0041\\"}`))
-	f.Add([]byte(`"\ud83d\ude00"`))
+// The store's FuzzPayload compares with PostgreSQL.
+func FuzzPayload(f *testing.F) {
+	for _, seed := range []string{
+		"", "\x00", `"\u0000"`, `"\\u0000"`, `"\ud800"`, `"\udc00\ud800"`, `"\ud83d\ude00"`, "\"\xff\"", `{"a":1,"a":2}`,
+		strings.Repeat("[", 512) + strings.Repeat("]", 512), strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000),
+		strings.Repeat("9", 400), strings.Repeat("9", 1001), "1e1000", "-1E-1001", "1e00000000000000000000000001", " null ", "{} {}",
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		if payload := dlq.PayloadOf(value); payload != nil {
-			require.Equal(t, string(value), string(payload))
+		payload := dlq.PayloadOf(value)
+		if payload == nil {
+			return
 		}
+		require.Equal(t, string(value), string(payload))
+		var decoded any
+		decoder := json.NewDecoder(bytes.NewReader(payload))
+		decoder.UseNumber()
+		require.NoError(t, decoder.Decode(&decoded))
+		encoded, err := json.Marshal(decoded)
+		require.NoError(t, err)
+		require.NotNil(t, dlq.PayloadOf(encoded), "the same JSON, written by another program: %s", encoded)
 	})
 }
