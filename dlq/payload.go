@@ -9,13 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of PostgreSQL's JSONB are higher: 131,072 digits before the point and 16,383
-// after it, and a depth that the parser's stack allows. A value beyond these constants is
-// stored as bytes only.
+// PostgreSQL's JSONB has higher limits. A value beyond these constants, or with a number
+// beyond the range of a float64, is stored as bytes only. Many readers of JSON fail at such
+// a number, and could not read any page with the message.
 const (
-	maxPayloadDepth    = 512
-	maxPayloadExponent = 1000
-	maxPayloadNumber   = 1000
+	maxPayloadDepth  = 512
+	maxPayloadNumber = 1000
+	// PostgreSQL returns numbers without exponents. These are their digits in all: without a
+	// limit, a megabyte of 1e308 would be shown as fifty megabytes.
+	maxPayloadExponents = 100_000
 )
 
 // PayloadOf returns the value as JSON that JSONB accepts, or nil. It is nil for a value
@@ -25,17 +27,17 @@ func PayloadOf(value []byte) json.RawMessage {
 	if len(value) == 0 || !utf8.Valid(value) || !json.Valid(value) {
 		return nil
 	}
-	if !escapesFitJSONB(value) || !tokensFitJSONB(value) {
+	if !escapesFitJSONB(value) || !tokensFit(value) {
 		return nil
 	}
 	return json.RawMessage(value)
 }
 
-// tokensFitJSONB checks the depth and the numbers of valid JSON.
-func tokensFitJSONB(value []byte) bool {
+// tokensFit checks the depth and the numbers of valid JSON.
+func tokensFit(value []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
-	for depth := 0; ; {
+	for depth, exponents := 0, 0; ; {
 		token, err := decoder.Token()
 		if err == io.EOF {
 			return true
@@ -54,23 +56,30 @@ func tokensFitJSONB(value []byte) bool {
 				return false
 			}
 		case json.Number:
-			if !numberFitsJSONB(t.String()) {
+			exponent, ok := exponentOf(t.String())
+			exponents += exponent
+			if !ok || exponents > maxPayloadExponents {
 				return false
 			}
 		}
 	}
 }
 
-func numberFitsJSONB(number string) bool {
-	mantissa, exponent, found := strings.Cut(strings.ToLower(number), "e")
-	if len(mantissa) > maxPayloadNumber {
-		return false
+// exponentOf returns the exponent of a number without its sign. It is not ok for a number
+// that is too long or too large.
+func exponentOf(number string) (exponent int, ok bool) {
+	mantissa, digits, found := strings.Cut(strings.ToLower(number), "e")
+	if _, err := strconv.ParseFloat(number, 64); err != nil || len(mantissa) > maxPayloadNumber {
+		return 0, false
 	}
 	if !found {
-		return true
+		return 0, true
 	}
-	n, err := strconv.Atoi(exponent)
-	return err == nil && -maxPayloadExponent <= n && n <= maxPayloadExponent
+	exponent, err := strconv.Atoi(digits)
+	if exponent < 0 {
+		exponent = -exponent
+	}
+	return exponent, err == nil && exponent <= maxPayloadNumber
 }
 
 // escapesFitJSONB checks the \u escapes of valid JSON. Outside strings valid JSON has no

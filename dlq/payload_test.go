@@ -14,7 +14,7 @@ import (
 func TestPayloadIsTheJSONThatJSONBCanHold(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
-		`{"order_id":"123"}`, `[]`, `null`, `"text"`, `12.5e3`, ` {"a" : 1} `, `"\ud83d\ude00"`, `"\\u0000"`, `"é"`,
+		`{"order_id":"123"}`, `[]`, `null`, `"text"`, `12.5e3`, ` {"a" : 1} `, `"\ud83d\ude00"`, `"\\u0000"`, `"é"`, `-1e308`, `1e-1000`,
 	} {
 		require.Equal(t, value, string(dlq.PayloadOf([]byte(value))), "%s", value)
 	}
@@ -36,6 +36,9 @@ func TestPayloadIsNilForValuesThatJSONBRefuses(t *testing.T) {
 		"invalid UTF-8":   "\"\xff\"",
 		"binary":          "\x00\x01\x02",
 		"too deep":        strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+		"400 digits":      strings.Repeat("9", 400),
+		"over a float64":  `[1, -2e308]`,
+		"many exponents":  "[1" + strings.Repeat(",1e-300", 400) + "]",
 		"huge exponent":   `1e999999999`,
 		"tiny exponent":   `1e-999999`,
 		"huge number":     strings.Repeat("9", 200_000),

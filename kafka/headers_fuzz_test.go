@@ -65,7 +65,9 @@ func requireSentBack(t *testing.T, a *dlq.Arrival) {
 	own := ownHeaders(a.Record.Headers)
 	rest := a.Record.Headers
 	for _, h := range own {
-		i := slices.IndexFunc(rest, func(r dlq.Header) bool { return h.Key == r.Key && slices.Equal(h.Value, r.Value) && (h.Value == nil) == (r.Value == nil) })
+		i := slices.IndexFunc(rest, func(r dlq.Header) bool {
+			return h.Key == r.Key && slices.Equal(h.Value, r.Value) && (h.Value == nil) == (r.Value == nil)
+		})
 		require.GreaterOrEqual(t, i, 0, "%q is not a header of the record, or out of order", h.Key)
 		rest = rest[i+1:]
 	}

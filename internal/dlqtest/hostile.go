@@ -3,6 +3,7 @@ package dlqtest
 import (
 	"bytes"
 	"strings"
+	"time"
 
 	"dlqmanager/dlq"
 )
@@ -38,9 +39,17 @@ func Hostile() map[string]dlq.Arrival {
 		"JSON with NUL":       value([]byte(`{"a":"\u0000"}`)),
 		"half a surrogate":    value([]byte(`{"a":"\ud800"}`)),
 		"deep JSON":           value([]byte(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))),
+		"zero bytes":          value(make([]byte, 100)),
+		"NUL in JSON":         value([]byte("{\"a\":\"\x00\"}")),
+		"the other half":      value([]byte(`{"a":"\udc00\ud800"}`)),
+		"half in a name":      value([]byte(`{"\udfff":1}`)),
+		"10,000 levels":       value([]byte(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000))),
+		"512 levels":          value([]byte(strings.Repeat(`{"a":`, 512) + "1" + strings.Repeat("}", 512))),
+		"400 digits":          value([]byte(`{"n":` + strings.Repeat("9", 400) + `}`)),
 		"huge number":         value([]byte(`{"n":1e400000}`)),
 		"duplicate JSON keys": value([]byte(`{"a":1,  "a":2}`)),
 		"null record":         Arrival(record(func(r *dlq.Record) { *r = dlq.Record{} })),
+		"before 1970":         Arrival(record(func(r *dlq.Record) { r.Timestamp = time.Date(1965, 3, 18, 8, 30, 0, 0, time.UTC) })),
 		"strange headers": Arrival(Headers(
 			dlq.Header{Key: "twice", Value: []byte("1")}, dlq.Header{Key: "once", Value: everyByte},
 			dlq.Header{Key: "twice", Value: []byte("2")}, dlq.Header{Key: "null"}, dlq.Header{Key: "empty", Value: []byte{}},
