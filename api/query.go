@@ -88,11 +88,11 @@ func (q *query) instant(name string) time.Time {
 
 const notAnInstant = "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2"
 
-// parseInstant reads an RFC 3339 time and converts it to UTC. It refuses times outside
-// the years 2 to 9999: JSON and SQL cannot write later ones, and some programs send
+// parseInstant reads an RFC 3339 time, whose letters may be small, and converts it to UTC.
+// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and some programs send
 // year 1 for "no time", which would be read as no filter.
 func parseInstant(value string) (_ time.Time, ok bool) {
-	t, err := time.Parse(time.RFC3339, value)
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
 	t = t.UTC()
 	return t, err == nil && t.Year() > 1 && t.Year() <= 9999
 }

@@ -167,6 +167,7 @@ func TestListMessagesPassesEveryFilterToTheStore(t *testing.T) {
 		"key=":        {Page: 1, PageSize: 20, Filter: dlq.Filter{Key: []byte{}}},
 		"created_from=2026-02-20T10:30:00.000+00:00&created_to=2026-02-21T12:30:00.5%2B02:00": {
 			Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from, CreatedTo: to}},
+		"created_from=2026-02-20t10:30:00z": {Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from}}, // as RFC 3339 allows
 	} {
 		got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query)
 		require.Equal(t, http.StatusOK, got.status, got.body)
