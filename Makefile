@@ -7,9 +7,12 @@ SHELL := /bin/bash
 
 GOLANGCI_LINT_VERSION := v2.12.2
 WORKFLOWCHECK_VERSION := v0.6.0
+SCHEMATHESIS_VERSION := 4.32.5
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
+FUZZTIME ?= 10s
+FUZZ_API_SECONDS ?= 90
 LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
 
 .PHONY: help
@@ -41,6 +44,24 @@ test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others
 .PHONY: race
 race: ## Run every test with the race detector
 	go test -count=1 -race -timeout 40m ./...
+
+.PHONY: fuzz
+fuzz: ## Search for bad input with each Go fuzz target for FUZZTIME (10s)
+	@# go test -fuzz would instrument all libraries too, whose build takes minutes.
+	@mkdir -p .build/fuzz
+	@for folder in $$(git grep -l --untracked '^func Fuzz' '*_test.go' | xargs -n 1 dirname | sort -u); do \
+		program=$$PWD/.build/fuzz/$$(echo $$folder | tr -c 'a-z\n' _); \
+		go test -c -gcflags='dlqmanager/...=-d=libfuzzer' -o $$program ./$$folder; \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$folder/*_test.go | cut -c 6-); do \
+			echo "== $$folder $$target"; \
+			(cd $$folder && $$program -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+				-test.fuzzminimizetime 5s -test.fuzzcachedir $$program.corpus); \
+		done; \
+	done
+
+.PHONY: fuzz-api
+fuzz-api: ## Compare the API's answers to generated requests with the contract, for two minutes; needs python3
+	@dev/fuzzapi/run.sh $(FUZZ_API_SECONDS) $(SCHEMATHESIS_VERSION)
 
 .PHONY: build
 build: ## Build the programs into .build/bin
