@@ -32,7 +32,7 @@ const (
 // circle. The wire itself cannot carry a few differences, so they are not tested: a record
 // without headers has no list of headers that could be null, and the name of a header is
 // never null.
-func TestRandomRecordsComeBackByteForByte(t *testing.T) {
+func TestRandomRecordsComeBackByteForByte(t *testing.T) { //nolint:tparallel // one round at a time bounds the memory
 	t.Parallel()
 	records, seed := recordCount(t), dlqtest.Seed(t)
 	began, bytes := time.Now(), int64(0)

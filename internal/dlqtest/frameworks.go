@@ -16,8 +16,10 @@ type framework struct {
 	// topic, partition and offset are the names of the headers of the origin; those of the
 	// last two may be empty.
 	topic, partition, offset string
-	others                   []string
-	binary                   bool // big-endian numbers
+	always, others, empty    []string
+	// key has the record's key, because the key of the dead letter is another one.
+	key    string
+	binary bool // big-endian numbers
 	// prepends is set when the framework puts its headers before those of earlier hops.
 	prepends bool
 }
@@ -50,14 +52,25 @@ var frameworks = []framework{
 		others: []string{"__dlq.errors.group", "__dlq.errors.delivery.count", "__dlq.errors.message"}},
 	{name: "smallrye", prepends: true,
 		topic: "dead-letter-topic", partition: "dead-letter-partition", offset: "dead-letter-offset",
-		others: []string{"dead-letter-reason", "dead-letter-cause", "dead-letter-exception-class-name", "dead-letter-cause-class-name"}},
-	{name: "watermill", topic: "topic_poisoned", others: []string{"reason_poisoned", "handler_poisoned", "subscriber_poisoned"}},
+		always: []string{"dead-letter-reason"},
+		others: []string{"dead-letter-cause", "dead-letter-exception-class-name", "dead-letter-cause-class-name",
+			"deserialization-failure-reason", "deserialization-failure-key-data", "deserialization-failure-value-data"}},
+	{name: "smallrye-retry-topic", prepends: true,
+		topic: "delayed-retry-topic", partition: "delayed-retry-partition", offset: "delayed-retry-offset",
+		always: []string{"delayed-retry-reason"},
+		others: []string{"delayed-retry-count", "delayed-retry-original-timestamp", "delayed-retry-exception-class-name",
+			"delayed-retry-cause-class-name"}},
+	{name: "watermill", topic: "topic_poisoned", others: []string{"reason_poisoned", "handler_poisoned", "subscriber_poisoned"},
+		empty: []string{"_watermill_message_uuid"}},
 	{name: "micronaut",
 		topic: "micronaut-kafka-original-topic", partition: "micronaut-kafka-original-partition", offset: "micronaut-kafka-original-offset",
 		others: []string{"micronaut-kafka-exception-class", "micronaut-kafka-exception-message", "micronaut-kafka-retry-attempt"}},
 	{name: "karafka",
 		topic: "source_topic", partition: "source_partition", offset: "source_offset",
 		others: []string{"source_key", "source_consumer_group", "source_attempts", "source_trace_id"}},
+	{name: "karafka-2.4", key: "original_key",
+		topic: "original_topic", partition: "original_partition", offset: "original_offset",
+		others: []string{"original_consumer_group", "original_attempts"}},
 }
 
 // retryHeaders are those in which frameworks count their own retries, or keep the exception
@@ -84,15 +97,14 @@ func exceptFrameworks(list []framework, names ...string) []framework {
 func (r *Random) Fail(l *Letter, record dlq.Record, topic, dlqTopic, except string) (dead dlq.Record, by string) {
 	candidates := exceptFrameworks(l.mayFail, except)
 	first := pick(r, candidates)
-	dead = record
-	dead.Headers = r.mix(record.Headers, r.added(&first, topic, dlqTopic), first.prepends)
+	dead = r.failedBy(&first, record, topic, dlqTopic)
 	// The headers of this system count only when they are alone.
 	names := []string{first.name, "this-system", "topic-name"}
 	for !slices.Contains(names[1:], first.name) && r.IntN(4) == 0 {
 		another := pick(r, exceptFrameworks(candidates, names...))
 		names = append(names, another.name)
 		seen := pick(r, []string{topic, dlqTopic})
-		dead.Headers = r.mix(dead.Headers, r.added(&another, seen, dlqTopic), another.prepends)
+		dead = r.failedBy(&another, dead, seen, dlqTopic)
 	}
 	if r.IntN(3) == 0 {
 		dead.Headers = r.mix(dead.Headers, r.bookkeeping(), false)
@@ -104,29 +116,40 @@ func (r *Random) Fail(l *Letter, record dlq.Record, topic, dlqTopic, except stri
 	return dead, first.name
 }
 
-// added are the headers of one hop or of several. Only the oldest hop was at topic.
-func (r *Random) added(f *framework, topic, laterTopic string) (headers []dlq.Header) {
+// failedBy adds the headers of one hop or of several. Only the oldest hop was at topic.
+func (r *Random) failedBy(f *framework, record dlq.Record, topic, laterTopic string) dlq.Record {
 	if f.topic == "" {
-		return nil
+		return record
 	}
-	hops := []string{topic}
+	added := r.hop(f, topic, record.Key)
+	if f.key != "" {
+		record.Key = []byte(strconv.Itoa(r.IntN(100)))
+	}
 	for r.IntN(4) == 0 {
-		hops = append(hops, laterTopic)
+		if later := r.hop(f, laterTopic, record.Key); f.prepends {
+			added = slices.Concat(later, added)
+		} else {
+			added = slices.Concat(added, later)
+		}
 	}
-	if f.prepends {
-		slices.Reverse(hops)
-	}
-	for _, hop := range hops {
-		headers = append(headers, r.hop(f, hop)...)
-	}
-	return headers
+	record.Headers = r.mix(record.Headers, added, f.prepends)
+	return record
 }
 
-func (r *Random) hop(f *framework, topic string) []dlq.Header {
+func (r *Random) hop(f *framework, topic string, key []byte) []dlq.Header {
 	headers := []dlq.Header{{Key: f.topic, Value: []byte(topic)}}
+	if f.key != "" {
+		headers = append(headers, dlq.Header{Key: f.key, Value: append([]byte{}, key...)})
+	}
 	if f.partition != "" {
 		headers = append(headers,
 			dlq.Header{Key: f.partition, Value: r.number(f, 4)}, dlq.Header{Key: f.offset, Value: r.number(f, 8)})
+	}
+	for _, name := range f.always {
+		headers = append(headers, dlq.Header{Key: name, Value: r.frameworkValue()})
+	}
+	for _, name := range f.empty {
+		headers = append(headers, dlq.Header{Key: name, Value: []byte{}})
 	}
 	for _, name := range f.others {
 		if r.IntN(4) > 0 {
