@@ -49,6 +49,7 @@ var everyKey = map[string]string{
 	"DLQ_KAFKA_SECURITY_PROTOCOL":    "SASL_SSL",
 	"DLQ_KAFKA_DLQ_TOPIC_PATTERN":    "*.dead,*.failed",
 	"DLQ_KAFKA_ORIGIN_TOPICS":        "a.dead=a,b.dead=b",
+	"DLQ_KAFKA_ARCHIVE_TOPIC":        "{dlq}.old",
 	"DLQ_KAFKA_REPUBLISH_KEY":        "uuid",
 	"DLQ_KAFKA_MAX_RETRIES":          "5",
 	"DLQ_KAFKA_SASL_MECHANISM":       "PLAIN",

@@ -24,6 +24,10 @@ type Kafka struct {
 	// OriginTopics maps a dead-letter topic to its original topic, if that does not
 	// follow from the name. Both may have placeholders; see dlq.NewTopics.
 	OriginTopics map[string]string `yaml:"origin_topics"`
+	// ArchiveTopic names the topic that gets the exhausted messages of a dead-letter topic.
+	// "{dlq}" in it stands for the dead-letter topic without its version. If it is empty or
+	// "off", exhausted messages are not published.
+	ArchiveTopic string `yaml:"archive_topic"`
 	// RepublishKey is "original" or "uuid".
 	RepublishKey string `yaml:"republish_key"`
 	// MaxRetries is how many retries a new message may have.
@@ -88,6 +92,7 @@ func defaultKafka() Kafka {
 		ConsumerGroup:    "dlq-manager.default",
 		SecurityProtocol: "PLAINTEXT",
 		DLQTopicPattern:  dlq.DefaultTopicPatterns,
+		ArchiveTopic:     dlq.DefaultArchiveTopic,
 		RepublishKey:     "original",
 		MaxRetries:       dlq.DefaultMaxRetries,
 	}
@@ -107,6 +112,7 @@ func (k Kafka) validate(r *report) {
 		}
 		return
 	}
+	k.validateArchiveTopic(r)
 	for i, broker := range k.Brokers {
 		r.hostPort(fmt.Sprintf("kafka.brokers[%d]", i), broker)
 	}
@@ -160,5 +166,23 @@ func (k Kafka) validateTopics(r *report) {
 		if _, err := dlq.NewTopics(valid, map[string]string{from: to}); err != nil {
 			r.add("kafka.origin_topics", "%s", err)
 		}
+	}
+}
+
+// PublishesExhausted reports whether exhausted messages are published.
+func (k Kafka) PublishesExhausted() bool {
+	// An empty variable counts as unset, so the environment needs a word.
+	return k.Configured() && k.ArchiveTopic != "" && k.ArchiveTopic != "off"
+}
+
+// validateArchiveTopic accepts the default with any pattern. Otherwise an upgrade could stop
+// a program whose patterns also match the archive topics; its worker logs a warning.
+func (k Kafka) validateArchiveTopic(r *report) {
+	topics, err := dlq.NewTopics(k.DLQTopicPattern, nil)
+	if err != nil || !k.PublishesExhausted() || k.ArchiveTopic == dlq.DefaultArchiveTopic {
+		return // validateTopics reports the error
+	}
+	if err := dlq.NewArchiveTopics(k.ArchiveTopic, topics).Check(k.DLQTopicPattern); err != nil {
+		r.add("kafka.archive_topic", "%s", err)
 	}
 }

@@ -38,6 +38,8 @@ func TestKafkaSectionIsChecked(t *testing.T) {
 		"{origin_topics: {a.dlq: ..}}":                                                                                             `file:1: kafka.origin_topics: ".." is not the name of a topic`,
 		"{origin_topics: {a.dlq: b.dlq}}":                                                                                          `file:1: kafka.origin_topics: original topic "b.dlq" of "a.dlq" is itself a dead-letter topic`,
 		"{brokers: ['a:1'], origin_topics: {a.dlq: a.dlq}}":                                                                        `file:1: kafka.origin_topics: "a.dlq" cannot be its own origin`,
+		"{brokers: ['a:1'], archive_topic: '{dlq}.old.dlq'}":                                                                       `file:1: kafka.archive_topic: "x.dlq.old.dlq", the archive topic of "x.dlq.v1", is itself a dead-letter topic`,
+		"{brokers: ['a:1'], archive_topic: '{topic}.old'}":                                                                         `file:1: kafka.archive_topic: "{topic}.old", the archive topic of "x.dlq.v1", is not the name of a topic`,
 		"{brokers: ['a:1'], republish_key: none}":                                                                                  `file:1: kafka.republish_key: must be one of original, uuid, not "none"`,
 		"{brokers: ['a:1'], max_retries: -1}":                                                                                      "file:1: kafka.max_retries: must be 1 to 1000, not -1",
 		"{brokers: ['a:1'], max_retries: 0}":                                                                                       "file:1: kafka.max_retries: must be 1 to 1000, not 0",

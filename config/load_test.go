@@ -108,6 +108,13 @@ func TestKafkaDefaults(t *testing.T) {
 	require.Equal(t, "original", c.Kafka.RepublishKey)
 	require.Equal(t, dlq.DefaultMaxRetries, c.Kafka.MaxRetries)
 	require.Equal(t, dlq.DefaultTopicPatterns, c.Kafka.DLQTopicPattern)
+	require.Equal(t, "{dlq}.archive", c.Kafka.ArchiveTopic)
+	require.True(t, c.Kafka.PublishesExhausted())
+	for _, off := range []string{"{brokers: ['localhost:9092'], archive_topic: ''}", "{brokers: ['localhost:9092'], archive_topic: off}", "{archive_topic: '{dlq}.old'}"} {
+		c, err := load(t, "kafka: "+off)
+		require.NoError(t, err)
+		require.False(t, c.Kafka.PublishesExhausted())
+	}
 }
 
 func TestKafkaSectionIsRead(t *testing.T) {

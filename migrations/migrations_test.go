@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 17
+const newest = 19
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -52,7 +52,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets, counts, narrow, buckets and origins are those after.
+// follows them, and queues, between, offsets, counts, narrow, buckets, origins and exhausted are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -64,6 +64,8 @@ const (
 	narrow  = "015_narrow_indexes"
 	buckets = "016_divide_topics_into_buckets"
 	origins = "017_record_origins"
+
+	exhausted = "019_publish_exhausted"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -131,11 +133,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 11)
+	require.Len(t, ups, 12)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -162,10 +164,10 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}

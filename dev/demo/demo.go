@@ -149,7 +149,7 @@ func (o *Options) prepare(ctx context.Context) (next int, err error) {
 func createTopics(ctx context.Context, admin *kadm.Client) error {
 	var names []string
 	for _, r := range routes {
-		names = append(names, r.topic, r.dlq)
+		names = append(names, r.topic, r.dlq, strings.TrimSuffix(r.dlq, ".v1")+".archive")
 	}
 	answers, err := admin.CreateTopics(ctx, 3, -1, nil, names...)
 	if err != nil {

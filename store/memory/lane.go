@@ -305,6 +305,7 @@ func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutco
 			continue
 		}
 		e.finish(o.Outcome, at)
+		m.keepExhausted(e, o.Error, at)
 		ended++
 		switch {
 		case o.Result == dlq.ResultWaiting:

@@ -19,6 +19,8 @@ import (
 // be changed.
 type Store struct {
 	topics *dlq.Topics
+	// Outbox is like postgres.Store.Outbox.
+	Outbox bool
 
 	mu       sync.Mutex
 	lastNow  time.Time // the last result of now
@@ -30,6 +32,9 @@ type Store struct {
 	offsets  map[dlq.Partition]position
 	bulks    map[dlq.ID]*bulk
 	bulkList []*bulk // oldest first
+	// outbox has the exhausted messages that must still be published.
+	outbox     map[dlq.ID]exhausted
+	publishing bool
 }
 
 // entry is a message with all that is stored of it.
@@ -50,6 +55,7 @@ func New(topics *dlq.Topics) *Store {
 		knownIDs: map[dlq.ID]bool{},
 		offsets:  map[dlq.Partition]position{},
 		bulks:    map[dlq.ID]*bulk{},
+		outbox:   map[dlq.ID]exhausted{},
 	}
 }
 
@@ -109,6 +115,7 @@ func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)
 		m.countCameBack(a.PreviousID)
+		m.keepExhausted(e, e.ErrorMessage, at)
 		stored = append(stored, a.ID)
 	}
 	return stored, nil

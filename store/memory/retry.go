@@ -130,7 +130,9 @@ func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (_ d
 		return dlq.Message{}, false, dlq.MessageNotFound(o.ID)
 	}
 	if ended = e.ownedBy(owner); ended {
-		e.finish(o, m.now())
+		at := m.now()
+		e.finish(o, at)
+		m.keepExhausted(e, o.Error, at)
 	}
 	return e.Message, ended, nil
 }

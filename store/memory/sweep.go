@@ -54,6 +54,7 @@ func (m *Store) Release(_ context.Context, owner dlq.Owner, reason string) (int6
 	for _, e := range m.order {
 		if e.ownedBy(owner) {
 			e.finish(dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason}, at)
+			m.keepExhausted(e, reason, at)
 			released++
 		}
 	}

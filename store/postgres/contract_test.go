@@ -17,7 +17,16 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Store { return postgres.New(dbtest.New(t), dlqtest.Topics(t)) })
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		s := postgres.New(dbtest.New(t), dlqtest.Topics(t))
+		s.Outbox = true
+		return s
+	})
+}
+
+func TestContractWithoutAnOutbox(t *testing.T) {
+	t.Parallel()
+	storetest.RunWithoutOutbox(t, postgres.New(dbtest.New(t), dlqtest.Topics(t)))
 }
 
 // `make test-postgres` requests versions. Otherwise any supported version will do.

@@ -68,13 +68,20 @@ WITH outcome AS MATERIALIZED (
 	FROM locked o, lane
 	WHERE m.id = o.id
 	RETURNING m.id, m.seq, m.status, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic,
-		m.last_retry_at, m.updated_at, o.result, o.category, o.error, o.attempt,
+		m.last_retry_at, m.updated_at, m.dlq_topic, m.max_retries, m.resolution, o.result, o.category, o.error, o.attempt,
 		o.wait_topic, o.wait_partition, o.wait_key, o.wait_tries, o.wait_seconds
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 	SELECT id, retry_count, @workflow_id, @token, COALESCE(last_retry_at, updated_at), result, category, error
 	FROM ended
 	WHERE attempt
+), exhausted AS (
+	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+	SELECT dlq_topic, seq, id, retry_count, max_retries, error
+	FROM ended
+	WHERE @outbox::bool AND resolution = 'exhausted' AND dlq_topic <> ''
+	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
+	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
 ), blocked AS (
 	INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key)
 	SELECT @bulk, e.key_hash, e.original_topic, b.key
@@ -152,6 +159,7 @@ RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 // has the lane, and dlq.ErrBlocked when another transaction holds a lock for a second.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)
+	args["outbox"] = s.Outbox
 	var results []dlq.PageResult
 	err := s.batch(ctx, "finalize page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)

@@ -15,7 +15,8 @@ import (
 // start-up parameters.
 const (
 	// idleTimeoutSQL releases the locks of a program that crashed or was suspended in the
-	// middle of a transaction. The transactions of this package have no pauses.
+	// middle of a transaction. The transactions of this package have no pauses, except that
+	// of PublishExhausted, which sets a longer timeout.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '10s', false)`
 
 	// lockTimeoutSQL limits the wait for a lock. That includes the lock of a table whose

@@ -102,7 +102,12 @@ WITH advance AS (
 	WHERE CASE WHEN a.id IN (SELECT message_id FROM body) THEN true ELSE false END
 		AND NOT EXISTS (SELECT FROM dlq.dlq_messages m WHERE m.id = a.id OFFSET 0)
 	ORDER BY a.place
-	RETURNING id
+	RETURNING id, dlq_topic, seq, retry_count, max_retries, error_message, resolution
+), exhausted AS (
+	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+	SELECT dlq_topic, seq, id, retry_count, max_retries, error_message
+	FROM stored
+	WHERE @outbox::bool AND resolution = 'exhausted' AND dlq_topic <> ''
 )
 SELECT (SELECT unchanged FROM positions), ARRAY(SELECT id FROM stored)`
 
@@ -186,6 +191,7 @@ const payloadSQL = `SELECT NULLIF(@payload::text, '')::jsonb IS NULL`
 
 func (s *Store) ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	args := storeArgs(withoutDuplicates(arrivals), advances)
+	args["outbox"] = s.Outbox
 	var unchanged bool
 	var ids [][16]byte
 	err = s.batch(ctx, "store arrivals", func(batch *pgx.Batch) {

@@ -162,7 +162,8 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 		retriesLeftResolution: resolution(left), noneLeftResolution: resolution(none)}
 }
 
-// finalizeSQL also undoes the other changes of the claim when the retry is not counted.
+// finalizeSQL also undoes the other changes of the claim when the retry is not counted. A
+// message that was revived may still be in the outbox.
 const finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
@@ -182,6 +183,13 @@ WITH m AS (
 	SELECT m.id, m.retry_count, m.workflow_id, m.owner_token, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
 	FROM m
 	WHERE @is_attempt::bool
+), exhausted AS (
+	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
+	FROM m
+	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> ''
+	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
+	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
 )
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
@@ -205,6 +213,7 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 		"left_resolution": end.retriesLeftResolution, "none_resolution": end.noneLeftResolution,
 		"target_partition": partition, "target_offset": offset,
 		"result": o.Result, "category": o.Category, "error": dlq.StorableText(o.Error), "is_attempt": o.Result.IsAttempt(),
+		"outbox": s.Outbox,
 	})
 	var found []dlq.Message
 	err = s.batch(ctx, "finalize message", func(batch *pgx.Batch) {

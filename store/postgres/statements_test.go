@@ -55,6 +55,8 @@ func TestEveryStatement(t *testing.T) {
 			SELECT id, n FROM dlq.dlq_bulk_retries, generate_series(0, 3) AS n WHERE state = 'COMPLETED'`,
 		`INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 			SELECT id, 1, 'w', 'job-' || seq % 1000, now(), 'failed', '', '' FROM dlq.dlq_messages WHERE seq <= 20000`,
+		`INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+			SELECT dlq_topic, seq, id, 3, 3, 'boom' FROM dlq.dlq_messages WHERE status = 'DEAD'`,
 		`INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
 			SELECT id, n % 5 - 1, 't', CASE WHEN n % 5 = 0 THEN n ELSE -1 END, CASE WHEN n % 5 = 0 THEN -1 ELSE n END, n % 5 = 0, 1, now() + interval '1 hour', '', ''
 			FROM dlq.dlq_bulk_retries, generate_series(0, 9) AS n`,
@@ -81,7 +83,7 @@ func TestEveryStatement(t *testing.T) {
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
 		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil,
-		"result": "failed", "category": "", "error": "", "is_attempt": true, "claimed_before": time.Now(), "started_before": time.Now()}
+		"result": "failed", "category": "", "error": "", "is_attempt": true, "outbox": true, "claimed_before": time.Now(), "started_before": time.Now()}
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)
 	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20})
@@ -103,6 +105,7 @@ func TestEveryStatement(t *testing.T) {
 		live      = "idx_dlq_bulk_retries_live"
 		messages  = "dlq_messages_pkey"
 		offsets   = "dlq_ingest_offsets_pkey"
+		outbox    = "dlq_exhausted_outbox_pkey"
 		status    = "idx_dlq_messages_status"
 		alone     = "idx_dlq_messages_retrying_alone"
 		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
@@ -139,7 +142,7 @@ func TestEveryStatement(t *testing.T) {
 		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
 
 		"storeSQL": {
-			{args: storeArgs(dlqtest.Arrivals(2), advances), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},
+			{args: withOutbox(storeArgs(dlqtest.Arrivals(2), advances)), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},
 		},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
 		"startPositionsSQL":  {{args: partitions, uses: offsets}},
@@ -191,7 +194,14 @@ func TestEveryStatement(t *testing.T) {
 			{args: claimed, after: lanePlanSQL, filter: &dlq.Filter{IDs: []dlq.ID{id}}, uses: claim},
 		},
 		"claimQueueSQL":   {{args: claimed, after: lanePlanSQL, uses: fromQueue}},
-		"finalizePageSQL": {{args: finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed)), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed}},
+		"finalizePageSQL": {{args: withOutbox(finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed))), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed}},
+
+		"exhaustedTopicsSQL": {{after: byIndexSQL, uses: outbox}},
+		"unpublishedSQL":     {{uses: outbox + " | "}}, // or a sequential scan
+		"publishLockSQL":     {{args: pgx.NamedArgs{"lock": int64(publishLock)}}},
+		"exhaustedSQL": {{args: pgx.NamedArgs{"topic": "orders.dlq", "seq": 0, "id": [16]byte{}, "bytes": dlq.PageBytes},
+			after: byIndexSQL, uses: outbox + " " + bodies + " dlq_messages_archive_pkey " + messages}},
+		"publishedSQL": {{args: publishedArgs("orders.dlq", []dlq.Exhausted{{ID: id, Seq: 2, EndedAt: time.Now()}}, []bool{true}), after: byIndexSQL, uses: outbox}},
 
 		"archiveBatchSQL": {{args: old}}, // its plan is inside a function
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
@@ -224,6 +234,11 @@ func TestEveryStatement(t *testing.T) {
 			}
 		}
 	}
+}
+
+func withOutbox(args pgx.NamedArgs) pgx.NamedArgs {
+	args["outbox"] = true
+	return args
 }
 
 var indexName = regexp.MustCompile(`(?:using|Bitmap Index Scan on) (\w+)`)

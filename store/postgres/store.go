@@ -30,6 +30,9 @@ var (
 type Store struct {
 	pool   *pgxpool.Pool
 	topics *dlq.Topics
+	// Outbox makes the store keep every message that becomes exhausted for
+	// PublishExhausted. Set it before the first use.
+	Outbox bool
 }
 
 // New returns a store on a database whose schema package migrations has brought up to date.

@@ -56,15 +56,19 @@ type Store interface {
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 
+	ExhaustedTopics(ctx context.Context) ([]string, error)
+	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
+	PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error)
+
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
 // Run runs the contract tests. open returns an empty store whose topics are those of
-// dlqtest.Topics, and closes it with the test.
+// dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
-		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
+		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

@@ -33,6 +33,8 @@ type Store interface {
 	activities.ArchiveStore
 	workflows.SweepStore
 	kafka.ArrivalStore
+	kafka.ExhaustedStore
+	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	Ping(ctx context.Context) error
 }
@@ -87,7 +89,9 @@ func (p *parts) openStore() error {
 	db := p.cfg.Database
 	if !db.Configured() {
 		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends")
-		p.store = memory.New(p.topics)
+		store := memory.New(p.topics)
+		store.Outbox = p.cfg.Kafka.PublishesExhausted()
+		p.store = store
 		return nil
 	}
 	options, err := pgxpool.ParseConfig(db.URL())
@@ -108,7 +112,9 @@ func (p *parts) openStore() error {
 		return fmt.Errorf("database: %w", err)
 	}
 	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
-	p.store = postgres.New(p.pool, p.topics)
+	store := postgres.New(p.pool, p.topics)
+	store.Outbox = p.cfg.Kafka.PublishesExhausted()
+	p.store = store
 	return nil
 }
 

@@ -70,6 +70,7 @@ type engine struct {
 	*parts
 	publisher *kafka.Publisher // nil without Kafka
 	ingest    *kafka.Ingest    // nil without Kafka
+	archiver  *kafka.Archiver  // nil if exhausted messages are not published
 	steps     workflows.Activities
 	sweeper   *workflows.Sweeper
 	started   chan struct{}
@@ -87,6 +88,7 @@ func newEngine(p *parts) (*engine, error) {
 			return nil, err
 		}
 		publisher = e.publisher
+		e.addArchiver()
 	} else {
 		p.log.Warn("kafka is not configured: nothing is ingested, and retries resolve messages without publishing them")
 	}
@@ -105,6 +107,16 @@ func newEngine(p *parts) (*engine, error) {
 	}
 	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
 	return e, nil
+}
+
+// addArchiver makes the archiver, if exhausted messages are to be published.
+func (e *engine) addArchiver() {
+	if !e.cfg.Kafka.PublishesExhausted() {
+		return
+	}
+	archives := dlq.NewArchiveTopics(e.cfg.Kafka.ArchiveTopic, e.topics)
+	e.archiver = kafka.NewArchiver(e.publisher, e.store, archives, e.log, e.registry)
+	e.registry.MustRegister(telemetry.NewUnpublishedCollector(e.store.Unpublished, e.log))
 }
 
 var errStarting = fmt.Errorf("%w: still starting", dlq.ErrUnavailable)
@@ -154,6 +166,9 @@ func (e *engine) run(ctx context.Context) error {
 	if e.ingest != nil {
 		// The ingest does not wait for Temporal.
 		group.Go(func() error { return e.ingest.Run(ctx) })
+	}
+	if e.archiver != nil {
+		group.Go(func() error { e.archiver.Run(ctx); return nil })
 	}
 	err := group.Wait()
 	if e.publisher != nil {

@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// exhaustedTopicsSQL finds each topic of the outbox by one step in the primary key, so its
+// cost does not grow with the number of messages.
+const exhaustedTopicsSQL = `
+WITH RECURSIVE topic (name) AS (
+	(SELECT dlq_topic FROM dlq.dlq_exhausted_outbox ORDER BY dlq_topic LIMIT 1)
+	UNION ALL
+	SELECT (SELECT o.dlq_topic FROM dlq.dlq_exhausted_outbox o WHERE o.dlq_topic > topic.name ORDER BY o.dlq_topic LIMIT 1)
+	FROM topic
+	WHERE topic.name IS NOT NULL
+)
+SELECT name FROM topic WHERE name IS NOT NULL`
+
+// ExhaustedTopics returns the dead-letter topics with exhausted messages that are not
+// published yet.
+func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
+	return queryAll(ctx, s, "list topics with exhausted messages", pgx.RowTo[string], exhaustedTopicsSQL, pgx.NamedArgs{})
+}
+
+const unpublishedSQL = `
+SELECT dlq_topic, count(*)
+FROM dlq.dlq_exhausted_outbox
+GROUP BY dlq_topic
+ORDER BY dlq_topic`
+
+// Unpublished counts the exhausted messages that are not published yet.
+func (s *Store) Unpublished(ctx context.Context) ([]dlq.Unpublished, error) {
+	return queryAll(ctx, s, "count exhausted messages", pgx.RowToStructByPos[dlq.Unpublished], unpublishedSQL, pgx.NamedArgs{})
+}
+
+// publishLock is the advisory lock of the transaction that publishes exhausted messages.
+// Without it two workers would publish the same ones. The number is arbitrary and must
+// never change.
+const publishLock = 7_305_011_990_416
+
+// publishLockSQL also lets the transaction be idle while it waits for Kafka, for longer
+// than a publish takes, and makes it use indexes.
+const publishLockSQL = `
+SELECT pg_try_advisory_xact_lock(@lock), set_config('idle_in_transaction_session_timeout', '40s', true),
+	set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
+
+// exhaustedSQL reads the first messages of a topic after the given one, up to 100, and up
+// to the given number of bytes unless the first one is larger. The archive has no bodies of
+// its own, so an archived message is read like any other.
+const exhaustedSQL = `
+WITH page AS MATERIALIZED (
+	SELECT o.*, m.id IS NULL AS deleted, m.payload,
+		CASE WHEN m.size > 0 THEN m.size
+			ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), 0) END AS size
+	FROM (
+		SELECT *
+		FROM dlq.dlq_exhausted_outbox
+		WHERE dlq_topic = @topic AND (seq, message_id) > (@seq, @id::uuid)
+		ORDER BY seq, message_id
+		LIMIT 100
+	) AS o
+	LEFT JOIN LATERAL (
+		SELECT id, payload, size FROM dlq.dlq_messages WHERE id = o.message_id
+		UNION ALL
+		SELECT id, payload, size FROM dlq.dlq_messages_archive WHERE id = o.message_id
+		LIMIT 1
+	) AS m ON true
+), measured AS (
+	SELECT p.*, sum(p.size) OVER (ORDER BY p.seq, p.message_id) AS bytes, row_number() OVER (ORDER BY p.seq, p.message_id) AS place
+	FROM page p
+)
+SELECT p.message_id, p.seq, p.ended_at, p.retry_count, p.max_retries, p.error, p.deleted,
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(p.payload::text, 'UTF8') ELSE b.value END, b.headers
+FROM measured p
+LEFT JOIN LATERAL (
+	SELECT * FROM dlq.dlq_message_bodies b WHERE b.message_id = p.message_id AND NOT p.deleted OFFSET 0
+) AS b ON true
+WHERE p.bytes <= @bytes::bigint OR p.place = 1
+ORDER BY p.seq, p.message_id`
+
+// publishedSQL leaves out messages that were revived and exhausted again meanwhile.
+const publishedSQL = `
+DELETE FROM dlq.dlq_exhausted_outbox o
+USING unnest(@ids::uuid[], @seqs::bigint[], @ended::timestamptz[]) AS p (message_id, seq, ended_at)
+WHERE o.dlq_topic = @topic AND o.seq = p.seq AND o.message_id = p.message_id AND o.ended_at = p.ended_at`
+
+// PublishExhausted passes the first exhausted messages of a topic after the given one to
+// publish, and deletes those from the outbox for which publish returns true. It returns the
+// messages that it passed: none when the topic has no more. Of all workers only one
+// publishes at a time. The others get dlq.ErrBlocked.
+//
+// The lock and the deletion are in one transaction, which is open while publish runs. So
+// when a worker dies, another one continues at once, and publishes again what was not
+// deleted.
+func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error) {
+	const operation = "publish exhausted messages"
+	beginning, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	tx, err := s.pool.Begin(beginning)
+	if err != nil {
+		return nil, wrap(operation, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx) // after a commit this does nothing
+	}()
+	page, err := readExhausted(beginning, tx, topic, after)
+	if err != nil {
+		return nil, wrap(operation, err)
+	}
+	if len(page) == 0 {
+		return nil, nil
+	}
+	args := publishedArgs(topic, page, publish(page))
+	// Messages that were published must be deleted, also when the caller is stopping.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if _, err = tx.Exec(ending, publishedSQL, args); err == nil {
+		err = tx.Commit(ending)
+	}
+	if err != nil {
+		return nil, wrap(operation, err)
+	}
+	return page, nil
+}
+
+// readExhausted takes the lock and reads the next messages.
+func readExhausted(ctx context.Context, tx pgx.Tx, topic string, after dlq.Exhausted) (page []dlq.Exhausted, err error) {
+	var locked bool
+	batch := &pgx.Batch{}
+	batch.Queue(publishLockSQL, pgx.NamedArgs{"lock": int64(publishLock)}).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&locked, nil, nil, nil) })
+	queueQuery(batch, &page, scanExhausted, exhaustedSQL,
+		pgx.NamedArgs{"topic": topic, "seq": after.Seq, "id": uuid(after.ID), "bytes": dlq.PageBytes})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	if !locked {
+		return nil, dlq.ErrBlocked
+	}
+	return page, nil
+}
+
+func scanExhausted(row pgx.CollectableRow) (e dlq.Exhausted, err error) {
+	var headers []byte
+	err = row.Scan((*[16]byte)(&e.ID), &e.Seq, instant{&e.EndedAt}, &e.RetryCount, &e.MaxRetries, &e.Error, &e.Deleted,
+		&e.Record.Key, &e.Record.Value, &headers)
+	if err != nil {
+		return e, err
+	}
+	e.Record.Headers, err = decodeHeaders(headers)
+	return e, err
+}
+
+// publishedArgs are the parameters of publishedSQL.
+func publishedArgs(topic string, page []dlq.Exhausted, published []bool) pgx.NamedArgs {
+	done := make([]dlq.Exhausted, 0, len(page))
+	for i := range page {
+		if published[i] {
+			done = append(done, page[i])
+		}
+	}
+	return pgx.NamedArgs{
+		"topic": topic,
+		"ids":   column(done, func(e *dlq.Exhausted) [16]byte { return e.ID }),
+		"seqs":  column(done, func(e *dlq.Exhausted) int64 { return e.Seq }),
+		"ended": column(done, func(e *dlq.Exhausted) time.Time { return e.EndedAt }),
+	}
+}
