@@ -122,7 +122,7 @@ func requireSameShape(t *testing.T, name string, now entry) {
 	require.Equal(t, committed.LostValue, now.LostValue)
 	require.Equal(t, committed.LostOrder, now.LostOrder)
 	require.Equal(t, committed.Framework, now.Framework)
-	require.Equal(t, shapeOf(committed.Original), shapeOf(now.Original))
+	require.Equal(t, committed.Original, now.Original)
 	want, got := shapeOf(committed.DeadLetter), shapeOf(now.DeadLetter)
 	if now.LostOrder {
 		slices.Sort(want)

@@ -6,5 +6,5 @@
 //	go test -tags frameworks ./frameworks -record -run TestSpringKafka
 //
 // README.md says how a framework is added. The tests have the build tag "frameworks" because
-// they download the frameworks and take minutes.
+// they download the frameworks and take minutes. They are not parallel: each starts a JVM.
 package frameworks

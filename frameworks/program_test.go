@@ -17,7 +17,8 @@ import (
 // program is a consumer that uses a framework. Both commands run in its folder.
 type program struct {
 	folder  string
-	version string // of the framework
+	version string   // of the framework
+	tools   []string // that must be in PATH, beside those of the commands
 	build   []string
 	run     []string
 }
@@ -26,7 +27,7 @@ type program struct {
 func maven(folder, version, class string) program {
 	target := filepath.Join("target", version)
 	return program{
-		folder: folder, version: version,
+		folder: folder, version: version, tools: []string{"javac"},
 		build: []string{"mvn", "-q", "-B", "-Dframework.version=" + version, "compile",
 			"dependency:copy-dependencies", "-DincludeScope=runtime"},
 		run: []string{"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
@@ -40,6 +41,9 @@ var built sync.Map // folder and version
 // make builds the program, once in a run of the tests.
 func (p program) make(t *testing.T) {
 	t.Helper()
+	for _, tool := range p.tools {
+		needs(t, tool)
+	}
 	if _, done := built.LoadOrStore(p.folder+p.version, true); done || len(p.build) == 0 {
 		return
 	}

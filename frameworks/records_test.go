@@ -56,7 +56,7 @@ func hardHeaders(number int) []kgo.RecordHeader {
 // createTopic creates a topic that keeps records of any age.
 func createTopic(t *testing.T, client *kadm.Client, name string, partitions int32, config map[string]string) {
 	t.Helper()
-	configs := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
+	configs := map[string]*string{"retention.ms": new("-1")}
 	for key, value := range config {
 		configs[key] = &value
 	}
