@@ -100,15 +100,15 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 // some target accepted a message, or rejected one as bad data: that target is open.
 //
 // A target is closed when it refused messages of the page for a reason other than bad data
-// and is not open. Its messages wait, uncounted. A message that an open target refuses
-// waits alone and is tried again, as often as the policy of the error's category allows.
+// and is not open. Its messages wait, uncounted. A message that an open target refuses, or
+// whose record cannot be read, waits alone and is tried again, as often as the policy of the error's category allows.
 // Then it has failed. The later messages of its key wait with it, or are skipped when it
 // has failed, uncounted.
 func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		if d.Err == nil || isRejected(d.Err) {
+		if d.Err == nil || isRejected(d.Err) && !isMessageOnly(d.Err) {
 			open[d.Target], open[dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}] = true, true
 		}
 	}
@@ -128,8 +128,8 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 			o = blockedOutcome(e, &earlier)
 		default:
 			tries, own := previousTries(queue, refusingTarget(d), i == 0)
-			o = undelivered(e, d, own || open[d.Target], tries)
-			if isRejected(d.Err) {
+			o = undelivered(e, d, own || open[d.Target] || isMessageOnly(d.Err), tries)
+			if isRejected(d.Err) && !isMessageOnly(d.Err) {
 				o.Target = d.Target
 			}
 		}
@@ -144,6 +144,12 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 // isRejected tells whether the target has rejected the message as bad data.
 func isRejected(err error) bool {
 	return !errors.As(err, new(*dlq.BlockedError)) && !errors.Is(err, dlq.ErrTargetClosed) && dlq.CategoryOf(err) == dlq.CategoryBadData
+}
+
+// isMessageOnly tells whether the target was not asked.
+func isMessageOnly(err error) bool {
+	var failed *dlq.DeliveryError
+	return errors.As(err, &failed) && failed.MessageOnly
 }
 
 // previousTries returns how often the queue of the page was tried before without success:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -122,7 +123,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
 	}
 	if d.IsPointer() {
-		view.Pointed = s.viewPointed(ctx, d.Failure.Origin)
+		view.Pointed = s.viewPointed(ctx, &d)
 	}
 	for _, a := range d.Attempts {
 		view.Attempts = append(view.Attempts, attemptView{
@@ -135,22 +136,22 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 
 // Pointers reads records of original topics.
 type Pointers interface {
-	// Fetch returns the record at an origin. The error wraps dlq.ErrGone when Kafka no
-	// longer has it.
-	Fetch(ctx context.Context, origin dlq.Origin) (dlq.Record, error)
+	// Fetch returns the record at the origin of a dead letter that was written at a time.
+	// The error wraps dlq.ErrGone when Kafka no longer has it.
+	Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error)
 }
 
-func (s *Server) viewPointed(ctx context.Context, origin dlq.Origin) *pointedView {
+func (s *Server) viewPointed(ctx context.Context, d *dlq.Detail) *pointedView {
 	failed := func(reason string) *pointedView { return &pointedView{Headers: []headerView{}, Error: &reason} }
 	if s.options.Pointers == nil {
 		return failed("Kafka is not configured")
 	}
-	record, err := s.options.Pointers.Fetch(ctx, origin)
+	record, err := s.options.Pointers.Fetch(ctx, d.Failure.Origin, d.Record.Timestamp)
 	switch {
 	case errors.Is(err, dlq.ErrGone):
 		return failed(err.Error())
 	case err != nil: // its text may name hosts
-		s.options.Logger.Warn("cannot read the record that a message points to", zap.String("topic", origin.Topic), zap.Error(err))
+		s.options.Logger.Warn("cannot read the record that a message points to", zap.Stringer("message_id", d.ID), zap.Error(err))
 		return failed("the record cannot be read now; try again later")
 	}
 	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: viewHeaders(record.Headers),

@@ -29,7 +29,7 @@ func TestGetMessageReturns404WhenNotFound(t *testing.T) {
 
 type pointers map[int64]dlq.Record
 
-func (p pointers) Fetch(_ context.Context, origin dlq.Origin) (dlq.Record, error) {
+func (p pointers) Fetch(_ context.Context, origin dlq.Origin, _ time.Time) (dlq.Record, error) {
 	record, found := p[*origin.Offset]
 	if !found && *origin.Offset < 10 {
 		return record, fmt.Errorf("orders[3] at offset %d: %w", *origin.Offset, dlq.ErrGone)
@@ -46,7 +46,7 @@ func TestTheRecordThatAMessagePointsToIsShown(t *testing.T) {
 	for offset, want := range map[int64]map[string]any{
 		1: {"key": map[string]any{"base64": "aw==", "size": 1.0}, "value": map[string]any{"base64": "/w==", "size": 1.0},
 			"headers": []any{map[string]any{"key": "a", "value": nil, "text": nil}}, "record_timestamp": nil, "error": nil},
-		2:  {"key": nil, "value": nil, "headers": []any{}, "record_timestamp": nil, "error": "orders[3] at offset 2: Kafka no longer has the record"},
+		2:  {"key": nil, "value": nil, "headers": []any{}, "record_timestamp": nil, "error": "orders[3] at offset 2: the record is no longer in Kafka"},
 		10: {"key": nil, "value": nil, "headers": []any{}, "record_timestamp": nil, "error": "the record cannot be read now; try again later"},
 	} {
 		a := dlqtest.Arrival(func(a *dlq.Arrival) {

@@ -69,7 +69,8 @@ type Failure struct {
 	// the producer gave to related messages.
 	TraceID       string
 	CorrelationID string
-	// Suspicion says how the headers attack consumers; empty when they do not.
+	// Suspicion says why the message must not be sent back unseen: its headers attack
+	// consumers, or its framework has damaged it. Normally empty.
 	Suspicion string
 }
 
@@ -106,9 +107,9 @@ func (a *Arrival) Storable() Arrival {
 	s.DLQTopic = storableTopic(s.DLQTopic)
 	s.Origin.Topic = storableTopic(s.Origin.Topic)
 	s.Origin.Family = StorableText(s.Origin.Family)
-	s.ErrorMessage = StorableText(s.ErrorMessage)
-	s.ErrorClass = StorableText(s.ErrorClass)
-	s.CauseClass = StorableText(s.CauseClass)
+	s.ErrorMessage = shortText(s.ErrorMessage)
+	s.ErrorClass = shortText(s.ErrorClass)
+	s.CauseClass = shortText(s.CauseClass)
 	s.StackTrace = StorableText(s.StackTrace)
 	s.Origin.ConsumerGroup = StorableText(s.Origin.ConsumerGroup)
 	s.Origin.Timestamp = storableTime(s.Origin.Timestamp)

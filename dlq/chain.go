@@ -13,7 +13,7 @@ type Chain struct {
 	Truncated bool
 }
 
-// Hop is one message of a chain. Its Payload is not read.
+// Hop is one message of a chain. Its payload and its error are not read.
 type Hop struct {
 	Message
 	Source   Source

@@ -20,7 +20,7 @@ func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrN
 var ErrUnavailable = errors.New("unavailable")
 
 // ErrGone means that Kafka no longer has the record that a dead letter points to.
-var ErrGone = errors.New("Kafka no longer has the record")
+var ErrGone = errors.New("the record is no longer in Kafka")
 
 // ErrFull means that the database has no space left, and ErrReadOnly that it accepts no
 // changes. Kafka keeps the records that cannot be ingested.
@@ -136,7 +136,10 @@ type DeliveryError struct {
 	// TargetOnly is set when the whole topic is refused but other topics of the broker may
 	// work: the topic does not exist, or writing to it is not allowed.
 	TargetOnly bool
-	Err        error
+	// MessageOnly is set when the target was not asked: the record that the message points
+	// to could not be read. So the target is neither open nor closed.
+	MessageOnly bool
+	Err         error
 }
 
 // Error is the underlying error's text.

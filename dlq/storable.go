@@ -13,6 +13,18 @@ func StorableText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\u2400")
 }
 
+// maxShortText bounds the texts of headers that lists return, in bytes: a page has up to 200
+// of them. The header keeps the whole text.
+const maxShortText = 16 << 10
+
+// shortText is a storable text of at most maxShortText.
+func shortText(s string) string {
+	if len(s) > maxShortText {
+		s = s[:maxShortText]
+	}
+	return StorableText(s) // which also replaces half a character at the end
+}
+
 // maxStoredTopic is the documented width of the columns of topics, in characters.
 const maxStoredTopic = 255
 

@@ -104,9 +104,12 @@ func (c *connectionFailures) explain(err error, since time.Time) error {
 }
 
 func deliveryError(topic string, err error) *dlq.DeliveryError {
+	var source *sourceError
+	messageOnly := errors.As(err, &source) || errors.Is(err, dlq.ErrGone)
 	return &dlq.DeliveryError{
-		Category:   categoryOf(err),
-		TargetOnly: isTargetOnly(err),
-		Err:        fmt.Errorf("publish to %s: %w", topic, err),
+		Category:    categoryOf(err),
+		TargetOnly:  isTargetOnly(err) && !messageOnly,
+		MessageOnly: messageOnly,
+		Err:         fmt.Errorf("publish to %s: %w", topic, err),
 	}
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -241,7 +242,9 @@ var bookkeeping = family{
 	},
 }
 
-// familiesOf returns the families of a dead letter.
+// familiesOf returns the families of a dead letter, by their last headers: a framework
+// appends its own, so the family of the last hop comes last. One that puts its headers
+// first cannot be placed, and counts as the oldest.
 func familiesOf(headers []dlq.Header) []*family {
 	var found []*family
 	for i := range families {
@@ -252,7 +255,19 @@ func familiesOf(headers []dlq.Header) []*family {
 	if len(found) == 0 && thisSystem.isPresent(headers) {
 		found = append(found, &thisSystem)
 	}
+	if len(found) > 1 {
+		slices.SortStableFunc(found, func(a, b *family) int { return cmp.Compare(a.lastHeader(headers), b.lastHeader(headers)) })
+	}
 	return found
+}
+
+func (f *family) lastHeader(headers []dlq.Header) int {
+	for i, header := range slices.Backward(headers) {
+		if f.adds(header.Key) && !f.newestFirst {
+			return i
+		}
+	}
+	return -1
 }
 
 func (f *family) isPresent(headers []dlq.Header) bool {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,9 +42,20 @@ func TestTheFirstHopNamesTheOriginAndTheLastOneTheError(t *testing.T) {
 			"dead-letter-reason", "second", "dead-letter-topic", "retry", "dead-letter-reason", "first", "dead-letter-topic", "orders",
 		), dlq.Failure{ErrorMessage: "second", Origin: dlq.Origin{Topic: "orders", Family: "smallrye"}}},
 		"a dead-letter topic is a later hop": {headersOf(
+			"kafka_original-topic", "orders", "kafka_original-offset", be64(0), "kafka_exception-message", "first", "retry_topic-attempts", be32(5),
 			"kafka_dlt-original-topic", "orders-dlt", "kafka_dlt-exception-message", "later",
-			"kafka_original-topic", "orders", "kafka_original-offset", be64(0), "kafka_exception-message", "first",
-		), dlq.Failure{ErrorMessage: "later", Origin: dlq.Origin{Topic: "orders", Offset: at(int64(0)), Family: "spring-retryable-topic"}}},
+		), dlq.Failure{ErrorMessage: "later", Attempts: 4, Origin: dlq.Origin{Topic: "orders", Offset: at(int64(0)), Family: "spring-retryable-topic"}}},
+		"the later of two frameworks has the error": {headersOf(
+			"kafka_dlt-original-topic", "orders", "kafka_dlt-exception-message", "first",
+			"__connect.errors.topic", "orders-dlt", "__connect.errors.exception.message", "later",
+		), dlq.Failure{ErrorMessage: "later", Origin: dlq.Origin{Topic: "orders", Family: "spring-kafka"}}},
+		"attempts belong to the error": {headersOf("kafka_deliveryAttempt", be32(1), "kafka_original-topic", "orders", "kafka_exception-message", "boom",
+			"kafka_dlt-original-consumer-group", "billing", "retry_topic-attempts", be32(5),
+		), dlq.Failure{ErrorMessage: "boom", Attempts: 4, Origin: dlq.Origin{Topic: "orders", ConsumerGroup: "billing", Family: "spring-retryable-topic"}}},
+		"this system names what others do not": {headersOf("original_topic", "orders", "kafka_dlt-original-topic", "orders-dlt", "kafka_dlt-exception-message", "boom"),
+			dlq.Failure{ErrorMessage: "boom", Origin: dlq.Origin{Topic: "orders", Family: "this-system"}}},
+		"a topic id is no name": {headersOf("__dlq.errors.topic", "5Wq5NLTxQmKqF7gPAbXGtA", "__dlq.errors.message", "rejected"),
+			dlq.Failure{ErrorMessage: "rejected", Origin: dlq.Origin{Topic: "from-name", Family: "topic-name"}}},
 		"the key could not be deserialized": {headersOf(
 			"kafka_dlt-original-topic", "orders", "kafka_dlt-key-exception-fqcn", "a.B", "kafka_dlt-key-exception-message", "bad key",
 			"kafka_dlt-key-exception-stacktrace", "a.B: bad key",
@@ -125,6 +137,7 @@ func TestHostileHeadersAreSuspicious(t *testing.T) {
 		"types of no header":    {headersOf("spring_json_header_types", `{"n":"java.lang.Integer"}`), `spring_json_header_types has a type for "n", which the record does not have`},
 		"types that are none":   {headersOf("n", "1", "spring_json_header_types", `{"n":"a b"}`), `spring_json_header_types has "a b", which is no Java type`},
 		"types not JSON":        {headersOf("spring_json_header_types", `{`), "spring_json_header_types is not a JSON object of names and types"},
+		"types too long":        {headersOf("spring_json_header_types", strings.Repeat(" ", 1<<17)), "spring_json_header_types has 131072 bytes"},
 		"types null":            {headersOf("spring_json_header_types", `null`), "spring_json_header_types is not a JSON object of names and types"},
 		"the second of them":    {headersOf("retry_topic-attempts", be32(1), "retry_topic-attempts", ""), "retry_topic-attempts has 0 bytes, and the framework writes 4"},
 	} {
@@ -140,7 +153,7 @@ func TestTraceAndCorrelationIDsAreReadWhenTheyAreValid(t *testing.T) {
 	const trace, valid = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for text, want := range map[string]string{
 		valid: trace, "cc-" + valid[3:] + "-what-the-future-adds": trace,
-		"": "", "00-ab": "", "ff" + valid[2:]: "", valid + "-x": "", "00-00000000000000000000000000000000-b7ad6b7169203331-01": "",
+		"": "", strings.Repeat("-", 1<<20): "", "00-ab": "", "ff" + valid[2:]: "", valid + "-x": "", "00-00000000000000000000000000000000-b7ad6b7169203331-01": "",
 		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01": "", "00-" + trace + "-0000000000000000-01": "",
 	} {
 		require.Equal(t, want, traceID(headersOf("traceparent", text)), text)

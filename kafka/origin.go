@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -20,16 +21,19 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 		CorrelationID: correlationID(headers),
 		Suspicion:     suspicionOf(headers),
 	}
-	for _, f := range found {
-		if failure.ErrorMessage == "" && failure.ErrorClass == "" {
+	for _, f := range slices.Backward(found) { // the last hop first
+		if failure.ErrorMessage+failure.ErrorClass == "" {
 			hop := f.newestHop(headers)
 			failure.ErrorMessage = hop.text(f.message)
 			failure.ErrorClass, failure.CauseClass = hop.text(f.class), hop.text(f.cause)
 			failure.StackTrace = hop.text(f.stack)
 		}
-		if failure.Attempts == 0 {
+		if failure.Attempts == 0 && failure.ErrorMessage+failure.ErrorClass != "" {
 			failure.Attempts = f.attemptCount(headers)
 		}
+	}
+	for i := 0; i < len(found) && failure.Attempts == 0; i++ { // no family names an error
+		failure.Attempts = found[i].attemptCount(headers)
 	}
 	if failure.ErrorMessage == "" {
 		failure.ErrorMessage = dlq.UnknownError
@@ -37,23 +41,27 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 	return failure
 }
 
-// originOf returns the origin that a family names. One whose topic is no dead-letter topic
-// is preferred: the other families then describe later hops. Without one, the origin
-// follows from the name of the dead-letter topic.
+// originOf returns the origin that a family names: of the oldest hop whose topic is no
+// dead-letter topic. Otherwise it follows from the name of the dead-letter topic, unless a
+// family names another dead-letter topic.
 func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found []*family) dlq.Origin {
-	var named []dlq.Origin
+	if !slices.Contains(found, &thisSystem) {
+		found = append(found[:len(found):len(found)], &thisSystem)
+	}
+	var first *dlq.Origin
 	for _, f := range found {
-		if origin, ok := f.origin(headers); ok {
-			named = append(named, origin)
-		}
-	}
-	for _, origin := range named {
-		if origin.Topic != dlqTopic && !topics.IsDeadLetter(origin.Topic) {
+		origin, ok := f.origin(headers)
+		switch {
+		case !ok:
+			continue
+		case origin.Topic != dlqTopic && !topics.IsDeadLetter(origin.Topic):
 			return origin
+		case first == nil:
+			first = &origin
 		}
 	}
-	if len(named) > 0 {
-		return named[0]
+	if first != nil {
+		return *first
 	}
 	topic, group := topics.OriginOf(dlqTopic)
 	return dlq.Origin{Topic: topic, ConsumerGroup: group, Family: familyTopicName}
@@ -62,7 +70,7 @@ func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found [
 // origin reports whether the headers name a topic that can exist.
 func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 	topic := string(f.oldest(headers, f.topic))
-	if !dlq.IsTopicName(topic) {
+	if !dlq.IsTopicName(topic) || f.name == dlq.FamilyShareGroup && isTopicID(topic) {
 		return dlq.Origin{}, false
 	}
 	origin = dlq.Origin{Topic: topic, Family: f.name, ConsumerGroup: dlq.StorableText(string(f.oldest(headers, f.group)))}
@@ -77,6 +85,13 @@ func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 		origin.Timestamp = time.UnixMilli(n).UTC()
 	}
 	return origin, true
+}
+
+// isTopicID tells whether a text is an id of a topic, a UUID of version 4 in Kafka's encoding.
+// Brokers write it for a topic whose name they do not know.
+func isTopicID(text string) bool {
+	id, err := base64.RawURLEncoding.DecodeString(text)
+	return err == nil && len(id) == 16 && id[6]>>4 == 4 && id[8]>>6 == 2
 }
 
 // attemptCount is 0 when unknown. Early releases of Spring write one byte.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -18,47 +19,83 @@ import (
 type Pointers struct {
 	o   Options
 	log *zap.Logger
+	// slots bounds the fetches at once. Each has a connection, and a record in memory.
+	slots chan struct{}
 }
 
 // NewPointers does not connect; Fetch does.
 func NewPointers(o Options, log *zap.Logger) *Pointers {
-	return &Pointers{o: o.withDefaults(), log: log}
+	return &Pointers{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
 }
 
 // pointedTimeout bounds one fetch. A fetch from an available broker takes milliseconds.
 const pointedTimeout = 4 * time.Second
 
-// Fetch reads the record at an origin. The error wraps dlq.ErrGone when Kafka no longer has
-// the record, or when the origin names none. Other errors may pass.
-func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin) (dlq.Record, error) {
+// Fetch reads the record at an origin, for a dead letter that was written at the given time.
+// The error wraps dlq.ErrGone when Kafka no longer has the record, or when the origin names
+// none. Other errors may pass.
+func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error) {
 	if origin.Partition == nil || origin.Offset == nil {
 		return dlq.Record{}, fmt.Errorf("the dead letter names no partition and offset: %w", dlq.ErrGone)
 	}
 	ctx, cancel := context.WithTimeout(ctx, pointedTimeout)
 	defer cancel()
 	at := fmt.Sprintf("%s[%d] at offset %d", origin.Topic, *origin.Partition, *origin.Offset)
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return dlq.Record{}, fmt.Errorf("read %s: %w", at, ctx.Err())
+	}
+	r, err := p.read(ctx, origin.Topic, *origin.Partition, *origin.Offset)
+	switch {
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		return dlq.Record{}, fmt.Errorf("%s: %w", at, dlq.ErrGone)
+	case err != nil:
+		return dlq.Record{}, fmt.Errorf("read %s: %w", at, err)
+	case !written.IsZero() && r.Timestamp.After(written):
+		// The topic was deleted and re-created, and has another record at this offset.
+		return dlq.Record{}, fmt.Errorf("%s is a record of a later time: %w", at, dlq.ErrGone)
+	}
+	return recordOf(r), nil
+}
+
+// read returns kerr.OffsetOutOfRange for a record that does not exist.
+func (p *Pointers) read(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
 	client, err := newClient(append(p.o.connection(p.log, "pointer"),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{origin.Topic: {*origin.Partition: kgo.NewOffset().At(*origin.Offset)}}),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}),
 		// An offset that retention has deleted is an error, and not another record.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		// A broker returns at least one batch, however large.
 		kgo.FetchMaxPartitionBytes(1<<20), kgo.FetchMaxBytes(1<<20)))
 	if err != nil {
-		return dlq.Record{}, err
+		return nil, err
 	}
 	defer client.Close()
+	// The client would wait for a topic that does not exist, and for an offset at the end.
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	end, found := ends.Lookup(topic, partition)
+	switch {
+	case found && end.Err != nil:
+		return nil, end.Err
+	case !found && ends.Error() != nil:
+		return nil, ends.Error()
+	case !found || offset >= end.Offset:
+		return nil, kerr.OffsetOutOfRange
+	}
 	fetches := client.PollRecords(ctx, 1)
-	err = fetches.Err()
-	if records := fetches.Records(); len(records) > 0 {
-		if records[0].Offset == *origin.Offset {
-			return recordOf(records[0]), nil
-		}
-		err = kerr.OffsetOutOfRange // compaction has removed the record
+	if records := fetches.Records(); len(records) > 0 && records[0].Offset == offset {
+		return records[0], nil
+	} else if len(records) > 0 {
+		return nil, kerr.OffsetOutOfRange // compaction has removed the record
 	}
-	if errors.Is(err, kerr.OffsetOutOfRange) {
-		return dlq.Record{}, fmt.Errorf("%s: %w", at, dlq.ErrGone)
+	if err := fetches.Err(); err != nil {
+		return nil, err
 	}
-	return dlq.Record{}, fmt.Errorf("read %s: %w", at, err)
+	return nil, context.DeadlineExceeded
 }
 
 func recordOf(r *kgo.Record) dlq.Record {
@@ -70,15 +107,16 @@ func recordOf(r *kgo.Record) dlq.Record {
 }
 
 // pointedBy returns the origin that a message only points to; ok is false for a message
-// with a record of its own.
+// with a record of its own. The origin is in the topic that the message goes to: otherwise
+// the headers of a dead letter could copy any record into any topic.
 func pointedBy(e *dlq.Envelope) (origin dlq.Origin, ok bool) {
 	if e.Record.Key != nil || e.Record.Value != nil {
 		return dlq.Origin{}, false
 	}
 	for _, f := range familiesOf(e.Record.Headers) {
 		if f.name == dlq.FamilyShareGroup {
-			origin, _ = f.origin(e.Record.Headers)
-			return origin, true
+			origin, ok = f.origin(e.Record.Headers)
+			return origin, ok && origin.Topic == e.OriginalTopic
 		}
 	}
 	return dlq.Origin{}, false

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"dlqmanager/dlq"
@@ -38,7 +39,7 @@ func TestRealPointersAreSentWithTheRecordThatTheyName(t *testing.T) {
 		&kgo.Record{Topic: topic, Value: []byte("before")}, original, &kgo.Record{Topic: topic, Value: []byte("after")}).FirstErr())
 
 	o := s.options(brokers)
-	fetched, err := kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 1))
+	fetched, err := kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 1), time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, dlq.Record{Key: []byte("k"), Value: []byte("\xff\x00"), Timestamp: time.UnixMilli(1_700_000_000_000).UTC(), Headers: []dlq.Header{
 		{Key: "error", Value: []byte("of the application")}, {Key: "a"}, {Key: "a", Value: []byte{}}}}, fetched)
@@ -66,7 +67,7 @@ func TestRealPointersToRecordsThatAreGoneAreBadData(t *testing.T) {
 
 	o := s.options(brokers)
 	for _, offset := range []int64{0, 2, 1 << 40} {
-		_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, offset))
+		_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, offset), time.Time{})
 		require.ErrorIs(t, err, dlq.ErrGone, "offset %d", offset)
 	}
 	withoutOffset := pointer(topic, 0, 0)
@@ -79,7 +80,35 @@ func TestRealPointersToRecordsThatAreGoneAreBadData(t *testing.T) {
 	}
 	require.Len(t, read(t, brokers, topic, 2), 2, "nothing was sent")
 
-	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 7, 0))
-	require.Error(t, err)
-	require.NotErrorIs(t, err, dlq.ErrGone, "the partition may come back")
+	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 7, 0), time.Time{})
+	require.ErrorIs(t, err, dlq.ErrGone, "a partition disappears only with its topic")
+	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 4), time.UnixMilli(1))
+	require.ErrorIs(t, err, dlq.ErrGone, "the record is later than the dead letter: the topic was re-created")
+	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(s.topic("missing"), 0, 0), time.Time{})
+	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
+}
+
+// The page has an order, and others wait for none of the pointers.
+func TestRealPointersThatCannotBeReadDoNotStopOtherMessages(t *testing.T) {
+	t.Parallel()
+	brokers, s := kafkatest.SharedCluster(t).Brokers(), newScope(t)
+	topic, other, a := s.topic("orders"), s.topic("other"), admin(t, brokers)
+	createTopic(t, a, topic, 1)
+	createTopic(t, a, other, 1)
+	produce(t, brokers, topic, "v", 2)
+	page := []dlq.Envelope{pointer(topic, 0, 9), pointer(topic, 0, 1), envelope(topic, "", "no key"), pointer(topic, 0, 99), envelope(topic, "k", "v")}
+	elsewhere := pointer(topic, 0, 0)
+	elsewhere.OriginalTopic = other // as another family's header says
+	page = append(page, elsewhere)
+	errs := errorsOf(newPublisher(t, s.options(brokers)).Publish(deadline(t), page, dlq.OrderKey, nil))
+	for i, gone := range []bool{true, false, false, true, false, false} {
+		if !gone {
+			require.NoError(t, errs[i], i)
+			continue
+		}
+		var refused *dlq.DeliveryError
+		require.ErrorAs(t, errs[i], &refused, i)
+		require.True(t, refused.MessageOnly, "the target was not asked")
+	}
+	require.Nil(t, read(t, brokers, other, 1)[0].Value, "no record is copied into another topic")
 }

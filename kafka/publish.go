@@ -124,6 +124,8 @@ type dispatch struct {
 	errs      []error
 	// acknowledgements are nil until the record is acknowledged.
 	acknowledgements []*dlq.Acknowledgement
+	// fetchErr is why records that messages point to cannot be read now.
+	fetchErr error
 	// batched tells which records were sent in shared batches.
 	batched []bool
 	// ordered tells whether the order of a key matters.
@@ -203,16 +205,10 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
-	topic := d.records[i].Topic
-	if err := d.publisher.unbatchedTopics.lock(ctx, topic); err != nil {
-		d.errs[i] = err
-		return
-	}
-	defer d.publisher.unbatchedTopics.unlock(topic)
 	record := *d.records[i] // the library has changed the record that was refused
 	record.Timestamp = time.Time{}
 	if origin, pointer := pointedBy(&d.envelopes[i]); pointer {
-		pointed, err := d.publisher.pointers.Fetch(ctx, origin)
+		pointed, err := d.fetch(ctx, origin, &d.envelopes[i])
 		if err != nil {
 			d.errs[i] = err
 			return
@@ -220,11 +216,42 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 		record = *outgoingPointed(&d.envelopes[i], &pointed, d.publisher.o.RepublishKey)
 		d.routes[i].anyPartition = pointed.Key == nil || d.publisher.o.RepublishKey == RepublishUUIDKey
 	}
+	topic := d.records[i].Topic
+	if err := d.publisher.unbatchedTopics.lock(ctx, topic); err != nil {
+		d.errs[i] = err
+		return
+	}
+	defer d.publisher.unbatchedTopics.unlock(topic)
 	d.routes[i].begin(ctx, &record)
 	d.batched[i] = false
 	d.settle(i, &record, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
 	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
+
+// fetch reads the record that a message points to. After one fetch has failed, the others of
+// the same call fail at once, so that they leave the time to the other messages.
+func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope) (dlq.Record, error) {
+	if d.fetchErr != nil {
+		return dlq.Record{}, d.fetchErr
+	}
+	pointed, err := d.publisher.pointers.Fetch(ctx, origin, e.Record.Timestamp)
+	switch {
+	case err == nil, errors.Is(err, dlq.ErrGone):
+		return pointed, err
+	case errors.Is(err, kerr.UnknownTopicOrPartition): // the target is the same topic
+		return pointed, err
+	default:
+		d.fetchErr = &sourceError{err}
+		return dlq.Record{}, d.fetchErr
+	}
+}
+
+// sourceError is a record that could not be read. It says nothing about writing.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+
+func (e *sourceError) Unwrap() error { return e.err }
 
 func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	if route := &d.routes[i]; route.refused {
@@ -254,7 +281,7 @@ func (d *dispatch) settleBlocked(i, settled int) bool {
 		d.errs[i] = targetClosedError(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
 		return true
 	}
-	if !d.ordered {
+	if !d.ordered || r.Key == nil { // without a key there is no order
 		return false
 	}
 	for j, earlier := range d.records[:settled] {

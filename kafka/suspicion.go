@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// suspicionOf says how headers attack consumers, or is empty. It knows the attacks on
+// suspicionOf says why a message must not be sent back unseen, or is empty. It knows the attacks on
 // Spring Kafka that were published in 2026: retry headers of an impossible length, which
 // make a consumer fail without end or send the record elsewhere, and types that make it
 // load a class of the attacker's choice.
@@ -37,8 +37,8 @@ func suspicionOf(headers []dlq.Header) string {
 }
 
 // lostValue recognises a dead letter of SmallRye whose key could not be deserialised, and
-// whose value could: the framework writes the bytes of the key into the value. To send that
-// back would be an attack by accident.
+// whose value could: the framework writes the bytes of the key into the value. Sent back, it
+// would be another message.
 func lostValue(headers []dlq.Header) string {
 	const keyData, valueData = "deserialization-failure-key-data", "deserialization-failure-value-data"
 	if valueOf(headers, []string{keyData}, false) == nil || valueOf(headers, []string{valueData}, false) != nil {
@@ -73,6 +73,9 @@ func suspiciousAttempts(value []byte) string {
 // jsonTypesHeader names the Java types of other headers of the record, as a JSON object.
 const jsonTypesHeader = "spring_json_header_types"
 
+// maxTypes bounds the memory of decoding. No record has so many headers with a type.
+const maxTypes = 64 << 10
+
 // javaType is the name of a class, a primitive type or an array.
 var javaType = regexp.MustCompile(`^[\[\w$.;\]]{1,512}$`)
 
@@ -87,6 +90,9 @@ func namesOf(headers []dlq.Header) map[string]bool {
 // suspiciousTypes accepts types of headers that the record has. A value that is no JSON
 // object makes the consumer's header mapper fail for each record.
 func suspiciousTypes(value []byte, present map[string]bool) string {
+	if len(value) > maxTypes {
+		return fmt.Sprintf("has %d bytes", len(value))
+	}
 	var types map[string]string
 	if err := json.Unmarshal(value, &types); err != nil || types == nil {
 		return "is not a JSON object of names and types"

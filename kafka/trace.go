@@ -20,8 +20,14 @@ func traceID(headers []dlq.Header) (id string) {
 	return id
 }
 
+// maxTraceparent is longer than any version of the header.
+const maxTraceparent = 512
+
 // traceOf reads version-trace-parent-flags. Later versions may have more fields.
 func traceOf(traceparent string) string {
+	if len(traceparent) > maxTraceparent {
+		return ""
+	}
 	parts := strings.Split(traceparent, "-")
 	if len(parts) < 4 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
 		return ""

@@ -51,7 +51,7 @@ WITH RECURSIVE chain (id) AS (
 	) AS m
 )
 SELECT (SELECT count(*) FROM found) > 1000,
-	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, NULL::jsonb,
+	m.id, m.seq, m.original_topic, m.dlq_topic, '', '', m.retry_count, m.max_retries, NULL::jsonb,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious,
 	m.archived, b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
