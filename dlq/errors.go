@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrNotFound means that no message or bulk retry has the given id.
+// ErrNotFound means that no message, bulk retry or bulk action has the given id.
 var ErrNotFound = errors.New("not found")
 
 // MessageNotFound is ErrNotFound for a message.
@@ -14,6 +14,9 @@ func MessageNotFound(id ID) error { return fmt.Errorf("message %s: %w", id, ErrN
 
 // BulkNotFound is ErrNotFound for a bulk retry.
 func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrNotFound) }
+
+// ActionNotFound is ErrNotFound for a bulk action.
+func ActionNotFound(id ID) error { return fmt.Errorf("bulk action %s: %w", id, ErrNotFound) }
 
 // ErrUnavailable means that the database, Kafka or Temporal does not answer. The call can
 // be repeated later; nothing is lost.
@@ -85,9 +88,9 @@ var ErrFenced = errors.New("a newer attempt has the lane")
 // another client has ingested the partition. Nothing was stored.
 var ErrPositionMoved = errors.New("the database has another offset for the partition")
 
-// ErrSpecUnreadable means that the stored specification of a bulk retry cannot be parsed,
-// because it was edited by hand. Another attempt does not help.
-var ErrSpecUnreadable = errors.New("the specification of the bulk retry cannot be read")
+// ErrSpecUnreadable means that the stored specification of a bulk retry or of a bulk action
+// cannot be parsed, because it was edited by hand. Another attempt does not help.
+var ErrSpecUnreadable = errors.New("the specification of the job cannot be read")
 
 // ErrBlocked means that another transaction did not release a lock in time. The call can be
 // repeated.
@@ -103,6 +106,19 @@ type BulkBusyError struct {
 // Error names the running job.
 func (e *BulkBusyError) Error() string {
 	return fmt.Sprintf("bulk retry %s, with another topic name, filter, order or ramp, is under way on messages of topic %s; "+
+		"wait for it or cancel it", e.Running, e.Topic)
+}
+
+// ActionBusyError refuses a bulk action because a different one is running on messages of
+// the same topic, perhaps under the topic's other name.
+type ActionBusyError struct {
+	Topic   string
+	Running ID
+}
+
+// Error names the running job.
+func (e *ActionBusyError) Error() string {
+	return fmt.Sprintf("bulk action %s, with another action, topic name or filter, is under way on messages of topic %s; "+
 		"wait for it or cancel it", e.Running, e.Topic)
 }
 

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ID identifies a dead letter or a bulk retry. It is a UUID (RFC 9562): version 7 for bulk
-// retries, version 8 for records from Kafka (RecordID). Both grow with time, so new rows
-// are appended at one end of the primary key's index, and its cost does not grow with the
-// table.
+// ID identifies a dead letter, a bulk retry or a bulk action. It is a UUID (RFC 9562):
+// version 8 for records from Kafka (RecordID), version 7 for all others. Both grow with
+// time, so new rows are appended at one end of the primary key's index, and its cost does
+// not grow with the table.
 type ID [16]byte
 
 var idClock struct {

@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
 	"time"
 )
@@ -72,6 +73,13 @@ func (m *Message) ClaimError(owner Owner) error {
 		return &OwnedError{ID: m.ID, Owner: m.Owner}
 	}
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
+}
+
+// NotDead refuses to revive a message because of its status. It returns a
+// *NotRetryableError.
+func (m *Message) NotDead() error {
+	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+		Reason: fmt.Sprintf("only a DEAD message can be revived, and its status is %s", m.Status)}
 }
 
 // Detail is all that is stored of one message.

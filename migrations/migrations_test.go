@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 19
+const newest = 20
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -52,7 +52,8 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets, counts, narrow, buckets, origins and exhausted are those after.
+// follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted
+// and actions are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -66,6 +67,7 @@ const (
 	origins = "017_record_origins"
 
 	exhausted = "019_publish_exhausted"
+	actions   = "020_act_in_bulk"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -112,6 +114,8 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, now()) RETURNING id)
 		INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
+	exec(t, pool, `INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at)
+		VALUES (gen_random_uuid(), 'w', 'orders', '{}', 1, now())`)
 }
 
 // contents are all rows of the tables that fill fills.
@@ -124,6 +128,7 @@ func contents(t *testing.T, pool *pgxpool.Pool) []string {
 		UNION ALL SELECT a::text FROM dlq.dlq_retry_attempts a
 		UNION ALL SELECT b::text FROM dlq.dlq_bulk_retries b
 		UNION ALL SELECT l::text FROM dlq.dlq_bulk_retry_lanes l
+		UNION ALL SELECT a::text FROM dlq.dlq_bulk_actions a
 		ORDER BY 1`)
 }
 
@@ -133,11 +138,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 12)
+	require.Len(t, ups, 13)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -164,10 +169,10 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}

@@ -192,3 +192,9 @@ func Delivered(id dlq.ID) dlq.Outcome { return dlq.Outcome{ID: id, Result: dlq.R
 func Failed(id dlq.ID) dlq.Outcome {
 	return dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "broker unavailable"}
 }
+
+// Action is a bulk action to create.
+func Action(action dlq.Action, f dlq.Filter) dlq.BulkAction {
+	id := dlq.NewID()
+	return dlq.BulkAction{ID: id, WorkflowID: "bulk-action-" + id.String(), Spec: dlq.ActionSpec{Action: action, Filter: f}}
+}

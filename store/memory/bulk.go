@@ -91,8 +91,7 @@ func (m *Store) retryable(e *entry, b *bulk) bool {
 // nil.
 func (m *Store) conflictingJob(topic string) *bulk {
 	for _, other := range m.bulkList {
-		shared := func(e *entry) bool { return inTopic(e, topic) && inTopic(e, other.Spec.Topic) }
-		if !other.State.IsFinal() && (other.Spec.Topic == topic || slices.ContainsFunc(m.order, shared)) {
+		if !other.State.IsFinal() && m.share(topic, other.Spec.Topic) {
 			return other
 		}
 	}

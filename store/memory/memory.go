@@ -31,7 +31,8 @@ type Store struct {
 	knownIDs map[dlq.ID]bool // of all messages neither deleted nor purged
 	offsets  map[dlq.Partition]position
 	bulks    map[dlq.ID]*bulk
-	bulkList []*bulk // oldest first
+	bulkList []*bulk   // oldest first
+	actions  []*action // oldest first
 	// outbox has the exhausted messages that must still be published.
 	outbox     map[dlq.ID]exhausted
 	publishing bool
@@ -231,8 +232,7 @@ func (m *Store) Delete(_ context.Context, id dlq.ID) error {
 	if e.Status == dlq.StatusRetrying {
 		return &dlq.OwnedError{ID: id, Owner: e.Owner}
 	}
-	m.remove(e)
-	delete(m.knownIDs, e.ID)
+	m.act(dlq.ActionDelete, e)
 	return nil
 }
 
@@ -247,8 +247,23 @@ func (m *Store) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
 	case e.Status == dlq.StatusResolved:
 		return e.Message, e.CheckRetryable()
 	case e.Status != dlq.StatusDead:
-		e.Status, e.Resolution, e.UpdatedAt = dlq.StatusDead, dlq.ResolutionGivenUp, m.now()
+		m.act(dlq.ActionDead, e)
 	}
+	return e.Message, nil
+}
+
+// Revive is like postgres.Store.Revive.
+func (m *Store) Revive(_ context.Context, id dlq.ID) (dlq.Message, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	switch {
+	case e == nil:
+		return dlq.Message{}, dlq.MessageNotFound(id)
+	case e.Status != dlq.StatusDead:
+		return e.Message, e.NotDead()
+	}
+	m.act(dlq.ActionRevive, e)
 	return e.Message, nil
 }
 

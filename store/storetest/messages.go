@@ -19,6 +19,8 @@ var messages = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.MarkDead(t.Context(), id)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
+		_, err = f.Revive(t.Context(), id)
+		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.Claim(t.Context(), id, dlqtest.Owner())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, _, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
@@ -74,6 +76,37 @@ var messages = map[string]func(*testing.T, fixture){
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, dlq.StatusResolved, refused.Status)
 		require.Equal(t, dlq.StatusResolved, f.message(resolved).Status)
+	},
+
+	"an operator revives a dead message": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(4)...)
+		pending, retrying, resolved := stored[0].ID, stored[1].ID, stored[2].ID
+		f.claim(retrying)
+		f.retry(resolved, dlq.ResultDelivered)
+		f.retry(stored[3].ID, dlq.ResultFailed)
+		dead, err := f.MarkDead(t.Context(), stored[3].ID)
+		require.NoError(t, err)
+		require.Equal(t, dlq.ResolutionGivenUp, dead.Resolution)
+		m, err := f.Revive(t.Context(), dead.ID)
+		require.NoError(t, err)
+		require.Equal(t, f.message(dead.ID), m)
+		require.Equal(t, dlq.StatusPending, m.Status)
+		require.Zero(t, m.RetryCount)
+		require.Zero(t, m.Owner)
+		require.Empty(t, m.Resolution)
+		require.Equal(t, dead.LastRetryAt, m.LastRetryAt)
+		require.True(t, m.UpdatedAt.After(dead.UpdatedAt))
+		require.Len(t, f.detail(dead.ID).Attempts, 1, "the history stays")
+		require.Equal(t, dlq.StatusResolved, f.retry(dead.ID, dlq.ResultDelivered).Status)
+
+		for id, status := range map[dlq.ID]dlq.Status{pending: dlq.StatusPending, retrying: dlq.StatusRetrying, resolved: dlq.StatusResolved} {
+			before := f.message(id)
+			_, err := f.Revive(t.Context(), id)
+			var refused *dlq.NotRetryableError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, status, refused.Status)
+			require.Equal(t, before, f.message(id))
+		}
 	},
 
 	"a change of status moves updated_at": func(t *testing.T, f fixture) {

@@ -27,6 +27,7 @@ type Store interface {
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	Delete(ctx context.Context, id dlq.ID) error
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Ping(ctx context.Context) error
 
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
@@ -60,6 +61,16 @@ type Store interface {
 	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
 	PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error)
 
+	CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error)
+	CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
+	Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error)
+	StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error)
+	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
+	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
+	Actions(ctx context.Context, limit int) ([]dlq.BulkAction, error)
+	ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
+	PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error)
+
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
@@ -69,6 +80,7 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
 		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
+		actions, actionJobs,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

@@ -1,0 +1,205 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// action is a bulk action.
+type action struct {
+	dlq.BulkAction
+	snapshotAt time.Time // messages that changed later are not changed
+	cursor     int64     // the Seq of the last message that was read
+	window     rateWindow
+}
+
+// snapshot is the bulk action at a time.
+func (a *action) snapshot(at time.Time) dlq.BulkAction {
+	s := a.BulkAction
+	s.Spec = s.Spec.Storable()
+	s.RecentPerSecond = a.window.recent(at) / min(10, max(1, at.Sub(s.StartedAt).Seconds()))
+	return s
+}
+
+// includes reports whether the job changes the message.
+func (a *action) includes(e *entry) bool {
+	return e.Seq <= a.UpperBound && !e.UpdatedAt.After(a.snapshotAt) && matches(e, &a.Spec.Filter) &&
+		slices.Contains(a.Spec.Action.Statuses(), e.Status)
+}
+
+// act applies an action to a message whose status allows it.
+func (m *Store) act(what dlq.Action, e *entry) {
+	switch what {
+	case dlq.ActionRevive:
+		e.Status, e.Resolution, e.RetryCount, e.Owner, e.UpdatedAt = dlq.StatusPending, "", 0, dlq.Owner{}, m.now()
+	case dlq.ActionDead:
+		e.Status, e.Resolution, e.UpdatedAt = dlq.StatusDead, dlq.ResolutionGivenUp, m.now()
+	case dlq.ActionDelete:
+		m.remove(e)
+		delete(m.knownIDs, e.ID)
+	}
+}
+
+// CreateAction is like postgres.Store.CreateAction.
+func (m *Store) CreateAction(_ context.Context, a dlq.BulkAction) (dlq.BulkAction, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	spec := a.Spec.Storable()
+	for _, other := range m.actions {
+		if other.State.IsFinal() || !m.share(spec.Topic, other.Spec.Topic) {
+			continue
+		}
+		if !other.Spec.IsSameWork(spec) {
+			return dlq.BulkAction{}, &dlq.ActionBusyError{Topic: spec.Topic, Running: other.ID}
+		}
+		return other.snapshot(m.now()), nil
+	}
+	started := m.now()
+	n := &action{snapshotAt: started, window: rateWindow{startedAt: started}, BulkAction: dlq.BulkAction{
+		ID: a.ID, WorkflowID: a.WorkflowID, Spec: spec, State: dlq.BulkRunning, UpperBound: m.lastSeq, Counting: true,
+		StartedAt: started, UpdatedAt: started}}
+	m.actions = append(m.actions, n)
+	return n.snapshot(started), nil
+}
+
+// share reports whether two topics are equal, or names of the same messages.
+func (m *Store) share(topic, other string) bool {
+	return topic == other || slices.ContainsFunc(m.order, func(e *entry) bool { return inTopic(e, topic) && inTopic(e, other) })
+}
+
+// steerAction runs change on a job. change returns false when it left the job unchanged.
+func (m *Store) steerAction(id dlq.ID, change func(a *action, at time.Time) bool) (dlq.BulkAction, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.actions, func(a *action) bool { return a.ID == id })
+	if i < 0 {
+		return dlq.BulkAction{}, dlq.ActionNotFound(id)
+	}
+	a, at := m.actions[i], m.now()
+	if change(a, at) {
+		a.UpdatedAt = at
+	}
+	return a.snapshot(at), nil
+}
+
+// CountAction is like postgres.Store.CountAction.
+func (m *Store) CountAction(_ context.Context, id dlq.ID) (dlq.BulkAction, error) {
+	return m.steerAction(id, func(a *action, _ time.Time) bool {
+		if !a.Counting {
+			return false
+		}
+		for _, e := range m.order {
+			if a.includes(e) {
+				a.Matched++
+			}
+		}
+		a.Counting = false
+		return true
+	})
+}
+
+// Act is like postgres.Store.Act. It reads in the order of arrival.
+func (m *Store) Act(_ context.Context, job dlq.BulkAction) (step dlq.ActionStep, err error) {
+	_, err = m.steerAction(job.ID, func(a *action, at time.Time) bool {
+		if a.State != dlq.BulkRunning {
+			step.Stopped = true
+			return false
+		}
+		from, _ := m.indexOf(a.cursor + 1)
+		next := m.order[from:min(from+dlq.ActionBatch, len(m.order))]
+		for _, e := range slices.Clone(next) {
+			a.cursor = e.Seq
+			if a.includes(e) {
+				m.act(a.Spec.Action, e)
+				step.Changed++
+			}
+		}
+		a.Changed += step.Changed
+		a.window.add(step.Changed, at)
+		step.Total, step.Done = a.Changed, len(next) < dlq.ActionBatch
+		return true
+	})
+	return step, err
+}
+
+// StopAction is like postgres.Store.StopAction.
+func (m *Store) StopAction(_ context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
+	return m.steerAction(id, func(a *action, _ time.Time) bool {
+		if a.State != dlq.BulkRunning {
+			return false
+		}
+		a.State, a.Reason = dlq.BulkCancelling, dlq.StorableText(reason)
+		return true
+	})
+}
+
+// EndAction is like postgres.Store.EndAction.
+func (m *Store) EndAction(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
+	if !state.IsFinal() {
+		return dlq.BulkAction{}, fmt.Errorf("store: end bulk action %s: %s is not an end", id, state)
+	}
+	return m.steerAction(id, func(a *action, at time.Time) bool {
+		if a.State.IsFinal() {
+			return false
+		}
+		a.State, a.Reason, a.EndedAt, a.Counting = state, dlq.StorableText(reason), &at, false
+		a.Skipped, a.Matched = max(a.Matched-a.Changed, 0), max(a.Matched, a.Changed)
+		return true
+	})
+}
+
+// Action is like postgres.Store.Action.
+func (m *Store) Action(_ context.Context, id dlq.ID) (dlq.BulkAction, error) {
+	return m.steerAction(id, func(*action, time.Time) bool { return false })
+}
+
+// Actions is like postgres.Store.Actions.
+func (m *Store) Actions(_ context.Context, limit int) ([]dlq.BulkAction, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []dlq.BulkAction
+	at := m.now()
+	for _, a := range slices.Backward(m.actions) {
+		if len(list) >= limit {
+			break
+		}
+		list = append(list, a.snapshot(at))
+	}
+	return list, nil
+}
+
+// ActionOwners is like postgres.Store.ActionOwners.
+func (m *Store) ActionOwners(_ context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var owners []dlq.Owner
+	for _, a := range m.actions {
+		if !a.State.IsFinal() && a.StartedAt.Before(startedBefore) {
+			owners = append(owners, a.Owner())
+		}
+	}
+	return owners, nil
+}
+
+// PreviewAction is like postgres.Store.PreviewAction.
+func (m *Store) PreviewAction(_ context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	spec = spec.Storable()
+	byStatus := map[dlq.Status]int64{}
+	var sample []dlq.Message
+	for _, e := range m.order {
+		if !matches(e, &spec.Filter) {
+			continue
+		}
+		byStatus[e.Status]++
+		if len(sample) < dlq.PreviewSample && slices.Contains(spec.Action.Statuses(), e.Status) {
+			sample = append(sample, e.Message)
+		}
+	}
+	return dlq.NewActionPreview(spec.Action, byStatus, sample), nil
+}

@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// actionsSQL reads bulk actions. Their rate is computed like that of bulk retries
+// (bulksSQL).
+const actionsSQL = `
+SELECT a.id, a.workflow_id, a.spec, a.state, a.reason, a.upper_bound, a.matched, NOT a.counted, a.changed, a.skipped,
+	CASE
+		WHEN w.age < 10 THEN a.window_count + a.previous_count * (1 - w.age / 10)
+		WHEN w.age < 20 THEN a.window_count * (2 - w.age / 10)
+		ELSE 0 END
+		/ least(10, greatest(1, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM a.started_at)::float8)),
+	a.started_at, a.updated_at, a.ended_at
+FROM dlq.dlq_bulk_actions a
+CROSS JOIN LATERAL (
+	SELECT greatest(0, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM a.window_started_at)::float8) AS age
+) AS w
+WHERE a.ended_at IS NULL /* condition */
+ORDER BY a.started_at DESC, a.id DESC
+LIMIT @limit`
+
+// actions reads the bulk actions that meet a condition on a, the newest first. A nil limit
+// reads all of them.
+func (s *Store) actions(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.BulkAction, error) {
+	return queryAll(ctx, s, operation, scanAction, strings.Replace(actionsSQL, "a.ended_at IS NULL /* condition */", condition, 1), args)
+}
+
+func scanAction(row pgx.CollectableRow) (dlq.BulkAction, error) {
+	var a dlq.BulkAction
+	var spec []byte
+	err := row.Scan((*[16]byte)(&a.ID), &a.WorkflowID, &spec, (*string)(&a.State), &a.Reason, &a.UpperBound, &a.Matched, &a.Counting,
+		&a.Changed, &a.Skipped, &a.RecentPerSecond, instant{&a.StartedAt}, instant{&a.UpdatedAt}, optionalInstant{&a.EndedAt})
+	if err != nil {
+		return dlq.BulkAction{}, err
+	}
+	if err := json.Unmarshal(spec, &a.Spec); err != nil { // an unreadable row must not hide the others
+		a.Spec, a.Reason = dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err).Error()
+	}
+	return a, nil
+}
+
+// Action returns a bulk action, or dlq.ErrNotFound.
+func (s *Store) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
+	actions, err := s.actions(ctx, "read bulk action", "a.id = @id", pgx.NamedArgs{"id": uuid(id), "limit": 1})
+	if err == nil && len(actions) == 0 {
+		err = dlq.ActionNotFound(id)
+	}
+	if err != nil {
+		return dlq.BulkAction{}, err
+	}
+	return actions[0], nil
+}
+
+// Actions returns the newest bulk actions, the newest first.
+func (s *Store) Actions(ctx context.Context, limit int) ([]dlq.BulkAction, error) {
+	return s.actions(ctx, "list bulk actions", "true", pgx.NamedArgs{"limit": max(limit, 0)})
+}
+
+const actionOwnersSQL = `
+SELECT a.workflow_id, a.id::text
+FROM dlq.dlq_bulk_actions a
+WHERE a.ended_at IS NULL AND a.started_at NOT BETWEEN @started_before AND clock_timestamp()
+ORDER BY a.started_at, a.id`
+
+// ActionOwners returns the workflows of the bulk actions that have not ended and were
+// started before the given time. The token of each is the id of its bulk action.
+func (s *Store) ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
+	return queryAll(ctx, s, "list workflows of bulk actions", pgx.RowToStructByPos[dlq.Owner], actionOwnersSQL,
+		pgx.NamedArgs{"started_before": startedBefore})
+}
+
+const stopActionSQL = `
+UPDATE dlq.dlq_bulk_actions
+SET state = 'CANCELLING', reason = @reason, updated_at = now()
+WHERE id = @id AND state = 'RUNNING'`
+
+// StopAction makes a running bulk action CANCELLING. Once it returns, the job changes no
+// message any more. A job in another state does not change. StopAction returns the bulk
+// action, or dlq.ErrNotFound.
+func (s *Store) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
+	err := s.batch(ctx, "stop bulk action", func(batch *pgx.Batch) {
+		batch.Queue(stopActionSQL, pgx.NamedArgs{"id": uuid(id), "reason": dlq.StorableText(reason)})
+	})
+	if err != nil {
+		return dlq.BulkAction{}, err
+	}
+	return s.Action(ctx, id)
+}
+
+const endActionSQL = `
+UPDATE dlq.dlq_bulk_actions
+SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
+	matched = greatest(matched, changed), skipped = greatest(matched - changed, 0)
+WHERE id = @id AND ended_at IS NULL`
+
+// EndAction ends a bulk action. Once it returns, the job changes no message any more. A
+// second call changes nothing. EndAction returns the bulk action, or dlq.ErrNotFound.
+func (s *Store) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
+	if !state.IsFinal() {
+		return dlq.BulkAction{}, fmt.Errorf("store: end bulk action %s: %s is not an end", id, state)
+	}
+	err := s.batch(ctx, "end bulk action", func(batch *pgx.Batch) {
+		batch.Queue(endActionSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason)})
+	})
+	if err != nil {
+		return dlq.BulkAction{}, err
+	}
+	return s.Action(ctx, id)
+}

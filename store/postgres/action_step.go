@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// lockActionSQL lets one batch of a job run at a time. It is a separate statement before
+// the batch, so the batch's snapshot includes all that was committed before the lock was
+// granted, such as the end of the job.
+const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KEY UPDATE`
+
+// actSQL reads the next messages of a job, changes those that match, counts them and moves
+// the cursor. Its CTEs in their order:
+//
+//   - job is empty unless the job is running. status is the status that it reads now.
+//   - read are the next messages of the topic in this status, in the order of the index.
+//     @from and @until are the limits of created_at.
+//   - locked are those of them that are in the scope, locked in the order of their ids, like
+//     in every statement that locks several messages. So two of them do not deadlock. The
+//     text of errors is compared here, so a batch reads no more than @limit messages, however
+//     few match.
+//   - changed and deleted exclude each other: @action decides.
+const actSQL = `
+WITH job AS MATERIALIZED (
+	SELECT upper_bound, snapshot_at, (@statuses::text[])[statuses_done + 1] AS status,
+		greatest(cursor_created_at, @from::timestamptz) AS cursor_created_at, cursor_seq
+	FROM dlq.dlq_bulk_actions
+	WHERE id = @id AND state = 'RUNNING'
+), read AS MATERIALIZED (
+	SELECT id, created_at, seq
+	FROM (
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = (SELECT status FROM job)
+			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
+		ORDER BY m.created_at, m.seq
+		LIMIT @limit)
+		UNION ALL
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = (SELECT status FROM job)
+			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
+		ORDER BY m.created_at, m.seq
+		LIMIT @limit)
+	) AS next
+	ORDER BY created_at, seq
+	LIMIT @limit
+), locked AS MATERIALIZED (
+	SELECT m.id
+	FROM read
+	JOIN dlq.dlq_messages m ON m.id = read.id
+	WHERE CASE WHEN m.status = (SELECT status FROM job) AND m.seq <= (SELECT upper_bound FROM job)
+		AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* search */
+		THEN true ELSE false END
+	ORDER BY m.id
+	FOR UPDATE OF m /* or skip */
+), changed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = CASE @action WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
+		resolution = CASE @action WHEN 'revive' THEN NULL ELSE 'given_up' END,
+		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END,
+		workflow_id = CASE @action WHEN 'revive' THEN '' ELSE m.workflow_id END,
+		owner_token = CASE @action WHEN 'revive' THEN '' ELSE m.owner_token END,
+		updated_at = now()
+	FROM locked
+	WHERE @action <> 'delete' AND m.id = locked.id
+	RETURNING 1
+), deleted AS (
+	DELETE FROM dlq.dlq_messages m USING locked WHERE @action = 'delete' AND m.id = locked.id RETURNING m.id
+), bodies AS (
+	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
+), attempts AS (
+	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
+), counted AS MATERIALIZED (
+	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
+		(SELECT count(*) FROM read) < @limit AS is_last,
+		(SELECT created_at FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS created_at,
+		(SELECT seq FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS seq
+)
+UPDATE dlq.dlq_bulk_actions a
+SET changed = a.changed + c.changed,
+	statuses_done = a.statuses_done + CASE WHEN c.is_last THEN 1 ELSE 0 END,
+	cursor_created_at = CASE WHEN c.is_last THEN '-infinity' ELSE c.created_at END,
+	cursor_seq = CASE WHEN c.is_last THEN -9223372036854775808 ELSE c.seq END,
+	window_started_at = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.window_started_at
+		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_started_at + interval '10 seconds'
+		ELSE now() END,
+	window_count = c.changed + CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.window_count ELSE 0 END,
+	previous_count = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.previous_count
+		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_count
+		ELSE 0 END,
+	updated_at = now()
+FROM job, counted c
+WHERE a.id = @id
+RETURNING c.changed, a.changed, a.statuses_done >= COALESCE(cardinality(@statuses::text[]), 0), false`
+
+// searchMark is the mark in actSQL for the text of errors, and lockMark that for the lock.
+const (
+	searchMark = "true /* search */"
+	lockMark   = "FOR UPDATE OF m /* or skip */"
+)
+
+// Act runs the next batch of a bulk action, in one transaction. It needs the fields ID and
+// Spec of the job; the position is in the row. Two calls for one job wait for each other,
+// and change different messages.
+//
+// A message that another transaction has locked for a second is skipped, so that the job
+// continues. The error is dlq.ErrBlocked when the row of the job is locked for a second.
+func (s *Store) Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error) {
+	step, err := s.act(ctx, &job, false)
+	if errors.Is(err, dlq.ErrBlocked) {
+		step, err = s.act(ctx, &job, true)
+	}
+	return step, err
+}
+
+func (s *Store) act(ctx context.Context, job *dlq.BulkAction, skipLocked bool) (dlq.ActionStep, error) {
+	sql, args := actOf(job)
+	if skipLocked {
+		sql = strings.Replace(sql, lockMark, "FOR UPDATE OF m SKIP LOCKED", 1)
+	}
+	var steps []dlq.ActionStep
+	err := s.batch(ctx, "change messages", func(batch *pgx.Batch) {
+		batch.Queue(lanePlanSQL)
+		batch.Queue(lockActionSQL, args)
+		queueQuery(batch, &steps, pgx.RowToStructByPos[dlq.ActionStep], sql, args)
+	})
+	if err != nil {
+		return dlq.ActionStep{}, err
+	}
+	if len(steps) == 0 {
+		return dlq.ActionStep{Stopped: true}, nil
+	}
+	return steps[0], nil
+}
+
+// actOf is the statement of a job with its parameters. Ids and a key choose the source of
+// the messages, and created_at the range of the index.
+func actOf(job *dlq.BulkAction) (sql string, args pgx.NamedArgs) {
+	f := job.Spec.Filter
+	args = actionArgs(&job.Spec)
+	args["id"], args["action"], args["limit"] = uuid(job.ID), job.Spec.Action, dlq.ActionBatch
+	args["from"], args["until"], args["until_seq"] = timestamptz(startOfTime), timestamptz(endOfTime), int64(math.MaxInt64)
+	if !f.CreatedFrom.IsZero() {
+		args["from"] = f.CreatedFrom
+	}
+	if !f.CreatedTo.IsZero() {
+		args["until"], args["until_seq"] = f.CreatedTo, int64(math.MinInt64)
+	}
+	sql = strings.Replace(actSQL, searchMark, "true"+conditions(&dlq.Filter{ErrorContains: f.ErrorContains}), 1)
+	f.ErrorContains, f.CreatedFrom, f.CreatedTo = "", time.Time{}, time.Time{}
+	return filtered(sql, &f), args
+}
