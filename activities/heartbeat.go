@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// HeartbeatInterval is how often a lane sends a heartbeat.
+	// HeartbeatInterval is how often a lane or a bulk action sends a heartbeat.
 	HeartbeatInterval = 500 * time.Millisecond
 
-	// maxStepDuration is the longest time that a step of a lane may take. Every step has a
+	// maxStepDuration is the longest time that a step of these may take. Every step has a
 	// shorter timeout of its own. A step that takes longer than this hangs: then the
 	// heartbeat stops, and Temporal starts another attempt.
 	maxStepDuration = 30 * time.Second
@@ -40,19 +40,19 @@ type Acknowledged struct {
 	At *dlq.Acknowledgement `json:"at,omitempty"`
 }
 
-// heartbeat sends a lane's heartbeats in the background, as long as its steps return in
-// time.
-type heartbeat struct {
+// heartbeat sends an activity's heartbeats in the background, as long as its steps return
+// in time. Their content is an R.
+type heartbeat[R any] struct {
 	ctx        context.Context //nolint:containedctx // the activity's, which outlives the heartbeat
 	limit      time.Duration   // the longest that a step may take
 	mu         sync.Mutex
-	report     LaneReport
+	report     R
 	lastReturn time.Time
 }
 
 // startHeartbeat sends heartbeats until stop is called.
-func startHeartbeat(ctx context.Context, report LaneReport, limit time.Duration) (beat *heartbeat, stop func()) {
-	beat = &heartbeat{ctx: ctx, limit: limit, report: report, lastReturn: time.Now()}
+func startHeartbeat[R any](ctx context.Context, report R, limit time.Duration) (beat *heartbeat[R], stop func()) {
+	beat = &heartbeat[R]{ctx: ctx, limit: limit, report: report, lastReturn: time.Now()}
 	done, finished := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -72,7 +72,7 @@ func startHeartbeat(ctx context.Context, report LaneReport, limit time.Duration)
 
 // send sends a heartbeat. Unless force is set, it sends none when the last step has not
 // returned in time.
-func (b *heartbeat) send(force bool) {
+func (b *heartbeat[R]) send(force bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if force || time.Since(b.lastReturn) < b.limit {
@@ -81,7 +81,7 @@ func (b *heartbeat) send(force bool) {
 }
 
 // stepReturned notes that a step has returned, and lets the caller change the report.
-func (b *heartbeat) stepReturned(change func(*LaneReport)) {
+func (b *heartbeat[R]) stepReturned(change func(*R)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lastReturn = time.Now()

@@ -108,7 +108,7 @@ type laneRun struct {
 	*Bulk
 	in      LaneInput
 	lane    dlq.Lane
-	beat    *heartbeat
+	beat    *heartbeat[LaneReport]
 	started time.Time
 	// acknowledged has the messages that the previous attempt could not finalize.
 	acknowledged []Acknowledged

@@ -12,6 +12,7 @@ type Metrics struct {
 	archived prometheus.Counter
 	purged   prometheus.Counter
 	orphans  prometheus.Counter
+	acted    *prometheus.CounterVec
 }
 
 // NewMetrics registers the counters.
@@ -30,8 +31,14 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dlq_orphans_released_total", Help: "Claims released because their workflow was gone.",
 		}),
+		acted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_bulk_action_messages_total", Help: "Messages that bulk actions changed, by action (revive, dead, delete).",
+		}, []string{"action"}),
 	}
-	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans)
+	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans, m.acted)
+	for _, action := range dlq.Actions {
+		m.acted.WithLabelValues(string(action)) // so that each has a value before its first message
+	}
 	return m
 }
 
@@ -54,3 +61,9 @@ func (m *Metrics) pageEnded(finalized int, outcomes []dlq.PageOutcome) {
 
 // Released counts claims that were released because their workflow is gone.
 func (m *Metrics) Released(messages int64) { m.orphans.Add(float64(messages)) }
+
+func (m *Metrics) actedOn(action dlq.Action, messages int64) {
+	if messages > 0 { // an unknown action changes none
+		m.acted.WithLabelValues(string(action)).Add(float64(messages))
+	}
+}

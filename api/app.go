@@ -170,6 +170,7 @@ func (s *Server) routes() {
 	v1.Delete("/dlq/messages/:id", s.withDeadline(s.deleteMessage))
 	v1.Post("/dlq/messages/:id/retry", s.withDeadline(s.retryMessage))
 	v1.Post("/dlq/messages/:id/dead", s.withDeadline(s.markDead))
+	v1.Post("/dlq/messages/:id/revive", s.withDeadline(s.reviveMessage))
 	v1.Get("/dlq/:topic", s.withDeadline(s.list, listParameters...))
 	v1.Post("/dlq/:topic/retry-all", s.withDeadline(s.retryAll))
 	v1.Get("/bulk-retries", s.withDeadline(s.bulkRetries, "limit"))
@@ -179,6 +180,10 @@ func (s *Server) routes() {
 	v1.Post("/bulk-retries/:id/pause", s.withDeadline(s.pauseBulkRetry))
 	v1.Post("/bulk-retries/:id/resume", s.withDeadline(s.resumeBulkRetry))
 	v1.Post("/bulk-retries/:id/cancel", s.withDeadline(s.cancelBulkRetry))
+	v1.Get("/bulk-actions", s.withDeadline(s.bulkActions, "limit"))
+	v1.Post("/bulk-actions", s.withDeadline(s.createBulkAction))
+	v1.Get("/bulk-actions/:id", s.withDeadline(s.bulkAction))
+	v1.Post("/bulk-actions/:id/cancel", s.withDeadline(s.cancelBulkAction))
 
 	s.app.Get("/healthz", s.healthz)
 	s.app.Get("/readyz", s.readyz)

@@ -33,18 +33,9 @@ type previewCountView struct {
 const maxPreviews = 2
 
 func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
-	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
-	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
-	select {
-	case s.previews <- struct{}{}:
-		defer func() { <-s.previews }()
-	case <-ctx.Done():
-		return s.timeoutError(ctx, fmt.Sprintf("%d other dry runs were running for", maxPreviews), "try again later", ctx.Err())
-	}
-	preview, err := s.options.Store.PreviewBulk(ctx, spec)
+	preview, err := dryRun(s, c, spec, s.options.Store.PreviewBulk)
 	if err != nil {
-		return s.timeoutError(ctx, "the dry run took longer than", "narrow its filters, or raise the limit", err)
+		return err
 	}
 	view := previewView{
 		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
@@ -55,6 +46,23 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))
 	}
 	return reply(c, http.StatusOK, view)
+}
+
+// dryRun calls preview within the limits of a dry run: its time, and how many run at once.
+func dryRun[S, P any](s *Server, c *fiber.Ctx, spec S, preview func(context.Context, S) (P, error)) (result P, err error) {
+	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
+	select {
+	case s.previews <- struct{}{}:
+		defer func() { <-s.previews }()
+	case <-ctx.Done():
+		return result, s.timeoutError(ctx, fmt.Sprintf("%d other dry runs were running for", maxPreviews), "try again later", ctx.Err())
+	}
+	if result, err = preview(ctx, spec); err != nil {
+		err = s.timeoutError(ctx, "the dry run took longer than", "narrow its filters, or raise the limit", err)
+	}
+	return result, err
 }
 
 // timeoutError names the limit of a dry run when ctx has exceeded it. At the deadline a

@@ -129,21 +129,27 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 }
 
 // watchBulk reads the job's row into bulk until stop says so, the job has ended, or
-// waitCtx ends. The command has already been sent, so a store that is unavailable does
-// not fail the call.
+// waitCtx ends.
 func (s *Server) watchBulk(waitCtx context.Context, c *fiber.Ctx, bulk *dlq.BulkRetry, stop func(*dlq.BulkRetry) bool) {
+	read := func(ctx context.Context) (dlq.BulkRetry, error) { return s.options.Store.Bulk(ctx, bulk.ID) }
+	watch(waitCtx, s, c, bulk, read, func(now *dlq.BulkRetry) bool { return stop(now) || now.State.IsFinal() })
+}
+
+// watch reads a job until stop says so, or until waitCtx ends. The command has already been
+// sent, so a store that is unavailable does not fail the call.
+func watch[J any](waitCtx context.Context, s *Server, c *fiber.Ctx, job *J, read func(context.Context) (J, error), stop func(*J) bool) {
 	ticker := time.NewTicker(steerInterval)
 	defer ticker.Stop()
 	for {
 		// Not limited by waitCtx: the row is read once more after it ends.
 		ctx, cancel := s.deadline(c)
-		now, err := s.options.Store.Bulk(ctx, bulk.ID)
+		now, err := read(ctx)
 		cancel()
 		if err != nil {
 			return
 		}
-		*bulk = now
-		if stop(bulk) || bulk.State.IsFinal() {
+		*job = now
+		if stop(job) {
 			return
 		}
 		select {

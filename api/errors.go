@@ -96,6 +96,7 @@ func translate(err error) *apiError {
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
 		busyBulk     *dlq.BulkBusyError
+		busyAction   *dlq.ActionBusyError
 		unrouted     *fiber.Error
 	)
 	switch {
@@ -107,6 +108,8 @@ func translate(err error) *apiError {
 		return conflict(owned.Error(), err)
 	case errors.As(err, &busyBulk):
 		return conflict(busyBulk.Error(), err, detail{Field: "bulk_retry_id", Message: busyBulk.Running.String()})
+	case errors.As(err, &busyAction):
+		return conflict(busyAction.Error(), err, detail{Field: "bulk_action_id", Message: busyAction.Running.String()})
 	case errors.Is(err, dlq.ErrNotFound):
 		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
 	case errors.Is(err, dlq.ErrFull):

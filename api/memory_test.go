@@ -25,6 +25,8 @@ type memory interface {
 	ResumeBulk(context.Context, dlq.ID) (dlq.BulkRetry, error)
 	SetBulkRate(context.Context, dlq.ID, int) error
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	CountAction(context.Context, dlq.ID) (dlq.BulkAction, error)
+	Act(context.Context, dlq.BulkAction) (dlq.ActionStep, error)
 }
 
 func newMemory(topics *dlq.Topics) memory { return inmemory.New(topics) }

@@ -217,3 +217,28 @@ func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
 	})
 }
+
+func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	b := readBody(c, "reason")
+	reason, _ := b.text("reason", maxBulkText)
+	if err := b.err(); err != nil {
+		return err
+	}
+	addLogField(c, zap.String("reason", reason))
+	m, err := s.options.Store.Revive(ctx, id)
+	var refused *dlq.NotRetryableError
+	switch {
+	case errors.As(err, &refused):
+		return conflict(fmt.Sprintf("message cannot be revived: status=%s", refused.Status), err)
+	case err != nil:
+		return describeNotFound(err, "dlq message", id)
+	}
+	return reply(c, http.StatusOK, markedView{
+		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s revived", id),
+		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+	})
+}

@@ -28,6 +28,9 @@ type Store interface {
 	// MarkDead makes a message DEAD: dlq.ErrNotFound, or *dlq.NotRetryableError when it
 	// is RESOLVED. It leaves a DEAD message unchanged.
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	// Revive makes a DEAD message PENDING: dlq.ErrNotFound, or *dlq.NotRetryableError when
+	// it is not DEAD.
+	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// CreateBulk takes the snapshot of a bulk retry and writes its row. While another
 	// job runs on messages of the same topic, it returns that job if it does the same
 	// work, and a *dlq.BulkBusyError otherwise.
@@ -41,9 +44,29 @@ type Store interface {
 	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
 	// PreviewBulk describes the effect of a bulk retry, and changes nothing.
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
+	ActionStore
 }
 
-// Retries starts and watches the workflows that retry. Every method may return an error
+// ActionStore is the part of the store for bulk actions.
+type ActionStore interface {
+	// CreateAction takes the snapshot of a bulk action and writes its row. While another
+	// job runs on messages of the same topic, it returns that job if it does the same
+	// work, and a *dlq.ActionBusyError otherwise.
+	CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error)
+	// StopAction makes a running job CANCELLING: it changes nothing any more.
+	StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error)
+	// EndAction closes a job that has no running workflow. It leaves a closed one
+	// unchanged.
+	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
+	// Action returns a bulk action, or dlq.ErrNotFound.
+	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
+	// Actions returns the latest bulk actions, newest first.
+	Actions(ctx context.Context, limit int) ([]dlq.BulkAction, error)
+	// PreviewAction describes the effect of a bulk action, and changes nothing.
+	PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error)
+}
+
+// Retries starts and watches the workflows of retries and of bulk actions. Every method may return an error
 // that is dlq.ErrUnavailable while Temporal is unavailable.
 type Retries interface {
 	// StartRetryMessage starts the retry of a message, or joins the one that
@@ -73,4 +96,13 @@ type Retries interface {
 	ResumeRetryAll(ctx context.Context, id dlq.ID) error
 	// SetRetryAllRate changes the rate limit; 0 removes it.
 	SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error
+
+	// StartBulkAction starts the workflow of a bulk action whose row exists, or joins it.
+	// It returns dlq.ErrNotFound when the workflow has closed.
+	StartBulkAction(ctx context.Context, action dlq.BulkAction) (workflows.Execution, error)
+	// AwaitBulkAction waits like AwaitRetryMessage.
+	AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
+	// CancelBulkAction ends a bulk action. It returns dlq.ErrNotFound when the workflow
+	// does not run.
+	CancelBulkAction(ctx context.Context, id dlq.ID) error
 }

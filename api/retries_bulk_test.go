@@ -17,15 +17,8 @@ type command struct {
 }
 
 func (r *retries) StartRetryAll(_ context.Context, bulk dlq.BulkRetry) (workflows.Execution, error) {
-	r.mu.Lock()
-	known := r.latest[workflows.RetryAllID(bulk.ID)]
-	r.mu.Unlock()
-	if known != nil {
-		select {
-		case <-known.done: // a job has one workflow
-			return workflows.Execution{}, dlq.ErrNotFound
-		default:
-		}
+	if r.hasEnded(workflows.RetryAllID(bulk.ID)) {
+		return workflows.Execution{}, dlq.ErrNotFound
 	}
 	return r.begin(workflows.RetryAllID(bulk.ID), func(w *run, early, gate <-chan struct{}) {
 		ctx := context.Background()
@@ -50,6 +43,22 @@ func (r *retries) StartRetryAll(_ context.Context, bulk dlq.BulkRetry) (workflow
 		w.all.Published = !r.silent
 		w.all.Bulk, w.err = r.store.EndBulk(ctx, bulk.ID, state, "")
 	})
+}
+
+// hasEnded reports whether the workflow of a job has closed. A job has one workflow.
+func (r *retries) hasEnded(workflowID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.latest[workflowID]
+	if known == nil {
+		return false
+	}
+	select {
+	case <-known.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // lane is false when the job was cancelled.
@@ -149,12 +158,12 @@ func (r *retries) cancelled() bool {
 	return false
 }
 
-// running finds the workflow of a job, if it has not closed. heard is false if its
-// commands have no effect.
-func (r *retries) running(id dlq.ID) (w *run, heard bool, err error) {
+// running finds a workflow, if it has not closed. heard is false if its commands have no
+// effect.
+func (r *retries) running(workflowID string) (w *run, heard bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w = r.latest[workflows.RetryAllID(id)]
+	w = r.latest[workflowID]
 	switch {
 	case r.unavailable != nil:
 		return nil, false, r.unavailable
@@ -170,7 +179,7 @@ func (r *retries) running(id dlq.ID) (w *run, heard bool, err error) {
 }
 
 func (r *retries) command(id dlq.ID, given command) error {
-	w, heard, err := r.running(id)
+	w, heard, err := r.running(workflows.RetryAllID(id))
 	if err == nil && heard {
 		w.commands <- given
 	}
@@ -178,7 +187,7 @@ func (r *retries) command(id dlq.ID, given command) error {
 }
 
 func (r *retries) CancelRetryAll(_ context.Context, id dlq.ID) error {
-	w, heard, err := r.running(id)
+	w, heard, err := r.running(workflows.RetryAllID(id))
 	if err == nil && heard {
 		w.cancel()
 	}

@@ -39,6 +39,7 @@ type run struct {
 	commands  chan command
 	message   workflows.RetryMessageResult
 	all       workflows.RetryAllResult
+	action    dlq.BulkAction
 	err       error
 }
 

@@ -39,6 +39,7 @@ func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publ
 	e.worker = workflows.NewWorker(t.client, queue, workflows.Activities{
 		Retry:   &activities.Retry{Store: db.store, Publisher: sender, Owners: e.client, Metrics: metrics, Log: log},
 		Bulk:    &activities.Bulk{Store: timed, Publisher: sender, Memory: activities.NewMemory(activities.DefaultMemory), Metrics: metrics, Log: log},
+		Action:  &activities.Action{Store: db.store, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: db.store, Metrics: metrics, Log: log},
 	}, 20*time.Second, func(err error) { fmt.Fprintln(os.Stderr, "the worker ended:", err) })
 	return e, e.worker.Start()

@@ -33,7 +33,7 @@ func (b *batches) ArchiveBatch(ctx context.Context, _ time.Duration, limit int) 
 func (s *system) archiver(t *testing.T, store activities.ArchiveStore) worker.Worker {
 	t.Helper()
 	w := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
-		Retry: &activities.Retry{}, Bulk: &activities.Bulk{},
+		Retry: &activities.Retry{}, Bulk: &activities.Bulk{}, Action: &activities.Action{},
 		Archive: &activities.Archive{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()},
 	}, 20*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, w.Start())

@@ -19,9 +19,15 @@ import (
 func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Execution, error) {
 	options := c.startOptions(RetryAllID(bulk.ID), "retry all of "+bulk.Spec.Topic)
 	options.StaticDetails = bulk.Spec.Reason
+	return c.startOnce(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
+}
+
+// startOnce starts or joins the only workflow of a job. It returns dlq.ErrNotFound when the
+// workflow has closed.
+func (c *Client) startOnce(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (Execution, error) {
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when it has closed; a running one is joined
-	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
+	run, err := c.temporal.ExecuteWorkflow(ctx, options, workflowType, in)
 	var closed *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &closed) {
 		return Execution{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
@@ -40,14 +46,7 @@ func (c *Client) AwaitRetryAll(ctx context.Context, id dlq.ID) (RetryAllResult, 
 // CancelRetryAll asks a bulk retry to stop. It does not wait until the lanes have finished
 // their pages. It returns dlq.ErrNotFound when the workflow does not run.
 func (c *Client) CancelRetryAll(ctx context.Context, id dlq.ID) error {
-	info, err := c.describe(ctx, RetryAllID(id))
-	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		err = fmt.Errorf("workflow: %w", dlq.ErrNotFound) // CancelWorkflow itself returns no error then
-	}
-	if err != nil {
-		return err
-	}
-	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, RetryAllID(id), ""))
+	return c.cancel(ctx, RetryAllID(id))
 }
 
 // PauseRetryAll pauses a bulk retry and returns once no message of it is RETRYING.

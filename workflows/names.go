@@ -1,6 +1,6 @@
 // Package workflows has the Temporal workflows: one for the retry of a message, one for
-// the retry of a topic, and one for the archive. It also has the client that starts them,
-// and the sweeper. Inputs, results and histories have ids and counters, and never the
+// the retry of a topic, one for another action on many messages, and one for the archive.
+// It also has the client that starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
 // bodies of messages.
 package workflows
 
@@ -11,10 +11,10 @@ const (
 	// DefaultTaskQueue is the task queue of the workers, unless configured.
 	DefaultTaskQueue = "dlq-manager"
 
-	// RetryMessageType, RetryAllType and ArchiveMessagesType are the workflow
-	// types as the Temporal Web UI shows them.
+	// The workflow types as the Temporal Web UI shows them.
 	RetryMessageType    = "RetryMessage"
 	RetryAllType        = "RetryAll"
+	BulkActionType      = "BulkAction"
 	ArchiveMessagesType = "ArchiveMessages"
 
 	// ArchiveScheduleID is the Temporal Schedule that runs the archive.
@@ -22,6 +22,7 @@ const (
 
 	retryMessagePrefix = "retry-message-"
 	retryAllPrefix     = "retry-all-"
+	bulkActionPrefix   = "bulk-action-"
 )
 
 // RetryMessageID is the workflow id of the retry of one message. Each message has one id,
@@ -30,3 +31,6 @@ func RetryMessageID(id dlq.ID) string { return retryMessagePrefix + id.String() 
 
 // RetryAllID is the workflow id of a bulk retry. A job has exactly one workflow.
 func RetryAllID(bulk dlq.ID) string { return retryAllPrefix + bulk.String() }
+
+// BulkActionID is the workflow id of a bulk action. A job has exactly one workflow.
+func BulkActionID(action dlq.ID) string { return bulkActionPrefix + action.String() }

@@ -72,7 +72,8 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 }
 
 // laneHeartbeatTimeout is six heartbeats. The lane of a killed worker continues on another
-// one after three seconds, and a slow worker keeps its lane.
+// one after three seconds, and a slow worker keeps its lane. It is also that of a bulk
+// action.
 const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
 
 // laneOptions are for a time slice of one lane of a bulk retry. It is one long activity
@@ -88,6 +89,23 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 		DisableEagerExecution: true,
 		// Attempts without end: a lane fails when its worker is gone or the database is
 		// unavailable, and must continue soon after that.
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    500 * time.Millisecond,
+			BackoffCoefficient: 2,
+			MaximumInterval:    5 * time.Second,
+		},
+		Summary: summary,
+	})
+}
+
+// actionOptions are for the batches of a bulk action, which are one activity for any number
+// of messages. A cancellation does not wait for it: once the job is closed, no batch changes
+// anything.
+func actionOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 24 * time.Hour,
+		HeartbeatTimeout:    laneHeartbeatTimeout,
+		// Attempts without end, as for lanes.
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    500 * time.Millisecond,
 			BackoffCoefficient: 2,

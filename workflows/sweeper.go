@@ -41,6 +41,9 @@ type SweepStore interface {
 	// tokens are the jobs' ids.
 	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
+	// ActionOwners and EndAction are the same for bulk actions.
+	ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
+	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
 	// FoldCounts adds up the recent changes of the message counts, which makes reading
 	// them cheap.
 	FoldCounts(ctx context.Context) error
@@ -48,8 +51,8 @@ type SweepStore interface {
 
 // Sweeper releases messages and closes jobs whose workflow is gone. Workflows normally end
 // their claims themselves, also after a cancellation or a crash. Two cases need the
-// sweeper: a workflow that was terminated by hand, and a crash between creating a bulk
-// retry's row and starting its workflow. Several sweepers may run at once.
+// sweeper: a workflow that was terminated by hand, and a crash between creating a job's row
+// and starting its workflow. Several sweepers may run at once.
 type Sweeper struct {
 	Store   SweepStore
 	Owners  activities.Owners
@@ -85,14 +88,36 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	// First, since the next steps may wait for Temporal.
 	_, err := within(ctx, readTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
 	failed.add(err)
-	failed.add(s.closeBulks(ctx, claimedBefore, &failed))
+	for _, kind := range s.kindsOfJobs() {
+		failed.add(s.closeJobs(ctx, kind, claimedBefore, &failed))
+	}
 	failed.add(s.releaseClaims(ctx, claimedBefore, &failed))
 	return failed.err()
 }
 
-func (s *Sweeper) closeBulks(ctx context.Context, startedBefore time.Time, failed *failures) error {
+// jobs are bulk retries or bulk actions.
+type jobs struct {
+	name   string
+	owners func(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
+	end    func(ctx context.Context, id dlq.ID) error
+}
+
+func (s *Sweeper) kindsOfJobs() []jobs {
+	return []jobs{
+		{"bulk retry", s.Store.BulkOwners, func(ctx context.Context, id dlq.ID) error {
+			_, err := s.Store.EndBulk(ctx, id, dlq.BulkFailed, GoneReason)
+			return err
+		}},
+		{"bulk action", s.Store.ActionOwners, func(ctx context.Context, id dlq.ID) error {
+			_, err := s.Store.EndAction(ctx, id, dlq.BulkFailed, GoneReason)
+			return err
+		}},
+	}
+}
+
+func (s *Sweeper) closeJobs(ctx context.Context, kind jobs, startedBefore time.Time, failed *failures) error {
 	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) {
-		return s.Store.BulkOwners(ctx, startedBefore)
+		return kind.owners(ctx, startedBefore)
 	})
 	if err != nil {
 		return err
@@ -101,14 +126,14 @@ func (s *Sweeper) closeBulks(ctx context.Context, startedBefore time.Time, faile
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := s.closeBulk(ctx, owner); err != nil {
-			failed.add(fmt.Errorf("bulk retry %s: %w", owner.Token, err))
+		if err := s.closeJob(ctx, kind, owner); err != nil {
+			failed.add(fmt.Errorf("%s %s: %w", kind.name, owner.Token, err))
 		}
 	}
 	return nil
 }
 
-func (s *Sweeper) closeBulk(ctx context.Context, owner dlq.Owner) error {
+func (s *Sweeper) closeJob(ctx context.Context, kind jobs, owner dlq.Owner) error {
 	gone, err := s.isGone(ctx, owner)
 	if err != nil || !gone {
 		return err
@@ -117,11 +142,9 @@ func (s *Sweeper) closeBulk(ctx context.Context, owner dlq.Owner) error {
 	if err != nil {
 		return err
 	}
-	_, err = within(ctx, writeTimeout, func(ctx context.Context) (dlq.BulkRetry, error) {
-		return s.Store.EndBulk(ctx, id, dlq.BulkFailed, GoneReason)
-	})
+	_, err = within(ctx, writeTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, kind.end(ctx, id) })
 	if err == nil {
-		s.Log.Warn("closed a bulk retry whose workflow is gone", zap.Stringer("bulk_retry_id", id))
+		s.Log.Warn("closed a job whose workflow is gone", zap.String("kind", kind.name), zap.Stringer("id", id))
 	}
 	return err
 }

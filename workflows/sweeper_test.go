@@ -41,12 +41,12 @@ func TestAnImpossibleOwnerIsGone(t *testing.T) {
 
 // sweepable is a store whose calls may fail for some owners.
 type sweepable struct {
-	owners, bulks []dlq.Owner
-	listing       error
-	broken        map[string]error
-	released      []string
-	ended         []dlq.ID
-	folded        bool
+	owners, bulks, actions []dlq.Owner
+	listing                error
+	broken                 map[string]error
+	released               []string
+	ended, endedActions    []dlq.ID
+	folded                 bool
 }
 
 func (s *sweepable) Now(context.Context) (time.Time, error) { return time.Now(), nil }
@@ -73,6 +73,15 @@ func (s *sweepable) EndBulk(_ context.Context, id dlq.ID, _ dlq.BulkState, _ str
 	}
 	s.ended = append(s.ended, id)
 	return dlq.BulkRetry{}, nil
+}
+
+func (s *sweepable) ActionOwners(context.Context, time.Time) ([]dlq.Owner, error) {
+	return s.actions, s.listing
+}
+
+func (s *sweepable) EndAction(_ context.Context, id dlq.ID, _ dlq.BulkState, _ string) (dlq.BulkAction, error) {
+	s.endedActions = append(s.endedActions, id)
+	return dlq.BulkAction{}, s.broken[id.String()]
 }
 
 func (s *sweepable) FoldCounts(context.Context) error {
@@ -107,6 +116,7 @@ func TestAFailureForOneOwnerDoesNotStopTheSweepOfTheOthers(t *testing.T) {
 		store.bulks = append(store.bulks, dlq.Owner{WorkflowID: "job-" + id.String(), Token: id.String()})
 	}
 	store.bulks = append([]dlq.Owner{{WorkflowID: "unknown", Token: dlq.NewID().String()}}, store.bulks...)
+	store.actions = []dlq.Owner{{WorkflowID: "d", Token: jobs[0].String()}, {WorkflowID: "gone", Token: jobs[2].String()}}
 	sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
 		Owners: &runningOwners{t: t, unknown: map[string]error{"a": unavailable, "unknown": unavailable}, lives: map[string]bool{"d": true}}}
 	err := sweeper.Sweep(t.Context(), time.Now())
@@ -114,6 +124,7 @@ func TestAFailureForOneOwnerDoesNotStopTheSweepOfTheOthers(t *testing.T) {
 	require.ErrorIs(t, err, locked)
 	require.Equal(t, []string{"", "c"}, store.released)
 	require.Equal(t, []dlq.ID{jobs[0], jobs[2]}, store.ended)
+	require.Equal(t, []dlq.ID{jobs[2]}, store.endedActions)
 	require.True(t, store.folded)
 }
 

@@ -114,7 +114,9 @@ type system struct {
 	sweeper  *workflows.Sweeper
 	// counting is the store of bulk retries, unless it is nil.
 	counting activities.BulkStore
-	queue    string
+	// acting is the store of bulk actions, unless it is nil.
+	acting activities.ActionStore
+	queue  string
 	// stop ends the worker.
 	stop func()
 }
@@ -154,11 +156,16 @@ func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 	if bulks == nil {
 		bulks = s.store
 	}
+	actions := s.acting
+	if actions == nil {
+		actions = s.store
+	}
 	worker := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
 		Retry: &activities.Retry{
 			Store: store, Publisher: s.target, Owners: s.client, Metrics: metrics, Log: log,
 		},
 		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log},
+		Action:  &activities.Action{Store: actions, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
 	}, 5*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, worker.Start())

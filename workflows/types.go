@@ -65,3 +65,8 @@ type RetryAllResult struct {
 	// Published is false when Kafka is not configured.
 	Published bool `json:"published"`
 }
+
+// BulkActionInput starts BulkAction. The job itself is in the store.
+type BulkActionInput struct {
+	ID dlq.ID `json:"bulk_action_id"`
+}

@@ -14,6 +14,7 @@ import (
 type Activities struct {
 	Retry   *activities.Retry
 	Bulk    *activities.Bulk
+	Action  *activities.Action
 	Archive *activities.Archive
 }
 
@@ -33,6 +34,7 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 	Register(w)
 	w.RegisterActivity(steps.Retry)
 	w.RegisterActivity(steps.Bulk)
+	w.RegisterActivity(steps.Action)
 	w.RegisterActivity(steps.Archive)
 	return w
 }
@@ -41,5 +43,6 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 func Register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(RetryMessage, workflow.RegisterOptions{Name: RetryMessageType})
 	r.RegisterWorkflowWithOptions(RetryAll, workflow.RegisterOptions{Name: RetryAllType})
+	r.RegisterWorkflowWithOptions(BulkAction, workflow.RegisterOptions{Name: BulkActionType})
 	r.RegisterWorkflowWithOptions(ArchiveMessages, workflow.RegisterOptions{Name: ArchiveMessagesType})
 }

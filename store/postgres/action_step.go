@@ -131,7 +131,7 @@ func (s *Store) act(ctx context.Context, job *dlq.BulkAction, skipLocked bool) (
 	}
 	var steps []dlq.ActionStep
 	err := s.batch(ctx, "change messages", func(batch *pgx.Batch) {
-		batch.Queue(lanePlanSQL)
+		batch.Queue(batchPlanSQL)
 		batch.Queue(lockActionSQL, args)
 		queueQuery(batch, &steps, pgx.RowToStructByPos[dlq.ActionStep], sql, args)
 	})

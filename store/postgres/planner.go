@@ -29,6 +29,12 @@ const (
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
 
+	// batchPlanSQL does the same for the batches of a bulk action, and allows sorts: a batch
+	// sorts the messages that it locks.
+	batchPlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
+	set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
+
 	// timeLimitSQL lets statements take as long as their caller waits, because half a scan
 	// of a scope is of no use.
 	timeLimitSQL = `SELECT set_config('statement_timeout', @milliseconds, true)`

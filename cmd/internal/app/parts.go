@@ -30,6 +30,7 @@ type Store interface {
 	api.Store
 	activities.RetryStore
 	activities.BulkStore
+	activities.ActionStore
 	activities.ArchiveStore
 	workflows.SweepStore
 	kafka.ArrivalStore

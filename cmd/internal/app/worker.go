@@ -103,6 +103,7 @@ func newEngine(p *parts) (*engine, error) {
 			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
 		},
 		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log},
+		Action:  &activities.Action{Store: p.store, Metrics: metrics, Log: p.log},
 		Archive: &activities.Archive{Store: p.store, Metrics: metrics, Log: p.log},
 	}
 	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}

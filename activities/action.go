@@ -1,0 +1,98 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/sdk/activity"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// ActionStore has the methods of the store that a bulk action calls.
+type ActionStore interface {
+	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
+	// CountAction counts the messages in the scope, which may take long. A second call
+	// changes nothing. It returns dlq.ErrNotFound for an unknown job.
+	CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
+	// Act changes the next messages of the job, counts them and moves its cursor, in one
+	// transaction. It changes nothing unless the job is running.
+	Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error)
+	// EndAction closes the job. Act changes nothing afterwards.
+	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
+}
+
+// Action holds the steps of a bulk action.
+type Action struct {
+	Store   ActionStore
+	Metrics *Metrics
+	Log     *zap.Logger
+}
+
+// errActionStopping makes Temporal repeat the activity on another worker. The job's row has
+// the position and the counts.
+var errActionStopping = errors.New("the worker is stopping; the bulk action continues on another worker")
+
+// BeginAction counts the scope of the job. A cancellation ends it early.
+func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
+	_, stop := startHeartbeat(ctx, ActionReport{}, CountTimeout)
+	defer stop()
+	job, err := a.Store.CountAction(ctx, id)
+	if err != nil {
+		return dlq.BulkAction{}, toTemporal(err)
+	}
+	a.Log.Info("bulk action started", zap.Stringer("bulk_action_id", id), zap.String("action", string(job.Spec.Action)),
+		zap.String("topic", job.Spec.Topic), zap.String("reason", job.Spec.Reason), zap.Int64("matched", job.Matched))
+	return job, nil
+}
+
+// ActionReport is the content of a bulk action's heartbeat: the progress, for the Temporal
+// Web UI. The next attempt continues at the position in the job's row.
+type ActionReport struct {
+	Changed int64 `json:"changed"`
+	Matched int64 `json:"matched"`
+}
+
+// ChangeMessages changes the messages of the job, batch by batch, until none is left or the
+// job is not running. It returns the job. Any number of attempts may run at once: each
+// batch is one transaction that locks the job's row and continues at its cursor.
+func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
+	job, err := a.Store.Action(ctx, id)
+	if err != nil {
+		return dlq.BulkAction{}, toTemporal(err)
+	}
+	beat, stop := startHeartbeat(ctx, ActionReport{Changed: job.Changed, Matched: job.Matched}, maxStepDuration)
+	defer stop()
+	for {
+		select {
+		case <-activity.GetWorkerStopChannel(ctx):
+			return dlq.BulkAction{}, errActionStopping
+		case <-ctx.Done():
+			return dlq.BulkAction{}, ctx.Err()
+		default:
+		}
+		step, err := a.Store.Act(ctx, job)
+		if err != nil {
+			return dlq.BulkAction{}, toTemporal(err)
+		}
+		a.Metrics.actedOn(job.Spec.Action, step.Changed)
+		if step.Done || step.Stopped {
+			job, err = a.Store.Action(ctx, id)
+			return job, toTemporal(err)
+		}
+		beat.stepReturned(func(r *ActionReport) { r.Changed = step.Total })
+	}
+}
+
+// EndAction closes the job. No message is changed for it afterwards.
+func (a *Action) EndAction(ctx context.Context, in EndInput) (dlq.BulkAction, error) {
+	ended, err := a.Store.EndAction(ctx, in.ID, in.State, in.Reason)
+	if err != nil {
+		return dlq.BulkAction{}, toTemporal(err)
+	}
+	a.Log.Info("bulk action ended", zap.Stringer("bulk_action_id", in.ID), zap.String("action", string(ended.Spec.Action)),
+		zap.String("topic", ended.Spec.Topic), zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
+		zap.Int64("matched", ended.Matched), zap.Int64("changed", ended.Changed), zap.Int64("skipped", ended.Skipped))
+	return ended, nil
+}

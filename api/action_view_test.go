@@ -1,0 +1,83 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// oneAction is a store with one bulk action.
+type oneAction struct {
+	api.Store
+	job dlq.BulkAction
+}
+
+func (o *oneAction) Action(context.Context, dlq.ID) (dlq.BulkAction, error) { return o.job, nil }
+
+func noWait(o *api.Options) { o.RetryWait = -1 }
+
+func withUI(o *api.Options) { o.TemporalUI = "http://127.0.0.1:8233" }
+
+func TestBulkActionTellsProgressRateAndEstimatedEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	started, ended := now.Add(-100*time.Second), now.Add(-60*time.Second)
+	for name, example := range map[string]struct {
+		job       dlq.BulkAction
+		progress  float64
+		perSecond float64
+		left      time.Duration // until the estimated end; negative when there is none
+	}{
+		"running":           {dlq.BulkAction{State: dlq.BulkRunning, Matched: 4000, Changed: 1000, RecentPerSecond: 30}, 0.25, 30, 100 * time.Second},
+		"almost done":       {dlq.BulkAction{State: dlq.BulkRunning, Matched: 1_000_000, Changed: 999_999, RecentPerSecond: 0.01}, 0.9999, 0.01, 100 * time.Second},
+		"nothing changed":   {dlq.BulkAction{State: dlq.BulkRunning, Matched: 4000}, 0, 0, -1},
+		"counting":          {dlq.BulkAction{State: dlq.BulkRunning, Counting: true, RecentPerSecond: 5}, 0, 5, -1},
+		"being cancelled":   {dlq.BulkAction{State: dlq.BulkCancelling, Matched: 4, Changed: 1, RecentPerSecond: 5}, 0.25, 5, -1},
+		"takes centuries":   {dlq.BulkAction{State: dlq.BulkRunning, Matched: 1 << 40, RecentPerSecond: 0.1}, 0, 0.1, -1},
+		"nothing to change": {dlq.BulkAction{State: dlq.BulkCompleted, EndedAt: &ended, RecentPerSecond: 7}, 1, 0, -1},
+		"cancelled after 40 s": {dlq.BulkAction{State: dlq.BulkCancelled, Matched: 4000, Changed: 400, Skipped: 3600, EndedAt: &ended,
+			RecentPerSecond: 3}, 1, 10, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			example.job.ID, example.job.WorkflowID, example.job.Spec.Action = dlq.NewID(), "w", dlq.ActionDead
+			example.job.StartedAt, example.job.UpdatedAt = started, now
+			w := start(t, with(&oneAction{job: example.job}))
+			got := w.call(http.MethodGet, actionsPath+"/"+example.job.ID.String())
+			require.InDelta(t, example.progress, got.field(t, "progress"), 0.00001)
+			require.InDelta(t, example.perSecond, got.field(t, "per_second"), 0.01)
+			if example.left < 0 {
+				require.Nil(t, got.field(t, "estimated_end"))
+				return
+			}
+			end, err := time.Parse(time.RFC3339, got.field(t, "estimated_end").(string))
+			require.NoError(t, err)
+			require.WithinDuration(t, now.Add(example.left), end, example.left/4)
+		})
+	}
+}
+
+func TestBulkActionShowsItsRequest(t *testing.T) {
+	t.Parallel()
+	started := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+	ended := started.Add(4 * time.Second)
+	job := dlq.BulkAction{
+		ID: parseID(t, someID), WorkflowID: "bulk-action-" + someID, State: dlq.BulkCancelled, Reason: "cancelled by an operator", UpperBound: 99,
+		Matched: 10, Changed: 4, Skipped: 6, StartedAt: started, UpdatedAt: ended, EndedAt: &ended,
+		Spec: dlq.ActionSpec{Action: dlq.ActionDelete, Reason: "it was a test", Filter: dlq.Filter{
+			Topic: "orders.dlq.v1", Statuses: []dlq.Status{dlq.StatusDead}, ErrorContains: "timeout", Key: []byte{}, CreatedTo: started}},
+	}
+	w := start(t, with(&oneAction{job: job}), withUI)
+	require.Equal(t, `{"id":"`+someID+`","action":"delete","topic":"orders.dlq.v1","state":"CANCELLED","reason":"cancelled by an operator",`+
+		`"matched":10,"changed":4,"skipped":6,"progress":1,"per_second":1,"estimated_end":null,"started_at":"2026-02-20T10:30:00.000+00:00",`+
+		`"updated_at":"2026-02-20T10:30:04.000+00:00","ended_at":"2026-02-20T10:30:04.000+00:00","filters":{"status":["DEAD"],"error":"timeout",`+
+		`"key":"","created_from":null,"created_to":"2026-02-20T10:30:00.000+00:00","ids":null},"request_reason":"it was a test",`+
+		`"workflow":{"workflow_id":"bulk-action-`+someID+`","url":"http://127.0.0.1:8233/namespaces/default/workflows/bulk-action-`+someID+`"}}`,
+		w.call(http.MethodGet, actionsPath+"/"+someID).body)
+}
