@@ -93,7 +93,7 @@ chaos: ## Run half an hour of kills, outages, locks, hangs and manual writes, th
 
 .PHONY: histories
 histories: ## Record the workflow histories that the replay test replays
-	go test ./workflows -run 'TestEveryWayThroughTheWorkflowsReplays|TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone' -record -count=1
+	go test ./workflows -run 'TestEveryWayThroughTheWorkflowsReplays|TestACancelledBulkAction|TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone' -record -count=1
 
 .PHONY: clean
 clean: ## Remove build results; the state in .data stays

@@ -112,6 +112,30 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s.replay(t, "retry_all_paused_while_hanging", execution(hung))
 
 	s.replay(t, "archive", s.archive(t))
+	s.replayActions(t)
+}
+
+// replayActions runs the paths of bulk actions.
+func (s *system) replayActions(t *testing.T) {
+	t.Helper()
+	of := func(job dlq.ID) workflows.Execution {
+		return workflows.Execution{WorkflowID: workflows.BulkActionID(job)}
+	}
+	s.replay(t, "bulk_action_completed", of(s.startAction(t, dlq.ActionDead)))
+
+	stopped := s.createAction(t, dlq.ActionRevive)
+	_, err := s.store.StopAction(t.Context(), stopped.ID, "stopped before its workflow began")
+	require.NoError(t, err)
+	_, err = s.client.StartBulkAction(t.Context(), stopped)
+	require.NoError(t, err)
+	s.replay(t, "bulk_action_stopped", of(stopped.ID))
+
+	closed := s.createAction(t, dlq.ActionDelete)
+	_, err = s.store.EndAction(t.Context(), closed.ID, dlq.BulkFailed, workflows.GoneReason)
+	require.NoError(t, err)
+	_, err = s.client.StartBulkAction(t.Context(), closed)
+	require.NoError(t, err)
+	s.replay(t, "bulk_action_closed", of(closed.ID))
 }
 
 func (s *system) waitsForTimer(t *testing.T, e workflows.Execution) bool {

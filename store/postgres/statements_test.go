@@ -29,6 +29,8 @@ type explained struct {
 	// filter and query put a filter or the order of a list into the statement.
 	filter *dlq.Filter
 	query  *dlq.ListQuery
+	// act is the job whose filter is put into actSQL.
+	act *dlq.BulkAction
 	// uses are the indexes of a custom and of a generic plan, sorted by name. If two plans
 	// are equally good there are two lists.
 	uses string
@@ -64,11 +66,15 @@ func TestEveryStatement(t *testing.T) {
 			SELECT bulk_id, id, greatest(lane, 0), n, gen_random_uuid(), greatest(key_hash, 0) FROM dlq.dlq_bulk_retry_queues, generate_series(1, 3) AS n`,
 		`INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
 			SELECT gen_random_uuid(), n, 't', n, 1 FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at, state, ended_at)
+			SELECT gen_random_uuid(), 'w', 't', '{}', 0, now(), 'COMPLETED', now() FROM generate_series(1, 2000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
 	}
+	action, err := s.CreateAction(t.Context(), dlqtest.Action(dlq.ActionDead, dlq.Filter{Topic: "orders.dlq"}))
+	require.NoError(t, err)
 	_, err = s.ArchiveBatch(t.Context(), time.Hour, planRows)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
@@ -92,31 +98,43 @@ func TestEveryStatement(t *testing.T) {
 	claimed := claimArgs(s, &lane)
 	claimed["scan"], claimed["scan_first"] = true, false
 	claimed["scheduled_at"], claimed["attempt"] = time.Now(), 1
+	acts := func(what dlq.Action, f dlq.Filter) explained {
+		f.Topic = action.Spec.Topic
+		job := dlq.BulkAction{ID: action.ID, Spec: dlq.ActionSpec{Action: what, Filter: f}}
+		_, args := actOf(&job)
+		return explained{args: args, after: batchPlanSQL, act: &job}
+	}
+	with := func(e explained, uses string) explained { e.uses = uses; return e }
+	actionJob := acts(dlq.ActionDead, dlq.Filter{}).args
+	maps.Copy(actionJob, pgx.NamedArgs{"state": "CANCELLED", "reason": "", "limit": 1000})
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
 	advances := []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}
 	partitions := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
 
 	const (
-		attempts  = "dlq_retry_attempts_pkey"
-		bodies    = "dlq_message_bodies_pkey"
-		jobs      = "dlq_bulk_retries_pkey"
-		lanes     = "dlq_bulk_retry_lanes_pkey"
-		live      = "idx_dlq_bulk_retries_live"
-		messages  = "dlq_messages_pkey"
-		offsets   = "dlq_ingest_offsets_pkey"
-		outbox    = "dlq_exhausted_outbox_pkey"
-		status    = "idx_dlq_messages_status"
-		alone     = "idx_dlq_messages_retrying_alone"
-		byTopic   = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
-		byArrival = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
-		blocked   = "idx_dlq_bulk_retry_blocked_keys"
-		closed    = "idx_dlq_bulk_retry_queues_closed"
-		due       = "idx_dlq_bulk_retry_queues_due"
-		queued    = "dlq_bulk_retry_waiting_pkey"
-		ofKey     = "idx_dlq_bulk_retry_waiting_key"
-		claim     = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + alone
-		fromQueue = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + due + " " + ofKey + " " + alone
+		attempts   = "dlq_retry_attempts_pkey"
+		bodies     = "dlq_message_bodies_pkey"
+		jobs       = "dlq_bulk_retries_pkey"
+		lanes      = "dlq_bulk_retry_lanes_pkey"
+		live       = "idx_dlq_bulk_retries_live"
+		messages   = "dlq_messages_pkey"
+		offsets    = "dlq_ingest_offsets_pkey"
+		outbox     = "dlq_exhausted_outbox_pkey"
+		status     = "idx_dlq_messages_status"
+		alone      = "idx_dlq_messages_retrying_alone"
+		byTopic    = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
+		byArrival  = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
+		blocked    = "idx_dlq_bulk_retry_blocked_keys"
+		closed     = "idx_dlq_bulk_retry_queues_closed"
+		due        = "idx_dlq_bulk_retry_queues_due"
+		queued     = "dlq_bulk_retry_waiting_pkey"
+		ofKey      = "idx_dlq_bulk_retry_waiting_key"
+		claim      = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + alone
+		actionJobs = "dlq_bulk_actions_pkey"
+		liveAction = "idx_dlq_bulk_actions_live"
+		act        = actionJobs + " " + bodies + " " + messages + " " + attempts
+		fromQueue  = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + due + " " + ofKey + " " + alone
 	)
 	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
@@ -128,6 +146,7 @@ func TestEveryStatement(t *testing.T) {
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous"}},
 		"deleteSQL":   {{args: message, uses: bodies + " " + messages + " " + attempts}},
 		"markDeadSQL": {{args: message, uses: messages}},
+		"reviveSQL":   {{args: message, uses: messages}},
 
 		"listSQL": {
 			{args: listArgs(list), query: list, after: inOrderSQL, uses: messages + " " + byTopic},
@@ -203,10 +222,26 @@ func TestEveryStatement(t *testing.T) {
 			after: byIndexSQL, uses: outbox + " " + bodies + " dlq_messages_archive_pkey " + messages}},
 		"publishedSQL": {{args: publishedArgs("orders.dlq", []dlq.Exhausted{{ID: id, Seq: 2, EndedAt: time.Now()}}, []bool{true}), after: byIndexSQL, uses: outbox}},
 
+		"actionsSQL":        {{args: actionJob, uses: liveAction}},
+		"actionOwnersSQL":   {{args: message, uses: liveAction}},
+		"actionConflictSQL": {{args: scope, uses: liveAction}},
+		"createActionSQL":   {{args: created}},
+		"countActionSQL":    {{args: actionJob, uses: actionJobs}},
+		"previewActionSQL":  {{args: scope, uses: ""}},
+		"stopActionSQL":     {{args: actionJob, uses: actionJobs}},
+		"endActionSQL":      {{args: actionJob, uses: actionJobs}},
+		"lockActionSQL":     {{args: actionJob, uses: actionJobs}},
+		"actSQL": {
+			with(acts(dlq.ActionDead, dlq.Filter{}), act+" "+byTopic),
+			with(acts(dlq.ActionDelete, dlq.Filter{ErrorContains: "oom"}), act+" "+byTopic),
+			with(acts(dlq.ActionRevive, dlq.Filter{Key: []byte("20")}), act+" idx_dlq_message_bodies_key"),
+			with(acts(dlq.ActionRevive, dlq.Filter{IDs: []dlq.ID{id}}), act),
+		},
+
 		"archiveBatchSQL": {{args: old}}, // its plan is inside a function
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
-		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "ingestTimeoutSQL": {{}},
+		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
 		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "isolationSQL": {{}},
 		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
 	}
@@ -215,7 +250,7 @@ func TestEveryStatement(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		for _, c := range cases[name] {
 			for _, mode := range planModes {
-				if c.after == lanePlanSQL && mode != "force_generic_plan" {
+				if (c.after == lanePlanSQL || c.after == batchPlanSQL) && mode != "force_generic_plan" {
 					continue // these set the mode themselves
 				}
 				sql := texts[name]
@@ -224,6 +259,8 @@ func TestEveryStatement(t *testing.T) {
 					sql = listed(sql, c.query)
 				case c.filter != nil:
 					sql = filtered(sql, c.filter)
+				case c.act != nil:
+					sql, _ = actOf(c.act)
 				}
 				var before []string
 				if c.after != "" {
