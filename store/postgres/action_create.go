@@ -112,6 +112,7 @@ func (s *Store) CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, err
 	args["id"] = uuid(id)
 	err = s.batch(ctx, "count bulk action", func(batch *pgx.Batch) {
 		batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
+		batch.Queue(byIndexSQL) // a generic plan may expect few messages of many topics
 		batch.Queue(filtered(countActionSQL, &a.Spec.Filter), args)
 	})
 	if err != nil {

@@ -226,10 +226,10 @@ func TestEveryStatement(t *testing.T) {
 		"actionOwnersSQL":   {{args: message, uses: liveAction}},
 		"actionConflictSQL": {{args: scope, uses: liveAction}},
 		"createActionSQL":   {{args: created}},
-		"countActionSQL":    {{args: actionJob, uses: actionJobs}},
-		"previewActionSQL":  {{args: scope, uses: ""}},
+		"countActionSQL":    {{args: actionJob, after: byIndexSQL, uses: actionJobs + " " + byTopic}},
+		"previewActionSQL":  {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
 		"stopActionSQL":     {{args: actionJob, uses: actionJobs}},
-		"endActionSQL":      {{args: actionJob, uses: actionJobs}},
+		"endActionSQL":      {{args: actionJob, uses: actionJobs + " | " + liveAction}},
 		"lockActionSQL":     {{args: actionJob, uses: actionJobs}},
 		"actSQL": {
 			with(acts(dlq.ActionDead, dlq.Filter{}), act+" "+byTopic),
