@@ -70,10 +70,10 @@ func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"b1"}, l.target.asked, "what was acknowledged belongs to another claim")
 	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
-	for name, at := range map[string][]int64{"a1": {3, 17}, "b1": {0, 1}} {
+	for name, want := range map[string][]int64{"a1": {3, 17}, "b1": {0, 1}} {
 		m, err := l.store.Message(t.Context(), l.ids[name])
 		require.NoError(t, err)
-		require.Equal(t, at, []int64{int64(*m.TargetPartition), *m.TargetOffset})
+		require.Equal(t, want, []int64{int64(*m.TargetPartition), *m.TargetOffset})
 	}
 }
 
