@@ -34,7 +34,9 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 		pool.Close()
 		return nil, err
 	}
-	return &database{name: name, pool: pool, store: postgres.New(pool, b.topics)}, nil
+	store := postgres.New(pool, b.topics)
+	store.Outbox = true // as in production
+	return &database{name: name, pool: pool, store: store}, nil
 }
 
 // create creates a database with the schema and the messages of these topics; without
