@@ -189,6 +189,17 @@ var families = []family{
 		attemptsOffset: 1,
 	},
 	{
+		// Helidon also adds a header "topic", with the name of the dead-letter topic.
+		name:      "helidon",
+		headers:   []string{"dlq-error", "dlq-error-msg", "dlq-orig-topic", "dlq-orig-offset", "dlq-orig-partition", "topic"},
+		required:  []string{"dlq-orig-topic", "dlq-orig-partition", "dlq-orig-offset"},
+		topic:     []string{"dlq-orig-topic"},
+		partition: []string{"dlq-orig-partition"},
+		offset:    []string{"dlq-orig-offset"},
+		class:     []string{"dlq-error"},
+		message:   []string{"dlq-error-msg"},
+	},
+	{
 		// The names are so general that one alone proves nothing.
 		name: familyKarafka,
 		headers: []string{
