@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -39,15 +40,15 @@ func (b *body) actionSpec() dlq.ActionSpec {
 
 // listed writes "PENDING, RESOLVED or DEAD".
 func listed(statuses []dlq.Status) string {
-	text := string(statuses[0])
-	for i, status := range statuses[1:] {
-		if i == len(statuses)-2 {
-			text += " or " + string(status)
-		} else {
-			text += ", " + string(status)
-		}
+	names := make([]string, len(statuses))
+	for i, status := range statuses {
+		names[i] = string(status)
 	}
-	return text
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func (s *Server) createBulkAction(ctx context.Context, c *fiber.Ctx, _ *query) error {

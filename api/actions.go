@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Server) bulkActions(ctx context.Context, c *fiber.Ctx, q *query) error {
-	limit := q.integer("limit", defaultBulks, 1, maxBulks)
+	limit := q.integer("limit", defaultBulks, maxBulks)
 	if err := q.err(); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 func (s *Server) bulkRetries(ctx context.Context, c *fiber.Ctx, q *query) error {
-	limit := q.integer("limit", defaultBulks, 1, maxBulks)
+	limit := q.integer("limit", defaultBulks, maxBulks)
 	if err := q.err(); err != nil {
 		return err
 	}

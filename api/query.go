@@ -58,14 +58,15 @@ func (q *query) one(name string) (value string, given bool) {
 	return values[0], true
 }
 
-func (q *query) integer(name string, fallback, least, most int) int {
+// integer reads a number from 1.
+func (q *query) integer(name string, fallback, most int) int {
 	value, given := q.one(name)
 	if !given {
 		return fallback
 	}
 	n, err := strconv.Atoi(value)
-	if err != nil || n < least || n > most {
-		q.reject(name, "must be an integer from %d to %d", least, most)
+	if err != nil || n < 1 || n > most {
+		q.reject(name, "must be an integer from 1 to %d", most)
 		return fallback
 	}
 	return n
@@ -89,8 +90,8 @@ func (q *query) instant(name string) time.Time {
 const notAnInstant = "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2"
 
 // parseInstant reads an RFC 3339 time, whose letters may be small, and converts it to UTC.
-// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and some programs send
-// year 1 for "no time", which would be read as no filter.
+// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and
+// some programs send year 1 for "no time", which would be read as no filter.
 func parseInstant(value string) (_ time.Time, ok bool) {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
 	t = t.UTC()

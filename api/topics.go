@@ -122,8 +122,8 @@ var listParameters = append([]string{"page", "page_size", "cursor", "sort"}, fil
 func (q *query) list(topic string) dlq.ListQuery {
 	wanted := dlq.ListQuery{
 		Filter:   readFilter(q, topic),
-		Page:     q.integer("page", 1, 1, maxPage),
-		PageSize: q.integer("page_size", defaultPageSize, 1, maxPageSize),
+		Page:     q.integer("page", 1, maxPage),
+		PageSize: q.integer("page_size", defaultPageSize, maxPageSize),
 	}
 	switch sort, given := q.one("sort"); {
 	case sort == "created_at":

@@ -50,7 +50,7 @@ type ActionSpec struct {
 }
 
 // ChangedStatuses are the statuses that match the filter and that the action changes.
-func (s *ActionSpec) ChangedStatuses() []Status {
+func (s ActionSpec) ChangedStatuses() []Status {
 	return slices.DeleteFunc(s.Action.Statuses(), func(status Status) bool { return !slices.Contains(s.EffectiveStatuses(), status) })
 }
 

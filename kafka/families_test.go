@@ -15,8 +15,6 @@ func be32(n int32) string { return string(binary.BigEndian.AppendUint32(nil, uin
 
 func be64(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 
-func at[T any](v T) *T { return &v }
-
 func defaultTopics(t testing.TB) *dlq.Topics {
 	t.Helper()
 	topics, err := dlq.NewTopics([]string{"*.dlq", "*-dlt"}, nil)
@@ -36,7 +34,7 @@ func TestTheFirstHopNamesTheOriginAndTheLastOneTheError(t *testing.T) {
 			"kafka_dlt-original-timestamp", be64(1_700_000_000_123), "kafka_dlt-original-consumer-group", "billing",
 			"kafka_dlt-original-topic", "orders-dlt", "kafka_dlt-original-partition", be32(0), "kafka_dlt-original-offset", be64(9),
 			"kafka_dlt-original-consumer-group", "repair", "kafka_dlt-exception-message", "boom",
-		), dlq.Failure{ErrorMessage: "boom", Origin: dlq.Origin{Topic: "orders", Partition: at(int32(3)), Offset: at(int64(7)),
+		), dlq.Failure{ErrorMessage: "boom", Origin: dlq.Origin{Topic: "orders", Partition: new(int32(3)), Offset: new(int64(7)),
 			Timestamp: time.UnixMilli(1_700_000_000_123).UTC(), ConsumerGroup: "billing", Family: "spring-kafka"}}},
 		"SmallRye puts its own first": {headersOf(
 			"dead-letter-reason", "second", "dead-letter-topic", "retry", "dead-letter-reason", "first", "dead-letter-topic", "orders",
@@ -44,7 +42,7 @@ func TestTheFirstHopNamesTheOriginAndTheLastOneTheError(t *testing.T) {
 		"a dead-letter topic is a later hop": {headersOf(
 			"kafka_original-topic", "orders", "kafka_original-offset", be64(0), "kafka_exception-message", "first", "retry_topic-attempts", be32(5),
 			"kafka_dlt-original-topic", "orders-dlt", "kafka_dlt-exception-message", "later",
-		), dlq.Failure{ErrorMessage: "later", Attempts: 4, Origin: dlq.Origin{Topic: "orders", Offset: at(int64(0)), Family: "spring-retryable-topic"}}},
+		), dlq.Failure{ErrorMessage: "later", Attempts: 4, Origin: dlq.Origin{Topic: "orders", Offset: new(int64(0)), Family: "spring-retryable-topic"}}},
 		"the later of two frameworks has the error": {headersOf(
 			"kafka_dlt-original-topic", "orders", "kafka_dlt-exception-message", "first",
 			"__connect.errors.topic", "orders-dlt", "__connect.errors.exception.message", "later",

@@ -44,7 +44,8 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		batched.Close()
 		return nil, err
 	}
-	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures, metrics: newPublishMetrics(reg)}, nil
+	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures,
+		metrics: newPublishMetrics(reg)}, nil
 }
 
 // Close fails the records that are still being sent.

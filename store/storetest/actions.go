@@ -61,9 +61,9 @@ func (f fixture) act(what dlq.Action, filter dlq.Filter) dlq.BulkAction {
 }
 
 // oneOfEach stores a message in each status, in the order of dlq.Statuses.
-func (f fixture) oneOfEach(options ...func(*dlq.Arrival)) []dlq.Message {
+func (f fixture) oneOfEach() []dlq.Message {
 	f.t.Helper()
-	stored := f.store(dlqtest.Arrivals(4, options...)...)
+	stored := f.store(dlqtest.Arrivals(4)...)
 	f.claim(stored[1].ID)
 	f.retry(stored[2].ID, dlq.ResultDelivered)
 	f.retry(stored[3].ID, dlq.ResultRejected)
