@@ -5,11 +5,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // StorableText makes a string storable as PostgreSQL TEXT: invalid UTF-8 becomes the
 // replacement character, and NUL the symbol for it. The record keeps the original bytes.
 func StorableText(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 { // stack traces are long
+		return s
+	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\u2400")
 }
 

@@ -50,6 +50,8 @@ func traceOf(traceparent string) string {
 // punctuation.
 var correlationNames = map[string]bool{"correlationid": true, "xcorrelationid": true, "kafkacorrelationid": true}
 
+var withoutPunctuation = strings.NewReplacer("-", "", "_", "", ".", "")
+
 // maxCorrelationID is the longest value that is an id and not something else.
 const maxCorrelationID = 255
 
@@ -60,7 +62,7 @@ func correlationID(headers []dlq.Header) string {
 		if len(header.Key) > 32 || len(header.Value) == 0 || len(header.Value) > maxCorrelationID {
 			continue
 		}
-		name := strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(header.Key))
+		name := strings.ToLower(withoutPunctuation.Replace(header.Key))
 		if correlationNames[name] && dlq.StorableText(string(header.Value)) == string(header.Value) {
 			return string(header.Value)
 		}
