@@ -23,7 +23,7 @@ func TestABulkActionSurvivesTheKillOfItsWorker(t *testing.T) {
 	require.NoError(t, err)
 	other, err := s.pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = other.Exec(t.Context(), `SELECT FROM dlq.dlq_messages ORDER BY seq OFFSET $1 LIMIT 1 FOR UPDATE`, messages/2)
+	_, err = other.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE seq = (SELECT min(seq) + $1 FROM dlq.dlq_messages) FOR UPDATE`, messages/2)
 	require.NoError(t, err)
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/bulk-actions",

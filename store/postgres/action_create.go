@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,11 +38,14 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	defer cancel()
 	spec := a.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(a.ID), "workflow_id": a.WorkflowID, "topic": spec.Topic, "spec": spec}
-	err := s.snapshot(ctx, args)
-	var busy dlq.ID
-	if err == nil {
+	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
+	busy, err := conflictingJob(ctx, s.pool, actionConflictSQL, spec.Topic)
+	if err == nil && busy.IsZero() {
+		err = s.snapshot(ctx, args)
+	}
+	if err == nil && busy.IsZero() {
 		err = retryOnConflict(func() (err error) {
-			busy, err = s.createAction(ctx, args)
+			busy, err = s.createAction(ctx, spec.Topic, args)
 			return err
 		})
 	}
@@ -61,13 +63,12 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 }
 
 // createAction inserts the job, or returns the id of a running job that conflicts.
-func (s *Store) createAction(ctx context.Context, args pgx.NamedArgs) (busy dlq.ID, err error) {
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
+func (s *Store) createAction(ctx context.Context, topic string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, actionConflictSQL, args).Scan((*[16]byte)(&busy))
-		if !errors.Is(err, pgx.ErrNoRows) {
+		if busy, err = conflictingJob(ctx, tx, actionConflictSQL, topic); err != nil || !busy.IsZero() {
 			return err
 		}
 		_, err = tx.Exec(ctx, createActionSQL, args)

@@ -151,6 +151,9 @@ func actOf(job *dlq.BulkAction) (sql string, args pgx.NamedArgs) {
 	args = actionArgs(&job.Spec)
 	args["id"], args["action"], args["limit"] = uuid(job.ID), job.Spec.Action, dlq.ActionBatch
 	args["from"], args["until"], args["until_seq"] = timestamptz(startOfTime), timestamptz(endOfTime), int64(math.MaxInt64)
+	if f.Key != nil && len(f.IDs) == 0 {
+		args["limit"] = 10 * dlq.ActionBatch // each batch reads all messages of the key
+	}
 	if !f.CreatedFrom.IsZero() {
 		args["from"] = f.CreatedFrom
 	}

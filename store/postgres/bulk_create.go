@@ -80,7 +80,7 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
 	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
-	busy, err := s.conflictingJob(ctx, s.pool, spec.Topic)
+	busy, err := conflictingJob(ctx, s.pool, conflictSQL, spec.Topic)
 	if err == nil && busy.IsZero() {
 		err = s.snapshot(ctx, args)
 	}
@@ -143,7 +143,7 @@ func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
 			return err
 		}
-		if busy, err = s.conflictingJob(ctx, tx, topic); err != nil || !busy.IsZero() {
+		if busy, err = conflictingJob(ctx, tx, conflictSQL, topic); err != nil || !busy.IsZero() {
 			return err
 		}
 		_, err = tx.Exec(ctx, createBulkSQL, args)
@@ -154,10 +154,10 @@ func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs
 
 // conflictingJob returns the id of a running job that conflicts with a new job of the
 // topic, or zero.
-func (s *Store) conflictingJob(ctx context.Context, on interface {
+func conflictingJob(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, topic string) (busy dlq.ID, err error) {
-	err = on.QueryRow(ctx, conflictSQL, pgx.NamedArgs{"topic": topic}).Scan((*[16]byte)(&busy))
+}, sql, topic string) (busy dlq.ID, err error) {
+	err = on.QueryRow(ctx, sql, pgx.NamedArgs{"topic": topic}).Scan((*[16]byte)(&busy))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return dlq.ID{}, nil
 	}
