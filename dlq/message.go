@@ -78,8 +78,21 @@ func (m *Message) ClaimError(owner Owner) error {
 // NotDead refuses to revive a message because of its status. It returns a
 // *NotRetryableError.
 func (m *Message) NotDead() error {
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		Reason: fmt.Sprintf("only a DEAD message can be revived, and its status is %s", m.Status)}
+	reason := fmt.Sprintf("only a DEAD message can be revived, and its status is %s", m.Status)
+	if m.WasMarkedWhileSent() {
+		reason = fmt.Sprintf("it was marked dead while a retry was sending it; revive it %s after that retry began", ReviveAfter)
+	}
+	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Reason: reason}
+}
+
+// ReviveAfter is longer than any publish takes. A message that was marked dead while it was
+// sent may still be delivered until then, and would be sent twice if it was revived.
+const ReviveAfter = 30 * time.Second
+
+// WasMarkedWhileSent reports whether an operator marked the message dead after a retry had
+// claimed it.
+func (m *Message) WasMarkedWhileSent() bool {
+	return m.Status == StatusDead && m.Resolution == ResolutionGivenUp && !m.Owner.IsZero() && m.LastRetryAt != nil
 }
 
 // Detail is all that is stored of one message.

@@ -57,6 +57,6 @@ func (m *Store) hop(id dlq.ID) (hop dlq.Hop, exists bool) {
 		}
 	}
 	hop = dlq.Hop{Message: e.Message, Source: e.Source, Archived: archived, Attempts: slices.Clone(e.Attempts)}
-	hop.Payload = nil
+	hop.Payload, hop.ErrorMessage, hop.ErrorClass = nil, "", ""
 	return hop, true
 }

@@ -260,11 +260,16 @@ func (m *Store) Revive(_ context.Context, id dlq.ID) (dlq.Message, error) {
 	switch {
 	case e == nil:
 		return dlq.Message{}, dlq.MessageNotFound(id)
-	case e.Status != dlq.StatusDead:
+	case e.Status != dlq.StatusDead, e.mayBeOnItsWay(m.now()):
 		return e.Message, e.NotDead()
 	}
 	m.act(dlq.ActionRevive, e)
 	return e.Message, nil
+}
+
+// mayBeOnItsWay tells whether a publish of the message may not have ended.
+func (e *entry) mayBeOnItsWay(at time.Time) bool {
+	return e.WasMarkedWhileSent() && at.Sub(*e.LastRetryAt) < dlq.ReviveAfter
 }
 
 // ArchiveBatch is like postgres.Store.ArchiveBatch.

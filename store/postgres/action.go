@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,10 +45,18 @@ func scanAction(row pgx.CollectableRow) (dlq.BulkAction, error) {
 	if err != nil {
 		return dlq.BulkAction{}, err
 	}
-	if err := json.Unmarshal(spec, &a.Spec); err != nil { // an unreadable row must not hide the others
+	if err := decodeStrictly(spec, &a.Spec); err != nil { // an unreadable row must not hide the others
 		a.Spec, a.Reason = dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err).Error()
 	}
 	return a, nil
+}
+
+// decodeStrictly refuses fields that this version does not know. A filter of a later version
+// would otherwise be ignored, and the action would change every message of the topic.
+func decodeStrictly(encoded []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
 }
 
 // Action returns a bulk action, or dlq.ErrNotFound.

@@ -22,11 +22,14 @@ const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KE
 //
 //   - job is empty unless the job is running. status is the status that it reads now.
 //   - read are the next messages of the topic in this status, in the order of the index.
-//     @from and @until are the limits of created_at.
+//     @from and @until are the limits of created_at. The UNION drops messages whose two
+//     topics are the same. A condition on the other topic would read all of them each time.
 //   - locked are those of them that are in the scope, locked in the order of their ids, like
 //     in every statement that locks several messages. So two of them do not deadlock. The
 //     text of errors is compared here, so a batch reads no more than @limit messages, however
 //     few match.
+//     A message that was marked dead while it was sent is not revived before the publish has
+//     ended: its outcome is unknown.
 //   - changed and deleted exclude each other: @action decides.
 const actSQL = `
 WITH job AS MATERIALIZED (
@@ -44,10 +47,10 @@ WITH job AS MATERIALIZED (
 			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
 		ORDER BY m.created_at, m.seq
 		LIMIT @limit)
-		UNION ALL
+		UNION
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = (SELECT status FROM job)
+		WHERE m.original_topic = @topic AND m.status = (SELECT status FROM job)
 			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
 			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
 		ORDER BY m.created_at, m.seq
@@ -61,6 +64,7 @@ WITH job AS MATERIALIZED (
 	JOIN dlq.dlq_messages m ON m.id = read.id
 	WHERE CASE WHEN m.status = (SELECT status FROM job) AND m.seq <= (SELECT upper_bound FROM job)
 		AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* search */
+		AND NOT (@action = 'revive' AND m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
 		THEN true ELSE false END
 	ORDER BY m.id
 	FOR UPDATE OF m /* or skip */

@@ -113,10 +113,13 @@ func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	}
 }
 
+// reviveSQL leaves a message alone that may still be on its way: it was marked dead while a
+// retry was sending it. A publish takes at most 18 seconds.
 const reviveSQL = `
 UPDATE dlq.dlq_messages m
 SET status = 'PENDING', resolution = NULL, retry_count = 0, workflow_id = '', owner_token = '', updated_at = now()
 WHERE m.id = @id AND m.status = 'DEAD'
+	AND NOT (m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
 RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious`
@@ -132,7 +135,7 @@ func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 		if m, err = s.Message(ctx, id); err != nil {
 			return dlq.Message{}, err
 		}
-		if m.Status != dlq.StatusDead { // else it changed after the update: try again
+		if m.Status != dlq.StatusDead || m.WasMarkedWhileSent() { // else it changed after the update: try again
 			return m, m.NotDead()
 		}
 	}

@@ -41,7 +41,7 @@ var chains = map[string]func(*testing.T, fixture){
 		require.Equal(t, left.Source, hops[1].Source)
 		require.Nil(t, hops[1].Payload)
 		withoutPayload := f.message(left.ID)
-		withoutPayload.Payload = nil
+		withoutPayload.Payload, withoutPayload.ErrorMessage = nil, ""
 		require.Equal(t, withoutPayload, hops[1].Message)
 	},
 
@@ -61,7 +61,7 @@ var chains = map[string]func(*testing.T, fixture){
 			hops := f.hops(id)
 			require.Equal(t, []dlq.ID{root.ID, back.ID}, hopIDs(hops))
 			require.Equal(t, []bool{true, false}, []bool{hops[0].Archived, hops[1].Archived})
-			delivered.Payload = nil
+			delivered.Payload, delivered.ErrorMessage = nil, ""
 			require.Equal(t, delivered, hops[0].Message)
 			require.Equal(t, root.Source, hops[0].Source)
 			retries := hops[0].Retries()

@@ -79,14 +79,16 @@ var messages = map[string]func(*testing.T, fixture){
 	},
 
 	"an operator revives a dead message": func(t *testing.T, f fixture) {
-		stored := f.store(dlqtest.Arrivals(4)...)
-		pending, retrying, resolved := stored[0].ID, stored[1].ID, stored[2].ID
+		stored := f.store(dlqtest.Arrivals(5)...)
+		pending, retrying, resolved, sending := stored[0].ID, stored[1].ID, stored[2].ID, stored[4].ID
 		f.claim(retrying)
+		f.claim(sending)
 		f.retry(resolved, dlq.ResultDelivered)
-		f.retry(stored[3].ID, dlq.ResultFailed)
-		dead, err := f.MarkDead(t.Context(), stored[3].ID)
+		dead := f.retry(stored[3].ID, dlq.ResultRejected)
+		require.Equal(t, dlq.ResolutionRefused, dead.Resolution)
+		marked, err := f.MarkDead(t.Context(), sending)
 		require.NoError(t, err)
-		require.Equal(t, dlq.ResolutionGivenUp, dead.Resolution)
+		require.Equal(t, dlq.ResolutionGivenUp, marked.Resolution)
 		m, err := f.Revive(t.Context(), dead.ID)
 		require.NoError(t, err)
 		require.Equal(t, f.message(dead.ID), m)
@@ -99,7 +101,8 @@ var messages = map[string]func(*testing.T, fixture){
 		require.Len(t, f.detail(dead.ID).Attempts, 1, "the history stays")
 		require.Equal(t, dlq.StatusResolved, f.retry(dead.ID, dlq.ResultDelivered).Status)
 
-		for id, status := range map[dlq.ID]dlq.Status{pending: dlq.StatusPending, retrying: dlq.StatusRetrying, resolved: dlq.StatusResolved} {
+		for id, status := range map[dlq.ID]dlq.Status{pending: dlq.StatusPending, retrying: dlq.StatusRetrying, resolved: dlq.StatusResolved,
+			sending: dlq.StatusDead} { // its publish may not have ended
 			before := f.message(id)
 			_, err := f.Revive(t.Context(), id)
 			var refused *dlq.NotRetryableError
