@@ -113,7 +113,7 @@ func (m *Store) Act(_ context.Context, job dlq.BulkAction) (step dlq.ActionStep,
 		next := m.order[from:min(from+dlq.ActionBatch, len(m.order))]
 		for _, e := range slices.Clone(next) {
 			a.cursor = e.Seq
-			if a.includes(e) && !(a.Spec.Action == dlq.ActionRevive && e.mayBeOnItsWay(at)) {
+			if a.includes(e) && (a.Spec.Action != dlq.ActionRevive || !e.mayBeOnItsWay(at)) {
 				m.act(a.Spec.Action, e)
 				step.Changed++
 			}
