@@ -39,7 +39,7 @@ test-postgres: ## Run the store's tests on the oldest and the newest supported P
 .PHONY: test-frameworks
 test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others with the corpus; needs Java and Maven
 	go vet -tags frameworks ./frameworks
-	go test -tags frameworks ./frameworks -count=1 -timeout 60m
+	go test -tags frameworks ./frameworks -count=1 -timeout 60m -v # which shows what is skipped
 
 .PHONY: race
 race: ## Run every test with the race detector
