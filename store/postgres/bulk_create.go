@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"dlqmanager/dlq"
 )
@@ -119,8 +118,8 @@ func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&upperBound, &at) })
 	batch.Queue(`COMMIT`)
 	err = s.pool.SendBatch(ctx, batch).Close()
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
+	if isBlocked(err) {
+		s.endSuspended(ctx)
 		return fmt.Errorf("ingest did not release its lock within 2s: %w", err)
 	}
 	args["upper_bound"], args["snapshot_at"] = max(upperBound, newest), at

@@ -17,11 +17,11 @@ import (
 // wrap adds the operation to an error of the database. The result matches
 // dlq.ErrUnavailable when the database is unavailable rather than the statement wrong.
 func wrap(operation string, err error) error {
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == lockNotAvailable {
+	if isBlocked(err) {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrBlocked, err)
 	}
-	if refusal != nil && refusal.Code == diskFull {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == diskFull {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrFull, err)
 	}
 	if refusal != nil && refusal.Code == readOnly {
@@ -31,6 +31,12 @@ func wrap(operation string, err error) error {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrUnavailable, err)
 	}
 	return fmt.Errorf("store: %s: %w", operation, err)
+}
+
+// isBlocked reports whether a lock was not granted in time.
+func isBlocked(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && refusal.Code == lockNotAvailable
 }
 
 func isUnavailable(err error) bool {
@@ -54,7 +60,7 @@ func isUnavailable(err error) bool {
 
 // SQLSTATEs that map to errors of their own.
 const (
-	lockNotAvailable = "55P03" // a lock was not granted in time
+	lockNotAvailable = "55P03"
 	diskFull         = "53100"
 	readOnly         = "25006" // after a failover this may be a replica
 )

@@ -28,6 +28,11 @@ const (
 	// the server sent a response. TCP's default is a quarter of an hour.
 	userTimeoutSQL = `SELECT set_config('tcp_user_timeout', '10s', false)`
 
+	// keepaliveSQL ends the session of a program whose machine or network failed while the
+	// server waits for it, such as in the middle of a COPY. The default is two hours.
+	keepaliveSQL = `SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+		set_config('tcp_keepalives_count', '3', false)`
+
 	// isolationSQL lets each statement see all that was committed before it, even if the
 	// database has another default. Statements rely on that after they waited for a lock.
 	isolationSQL = `SELECT set_config('default_transaction_isolation', 'read committed', false)`
@@ -74,7 +79,7 @@ func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error
 func setSession(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
-	for _, sql := range []string{idleTimeoutSQL, lockTimeoutSQL, userTimeoutSQL, isolationSQL} {
+	for _, sql := range []string{idleTimeoutSQL, lockTimeoutSQL, userTimeoutSQL, keepaliveSQL, isolationSQL} {
 		_, err := conn.Exec(ctx, sql)
 		var refusal *pgconn.PgError
 		if err != nil && !errors.As(err, &refusal) {

@@ -186,6 +186,7 @@ func TestSessionsDoNotOutliveTheirProgram(t *testing.T) {
 	pool, _ := through(t)
 	require.Equal(t, "10s", setting(t, pool, "idle_in_transaction_session_timeout"))
 	require.Equal(t, "10000", setting(t, pool, "tcp_user_timeout"), "in milliseconds")
+	require.Equal(t, "10", setting(t, pool, "tcp_keepalives_idle"))
 }
 
 // A function of the same name simulates a server without the setting.

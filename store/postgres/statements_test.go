@@ -94,7 +94,7 @@ func TestEveryStatement(t *testing.T) {
 	maps.Copy(scope, job)
 	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20})
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
-		"upper_bound": 0, "snapshot_at": time.Now()}
+		"upper_bound": 0, "snapshot_at": time.Now(), "ids": [][16]byte{id}, "previous_ids": [][16]byte{id}}
 	claimed := claimArgs(s, &lane)
 	claimed["scan"], claimed["scan_first"] = true, false
 	claimed["scheduled_at"], claimed["attempt"] = time.Now(), 1
@@ -109,7 +109,7 @@ func TestEveryStatement(t *testing.T) {
 	maps.Copy(actionJob, pgx.NamedArgs{"state": "CANCELLED", "reason": "", "limit": 1000})
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
-	advances := []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}
+	batch := newIngest(nil, []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}, true)
 	partitions := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
 
 	const (
@@ -160,9 +160,12 @@ func TestEveryStatement(t *testing.T) {
 		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
 		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
 
-		"storeSQL": {
-			{args: withOutbox(storeArgs(dlqtest.Arrivals(2), advances)), after: byIndexSQL, uses: jobs + " " + offsets + " " + bodies + " dlq_messages_archive_pkey " + messages},
-		},
+		"lockPositionsSQL":   {{args: batch.positionArgs(), after: byIndexSQL, uses: offsets}},
+		"knownSQL":           {{args: created, after: byIndexSQL, uses: bodies + " " + messages}},
+		"advanceSQL":         {{args: batch.positionArgs(), after: byIndexSQL, uses: offsets}},
+		"cameBackSQL":        {{args: created, after: byIndexSQL, uses: jobs + " dlq_messages_archive_pkey " + messages}},
+		"storeExhaustedSQL":  {{args: created, after: byIndexSQL, uses: messages}},
+		"endSuspendedSQL":    {{args: pgx.NamedArgs{"seconds": 60}}},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},
 		"startPositionsSQL":  {{args: partitions, uses: offsets}},
 		"pendingSQL":         {{}},
@@ -242,7 +245,7 @@ func TestEveryStatement(t *testing.T) {
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
-		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "isolationSQL": {{}},
+		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "keepaliveSQL": {{}}, "isolationSQL": {{}},
 		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
 	}
 	texts := statements(t)

@@ -33,12 +33,14 @@ type Store struct {
 	// Outbox makes the store keep every message that becomes exhausted for
 	// PublishExhausted. Set it before the first use.
 	Outbox bool
+	// suspendedAfter is the constant of the same name, except in tests.
+	suspendedAfter time.Duration
 }
 
 // New returns a store on a database whose schema package migrations has brought up to date.
 // The caller closes the pool.
 func New(pool *pgxpool.Pool, topics *dlq.Topics) *Store {
-	return &Store{pool: pool, topics: topics}
+	return &Store{pool: pool, topics: topics, suspendedAfter: suspendedAfter}
 }
 
 // callTimeout limits a call, so that it ends even if the network drops its packets. It is
@@ -48,7 +50,6 @@ const callTimeout = 10 * time.Second
 // statementTimeouts are the limits of calls that contain these statements and need longer.
 // Zero leaves the limit to the caller.
 var statementTimeouts = map[string]time.Duration{
-	storeSQL:        time.Minute,      // sends up to maxStatement bytes
 	archiveBatchSQL: 30 * time.Second, // of up to 100,000 messages
 	purgeBatchSQL:   30 * time.Second,
 	inOrderSQL:      30 * time.Second, // precedes statements that may read a whole topic

@@ -1,0 +1,341 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// ingestTimeout is for a batch of large messages over a slow network.
+const ingestTimeout = time.Minute
+
+// suspendedAfter is how long a COPY may take before its program counts as suspended. It is
+// longer than ingestTimeout, after which a program that runs has ended its COPY.
+const suspendedAfter = 2 * ingestTimeout
+
+// StoreArrivals stores dead letters as Ingest does, without positions, and returns how many
+// were new.
+func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
+	ids, err := s.Ingest(ctx, arrivals, nil)
+	return len(ids), err
+}
+
+// Ingest stores dead letters and moves the positions of the partitions that they were read
+// from, all in one transaction. It returns the ids of the new messages. A known id is
+// skipped, also when its message has been archived. The order of the slice becomes the
+// order of Seq. Messages that came back are counted for the bulk retry that sent them. It
+// returns dlq.ErrPositionMoved when a position is not the one that its advance starts from.
+//
+// When the server refuses the data of a row, each payload is tried alone, and refused
+// payloads are left out. The bytes of a record are never refused.
+func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
+	if len(arrivals) == 0 && len(advances) == 0 {
+		return nil, nil
+	}
+	in := newIngest(arrivals, advances, s.Outbox)
+	stored, err = s.ingest(ctx, in)
+	if !isDataError(err) {
+		return stored, err
+	}
+	for _, row := range in.rows {
+		_, _, err := queryOne(ctx, s, "try payload", pgx.RowTo[bool], payloadSQL, pgx.NamedArgs{"payload": string(row.Payload)})
+		if isDataError(err) {
+			row.Payload = nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return s.ingest(ctx, in)
+}
+
+// payloadSQL fails for a payload that JSONB refuses.
+const payloadSQL = `SELECT NULLIF(@payload::text, '')::jsonb IS NULL`
+
+func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err error) {
+	const operation = "store arrivals"
+	ctx, cancel := context.WithTimeout(ctx, ingestTimeout)
+	defer cancel()
+	err = retryOnConflict(func() error {
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+			stored, err = in.store(ctx, tx)
+			return err
+		})
+	})
+	if isBlocked(err) {
+		s.endSuspended(ctx)
+	}
+	if err != nil {
+		return nil, wrap(operation, err)
+	}
+	return stored, nil
+}
+
+// endSuspendedSQL ends the sessions of programs that were suspended while they copied rows.
+// The server waits there for more rows, in a transaction with locks. None of its timeouts
+// apply.
+const endSuspendedSQL = `
+SELECT count(pg_terminate_backend(pid))
+FROM pg_stat_activity
+WHERE datname = current_database() AND pg_has_role(usesysid, 'USAGE') AND state = 'active' AND wait_event = 'ClientRead'
+	AND query LIKE 'copy "dlq".%' AND query_start < clock_timestamp() - make_interval(secs => @seconds)`
+
+// endSuspended is called by those whom such a program may block. They report that they were
+// blocked, and try again; so an error here needs no report of its own.
+func (s *Store) endSuspended(ctx context.Context) {
+	_, _, _ = queryOne(ctx, s, "end suspended ingest", pgx.RowTo[int], endSuspendedSQL,
+		pgx.NamedArgs{"seconds": s.suspendedAfter.Seconds()})
+}
+
+// ingest is a batch that is being stored.
+//
+// Its rows are copied into the tables, which takes half as long as an INSERT of the same
+// rows. COPY cannot skip a row, so the ids that are stored already are looked up before.
+// When another transaction stores the same message meanwhile, the primary key refuses the
+// batch, and the batch runs again. That is rare, since the positions are locked.
+type ingest struct {
+	rows     []*arrivalRow
+	advances []dlq.Advance
+	outbox   bool
+}
+
+// arrivalRow is an arrival as it is stored, with what the columns have besides.
+type arrivalRow struct {
+	dlq.Arrival
+	headers []byte
+	keyHash int32
+}
+
+// newIngest keeps the first arrival with each id.
+func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ingest {
+	in := &ingest{rows: make([]*arrivalRow, 0, len(arrivals)), advances: advances, outbox: outbox}
+	seen := make(map[dlq.ID]bool, len(arrivals))
+	for i := range arrivals {
+		a := arrivals[i].Storable()
+		if seen[a.ID] {
+			continue
+		}
+		seen[a.ID] = true
+		in.rows = append(in.rows, &arrivalRow{Arrival: a, headers: encodeHeaders(a.Record.Headers), keyHash: dlq.KeyHash(a.Record.Key, a.ID)})
+	}
+	return in
+}
+
+// store locks the positions first, so that of two programs with the same records one waits.
+// Bodies are inserted in the order of their ids, so that without positions they wait too,
+// and do not deadlock. Messages are inserted in the order of the batch, which becomes the
+// order of seq. The jobs of messages that came back are locked last, in the order of their
+// ids.
+func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
+	bodies, messages, err := in.unknown(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(bodies, func(a, b *arrivalRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, bodies, (*arrivalRow).body); err != nil {
+		return nil, err
+	}
+	if err := copyRows(ctx, tx, "dlq_messages", messageColumns, messages, (*arrivalRow).message); err != nil {
+		return nil, err
+	}
+	return idsOf(messages), in.finish(ctx, tx, messages)
+}
+
+// lockPositionsSQL counts the positions that are still those of the advances.
+const lockPositionsSQL = `
+WITH advance AS (
+	SELECT * FROM unnest(@topic_ids::uuid[], @partitions::int[], @froms::bigint[]) AS a (topic_id, partition, from_offset)
+), position AS (
+	SELECT o.topic_id
+	FROM dlq.dlq_ingest_offsets o
+	JOIN advance a ON o.topic_id = a.topic_id AND o.partition = a.partition
+	WHERE o.next_offset = a.from_offset
+	ORDER BY o.topic_id, o.partition
+	FOR UPDATE OF o
+)
+SELECT count(*) FROM position`
+
+// knownSQL finds the ids that have a body, a message, or both. A message is known by its
+// body, also after its message was archived. A row that another program inserted has no
+// body.
+const knownSQL = `
+SELECT known.*
+FROM (
+	SELECT a.id,
+		EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = a.id OFFSET 0) AS has_body,
+		EXISTS (SELECT FROM dlq.dlq_messages m WHERE m.id = a.id OFFSET 0) AS has_message
+	FROM unnest(@ids::uuid[]) AS a (id)
+) AS known
+WHERE has_body OR has_message`
+
+// unknown locks the positions and returns the rows whose body, and those whose body and
+// message, must be inserted.
+func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*arrivalRow, err error) {
+	var unchanged int
+	hasBody, hasMessage := map[dlq.ID]bool{}, map[dlq.ID]bool{}
+	batch := &pgx.Batch{}
+	batch.Queue(shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	batch.Queue(byIndexSQL)
+	batch.Queue(lockPositionsSQL, in.positionArgs()).QueryRow(func(row pgx.Row) error { return row.Scan(&unchanged) })
+	batch.Queue(knownSQL, pgx.NamedArgs{"ids": uuids(idsOf(in.rows))}).Query(func(rows pgx.Rows) error {
+		var id [16]byte
+		var body, message bool
+		_, err := pgx.ForEachRow(rows, []any{&id, &body, &message}, func() error {
+			hasBody[id], hasMessage[id] = body, message
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, nil, err
+	}
+	if unchanged != len(in.advances) {
+		return nil, nil, dlq.ErrPositionMoved
+	}
+	for _, row := range in.rows {
+		if !hasBody[row.ID] {
+			bodies = append(bodies, row)
+			if !hasMessage[row.ID] {
+				messages = append(messages, row)
+			}
+		}
+	}
+	return bodies, messages, nil
+}
+
+// The columns that ingest fills. Those of dlq_messages that are missing have defaults.
+var (
+	bodyColumns = []string{
+		"message_id", "topic_id", "partition", "record_offset", "key", "key_hash", "value", "headers", "record_timestamp",
+		"origin_partition", "origin_offset", "origin_family", "stack_trace", "origin_timestamp", "consumer_group",
+		"cause_class", "origin_attempts", "trace_id", "correlation_id", "suspicion",
+	}
+	messageColumns = []string{
+		"id", "dlq_topic", "original_topic", "error_message", "error_class", "retry_count", "max_retries", "payload",
+		"status", "key_hash", "previous_id", "size", "resolution", "suspicious",
+	}
+)
+
+// body has the values of bodyColumns.
+func (r *arrivalRow) body() []any {
+	return []any{
+		uuid(r.ID), r.Source.TopicID, r.Source.Partition, r.Source.Offset, r.Record.Key, nilIf(r.keyHash, r.Record.Key == nil),
+		r.Record.Value, r.headers, nilIf(r.Record.Timestamp, r.Record.Timestamp.IsZero()),
+		r.Origin.Partition, r.Origin.Offset, r.Origin.Family, r.StackTrace,
+		nilIf(r.Origin.Timestamp, r.Origin.Timestamp.IsZero()), r.Origin.ConsumerGroup,
+		r.CauseClass, nilIf(r.Attempts, r.Attempts == 0), r.TraceID, r.CorrelationID, r.Suspicion,
+	}
+}
+
+// message has the values of messageColumns.
+func (r *arrivalRow) message() []any {
+	return []any{
+		uuid(r.ID), r.DLQTopic, r.Origin.Topic, r.ErrorMessage, r.ErrorClass, r.RetryCount, r.MaxRetries, []byte(r.Payload),
+		string(r.Status()), r.keyHash, nilIf(uuid(r.PreviousID), r.PreviousID.IsZero()),
+		len(r.Record.Key) + len(r.Record.Value) + len(r.headers),
+		nilIf(string(r.Resolution()), r.Resolution() == ""), r.Suspicion != "",
+	}
+}
+
+func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, rows []*arrivalRow, values func(*arrivalRow) []any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"dlq", table}, columns,
+		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) { return values(rows[i]), nil }))
+	return err
+}
+
+// advanceSQL moves positions that lockPositionsSQL has locked.
+const advanceSQL = `
+UPDATE dlq.dlq_ingest_offsets o
+SET topic = a.topic, next_offset = a.next_offset, leader_epoch = a.leader_epoch, lost = o.lost + a.lost,
+	lost_at = CASE WHEN a.lost > 0 THEN now() ELSE o.lost_at END, updated_at = now()
+FROM unnest(@topic_ids::uuid[], @partitions::int[], @topics::text[], @nexts::bigint[], @epochs::int[], @losts::bigint[])
+	AS a (topic_id, partition, topic, next_offset, leader_epoch, lost)
+WHERE o.topic_id = a.topic_id AND o.partition = a.partition`
+
+// cameBackSQL counts the messages that came back, for the bulk retry that sent them last:
+// the one whose id is the owner's token.
+const cameBackSQL = `
+WITH came_back AS (
+	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS bulk_id,
+		count(*) AS n
+	FROM unnest(@previous_ids::uuid[]) AS a (previous_id)
+	CROSS JOIN LATERAL (
+		SELECT m.owner_token FROM dlq.dlq_messages m WHERE m.id = a.previous_id
+		UNION ALL
+		SELECT m.owner_token FROM dlq.dlq_messages_archive m WHERE m.id = a.previous_id
+		LIMIT 1
+	) AS p
+	GROUP BY 1
+), job AS MATERIALIZED (
+	SELECT j.id, came_back.n
+	FROM came_back
+	JOIN dlq.dlq_bulk_retries j ON j.id = came_back.bulk_id
+	ORDER BY j.id
+	FOR UPDATE OF j
+)
+UPDATE dlq.dlq_bulk_retries j SET came_back = j.came_back + job.n FROM job WHERE j.id = job.id`
+
+// storeExhaustedSQL puts messages that were exhausted on arrival into the outbox.
+const storeExhaustedSQL = `
+INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+SELECT dlq_topic, seq, id, retry_count, max_retries, error_message
+FROM dlq.dlq_messages
+WHERE id = ANY(@ids::uuid[]) AND dlq_topic <> ''`
+
+// finish moves the positions, and does what else the new messages need. Most need nothing.
+func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) error {
+	var cameBack, exhausted []*arrivalRow
+	for _, row := range stored {
+		if !row.PreviousID.IsZero() {
+			cameBack = append(cameBack, row)
+		}
+		if in.outbox && row.Resolution() == dlq.ResolutionExhausted {
+			exhausted = append(exhausted, row)
+		}
+	}
+	batch := &pgx.Batch{}
+	if len(in.advances) > 0 {
+		batch.Queue(advanceSQL, in.positionArgs())
+	}
+	if len(exhausted) > 0 {
+		batch.Queue(storeExhaustedSQL, pgx.NamedArgs{"ids": uuids(idsOf(exhausted))})
+	}
+	if len(cameBack) > 0 {
+		batch.Queue(cameBackSQL, pgx.NamedArgs{"previous_ids": column(cameBack, func(r **arrivalRow) [16]byte { return (*r).PreviousID })})
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// positionArgs are the parameters of lockPositionsSQL and advanceSQL.
+func (in *ingest) positionArgs() pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"topic_ids":  column(in.advances, func(a *dlq.Advance) [16]byte { return a.TopicID }),
+		"partitions": column(in.advances, func(a *dlq.Advance) int32 { return a.Number }),
+		"topics":     column(in.advances, func(a *dlq.Advance) string { return dlq.StorableText(a.Topic) }),
+		"froms":      column(in.advances, func(a *dlq.Advance) int64 { return a.From.Next }),
+		"nexts":      column(in.advances, func(a *dlq.Advance) int64 { return a.To.Next }),
+		"epochs":     column(in.advances, func(a *dlq.Advance) int32 { return a.To.Epoch }),
+		"losts":      column(in.advances, func(a *dlq.Advance) int64 { return a.Lost }),
+	}
+}
+
+func idsOf(rows []*arrivalRow) []dlq.ID {
+	return column(rows, func(r **arrivalRow) dlq.ID { return (*r).ID })
+}
+
+// ingestLock is the advisory lock that ingest holds shared while it stores, and that the
+// creation of a bulk retry holds exclusively while it reads its upper bound. PostgreSQL
+// assigns the order of arrival before the commit. Without the lock, a message below the
+// upper bound could become visible after the count. A program that inserts messages itself
+// is not covered unless it takes the lock too. The number is arbitrary and must never
+// change.
+const ingestLock = 7_305_011_990_415
+
+const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock)`
