@@ -22,6 +22,10 @@ func ActionNotFound(id ID) error { return fmt.Errorf("bulk action %s: %w", id, E
 // be repeated later; nothing is lost.
 var ErrUnavailable = errors.New("unavailable")
 
+// ErrUnauthenticated means that a token does not show who sent a request. Its text may be
+// shown to the sender.
+var ErrUnauthenticated = errors.New("unauthenticated")
+
 // ErrGone means that Kafka no longer has the record that a dead letter points to.
 var ErrGone = errors.New("the record is no longer in Kafka")
 

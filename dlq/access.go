@@ -1,0 +1,161 @@
+package dlq
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Permission allows one kind of request, written dlq:<resource>:<action>.
+type Permission string
+
+// The permissions. The table of routes in package api says which route needs which.
+const (
+	PermTopicRead         Permission = "dlq:topic:read"
+	PermMessageRead       Permission = "dlq:message:read"
+	PermMessageRetry      Permission = "dlq:message:retry"
+	PermMessageDead       Permission = "dlq:message:dead"
+	PermMessageRevive     Permission = "dlq:message:revive"
+	PermMessageDelete     Permission = "dlq:message:delete"
+	PermBulkRetryRead     Permission = "dlq:bulk-retry:read"
+	PermBulkRetryCreate   Permission = "dlq:bulk-retry:create"
+	PermBulkRetryControl  Permission = "dlq:bulk-retry:control"
+	PermBulkActionRead    Permission = "dlq:bulk-action:read"
+	PermBulkActionCreate  Permission = "dlq:bulk-action:create"
+	PermBulkActionControl Permission = "dlq:bulk-action:control"
+	PermAuditRead         Permission = "dlq:audit:read"
+	PermMetricsRead       Permission = "dlq:metrics:read"
+)
+
+// Role is a set of permissions.
+type Role string
+
+// The roles. Each has the permissions of those before it.
+const (
+	RoleViewer   Role = "viewer"
+	RoleOperator Role = "operator"
+	RoleAdmin    Role = "admin"
+)
+
+// Roles lists every role, the one with the fewest permissions first.
+var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
+
+// addedPermissions are those that a role has beyond the roles before it.
+var addedPermissions = map[Role][]Permission{
+	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermAuditRead, PermMetricsRead},
+	RoleOperator: {PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
+		PermBulkActionCreate, PermBulkActionControl},
+	RoleAdmin: {PermMessageDelete},
+}
+
+// Permissions are those of the role; none for an unknown role.
+func (r Role) Permissions() []Permission {
+	var all []Permission
+	if last := slices.Index(Roles, r); last >= 0 {
+		for _, role := range Roles[:last+1] {
+			all = append(all, addedPermissions[role]...)
+		}
+	}
+	return all
+}
+
+// Permission is the one that the action needs for each message, beside that to create a
+// bulk action. It is empty for an unknown action.
+func (a Action) Permission() Permission {
+	switch a {
+	case ActionRevive:
+		return PermMessageRevive
+	case ActionDead:
+		return PermMessageDead
+	case ActionDelete:
+		return PermMessageDelete
+	default:
+		return ""
+	}
+}
+
+// Grant gives a role on some topics.
+type Grant struct {
+	Role Role
+	// Topics are globs of dead-letter topics, as in kafka.dlq_topic_pattern; none for all.
+	Topics []string
+
+	topics *regexp.Regexp // nil for all
+}
+
+// NewGrant checks the role and the globs: * stands for any text, ? for one character.
+func NewGrant(role Role, topics []string) (Grant, error) {
+	if !slices.Contains(Roles, role) {
+		return Grant{}, fmt.Errorf("unknown role %q: use viewer, operator or admin", role)
+	}
+	if len(topics) == 0 || slices.Contains(topics, "*") {
+		return Grant{Role: role}, nil
+	}
+	alternatives := make([]string, len(topics))
+	for i, glob := range topics {
+		if !IsTopicName(wildcards.Replace(glob)) {
+			return Grant{}, fmt.Errorf("%q is not a pattern of topic names", glob)
+		}
+		alternatives[i] = expressions.Replace(glob)
+	}
+	return Grant{Role: role, Topics: topics, topics: regexp.MustCompile(anyOf(alternatives))}, nil
+}
+
+// noTopic matches nothing: topics have no spaces.
+const noTopic = "^ $"
+
+func anyOf(expressions []string) string { return "^(" + strings.Join(expressions, "|") + ")$" }
+
+// Principal is somebody who sends requests.
+type Principal struct {
+	// Subject is who it is: the subject of an OIDC token, or the name of a static token.
+	Subject string
+	// Method is how it was authenticated: none, token or oidc.
+	Method string
+	Grants []Grant
+}
+
+// Anonymous is everybody while authentication is off.
+var Anonymous = Principal{Subject: "anonymous", Method: "none", Grants: []Grant{{Role: RoleAdmin}}}
+
+// May reports whether the principal has a permission on any topic.
+func (p *Principal) May(permission Permission) bool {
+	return slices.ContainsFunc(p.Grants, func(g Grant) bool { return g.has(permission) })
+}
+
+// MayOn reports whether the principal has a permission on a dead-letter topic.
+func (p *Principal) MayOn(permission Permission, topic string) bool {
+	return slices.ContainsFunc(p.Grants, func(g Grant) bool {
+		return g.has(permission) && (g.topics == nil || g.topics.MatchString(topic))
+	})
+}
+
+// Within is an expression that matches the topics on which the principal has a permission,
+// with the same meaning in RE2 and PostgreSQL. It is empty for all topics. It matches no
+// topic when May is false.
+func (p *Principal) Within(permission Permission) string {
+	var globs []string
+	for _, g := range p.Grants {
+		switch {
+		case !g.has(permission):
+		case g.topics == nil:
+			return ""
+		default:
+			globs = append(globs, g.Topics...)
+		}
+	}
+	slices.Sort(globs)
+	globs = slices.Compact(globs)
+	for i, glob := range globs {
+		globs[i] = expressions.Replace(glob)
+	}
+	if len(globs) == 0 {
+		return noTopic
+	}
+	return anyOf(globs)
+}
+
+func (g *Grant) has(permission Permission) bool {
+	return slices.Contains(g.Role.Permissions(), permission)
+}
