@@ -17,7 +17,7 @@ func (s *Server) bulkActions(ctx context.Context, c *fiber.Ctx, q *query) error 
 	if err := q.err(); err != nil {
 		return err
 	}
-	jobs, err := s.options.Store.Actions(ctx, limit)
+	jobs, err := s.options.Store.Actions(ctx, "", limit)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,12 @@ type Options struct {
 	Topics *dlq.Topics
 	// Pointers reads the records of messages that only point to them. Nil without Kafka.
 	Pointers Pointers
+	// Auth tells who sends a request. Nil is no authentication: everybody is dlq.Anonymous.
+	Auth Authenticator
+	// Throttle slows down clients whose tokens Auth refuses. Default: none.
+	Throttle Throttle
+	// Open are those PublicRoutes that need no token.
+	Open []string
 	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING
 	// messages of all topics and of one. At a limit the ingest stops; 0 is no limit.
 	MaxPending, MaxPendingPerTopic int64
@@ -72,6 +78,10 @@ type Options struct {
 func (o *Options) setDefaults() error {
 	if o.Store == nil || o.Retries == nil || o.Topics == nil {
 		return errors.New("api: Store, Retries and Topics are required")
+	}
+	o.Store = guard{o.Store} // handlers have no other
+	if o.Throttle == nil {
+		o.Throttle = unthrottled{}
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -159,39 +169,6 @@ func New(options Options) (*Server, error) {
 	s.app.Server().CloseOnShutdown = true
 	s.app.Server().Handler = s.rejectUnknownMethods(s.app.Server().Handler)
 	return s, nil
-}
-
-func (s *Server) routes() {
-	v1 := s.app.Group("/api/v1")
-	v1.Get("/dlq", s.withDeadline(s.topics))
-	// Before :topic, which would match "messages" too.
-	v1.Get("/dlq/messages/:id", s.withDeadline(s.message))
-	v1.Get("/dlq/messages/:id/chain", s.withDeadline(s.chain))
-	v1.Delete("/dlq/messages/:id", s.withDeadline(s.deleteMessage))
-	v1.Post("/dlq/messages/:id/retry", s.withDeadline(s.retryMessage))
-	v1.Post("/dlq/messages/:id/dead", s.withDeadline(s.markDead))
-	v1.Post("/dlq/messages/:id/revive", s.withDeadline(s.reviveMessage))
-	v1.Get("/dlq/:topic", s.withDeadline(s.list, listParameters...))
-	v1.Post("/dlq/:topic/retry-all", s.withDeadline(s.retryAll))
-	v1.Get("/bulk-retries", s.withDeadline(s.bulkRetries, "limit"))
-	v1.Post("/bulk-retries", s.withDeadline(s.createBulkRetry))
-	v1.Get("/bulk-retries/:id", s.withDeadline(s.bulkRetry))
-	v1.Patch("/bulk-retries/:id", s.withDeadline(s.changeBulkRetry))
-	v1.Post("/bulk-retries/:id/pause", s.withDeadline(s.pauseBulkRetry))
-	v1.Post("/bulk-retries/:id/resume", s.withDeadline(s.resumeBulkRetry))
-	v1.Post("/bulk-retries/:id/cancel", s.withDeadline(s.cancelBulkRetry))
-	v1.Get("/bulk-actions", s.withDeadline(s.bulkActions, "limit"))
-	v1.Post("/bulk-actions", s.withDeadline(s.createBulkAction))
-	v1.Get("/bulk-actions/:id", s.withDeadline(s.bulkAction))
-	v1.Post("/bulk-actions/:id/cancel", s.withDeadline(s.cancelBulkAction))
-
-	s.app.Get("/healthz", s.healthz)
-	s.app.Get("/readyz", s.readyz)
-	s.app.Get("/metrics", metricsHandler(s.options.Gatherer, s.options.Logger))
-	s.app.Get("/openapi.json", s.openapi)
-	docs := docsHandler()
-	s.app.Get("/docs", docs)
-	s.app.Get("/docs/*", docs)
 }
 
 // handler answers one request within ctx's deadline.

@@ -21,7 +21,7 @@ func (s *Server) bulkRetries(ctx context.Context, c *fiber.Ctx, q *query) error 
 	if err := q.err(); err != nil {
 		return err
 	}
-	bulks, err := s.options.Store.Bulks(ctx, limit)
+	bulks, err := s.options.Store.Bulks(ctx, "", limit)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ const (
 	codeUnavailable      = "SYS_DLQ_UNAVAILABLE"
 	codePayloadTooLarge  = "SYS_DLQ_PAYLOAD_TOO_LARGE"
 	codeMethodNotAllowed = "SYS_DLQ_METHOD_NOT_ALLOWED"
+	codeUnauthenticated  = "SYS_DLQ_UNAUTHENTICATED"
+	codeForbidden        = "SYS_DLQ_FORBIDDEN"
+	codeTooManyRequests  = "SYS_DLQ_TOO_MANY_REQUESTS"
 )
 
 // retryAfterSeconds is sent with every 503. A failover takes some seconds, and earlier
@@ -52,6 +55,8 @@ type apiError struct {
 	message string
 	details []detail
 	cause   error
+	// retryAfter is the number of seconds of a 429.
+	retryAfter string
 }
 
 func (r *apiError) Error() string {
@@ -107,9 +112,9 @@ func translate(err error) *apiError {
 	case errors.As(err, &owned):
 		return conflict(owned.Error(), err)
 	case errors.As(err, &busyBulk):
-		return conflict(busyBulk.Error(), err, detail{Field: "bulk_retry_id", Message: busyBulk.Running.String()})
+		return busy(busyBulk, busyBulk.Running, "bulk_retry_id")
 	case errors.As(err, &busyAction):
-		return conflict(busyAction.Error(), err, detail{Field: "bulk_action_id", Message: busyAction.Running.String()})
+		return busy(busyAction, busyAction.Running, "bulk_action_id")
 	case errors.Is(err, dlq.ErrNotFound):
 		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
 	case errors.Is(err, dlq.ErrFull):
@@ -125,6 +130,14 @@ func translate(err error) *apiError {
 	default:
 		return &apiError{status: http.StatusInternalServerError, code: codeInternal, message: "internal error", cause: err}
 	}
+}
+
+// busy names the running job, unless the sender may not see it.
+func busy(err error, running dlq.ID, field string) *apiError {
+	if running.IsZero() {
+		return conflict(err.Error(), err)
+	}
+	return conflict(err.Error(), err, detail{Field: field, Message: running.String()})
 }
 
 func unavailable(message string, cause error) *apiError {

@@ -114,6 +114,10 @@ func writeError(c *fiber.Ctx, r *apiError) {
 		c.Set(fiber.HeaderAllow, allow)
 	case http.StatusServiceUnavailable:
 		c.Set(fiber.HeaderRetryAfter, retryAfterSeconds)
+	case http.StatusTooManyRequests:
+		c.Set(fiber.HeaderRetryAfter, r.retryAfter)
+	case http.StatusUnauthorized:
+		c.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="dlq-manager"`)
 	}
 	_ = reply(c, r.status, r.view(id)) // strings always encode
 }

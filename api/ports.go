@@ -40,8 +40,9 @@ type Store interface {
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	// Bulk returns a bulk retry, or dlq.ErrNotFound.
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
-	// Bulks returns the latest bulk retries, newest first.
-	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
+	// Bulks returns the latest bulk retries, newest first, of the topics that match an
+	// expression; empty for all.
+	Bulks(ctx context.Context, within string, limit int) ([]dlq.BulkRetry, error)
 	// PreviewBulk describes the effect of a bulk retry, and changes nothing.
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 	ActionStore
@@ -60,8 +61,9 @@ type ActionStore interface {
 	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
 	// Action returns a bulk action, or dlq.ErrNotFound.
 	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	// Actions returns the latest bulk actions, newest first.
-	Actions(ctx context.Context, limit int) ([]dlq.BulkAction, error)
+	// Actions returns the latest bulk actions, newest first, of the topics that match an
+	// expression; empty for all.
+	Actions(ctx context.Context, within string, limit int) ([]dlq.BulkAction, error)
 	// PreviewAction describes the effect of a bulk action, and changes nothing.
 	PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error)
 }

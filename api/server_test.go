@@ -183,7 +183,7 @@ func requireError(t testing.TB, got response, status int, code string) (message 
 	require.NotNil(t, body.Error.Details, got.body)
 	require.NotEmpty(t, body.Error.RequestID)
 	require.Equal(t, got.header.Get("X-Request-Id"), body.Error.RequestID)
-	require.Equal(t, status == http.StatusServiceUnavailable, got.header.Get("Retry-After") != "")
+	require.Equal(t, status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests, got.header.Get("Retry-After") != "")
 	for _, d := range body.Error.Details {
 		require.NotEmpty(t, d.Message)
 		fields = append(fields, d.Field)

@@ -33,13 +33,13 @@ func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	}
 	return f.page, f.err
 }
-func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)   { return f.detail, f.err }
-func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error) { return f.detail.Message, f.err }
-func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)     { return f.chain, f.err }
-func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)   { return f.topics, f.err }
-func (f *fixed) Delete(context.Context, dlq.ID) error                 { return f.err }
-func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)  { return dlq.BulkRetry{}, f.err }
-func (f *fixed) Bulks(context.Context, int) ([]dlq.BulkRetry, error)  { return nil, f.err }
+func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)          { return f.detail, f.err }
+func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error)        { return f.detail.Message, f.err }
+func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)            { return f.chain, f.err }
+func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)          { return f.topics, f.err }
+func (f *fixed) Delete(context.Context, dlq.ID) error                        { return f.err }
+func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)         { return dlq.BulkRetry{}, f.err }
+func (f *fixed) Bulks(context.Context, string, int) ([]dlq.BulkRetry, error) { return nil, f.err }
 func (f *fixed) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, error) {
 	return dlq.BulkPreview{}, f.err
 }

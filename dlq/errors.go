@@ -103,27 +103,36 @@ var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 // BulkBusyError refuses a bulk retry because a different one is running on messages of the
 // same topic, perhaps under the topic's other name.
 type BulkBusyError struct {
-	Topic   string
+	Topic string
+	// Running is the other job. It is zero for a caller who may not see that job.
 	Running ID
 }
 
 // Error names the running job.
 func (e *BulkBusyError) Error() string {
-	return fmt.Sprintf("bulk retry %s, with another topic name, filter, order or ramp, is under way on messages of topic %s; "+
-		"wait for it or cancel it", e.Running, e.Topic)
+	return fmt.Sprintf("bulk retry%s, with another topic name, filter, order or ramp, is under way on messages of topic %s; "+
+		"wait for it or cancel it", named(e.Running), e.Topic)
 }
 
 // ActionBusyError refuses a bulk action because a different one is running on messages of
 // the same topic, perhaps under the topic's other name.
 type ActionBusyError struct {
-	Topic   string
+	Topic string
+	// Running is the other job. It is zero for a caller who may not see that job.
 	Running ID
 }
 
 // Error names the running job.
 func (e *ActionBusyError) Error() string {
-	return fmt.Sprintf("bulk action %s, with another action, topic name or filter, is under way on messages of topic %s; "+
-		"wait for it or cancel it", e.Running, e.Topic)
+	return fmt.Sprintf("bulk action%s, with another action, topic name or filter, is under way on messages of topic %s; "+
+		"wait for it or cancel it", named(e.Running), e.Topic)
+}
+
+func named(id ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return " " + id.String()
 }
 
 // Category is the kind of error of a delivery. It decides how the retry continues.

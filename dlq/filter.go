@@ -27,6 +27,8 @@ type Filter struct {
 	CreatedTo   time.Time `json:"created_to,omitzero"`
 	// IDs are at most MaxFilterIDs.
 	IDs []ID `json:"ids,omitempty"`
+	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
+	Within string `json:"within,omitempty"`
 }
 
 // EffectiveStatuses are the statuses that match the filter, each once: all of them, unless

@@ -158,7 +158,7 @@ func (m *Store) Action(_ context.Context, id dlq.ID) (dlq.BulkAction, error) {
 }
 
 // Actions is like postgres.Store.Actions.
-func (m *Store) Actions(_ context.Context, limit int) ([]dlq.BulkAction, error) {
+func (m *Store) Actions(_ context.Context, within string, limit int) ([]dlq.BulkAction, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []dlq.BulkAction
@@ -167,7 +167,9 @@ func (m *Store) Actions(_ context.Context, limit int) ([]dlq.BulkAction, error) 
 		if len(list) >= limit {
 			break
 		}
-		list = append(list, a.snapshot(at))
+		if isWithin(a.Spec.Topic, within) {
+			list = append(list, a.snapshot(at))
+		}
 	}
 	return list, nil
 }

@@ -153,7 +153,7 @@ func (m *Store) Bulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 }
 
 // Bulks is like postgres.Store.Bulks.
-func (m *Store) Bulks(_ context.Context, limit int) ([]dlq.BulkRetry, error) {
+func (m *Store) Bulks(_ context.Context, within string, limit int) ([]dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []dlq.BulkRetry
@@ -162,7 +162,9 @@ func (m *Store) Bulks(_ context.Context, limit int) ([]dlq.BulkRetry, error) {
 		if len(list) >= limit {
 			break
 		}
-		list = append(list, b.snapshot(at))
+		if isWithin(b.Spec.Topic, within) {
+			list = append(list, b.snapshot(at))
+		}
 	}
 	return list, nil
 }

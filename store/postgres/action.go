@@ -71,9 +71,10 @@ func (s *Store) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	return actions[0], nil
 }
 
-// Actions returns the newest bulk actions, the newest first.
-func (s *Store) Actions(ctx context.Context, limit int) ([]dlq.BulkAction, error) {
-	return s.actions(ctx, "list bulk actions", "true", pgx.NamedArgs{"limit": max(limit, 0)})
+// Actions returns the newest bulk actions, the newest first, of the topics that match an
+// expression; empty for all.
+func (s *Store) Actions(ctx context.Context, within string, limit int) ([]dlq.BulkAction, error) {
+	return s.actions(ctx, "list bulk actions", "(@within = '' OR a.topic ~ @within)", pgx.NamedArgs{"limit": max(limit, 0), "within": within})
 }
 
 const actionOwnersSQL = `

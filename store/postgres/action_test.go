@@ -246,7 +246,7 @@ func TestAnUnreadableBulkActionDoesNotHideTheOthers(t *testing.T) {
 	other := startAction(t, p, dlq.ActionDead, dlq.Filter{Topic: "elsewhere"})
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_actions SET spec = '{"topic": 7}', counted = false WHERE id = $1`, [16]byte(broken.ID))
 	require.NoError(t, err)
-	list, err := p.Actions(t.Context(), 10)
+	list, err := p.Actions(t.Context(), "", 10)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	require.Equal(t, other, list[0])

@@ -87,9 +87,10 @@ func (s *Store) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return bulks[0], nil
 }
 
-// Bulks returns the newest bulk retries, the newest first.
-func (s *Store) Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error) {
-	return s.bulks(ctx, "list bulk retries", "true", pgx.NamedArgs{"limit": max(limit, 0)})
+// Bulks returns the newest bulk retries, the newest first, of the topics that match an
+// expression; empty for all.
+func (s *Store) Bulks(ctx context.Context, within string, limit int) ([]dlq.BulkRetry, error) {
+	return s.bulks(ctx, "list bulk retries", "(@within = '' OR b.topic ~ @within)", pgx.NamedArgs{"limit": max(limit, 0), "within": within})
 }
 
 // RunningBulks returns every bulk retry that has not ended, the newest first.

@@ -29,7 +29,7 @@ const (
 func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"topic": f.Topic, "statuses": f.EffectiveStatuses(), "error": "%" + escapeLike(dlq.StorableText(f.ErrorContains)) + "%",
-		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs),
+		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs), "within": f.Within,
 	}
 }
 
@@ -48,6 +48,9 @@ func conditions(f *dlq.Filter) string {
 	}
 	if !f.CreatedTo.IsZero() {
 		b.WriteString(" AND m.created_at < @created_to")
+	}
+	if f.Within != "" {
+		b.WriteString(" AND m.dlq_topic ~ @within")
 	}
 	return b.String()
 }

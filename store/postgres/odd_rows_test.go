@@ -321,7 +321,7 @@ func TestAJobWithAnyNumberOfLanesDoesNotStopTheOthers(t *testing.T) {
 		SELECT gen_random_uuid(), 'w', 'other', lanes, 1, now() FROM unnest(ARRAY[-2147483648, -1, 0, 2147483647]) AS lanes`)
 	require.NoError(t, err)
 
-	bulks, err := p.Bulks(t.Context(), 20)
+	bulks, err := p.Bulks(t.Context(), "", 20)
 	require.NoError(t, err)
 	require.Len(t, bulks, 5)
 	_, err = p.Owners(t.Context(), time.Now())

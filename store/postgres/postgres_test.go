@@ -69,7 +69,7 @@ func TestEveryCallReportsAnUnavailableDatabase(t *testing.T) {
 			"PreviewBulk":  func(ctx context.Context) error { _, err := p.PreviewBulk(ctx, dlq.BulkSpec{}); return err },
 			"EndBulk":      func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
 			"Bulk":         func(ctx context.Context) error { _, err := p.Bulk(ctx, id); return err },
-			"Bulks":        func(ctx context.Context) error { _, err := p.Bulks(ctx, 1); return err },
+			"Bulks":        func(ctx context.Context) error { _, err := p.Bulks(ctx, "", 1); return err },
 			"ArchiveBatch": func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, 0, 1); return err },
 			"PurgeBatch":   func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, 0, 1); return err },
 		} {

@@ -151,7 +151,7 @@ var actionJobs = map[string]func(*testing.T, fixture){
 		first := f.act(dlq.ActionDead, dlq.Filter{Topic: "a"})
 		second := f.startAction(dlq.ActionRevive, dlq.Filter{Topic: "b"})
 		for limit, want := range map[int][]dlq.BulkAction{0: nil, 1: {second}, 10: {second, first}} {
-			list, err := f.Actions(t.Context(), limit)
+			list, err := f.Actions(t.Context(), "", limit)
 			require.NoError(t, err)
 			require.Len(t, list, len(want))
 			for i := range list {

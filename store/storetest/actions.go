@@ -219,7 +219,7 @@ var actions = map[string]func(*testing.T, fixture){
 		for _, m := range append(stored, many...) {
 			require.Equal(t, m, f.message(m.ID))
 		}
-		list, err := f.Actions(t.Context(), 10)
+		list, err := f.Actions(t.Context(), "", 10)
 		require.NoError(t, err)
 		require.Empty(t, list)
 	},

@@ -51,7 +51,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.BulkRunning, b.State)
 		require.Zero(t, b.Matched)
 		require.Equal(t, b, f.bulk(b.ID))
-		listed, err := f.Bulks(t.Context(), 1)
+		listed, err := f.Bulks(t.Context(), "", 1)
 		require.NoError(t, err)
 		require.Equal(t, []dlq.BulkRetry{b}, listed)
 		f.requireRefused(dlqtest.Bulk("orders.dlq", 1), b)
@@ -259,13 +259,13 @@ var bulks = map[string]func(*testing.T, fixture){
 		for i := range 4 {
 			want = append([]dlq.ID{f.startBulk(dlqtest.Bulk(fmt.Sprint("topic-", i), 2)).ID}, want...)
 		}
-		list, err := f.Bulks(t.Context(), 3)
+		list, err := f.Bulks(t.Context(), "", 3)
 		require.NoError(t, err)
 		require.Len(t, list, 3)
 		for i, b := range list {
 			require.Equal(t, want[i], b.ID)
 		}
-		list, err = f.Bulks(t.Context(), 0)
+		list, err = f.Bulks(t.Context(), "", 0)
 		require.NoError(t, err)
 		require.Empty(t, list)
 	},

@@ -182,7 +182,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 			running, err := f.RunningBulks(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, test.want, running[0].MultiTarget, test)
-			listed, err := f.Bulks(t.Context(), 1)
+			listed, err := f.Bulks(t.Context(), "", 1)
 			require.NoError(t, err)
 			require.Equal(t, test.want, listed[0].MultiTarget, test)
 			require.Equal(t, test.want, f.end(b.ID, dlq.BulkCompleted).MultiTarget, test)

@@ -38,7 +38,7 @@ var previews = map[string]func(*testing.T, fixture){
 			preview.SkipReasons[1:])
 		require.Equal(t, stored[:4], preview.Sample)
 		require.Equal(t, owner, f.message(stored[6].ID).Owner)
-		bulks, err := f.Bulks(t.Context(), 10)
+		bulks, err := f.Bulks(t.Context(), "", 10)
 		require.NoError(t, err)
 		require.Empty(t, bulks, "nothing changed")
 

@@ -53,7 +53,7 @@ type Store interface {
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
-	Bulks(ctx context.Context, limit int) ([]dlq.BulkRetry, error)
+	Bulks(ctx context.Context, within string, limit int) ([]dlq.BulkRetry, error)
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 
@@ -67,7 +67,7 @@ type Store interface {
 	StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error)
 	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
 	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	Actions(ctx context.Context, limit int) ([]dlq.BulkAction, error)
+	Actions(ctx context.Context, within string, limit int) ([]dlq.BulkAction, error)
 	ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error)
 
@@ -80,7 +80,7 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
 		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
-		actions, actionJobs,
+		actions, actionJobs, within,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

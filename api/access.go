@@ -1,0 +1,135 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// Authenticator tells who sends a request. It is safe for concurrent use.
+type Authenticator interface {
+	// Authenticate returns the principal of a bearer token. The error wraps
+	// dlq.ErrUnauthenticated, with a text for the sender, or dlq.ErrUnavailable.
+	Authenticate(ctx context.Context, token string) (dlq.Principal, error)
+}
+
+// Throttle slows down clients whose tokens are refused.
+type Throttle interface {
+	// Allow returns how long a client must wait before its next try; zero is not at all.
+	Allow(address string) time.Duration
+	// Failed counts a refused token.
+	Failed(address string)
+}
+
+type unthrottled struct{}
+
+func (unthrottled) Allow(string) time.Duration { return 0 }
+func (unthrottled) Failed(string)              {}
+
+// PublicRoutes are the routes that can be opened to requests without a token.
+var PublicRoutes = []string{"healthz", "readyz", "metrics"}
+
+// access is who sends a request, and the permission that its route needs.
+type access struct {
+	principal  dlq.Principal
+	permission dlq.Permission
+}
+
+type accessKey struct{}
+
+// accessOf returns the access of a request. Without one, nothing is allowed.
+func accessOf(ctx context.Context) access {
+	a, _ := ctx.Value(accessKey{}).(access)
+	return a
+}
+
+// within is an expression for the topics on which the principal has the permission of the
+// route.
+func (a *access) within() string { return a.principal.Within(a.permission) }
+
+// check returns dlq.ErrNotFound for what belongs to a topic that the principal may not see,
+// and an error for the sender when it may see it, but not do this.
+func (a *access) check(topic string) error {
+	switch {
+	case a.principal.MayOn(a.permission, topic):
+		return nil
+	case !a.principal.MayOn(dlq.PermMessageRead, topic):
+		return dlq.ErrNotFound
+	default:
+		return forbidden(a.permission, topic)
+	}
+}
+
+func forbidden(permission dlq.Permission, topic string) error {
+	message := fmt.Sprintf("this needs the permission %s", permission)
+	if topic != "" {
+		message += " on topic " + topic
+	}
+	return &apiError{status: http.StatusForbidden, code: codeForbidden, message: message + "; GET /api/v1/me lists yours"}
+}
+
+// authorize finds out who sends a request, and refuses it without the permission of its
+// route. Package api checks topics where it reads and changes something; see guard.
+func (s *Server) authorize(r route) fiber.Handler {
+	open := r.public == alwaysPublic || slices.Contains(s.options.Open, r.public)
+	return func(c *fiber.Ctx) error {
+		if open {
+			return c.Next()
+		}
+		principal, err := s.authenticate(c)
+		if err != nil {
+			return err
+		}
+		addLogField(c, zap.String("subject", principal.Subject))
+		if r.permission != "" && !principal.May(r.permission) {
+			return forbidden(r.permission, "")
+		}
+		// The metrics are those of all topics.
+		if r.permission == dlq.PermMetricsRead && principal.Within(r.permission) != "" {
+			return forbidden(r.permission, "*")
+		}
+		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, access{principal, r.permission}))
+		return c.Next()
+	}
+}
+
+func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
+	if s.options.Auth == nil {
+		return dlq.Anonymous, nil
+	}
+	address := c.IP()
+	if wait := s.options.Throttle.Allow(address); wait > 0 {
+		return dlq.Principal{}, tooMany("too many refused tokens from this address", wait)
+	}
+	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return dlq.Principal{}, unauthenticated("a bearer token is required: Authorization: Bearer <token>", nil)
+	}
+	ctx, cancel := s.deadline(c)
+	defer cancel()
+	principal, err := s.options.Auth.Authenticate(ctx, strings.TrimSpace(token))
+	if errors.Is(err, dlq.ErrUnauthenticated) {
+		s.options.Throttle.Failed(address)
+		return dlq.Principal{}, unauthenticated(err.Error(), err)
+	}
+	return principal, err
+}
+
+func unauthenticated(message string, cause error) error {
+	return &apiError{status: http.StatusUnauthorized, code: codeUnauthenticated, message: message, cause: cause}
+}
+
+func tooMany(message string, wait time.Duration) error {
+	return &apiError{status: http.StatusTooManyRequests, code: codeTooManyRequests, message: message + "; try again later",
+		retryAfter: strconv.Itoa(int(max(wait.Round(time.Second), time.Second) / time.Second))}
+}

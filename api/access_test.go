@@ -1,0 +1,292 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// tokens authenticates the tokens of these tests: "operator" for all topics, or
+// "operator/orders.*" for some.
+type tokens struct{ t testing.TB }
+
+func (k tokens) Authenticate(_ context.Context, token string) (dlq.Principal, error) {
+	if token == "away" {
+		return dlq.Principal{}, fmt.Errorf("issuer: %w", dlq.ErrUnavailable)
+	}
+	p := dlq.Principal{Subject: token, Method: "token"}
+	for one := range strings.SplitSeq(token, "+") {
+		role, topics, limited := strings.Cut(one, "/")
+		var globs []string
+		if limited {
+			globs = []string{topics}
+		}
+		g, err := dlq.NewGrant(dlq.Role(role), globs)
+		if err != nil {
+			return dlq.Principal{}, fmt.Errorf("the token is unknown: %w", dlq.ErrUnauthenticated)
+		}
+		p.Grants = append(p.Grants, g)
+	}
+	return p, nil
+}
+
+func startWithTokens(t testing.TB, change ...func(*api.Options)) *world {
+	t.Helper()
+	return start(t, append([]func(*api.Options){func(o *api.Options) { o.Auth = tokens{t} }}, change...)...)
+}
+
+func bearer(token string) string { return "Authorization: Bearer " + token }
+
+// tableOfRoutes is every route that needs a permission, with it: what an admin may do.
+func tableOfRoutes(t testing.TB) map[string]string {
+	t.Helper()
+	got := start(t).call(http.MethodGet, "/api/v1/me")
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	routes := map[string]string{}
+	for _, r := range got.field(t, "routes").([]any) {
+		route := r.(map[string]any)
+		routes[route["method"].(string)+" "+route["path"].(string)] = route["permission"].(string)
+	}
+	return routes
+}
+
+const topicOfAccess = "orders.dlq.v1"
+
+// bodies are those of the requests that need one.
+var bodies = map[string]string{
+	"POST /api/v1/bulk-retries":      `{"topic":"` + topicOfAccess + `"}`,
+	"POST /api/v1/bulk-actions":      `{"action":"dead","topic":"` + topicOfAccess + `"}`,
+	"PATCH /api/v1/bulk-retries/:id": `{"rate_limit":5}`,
+}
+
+// Every route, for every role, with a grant for the topic, without one, and for all topics.
+func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
+	t.Parallel()
+	for route, permission := range tableOfRoutes(t) {
+		for _, role := range append([]dlq.Role{""}, dlq.Roles...) {
+			for _, topics := range []string{"", "/orders.*", "/stock.*"} {
+				t.Run(fmt.Sprintf("%s as %s%s", route, role, topics), func(t *testing.T) {
+					t.Parallel()
+					got := callAs(t, route, string(role)+topics)
+					allowed := slices.Contains(role.Permissions(), dlq.Permission(permission))
+					switch isOther := topics == "/stock.*"; {
+					case role == "":
+						requireError(t, got, http.StatusUnauthorized, "SYS_DLQ_UNAUTHENTICATED")
+						require.Contains(t, got.header.Get("WWW-Authenticate"), "Bearer")
+					case !allowed, route == "GET /metrics" && topics != "":
+						message, _ := requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+						require.Contains(t, message, permission)
+					case isOther && strings.Contains(route, ":id"):
+						requireError(t, got, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
+					case isOther && strings.HasPrefix(route, "POST"): // a new job
+						requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+					case isOther:
+						require.Equal(t, http.StatusOK, got.status, got.body)
+						require.NotContains(t, got.body, "orders")
+						require.NotContains(t, got.body, `"total_count":1`)
+					default:
+						require.NotContains(t, []int{401, 403, 404, 500}, got.status, got.body)
+						if route != "GET /metrics" {
+							require.Contains(t, got.body, `"`) // not an empty list
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// callAs calls a route on a message, or on a job, of topicOfAccess.
+func callAs(t *testing.T, route, token string) response {
+	t.Helper()
+	w := startWithTokens(t)
+	id := w.add(1)[0].String()
+	for kind, body := range map[string]string{"bulk-retries": `{"topic":"` + topicOfAccess + `","key":"none"}`,
+		"bulk-actions": `{"action":"dead","topic":"` + topicOfAccess + `","key":"none"}`} {
+		got := w.json(http.MethodPost, "/api/v1/"+kind, body, bearer("admin"))
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		if strings.Contains(route, "/"+kind+"/:id") {
+			id = got.field(t, "id").(string)
+		}
+	}
+	method, path, _ := strings.Cut(route, " ")
+	path = strings.NewReplacer(":id", id, ":topic", topicOfAccess).Replace(path)
+	if body := bodies[route]; body != "" {
+		return w.json(method, path, body, bearer(token))
+	}
+	return w.call(method, path, bearer(token))
+}
+
+func TestTheSpecificationNamesThePermissionOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("openapi.yaml")
+	require.NoError(t, err)
+	var document struct {
+		Paths map[string]map[string]struct {
+			Permission string `yaml:"x-permission"`
+		} `yaml:"paths"`
+	}
+	require.NoError(t, yaml.Unmarshal(content, &document))
+	documented := map[string]string{}
+	for path, operations := range document.Paths {
+		for method, operation := range operations {
+			if operation.Permission != "" {
+				path := strings.NewReplacer("{id}", ":id", "{topic}", ":topic").Replace(path)
+				documented[strings.ToUpper(method)+" "+path] = operation.Permission
+			}
+		}
+	}
+	require.Equal(t, tableOfRoutes(t), documented)
+}
+
+func TestAHeadRequestNeedsThePermissionToo(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	_, got := w.send(http.MethodHead, "/api/v1/dlq", nil)
+	require.Equal(t, http.StatusUnauthorized, got.status)
+	_, got = w.send(http.MethodHead, "/api/v1/dlq", nil, bearer("viewer"))
+	require.Equal(t, http.StatusOK, got.status)
+}
+
+func TestAGrantDecidesByTopic(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	orders := w.add(1)[0].String()
+	stock := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })[0].String()
+	both := bearer("viewer+operator/orders.*")
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/messages/"+stock, both).status)
+	message, _ := requireError(t, w.call(http.MethodPost, "/api/v1/dlq/messages/"+stock+"/retry", both), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+	require.Contains(t, message, "dlq:message:retry on topic stock.dlq.v1")
+	require.Equal(t, http.StatusOK, w.call(http.MethodPost, "/api/v1/dlq/messages/"+orders+"/retry", both).status)
+}
+
+// Both dead-letter topics have the original topic orders.v1.
+func TestAJobOnAnOriginalTopicChangesGrantedTopicsOnly(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	mine := w.add(2)
+	others := w.add(3, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
+	granted := bearer("operator/orders.*")
+
+	list := w.call(http.MethodGet, "/api/v1/dlq/orders.v1", granted)
+	require.EqualValues(t, 2, list.field(t, "pagination", "total_count"))
+	preview := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1","dry_run":true}`, granted)
+	require.EqualValues(t, 2, preview.field(t, "matched"), preview.body)
+	job := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, granted)
+	require.EqualValues(t, 2, job.field(t, "retried"), job.body)
+	action := w.json(http.MethodPost, "/api/v1/bulk-actions", `{"action":"dead","topic":"orders.v1"}`, granted)
+	require.EqualValues(t, 0, action.field(t, "changed"), action.body)
+
+	status := func(id dlq.ID) any {
+		return w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String(), bearer("viewer")).field(t, "status")
+	}
+	require.Equal(t, "RESOLVED", status(mine[0]))
+	require.Equal(t, "PENDING", status(others[0]))
+}
+
+func TestABulkActionNeedsThePermissionForItsMessagesToo(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	w.add(1)
+	for _, body := range []string{`{"action":"delete","topic":"orders.v1"}`, `{"action":"delete","topic":"orders.v1","dry_run":true}`} {
+		message, _ := requireError(t, w.json(http.MethodPost, "/api/v1/bulk-actions", body, bearer("operator")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+		require.Contains(t, message, "dlq:message:delete")
+	}
+	got := w.json(http.MethodPost, "/api/v1/bulk-actions", `{"action":"delete","topic":"orders.v1"}`, bearer("admin"))
+	require.EqualValues(t, 1, got.field(t, "changed"), got.body)
+}
+
+func TestAConflictDoesNotNameAHiddenJob(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	w.retries.hold()
+	w.add(1)
+	w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"stock.dlq.v1"}`, bearer("admin"), "Prefer: respond-async")
+	require.Equal(t, http.StatusAccepted, got.status, got.body)
+	refused := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, bearer("operator/orders.*"))
+	_, fields := requireError(t, refused, http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Empty(t, fields)
+	require.NotContains(t, refused.body, got.field(t, "id"))
+}
+
+func TestAChainLeavesOutHiddenTopics(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	first := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })[0]
+	second := w.add(1, func(a *dlq.Arrival) { a.PreviousID = first })[0].String()
+	chain := w.call(http.MethodGet, "/api/v1/dlq/messages/"+second+"/chain", bearer("viewer"))
+	require.Len(t, chain.field(t, "hops"), 2)
+	chain = w.call(http.MethodGet, "/api/v1/dlq/messages/"+second+"/chain", bearer("viewer/orders.*"))
+	require.Len(t, chain.field(t, "hops"), 1)
+	hidden := w.call(http.MethodGet, "/api/v1/dlq/messages/"+first.String()+"/chain", bearer("viewer/orders.*"))
+	requireError(t, hidden, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
+}
+
+func TestPublicRoutesAreOpenOnlyIfConfigured(t *testing.T) {
+	t.Parallel()
+	closed, open := startWithTokens(t), startWithTokens(t, func(o *api.Options) { o.Open = api.PublicRoutes })
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		_, got := closed.send(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusUnauthorized, got.status, path)
+		_, got = closed.send(http.MethodGet, path, nil, bearer("viewer"))
+		require.Equal(t, http.StatusOK, got.status, path)
+		_, got = open.send(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusOK, got.status, path)
+	}
+	for _, path := range []string{"/openapi.json", "/docs"} {
+		_, got := closed.send(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusOK, got.status, path)
+	}
+}
+
+func TestAnAuthenticatorThatIsAwayIsUnavailable(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	requireError(t, w.call(http.MethodGet, "/api/v1/dlq", bearer("away")), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+}
+
+func TestAMalformedAuthorizationIsRefused(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	for _, header := range []string{"Authorization: ", "Authorization: Bearer", "Authorization: Bearer ", "Authorization: Basic YTpi",
+		"Authorization: admin", "Authorization: Bearer nobody", "Authorization: Bearer admin/"} {
+		requireError(t, w.call(http.MethodGet, "/api/v1/dlq", header), http.StatusUnauthorized, "SYS_DLQ_UNAUTHENTICATED")
+	}
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq", "Authorization: bearer admin").status)
+}
+
+type counting struct {
+	failed map[string]int
+}
+
+func (c *counting) Allow(address string) time.Duration {
+	if c.failed[address] >= 3 {
+		return 90 * time.Second
+	}
+	return 0
+}
+
+func (c *counting) Failed(address string) { c.failed[address]++ }
+
+func TestAClientWithManyRefusedTokensMustWait(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, func(o *api.Options) { o.Throttle = &counting{failed: map[string]int{}} })
+	for range 3 {
+		require.Equal(t, http.StatusUnauthorized, w.call(http.MethodGet, "/api/v1/dlq", bearer("nobody")).status)
+	}
+	got := w.call(http.MethodGet, "/api/v1/dlq", bearer("admin"))
+	require.Equal(t, http.StatusTooManyRequests, got.status)
+	require.Equal(t, "90", got.header.Get("Retry-After"))
+}

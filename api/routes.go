@@ -1,0 +1,71 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// route is one row of the table of routes. The server, GET /api/v1/me and the tests read
+// the table.
+type route struct {
+	method, path string
+	// permission is the one that a request needs. It is empty for what everybody may read
+	// who is authenticated.
+	permission dlq.Permission
+	// public is the name by which auth.open opens the route; such a route may need no
+	// token. alwaysPublic never does.
+	public  string
+	handler fiber.Handler
+}
+
+// alwaysPublic is the description of the API. It is the same in every installation.
+const alwaysPublic = "*"
+
+// table lists every route. The order counts: "messages" also matches :topic.
+func (s *Server) table() []route {
+	docs := docsHandler()
+	read, change := http.MethodGet, http.MethodPost
+	return []route{
+		{read, "/api/v1/me", "", "", s.withDeadline(s.me)},
+		{read, "/api/v1/dlq", dlq.PermTopicRead, "", s.withDeadline(s.topics)},
+		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", s.withDeadline(s.message)},
+		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", s.withDeadline(s.chain)},
+		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, "", s.withDeadline(s.deleteMessage)},
+		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, "", s.withDeadline(s.retryMessage)},
+		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, "", s.withDeadline(s.markDead)},
+		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, "", s.withDeadline(s.reviveMessage)},
+		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", s.withDeadline(s.list, listParameters...)},
+		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, "", s.withDeadline(s.retryAll)},
+		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", s.withDeadline(s.bulkRetries, "limit")},
+		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, "", s.withDeadline(s.createBulkRetry)},
+		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", s.withDeadline(s.bulkRetry)},
+		{http.MethodPatch, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryControl, "", s.withDeadline(s.changeBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/pause", dlq.PermBulkRetryControl, "", s.withDeadline(s.pauseBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/resume", dlq.PermBulkRetryControl, "", s.withDeadline(s.resumeBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/cancel", dlq.PermBulkRetryControl, "", s.withDeadline(s.cancelBulkRetry)},
+		{read, "/api/v1/bulk-actions", dlq.PermBulkActionRead, "", s.withDeadline(s.bulkActions, "limit")},
+		{change, "/api/v1/bulk-actions", dlq.PermBulkActionCreate, "", s.withDeadline(s.createBulkAction)},
+		{read, "/api/v1/bulk-actions/:id", dlq.PermBulkActionRead, "", s.withDeadline(s.bulkAction)},
+		{change, "/api/v1/bulk-actions/:id/cancel", dlq.PermBulkActionControl, "", s.withDeadline(s.cancelBulkAction)},
+
+		{read, "/healthz", "", "healthz", s.healthz},
+		{read, "/readyz", "", "readyz", s.readyz},
+		{read, "/metrics", dlq.PermMetricsRead, "metrics", metricsHandler(s.options.Gatherer, s.options.Logger)},
+		{read, "/openapi.json", "", alwaysPublic, s.openapi},
+		{read, "/docs", "", alwaysPublic, docs},
+		{read, "/docs/*", "", alwaysPublic, docs},
+	}
+}
+
+func (s *Server) routes() {
+	for _, r := range s.table() {
+		handlers := []fiber.Handler{s.authorize(r), r.handler}
+		s.app.Add(r.method, r.path, handlers...)
+		if r.method == http.MethodGet {
+			s.app.Add(http.MethodHead, r.path, handlers...)
+		}
+	}
+}

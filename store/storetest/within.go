@@ -1,0 +1,78 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+// within tests that a filter is limited to the topics of a principal, wherever it is used.
+var within = map[string]func(*testing.T, fixture){
+	"a filter is limited to the topics of a principal": func(t *testing.T, f fixture) {
+		operator, err := dlq.NewGrant(dlq.RoleOperator, []string{"orders.*", "bills?dlq"})
+		require.NoError(t, err)
+		principal := dlq.Principal{Grants: []dlq.Grant{operator}}
+		stored := f.store(
+			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("stock.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("my.orders.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("bills.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("billsdlq", "orders")))
+		everything := make([]dlq.ID, len(stored))
+		for i := range stored {
+			everything[i] = stored[i].ID
+		}
+		for name, filter := range map[string]dlq.Filter{
+			"by topic": {}, "by error": {ErrorContains: stored[0].ErrorMessage}, "by ids": {IDs: everything},
+		} {
+			filter.Topic, filter.Within = "orders", principal.Within(dlq.PermBulkRetryCreate)
+			page := f.list(dlq.ListQuery{Filter: filter, PageSize: 10, OldestFirst: true})
+			require.Equal(t, []dlq.ID{everything[0], everything[3]}, ids(page.Messages), name)
+			require.EqualValues(t, 2, page.Total, name)
+			preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: filter})
+			require.NoError(t, err)
+			require.EqualValues(t, 2, preview.Matched, name)
+			dead, err := f.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionDead, Filter: filter})
+			require.NoError(t, err)
+			require.EqualValues(t, 2, dead.Matched, name)
+		}
+		filter := dlq.Filter{Topic: "orders", Within: principal.Within(dlq.PermBulkRetryCreate)}
+
+		action := f.act(dlq.ActionDead, filter)
+		require.EqualValues(t, 2, action.Changed)
+		require.Equal(t, dlq.StatusDead, f.message(everything[0]).Status)
+		require.Equal(t, dlq.StatusPending, f.message(everything[1]).Status)
+		_, err = f.Revive(t.Context(), everything[0])
+		require.NoError(t, err)
+
+		bulk := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter)))
+		require.EqualValues(t, 1, bulk.Matched)
+		page := f.claimPage(dlqtest.Lane(bulk, 0))
+		require.Len(t, page, 1)
+		require.Equal(t, everything[0], page[0].ID)
+	},
+
+	"a list of jobs is limited to the topics of a principal": func(t *testing.T, f fixture) {
+		mine, other := f.startBulk(dlqtest.Bulk("orders", 1)), f.startBulk(dlqtest.Bulk("stock", 1))
+		for expression, want := range map[string][]dlq.ID{"": {other.ID, mine.ID}, "^(ord.*)$": {mine.ID}, "^(o)$": nil} {
+			bulks, err := f.Bulks(t.Context(), expression, 10)
+			require.NoError(t, err)
+			var found []dlq.ID
+			for i := range bulks {
+				found = append(found, bulks[i].ID)
+			}
+			require.Equal(t, want, found, expression)
+		}
+		action := f.startAction(dlq.ActionDead, dlq.Filter{Topic: "orders"})
+		actions, err := f.Actions(t.Context(), "^(orders)$", 10)
+		require.NoError(t, err)
+		require.Len(t, actions, 1)
+		require.Equal(t, action.ID, actions[0].ID)
+		actions, err = f.Actions(t.Context(), "^(stock)$", 10)
+		require.NoError(t, err)
+		require.Empty(t, actions)
+	},
+}
