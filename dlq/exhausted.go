@@ -21,6 +21,8 @@ type Exhausted struct {
 	Record     Record
 	// Deleted is set when the message no longer exists. Then it has no record.
 	Deleted bool
+	// Unreadable says why the record cannot be read. Then it cannot be published either.
+	Unreadable error
 }
 
 // maxReason is the maximum length of a reason in characters.
@@ -35,7 +37,8 @@ func (e *Exhausted) Reason() string {
 	return string(reason)
 }
 
-// Unpublished counts the exhausted messages of a dead-letter topic that are not published.
+// Unpublished counts the exhausted messages of a dead-letter topic that are not published,
+// up to CountLimit.
 type Unpublished struct {
 	DLQTopic string
 	Messages int64

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -10,7 +11,8 @@ import (
 )
 
 var unpublishedMessages = prometheus.NewDesc("dlq_exhausted_unpublished",
-	"Exhausted messages that are not in their archive topic yet, by dead-letter topic. Every replica has the same value.", []string{"topic"}, nil)
+	fmt.Sprintf("Exhausted messages that are not in their archive topic yet, by dead-letter topic. %d means that many or more. "+
+		"Every replica has the same value.", dlq.CountLimit), []string{"topic"}, nil)
 
 // unpublishedCollector exports the number of exhausted messages that are not published. A
 // topic without such messages is absent.

@@ -19,7 +19,7 @@ func TestUnpublishedMessagesAreShownByTopic(t *testing.T) {
 		return []dlq.Unpublished{{DLQTopic: "orders.dlq", Messages: 7}}, nil
 	}, zap.NewNop())
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP dlq_exhausted_unpublished Exhausted messages that are not in their archive topic yet, by dead-letter topic. Every replica has the same value.
+# HELP dlq_exhausted_unpublished Exhausted messages that are not in their archive topic yet, by dead-letter topic. 10000 means that many or more. Every replica has the same value.
 # TYPE dlq_exhausted_unpublished gauge
 dlq_exhausted_unpublished{topic="orders.dlq"} 7
 `)))

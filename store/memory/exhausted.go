@@ -42,7 +42,7 @@ func (m *Store) Unpublished(context.Context) (unpublished []dlq.Unpublished, err
 		counts[e.dlqTopic]++
 	}
 	for _, topic := range slices.Sorted(maps.Keys(counts)) {
-		unpublished = append(unpublished, dlq.Unpublished{DLQTopic: topic, Messages: counts[topic]})
+		unpublished = append(unpublished, dlq.Unpublished{DLQTopic: topic, Messages: min(counts[topic], dlq.CountLimit)})
 	}
 	return unpublished, nil
 }

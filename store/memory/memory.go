@@ -192,6 +192,7 @@ func (m *Store) indexOf(seq int64) (int, bool) {
 // remove deletes an entry that is not archived.
 func (m *Store) remove(e *entry) {
 	delete(m.byID, e.ID)
+	delete(m.outbox, e.ID)
 	if i, found := m.indexOf(e.Seq); found {
 		m.order = slices.Delete(m.order, i, i+1)
 	}
@@ -302,6 +303,7 @@ func (m *Store) PurgeBatch(_ context.Context, olderThan time.Duration, limit int
 		}
 		if e.UpdatedAt.Before(cutoff) {
 			delete(m.archive, id)
+			delete(m.outbox, id)
 			delete(m.knownIDs, e.ID)
 			purged++
 		}

@@ -80,11 +80,13 @@ WITH job AS MATERIALIZED (
 	WHERE @action <> 'delete' AND m.id = locked.id
 	RETURNING 1
 ), deleted AS (
-	DELETE FROM dlq.dlq_messages m USING locked WHERE @action = 'delete' AND m.id = locked.id RETURNING m.id
+	DELETE FROM dlq.dlq_messages m USING locked WHERE @action = 'delete' AND m.id = locked.id RETURNING m.id, m.dlq_topic, m.seq
 ), bodies AS (
 	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
 ), attempts AS (
 	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
+), outbox AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
 ), counted AS MATERIALIZED (
 	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
 		(SELECT count(*) FROM read) < @limit AS is_last,

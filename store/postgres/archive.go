@@ -28,12 +28,14 @@ WITH chosen AS (
 ), attempts AS (
 	DELETE FROM dlq.dlq_retry_attempts a USING chosen WHERE a.message_id = chosen.id
 ), messages AS (
-	DELETE FROM dlq.dlq_messages_archive m USING chosen WHERE m.id = chosen.id RETURNING m.id
+	DELETE FROM dlq.dlq_messages_archive m USING chosen WHERE m.id = chosen.id RETURNING m.id, m.dlq_topic, m.seq
+), outbox AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o USING messages m WHERE o.dlq_topic = m.dlq_topic AND o.seq = m.seq AND o.message_id = m.id
 )
 SELECT count(*) FROM messages`
 
 // PurgeBatch deletes at most limit archived messages that have not changed for
-// longer than olderThan, with their bytes and attempts, and returns how many.
+// longer than olderThan, with their bytes and attempts, and returns how many. They are not published any more.
 func (s *Store) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
 }

@@ -27,15 +27,29 @@ func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
 	return queryAll(ctx, s, "list topics with exhausted messages", pgx.RowTo[string], exhaustedTopicsSQL, pgx.NamedArgs{})
 }
 
+// unpublishedSQL finds the topics as exhaustedTopicsSQL does, and counts up to CountLimit
+// rows of each.
 const unpublishedSQL = `
-SELECT dlq_topic, count(*)
-FROM dlq.dlq_exhausted_outbox
-GROUP BY dlq_topic
-ORDER BY dlq_topic`
+WITH RECURSIVE topic (name) AS (
+	(SELECT dlq_topic FROM dlq.dlq_exhausted_outbox ORDER BY dlq_topic LIMIT 1)
+	UNION ALL
+	SELECT (SELECT o.dlq_topic FROM dlq.dlq_exhausted_outbox o WHERE o.dlq_topic > topic.name ORDER BY o.dlq_topic LIMIT 1)
+	FROM topic
+	WHERE topic.name IS NOT NULL
+)
+SELECT name, (SELECT count(*) FROM (SELECT FROM dlq.dlq_exhausted_outbox o WHERE o.dlq_topic = topic.name LIMIT 10000) AS counted)
+FROM topic
+WHERE name IS NOT NULL
+ORDER BY name`
 
-// Unpublished counts the exhausted messages that are not published yet.
-func (s *Store) Unpublished(ctx context.Context) ([]dlq.Unpublished, error) {
-	return queryAll(ctx, s, "count exhausted messages", pgx.RowToStructByPos[dlq.Unpublished], unpublishedSQL, pgx.NamedArgs{})
+// Unpublished counts the exhausted messages that are not published yet. The count of a topic
+// stops at dlq.CountLimit.
+func (s *Store) Unpublished(ctx context.Context) (counts []dlq.Unpublished, err error) {
+	err = s.batch(ctx, "count exhausted messages", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.Unpublished], unpublishedSQL, pgx.NamedArgs{})
+	})
+	return counts, err
 }
 
 // publishLock is the advisory lock of the transaction that publishes exhausted messages.
@@ -50,13 +64,15 @@ SELECT pg_try_advisory_xact_lock(@lock), set_config('idle_in_transaction_session
 	set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
 // exhaustedSQL reads the first messages of a topic after the given one, up to 100, and up
-// to the given number of bytes unless the first one is larger. The archive has no bodies of
-// its own, so an archived message is read like any other.
+// to the given number of bytes unless the first one is larger. A message that was written by
+// hand has no recorded size; without a body, its payload is its value. The archive has no
+// bodies of its own, so an archived message is read like any other.
 const exhaustedSQL = `
 WITH page AS MATERIALIZED (
 	SELECT o.*, m.id IS NULL AS deleted, m.payload,
 		CASE WHEN m.size > 0 THEN m.size
-			ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), 0) END AS size
+			ELSE COALESCE((SELECT COALESCE(octet_length(b.key), 0) + COALESCE(octet_length(b.value), 0) + octet_length(b.headers)
+				FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END AS size
 	FROM (
 		SELECT *
 		FROM dlq.dlq_exhausted_outbox
@@ -83,11 +99,20 @@ LEFT JOIN LATERAL (
 WHERE p.bytes <= @bytes::bigint OR p.place = 1
 ORDER BY p.seq, p.message_id`
 
-// publishedSQL leaves out messages that were revived and exhausted again meanwhile.
+// publishedSQL leaves out messages that were revived and exhausted again meanwhile. It skips
+// rows that are locked: their messages are ending again or being deleted. So it waits for no
+// other statement, and cannot be part of a deadlock, in whatever order others lock.
 const publishedSQL = `
+WITH published AS MATERIALIZED (
+	SELECT o.dlq_topic, o.seq, o.message_id
+	FROM unnest(@ids::uuid[], @seqs::bigint[], @ended::timestamptz[]) AS p (message_id, seq, ended_at)
+	JOIN dlq.dlq_exhausted_outbox o ON o.dlq_topic = @topic AND o.seq = p.seq AND o.message_id = p.message_id
+	WHERE o.ended_at = p.ended_at
+	FOR UPDATE OF o SKIP LOCKED
+)
 DELETE FROM dlq.dlq_exhausted_outbox o
-USING unnest(@ids::uuid[], @seqs::bigint[], @ended::timestamptz[]) AS p (message_id, seq, ended_at)
-WHERE o.dlq_topic = @topic AND o.seq = p.seq AND o.message_id = p.message_id AND o.ended_at = p.ended_at`
+USING published p
+WHERE o.dlq_topic = p.dlq_topic AND o.seq = p.seq AND o.message_id = p.message_id`
 
 // PublishExhausted passes the first exhausted messages of a topic after the given one to
 // publish, and deletes those from the outbox for which publish returns true. It returns the
@@ -154,8 +179,8 @@ func scanExhausted(row pgx.CollectableRow) (e dlq.Exhausted, err error) {
 	if err != nil {
 		return e, err
 	}
-	e.Record.Headers, err = decodeHeaders(headers)
-	return e, err
+	e.Record.Headers, e.Unreadable = decodeHeaders(headers)
+	return e, nil
 }
 
 // publishedArgs are the parameters of publishedSQL.

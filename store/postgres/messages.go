@@ -56,11 +56,13 @@ func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 
 const deleteSQL = `
 WITH deleted AS (
-	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id
+	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id, dlq_topic, seq
 ), bodies AS (
 	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
 ), attempts AS (
 	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
+), outbox AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
 )
 SELECT id FROM deleted`
 

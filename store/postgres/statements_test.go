@@ -133,7 +133,7 @@ func TestEveryStatement(t *testing.T) {
 		claim      = jobs + " " + lanes + " " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + closed + " " + due + " " + ofKey + " " + byArrival + " " + alone
 		actionJobs = "dlq_bulk_actions_pkey"
 		liveAction = "idx_dlq_bulk_actions_live"
-		act        = actionJobs + " " + bodies + " " + messages + " " + attempts
+		act        = actionJobs + " " + outbox + " " + bodies + " " + messages + " " + attempts
 		fromQueue  = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + due + " " + ofKey + " " + alone
 	)
 	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
@@ -144,7 +144,7 @@ func TestEveryStatement(t *testing.T) {
 		"attemptsSQL": {{args: message, uses: attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous"}},
-		"deleteSQL":   {{args: message, uses: bodies + " " + messages + " " + attempts}},
+		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
 		"markDeadSQL": {{args: message, uses: messages}},
 		"reviveSQL":   {{args: message, uses: messages}},
 
@@ -219,7 +219,7 @@ func TestEveryStatement(t *testing.T) {
 		"finalizePageSQL": {{args: withOutbox(finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed))), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed}},
 
 		"exhaustedTopicsSQL": {{after: byIndexSQL, uses: outbox}},
-		"unpublishedSQL":     {{uses: outbox + " | "}}, // or a sequential scan
+		"unpublishedSQL":     {{after: byIndexSQL, uses: outbox}},
 		"publishLockSQL":     {{args: pgx.NamedArgs{"lock": int64(publishLock)}}},
 		"exhaustedSQL": {{args: pgx.NamedArgs{"topic": "orders.dlq", "seq": 0, "id": [16]byte{}, "bytes": dlq.PageBytes},
 			after: byIndexSQL, uses: outbox + " " + bodies + " dlq_messages_archive_pkey " + messages}},
@@ -242,7 +242,7 @@ func TestEveryStatement(t *testing.T) {
 		},
 
 		"archiveBatchSQL": {{args: old}}, // its plan is inside a function
-		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
+		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + outbox + " " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
 		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "keepaliveSQL": {{}}, "isolationSQL": {{}},

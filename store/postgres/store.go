@@ -17,7 +17,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The statements contain the numbers 100 and 10001. These lines do not compile when
+// The statements contain the numbers 100, 10000 and 10001. These lines do not compile when
 // dlq.PageSize or dlq.CountLimit changes.
 var (
 	_ = [1]struct{}{}[dlq.PageSize-100]

@@ -120,16 +120,28 @@ var exhausted = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.ID{bad}, exhaustedIDs(f.published("orders.dlq", all)))
 	},
 
-	"archived messages are published whole, and deleted ones are dropped": func(t *testing.T, f fixture) {
-		a := dlqtest.Arrivals(2, dlqtest.Retries(3, 3))
-		f.store(a...)
-		require.NoError(t, f.Delete(t.Context(), a[0].ID))
+	"archived messages are published whole": func(t *testing.T, f fixture) {
+		a := dlqtest.Arrival(dlqtest.Retries(3, 3))
+		f.store(a)
 		_, err := f.ArchiveBatch(t.Context(), 0, 10)
 		require.NoError(t, err)
 		page := f.published("orders.dlq", all)
-		require.Equal(t, []bool{true, false}, []bool{page[0].Deleted, page[1].Deleted})
-		require.Empty(t, page[0].Record)
-		require.Equal(t, a[1].Record.Value, page[1].Record.Value)
+		require.Equal(t, []dlq.ID{a.ID}, exhaustedIDs(page))
+		require.False(t, page[0].Deleted)
+		require.Equal(t, a.Record.Value, page[0].Record.Value)
+		require.Empty(t, f.unpublished())
+	},
+
+	"messages that are deleted or purged leave nothing to publish": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(6, dlqtest.Retries(3, 3))...)
+		require.NoError(t, f.Delete(t.Context(), stored[0].ID))
+		require.Equal(t, map[string]int64{"orders.dlq": 5}, f.unpublished())
+		f.act(dlq.ActionDelete, dlq.Filter{Topic: "orders", IDs: []dlq.ID{stored[1].ID, stored[2].ID}})
+		require.Equal(t, map[string]int64{"orders.dlq": 3}, f.unpublished())
+		_, err := f.ArchiveBatch(t.Context(), 0, 10)
+		require.NoError(t, err)
+		_, err = f.PurgeBatch(t.Context(), 0, 10)
+		require.NoError(t, err)
 		require.Empty(t, f.unpublished())
 	},
 
