@@ -30,9 +30,9 @@ func archivedRecord(e *dlq.Exhausted, topic string) *kgo.Record {
 }
 
 // archive publishes messages to an archive topic, and waits until all in-sync replicas have
-// each or it has failed. Messages that were deleted are not sent. A failed message blocks
-// no other, so the order of a key is not promised. A cancellation does not interrupt a
-// publish; MaxDuration bounds it.
+// each or it has failed. Messages that were deleted are not sent. Unreadable ones fail as bad
+// data. A failed message blocks no other, so the order of a key is not promised. A
+// cancellation does not interrupt a publish; MaxDuration bounds it.
 func (p *Publisher) archive(ctx context.Context, topic string, page []dlq.Exhausted) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.MaxDuration())
 	defer cancel()
@@ -41,7 +41,7 @@ func (p *Publisher) archive(ctx context.Context, topic string, page []dlq.Exhaus
 	var alone []int // those that share no batch
 	var wait sync.WaitGroup
 	for i := range page {
-		if page[i].Deleted {
+		if page[i].Deleted || page[i].Unreadable != nil {
 			continue
 		}
 		record := archivedRecord(&page[i], topic)
@@ -57,7 +57,7 @@ func (p *Publisher) archive(ctx context.Context, topic string, page []dlq.Exhaus
 	}
 	wait.Wait()
 	for i := range page {
-		if errs[i] != nil && categoryOf(errs[i]) == dlq.CategoryBadData { // maybe only another record of the batch is bad
+		if errs[i] != nil && refusesBatch(errs[i]) {
 			alone = append(alone, i)
 		}
 	}
@@ -72,11 +72,19 @@ func (p *Publisher) archive(ctx context.Context, topic string, page []dlq.Exhaus
 		}
 	}
 	for i := range errs {
-		if errs[i] != nil {
+		if page[i].Unreadable != nil {
+			errs[i] = &dlq.DeliveryError{Category: dlq.CategoryBadData, MessageOnly: true, Err: page[i].Unreadable}
+		} else if errs[i] != nil {
 			errs[i] = deliveryError(topic, p.connections.explain(errs[i], started))
 		}
 	}
 	return errs
+}
+
+// refusesBatch reports whether another record of the batch may be the cause of its error. A
+// broker that fails on a record answers UNKNOWN_SERVER_ERROR for its batch.
+func refusesBatch(err error) bool {
+	return categoryOf(err) == dlq.CategoryBadData || errors.Is(err, kerr.UnknownServerError)
 }
 
 func (p *Publisher) archiveAlone(ctx context.Context, record *kgo.Record) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -20,8 +19,8 @@ const (
 	// archiveInterval is how often the Archiver looks for exhausted messages.
 	archiveInterval = 3 * time.Second
 
-	// archiveWarnings is the shortest time between two warnings.
-	archiveWarnings = time.Minute
+	// archiveTurn is how long a topic is published before the next topic has its turn.
+	archiveTurn = 10 * time.Second
 )
 
 // ExhaustedStore has the exhausted messages that must still be published.
@@ -43,8 +42,10 @@ type Archiver struct {
 	archives  *dlq.ArchiveTopics
 	log       *zap.Logger
 	published *prometheus.CounterVec
+	failed    *prometheus.CounterVec
 	labels    boundedLabel
-	warnedAt  time.Time
+	walks     map[string]*walk // of each topic in the outbox
+	logged    logged           // errors that concern no topic
 }
 
 // NewArchiver returns an archiver that uses the publisher's connections.
@@ -53,9 +54,14 @@ func NewArchiver(publisher *Publisher, store ExhaustedStore, archives *dlq.Archi
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_exhausted_published_total",
 			Help: "Exhausted messages published to their archive topic, by dead-letter topic. Topics beyond the first 1000 are counted as \"other\".",
-		}, []string{"topic"})}
+		}, []string{"topic"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_exhausted_failed_total",
+			Help: "Attempts to publish an exhausted message that failed, by dead-letter topic and category of the error. " +
+				"Topics beyond the first 1000 are counted as \"other\".",
+		}, []string{"topic", "category"})}
 	if reg != nil {
-		reg.MustRegister(a.published)
+		reg.MustRegister(a.published, a.failed)
 	}
 	return a
 }
@@ -65,8 +71,7 @@ func (a *Archiver) Run(ctx context.Context) {
 	ticker := time.NewTicker(archiveInterval)
 	defer ticker.Stop()
 	for {
-		if err := a.publishAll(ctx); err != nil && ctx.Err() == nil && time.Since(a.warnedAt) > archiveWarnings {
-			a.warnedAt = time.Now()
+		if err := a.publishAll(ctx); err != nil && ctx.Err() == nil {
 			a.log.Warn("exhausted messages wait for their archive topic; trying again", zap.Error(err))
 		}
 		select {
@@ -77,36 +82,55 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
-// publishAll publishes what it can. A topic that fails does not stop the others.
+// publishAll gives each topic that is due a turn. A topic that fails does not stop the others.
+// It returns the errors that are not in the log yet.
 func (a *Archiver) publishAll(ctx context.Context) error {
 	topics, err := a.store.ExhaustedTopics(ctx)
-	if err != nil || len(topics) == 0 {
-		return err
+	if err != nil {
+		return a.logged.news(err)
 	}
-	var failed problems
-	archives := make(map[string]string, len(topics))
-	for _, topic := range topics {
-		archive, err := a.archives.Of(topic)
-		failed.add(err)
-		if err == nil {
-			archives[topic] = archive
-		}
-	}
+	var found problems
+	archives := a.dueTopics(topics, &found)
 	unusable, err := a.unusable(ctx, archives)
 	if err != nil {
-		return err
+		found.add(a.logged.news(err))
+		return found.err()
 	}
-	for _, topic := range topics {
-		archive, named := archives[topic]
-		switch {
-		case !named || ctx.Err() != nil:
-		case unusable[archive] != nil:
-			failed.add(fmt.Errorf("archive topic %q of %q: %w", archive, topic, unusable[archive]))
-		default:
-			failed.add(a.publishTopic(ctx, topic, archive))
+	clear(a.logged)
+	for _, topic := range slices.Sorted(maps.Keys(archives)) {
+		archive, w := archives[topic], a.walks[topic]
+		if err := unusable[archive]; err != nil {
+			found.add(w.logged.news(fmt.Errorf("archive topic %q of %q: %w", archive, topic, err)))
+			continue
 		}
+		a.publishTopic(ctx, topic, archive, w, &found)
 	}
-	return failed.err()
+	return found.err()
+}
+
+// dueTopics returns the archive topics of the topics that do not wait. It forgets the walks
+// of topics without exhausted messages.
+func (a *Archiver) dueTopics(topics []string, found *problems) map[string]string {
+	walks := make(map[string]*walk, len(topics))
+	archives := make(map[string]string, len(topics))
+	for _, topic := range topics {
+		w := a.walks[topic]
+		if w == nil {
+			w = newWalk()
+		}
+		walks[topic] = w
+		if time.Now().Before(w.due) {
+			continue
+		}
+		archive, err := a.archives.Of(topic)
+		if err != nil {
+			found.add(w.logged.news(err))
+			continue
+		}
+		archives[topic] = archive
+	}
+	a.walks = walks
+	return archives
 }
 
 // unusable returns the archive topics that do not exist, and those that Kafka does not show
@@ -132,69 +156,41 @@ func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (ma
 	return unusable, nil
 }
 
-// publishTopic publishes the exhausted messages of a topic. It goes on after messages that
-// the archive topic refuses as bad data, and stops at any other error.
-func (a *Archiver) publishTopic(ctx context.Context, topic, archive string) error {
-	var refused error
-	for after := (dlq.Exhausted{Seq: math.MinInt64}); ctx.Err() == nil; {
-		var failed error
-		page, err := a.store.PublishExhausted(ctx, topic, after, func(page []dlq.Exhausted) (done []bool) {
-			done, failed = a.publish(ctx, topic, archive, page)
+// publishTopic gives a topic its turn.
+func (a *Archiver) publishTopic(ctx context.Context, topic, archive string, w *walk, found *problems) {
+	for end := time.Now().Add(archiveTurn); ctx.Err() == nil && time.Now().Before(end); {
+		var errs []error
+		page, err := a.store.PublishExhausted(ctx, topic, w.after, func(page []dlq.Exhausted) (done []bool) {
+			done, errs = a.publish(ctx, topic, archive, page)
 			return done
 		})
 		switch {
 		case errors.Is(err, dlq.ErrBlocked):
-			return refused // another worker publishes
-		case err != nil || len(page) == 0:
-			return errors.Join(err, refused)
-		case failed != nil && dlq.CategoryOf(failed) != dlq.CategoryBadData:
-			return failed
-		case failed != nil:
-			refused = failed
-		}
-		after = page[len(page)-1]
-	}
-	return refused
-}
-
-// publish publishes messages, and returns which of them are done. The error is that of a
-// message that failed. Bad data is reported only when nothing else failed.
-func (a *Archiver) publish(ctx context.Context, topic, archive string, page []dlq.Exhausted) (done []bool, failed error) {
-	done = make([]bool, len(page))
-	for i, err := range a.publisher.archive(ctx, archive, page) {
-		if err == nil {
-			done[i] = true
-			if !page[i].Deleted {
-				a.published.WithLabelValues(a.labels.of(topic)).Inc()
-			}
-			continue
-		}
-		if failed == nil || dlq.CategoryOf(failed) == dlq.CategoryBadData {
-			failed = err
+			return // another worker publishes
+		case err != nil:
+			found.add(w.logged.news(err))
+			return
+		case len(page) == 0:
+			w.end()
+			return
+		case !w.pass(page, errs, found):
+			return
 		}
 	}
-	return done, failed
 }
 
-// problems are errors of different topics. Only the first few are reported.
-type problems struct {
-	first []error
-	more  int
-}
-
-func (p *problems) add(err error) {
-	switch {
-	case err == nil:
-	case len(p.first) < 5:
-		p.first = append(p.first, err)
-	default:
-		p.more++
+// publish publishes messages, and returns which of them are done, and the error of each.
+func (a *Archiver) publish(ctx context.Context, topic, archive string, page []dlq.Exhausted) (done []bool, errs []error) {
+	done, errs = make([]bool, len(page)), a.publisher.archive(ctx, archive, page)
+	label := a.labels.of(topic)
+	for i, err := range errs {
+		done[i] = err == nil
+		switch {
+		case err != nil:
+			a.failed.WithLabelValues(label, string(dlq.CategoryOf(err))).Inc()
+		case !page[i].Deleted:
+			a.published.WithLabelValues(label).Inc()
+		}
 	}
-}
-
-func (p *problems) err() error {
-	if p.more > 0 {
-		return errors.Join(append(p.first, fmt.Errorf("and %d more", p.more))...)
-	}
-	return errors.Join(p.first...)
+	return done, errs
 }

@@ -26,6 +26,7 @@ import (
 type outbox struct {
 	mu     sync.Mutex
 	topics map[string][]dlq.Exhausted
+	reads  int // how often PublishExhausted was called
 }
 
 func (o *outbox) add(topic string, messages ...dlq.Exhausted) {
@@ -61,6 +62,7 @@ func (o *outbox) ExhaustedTopics(context.Context) (topics []string, err error) {
 func (o *outbox) PublishExhausted(_ context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) (page []dlq.Exhausted, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.reads++
 	for _, e := range o.topics[topic] {
 		if e.Seq > after.Seq && len(page) < 2 {
 			page = append(page, e)
@@ -82,19 +84,29 @@ func exhausted(value string, headers ...dlq.Header) dlq.Exhausted {
 		Record: dlq.Record{Key: []byte("k"), Value: []byte(value), Headers: headers}}
 }
 
-// startArchiver runs an archiver until the end of the test.
-func startArchiver(t *testing.T, brokers []string, store kafka.ExhaustedStore) (*prometheus.Registry, *observer.ObservedLogs) {
+func newArchiver(t *testing.T, o kafka.Options, store kafka.ExhaustedStore) (*kafka.Archiver, *prometheus.Registry, *observer.ObservedLogs) {
 	t.Helper()
 	topics, err := dlq.NewTopics([]string{"*.dlq.v1", "*.dlq", "dlq-*"}, nil)
 	require.NoError(t, err)
 	core, logs := observer.New(zap.WarnLevel)
 	registry := prometheus.NewRegistry()
-	archiver := kafka.NewArchiver(newPublisher(t, quickOptions(brokers)), store, dlq.NewArchiveTopics(dlq.DefaultArchiveTopic, topics), zap.New(core), registry)
+	return kafka.NewArchiver(newPublisher(t, o), store, dlq.NewArchiveTopics(dlq.DefaultArchiveTopic, topics), zap.New(core), registry), registry, logs
+}
+
+// runArchiver runs an archiver until the end of the test.
+func runArchiver(t *testing.T, o kafka.Options, store kafka.ExhaustedStore) (*prometheus.Registry, *observer.ObservedLogs) {
+	t.Helper()
+	archiver, registry, logs := newArchiver(t, o, store)
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); archiver.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-stopped })
 	return registry, logs
+}
+
+func startArchiver(t *testing.T, brokers []string, store kafka.ExhaustedStore) (*prometheus.Registry, *observer.ObservedLogs) {
+	t.Helper()
+	return runArchiver(t, quickOptions(brokers), store)
 }
 
 func TestAnExhaustedMessageIsArchivedAsItIs(t *testing.T) {
@@ -149,7 +161,7 @@ func archivesLater(t *testing.T, brokers []string, create func(topic string)) {
 	require.Eventually(t, func() bool { return store.left(missing) == 0 }, timeout, tick)
 	require.Len(t, read(t, brokers, missing+".archive", 5), 5)
 	require.Equal(t, 5, store.left(loop))
-	require.Equal(t, 1, logs.Len(), "it warns once a minute")
+	require.Equal(t, 1, logs.Len(), "it warns once")
 	warning := logs.All()[0].ContextMap()["error"]
 	require.Contains(t, warning, `.missing.dlq": UNKNOWN_TOPIC_OR_PARTITION`)
 	require.Contains(t, warning, `, the archive topic of "`+loop+`", is itself a dead-letter topic`)

@@ -1,0 +1,6 @@
+package kafka
+
+import "context"
+
+// PublishAll is one pass over the outbox.
+func (a *Archiver) PublishAll(ctx context.Context) error { return a.publishAll(ctx) }
