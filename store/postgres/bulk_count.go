@@ -9,8 +9,7 @@ import (
 )
 
 // countBulkSQL counts the messages that the lanes will claim, by the same conditions. It
-// takes no locks while it reads. The CASE keeps the planner from the index of statuses,
-// which would read the messages of all topics.
+// takes no locks while it reads.
 const countBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_bulk_retries WHERE id = @id
@@ -21,19 +20,17 @@ WITH job AS MATERIALIZED (
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
-			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-				AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
-				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
-				THEN true ELSE false END)
+			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
+			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics)
 		UNION ALL
 		(SELECT m.original_topic COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
-			AND CASE WHEN m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-				AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
-				AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
-				THEN true ELSE false END)
+			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
+			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics)
 	) AS sendable
 )
 UPDATE dlq.dlq_bulk_retries b

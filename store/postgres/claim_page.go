@@ -30,8 +30,9 @@ FOR UPDATE`
 //   - opened is empty when a newer attempt has the lane. lane.due is set when a queue is due.
 //   - scan_end bounds how many messages a claim reads (@bounded).
 //   - listed are the next messages of the lane: those whose dead-letter topic is @topic, and
-//     those whose original topic is. The index contains the bucket, so a claim reads no rows
-//     of other lanes. Every change of a status sets updated_at, so messages that changed
+//     those whose original topic is. These are not read when @topic is a dead-letter topic,
+//     since none could be sent. The index contains the bucket, so a claim reads no rows of
+//     other lanes. Every change of a status sets updated_at, so messages that changed
 //     after the job's snapshot are left out.
 //   - candidate are the first of these, up to @page_bytes, and at least one.
 //   - unlocked are the candidates that no other transaction has locked or changed. found
@@ -92,8 +93,7 @@ WITH clock AS MATERIALIZED (
 		UNION ALL
 		(SELECT m.seq
 		FROM dlq.dlq_messages m
-		WHERE @bounded::bool AND m.original_topic = @topic AND m.dlq_topic <> @topic
-			AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @upper_bound
+		WHERE @bounded::bool AND m.original_topic = @topic AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM scan) AND m.seq <= @upper_bound
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 	) AS beyond
@@ -126,7 +126,7 @@ WITH clock AS MATERIALIZED (
 			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
-			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
+			AND @topic <> '' AND @topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 100)
 	) AS sendable

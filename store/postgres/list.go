@@ -11,9 +11,10 @@ import (
 )
 
 // listSQL reads one index range for each status and each name of the topic, in the order of
-// the list and no further than the page, and merges them. It selects ids first, so that
-// skipped rows are not read in full. It returns one message more than the page holds, which
-// shows that there is a next page.
+// the list and no further than the page, and merges them. The UNION drops messages whose two
+// topics are the same. A condition on the other topic would read all of them for each page.
+// It selects ids first, so that skipped rows are not read in full. It returns one message
+// more than the page holds, which shows that there is a next page.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
@@ -27,10 +28,10 @@ FROM (
 		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
 		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @limit::bigint + @skip::bigint)
-		UNION ALL
+		UNION
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
+		WHERE m.original_topic = @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
 		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @limit::bigint + @skip::bigint)
 	) AS m

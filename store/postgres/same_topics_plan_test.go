@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+)
+
+// fillSame is fill, and the later half of the messages names the dead-letter topic as the
+// original topic. These messages are found by both topics, and cannot be sent.
+func fillSame(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	fill(t, pool)
+	for _, sql := range []string{`UPDATE dlq.dlq_messages SET original_topic = dlq_topic WHERE seq > 20000`, `VACUUM ANALYZE dlq.dlq_messages`} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+}
+
+func TestMessagesWhoseTopicsAreTheSameDoNotMakeAListExpensive(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fillSame(t, pool)
+	for _, mode := range planModes {
+		for _, seq := range []int64{planRows + 1, planRows * 3 / 4, planRows / 4} {
+			for _, oldestFirst := range []bool{false, true} {
+				after := dlq.Keyset{CreatedAt: filledFrom.Add(time.Duration(seq) * time.Second), Seq: seq}
+				q := dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 20, After: &after, OldestFirst: oldestFirst}
+				plan, pages := cost(t, pool, mode, listed(listSQL, &q), listArgs(&q), inOrderSQL)
+				require.Less(t, pages, 400, plan)
+			}
+		}
+	}
+}
+
+func TestAMessageWhoseTopicsAreTheSameIsListedOnce(t *testing.T) {
+	t.Parallel()
+	s := New(dbtest.New(t), dlqtest.Topics(t))
+	_, err := s.StoreArrivals(t.Context(), dlqtest.Arrivals(3, dlqtest.FromTopic("orders.dlq", "orders.dlq")))
+	require.NoError(t, err)
+	page, err := s.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 10})
+	require.NoError(t, err)
+	require.Len(t, page.Messages, 3)
+	require.EqualValues(t, 3, page.Total)
+}
+
+func TestAClaimDoesNotReadMessagesWhoseTopicsAreTheSameAgain(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fillSame(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	for _, filter := range []dlq.Filter{{}, {ErrorContains: "boom"}} {
+		b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 4, dlqtest.Filter(filter)))
+		require.NoError(t, err)
+		lane, err := s.OpenLane(t.Context(), b.ID, 2, dlq.LaneAttempt{Number: 1})
+		require.NoError(t, err)
+		for _, mode := range planModes { // a custom plan leaves the scan of the original topic out
+			plan := explain(t, pool, mode, filtered(claimPageSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
+			for node := range strings.SplitSeq(plan, "->") {
+				if strings.Contains(node, "using idx_dlq_messages_original_topic_pending") {
+					require.NotContains(t, node, "Rows Removed by Filter", plan)
+				}
+			}
+		}
+		_, err = s.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+		require.NoError(t, err)
+	}
+}
+
+func TestACountOfAKeyReadsThatKeyOnly(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	s := New(pool, dlqtest.Topics(t))
+	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Key: []byte("7")})))
+	require.NoError(t, err)
+	args := s.bulkArgs(&b.Spec)
+	args["id"] = uuid(b.ID)
+	for _, mode := range planModes {
+		plan, pages := cost(t, pool, mode, filtered(countBulkSQL, &b.Spec.Filter), args)
+		require.Less(t, pages, 50, plan)
+	}
+}
