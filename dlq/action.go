@@ -15,7 +15,8 @@ const ActionBatch = 1000
 type Action string
 
 const (
-	// ActionRevive makes DEAD messages PENDING, with no retries counted.
+	// ActionRevive makes DEAD messages PENDING, with no retries counted and at least one
+	// allowed.
 	ActionRevive Action = "revive"
 	// ActionDead makes PENDING and RETRYING messages DEAD.
 	ActionDead Action = "dead"

@@ -75,6 +75,13 @@ func (m *Message) ClaimError(owner Owner) error {
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
 }
 
+// AwaitsResult reports whether the owner's retry has not been recorded yet. A message that an
+// operator marked dead meanwhile awaits only its delivery; otherwise it stays DEAD.
+func (m *Message) AwaitsResult(owner Owner, result Result) bool {
+	markedDead := m.Status == StatusDead && m.Resolution == ResolutionGivenUp
+	return m.Owner == owner && (m.Status == StatusRetrying || markedDead && result == ResultDelivered)
+}
+
 // NotDead refuses to revive a message because of its status. It returns a
 // *NotRetryableError.
 func (m *Message) NotDead() error {

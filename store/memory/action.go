@@ -35,7 +35,8 @@ func (a *action) includes(e *entry) bool {
 func (m *Store) act(what dlq.Action, e *entry) {
 	switch what {
 	case dlq.ActionRevive:
-		e.Status, e.Resolution, e.RetryCount, e.Owner, e.UpdatedAt = dlq.StatusPending, "", 0, dlq.Owner{}, m.now()
+		e.Status, e.Resolution, e.Owner, e.UpdatedAt = dlq.StatusPending, "", dlq.Owner{}, m.now()
+		e.RetryCount, e.MaxRetries = 0, max(e.MaxRetries, 1)
 	case dlq.ActionDead:
 		e.Status, e.Resolution, e.UpdatedAt = dlq.StatusDead, dlq.ResolutionGivenUp, m.now()
 	case dlq.ActionDelete:

@@ -301,7 +301,7 @@ func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutco
 	for i := range outcomes {
 		o := &outcomes[i]
 		e := m.byID[o.ID]
-		if e == nil || !e.ownedBy(b.Owner()) || e.RetryCount != o.RetryCount {
+		if e == nil || !e.AwaitsResult(b.Owner(), o.Result) || e.RetryCount != o.RetryCount {
 			continue
 		}
 		e.finish(o.Outcome, at)

@@ -129,7 +129,7 @@ func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (_ d
 	if e == nil {
 		return dlq.Message{}, false, dlq.MessageNotFound(o.ID)
 	}
-	if ended = e.ownedBy(owner); ended {
+	if ended = e.AwaitsResult(owner, o.Result); ended {
 		at := m.now()
 		e.finish(o, at)
 		m.keepExhausted(e, o.Error, at)

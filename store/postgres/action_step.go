@@ -73,6 +73,7 @@ WITH job AS MATERIALIZED (
 	SET status = CASE @action WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
 		resolution = CASE @action WHEN 'revive' THEN NULL ELSE 'given_up' END,
 		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END,
+		max_retries = CASE @action WHEN 'revive' THEN greatest(m.max_retries, 1) ELSE m.max_retries END,
 		workflow_id = CASE @action WHEN 'revive' THEN '' ELSE m.workflow_id END,
 		owner_token = CASE @action WHEN 'revive' THEN '' ELSE m.owner_token END,
 		updated_at = now()

@@ -14,7 +14,8 @@ import (
 // finalizePageSQL ends claims. Its CTEs in their order, without the obvious ones:
 //
 //   - locked locks the messages. The retry count tells a claim from a later one of the same
-//     message. The outcomes are sorted by id, so that two calls for the same page do not
+//     message. A message that an operator marked dead meanwhile is locked only if it was
+//     delivered. The outcomes are sorted by id, so that two calls for the same page do not
 //     deadlock; an ORDER BY would make the planner read the whole index of ids. The CASE
 //     keeps the planner from the index of RETRYING messages.
 //   - job and lane lock these rows after the messages, because the locks of messages may
@@ -43,7 +44,8 @@ WITH outcome AS MATERIALIZED (
 	SELECT o.*
 	FROM outcome o
 	JOIN dlq.dlq_messages m ON m.id = o.id
-	WHERE CASE WHEN m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
+	WHERE CASE WHEN m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
+			AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND o.result = 'delivered')
 		THEN true ELSE false END
 	FOR UPDATE OF m
 ), job AS MATERIALIZED (
@@ -155,7 +157,7 @@ RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 // number of claims that it ended.
 //
 // A message that the lane no longer owns is neither changed nor counted: it was finalized
-// before, or an operator marked it dead. The error is dlq.ErrFenced when a newer attempt
+// before, or an operator marked it dead and it was not delivered. The error is dlq.ErrFenced when a newer attempt
 // has the lane, and dlq.ErrBlocked when another transaction holds a lock for a second.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)

@@ -119,15 +119,15 @@ func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 // retry was sending it. A publish takes at most 18 seconds.
 const reviveSQL = `
 UPDATE dlq.dlq_messages m
-SET status = 'PENDING', resolution = NULL, retry_count = 0, workflow_id = '', owner_token = '', updated_at = now()
+SET status = 'PENDING', resolution = NULL, retry_count = 0, max_retries = greatest(m.max_retries, 1), workflow_id = '', owner_token = '', updated_at = now()
 WHERE m.id = @id AND m.status = 'DEAD'
 	AND NOT (m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
 RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious`
 
-// Revive makes a DEAD message PENDING, with no retries counted. It returns the message,
-// dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
+// Revive makes a DEAD message PENDING, with no retries counted and at least one allowed. It
+// returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	for {
 		m, found, err := queryOne(ctx, s, "revive message", scanMessage, reviveSQL, pgx.NamedArgs{"id": uuid(id)})

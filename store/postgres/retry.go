@@ -163,6 +163,7 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 }
 
 // finalizeSQL also undoes the other changes of the claim when the retry is not counted. A
+// message that an operator marked dead meanwhile becomes RESOLVED if it was delivered. A
 // message that was revived may still be in the outbox.
 const finalizeSQL = `
 WITH m AS (
@@ -176,7 +177,8 @@ WITH m AS (
 		last_retry_at = CASE WHEN @result::text IN ('returned', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
 			ELSE m.last_retry_at END
-	WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token
+	WHERE m.id = @id AND m.workflow_id = @workflow_id AND m.owner_token = @token
+		AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND @result::text = 'delivered')
 	RETURNING m.*
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
@@ -201,8 +203,8 @@ FROM m`
 const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
 // Finalize ends the retry of a message that the owner has claimed, and returns the message
-// and whether it was changed. When the owner does not have the message, because it was
-// finalized before or an operator marked it dead, it is returned unchanged. It returns
+// and whether it was changed. The message is returned unchanged when it was finalized before,
+// or when an operator marked it dead and it was not delivered. Finalize returns
 // dlq.ErrNotFound when the message was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	end := finalStatusesOf(o.Result)

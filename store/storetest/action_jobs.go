@@ -201,10 +201,14 @@ var actionJobs = map[string]func(*testing.T, fixture){
 		require.Equal(t, []int64{10, 10, 0}, []int64{ended.Matched, ended.Changed, ended.Skipped}, "not the page")
 		dead := f.act(dlq.ActionDead, orders)
 		require.EqualValues(t, 290, dead.Changed)
-		counts := f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		require.Zero(t, counts.Retried, "an operator has marked them dead")
+		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		for i := range outcomes[:40] {
+			outcomes[i] = outcome(page[i], dlq.ResultFailed)
+		}
+		counts := f.finalizePage(lane, outcomes)
+		require.Equal(t, dlq.BulkCounts{Retried: 60}, counts, "the others stay DEAD")
 		require.Empty(t, f.claimPage(lane))
 		result := f.end(retry.ID, dlq.BulkCompleted)
-		require.Equal(t, dlq.BulkCounts{Skipped: 300}, result.Counts)
+		require.Equal(t, dlq.BulkCounts{Retried: 60, Skipped: 240}, result.Counts)
 	},
 }

@@ -112,6 +112,18 @@ var messages = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"a revived message may be retried": func(t *testing.T, f fixture) {
+		for _, m := range f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)), dlqtest.Arrival(dlqtest.Retries(9, 3)),
+			dlqtest.Arrival(dlqtest.Retries(0, 0)), dlqtest.Arrival(dlqtest.Retries(2, -1))) {
+			require.Equal(t, dlq.StatusDead, m.Status)
+			revived, err := f.Revive(t.Context(), m.ID)
+			require.NoError(t, err)
+			require.NoError(t, revived.CheckRetryable())
+			require.Equal(t, max(m.MaxRetries, 1), revived.MaxRetries)
+			f.claim(m.ID)
+		}
+	},
+
 	"a change of status moves updated_at": func(t *testing.T, f fixture) {
 		m := f.store(dlqtest.Arrival())[0]
 		dead, err := f.MarkDead(t.Context(), m.ID)

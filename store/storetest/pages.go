@@ -207,10 +207,13 @@ var pages = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(b, 0)
 		page := f.claimPage(lane)
 		require.Len(t, page, 8)
-		_, err := f.MarkDead(t.Context(), stored[6].ID)
-		require.NoError(t, err)
+		for _, m := range stored[5:7] {
+			_, err := f.MarkDead(t.Context(), m.ID)
+			require.NoError(t, err)
+		}
 
 		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		outcomes[6] = outcome(page[6], dlq.ResultFailed) // it stays DEAD, and stored[5] was delivered
 		outcomes[2] = outcome(page[2], dlq.ResultFailed)
 		outcomes[3] = outcome(page[3], dlq.ResultRejected)
 		outcomes[4] = outcome(page[4], dlq.ResultWaiting)

@@ -224,14 +224,53 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.StatusResolved, m.Status)
 	},
 
-	"a message that an operator marked dead stays DEAD": func(t *testing.T, f fixture) {
+	"a message that was marked dead while it was sent stays DEAD unless it was delivered": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		dead, err := f.MarkDead(t.Context(), id)
 		require.NoError(t, err)
-		m, _, err := f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
+		for _, result := range []dlq.Result{dlq.ResultFailed, dlq.ResultRejected, dlq.ResultReleased} {
+			m, ended, err := f.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: result, Error: "refused"})
+			require.NoError(t, err)
+			require.False(t, ended)
+			require.Equal(t, dead, m)
+		}
+		m, ended, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
 		require.NoError(t, err)
+		require.False(t, ended, "by another owner")
 		require.Equal(t, dead, m)
+
+		delivered := acknowledged(dlqtest.Delivered(id), 5, 7)
+		m, ended, err = f.Finalize(t.Context(), owner, delivered)
+		require.NoError(t, err)
+		require.True(t, ended)
+		require.Equal(t, dlq.StatusResolved, m.Status)
+		require.Equal(t, dlq.ResolutionDelivered, m.Resolution)
+		require.EqualValues(t, 7, *m.TargetOffset)
+		chain, err := f.Chain(t.Context(), id)
+		require.NoError(t, err)
+		require.Len(t, chain.Hops[0].Retries(), 1)
+		_, ended, err = f.Finalize(t.Context(), owner, delivered)
+		require.NoError(t, err)
+		require.False(t, ended, "it is recorded once")
+	},
+
+	"a message that an operator revived is not finalized by its earlier owner": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		owner := f.claim(id)
+		_, _, err := f.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: dlq.ResultRejected, Category: dlq.CategoryBadData, Error: "too large"})
+		require.NoError(t, err)
+		dead := f.message(id)
+		m, ended, err := f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
+		require.NoError(t, err)
+		require.False(t, ended, "its retry has ended otherwise")
+		require.Equal(t, dead, m)
+		revived, err := f.Revive(t.Context(), id)
+		require.NoError(t, err)
+		m, ended, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
+		require.NoError(t, err)
+		require.False(t, ended)
+		require.Equal(t, revived, m)
 	},
 
 	"owners are those of RETRYING messages": func(t *testing.T, f fixture) {
