@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.uber.org/zap"
@@ -16,9 +17,12 @@ type ActionStore interface {
 	// CountAction counts the messages in the scope, which may take long. A second call
 	// changes nothing. It returns dlq.ErrNotFound for an unknown job.
 	CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	// Act changes the next messages of the job, counts them and moves its cursor, in one
-	// transaction. It changes nothing unless the job is running.
-	Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error)
+	// Act reads the next messages of the job, at most limit, changes them, counts them and
+	// moves its cursor, in one transaction. It changes nothing unless the job is running. The
+	// error is dlq.ErrSlow when fewer messages may be fast enough.
+	Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error)
+	// ExplainAction records why the job does not continue, until a batch succeeds.
+	ExplainAction(ctx context.Context, id dlq.ID, cause error) error
 	// EndAction closes the job. Act changes nothing afterwards.
 	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
 }
@@ -40,6 +44,7 @@ func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, er
 	defer stop()
 	job, err := a.Store.CountAction(ctx, id)
 	if err != nil {
+		a.explain(ctx, id, err)
 		return dlq.BulkAction{}, toTemporal(err)
 	}
 	a.Log.Info("bulk action started", zap.Stringer("bulk_action_id", id), zap.String("action", string(job.Spec.Action)),
@@ -54,6 +59,21 @@ type ActionReport struct {
 	Matched int64 `json:"matched"`
 }
 
+// fastBatch is the duration of a batch below which twice as many messages take well below the
+// time that a batch has. So batches that shrank, because messages are large or the database is
+// slow, grow again.
+const fastBatch = 300 * time.Millisecond
+
+// explain shows an error that Temporal is going to repeat at the job.
+func (a *Action) explain(ctx context.Context, id dlq.ID, cause error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if err := a.Store.ExplainAction(ctx, id, cause); err != nil {
+		a.Log.Warn("could not record why a bulk action does not continue", zap.Stringer("bulk_action_id", id), zap.Error(err), zap.NamedError("cause", cause))
+	}
+}
+
 // ChangeMessages changes the messages of the job, batch by batch, until none is left or the
 // job is not running. It returns the job. Any number of attempts may run at once: each
 // batch is one transaction that locks the job's row and continues at its cursor.
@@ -64,6 +84,7 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 	}
 	beat, stop := startHeartbeat(ctx, ActionReport{Changed: job.Changed, Matched: job.Matched}, maxStepDuration)
 	defer stop()
+	limit := dlq.ActionBatch
 	for {
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
@@ -72,9 +93,19 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 			return dlq.BulkAction{}, ctx.Err()
 		default:
 		}
-		step, err := a.Store.Act(ctx, job)
+		began := time.Now()
+		step, err := a.Store.Act(ctx, job, limit)
+		if errors.Is(err, dlq.ErrSlow) && limit > 1 {
+			limit /= 2
+			beat.stepReturned(nil)
+			continue
+		}
 		if err != nil {
+			a.explain(ctx, id, err)
 			return dlq.BulkAction{}, toTemporal(err)
+		}
+		if time.Since(began) < fastBatch {
+			limit = min(2*limit, dlq.ActionBatch)
 		}
 		a.Metrics.actedOn(job.Spec.Action, step.Changed)
 		if step.Done || step.Stopped {

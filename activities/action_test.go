@@ -1,6 +1,8 @@
 package activities_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,4 +42,57 @@ func TestABulkActionCountsTheMessagesThatItChanged(t *testing.T) {
 	}
 	_, err = env.ExecuteActivity(action.BeginAction, dlq.NewID())
 	require.ErrorContains(t, err, "not found")
+}
+
+// slowDatabase finishes no batch of more than 100 messages, until it has finished ten. It
+// refuses the batch whose number is refused.
+type slowDatabase struct {
+	*memory.Store
+	limits  []int
+	refused int
+}
+
+func (s *slowDatabase) Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error) {
+	s.limits = append(s.limits, limit)
+	if len(s.limits) == s.refused {
+		return dlq.ActionStep{}, fmt.Errorf("a trigger: %w", dlq.ErrFull)
+	}
+	if limit > 100 && len(s.limits) < 10 {
+		return dlq.ActionStep{}, dlq.ErrSlow
+	}
+	return s.Store.Act(ctx, job, limit)
+}
+
+func runAction(t *testing.T, store *slowDatabase) (dlq.BulkAction, error) {
+	t.Helper()
+	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(3*dlq.ActionBatch))
+	require.NoError(t, err)
+	action := &activities.Action{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(action)
+	job, err := store.CreateAction(t.Context(), dlqtest.Action(dlq.ActionDelete, dlq.Filter{Topic: "orders"}))
+	require.NoError(t, err)
+	_, failure := env.ExecuteActivity(action.ChangeMessages, job.ID)
+	job, err = store.Action(t.Context(), job.ID)
+	require.NoError(t, err)
+	return job, failure
+}
+
+func TestABatchThatTakesTooLongIsRepeatedSmallerAndGrowsAgain(t *testing.T) {
+	t.Parallel()
+	store := &slowDatabase{Store: memory.New(dlqtest.Topics(t))}
+	job, err := runAction(t, store)
+	require.NoError(t, err)
+	require.EqualValues(t, 3*dlq.ActionBatch, job.Changed)
+	require.Equal(t, []int{1000, 500, 250, 125, 62, 124, 62, 124, 62, 124, 248, 496}, store.limits[:12])
+}
+
+func TestABulkActionThatDoesNotContinueSaysWhy(t *testing.T) {
+	t.Parallel()
+	store := &slowDatabase{Store: memory.New(dlqtest.Topics(t)), refused: 11}
+	job, err := runAction(t, store)
+	require.ErrorContains(t, err, "a trigger")
+	require.Equal(t, dlq.BulkRunning, job.State)
+	require.Contains(t, job.Reason, "a trigger")
 }

@@ -26,7 +26,7 @@ type memory interface {
 	SetBulkRate(context.Context, dlq.ID, int) error
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	CountAction(context.Context, dlq.ID) (dlq.BulkAction, error)
-	Act(context.Context, dlq.BulkAction) (dlq.ActionStep, error)
+	Act(context.Context, dlq.BulkAction, int) (dlq.ActionStep, error)
 }
 
 func newMemory(topics *dlq.Topics) memory { return inmemory.New(topics) }

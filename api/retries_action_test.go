@@ -33,7 +33,7 @@ func (r *retries) StartBulkAction(_ context.Context, job dlq.BulkAction) (workfl
 			return
 		}
 		for step := (dlq.ActionStep{}); !step.Done && !step.Stopped && err == nil; {
-			step, err = r.store.Act(ctx, job)
+			step, err = r.store.Act(ctx, job, dlq.ActionBatch)
 		}
 		w.action, w.err = r.store.EndAction(ctx, job.ID, dlq.BulkCompleted, "")
 	})

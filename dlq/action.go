@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// ActionBatch is how many messages of its scope a bulk action reads, and changes if they
-// match, in one transaction. Larger batches are hardly faster, and hold their locks longer.
+// ActionBatch is how many messages of its scope a bulk action reads at most, and changes if
+// they match, in one transaction. Larger batches are hardly faster, and hold their locks
+// longer.
 const ActionBatch = 1000
 
 // Action is what an operator does with messages other than sending them back.
@@ -82,7 +83,7 @@ type BulkAction struct {
 	WorkflowID string     `json:"workflow_id"`
 	Spec       ActionSpec `json:"spec"`
 	State      BulkState  `json:"state"`
-	// Reason says why it is cancelled or failed.
+	// Reason says why it is cancelled or failed, or why its last batch failed while it runs.
 	Reason string `json:"reason"`
 	// UpperBound is the last Seq assigned when the job was created.
 	UpperBound int64 `json:"upper_bound"`

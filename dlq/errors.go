@@ -100,6 +100,10 @@ var ErrSpecUnreadable = errors.New("the specification of the job cannot be read"
 // repeated.
 var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 
+// ErrSlow means that the database did not finish a statement in its time, and undid it. A
+// smaller one may be fast enough.
+var ErrSlow = fmt.Errorf("%w: the database took too long", ErrUnavailable)
+
 // BulkBusyError refuses a bulk retry because a different one is running on messages of the
 // same topic, perhaps under the topic's other name.
 type BulkBusyError struct {

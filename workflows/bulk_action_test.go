@@ -22,7 +22,7 @@ type acting struct {
 	after             func(batch int64) error
 }
 
-func (a *acting) Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error) {
+func (a *acting) Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error) {
 	batch := a.batches.Add(1)
 	defer a.returned.Add(1)
 	if a.before != nil {
@@ -30,7 +30,7 @@ func (a *acting) Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, e
 			return dlq.ActionStep{}, err
 		}
 	}
-	step, err := a.Store.Act(ctx, job)
+	step, err := a.Store.Act(ctx, job, limit)
 	if err == nil && a.after != nil {
 		err = a.after(batch)
 	}

@@ -104,14 +104,14 @@ func (m *Store) CountAction(_ context.Context, id dlq.ID) (dlq.BulkAction, error
 }
 
 // Act is like postgres.Store.Act. It reads in the order of arrival.
-func (m *Store) Act(_ context.Context, job dlq.BulkAction) (step dlq.ActionStep, err error) {
+func (m *Store) Act(_ context.Context, job dlq.BulkAction, limit int) (step dlq.ActionStep, err error) {
 	_, err = m.steerAction(job.ID, func(a *action, at time.Time) bool {
 		if a.State != dlq.BulkRunning {
 			step.Stopped = true
 			return false
 		}
 		from, _ := m.indexOf(a.cursor + 1)
-		next := m.order[from:min(from+dlq.ActionBatch, len(m.order))]
+		next := m.order[from:min(from+limit, len(m.order))]
 		for _, e := range slices.Clone(next) {
 			a.cursor = e.Seq
 			if a.includes(e) && (a.Spec.Action != dlq.ActionRevive || !e.mayBeOnItsWay(at)) {
@@ -121,10 +121,23 @@ func (m *Store) Act(_ context.Context, job dlq.BulkAction) (step dlq.ActionStep,
 		}
 		a.Changed += step.Changed
 		a.window.add(step.Changed, at)
-		step.Total, step.Done = a.Changed, len(next) < dlq.ActionBatch
+		a.Reason = ""
+		step.Total, step.Done = a.Changed, len(next) < limit
 		return true
 	})
 	return step, err
+}
+
+// ExplainAction is like postgres.Store.ExplainAction.
+func (m *Store) ExplainAction(_ context.Context, id dlq.ID, cause error) error {
+	_, err := m.steerAction(id, func(a *action, _ time.Time) bool {
+		if a.State != dlq.BulkRunning {
+			return false
+		}
+		a.Reason = dlq.StorableText(cause.Error())
+		return true
+	})
+	return err
 }
 
 // StopAction is like postgres.Store.StopAction.

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"dlqmanager/dlq"
 )
@@ -45,18 +47,37 @@ func scanAction(row pgx.CollectableRow) (dlq.BulkAction, error) {
 	if err != nil {
 		return dlq.BulkAction{}, err
 	}
-	if err := decodeStrictly(spec, &a.Spec); err != nil { // an unreadable row must not hide the others
-		a.Spec, a.Reason = dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err).Error()
+	if a.Spec, err = decodeActionSpec(spec); err != nil { // an unreadable row must not hide the others
+		a.Reason = err.Error()
 	}
 	return a, nil
 }
 
-// decodeStrictly refuses fields that this version does not know. A filter of a later version
+// errNoAction refuses a specification that some other program has written.
+var errNoAction = errors.New("it has no topic or no known action")
+
+// decodeActionSpec refuses fields that this version does not know. A filter of a later version
 // would otherwise be ignored, and the action would change every message of the topic.
-func decodeStrictly(encoded []byte, into any) error {
+func decodeActionSpec(encoded []byte) (spec dlq.ActionSpec, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(encoded))
 	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
+	err = decoder.Decode(&spec)
+	if err == nil && (spec.Topic == "" || len(spec.Action.Statuses()) == 0) {
+		err = errNoAction
+	}
+	if err != nil {
+		return dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
+	}
+	return spec, nil
+}
+
+// checkReadable returns dlq.ErrSpecUnreadable when the specification of the job could not be
+// decoded.
+func checkReadable(a *dlq.BulkAction) error {
+	if a.Spec.Action == "" {
+		return fmt.Errorf("bulk action %s: %w", a.ID, dlq.ErrSpecUnreadable)
+	}
+	return nil
 }
 
 // Action returns a bulk action, or dlq.ErrNotFound.
@@ -106,6 +127,26 @@ func (s *Store) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.B
 		return dlq.BulkAction{}, err
 	}
 	return s.Action(ctx, id)
+}
+
+const explainActionSQL = `
+UPDATE dlq.dlq_bulk_actions
+SET reason = @reason, updated_at = now()
+WHERE id = @id AND state = 'RUNNING'`
+
+// ExplainAction records why a running bulk action does not continue. The next batch that
+// succeeds clears it. Only an answer of the server is recorded word for word: other errors
+// name hosts and users.
+func (s *Store) ExplainAction(ctx context.Context, id dlq.ID, cause error) error {
+	reason := dlq.ErrUnavailable.Error()
+	var refusal *pgconn.PgError
+	var connect *pgconn.ConnectError
+	if errors.As(cause, &refusal) && !errors.As(cause, &connect) {
+		reason = cause.Error()
+	}
+	return s.batch(ctx, "explain bulk action", func(batch *pgx.Batch) {
+		batch.Queue(explainActionSQL, pgx.NamedArgs{"id": uuid(id), "reason": dlq.StorableText(reason)})
+	})
 }
 
 const endActionSQL = `

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"dlqmanager/dlq"
 )
@@ -106,7 +107,7 @@ SET changed = a.changed + c.changed,
 	previous_count = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.previous_count
 		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_count
 		ELSE 0 END,
-	updated_at = now()
+	reason = '', updated_at = now()
 FROM job, counted c
 WHERE a.id = @id
 RETURNING c.changed, a.changed, a.statuses_done >= COALESCE(cardinality(@statuses::text[]), 0), false`
@@ -117,49 +118,66 @@ const (
 	lockMark   = "FOR UPDATE OF m /* or skip */"
 )
 
-// Act runs the next batch of a bulk action, in one transaction. It needs the fields ID and
-// Spec of the job; the position is in the row. Two calls for one job wait for each other,
-// and change different messages.
+// A cancellation waits for the running batch, so a batch has little time. A batch of one
+// message has more, and so has one of a key, which reads all messages of the key.
+const (
+	batchTime     = "1500" // in milliseconds
+	longBatchTime = "8000" // less than callTimeout
+)
+
+// Act runs the next batch of a bulk action, in one transaction, and reads at most limit
+// messages. It needs the fields ID and Spec of the job; the position is in the row. Two calls
+// for one job wait for each other, and change different messages.
 //
 // A message that another transaction has locked for a second is skipped, so that the job
-// continues. The error is dlq.ErrBlocked when the row of the job is locked for a second.
-func (s *Store) Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error) {
-	step, err := s.act(ctx, &job, false)
-	if errors.Is(err, dlq.ErrBlocked) {
-		step, err = s.act(ctx, &job, true)
+// continues. The error is dlq.ErrBlocked when the row of the job is locked for a second,
+// dlq.ErrSlow when the batch was undone because it took too long, and dlq.ErrSpecUnreadable.
+func (s *Store) Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error) {
+	if err := checkReadable(&job); err != nil {
+		return dlq.ActionStep{}, err
+	}
+	step, hadJob, err := s.act(ctx, &job, limit, false)
+	if hadJob && errors.Is(err, dlq.ErrBlocked) {
+		step, _, err = s.act(ctx, &job, limit, true)
 	}
 	return step, err
 }
 
-func (s *Store) act(ctx context.Context, job *dlq.BulkAction, skipLocked bool) (dlq.ActionStep, error) {
-	sql, args := actOf(job)
+// act reports in hadJob whether it has locked the row of the job, also when it fails.
+func (s *Store) act(ctx context.Context, job *dlq.BulkAction, limit int, skipLocked bool) (step dlq.ActionStep, hadJob bool, err error) {
+	sql, args := actOf(job, limit)
 	if skipLocked {
 		sql = strings.Replace(sql, lockMark, "FOR UPDATE OF m SKIP LOCKED", 1)
 	}
 	var steps []dlq.ActionStep
-	err := s.batch(ctx, "change messages", func(batch *pgx.Batch) {
+	err = s.batch(ctx, "change messages", func(batch *pgx.Batch) {
+		hadJob = false
 		batch.Queue(batchPlanSQL)
-		batch.Queue(lockActionSQL, args)
+		batch.Queue(batchTimeSQL, args)
+		batch.Queue(lockActionSQL, args).Exec(func(pgconn.CommandTag) error { hadJob = true; return nil })
 		queueQuery(batch, &steps, pgx.RowToStructByPos[dlq.ActionStep], sql, args)
 	})
 	if err != nil {
-		return dlq.ActionStep{}, err
+		return dlq.ActionStep{}, hadJob, err
 	}
 	if len(steps) == 0 {
-		return dlq.ActionStep{Stopped: true}, nil
+		return dlq.ActionStep{Stopped: true}, hadJob, nil
 	}
-	return steps[0], nil
+	return steps[0], hadJob, nil
 }
 
 // actOf is the statement of a job with its parameters. Ids and a key choose the source of
 // the messages, and created_at the range of the index.
-func actOf(job *dlq.BulkAction) (sql string, args pgx.NamedArgs) {
+func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 	f := job.Spec.Filter
 	args = actionArgs(&job.Spec)
-	args["id"], args["action"], args["limit"] = uuid(job.ID), job.Spec.Action, dlq.ActionBatch
+	args["id"], args["action"], args["limit"], args["batch_time"] = uuid(job.ID), job.Spec.Action, limit, batchTime
 	args["from"], args["until"], args["until_seq"] = timestamptz(startOfTime), timestamptz(endOfTime), int64(math.MaxInt64)
+	if limit <= 1 {
+		args["batch_time"] = longBatchTime
+	}
 	if f.Key != nil && len(f.IDs) == 0 {
-		args["limit"] = 10 * dlq.ActionBatch // each batch reads all messages of the key
+		args["limit"], args["batch_time"] = 10*limit, longBatchTime // each batch reads all messages of the key
 	}
 	if !f.CreatedFrom.IsZero() {
 		args["from"] = f.CreatedFrom

@@ -27,7 +27,7 @@ func startAction(t *testing.T, p *postgres.Store, what dlq.Action, f dlq.Filter)
 func finishAction(t *testing.T, p *postgres.Store, job dlq.BulkAction) dlq.BulkAction {
 	t.Helper()
 	for {
-		step, err := p.Act(t.Context(), job)
+		step, err := p.Act(t.Context(), job, dlq.ActionBatch)
 		require.NoError(t, err)
 		if step.Done {
 			break
@@ -99,7 +99,7 @@ func TestABulkActionWaitsForALockForASecondAndThenSkipsTheMessage(t *testing.T) 
 	var group sync.WaitGroup
 	var step dlq.ActionStep
 	var failure error
-	group.Go(func() { step, failure = p.Act(t.Context(), job) })
+	group.Go(func() { step, failure = p.Act(t.Context(), job, dlq.ActionBatch) })
 	waitForLocks(t, pool, 1)
 	release()
 	group.Wait()
@@ -110,7 +110,7 @@ func TestABulkActionWaitsForALockForASecondAndThenSkipsTheMessage(t *testing.T) 
 	job = startAction(t, p, dlq.ActionDelete, dlq.Filter{Topic: "orders"})
 	release = holdLock(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[5].ID))
 	require.NoError(t, requireWithin(t, 5*time.Second, func() error {
-		step, err := p.Act(t.Context(), job)
+		step, err := p.Act(t.Context(), job, dlq.ActionBatch)
 		require.EqualValues(t, 18, step.Changed, "the others that are PENDING")
 		return err
 	}))
@@ -137,7 +137,7 @@ func TestABatchThatWaitedWhileTheJobWasStoppedChangesNothing(t *testing.T) {
 	var group sync.WaitGroup
 	var step dlq.ActionStep
 	var failure error
-	group.Go(func() { step, failure = p.Act(t.Context(), job) })
+	group.Go(func() { step, failure = p.Act(t.Context(), job, dlq.ActionBatch) })
 	waitForLocks(t, pool, 1)
 	require.NoError(t, tx.Commit(t.Context()))
 	group.Wait()
@@ -157,7 +157,7 @@ func TestABatchWhoseSessionDiedIsNotCounted(t *testing.T) {
 	release := holdLock(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[700].ID))
 	var group sync.WaitGroup
 	var failure error
-	group.Go(func() { _, failure = p.Act(t.Context(), job) })
+	group.Go(func() { _, failure = p.Act(t.Context(), job, dlq.ActionBatch) })
 	waitForLocks(t, pool, 1) // it has locked 700 messages
 	require.EqualValues(t, 1, count(t, pool, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`))
@@ -219,7 +219,7 @@ func TestBulkActionsDoNotDeadlockWithOtherChanges(t *testing.T) {
 				job, err = p.CountAction(t.Context(), job.ID)
 			}
 			for step := (dlq.ActionStep{}); err == nil && !step.Done; {
-				step, err = p.Act(t.Context(), job)
+				step, err = p.Act(t.Context(), job, dlq.ActionBatch)
 			}
 			if err == nil {
 				job, err = p.EndAction(t.Context(), job.ID, dlq.BulkCompleted, "")
@@ -251,8 +251,31 @@ func TestAnUnreadableBulkActionDoesNotHideTheOthers(t *testing.T) {
 	require.Len(t, list, 2)
 	require.Equal(t, other, list[0])
 	require.Contains(t, list[1].Reason, dlq.ErrSpecUnreadable.Error())
-	step, err := p.Act(t.Context(), list[1])
+}
+
+func TestAnUnreadableBulkActionChangesNothing(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
 	require.NoError(t, err)
-	require.Zero(t, step.Changed)
+	job := startAction(t, p, dlq.ActionDelete, dlq.Filter{Topic: "orders"})
+	for _, spec := range []string{`{}`, `7`, `{"topic": 7}`, `{"topic": "orders"}`, `{"topic": "orders", "action": "explode"}`, `{"action": "delete"}`,
+		`{"topic": "orders", "action": "delete", "colour": "red"}`} {
+		for _, counted := range []bool{false, true} {
+			_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_actions SET spec = $1, counted = $2`, spec, counted)
+			require.NoError(t, err)
+			_, err = p.CountAction(t.Context(), job.ID)
+			require.ErrorIs(t, err, dlq.ErrSpecUnreadable, spec)
+			broken, err := p.Action(t.Context(), job.ID)
+			require.NoError(t, err)
+			_, err = p.Act(t.Context(), broken, dlq.ActionBatch)
+			require.ErrorIs(t, err, dlq.ErrSpecUnreadable, spec)
+		}
+	}
 	require.EqualValues(t, 3, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING'`))
+	ended, err := p.EndAction(t.Context(), job.ID, dlq.BulkFailed, "it cannot be read")
+	require.NoError(t, err)
+	require.Equal(t, dlq.BulkFailed, ended.State)
+	require.Contains(t, ended.Reason, dlq.ErrSpecUnreadable.Error())
 }

@@ -21,7 +21,10 @@ func wrap(operation string, err error) error {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrBlocked, err)
 	}
 	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == diskFull {
+	if errors.As(err, &refusal) && refusal != nil && refusal.Code == statementTimeout {
+		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrSlow, err)
+	}
+	if refusal != nil && refusal.Code == diskFull {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrFull, err)
 	}
 	if refusal != nil && refusal.Code == readOnly {
@@ -61,6 +64,7 @@ func isUnavailable(err error) bool {
 // SQLSTATEs that map to errors of their own.
 const (
 	lockNotAvailable = "55P03"
+	statementTimeout = "57014"
 	diskFull         = "53100"
 	readOnly         = "25006" // after a failover this may be a replica
 )
@@ -69,7 +73,7 @@ const (
 func isUnavailableCode(code string) bool {
 	switch code {
 	case "57P01", "57P02", "57P03", "57P05", "25P03", // shut down, crashed, starting up, idle for too long
-		"57014",          // statement_timeout
+		statementTimeout,
 		lockNotAvailable, // lock_timeout
 		readOnly,
 		"40001", "40P01": // conflict with another transaction, after maxConflictTries

@@ -35,6 +35,9 @@ const (
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
 
+	// batchTimeSQL limits each statement of a batch.
+	batchTimeSQL = `SELECT set_config('statement_timeout', @batch_time, true)`
+
 	// timeLimitSQL lets statements take as long as their caller waits, because half a scan
 	// of a scope is of no use.
 	timeLimitSQL = `SELECT set_config('statement_timeout', @milliseconds, true)`

@@ -101,7 +101,7 @@ func TestEveryStatement(t *testing.T) {
 	acts := func(what dlq.Action, f dlq.Filter) explained {
 		f.Topic = action.Spec.Topic
 		job := dlq.BulkAction{ID: action.ID, Spec: dlq.ActionSpec{Action: what, Filter: f}}
-		_, args := actOf(&job)
+		_, args := actOf(&job, dlq.ActionBatch)
 		return explained{args: args, after: batchPlanSQL, act: &job}
 	}
 	with := func(e explained, uses string) explained { e.uses = uses; return e }
@@ -233,6 +233,7 @@ func TestEveryStatement(t *testing.T) {
 		"previewActionSQL":  {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
 		"stopActionSQL":     {{args: actionJob, uses: actionJobs}},
 		"endActionSQL":      {{args: actionJob, uses: actionJobs + " | " + liveAction}},
+		"explainActionSQL":  {{args: actionJob, uses: actionJobs}},
 		"lockActionSQL":     {{args: actionJob, uses: actionJobs}},
 		"actSQL": {
 			with(acts(dlq.ActionDead, dlq.Filter{}), act+" "+byTopic),
@@ -246,7 +247,7 @@ func TestEveryStatement(t *testing.T) {
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
 		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "keepaliveSQL": {{}}, "isolationSQL": {{}},
-		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}},
+		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}}, "batchTimeSQL": {{args: actionJob}},
 	}
 	texts := statements(t)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(texts)), slices.Collect(maps.Keys(cases)), "every statement is explained")
@@ -263,7 +264,7 @@ func TestEveryStatement(t *testing.T) {
 				case c.filter != nil:
 					sql = filtered(sql, c.filter)
 				case c.act != nil:
-					sql, _ = actOf(c.act)
+					sql, _ = actOf(c.act, dlq.ActionBatch)
 				}
 				var before []string
 				if c.after != "" {

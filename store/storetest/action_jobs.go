@@ -91,7 +91,7 @@ var actionJobs = map[string]func(*testing.T, fixture){
 		for i := range changed {
 			group.Go(func() {
 				for done := false; !done && failures[i] == nil; {
-					step, err := f.Act(t.Context(), job)
+					step, err := f.Act(t.Context(), job, dlq.ActionBatch)
 					changed[i], done, failures[i] = changed[i]+step.Changed, step.Done, err
 				}
 			})
@@ -133,6 +133,31 @@ var actionJobs = map[string]func(*testing.T, fixture){
 		} {
 			require.ErrorIs(t, unknown(), dlq.ErrNotFound)
 		}
+	},
+
+	"a running bulk action says why it does not continue": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(2)...)
+		job := f.startAction(dlq.ActionDead, orders)
+		require.NoError(t, f.ExplainAction(t.Context(), job.ID, dlq.ErrUnavailable))
+		require.Equal(t, dlq.ErrUnavailable.Error(), f.action(job.ID).Reason)
+		require.Equal(t, dlq.BulkRunning, f.action(job.ID).State)
+		f.step(job)
+		require.Empty(t, f.action(job.ID).Reason, "it continues")
+		_, err := f.StopAction(t.Context(), job.ID, "operator")
+		require.NoError(t, err)
+		require.NoError(t, f.ExplainAction(t.Context(), job.ID, dlq.ErrUnavailable))
+		require.Equal(t, "operator", f.action(job.ID).Reason)
+	},
+
+	"a smaller batch of a bulk action changes fewer messages": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(5)...)
+		job := f.startAction(dlq.ActionDead, orders)
+		for _, total := range []int64{2, 4, 5} {
+			step, err := f.Act(t.Context(), job, 2)
+			require.NoError(t, err)
+			require.Equal(t, total, step.Total)
+		}
+		require.EqualValues(t, 5, f.finish(job).Changed)
 	},
 
 	"a bulk action that ends before it is counted has matched what it changed": func(t *testing.T, f fixture) {

@@ -63,7 +63,8 @@ type Store interface {
 
 	CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error)
 	CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	Act(ctx context.Context, job dlq.BulkAction) (dlq.ActionStep, error)
+	Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error)
+	ExplainAction(ctx context.Context, id dlq.ID, cause error) error
 	StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error)
 	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
 	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
