@@ -38,17 +38,7 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	defer cancel()
 	spec := a.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(a.ID), "workflow_id": a.WorkflowID, "topic": spec.Topic, "spec": spec}
-	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
-	busy, err := conflictingJob(ctx, s.pool, actionConflictSQL, spec.Topic)
-	if err == nil && busy.IsZero() {
-		err = s.snapshot(ctx, args)
-	}
-	if err == nil && busy.IsZero() {
-		err = retryOnConflict(func() (err error) {
-			busy, err = s.createAction(ctx, spec.Topic, args)
-			return err
-		})
-	}
+	busy, err := s.createJob(ctx, actionConflictSQL, createActionSQL, args)
 	if err != nil {
 		return dlq.BulkAction{}, wrap("create bulk action", err)
 	}
@@ -60,21 +50,6 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 		err = &dlq.ActionBusyError{Topic: spec.Topic, Running: busy}
 	}
 	return other, err
-}
-
-// createAction inserts the job, or returns the id of a running job that conflicts.
-func (s *Store) createAction(ctx context.Context, topic string, args pgx.NamedArgs) (busy dlq.ID, err error) {
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
-			return err
-		}
-		if busy, err = conflictingJob(ctx, tx, actionConflictSQL, topic); err != nil || !busy.IsZero() {
-			return err
-		}
-		_, err = tx.Exec(ctx, createActionSQL, args)
-		return err
-	})
-	return busy, err
 }
 
 // countActionSQL counts the messages that the job will change, by the same conditions. It

@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// createLock is the advisory lock that allows one creation of a bulk retry at a time. Two
+// createLock is the advisory lock that allows one creation of a job at a time. Two
 // concurrent creations would not see each other's rows. The number is arbitrary and must
 // never change.
 const createLock = 7_305_011_990_414
@@ -78,17 +78,7 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	spec := b.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
-	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
-	busy, err := conflictingJob(ctx, s.pool, conflictSQL, spec.Topic)
-	if err == nil && busy.IsZero() {
-		err = s.snapshot(ctx, args)
-	}
-	if err == nil && busy.IsZero() {
-		err = retryOnConflict(func() (err error) {
-			busy, err = s.createBulk(ctx, spec.Topic, args)
-			return err
-		})
-	}
+	busy, err := s.createJob(ctx, conflictSQL, createBulkSQL, args)
 	if err != nil {
 		return dlq.BulkRetry{}, wrap("create bulk retry", err)
 	}
@@ -100,6 +90,23 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 		err = &dlq.BulkBusyError{Topic: spec.Topic, Running: busy}
 	}
 	return other, err
+}
+
+// createJob takes a snapshot and inserts the row of a job of the topic in args, or returns the
+// id of a running job that conflicts.
+func (s *Store) createJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
+	if busy, err = conflictingJob(ctx, s.pool, conflictSQL, args); err != nil || !busy.IsZero() {
+		return busy, err
+	}
+	if err = s.snapshot(ctx, args); err != nil {
+		return dlq.ID{}, err
+	}
+	err = retryOnConflict(func() (err error) {
+		busy, err = s.insertJob(ctx, conflictSQL, createSQL, args)
+		return err
+	})
+	return busy, err
 }
 
 // snapshot puts the upper bound and the time of the snapshot into args. The whole
@@ -134,29 +141,29 @@ func (s *Store) newest(ctx context.Context, args pgx.NamedArgs) (seq int64, err 
 	return seq, err
 }
 
-// createBulk inserts the job, or returns the id of a running job that conflicts. READ
+// insertJob inserts the job, or returns the id of a running job that conflicts. READ
 // COMMITTED lets each statement see all that was committed before the lock was granted,
 // even if the database has another default.
-func (s *Store) createBulk(ctx context.Context, topic string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+func (s *Store) insertJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
 			return err
 		}
-		if busy, err = conflictingJob(ctx, tx, conflictSQL, topic); err != nil || !busy.IsZero() {
+		if busy, err = conflictingJob(ctx, tx, conflictSQL, args); err != nil || !busy.IsZero() {
 			return err
 		}
-		_, err = tx.Exec(ctx, createBulkSQL, args)
+		_, err = tx.Exec(ctx, createSQL, args)
 		return err
 	})
 	return busy, err
 }
 
-// conflictingJob returns the id of a running job that conflicts with a new job of the
-// topic, or zero.
+// conflictingJob returns the id of a running job that conflicts with a new job of the topic
+// in args, or zero.
 func conflictingJob(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, sql, topic string) (busy dlq.ID, err error) {
-	err = on.QueryRow(ctx, sql, pgx.NamedArgs{"topic": topic}).Scan((*[16]byte)(&busy))
+}, sql string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+	err = on.QueryRow(ctx, sql, args).Scan((*[16]byte)(&busy))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return dlq.ID{}, nil
 	}
