@@ -214,7 +214,7 @@ func TestRetryMessageLeavesAMessageToTheBulkRetryThatOwnsIt(t *testing.T) {
 	require.Contains(t, message, "by workflow retry-all-")
 }
 
-func TestRetryMessageReportsAConcurrentChange(t *testing.T) {
+func TestADeliveredMessageIsResolvedThoughItWasMarkedDeadMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.retries.hold()
@@ -229,8 +229,8 @@ func TestRetryMessageReportsAConcurrentChange(t *testing.T) {
 	w.retries.release()
 	got := <-answered
 	require.Equal(t, http.StatusOK, got.status)
-	require.Equal(t, "DEAD", got.field(t, "status"))
-	require.Equal(t, "message was published, but it became DEAD meanwhile", got.field(t, "message"))
+	require.Equal(t, "RESOLVED", got.field(t, "status"))
+	require.Equal(t, "message retry initiated", got.field(t, "message"))
 }
 
 func TestRetryMessageAnswers404WhenItIsDeletedBeforeItsRetryBegins(t *testing.T) {

@@ -21,7 +21,7 @@ func wrap(operation string, err error) error {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrBlocked, err)
 	}
 	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal != nil && refusal.Code == statementTimeout {
+	if errors.As(err, &refusal) && refusal.Code == statementTimeout {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrSlow, err)
 	}
 	if refusal != nil && refusal.Code == diskFull {
