@@ -58,6 +58,7 @@ func (s *Server) createBulkAction(ctx context.Context, c *fiber.Ctx, _ *query) e
 		return err
 	}
 	addLogField(c, zap.String("topic", spec.Topic))
+	noteReason(c, spec.Reason)
 	addLogField(c, zap.String("action", string(spec.Action)))
 	if dryRun {
 		return s.previewAction(c, spec)

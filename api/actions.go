@@ -50,7 +50,7 @@ func (s *Server) cancelBulkAction(ctx context.Context, c *fiber.Ctx, _ *query) e
 	if err != nil {
 		return err
 	}
-	if err := readBody(c).err(); err != nil {
+	if err := readReason(c); err != nil {
 		return err
 	}
 	job, err := s.options.Store.Action(ctx, id)

@@ -24,6 +24,7 @@ func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 		return err
 	}
 	addLogField(c, zap.String("topic", spec.Topic))
+	noteReason(c, spec.Reason)
 	if dryRun {
 		return s.previewBulk(c, spec)
 	}

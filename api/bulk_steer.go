@@ -30,9 +30,7 @@ type command struct {
 }
 
 func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	b := readBody(c, "reason")
-	reason, _ := b.text("reason", maxBulkText)
-	return s.steer(ctx, c, b, func(bulk *dlq.BulkRetry) command {
+	return s.steer(ctx, c, readBody(c, "reason"), func(bulk *dlq.BulkRetry, reason string) command {
 		// A paused job is paused too: it may have paused itself and would resume by
 		// itself. After this call it stays paused.
 		switch {
@@ -53,7 +51,7 @@ func (s *Server) pauseBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) err
 func (s *Server) resumeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	// A running job is resumed too: a pause may be in progress, and the latest command
 	// counts.
-	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
+	return s.steer(ctx, c, readBody(c, "reason"), func(*dlq.BulkRetry, string) command {
 		return command{
 			send:     s.options.Retries.ResumeRetryAll,
 			inEffect: func(now *dlq.BulkRetry) bool { return now.State == dlq.BulkRunning },
@@ -62,7 +60,7 @@ func (s *Server) resumeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 }
 
 func (s *Server) cancelBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.steer(ctx, c, readBody(c), func(*dlq.BulkRetry) command {
+	return s.steer(ctx, c, readBody(c, "reason"), func(*dlq.BulkRetry, string) command {
 		return command{
 			send:     s.cancelBulk,
 			inEffect: func(now *dlq.BulkRetry) bool { return now.State.IsFinal() }, // COMPLETED and FAILED too
@@ -81,10 +79,10 @@ func (s *Server) cancelBulk(ctx context.Context, id dlq.ID) error {
 }
 
 func (s *Server) changeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	b := readBody(c, "rate_limit")
+	b := readBody(c, "rate_limit", "reason")
 	b.require("rate_limit")
 	rate := b.integer("rate_limit", maxRate)
-	return s.steer(ctx, c, b, func(*dlq.BulkRetry) command {
+	return s.steer(ctx, c, b, func(*dlq.BulkRetry, string) command {
 		return command{
 			send:     func(ctx context.Context, id dlq.ID) error { return s.options.Retries.SetRetryAllRate(ctx, id, rate) },
 			inEffect: func(now *dlq.BulkRetry) bool { return now.Spec.RateLimit == rate },
@@ -94,11 +92,12 @@ func (s *Server) changeBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 
 // steer sends a command to a bulk retry. It answers 200 when the command takes effect
 // within steerTimeout, and 202 otherwise.
-func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand func(*dlq.BulkRetry) command) error {
+func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand func(bulk *dlq.BulkRetry, reason string) command) error {
 	id, err := pathID(c, "bulk retry")
 	if err != nil {
 		return err
 	}
+	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 	if bulk.State.IsFinal() {
 		return bulkEnded(&bulk, nil)
 	}
-	command := newCommand(&bulk)
+	command := newCommand(&bulk, reason)
 	waitCtx, cancel := context.WithTimeout(c.UserContext(), steerTimeout)
 	defer cancel()
 	err = command.send(waitCtx, id)

@@ -91,7 +91,7 @@ func TestCommandsRefuseUnknownFields(t *testing.T) {
 	w := start(t)
 	path, _ := w.startBulk(1)
 	for command, body := range map[string]string{
-		"/pause": `{"reasons":"x"}`, "/resume": `{"reason":"x"}`, "/cancel": `{"reason":"x"}`,
+		"/pause": `{"reasons":"x"}`, "/resume": `{"rate_limit":1}`, "/cancel": `{"reasons":"x"}`,
 	} {
 		requireError(t, w.json(http.MethodPost, path+command, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 	}

@@ -180,11 +180,18 @@ type deletedView struct {
 	Message string `json:"message"`
 }
 
-func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
+// deleteMessage takes the reason from the query: not every client can send a body with
+// DELETE.
+func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query) error {
 	id, err := pathID(c, "message")
 	if err != nil {
 		return err
 	}
+	reason, _ := q.one("reason")
+	if err := q.err(); err != nil {
+		return err
+	}
+	noteReason(c, reason)
 	if err := s.options.Store.Delete(ctx, id); err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
@@ -202,6 +209,9 @@ type markedView struct {
 func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	id, err := pathID(c, "message")
 	if err != nil {
+		return err
+	}
+	if err := readReason(c); err != nil {
 		return err
 	}
 	m, err := s.options.Store.MarkDead(ctx, id)
@@ -223,12 +233,9 @@ func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 	if err != nil {
 		return err
 	}
-	b := readBody(c, "reason")
-	reason, _ := b.text("reason", maxBulkText)
-	if err := b.err(); err != nil {
+	if err := readReason(c); err != nil {
 		return err
 	}
-	addLogField(c, zap.String("reason", reason))
 	m, err := s.options.Store.Revive(ctx, id)
 	var refused *dlq.NotRetryableError
 	switch {

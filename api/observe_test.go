@@ -173,10 +173,12 @@ func TestNewRefusesDuplicateMetricsAndMissingOptions(t *testing.T) {
 	}
 }
 
-func TestBodiesAreIgnoredWhereNoneIsExpected(t *testing.T) {
+func TestABodyThatIsNotJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1)[0]
 	_, got := w.send(http.MethodPost, retryPath(id), bytes.NewReader(make([]byte, 1<<19)), "Content-Type: multipart/form-data; boundary=x")
-	require.Equal(t, http.StatusOK, got.status, got.body)
+	_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.Equal(t, []string{"Content-Type"}, fields)
+	require.Equal(t, "PENDING", w.status(id))
 }

@@ -39,6 +39,9 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	if err != nil {
 		return err
 	}
+	if err := readReason(c); err != nil {
+		return err
+	}
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)

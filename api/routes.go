@@ -33,7 +33,7 @@ func (s *Server) table() []route {
 		{read, "/api/v1/dlq", dlq.PermTopicRead, "", s.withDeadline(s.topics)},
 		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", s.withDeadline(s.message)},
 		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", s.withDeadline(s.chain)},
-		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, "", s.withDeadline(s.deleteMessage)},
+		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, "", s.withDeadline(s.deleteMessage, "reason")},
 		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, "", s.withDeadline(s.retryMessage)},
 		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, "", s.withDeadline(s.markDead)},
 		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, "", s.withDeadline(s.reviveMessage)},
