@@ -29,7 +29,8 @@ const (
 func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"topic": f.Topic, "statuses": f.EffectiveStatuses(), "error": "%" + escapeLike(dlq.StorableText(f.ErrorContains)) + "%",
-		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs), "within": f.Within,
+		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs),
+		"within": f.Within,
 	}
 }
 
