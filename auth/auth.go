@@ -1,0 +1,98 @@
+// Package auth finds out who sends a request. Tokens and OIDC each verify one kind of
+// bearer token; First tries several. Roles and permissions are in package dlq.
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"dlqmanager/dlq"
+)
+
+// Authenticator verifies bearer tokens. The error wraps dlq.ErrUnauthenticated or
+// dlq.ErrUnavailable. Its text may be shown to the sender.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string) (dlq.Principal, error)
+}
+
+// Reason is why a token was refused, as a label of a metric.
+type Reason string
+
+// The reasons.
+const (
+	ReasonMissing     Reason = "missing"
+	ReasonMalformed   Reason = "malformed"
+	ReasonUnknown     Reason = "unknown"
+	ReasonExpired     Reason = "expired"
+	ReasonNotYetValid Reason = "not_yet_valid"
+	ReasonIssuer      Reason = "issuer"
+	ReasonAudience    Reason = "audience"
+	ReasonSignature   Reason = "signature"
+	ReasonUnavailable Reason = "unavailable"
+	ReasonLimited     Reason = "limited"
+)
+
+// Reasons lists every reason.
+var Reasons = []Reason{
+	ReasonMissing, ReasonMalformed, ReasonUnknown, ReasonExpired, ReasonNotYetValid,
+	ReasonIssuer, ReasonAudience, ReasonSignature, ReasonUnavailable, ReasonLimited,
+}
+
+// RefusedError refuses a token. It wraps dlq.ErrUnauthenticated.
+type RefusedError struct {
+	Reason Reason
+	text   string
+	// foreign is set if another authenticator may accept the token.
+	foreign bool
+}
+
+// Error may be shown to the sender.
+func (e *RefusedError) Error() string { return e.text }
+
+// Unwrap returns dlq.ErrUnauthenticated.
+func (e *RefusedError) Unwrap() error { return dlq.ErrUnauthenticated }
+
+func refuse(reason Reason, format string, args ...any) error {
+	return &RefusedError{Reason: reason, text: fmt.Sprintf(format, args...)}
+}
+
+// maxToken is the longest token that is looked at, in bytes.
+const maxToken = 8 << 10
+
+// checkSize refuses tokens before anything parses them.
+func checkSize(token string) error {
+	switch {
+	case token == "":
+		return refuse(ReasonMissing, "a bearer token is required")
+	case len(token) > maxToken:
+		return refuse(ReasonMalformed, "the token is longer than %d bytes", maxToken)
+	default:
+		return nil
+	}
+}
+
+// errForeign refuses a token of another kind.
+func errForeign() error {
+	return &RefusedError{Reason: ReasonMalformed, text: "this is not a token of a kind that is accepted here", foreign: true}
+}
+
+// First tries several authenticators. Each token is of one kind, so the first one that
+// knows the kind decides.
+func First(authenticators ...Authenticator) Authenticator { return first(authenticators) }
+
+type first []Authenticator
+
+func (f first) Authenticate(ctx context.Context, token string) (dlq.Principal, error) {
+	if err := checkSize(token); err != nil {
+		return dlq.Principal{}, err
+	}
+	for _, authenticator := range f {
+		principal, err := authenticator.Authenticate(ctx, token)
+		if refused, ok := errors.AsType[*RefusedError](err); ok && refused.foreign {
+			continue
+		}
+		return principal, err
+	}
+	return dlq.Principal{}, errForeign()
+}

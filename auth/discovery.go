@@ -1,0 +1,158 @@
+package auth
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+)
+
+// fetchTimeout limits the two requests of a fetch together.
+const fetchTimeout = 5 * time.Second
+
+// maxAnswer limits an answer of the provider, in bytes.
+const maxAnswer = 1 << 20
+
+// asymmetric are the algorithms that may sign tokens. With HMAC, whoever can verify a token
+// could also make one.
+var asymmetric = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// source fetches the metadata of an identity provider. Every fetch discovers the address of
+// the keys again and makes new connections, so that a new address or certificate needs no
+// restart.
+type source struct {
+	issuer string
+	tls    func() (*tls.Config, error)
+}
+
+func (s *source) fetch(ctx context.Context) (*metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), s.issuer)
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	var announced struct {
+		Keys       string                    `json:"jwks_uri"`
+		Algorithms []jose.SignatureAlgorithm `json:"id_token_signing_alg_values_supported"`
+	}
+	if err := provider.Claims(&announced); err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	if err := s.checkAddress(announced.Keys); err != nil {
+		return nil, err
+	}
+	m := &metadata{}
+	for _, algorithm := range announced.Algorithms {
+		if slices.Contains(asymmetric, algorithm) {
+			m.algorithms = append(m.algorithms, algorithm)
+		}
+	}
+	if len(m.algorithms) == 0 {
+		return nil, fmt.Errorf("discovery: no asymmetric algorithm among %q", announced.Algorithms)
+	}
+	if m.set, err = fetchKeys(ctx, client, announced.Keys); err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	return m, nil
+}
+
+// checkAddress refuses keys over plain HTTP, unless the issuer is asked so too.
+func (s *source) checkAddress(keys string) error {
+	issuer, err := url.Parse(s.issuer)
+	if err != nil {
+		return err
+	}
+	address, err := url.Parse(keys)
+	if err != nil || address.Scheme != issuer.Scheme && address.Scheme != "https" {
+		return fmt.Errorf("discovery: jwks_uri %q is not an https URL", keys)
+	}
+	return nil
+}
+
+func fetchKeys(ctx context.Context, client *http.Client, address string) ([]jose.JSONWebKey, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", address, response.Status)
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&set); err != nil {
+		return nil, err
+	}
+	if set.Keys == nil {
+		return nil, errors.New(`the answer has no "keys"`)
+	}
+	return usable(set.Keys), nil
+}
+
+// usable skips keys that cannot verify signatures. A provider may have keys of kinds that
+// are unknown here, and they must not hide the others.
+func usable(set []json.RawMessage) []jose.JSONWebKey {
+	var keys []jose.JSONWebKey
+	for _, raw := range set {
+		var key jose.JSONWebKey
+		if json.Unmarshal(raw, &key) != nil || key.Use != "" && key.Use != "sig" {
+			continue
+		}
+		switch key.Key.(type) {
+		case *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey:
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// client returns a client that follows no redirects: they could leave the provider.
+func (s *source) client() (*http.Client, error) {
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
+	if s.tls != nil {
+		config, err := s.tls()
+		if err != nil {
+			return nil, err
+		}
+		transport.TLSClientConfig = config
+	}
+	return &http.Client{
+		Transport:     bounded{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// bounded limits the size of answers.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
+	}
+	return response, err
+}

@@ -1,0 +1,180 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// Times of the keys.
+const (
+	// keysEvery is how often the keys are fetched, and so how long a removed key is accepted.
+	keysEvery = time.Minute
+	// keysRetry is the time between two attempts while the provider does not answer.
+	keysRetry = 10 * time.Second
+	// keysPause is the shortest time between two fetches for unknown keys, whoever sends
+	// tokens with unknown keys.
+	keysPause = 5 * time.Second
+	// keysValid is how long known keys are accepted while the provider does not answer.
+	keysValid = time.Hour
+)
+
+var errNoProvider = fmt.Errorf("%w: the identity provider does not answer", dlq.ErrUnavailable)
+
+// issuer has the keys of an identity provider.
+type issuer struct {
+	source *source
+	log    *zap.Logger
+	now    func() time.Time
+
+	mu      sync.Mutex
+	known   *metadata // nil before the first answer
+	fetched time.Time // of known
+	asked   time.Time // the last attempt
+	failed  error     // of the last attempt
+	since   time.Time // of failed
+	running chan struct{}
+}
+
+func newIssuer(options OIDCOptions, now func() time.Time) *issuer {
+	return &issuer{
+		source: &source{issuer: options.Issuer, tls: options.TLS}, log: options.Log, now: now,
+		failed: errors.New("not asked yet"), since: now(),
+	}
+}
+
+// run fetches the keys until ctx ends.
+func (i *issuer) run(ctx context.Context) {
+	for {
+		pause := keysEvery
+		if err := i.refresh(ctx); err != nil {
+			pause = keysRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// metadata is what the provider announced, if that is recent enough.
+func (i *issuer) metadata() (*metadata, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.known == nil || i.now().Sub(i.fetched) > keysValid {
+		return nil, errNoProvider
+	}
+	return i.known, nil
+}
+
+// keys returns the keys that may have signed a token. An unknown key is fetched, but not
+// for every token.
+func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, error) {
+	for range 2 {
+		m, err := i.metadata()
+		if err != nil {
+			return nil, err
+		}
+		if keys := m.find(id, algorithm); len(keys) > 0 {
+			return keys, nil
+		}
+		if !i.due() {
+			break
+		}
+		_ = i.refresh(ctx) // below, failed is set
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.failed != nil {
+		return nil, errNoProvider // the key may be a new one
+	}
+	return nil, refuse(ReasonUnknown, "the token is signed with an unknown key")
+}
+
+// due reports whether keys may be fetched for an unknown key, or are being fetched.
+func (i *issuer) due() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.running != nil || i.now().Sub(i.asked) >= keysPause
+}
+
+// refresh fetches the keys. Concurrent calls share one fetch, which outlives the request
+// that caused it.
+func (i *issuer) refresh(ctx context.Context) error {
+	i.mu.Lock()
+	running := i.running
+	if running == nil {
+		running = make(chan struct{})
+		i.running, i.asked = running, i.now()
+		go i.fetch(context.WithoutCancel(ctx), running)
+	}
+	i.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-running:
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.failed
+}
+
+func (i *issuer) fetch(ctx context.Context, done chan struct{}) {
+	m, err := i.source.fetch(ctx)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err != nil {
+		if i.failed == nil {
+			i.since = i.now()
+		}
+		i.log.Warn("the identity provider does not answer", zap.String("issuer", i.source.issuer), zap.Error(err))
+	} else {
+		if i.failed != nil {
+			i.log.Info("ready: identity provider", zap.String("issuer", i.source.issuer), zap.Int("keys", len(m.set)))
+		}
+		i.known, i.fetched = m, i.asked // a key that was removed during the fetch counts as removed before it
+	}
+	i.failed, i.running = err, nil
+	close(done)
+}
+
+// check returns a notice while the provider does not answer, and that authentication is
+// unavailable when there are no valid keys.
+func (i *issuer) check() error {
+	if _, err := i.metadata(); err != nil {
+		return &dlq.NoticeError{Notice: "the identity provider does not answer; its tokens cannot be verified", Unavailable: true}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.failed == nil {
+		return nil
+	}
+	return &dlq.NoticeError{Notice: fmt.Sprintf("the identity provider does not answer since %s; its known keys are valid until %s",
+		i.since.UTC().Format(time.RFC3339), i.fetched.Add(keysValid).UTC().Format(time.RFC3339))}
+}
+
+// metadata has the keys and the algorithms that a provider announced.
+type metadata struct {
+	algorithms []jose.SignatureAlgorithm
+	set        []jose.JSONWebKey
+}
+
+// find returns the keys with an id; all keys for a token that names none.
+func (m *metadata) find(id, algorithm string) []crypto.PublicKey {
+	var keys []crypto.PublicKey
+	for _, key := range m.set {
+		if (id == "" || key.KeyID == id) && (key.Algorithm == "" || key.Algorithm == algorithm) {
+			keys = append(keys, key.Key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,51 @@
+package auth
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dlqmanager/dlq"
+)
+
+// Metrics counts failed authentications.
+type Metrics struct {
+	failures *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dlq_auth_failures_total", Help: "Requests without a valid token, by reason.",
+	}, []string{"reason"})}
+	registerer.MustRegister(m.failures)
+	for _, reason := range Reasons {
+		m.failures.WithLabelValues(string(reason)) // starts at 0, so that rates see the first failure
+	}
+	return m
+}
+
+// Failed counts one failure.
+func (m *Metrics) Failed(reason Reason) { m.failures.WithLabelValues(string(reason)).Inc() }
+
+// Count returns an authenticator that counts the failures of another one.
+func (m *Metrics) Count(authenticator Authenticator) Authenticator { return counted{authenticator, m} }
+
+type counted struct {
+	Authenticator
+
+	metrics *Metrics
+}
+
+func (c counted) Authenticate(ctx context.Context, token string) (dlq.Principal, error) {
+	principal, err := c.Authenticator.Authenticate(ctx, token)
+	refused, ok := errors.AsType[*RefusedError](err)
+	switch {
+	case ok:
+		c.metrics.Failed(refused.Reason)
+	case err != nil:
+		c.metrics.Failed(ReasonUnavailable)
+	}
+	return principal, err
+}

@@ -1,0 +1,90 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"dlqmanager/dlq"
+)
+
+// tokenPrefix distinguishes static tokens from others, also for scanners of secrets.
+const tokenPrefix = "dlqm_"
+
+// NewToken returns a random token.
+func NewToken() string {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // it does not return errors
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+}
+
+// Entry is a token's entry of the file.
+type Entry struct {
+	Name string
+	Role dlq.Role
+	// Topics are globs; none for all topics.
+	Topics []string
+	// Expires is zero for a token that does not expire.
+	Expires time.Time
+}
+
+// Marshal returns the YAML of the entry, without the token itself.
+func (e Entry) Marshal(token string) ([]byte, error) {
+	hash := sha256.Sum256([]byte(token))
+	form := struct {
+		Name    string   `yaml:"name"`
+		Hash    string   `yaml:"hash"`
+		Role    dlq.Role `yaml:"role"`
+		Topics  []string `yaml:"topics,omitempty,flow"`
+		Expires string   `yaml:"expires,omitempty"`
+	}{Name: e.Name, Hash: hashPrefix + hex.EncodeToString(hash[:]), Role: e.Role, Topics: e.Topics}
+	if !e.Expires.IsZero() {
+		form.Expires = e.Expires.UTC().Format(time.RFC3339)
+	}
+	data, err := yaml.Marshal([]any{form})
+	if err != nil {
+		return nil, err
+	}
+	_, err = parseTokens(data) // refuses names and topics that the API would refuse
+	return data, err
+}
+
+// Append appends an entry to a file of tokens. The content stays as it is. A new file gets
+// the mode 0600. It refuses an entry whose name the file has already.
+func Append(path string, entry []byte) error {
+	data, err := readTokensFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(bytes.TrimSpace(data)) > 0 {
+		if _, err := parseTokens(data); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if string(bytes.TrimSpace(data)) == "[]" { // block entries cannot follow it
+		return os.WriteFile(path, entry, 0o600)
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		entry = append([]byte("\n"), entry...)
+	}
+	if _, err := parseTokens(append(bytes.Clone(data), entry...)); err != nil {
+		return fmt.Errorf("%s with the new entry: %w", path, err)
+	}
+	// One write at the end: the API reads the old file or the new one, and a file that is
+	// mounted or has another owner stays what it is.
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(entry)
+	return errors.Join(err, file.Close())
+}

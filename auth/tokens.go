@@ -1,0 +1,132 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// tokensFresh is how long the file is not read again.
+const tokensFresh = time.Second
+
+// Tokens knows the static tokens of a file. It reads the file again when it has changed. A
+// file with an error leaves the tokens as they were.
+type Tokens struct {
+	path string
+	log  *zap.Logger
+	now  func() time.Time
+
+	mu     sync.Mutex
+	read   time.Time // of the file's last reading
+	data   []byte    // that tokens are from
+	tokens []staticToken
+	broken error // of the last reading
+	since  time.Time
+}
+
+// NewTokens reads the file.
+func NewTokens(path string, log *zap.Logger) (*Tokens, error) {
+	t := &Tokens{path: path, log: log, now: time.Now}
+	t.reload()
+	if t.broken != nil {
+		return nil, t.broken
+	}
+	return t, nil
+}
+
+// Authenticate accepts the tokens of the file.
+func (t *Tokens) Authenticate(_ context.Context, token string) (dlq.Principal, error) {
+	if err := checkSize(token); err != nil {
+		return dlq.Principal{}, err
+	}
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return dlq.Principal{}, errForeign()
+	}
+	hash := sha256.Sum256([]byte(token))
+	var found *staticToken
+	tokens := t.current()
+	for i := range tokens { // all of them, so that the time does not depend on the token
+		if subtle.ConstantTimeCompare(hash[:], tokens[i].hash[:]) == 1 {
+			found = &tokens[i]
+		}
+	}
+	if found == nil {
+		return dlq.Principal{}, refuse(ReasonUnknown, "the token is unknown")
+	}
+	if !found.expires.IsZero() && !t.now().Before(found.expires) {
+		return dlq.Principal{}, refuse(ReasonExpired, "the token has expired")
+	}
+	return dlq.Principal{Subject: found.name, Method: "token", Grants: found.grants}, nil
+}
+
+// Check is a readiness check. It returns a notice while the file has an error.
+func (t *Tokens) Check(context.Context) error {
+	t.current()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.broken == nil {
+		return nil
+	}
+	return &dlq.NoticeError{Notice: fmt.Sprintf(
+		"the file of tokens has an error since %s; its earlier tokens remain valid", t.since.UTC().Format(time.RFC3339))}
+}
+
+// current are the tokens of the file, at most tokensFresh old.
+func (t *Tokens) current() []staticToken {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now().Sub(t.read) >= tokensFresh {
+		t.reload()
+	}
+	return t.tokens
+}
+
+func (t *Tokens) reload() {
+	t.read = t.now()
+	data, err := readTokensFile(t.path)
+	if err == nil && bytes.Equal(data, t.data) && t.data != nil {
+		t.recovered()
+		return
+	}
+	var tokens []staticToken
+	if err == nil {
+		tokens, err = parseTokens(data)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", t.path, err)
+		}
+	}
+	if err != nil {
+		t.fail(err)
+		return
+	}
+	t.data, t.tokens = data, tokens
+	t.recovered()
+	t.log.Info("read the tokens", zap.String("file", t.path), zap.Int("tokens", len(tokens)))
+}
+
+// fail logs an error once, not for every reading.
+func (t *Tokens) fail(err error) {
+	if t.broken == nil {
+		t.since = t.read
+	}
+	if t.data != nil && (t.broken == nil || t.broken.Error() != err.Error()) {
+		t.log.Error("the file of tokens has an error; its earlier tokens remain valid", zap.Error(err))
+	}
+	t.broken = err
+}
+
+func (t *Tokens) recovered() {
+	if t.broken != nil && t.data != nil {
+		t.log.Info("the file of tokens is valid again", zap.String("file", t.path))
+	}
+	t.broken = nil
+}

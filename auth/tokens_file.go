@@ -1,0 +1,217 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"dlqmanager/dlq"
+)
+
+// maxTokensFile limits the file of tokens, in bytes.
+const maxTokensFile = 1 << 20
+
+// maxName is the longest name of a token, in bytes.
+const maxName = 128
+
+// hashPrefix names the algorithm of the hashes. Tokens are random, so a hash that is slow
+// to compute would not protect them better.
+const hashPrefix = "sha256:"
+
+// staticToken is an entry of the file.
+type staticToken struct {
+	name    string
+	hash    [sha256.Size]byte
+	grants  []dlq.Grant
+	expires time.Time // zero if it does not expire
+}
+
+// fileEntry and fileGrant are the form of the file. Topics is a node because an empty list
+// must not be mistaken for a missing one, which means all topics.
+type fileEntry struct {
+	Name    string      `yaml:"name"`
+	Hash    string      `yaml:"hash"`
+	Role    dlq.Role    `yaml:"role"`
+	Topics  yaml.Node   `yaml:"topics"`
+	Grants  []fileGrant `yaml:"grants"`
+	Expires string      `yaml:"expires"`
+}
+
+type fileGrant struct {
+	Role   dlq.Role  `yaml:"role"`
+	Topics yaml.Node `yaml:"topics"`
+}
+
+func readTokensFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxTokensFile+1))
+	if err == nil && len(data) > maxTokensFile {
+		return nil, fmt.Errorf("read %s: the file is larger than %d bytes", path, maxTokensFile)
+	}
+	return data, err
+}
+
+// parseTokens reads the entries of a file. Errors name the line.
+func parseTokens(data []byte) ([]staticToken, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	var nodes []yaml.Node
+	if err := decoder.Decode(&nodes); errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty; write [] for no tokens")
+	} else if err != nil {
+		return nil, err
+	}
+	if nodes == nil {
+		return nil, errors.New("the file has no entries; write [] for no tokens")
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has a second YAML document")
+	}
+	tokens := make([]staticToken, 0, len(nodes))
+	for _, node := range nodes {
+		token, err := parseEntry(&node)
+		if err == nil {
+			err = unlike(token, tokens)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", node.Line, err)
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens, nil
+}
+
+// unlike refuses a token whose name or hash another one has.
+func unlike(token staticToken, others []staticToken) error {
+	for _, other := range others {
+		if other.name == token.name {
+			return fmt.Errorf("the name %q occurs twice", token.name)
+		}
+		if other.hash == token.hash {
+			return fmt.Errorf("%q and %q have the same hash", other.name, token.name)
+		}
+	}
+	return nil
+}
+
+func parseEntry(node *yaml.Node) (token staticToken, err error) {
+	var entry fileEntry
+	if err := decodeStrictly(node, &entry); err != nil {
+		return token, err
+	}
+	token.name = entry.Name
+	if err := checkName(token.name); err != nil {
+		return token, err
+	}
+	digits, isSHA256 := strings.CutPrefix(entry.Hash, hashPrefix)
+	if n, err := hex.Decode(token.hash[:], []byte(digits[:min(len(digits), 2*sha256.Size)])); !isSHA256 ||
+		err != nil || n != sha256.Size || len(digits) != 2*sha256.Size {
+		return token, fmt.Errorf("hash must be %s and %d hexadecimal digits", hashPrefix, 2*sha256.Size)
+	}
+	if entry.Expires != "" && entry.Expires != "none" {
+		if token.expires, err = time.Parse(time.RFC3339, entry.Expires); err != nil {
+			return token, fmt.Errorf("expires must be a time such as 2027-01-31T00:00:00Z, or none, not %q", entry.Expires)
+		}
+	}
+	token.grants, err = entry.grants()
+	return token, err
+}
+
+func (e *fileEntry) grants() ([]dlq.Grant, error) {
+	listed := e.Grants
+	switch short := e.Role != "" || !e.Topics.IsZero(); {
+	case short && listed != nil:
+		return nil, errors.New("use either grants, or role and topics")
+	case short:
+		listed = []fileGrant{{Role: e.Role, Topics: e.Topics}}
+	case len(listed) == 0:
+		return nil, errors.New("role is required; grants serve as well")
+	}
+	grants := make([]dlq.Grant, len(listed))
+	for i, l := range listed {
+		topics, err := topicsOf(&l.Topics)
+		if err != nil {
+			return nil, err
+		}
+		if grants[i], err = dlq.NewGrant(l.Role, topics); err != nil {
+			return nil, err
+		}
+	}
+	return grants, nil
+}
+
+// topicsOf returns nil for all topics, which only a missing key means.
+func topicsOf(node *yaml.Node) (topics []string, err error) {
+	if node.IsZero() {
+		return nil, nil
+	}
+	if err := node.Decode(&topics); err != nil {
+		return nil, err
+	}
+	if len(topics) == 0 {
+		return nil, errors.New(`topics is empty; remove it, or write ["*"], for all topics`)
+	}
+	return topics, nil
+}
+
+// decodeStrictly refuses unknown keys, which Node.Decode cannot do.
+func decodeStrictly(node *yaml.Node, target *fileEntry) error {
+	if err := checkKeys(node, "name", "hash", "role", "topics", "grants", "expires"); err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value != "grants" {
+			continue
+		}
+		grants := node.Content[i+1]
+		if grants.Kind != yaml.SequenceNode { // an alias would hide its keys from checkKeys
+			return fmt.Errorf("line %d: grants must be a list", grants.Line)
+		}
+		for _, grant := range grants.Content {
+			if err := checkKeys(grant, "role", "topics"); err != nil {
+				return err
+			}
+		}
+	}
+	return node.Decode(target)
+}
+
+func checkKeys(node *yaml.Node, known ...string) error {
+	if node.Kind != yaml.MappingNode {
+		return errors.New("must be a section of keys and values")
+	}
+	for i := 0; i < len(node.Content); i += 2 {
+		if key := node.Content[i]; !slices.Contains(known, key.Value) {
+			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
+		}
+	}
+	return nil
+}
+
+// checkName refuses names that would be unclear in logs and in the audit.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("name is required")
+	case len(name) > maxName:
+		return fmt.Errorf("name is longer than %d bytes", maxName)
+	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("name %q has control characters, or spaces at its ends", name)
+	default:
+		return nil
+	}
+}
