@@ -18,6 +18,7 @@ const maxFileSize = 1 << 20
 type Config struct {
 	App      App      `yaml:"app"`
 	Server   Server   `yaml:"server"`
+	Auth     Auth     `yaml:"auth"`
 	Database Database `yaml:"database"`
 	Kafka    Kafka    `yaml:"kafka"`
 	Ingest   Ingest   `yaml:"ingest"`
@@ -34,6 +35,7 @@ func Default() *Config {
 	return &Config{
 		App:      defaultApp(),
 		Server:   defaultServer(),
+		Auth:     defaultAuth(),
 		Database: defaultDatabase(),
 		Kafka:    defaultKafka(),
 		Temporal: defaultTemporal(),
@@ -73,6 +75,8 @@ func (c *Config) problems(sources map[string]source) Problems {
 	r := &report{sources: sources}
 	c.App.validate(r)
 	c.Server.validate(r)
+	c.Auth.validate(r)
+	c.validateAuth(r)
 	c.Database.validate(r)
 	c.Kafka.validate(r)
 	c.Ingest.validate(r)

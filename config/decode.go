@@ -142,6 +142,9 @@ func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 		}
 		d.mapping(path, node, t)
 		return
+	case *RoleGrants:
+		d.roles(path, node, t)
+		return
 	}
 	if problem := scalarProblem(node, target); problem != "" {
 		d.add(node.Line, path, "%s", problem)

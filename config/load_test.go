@@ -43,7 +43,7 @@ func problemsOf(t *testing.T, text string, environ ...string) []string {
 
 func TestDocumentedServerConfigurationParsesUnchanged(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load("testdata/server.yaml", []string{"TEMPORAL_ADDRESS=temporal:7233"})
+	c, err := config.Load("testdata/server.yaml", []string{"TEMPORAL_ADDRESS=temporal:7233", "DLQ_AUTH_MODE=none"})
 	require.NoError(t, err)
 
 	require.Equal(t, config.App{Name: "dlq-manager", Version: "0.1.0", Environment: "production"}, c.App)

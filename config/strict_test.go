@@ -137,7 +137,7 @@ func TestProductionNeedsEverySectionThatKeepsMessagesSafe(t *testing.T) {
 		require.Contains(t, problems[2], "TEMPORAL_ADDRESS")
 	}
 
-	_, err := config.Load("testdata/server.yaml", nil)
+	_, err := config.Load("testdata/server.yaml", []string{"DLQ_AUTH_MODE=none"})
 	require.EqualError(t, err, `configuration: testdata/server.yaml:4: temporal: missing, and app.environment is "production": `+
 		`set temporal.address in the file or DLQ_TEMPORAL_ADDRESS in the environment; `+
 		`without it there is nothing to run retries (TEMPORAL_ADDRESS or a Temporal profile serve as well)`)

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"io"
 	"os"
 
 	"dlqmanager/cmd/internal/app"
@@ -16,6 +17,10 @@ work of dlq-worker too.`,
   /api/v1, /docs, /openapi.json, /metrics, /healthz, /readyz`,
 	Stops: `On a stop it answers /readyz with 503 for server.drain_delay (default 3s). Then it waits for
 the requests in flight, up to server.shutdown_timeout (default 20s).`,
+	Commands: map[string]func([]string, io.Writer) error{"token": app.Token},
+	Usage: `  dlq-api token new -name NAME -role ROLE
+                                    create a token; dlq-api token -h shows more
+`,
 }
 
 func main() {

@@ -56,6 +56,9 @@ func Command(name string, about About, service Service, address func(*config.Con
 			return err
 		}
 		command := flags.Arg(0)
+		if run := about.Commands[command]; run != nil {
+			return run(flags.Args()[1:], out)
+		}
 		if flags.NArg() > 1 {
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
 		}

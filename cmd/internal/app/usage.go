@@ -63,6 +63,10 @@ func exitCode(err error, out io.Writer) int {
 type About struct {
 	// Does and Stops are sentences; Listens is a list of addresses and paths.
 	Does, Listens, Stops string
+	// Commands are those that only this service has, by name. They need no configuration.
+	Commands map[string]func(args []string, out io.Writer) error
+	// Usage has a line for each of them.
+	Usage string
 }
 
 func (a About) help(name string) string {
@@ -71,7 +75,7 @@ func (a About) help(name string) string {
 Usage:
   %[1]s [-config FILE]              run until SIGTERM or Ctrl-C
   %[1]s [-config FILE] healthcheck  exit with 0 if the local %[1]s is ready, for containers
-  %[1]s version                     print the version
+%[6]s  %[1]s version                     print the version
   %[1]s help                        print this
 
 Flags:
@@ -86,5 +90,5 @@ Listens on:
 
 %[4]s A second signal ends it at once.
 Exit codes: 0 after a stop, 1 after an error, 2 for a usage error.
-`, name, a.Does, a.Listens, a.Stops, config.DefaultPath)
+`, name, a.Does, a.Listens, a.Stops, config.DefaultPath, a.Usage)
 }
