@@ -52,9 +52,6 @@ func (a Auth) Has(mode string) bool { return slices.Contains(a.Mode, mode) }
 // Enabled reports whether requests need a token.
 func (a Auth) Enabled() bool { return a.Has("token") || a.Has("oidc") }
 
-// IsOpen reports whether a page is answered without a token.
-func (a Auth) IsOpen(page string) bool { return !a.Enabled() || slices.Contains(a.Open, page) }
-
 // TLS returns the configuration of a connection to the provider. It reads CAFile, so call it
 // for every new connection.
 func (o OIDC) TLS() (*tls.Config, error) { return KafkaTLS{CAFile: o.CAFile}.Config() }

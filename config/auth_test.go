@@ -43,8 +43,7 @@ func TestTheAuthSectionIsRead(t *testing.T) {
 	c, err := load(t, "auth:\n  mode: [token, oidc]\n  tokens_file: tokens.yaml\n  open: healthz"+oidcSection)
 	require.NoError(t, err)
 	require.True(t, c.Auth.Enabled())
-	require.True(t, c.Auth.IsOpen("healthz"))
-	require.False(t, c.Auth.IsOpen("metrics"))
+	require.Equal(t, []string{"healthz"}, c.Auth.Open)
 	require.Equal(t, "sub", c.Auth.OIDC.SubjectClaim)
 	require.Equal(t, "groups", c.Auth.OIDC.RolesClaim)
 	require.Equal(t, "1m", c.Auth.OIDC.ClockSkew.String())
@@ -56,10 +55,10 @@ func TestTheAuthSectionIsRead(t *testing.T) {
 
 	c, err = load(t, "auth: {mode: token, tokens_file: t}")
 	require.NoError(t, err)
-	require.True(t, c.Auth.IsOpen("metrics"), "by default")
+	require.Equal(t, []string{"healthz", "readyz", "metrics"}, c.Auth.Open, "by default")
 	c, err = load(t, "auth: {mode: token, tokens_file: t, open: []}")
 	require.NoError(t, err)
-	require.False(t, c.Auth.IsOpen("healthz"))
+	require.Empty(t, c.Auth.Open)
 }
 
 func TestRolesMayComeFromTheEnvironment(t *testing.T) {

@@ -18,8 +18,7 @@ work of dlq-worker too.`,
 	Stops: `On a stop it answers /readyz with 503 for server.drain_delay (default 3s). Then it waits for
 the requests in flight, up to server.shutdown_timeout (default 20s).`,
 	Commands: map[string]func([]string, io.Writer) error{"token": app.Token},
-	Usage: `  dlq-api token new -name NAME -role ROLE
-                                    create a token; dlq-api token -h shows more
+	Usage: `  dlq-api token new -name NAME ...    create a token for -role ROLE; dlq-api token -h shows more
 `,
 }
 

@@ -45,7 +45,12 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		checks["kafka"] = func(ctx context.Context) error { return kafka.Ping(ctx, broker) }
 	}
 
+	authn, err := p.access(ctx, checks)
+	if err != nil {
+		return err
+	}
 	server, err := api.New(api.Options{
+		Auth: authn.authenticator, Throttle: authn.throttle, Open: cfg.Auth.Open,
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"dlqmanager/api"
 	"dlqmanager/auth"
 	"dlqmanager/dlq"
 	"dlqmanager/telemetry"
@@ -12,9 +13,9 @@ import (
 
 // access is the authentication of the API.
 type access struct {
-	// authenticator is nil if nobody is asked who they are.
-	authenticator auth.Authenticator
-	limiter       *auth.Limiter
+	// authenticator and throttle are nil if nobody is asked who they are.
+	authenticator api.Authenticator
+	throttle      api.Throttle
 }
 
 // access builds the authentication from the configuration, and adds its readiness checks.

@@ -39,7 +39,7 @@ func TestTheAPIIsReadyWithoutItsProviderIfStaticTokensWork(t *testing.T) {
 			cfg.OIDC.Issuer, cfg.OIDC.Audience = "http://127.0.0.1:1", "dlq"
 		})
 		require.NoError(t, err)
-		require.NotNil(t, a.limiter)
+		require.NotNil(t, a.throttle)
 		var notice *dlq.NoticeError
 		require.ErrorAs(t, checks["identity"](t.Context()), &notice)
 		require.Equal(t, c.unavailable, notice.Unavailable)
@@ -57,7 +57,7 @@ func TestAuthenticationIsOffOrFailsTheStart(t *testing.T) {
 	t.Parallel()
 	a, checks, err := accessOf(t, func(*config.Auth) {})
 	require.NoError(t, err)
-	require.True(t, a.authenticator == nil, "a nil interface")
+	require.Equal(t, access{}, a)
 	require.Empty(t, checks)
 	_, _, err = accessOf(t, func(cfg *config.Auth) { cfg.Mode, cfg.TokensFile = []string{"token"}, "/nowhere/tokens" })
 	require.ErrorContains(t, err, "auth.tokens_file: open /nowhere/tokens")

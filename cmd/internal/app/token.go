@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-const tokenHelp = `dlq-api token new creates a static token for auth.mode token. It prints the token, which is
+const createHelp = `dlq-api token new creates a static token for auth.mode token. It prints the token, which is
 stored nowhere, and the entry for the file that auth.tokens_file names. The entry has only a hash.
 
 Usage:
@@ -35,7 +35,7 @@ func Token(args []string, out io.Writer) error {
 	const name = "dlq-api token"
 	if len(args) == 0 || args[0] != "new" {
 		if len(args) > 0 && AsksForHelp(args[0]) {
-			return errors.Join(flag.ErrHelp, write(out, tokenHelp))
+			return errors.Join(flag.ErrHelp, write(out, createHelp))
 		}
 		return &UsageError{Command: name, Problem: `the only command is "new"`}
 	}
@@ -59,7 +59,7 @@ func Token(args []string, out io.Writer) error {
 		entry.Expires = time.Now().Add(duration.Std())
 		return err
 	})
-	if err := ParseFlags(flags, args[1:], tokenHelp, out); err != nil {
+	if err := ParseFlags(flags, args[1:], createHelp, out); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {

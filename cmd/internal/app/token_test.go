@@ -79,6 +79,6 @@ func TestWrongTokenCommandsAreRefused(t *testing.T) {
 	for _, call := range []string{"-h", "help", "new -h"} {
 		var out bytes.Buffer
 		require.ErrorIs(t, Token(strings.Fields(call), &out), flag.ErrHelp)
-		require.Equal(t, tokenHelp, out.String())
+		require.Equal(t, createHelp, out.String())
 	}
 }
