@@ -24,6 +24,9 @@ const fetchTimeout = 5 * time.Second
 // maxAnswer limits an answer of the provider, in bytes.
 const maxAnswer = 1 << 20
 
+// maxErrorText limits an error of go-oidc in the log, in characters.
+const maxErrorText = 300
+
 // asymmetric are the algorithms that may sign tokens. With HMAC, whoever can verify a token
 // could also make one.
 var asymmetric = []jose.SignatureAlgorithm{
@@ -47,8 +50,8 @@ func (s *source) fetch(ctx context.Context) (*metadata, error) {
 		return nil, err
 	}
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), s.issuer)
-	if err != nil {
-		return nil, fmt.Errorf("discovery: %w", err)
+	if err != nil { // its text may have the whole answer
+		return nil, fmt.Errorf("discovery: %.*s", maxErrorText, err.Error())
 	}
 	var announced struct {
 		Keys       string                    `json:"jwks_uri"`

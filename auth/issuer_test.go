@@ -192,6 +192,19 @@ func TestAProviderThatAnswersNonsenseIsAway(t *testing.T) {
 	}
 }
 
+func TestALongAnswerDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(bytes.Repeat([]byte("x"), 100_000))
+	}))
+	t.Cleanup(server.Close)
+	o := NewOIDC(OIDCOptions{Issuer: server.URL, Audience: audience, Log: zap.NewNop()})
+	err := o.issuer.refresh(t.Context())
+	require.ErrorContains(t, err, "404 Not Found")
+	require.Less(t, len(err.Error()), 400)
+}
+
 func TestKeysOfUnknownKindsDoNotHideTheOthers(t *testing.T) {
 	t.Parallel()
 	var set []json.RawMessage
