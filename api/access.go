@@ -112,14 +112,16 @@ func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 		return dlq.Principal{}, tooMany("too many refused tokens from this address", wait)
 	}
 	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return dlq.Principal{}, unauthenticated("a bearer token is required: Authorization: Bearer <token>", nil)
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = "" // it is counted as missing
 	}
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	principal, err := s.options.Auth.Authenticate(ctx, strings.TrimSpace(token))
 	if errors.Is(err, dlq.ErrUnauthenticated) {
-		s.options.Throttle.Failed(address)
+		if token != "" {
+			s.options.Throttle.Failed(address)
+		}
 		return dlq.Principal{}, unauthenticated(err.Error(), err)
 	}
 	return principal, err

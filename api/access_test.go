@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,19 @@ func TestTheSpecificationNamesThePermissionOfEveryRoute(t *testing.T) {
 				documented[strings.ToUpper(method)+" "+path] = permission
 			}
 		}
+	}
+	require.Equal(t, tableOfRoutes(t), documented)
+}
+
+func TestTheDocumentsNameThePermissionOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../docs/access.md")
+	require.NoError(t, err)
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z]+ [^`]+)` \\| `([^`]+)` \\| (\\w+) \\|$").FindAllStringSubmatch(string(content), -1) {
+		documented[row[1]] = row[2]
+		least := slices.IndexFunc(dlq.Roles, func(r dlq.Role) bool { return slices.Contains(r.Permissions(), dlq.Permission(row[2])) })
+		require.Equal(t, dlq.Roles[least], dlq.Role(row[3]), row[1])
 	}
 	require.Equal(t, tableOfRoutes(t), documented)
 }
