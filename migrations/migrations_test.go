@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 20
+const newest = 21
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -52,8 +52,8 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted
-// and actions are those after.
+// follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted,
+// actions and audit are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -68,6 +68,7 @@ const (
 
 	exhausted = "019_publish_exhausted"
 	actions   = "020_act_in_bulk"
+	audit     = "021_audit"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -116,6 +117,8 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 		INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
 	exec(t, pool, `INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', '{}', 1, now())`)
+	exec(t, pool, `INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome)
+		VALUES (gen_random_uuid(), 'ann', 'token', '', 'dlq:message:delete', 'orders', 'message', '', '', '', 'done')`)
 }
 
 // contents are all rows of the tables that fill fills.
@@ -129,6 +132,7 @@ func contents(t *testing.T, pool *pgxpool.Pool) []string {
 		UNION ALL SELECT b::text FROM dlq.dlq_bulk_retries b
 		UNION ALL SELECT l::text FROM dlq.dlq_bulk_retry_lanes l
 		UNION ALL SELECT a::text FROM dlq.dlq_bulk_actions a
+		UNION ALL SELECT a::text FROM dlq.dlq_audit a
 		ORDER BY 1`)
 }
 
@@ -138,11 +142,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 13)
+	require.Len(t, ups, 14)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -169,10 +173,10 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}

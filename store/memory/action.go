@@ -46,7 +46,7 @@ func (m *Store) act(what dlq.Action, e *entry) {
 }
 
 // CreateAction is like postgres.Store.CreateAction.
-func (m *Store) CreateAction(_ context.Context, a dlq.BulkAction) (dlq.BulkAction, error) {
+func (m *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	spec := a.Spec.Storable()
@@ -64,6 +64,7 @@ func (m *Store) CreateAction(_ context.Context, a dlq.BulkAction) (dlq.BulkActio
 		ID: a.ID, WorkflowID: a.WorkflowID, Spec: spec, State: dlq.BulkRunning, UpperBound: m.lastSeq, Counting: true,
 		StartedAt: started, UpdatedAt: started}}
 	m.actions = append(m.actions, n)
+	m.recordCreation(ctx, dlq.TargetBulkAction, n.Owner(), a.ID, spec.Topic)
 	return n.snapshot(started), nil
 }
 
@@ -141,18 +142,19 @@ func (m *Store) ExplainAction(_ context.Context, id dlq.ID, cause error) error {
 }
 
 // StopAction is like postgres.Store.StopAction.
-func (m *Store) StopAction(_ context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
+func (m *Store) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
 	return m.steerAction(id, func(a *action, _ time.Time) bool {
 		if a.State != dlq.BulkRunning {
 			return false
 		}
 		a.State, a.Reason = dlq.BulkCancelling, dlq.StorableText(reason)
+		m.record(ctx, dlq.TargetBulkAction, id, a.Spec.Topic)
 		return true
 	})
 }
 
 // EndAction is like postgres.Store.EndAction.
-func (m *Store) EndAction(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
+func (m *Store) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
 	if !state.IsFinal() {
 		return dlq.BulkAction{}, fmt.Errorf("store: end bulk action %s: %s is not an end", id, state)
 	}
@@ -162,6 +164,8 @@ func (m *Store) EndAction(_ context.Context, id dlq.ID, state dlq.BulkState, rea
 		}
 		a.State, a.Reason, a.EndedAt, a.Counting = state, dlq.StorableText(reason), &at, false
 		a.Skipped, a.Matched = max(a.Matched-a.Changed, 0), max(a.Matched, a.Changed)
+		m.recordEnd(ctx, dlq.TargetBulkAction, dlq.PermBulkActionCreate, a.Owner(), state, id, a.Spec.Topic, map[string]any{
+			"state": state, "reason": a.Reason, "matched": a.Matched, "changed": a.Changed, "skipped": a.Skipped})
 		return true
 	})
 }

@@ -99,7 +99,7 @@ func (m *Store) conflictingJob(topic string) *bulk {
 }
 
 // CreateBulk is like postgres.Store.CreateBulk.
-func (m *Store) CreateBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
+func (m *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	spec := b.Spec.Storable()
@@ -118,6 +118,7 @@ func (m *Store) CreateBulk(_ context.Context, b dlq.BulkRetry) (dlq.BulkRetry, e
 	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)
+	m.recordCreation(ctx, dlq.TargetBulkRetry, n.Owner(), b.ID, spec.Topic)
 	return n.snapshot(started), nil
 }
 

@@ -35,36 +35,39 @@ func (m *Store) steer(id dlq.ID, change func(b *bulk, at time.Time) bool) (dlq.B
 }
 
 // StopBulk is like postgres.Store.StopBulk.
-func (m *Store) StopBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
+func (m *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, _ time.Time) bool {
 		running := b.State == dlq.BulkRunning || b.State == dlq.BulkPausing
 		if b.State.IsFinal() || state == dlq.BulkPausing && !running || b.State == state && b.Reason == dlq.StorableText(reason) {
 			return false
 		}
 		b.State, b.Reason = state, dlq.StorableText(reason)
+		m.record(ctx, dlq.TargetBulkRetry, id, b.Spec.Topic)
 		return true
 	})
 }
 
 // PauseBulk is like postgres.Store.PauseBulk.
-func (m *Store) PauseBulk(_ context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
+func (m *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, at time.Time) bool {
 		if b.State.IsFinal() || b.State == dlq.BulkCancelling || b.State == dlq.BulkPaused && b.Reason == dlq.StorableText(reason) {
 			return false
 		}
 		m.releasePages(b, at)
 		b.State, b.Reason = dlq.BulkPaused, dlq.StorableText(reason)
+		m.record(ctx, dlq.TargetBulkRetry, id, b.Spec.Topic)
 		return true
 	})
 }
 
 // ResumeBulk is like postgres.Store.ResumeBulk.
-func (m *Store) ResumeBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+func (m *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, at time.Time) bool {
 		if b.State != dlq.BulkPaused && b.State != dlq.BulkPausing {
 			return false
 		}
 		b.State, b.Reason, b.nextAt = dlq.BulkRunning, "", at
+		m.record(ctx, dlq.TargetBulkRetry, id, b.Spec.Topic)
 		for name, q := range b.queues {
 			if !name.ofKey && q.due.After(at) {
 				q.due = at
@@ -75,7 +78,7 @@ func (m *Store) ResumeBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) 
 }
 
 // EndBulk is like postgres.Store.EndBulk.
-func (m *Store) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
+func (m *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if !state.IsFinal() {
 		return dlq.BulkRetry{}, fmt.Errorf("store: end bulk retry %s: %s is not an end", id, state)
 	}
@@ -92,17 +95,22 @@ func (m *Store) EndBulk(_ context.Context, id dlq.ID, state dlq.BulkState, reaso
 		done := b.snapshot(at).Counts.Done()
 		b.Counts.Skipped = max(b.Matched-done, 0)
 		b.Matched = max(b.Matched, done)
+		counts := b.snapshot(at).Counts
+		m.recordEnd(ctx, dlq.TargetBulkRetry, dlq.PermBulkRetryCreate, b.Owner(), state, id, b.Spec.Topic, map[string]any{
+			"state": state, "reason": b.Reason, "matched": b.Matched,
+			"retried": counts.Retried, "failed": counts.Failed, "dead": counts.Dead, "skipped": counts.Skipped})
 		return true
 	})
 }
 
 // SetBulkRate is like postgres.Store.SetBulkRate.
-func (m *Store) SetBulkRate(_ context.Context, id dlq.ID, rate int) error {
+func (m *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
 	_, err := m.steer(id, func(b *bulk, _ time.Time) bool {
 		if b.State.IsFinal() {
 			return false
 		}
 		b.Spec.RateLimit = dlq.StorableCount(rate)
+		m.record(ctx, dlq.TargetBulkRetry, id, b.Spec.Topic)
 		return true
 	})
 	return err

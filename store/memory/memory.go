@@ -21,6 +21,8 @@ type Store struct {
 	topics *dlq.Topics
 	// Outbox is like postgres.Store.Outbox.
 	Outbox bool
+	// Audit is like postgres.Store.Audit. It must not call the store.
+	Audit func(dlq.Operation)
 
 	mu       sync.Mutex
 	lastNow  time.Time // the last result of now
@@ -33,6 +35,8 @@ type Store struct {
 	bulks    map[dlq.ID]*bulk
 	bulkList []*bulk   // oldest first
 	actions  []*action // oldest first
+	// operations is the audit, oldest first.
+	operations []dlq.Operation
 	// outbox has the exhausted messages that must still be published.
 	outbox     map[dlq.ID]exhausted
 	publishing bool
@@ -223,7 +227,7 @@ func (m *Store) Detail(_ context.Context, id dlq.ID) (dlq.Detail, error) {
 }
 
 // Delete is like postgres.Store.Delete.
-func (m *Store) Delete(_ context.Context, id dlq.ID) error {
+func (m *Store) Delete(ctx context.Context, id dlq.ID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.byID[id]
@@ -234,11 +238,12 @@ func (m *Store) Delete(_ context.Context, id dlq.ID) error {
 		return &dlq.OwnedError{ID: id, Owner: e.Owner}
 	}
 	m.act(dlq.ActionDelete, e)
+	m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	return nil
 }
 
 // MarkDead is like postgres.Store.MarkDead.
-func (m *Store) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
+func (m *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.byID[id]
@@ -249,12 +254,13 @@ func (m *Store) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
 		return e.Message, e.CheckRetryable()
 	case e.Status != dlq.StatusDead:
 		m.act(dlq.ActionDead, e)
+		m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	}
 	return e.Message, nil
 }
 
 // Revive is like postgres.Store.Revive.
-func (m *Store) Revive(_ context.Context, id dlq.ID) (dlq.Message, error) {
+func (m *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.byID[id]
@@ -265,6 +271,7 @@ func (m *Store) Revive(_ context.Context, id dlq.ID) (dlq.Message, error) {
 		return e.Message, e.NotDead()
 	}
 	m.act(dlq.ActionRevive, e)
+	m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	return e.Message, nil
 }
 

@@ -112,17 +112,20 @@ func (s *Store) ActionOwners(ctx context.Context, startedBefore time.Time) ([]dl
 }
 
 const stopActionSQL = `
-UPDATE dlq.dlq_bulk_actions
-SET state = 'CANCELLING', reason = @reason, updated_at = now()
-WHERE id = @id AND state = 'RUNNING'`
+WITH changed AS (
+	UPDATE dlq.dlq_bulk_actions
+	SET state = 'CANCELLING', reason = @reason, updated_at = now()
+	WHERE id = @id AND state = 'RUNNING'
+	RETURNING id, topic
+) /* audit */
+SELECT id, topic FROM changed`
 
 // StopAction makes a running bulk action CANCELLING. Once it returns, the job changes no
 // message any more. A job in another state does not change. StopAction returns the bulk
 // action, or dlq.ErrNotFound.
 func (s *Store) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
-	err := s.batch(ctx, "stop bulk action", func(batch *pgx.Batch) {
-		batch.Queue(stopActionSQL, pgx.NamedArgs{"id": uuid(id), "reason": dlq.StorableText(reason)})
-	})
+	err := s.changeJob(ctx, "stop bulk action", dlq.TargetBulkAction, stopActionSQL,
+		pgx.NamedArgs{"id": uuid(id), "reason": dlq.StorableText(reason)})
 	if err != nil {
 		return dlq.BulkAction{}, err
 	}
@@ -149,11 +152,32 @@ func (s *Store) ExplainAction(ctx context.Context, id dlq.ID, cause error) error
 	})
 }
 
+// endActionSQL also records the end, like endBulkSQL.
 const endActionSQL = `
-UPDATE dlq.dlq_bulk_actions
-SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
-	matched = greatest(matched, changed), skipped = greatest(matched - changed, 0)
-WHERE id = @id AND ended_at IS NULL`
+WITH ended AS (
+	UPDATE dlq.dlq_bulk_actions
+	SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
+		matched = greatest(matched, changed), skipped = greatest(matched - changed, 0)
+	WHERE id = @id AND ended_at IS NULL
+	RETURNING id, topic, workflow_id, jsonb_build_object('state', state, 'reason', reason, 'matched', matched,
+		'changed', changed, 'skipped', skipped) AS counts
+), asked AS (
+	SELECT o.subject, o.method, o.address, o.action, o.topic, o.reason, o.request_id
+	FROM jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb) AS o
+	WHERE @operation::jsonb IS NOT NULL
+	UNION ALL
+	(SELECT a.subject, a.method, a.address, a.action, a.topic, a.reason, a.request_id
+	FROM dlq.dlq_audit a
+	WHERE @operation::jsonb IS NULL AND a.target_id = @id AND a.outcome = 'accepted' AND a.action = 'dlq:bulk-action:create'
+	ORDER BY a.at, a.id
+	LIMIT 1)
+)
+INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
+SELECT @operation_id::uuid, asked.subject, asked.method, asked.address, asked.action, COALESCE(NULLIF(asked.topic, ''), ended.topic),
+	'bulk-action', ended.id, asked.reason, asked.request_id, ended.workflow_id, @outcome, ended.counts
+FROM ended
+CROSS JOIN asked
+RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
 // EndAction ends a bulk action. Once it returns, the job changes no message any more. A
 // second call changes nothing. EndAction returns the bulk action, or dlq.ErrNotFound.
@@ -161,10 +185,7 @@ func (s *Store) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, r
 	if !state.IsFinal() {
 		return dlq.BulkAction{}, fmt.Errorf("store: end bulk action %s: %s is not an end", id, state)
 	}
-	err := s.batch(ctx, "end bulk action", func(batch *pgx.Batch) {
-		batch.Queue(endActionSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason)})
-	})
-	if err != nil {
+	if err := s.endJob(ctx, "end bulk action", endActionSQL, endArgs(ctx, id, state, reason)); err != nil {
 		return dlq.BulkAction{}, err
 	}
 	return s.Action(ctx, id)

@@ -38,7 +38,8 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	defer cancel()
 	spec := a.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(a.ID), "workflow_id": a.WorkflowID, "topic": spec.Topic, "spec": spec}
-	busy, err := s.createJob(ctx, actionConflictSQL, createActionSQL, args)
+	asked := creation(ctx, dlq.TargetBulkAction, a.ID, spec.Topic, a.WorkflowID)
+	busy, err := s.createJob(ctx, actionConflictSQL, createActionSQL, args, asked)
 	if err != nil {
 		return dlq.BulkAction{}, wrap("create bulk action", err)
 	}

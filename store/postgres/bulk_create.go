@@ -78,7 +78,8 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	spec := b.Spec.Storable()
 	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
-	busy, err := s.createJob(ctx, conflictSQL, createBulkSQL, args)
+	asked := creation(ctx, dlq.TargetBulkRetry, b.ID, spec.Topic, b.WorkflowID)
+	busy, err := s.createJob(ctx, conflictSQL, createBulkSQL, args, asked)
 	if err != nil {
 		return dlq.BulkRetry{}, wrap("create bulk retry", err)
 	}
@@ -92,9 +93,9 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	return other, err
 }
 
-// createJob takes a snapshot and inserts the row of a job of the topic in args, or returns the
-// id of a running job that conflicts.
-func (s *Store) createJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+// createJob takes a snapshot, inserts the row of a job of the topic in args and records who
+// asked for it, or returns the id of a running job that conflicts.
+func (s *Store) createJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs, asked *dlq.Operation) (busy dlq.ID, err error) {
 	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
 	if busy, err = conflictingJob(ctx, s.pool, conflictSQL, args); err != nil || !busy.IsZero() {
 		return busy, err
@@ -103,9 +104,12 @@ func (s *Store) createJob(ctx context.Context, conflictSQL, createSQL string, ar
 		return dlq.ID{}, err
 	}
 	err = retryOnConflict(func() (err error) {
-		busy, err = s.insertJob(ctx, conflictSQL, createSQL, args)
+		busy, err = s.insertJob(ctx, conflictSQL, createSQL, args, asked)
 		return err
 	})
+	if err == nil && busy.IsZero() {
+		s.recorded(asked)
+	}
 	return busy, err
 }
 
@@ -141,10 +145,10 @@ func (s *Store) newest(ctx context.Context, args pgx.NamedArgs) (seq int64, err 
 	return seq, err
 }
 
-// insertJob inserts the job, or returns the id of a running job that conflicts. READ
+// insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ
 // COMMITTED lets each statement see all that was committed before the lock was granted,
 // even if the database has another default.
-func (s *Store) insertJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs) (busy dlq.ID, err error) {
+func (s *Store) insertJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs, asked *dlq.Operation) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
 			return err
@@ -152,8 +156,10 @@ func (s *Store) insertJob(ctx context.Context, conflictSQL, createSQL string, ar
 		if busy, err = conflictingJob(ctx, tx, conflictSQL, args); err != nil || !busy.IsZero() {
 			return err
 		}
-		_, err = tx.Exec(ctx, createSQL, args)
-		return err
+		if _, err = tx.Exec(ctx, createSQL, args); err != nil {
+			return err
+		}
+		return recordCreation(ctx, tx, asked)
 	})
 	return busy, err
 }

@@ -18,15 +18,18 @@ import (
 const lockBulkSQL = `SELECT FROM dlq.dlq_bulk_retries WHERE id = @id FOR NO KEY UPDATE`
 
 const setStateSQL = `
-UPDATE dlq.dlq_bulk_retries
-SET state = @state, reason = @reason, updated_at = now()
-WHERE id = @id AND state = ANY (@from::text[]) AND (state, reason) <> (@state, @reason::text)`
+WITH changed AS (
+	UPDATE dlq.dlq_bulk_retries
+	SET state = @state, reason = @reason, updated_at = now()
+	WHERE id = @id AND state = ANY (@from::text[]) AND (state, reason) <> (@state, @reason::text)
+	RETURNING id, topic
+) /* audit */
+SELECT id, topic FROM changed`
 
 // setState changes the state of a job that is in one of the given states.
 func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) error {
-	return s.batch(ctx, operation, func(batch *pgx.Batch) {
-		batch.Queue(setStateSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason), "from": from})
-	})
+	return s.changeJob(ctx, operation, dlq.TargetBulkRetry, setStateSQL,
+		pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason), "from": from})
 }
 
 // StopBulk stops the claims of a job. With BulkPausing the job can be resumed, with
@@ -125,7 +128,7 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 // being cancelled or has ended does not change. It returns the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
-	stopped, err := s.StopBulk(ctx, id, dlq.BulkPausing, reason)
+	stopped, err := s.StopBulk(dlq.WithoutOperation(ctx), id, dlq.BulkPausing, reason)
 	if err != nil || stopped.State != dlq.BulkPausing && stopped.State != dlq.BulkPaused {
 		return stopped, err
 	}
@@ -141,37 +144,62 @@ func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 // resumeBulkSQL also makes the queues of closed targets due at once, because the operator
 // may have repaired the targets.
 const resumeBulkSQL = `
-WITH job AS (
+WITH changed AS (
 	UPDATE dlq.dlq_bulk_retries
 	SET state = 'RUNNING', reason = '', updated_at = now(), next_at = clock_timestamp()
 	WHERE id = @id AND state IN ('PAUSING', 'PAUSED')
-	RETURNING id
-)
-UPDATE dlq.dlq_bulk_retry_queues q
-SET due_at = least(q.due_at, now())
-FROM job
-WHERE q.bulk_id = job.id AND q.lane = -1`
+	RETURNING id, topic
+), due AS (
+	UPDATE dlq.dlq_bulk_retry_queues q
+	SET due_at = least(q.due_at, now())
+	FROM changed
+	WHERE q.bulk_id = changed.id AND q.lane = -1
+) /* audit */
+SELECT id, topic FROM changed`
 
 // ResumeBulk continues a bulk retry that is paused or pausing. A job in another state does
 // not change. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	err := s.batch(ctx, "resume bulk retry", func(batch *pgx.Batch) { batch.Queue(resumeBulkSQL, pgx.NamedArgs{"id": uuid(id)}) })
-	if err != nil {
+	if err := s.changeJob(ctx, "resume bulk retry", dlq.TargetBulkRetry, resumeBulkSQL, pgx.NamedArgs{"id": uuid(id)}); err != nil {
 		return dlq.BulkRetry{}, err
 	}
 	return s.Bulk(ctx, id)
 }
 
+// endBulkSQL also records the end, with the counts, on behalf of whoever ends the job, or
+// else of whoever created it.
 const endBulkSQL = `
-UPDATE dlq.dlq_bulk_retries b
-SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
-	matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
-FROM (
-	SELECT COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done
-	FROM dlq.dlq_bulk_retry_lanes_now
-	WHERE bulk_id = @id
-) AS l
-WHERE b.id = @id AND b.ended_at IS NULL`
+WITH ended AS (
+	UPDATE dlq.dlq_bulk_retries b
+	SET state = @state, reason = @reason, ended_at = now(), updated_at = now(), counted = true,
+		matched = greatest(b.matched, l.done), skipped = greatest(b.matched - l.done, 0)
+	FROM (
+		SELECT COALESCE(sum(retried), 0)::bigint AS retried, COALESCE(sum(failed), 0)::bigint AS failed,
+			COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped,
+			COALESCE(sum(retried + failed + dead + skipped), 0)::bigint AS done
+		FROM dlq.dlq_bulk_retry_lanes_now
+		WHERE bulk_id = @id
+	) AS l
+	WHERE b.id = @id AND b.ended_at IS NULL
+	RETURNING b.id, b.topic, b.workflow_id, jsonb_build_object('state', b.state, 'reason', b.reason, 'matched', b.matched,
+		'retried', l.retried, 'failed', l.failed, 'dead', l.dead, 'skipped', b.skipped + l.skipped) AS counts
+), asked AS (
+	SELECT o.subject, o.method, o.address, o.action, o.topic, o.reason, o.request_id
+	FROM jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb) AS o
+	WHERE @operation::jsonb IS NOT NULL
+	UNION ALL
+	(SELECT a.subject, a.method, a.address, a.action, a.topic, a.reason, a.request_id
+	FROM dlq.dlq_audit a
+	WHERE @operation::jsonb IS NULL AND a.target_id = @id AND a.outcome = 'accepted' AND a.action = 'dlq:bulk-retry:create'
+	ORDER BY a.at, a.id
+	LIMIT 1)
+)
+INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
+SELECT @operation_id::uuid, asked.subject, asked.method, asked.address, asked.action, COALESCE(NULLIF(asked.topic, ''), ended.topic),
+	'bulk-retry', ended.id, asked.reason, asked.request_id, ended.workflow_id, @outcome, ended.counts
+FROM ended
+CROSS JOIN asked
+RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
 // EndBulk ends a bulk retry. Nothing can be claimed for it any more, the pages that it
 // still owns are requeued, and messages that were matched but not sent are counted as
@@ -183,16 +211,14 @@ func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, rea
 	}
 	// A completed job has nothing left to claim, so its claims need not be stopped.
 	if state != dlq.BulkCompleted {
-		if err := s.stop(ctx, id, dlq.BulkCancelling, reason); err != nil {
+		if err := s.stop(dlq.WithoutOperation(ctx), id, dlq.BulkCancelling, reason); err != nil {
 			return dlq.BulkRetry{}, err
 		}
 	}
 	if err := s.releasePages(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	err := s.batch(ctx, "end bulk retry", func(batch *pgx.Batch) {
-		batch.Queue(endBulkSQL, pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason)})
-	})
+	err := s.endJob(ctx, "end bulk retry", endBulkSQL, endArgs(ctx, id, state, reason))
 	if err == nil {
 		err = s.deleteQueues(ctx, id)
 	}

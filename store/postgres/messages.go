@@ -55,23 +55,28 @@ func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 }
 
 const deleteSQL = `
-WITH deleted AS (
-	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id, dlq_topic, seq
+WITH changed AS (
+	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id, dlq_topic AS topic, seq
 ), bodies AS (
-	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
+	DELETE FROM dlq.dlq_message_bodies b USING changed WHERE b.message_id = changed.id
 ), attempts AS (
-	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
+	DELETE FROM dlq.dlq_retry_attempts a USING changed WHERE a.message_id = changed.id
 ), outbox AS (
-	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
-)
-SELECT id FROM deleted`
+	DELETE FROM dlq.dlq_exhausted_outbox o USING changed c WHERE o.dlq_topic = c.topic AND o.seq = c.seq AND o.message_id = c.id
+) /* audit */
+SELECT topic FROM changed`
 
 // Delete removes a message with its bytes and attempts. It returns
 // dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries it.
 func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
+	args := pgx.NamedArgs{"id": uuid(id)}
+	sql, changed := s.audited(ctx, dlq.TargetMessage, deleteSQL, args)
 	// The loop repeats when the message was RETRYING for the first query only.
 	for {
-		_, deleted, err := queryOne(ctx, s, "delete message", pgx.RowTo[[16]byte], deleteSQL, pgx.NamedArgs{"id": uuid(id)})
+		topic, deleted, err := queryOne(ctx, s, "delete message", pgx.RowTo[string], sql, args)
+		if deleted {
+			changed(id, topic)
+		}
 		if err != nil || deleted {
 			return err
 		}
@@ -86,19 +91,28 @@ func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 }
 
 const markDeadSQL = `
-UPDATE dlq.dlq_messages m
-SET status = 'DEAD', resolution = 'given_up', updated_at = now()
-WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
-RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+WITH changed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = 'DEAD', resolution = 'given_up', updated_at = now()
+	WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
+	RETURNING m.*, m.dlq_topic AS topic
+) /* audit */
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious`
+	m.resolution, m.target_partition, m.target_offset, m.suspicious
+FROM changed m`
 
 // MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. It
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is
 // RESOLVED.
 func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+	args := pgx.NamedArgs{"id": uuid(id)}
+	sql, changed := s.audited(ctx, dlq.TargetMessage, markDeadSQL, args)
 	for {
-		m, found, err := queryOne(ctx, s, "mark message dead", scanMessage, markDeadSQL, pgx.NamedArgs{"id": uuid(id)})
+		m, found, err := queryOne(ctx, s, "mark message dead", scanMessage, sql, args)
+		if found {
+			changed(m.ID, m.DLQTopic)
+		}
 		if err != nil || found {
 			return m, err
 		}
@@ -118,19 +132,28 @@ func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 // reviveSQL leaves a message alone that may still be on its way: it was marked dead while a
 // retry was sending it. A publish takes at most 18 seconds.
 const reviveSQL = `
-UPDATE dlq.dlq_messages m
-SET status = 'PENDING', resolution = NULL, retry_count = 0, max_retries = greatest(m.max_retries, 1), workflow_id = '', owner_token = '', updated_at = now()
-WHERE m.id = @id AND m.status = 'DEAD'
-	AND NOT (m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
-RETURNING m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+WITH changed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = 'PENDING', resolution = NULL, retry_count = 0, max_retries = greatest(m.max_retries, 1), workflow_id = '', owner_token = '', updated_at = now()
+	WHERE m.id = @id AND m.status = 'DEAD'
+		AND NOT (m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
+	RETURNING m.*, m.dlq_topic AS topic
+) /* audit */
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious`
+	m.resolution, m.target_partition, m.target_offset, m.suspicious
+FROM changed m`
 
 // Revive makes a DEAD message PENDING, with no retries counted and at least one allowed. It
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+	args := pgx.NamedArgs{"id": uuid(id)}
+	sql, changed := s.audited(ctx, dlq.TargetMessage, reviveSQL, args)
 	for {
-		m, found, err := queryOne(ctx, s, "revive message", scanMessage, reviveSQL, pgx.NamedArgs{"id": uuid(id)})
+		m, found, err := queryOne(ctx, s, "revive message", scanMessage, sql, args)
+		if found {
+			changed(m.ID, m.DLQTopic)
+		}
 		if err != nil || found {
 			return m, err
 		}

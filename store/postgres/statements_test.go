@@ -31,6 +31,8 @@ type explained struct {
 	query  *dlq.ListQuery
 	// act is the job whose filter is put into actSQL.
 	act *dlq.BulkAction
+	// operations are put into operationsSQL.
+	operations *dlq.OperationQuery
 	// uses are the indexes of a custom and of a generic plan, sorted by name. If two plans
 	// are equally good there are two lists.
 	uses string
@@ -68,6 +70,9 @@ func TestEveryStatement(t *testing.T) {
 			SELECT gen_random_uuid(), n, 't', n, 1 FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at, state, ended_at)
 			SELECT gen_random_uuid(), 'w', 't', '{}', 0, now(), 'COMPLETED', now() FROM generate_series(1, 2000) AS n`,
+		`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome)
+			SELECT gen_random_uuid(), now() - n * interval '1 minute', 's-' || n % 1000, 'token', '', 'dlq:message:dead', 't', 'message', gen_random_uuid(), '', '', '', 'done'
+			FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
@@ -107,6 +112,10 @@ func TestEveryStatement(t *testing.T) {
 	with := func(e explained, uses string) explained { e.uses = uses; return e }
 	actionJob := acts(dlq.ActionDead, dlq.Filter{}).args
 	maps.Copy(actionJob, pgx.NamedArgs{"state": "CANCELLED", "reason": "", "limit": 1000})
+	asked := auditRowOf(&dlq.Operation{ID: dlq.NewID()})
+	for _, ended := range []pgx.NamedArgs{job, actionJob} {
+		maps.Copy(ended, pgx.NamedArgs{"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OperationDone})
+	}
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
 
 	batch := newIngest(nil, []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}, true)
@@ -198,7 +207,7 @@ func TestEveryStatement(t *testing.T) {
 		"claimedLanesSQL":  {{args: claimed, after: lanePlanSQL, uses: jobs + " " + lanes}},
 		"clearPageSQL":     {{args: claimed, uses: lanes}},
 		"resumeBulkSQL":    {{args: job, uses: jobs + " " + due}},
-		"endBulkSQL":       {{args: job, uses: jobs + " " + lanes + " " + live}},
+		"endBulkSQL":       {{args: job, uses: jobs + " " + lanes + " idx_dlq_audit_target " + live}},
 		"deleteWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},
 		"deleteBlockedSQL": {{args: job, uses: blocked}},
 		"deleteQueuesSQL":  {{args: job, uses: "dlq_bulk_retry_queues_pkey " + due}},
@@ -232,7 +241,7 @@ func TestEveryStatement(t *testing.T) {
 		"countActionSQL":    {{args: actionJob, after: byIndexSQL, uses: actionJobs + " " + byTopic}},
 		"previewActionSQL":  {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
 		"stopActionSQL":     {{args: actionJob, uses: actionJobs}},
-		"endActionSQL":      {{args: actionJob, uses: actionJobs + " | " + liveAction}},
+		"endActionSQL":      {{args: actionJob, uses: actionJobs + " idx_dlq_audit_target | idx_dlq_audit_target " + liveAction}},
 		"explainActionSQL":  {{args: actionJob, uses: actionJobs}},
 		"lockActionSQL":     {{args: actionJob, uses: actionJobs}},
 		"actSQL": {
@@ -242,7 +251,16 @@ func TestEveryStatement(t *testing.T) {
 			with(acts(dlq.ActionRevive, dlq.Filter{IDs: []dlq.ID{id}}), act),
 		},
 
-		"archiveBatchSQL": {{args: old}}, // its plan is inside a function
+		"recordSQL": {{args: pgx.NamedArgs{"operation": asked}}},
+		"operationsSQL": {
+			{args: pgx.NamedArgs{"limit": 100}, uses: "idx_dlq_audit_at"},
+			{args: pgx.NamedArgs{"limit": 100, "subject": "s-1"}, operations: &dlq.OperationQuery{Subject: "s-1"}, uses: "idx_dlq_audit_subject"},
+			{args: pgx.NamedArgs{"limit": 100, "target_id": uuid(id)}, operations: &dlq.OperationQuery{TargetID: id}, uses: "idx_dlq_audit_target"},
+			{args: pgx.NamedArgs{"limit": 100, "after_at": time.Now(), "after_id": uuid(id)}, operations: &dlq.OperationQuery{After: &dlq.OperationCursor{}}, uses: "idx_dlq_audit_at"},
+		},
+		"purgeAuditSQL": {{args: old}}, // its plan is inside a function, and so is that of the next
+
+		"archiveBatchSQL": {{args: old}},
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + outbox + " " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
@@ -265,6 +283,8 @@ func TestEveryStatement(t *testing.T) {
 					sql = filtered(sql, c.filter)
 				case c.act != nil:
 					sql, _ = actOf(c.act, dlq.ActionBatch)
+				case c.operations != nil:
+					sql = strings.Replace(sql, filterMark, "true"+operationConditions(c.operations), 1)
 				}
 				var before []string
 				if c.after != "" {

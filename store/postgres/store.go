@@ -33,6 +33,9 @@ type Store struct {
 	// Outbox makes the store keep every message that becomes exhausted for
 	// PublishExhausted. Set it before the first use.
 	Outbox bool
+	// Audit, if it is set, is called with every operation that the store has recorded.
+	// Set it before the first use.
+	Audit func(dlq.Operation)
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }
@@ -52,6 +55,7 @@ const callTimeout = 10 * time.Second
 var statementTimeouts = map[string]time.Duration{
 	archiveBatchSQL: 30 * time.Second, // of up to 100,000 messages
 	purgeBatchSQL:   30 * time.Second,
+	purgeAuditSQL:   30 * time.Second,
 	inOrderSQL:      30 * time.Second, // precedes statements that may read a whole topic
 	byIndexSQL:      30 * time.Second,
 	timeLimitSQL:    0, // precedes statements that read a whole scope

@@ -74,6 +74,10 @@ type Store interface {
 
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+
+	RecordOperation(ctx context.Context, o dlq.Operation) error
+	Operations(ctx context.Context, q dlq.OperationQuery) (dlq.OperationPage, error)
+	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
 // Run runs the contract tests. open returns an empty store whose topics are those of
@@ -81,7 +85,7 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
 		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
-		actions, actionJobs, within,
+		actions, actionJobs, within, audits,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

@@ -1,0 +1,188 @@
+package dlq
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Operation is a row of the audit: somebody asked for a change, and what became of it. It
+// holds ids, counts and filters, but no values, keys or headers of messages.
+type Operation struct {
+	// ID and At are set by the store.
+	ID ID
+	At time.Time
+
+	// Subject and Method are those of the Principal, Address that of its connection.
+	Subject string
+	Method  string
+	Address string
+	// Action is the permission that the request needed.
+	Action Permission
+	// Topic is the topic of the request. If it is empty, the store takes that of the target.
+	Topic string
+	// Target is the kind of the thing that TargetID names. TargetID is zero if the request
+	// named none, and is then set by the store.
+	Target   OperationTarget
+	TargetID ID
+	// Reason is the operator's note.
+	Reason     string
+	RequestID  string
+	WorkflowID string
+	Outcome    OperationOutcome
+	// Detail is JSON: the filter, the counts, or the error.
+	Detail json.RawMessage
+}
+
+// OperationTarget is a kind of thing that requests change.
+type OperationTarget string
+
+// The targets of operations.
+const (
+	TargetMessage    OperationTarget = "message"
+	TargetBulkRetry  OperationTarget = "bulk-retry"
+	TargetBulkAction OperationTarget = "bulk-action"
+)
+
+// OperationOutcome is what became of an operation.
+type OperationOutcome string
+
+const (
+	// OperationDone means that the change was made, in the transaction of this row. In the
+	// last row of a job it means that the job has completed.
+	OperationDone OperationOutcome = "done"
+	// OperationAccepted means that a workflow makes the change.
+	OperationAccepted OperationOutcome = "accepted"
+	// OperationRefused means that the request was not allowed, or not possible.
+	OperationRefused OperationOutcome = "refused"
+	// OperationFailed means that an error prevented the change or the end of a job.
+	OperationFailed OperationOutcome = "failed"
+	// OperationCancelled means that a job has ended before it was complete.
+	OperationCancelled OperationOutcome = "cancelled"
+)
+
+// OperationOutcomes lists every outcome.
+var OperationOutcomes = []OperationOutcome{OperationDone, OperationAccepted, OperationRefused, OperationFailed, OperationCancelled}
+
+// OutcomeOf is the outcome of a job that has ended in this state.
+func OutcomeOf(state BulkState) OperationOutcome {
+	switch state {
+	case BulkCompleted:
+		return OperationDone
+	case BulkCancelled:
+		return OperationCancelled
+	default:
+		return OperationFailed
+	}
+}
+
+// AuditFloor is the least age of operations that a store deletes.
+const AuditFloor = 30 * 24 * time.Hour
+
+// Limits of an operation as it is stored, in bytes.
+const (
+	maxOperationText   = 2 << 10
+	maxOperationName   = 512
+	maxOperationDetail = 16 << 10
+)
+
+// omittedDetail replaces a detail that is too long, or that is no JSON that PostgreSQL accepts.
+var omittedDetail = json.RawMessage(`{"omitted": true}`)
+
+// Storable is the operation as a store keeps it: every text is bounded and can be stored.
+func (o Operation) Storable() Operation {
+	for _, name := range []*string{&o.Subject, &o.Method, &o.Address, (*string)(&o.Action), (*string)(&o.Target), &o.RequestID,
+		&o.WorkflowID, (*string)(&o.Outcome)} {
+		*name = bounded(*name, maxOperationName)
+	}
+	o.Topic, o.Reason = storableTopic(o.Topic), bounded(o.Reason, maxOperationText)
+	switch detail := PayloadOf(o.Detail); {
+	case len(o.Detail) == 0:
+		o.Detail = nil
+	case detail == nil || len(detail) > maxOperationDetail:
+		o.Detail = omittedDetail
+	}
+	return o
+}
+
+// bounded is a storable text of at most limit bytes, or a few more if it ends in half a
+// character.
+func bounded(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
+	}
+	return StorableText(s)
+}
+
+type operationKey struct{}
+
+// WithOperation makes the changes of a store that use the context part of an operation: each
+// transaction that changes something also records it.
+func WithOperation(ctx context.Context, o Operation) context.Context {
+	return context.WithValue(ctx, operationKey{}, o)
+}
+
+// WithoutOperation is a context without an operation.
+func WithoutOperation(ctx context.Context) context.Context {
+	return context.WithValue(ctx, operationKey{}, nil)
+}
+
+// OperationOf returns the operation of the context.
+func OperationOf(ctx context.Context) (o Operation, found bool) {
+	o, found = ctx.Value(operationKey{}).(Operation)
+	return o, found
+}
+
+// StoredOperation is the operation of the context as a store records it: with an id, the
+// outcome, and the kind of its target.
+func StoredOperation(ctx context.Context, target OperationTarget, outcome OperationOutcome) (o Operation, found bool) {
+	if o, found = OperationOf(ctx); !found {
+		return Operation{}, false
+	}
+	o.ID, o.Target, o.Outcome = NewID(), target, outcome
+	return o.Storable(), true
+}
+
+// On completes an operation by the target that was changed.
+func (o Operation) On(id ID, topic string) Operation {
+	if o.TargetID.IsZero() {
+		o.TargetID = id
+	}
+	if o.Topic == "" {
+		o.Topic = topic
+	}
+	return o
+}
+
+// OperationQuery selects operations. An empty field does not restrict them.
+type OperationQuery struct {
+	Subject  string
+	Action   Permission
+	Topic    string
+	TargetID ID
+	Outcome  OperationOutcome
+	// From is inclusive, To is exclusive.
+	From, To time.Time
+	// Within is an expression that topics must match, from Principal.Within.
+	Within string
+
+	// After is the last operation of the previous page.
+	After    *OperationCursor
+	PageSize int
+}
+
+// OperationCursor is the place of an operation in a list, which is sorted by both fields in
+// descending order.
+type OperationCursor struct {
+	At time.Time
+	ID ID
+}
+
+// Cursor is the place of the operation in a list.
+func (o *Operation) Cursor() OperationCursor { return OperationCursor{At: o.At, ID: o.ID} }
+
+// OperationPage is one page of operations, the newest first.
+type OperationPage struct {
+	Operations []Operation
+	HasNext    bool
+}

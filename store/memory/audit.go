@@ -1,0 +1,110 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// record records the operation of ctx, if it has one, on what the caller has changed.
+func (m *Store) record(ctx context.Context, target dlq.OperationTarget, id dlq.ID, topic string) {
+	if o, found := dlq.StoredOperation(ctx, target, dlq.OperationDone); found {
+		m.append(o.On(id, topic))
+	}
+}
+
+// recordCreation records the operation of ctx, which has created a job.
+func (m *Store) recordCreation(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, topic string) {
+	if o, found := dlq.StoredOperation(ctx, target, dlq.OperationAccepted); found {
+		o.WorkflowID = job.WorkflowID
+		m.append(o.On(id, topic))
+	}
+}
+
+// recordEnd records the end of a job on behalf of whoever ends it, or else of whoever
+// created it.
+func (m *Store) recordEnd(ctx context.Context, target dlq.OperationTarget, created dlq.Permission, job dlq.Owner, state dlq.BulkState,
+	id dlq.ID, topic string, counts map[string]any,
+) {
+	o, found := dlq.OperationOf(ctx)
+	if !found {
+		i := slices.IndexFunc(m.operations, func(o dlq.Operation) bool {
+			return o.TargetID == id && o.Action == created && o.Outcome == dlq.OperationAccepted
+		})
+		if i < 0 {
+			return
+		}
+		o = m.operations[i]
+	}
+	o.ID, o.Target, o.TargetID, o.Outcome, o.WorkflowID = dlq.NewID(), target, id, dlq.OutcomeOf(state), job.WorkflowID
+	o.Detail, _ = json.Marshal(counts) // of texts and numbers
+	m.append(o.Storable().On(id, topic))
+}
+
+// append needs the lock.
+func (m *Store) append(o dlq.Operation) {
+	o.At = m.now()
+	m.operations = append(m.operations, o)
+	if m.Audit != nil {
+		m.Audit(o)
+	}
+}
+
+// RecordOperation is like postgres.Store.RecordOperation.
+func (m *Store) RecordOperation(_ context.Context, o dlq.Operation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o.ID = dlq.NewID()
+	m.append(o.Storable())
+	return nil
+}
+
+// Operations is like postgres.Store.Operations.
+func (m *Store) Operations(_ context.Context, q dlq.OperationQuery) (page dlq.OperationPage, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	within, err := regexp.Compile(q.Within)
+	if err != nil {
+		return dlq.OperationPage{}, err
+	}
+	for _, o := range slices.Backward(m.operations) {
+		if !selects(&q, &o) || !within.MatchString(o.Topic) {
+			continue
+		}
+		if len(page.Operations) == max(q.PageSize, 1) {
+			page.HasNext = true
+			break
+		}
+		page.Operations = append(page.Operations, o)
+	}
+	return page, nil
+}
+
+// selects reports whether the query selects the operation by everything but Within.
+func selects(q *dlq.OperationQuery, o *dlq.Operation) bool {
+	return (q.Subject == "" || o.Subject == q.Subject) && (q.Action == "" || o.Action == q.Action) &&
+		(q.Topic == "" || o.Topic == q.Topic) && (q.TargetID.IsZero() || o.TargetID == q.TargetID) &&
+		(q.Outcome == "" || o.Outcome == q.Outcome) && !o.At.Before(q.From) && (q.To.IsZero() || o.At.Before(q.To)) &&
+		(q.After == nil || compareCursors(o.Cursor(), *q.After) < 0)
+}
+
+func compareCursors(a, b dlq.OperationCursor) int {
+	return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:]))
+}
+
+// PurgeOperations is like postgres.Store.PurgeOperations.
+func (m *Store) PurgeOperations(_ context.Context, olderThan time.Duration, limit int) (purged int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cutoff := m.now().Add(-max(olderThan, dlq.AuditFloor))
+	for len(m.operations) > 0 && purged < int64(limit) && m.operations[0].At.Before(cutoff) {
+		m.operations = m.operations[1:]
+		purged++
+	}
+	return purged, nil
+}

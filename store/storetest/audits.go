@@ -1,0 +1,310 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+)
+
+// asked is the context of a request of ann.
+func (f fixture) asked(action dlq.Permission) context.Context {
+	return dlq.WithOperation(f.t.Context(), operation("ann", action))
+}
+
+func operation(subject string, action dlq.Permission) dlq.Operation {
+	return dlq.Operation{Subject: subject, Method: "token", Address: "192.0.2.1", Action: action, Reason: "the bug is fixed",
+		RequestID: "r-1", Detail: json.RawMessage(`{"n": 1}`)}
+}
+
+// audited lists all operations, the newest first.
+func (f fixture) audited(q dlq.OperationQuery) []dlq.Operation {
+	f.t.Helper()
+	if q.PageSize == 0 {
+		q.PageSize = 1000
+	}
+	page, err := f.Operations(f.t.Context(), q)
+	require.NoError(f.t, err)
+	return page.Operations
+}
+
+// requireRecorded checks that the newest operation is that of ann, and the number of all.
+func (f fixture) requireRecorded(n int, want dlq.Operation) dlq.Operation {
+	f.t.Helper()
+	all := f.audited(dlq.OperationQuery{})
+	require.Len(f.t, all, n)
+	got := all[0]
+	require.False(f.t, got.ID.IsZero())
+	require.WithinDuration(f.t, time.Now(), got.At, time.Minute)
+	asked := operation("ann", want.Action)
+	want.ID, want.At = got.ID, got.At
+	want.Subject, want.Method, want.Address, want.Reason, want.RequestID = asked.Subject, asked.Method, asked.Address, asked.Reason, asked.RequestID
+	if want.Detail == nil {
+		want.Detail = asked.Detail
+	}
+	require.JSONEq(f.t, string(want.Detail), string(got.Detail))
+	want.Detail = got.Detail
+	require.Equal(f.t, want, got)
+	return got
+}
+
+// RunAuditLog checks that the store reports what it records to report, the hook that the
+// caller has installed in the empty store.
+func RunAuditLog(t *testing.T, store Store, reported func() []dlq.Operation) {
+	f := fixture{Store: store, t: t}
+	m := f.store(dlqtest.Arrivals(2)...)
+	_, err := f.MarkDead(f.asked(dlq.PermMessageDead), m[0].ID)
+	require.NoError(t, err)
+	require.NoError(t, f.Delete(f.asked(dlq.PermMessageDelete), m[1].ID))
+	bulk, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	require.NoError(t, f.SetBulkRate(f.asked(dlq.PermBulkRetryControl), bulk.ID, 5))
+	f.end(bulk.ID, dlq.BulkCompleted)
+	require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
+	_, err = f.MarkDead(f.asked(dlq.PermMessageDead), m[0].ID) // it is DEAD
+	require.NoError(t, err)
+	all, lines := f.audited(dlq.OperationQuery{}), reported()
+	require.Len(t, lines, 6)
+	for i := range lines {
+		stored := all[len(all)-1-i]
+		require.Equal(t, []any{stored.ID, stored.Action, stored.TargetID, stored.Topic, stored.Outcome},
+			[]any{lines[i].ID, lines[i].Action, lines[i].TargetID, lines[i].Topic, lines[i].Outcome})
+	}
+}
+
+var audits = map[string]func(*testing.T, fixture){
+	"a change of a message is recorded with it, once": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(2)...)
+		want := dlq.Operation{Target: dlq.TargetMessage, TargetID: stored[0].ID, Topic: stored[0].DLQTopic, Outcome: dlq.OperationDone}
+		for range 2 {
+			want.Action = dlq.PermMessageDead
+			_, err := f.MarkDead(f.asked(want.Action), stored[0].ID)
+			require.NoError(t, err)
+			f.requireRecorded(1, want)
+		}
+		for n, change := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := f.Revive(ctx, stored[0].ID); return err },
+			func(ctx context.Context) error { return f.Delete(ctx, stored[0].ID) },
+		} {
+			want.Action = []dlq.Permission{dlq.PermMessageRevive, dlq.PermMessageDelete}[n]
+			require.NoError(t, change(f.asked(want.Action)))
+			f.requireRecorded(n+2, want)
+			require.Error(t, change(f.asked(want.Action)), "there is nothing left to change")
+			f.requireRecorded(n+2, want)
+		}
+	},
+
+	"a change without an operation is not recorded": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(2)...)
+		_, err := f.MarkDead(t.Context(), stored[0].ID)
+		require.NoError(t, err)
+		require.NoError(t, f.Delete(dlq.WithoutOperation(f.asked(dlq.PermMessageDelete)), stored[1].ID))
+		f.end(f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.BulkCompleted)
+		f.act(dlq.ActionDelete, orders)
+		require.Empty(t, f.audited(dlq.OperationQuery{}))
+	},
+
+	"a refused change is not recorded": func(t *testing.T, f fixture) {
+		m := f.store(dlqtest.Arrival())[0]
+		f.claim(m.ID)
+		require.Error(t, f.Delete(f.asked(dlq.PermMessageDelete), m.ID))
+		_, err := f.Revive(f.asked(dlq.PermMessageRevive), m.ID)
+		require.Error(t, err)
+		_, err = f.MarkDead(f.asked(dlq.PermMessageDead), dlq.NewID())
+		require.Error(t, err)
+		require.Error(t, f.SetBulkRate(f.asked(dlq.PermBulkRetryControl), dlq.NewID(), 1))
+		require.Empty(t, f.audited(dlq.OperationQuery{}))
+	},
+
+	"a bulk retry is recorded at its start and, with its counts, at its end": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(3)...)
+		asked := dlqtest.Bulk("orders", 1)
+		b, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), asked)
+		require.NoError(t, err)
+		want := dlq.Operation{Action: dlq.PermBulkRetryCreate, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders",
+			WorkflowID: b.WorkflowID, Outcome: dlq.OperationAccepted}
+		f.requireRecorded(1, want)
+		joining := dlqtest.Bulk("orders", 1)
+		joined, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), joining)
+		require.NoError(t, err)
+		require.Equal(t, b.ID, joined.ID)
+		f.requireRecorded(1, want)
+
+		f.countBulk(b.ID)
+		lane := f.openLane(dlqtest.Lane(b, 0))
+		page := f.claimPage(lane)
+		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+		outcomes[2] = outcome(page[2], dlq.ResultFailed)
+		f.finalizePage(lane, outcomes)
+		for range 2 {
+			f.end(b.ID, dlq.BulkCompleted)
+			want.Outcome = dlq.OperationDone
+			want.Detail = json.RawMessage(`{"state": "COMPLETED", "reason": "", "matched": 3, "retried": 2, "failed": 1, "dead": 0, "skipped": 0}`)
+			f.requireRecorded(2, want)
+		}
+	},
+
+	"whoever cancels a job is recorded with its end": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(3)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		_, err := f.EndBulk(f.asked(dlq.PermBulkRetryControl), b.ID, dlq.BulkCancelled, "why")
+		require.NoError(t, err)
+		want := dlq.Operation{Action: dlq.PermBulkRetryControl, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders",
+			WorkflowID: b.WorkflowID, Outcome: dlq.OperationCancelled,
+			Detail: json.RawMessage(`{"state": "CANCELLED", "reason": "why", "matched": 3, "retried": 0, "failed": 0, "dead": 0, "skipped": 3}`)}
+		f.requireRecorded(1, want)
+
+		a := f.startAction(dlq.ActionDead, orders)
+		_, err = f.StopAction(f.asked(dlq.PermBulkActionControl), a.ID, "why")
+		require.NoError(t, err)
+		f.requireRecorded(2, dlq.Operation{Action: dlq.PermBulkActionControl, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
+			Outcome: dlq.OperationDone})
+		_, err = f.EndAction(f.asked(dlq.PermBulkActionControl), a.ID, dlq.BulkFailed, "")
+		require.NoError(t, err)
+		f.requireRecorded(3, dlq.Operation{Action: dlq.PermBulkActionControl, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
+			WorkflowID: a.WorkflowID, Outcome: dlq.OperationFailed,
+			Detail: json.RawMessage(`{"state": "FAILED", "reason": "", "matched": 3, "changed": 0, "skipped": 3}`)})
+	},
+
+	"a bulk action is recorded at its start and, with its counts, at its end": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(3)...)
+		a, err := f.CreateAction(f.asked(dlq.PermBulkActionCreate), dlqtest.Action(dlq.ActionDead, orders))
+		require.NoError(t, err)
+		want := dlq.Operation{Action: dlq.PermBulkActionCreate, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
+			WorkflowID: a.WorkflowID, Outcome: dlq.OperationAccepted}
+		f.requireRecorded(1, want)
+		_, err = f.CountAction(t.Context(), a.ID)
+		require.NoError(t, err)
+		f.finish(a)
+		want.Outcome = dlq.OperationDone
+		want.Detail = json.RawMessage(`{"state": "COMPLETED", "reason": "", "matched": 3, "changed": 3, "skipped": 0}`)
+		f.requireRecorded(2, want)
+	},
+
+	"each command to a bulk retry is recorded, once": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(3)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		want := dlq.Operation{Action: dlq.PermBulkRetryControl, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders", Outcome: dlq.OperationDone}
+		ctx := f.asked(want.Action)
+		for n, command := range []func() error{
+			func() error { return f.SetBulkRate(ctx, b.ID, 7) },
+			func() error { _, err := f.PauseBulk(ctx, b.ID, "wait"); return err },
+			func() error { _, err := f.ResumeBulk(ctx, b.ID); return err },
+			func() error { _, err := f.StopBulk(ctx, b.ID, dlq.BulkCancelling, "enough"); return err },
+		} {
+			require.NoError(t, command())
+			f.requireRecorded(n+1, want)
+		}
+		_, err := f.ResumeBulk(ctx, b.ID)
+		require.NoError(t, err)
+		f.requireRecorded(4, want)
+	},
+
+	"an operation is recorded as it is, with bounded texts": func(t *testing.T, f fixture) {
+		o := operation("ann", dlq.PermMessageRetry)
+		o.Target, o.TargetID, o.Topic, o.WorkflowID, o.Outcome = dlq.TargetMessage, dlq.NewID(), "orders.dlq", "w", dlq.OperationAccepted
+		require.NoError(t, f.RecordOperation(t.Context(), o))
+		f.requireRecorded(1, dlq.Operation{Action: o.Action, Target: o.Target, TargetID: o.TargetID, Topic: o.Topic, WorkflowID: "w", Outcome: o.Outcome})
+
+		require.NoError(t, f.RecordOperation(t.Context(), dlq.Operation{}))
+		require.Equal(t, dlq.Operation{}, withoutKey(f.audited(dlq.OperationQuery{})[0]))
+
+		hostile := strings.Repeat("\x00\xff界", 10_000)
+		require.NoError(t, f.RecordOperation(t.Context(), dlq.Operation{Subject: hostile, Method: hostile, Address: hostile, Action: dlq.Permission(hostile),
+			Topic: hostile, Target: dlq.OperationTarget(hostile), Reason: hostile, RequestID: hostile, WorkflowID: hostile,
+			Outcome: dlq.OperationOutcome(hostile), Detail: json.RawMessage(`"\u0000"`)}))
+		got := f.audited(dlq.OperationQuery{})[0]
+		for _, text := range []string{got.Subject, got.Method, got.Address, string(got.Action), got.Topic, string(got.Target), got.Reason,
+			got.RequestID, got.WorkflowID, string(got.Outcome)} {
+			require.True(t, strings.HasPrefix(text, "\u2400\ufffd界"), text)
+			require.Less(t, len(text), 5_000)
+		}
+		require.JSONEq(t, `{"omitted": true}`, string(got.Detail))
+		require.NoError(t, f.RecordOperation(t.Context(), dlq.Operation{Detail: json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)}))
+		require.JSONEq(t, `{"omitted": true}`, string(f.audited(dlq.OperationQuery{})[0].Detail))
+	},
+
+	"operations are listed by cursor, newest first": func(t *testing.T, f fixture) {
+		for range 5 {
+			require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
+		}
+		all := f.audited(dlq.OperationQuery{})
+		for i := range all[1:] {
+			require.False(t, all[i+1].At.After(all[i].At))
+		}
+		q := dlq.OperationQuery{PageSize: 2}
+		var paged []dlq.Operation
+		for {
+			page, err := f.Operations(t.Context(), q)
+			require.NoError(t, err)
+			paged = append(paged, page.Operations...)
+			if !page.HasNext {
+				break
+			}
+			require.Len(t, page.Operations, 2)
+			cursor := paged[len(paged)-1].Cursor()
+			q.After = &cursor
+			require.NoError(t, f.RecordOperation(t.Context(), operation("bob", dlq.PermMessageRetry)), "the pages stay as they are")
+		}
+		require.Equal(t, all, paged)
+	},
+
+	"operations are found by every filter": func(t *testing.T, f fixture) {
+		add := func(subject string, action dlq.Permission, topic string, outcome dlq.OperationOutcome) dlq.Operation {
+			o := operation(subject, action)
+			o.Topic, o.Target, o.TargetID, o.Outcome = topic, dlq.TargetMessage, dlq.NewID(), outcome
+			require.NoError(t, f.RecordOperation(t.Context(), o))
+			return f.audited(dlq.OperationQuery{PageSize: 1})[0]
+		}
+		first := add("ann", dlq.PermMessageRetry, "orders.dlq", dlq.OperationAccepted)
+		second := add("bob", dlq.PermMessageDelete, "payments.dlq", dlq.OperationRefused)
+		third := add("bob", dlq.PermMessageDelete, "", dlq.OperationFailed)
+		for name, c := range map[string]struct {
+			q    dlq.OperationQuery
+			want []dlq.Operation
+		}{
+			"subject":     {dlq.OperationQuery{Subject: "bob"}, []dlq.Operation{third, second}},
+			"action":      {dlq.OperationQuery{Action: dlq.PermMessageRetry}, []dlq.Operation{first}},
+			"topic":       {dlq.OperationQuery{Topic: "orders.dlq"}, []dlq.Operation{first}},
+			"target":      {dlq.OperationQuery{TargetID: second.TargetID}, []dlq.Operation{second}},
+			"outcome":     {dlq.OperationQuery{Outcome: dlq.OperationFailed}, []dlq.Operation{third}},
+			"from":        {dlq.OperationQuery{From: second.At}, []dlq.Operation{third, second}},
+			"to":          {dlq.OperationQuery{To: second.At}, []dlq.Operation{first}},
+			"granted":     {dlq.OperationQuery{Within: `^(orders\..*|x)$`}, []dlq.Operation{first}},
+			"no grant":    {dlq.OperationQuery{Within: `^ $`}, nil},
+			"all of them": {dlq.OperationQuery{Subject: "bob", Action: dlq.PermMessageDelete, Within: "^(payments.dlq)$", To: third.At}, []dlq.Operation{second}},
+			"none":        {dlq.OperationQuery{Subject: "ann", Outcome: dlq.OperationFailed}, nil},
+		} {
+			require.Equal(t, c.want, nilIfEmpty(f.audited(c.q)), name)
+		}
+	},
+
+	"recent operations are not purged, whatever the retention": func(t *testing.T, f fixture) {
+		require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
+		for _, olderThan := range []time.Duration{0, -time.Hour, 365 * 24 * time.Hour} {
+			purged, err := f.PurgeOperations(t.Context(), olderThan, 100)
+			require.NoError(t, err)
+			require.Zero(t, purged)
+		}
+		require.Len(t, f.audited(dlq.OperationQuery{}), 1)
+	},
+}
+
+// withoutKey is an operation without the fields that the store sets.
+func withoutKey(o dlq.Operation) dlq.Operation {
+	o.ID, o.At = dlq.ID{}, time.Time{}
+	return o
+}
+
+func nilIfEmpty(list []dlq.Operation) []dlq.Operation {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
