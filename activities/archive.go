@@ -16,13 +16,18 @@ import (
 type ArchiveStore interface {
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	// PurgeOperations deletes old rows of the audit, like PurgeBatch.
+	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
 // Archive holds the steps of the periodic archive.
 type Archive struct {
-	Store   ArchiveStore
-	Metrics *Metrics
-	Log     *zap.Logger
+	Store ArchiveStore
+	// AuditRetention is how long the audit keeps an operation; 0 is for ever. It is not in the
+	// input of the workflow, so every version can run the same schedule.
+	AuditRetention time.Duration
+	Metrics        *Metrics
+	Log            *zap.Logger
 }
 
 // ArchiveInput is the input of both steps of the archive.
@@ -49,14 +54,28 @@ func (a *Archive) MoveToArchive(ctx context.Context, in ArchiveInput) (int64, er
 	return a.inBatches(ctx, in, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
 }
 
-// Purge deletes archived messages, batch by batch, and returns how many.
+// Purge deletes archived messages, batch by batch, and returns how many. It also deletes the
+// operations of the audit that are older than AuditRetention.
 func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
-	return a.inBatches(ctx, in, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
+	purged, err := a.inBatches(ctx, in, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
+	if err != nil || a.AuditRetention == 0 {
+		return purged, err
+	}
+	var operations int64
+	err = drain(ctx, ArchiveInput{OlderThan: a.AuditRetention, BatchSize: in.BatchSize}, a.Store.PurgeOperations, func(n int64) {
+		operations += n
+		activity.RecordHeartbeat(ctx, purged) // the next attempt continues with this count
+	})
+	if operations > 0 {
+		a.Log.Info("purged the audit", zap.Int64("operations", operations))
+	}
+	return purged, err
 }
 
-func (a *Archive) inBatches(ctx context.Context, in ArchiveInput,
-	batch func(context.Context, time.Duration, int) (int64, error), count func(int64),
-) (int64, error) {
+// batches moves or deletes at most limit rows, and returns how many.
+type batches func(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+
+func (a *Archive) inBatches(ctx context.Context, in ArchiveInput, batch batches, count func(int64)) (int64, error) {
 	if in.OlderThan < 0 || in.BatchSize <= 0 {
 		return 0, temporal.NewNonRetryableApplicationError(
 			fmt.Sprintf("a batch of %d messages older than %s: both must be positive", in.BatchSize, in.OlderThan), TypeInvalid, nil)
@@ -65,23 +84,31 @@ func (a *Archive) inBatches(ctx context.Context, in ArchiveInput,
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &total) // if it cannot be read, only the count is lost
 	}
+	err := drain(ctx, in, batch, func(moved int64) {
+		count(moved)
+		total += moved
+		activity.RecordHeartbeat(ctx, total)
+	})
+	return total, err
+}
+
+// drain runs batches until one is not full, and calls moved after each.
+func drain(ctx context.Context, in ArchiveInput, batch batches, moved func(int64)) error {
 	for {
-		moved, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, in.BatchSize) })
+		n, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, in.BatchSize) })
 		if err == nil {
-			count(moved)
-			total += moved
-			activity.RecordHeartbeat(ctx, total)
-			if moved < int64(in.BatchSize) {
-				return total, nil
+			moved(n)
+			if n < int64(in.BatchSize) {
+				return nil
 			}
 		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
-			return total, errors.Join(errArchiveStopping, err)
+			return errors.Join(errArchiveStopping, err)
 		default:
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return total, err
+			return err
 		}
 	}
 }

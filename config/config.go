@@ -24,6 +24,7 @@ type Config struct {
 	Ingest   Ingest   `yaml:"ingest"`
 	Temporal Temporal `yaml:"temporal"`
 	Archive  Archive  `yaml:"archive"`
+	Audit    Audit    `yaml:"audit"`
 	Bulk     Bulk     `yaml:"bulk"`
 	Worker   Worker   `yaml:"worker"`
 	Log      Log      `yaml:"log"`
@@ -40,6 +41,7 @@ func Default() *Config {
 		Kafka:    defaultKafka(),
 		Temporal: defaultTemporal(),
 		Archive:  defaultArchive(),
+		Audit:    defaultAudit(),
 		Bulk:     defaultBulk(),
 		Worker:   defaultWorker(),
 		Log:      defaultLog(),
@@ -82,6 +84,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Ingest.validate(r)
 	c.Temporal.validate(r)
 	c.Archive.validate(r)
+	c.Audit.validate(r)
 	c.Bulk.validate(r)
 	c.Worker.validate(r)
 	c.Log.validate(r)
@@ -133,6 +136,8 @@ func (c *Config) CheckFiles() error {
 	}
 	secret("database.user_file", c.Database.UserFile)
 	secret("database.password_file", c.Database.PasswordFile)
+	secret("database.migrations.user_file", c.Database.Migrations.UserFile)
+	secret("database.migrations.password_file", c.Database.Migrations.PasswordFile)
 	plain("database.ssl_root_cert", c.Database.SSLRootCert)
 	secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile)
 	plain("kafka.tls.ca_file", c.Kafka.TLS.CAFile)

@@ -33,7 +33,26 @@ type Database struct {
 	ConnectTimeout  Duration `yaml:"connect_timeout"`
 	// StatementTimeout is enforced by the server; 0 disables it.
 	StatementTimeout Duration `yaml:"statement_timeout"`
+	// Migrations are the rights with which a worker applies migrations.
+	Migrations Migrations `yaml:"migrations"`
+	// ApplicationRole is the role whose members are the users of the programs. A worker
+	// grants it the rights that they need. Empty if the programs' user owns the tables.
+	ApplicationRole string `yaml:"application_role"`
 }
+
+// Migrations are the credentials and the role for migrations. Without a user, they run with
+// the credentials of the program.
+type Migrations struct {
+	User     string `yaml:"user"`
+	UserFile string `yaml:"user_file"`
+	// StaticPassword is empty if PasswordFile is set or no password is needed.
+	StaticPassword Secret `yaml:"password"`
+	PasswordFile   string `yaml:"password_file"`
+	// Role owns the tables; the user is a member of it. Empty if the user itself owns them.
+	Role string `yaml:"role"`
+}
+
+func (m Migrations) hasUser() bool { return m.User != "" || m.UserFile != "" }
 
 func defaultDatabase() Database {
 	return Database{
@@ -57,6 +76,22 @@ func (d Database) Credentials() (user, password string, err error) {
 		return "", "", err
 	}
 	if password, err = d.Password(); err != nil {
+		return "", "", err
+	}
+	return user, password, nil
+}
+
+// MigrationCredentials returns the current user and password for migrations. It reads their
+// files, like Credentials.
+func (d Database) MigrationCredentials() (user, password string, err error) {
+	m := d.Migrations
+	if !m.hasUser() {
+		return d.Credentials()
+	}
+	if user, err = secretFrom(NewSecret(m.User), m.UserFile); err != nil {
+		return "", "", err
+	}
+	if password, err = secretFrom(m.StaticPassword, m.PasswordFile); err != nil {
 		return "", "", err
 	}
 	return user, password, nil
@@ -121,5 +156,18 @@ func (d Database) validate(r *report) {
 	r.atLeast("database.connect_timeout", d.ConnectTimeout, time.Second)
 	if d.StatementTimeout != 0 {
 		r.atLeast("database.statement_timeout", d.StatementTimeout, time.Millisecond)
+	}
+	d.validateRoles(r)
+}
+
+func (d Database) validateRoles(r *report) {
+	m := d.Migrations
+	exclusive(r, "database.migrations.user", m.User != "", m.UserFile)
+	exclusive(r, "database.migrations.password", !m.StaticPassword.IsZero(), m.PasswordFile)
+	if !m.hasUser() && (!m.StaticPassword.IsZero() || m.PasswordFile != "") {
+		r.add("database.migrations.user", "is required with a password for migrations")
+	}
+	if d.ApplicationRole != "" && d.ApplicationRole == m.Role {
+		r.add("database.application_role", "must be another role than database.migrations.role, which owns the tables")
 	}
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -93,23 +94,67 @@ func TestUserMayRotateWithThePassword(t *testing.T) {
 	require.NotContains(t, d.URL(), "@", "the user is not known before a connection is made")
 }
 
+func TestMigrationsMayHaveCredentialsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d := database()
+	d.StaticPassword = config.NewSecret("secret")
+	requireCredentials := func(wantUser, wantPassword string) {
+		user, password, err := d.MigrationCredentials()
+		require.NoError(t, err)
+		require.Equal(t, []string{wantUser, wantPassword}, []string{user, password})
+	}
+	requireCredentials("app", "secret")
+	d.Migrations.User = "migrator"
+	requireCredentials("migrator", "")
+	d.Migrations.StaticPassword = config.NewSecret("own")
+	requireCredentials("migrator", "own")
+	file := filepath.Join(t.TempDir(), "password")
+	d.Migrations.StaticPassword, d.Migrations.PasswordFile = config.Secret{}, file
+	_, _, err := d.MigrationCredentials()
+	require.ErrorContains(t, err, file)
+	require.NoError(t, os.WriteFile(file, []byte("rotated\n"), 0o600))
+	requireCredentials("migrator", "rotated")
+}
+
+func TestCredentialsOfMigrationsAreRedacted(t *testing.T) {
+	t.Parallel()
+	c := config.Default()
+	c.Database.Migrations.StaticPassword = config.NewSecret("hunter2")
+	require.NotContains(t, fmt.Sprint(c.Redacted()), "hunter2")
+	require.Contains(t, fmt.Sprint(c.Redacted()), "[redacted]")
+}
+
+func TestAuditSectionIsChecked(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 400*24*time.Hour, config.Default().Audit.Retention.Std())
+	require.False(t, config.Default().Audit.Logs())
+	require.Equal(t, []string{"file:1: audit.retention: must be at least 30d, not 29d"}, problemsOf(t, "audit: {retention: 29d}"))
+	c, err := load(t, "audit: {log: true}")
+	require.NoError(t, err)
+	require.True(t, c.Audit.Logs())
+}
+
 func TestDatabaseSectionIsChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{name: a, user: b}":                                                "file:1: database.host: is required",
-		"{host: h, user: b}":                                                "file:1: database.name: is required",
-		"{host: h, name: a}":                                                "file:1: database.user: is required",
-		"{host: 'h:5432', name: a, user: b}":                                `file:1: database.host: must be a host name or an IP address, without scheme or port, not "h:5432"`,
-		"{host: 'postgres://h', name: a, user: b}":                          "file:1: database.host: must be a host name",
-		"{host: 'h h', name: a, user: b}":                                   "file:1: database.host: must be a host name",
-		"{host: h, name: a, user: b, port: 0}":                              "file:1: database.port: must be 1 to 65535, not 0",
-		"{host: h, name: a, user: b, ssl_mode: on}":                         `file:1: database.ssl_mode: must be one of disable, allow, prefer, require, verify-ca, verify-full, not "on"`,
-		"{host: h, name: a, user: b, ssl_mode: disable, ssl_root_cert: c}":  `file:1: database.ssl_root_cert: has no effect with ssl_mode "disable"`,
-		"{host: h, name: a, user: b, max_open_conns: 0, max_idle_conns: 0}": "file:1: database.max_open_conns: must be 1 to 10000, not 0",
-		"{host: h, name: a, user: b, max_open_conns: 2}":                    "database.max_idle_conns: must be 0 to 2, not 5",
-		"{host: h, name: a, user: b, conn_max_lifetime: 0s}":                "file:1: database.conn_max_lifetime: must be at least 1s, not 0s",
-		"{host: h, name: a, user: b, connect_timeout: 10ms}":                "file:1: database.connect_timeout: must be at least 1s, not 10ms",
-		"{host: h, name: a, user: b, user_file: f}":                         "file:1: database.user_file: cannot be used together with database.user",
+		"{name: a, user: b}":                                                                "file:1: database.host: is required",
+		"{host: h, user: b}":                                                                "file:1: database.name: is required",
+		"{host: h, name: a}":                                                                "file:1: database.user: is required",
+		"{host: 'h:5432', name: a, user: b}":                                                `file:1: database.host: must be a host name or an IP address, without scheme or port, not "h:5432"`,
+		"{host: 'postgres://h', name: a, user: b}":                                          "file:1: database.host: must be a host name",
+		"{host: 'h h', name: a, user: b}":                                                   "file:1: database.host: must be a host name",
+		"{host: h, name: a, user: b, port: 0}":                                              "file:1: database.port: must be 1 to 65535, not 0",
+		"{host: h, name: a, user: b, ssl_mode: on}":                                         `file:1: database.ssl_mode: must be one of disable, allow, prefer, require, verify-ca, verify-full, not "on"`,
+		"{host: h, name: a, user: b, ssl_mode: disable, ssl_root_cert: c}":                  `file:1: database.ssl_root_cert: has no effect with ssl_mode "disable"`,
+		"{host: h, name: a, user: b, max_open_conns: 0, max_idle_conns: 0}":                 "file:1: database.max_open_conns: must be 1 to 10000, not 0",
+		"{host: h, name: a, user: b, max_open_conns: 2}":                                    "database.max_idle_conns: must be 0 to 2, not 5",
+		"{host: h, name: a, user: b, conn_max_lifetime: 0s}":                                "file:1: database.conn_max_lifetime: must be at least 1s, not 0s",
+		"{host: h, name: a, user: b, connect_timeout: 10ms}":                                "file:1: database.connect_timeout: must be at least 1s, not 10ms",
+		"{host: h, name: a, user: b, migrations: {user: m, user_file: f}}":                  "file:1: database.migrations.user_file: cannot be used together with database.migrations.user",
+		"{host: h, name: a, user: b, migrations: {user: m, password: p, password_file: f}}": "file:1: database.migrations.password_file: cannot be used together",
+		"{host: h, name: a, user: b, migrations: {password_file: f}}":                       "database.migrations.user: is required with a password",
+		"{host: h, name: a, user: b, migrations: {role: x}, application_role: x}":           "file:1: database.application_role: must be another role than database.migrations.role",
+		"{host: h, name: a, user: b, user_file: f}":                                         "file:1: database.user_file: cannot be used together with database.user",
 	} {
 		problems := problemsOf(t, "database: "+text)
 		require.Len(t, problems, 1, text)

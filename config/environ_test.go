@@ -14,6 +14,9 @@ import (
 
 // everyKey has a non-default value for each key, in the form of the environment.
 var everyKey = map[string]string{
+	"DLQ_AUDIT_RETENTION": "31d", "DLQ_AUDIT_LOG": "true", "DLQ_DATABASE_APPLICATION_ROLE": "application", "DLQ_DATABASE_MIGRATIONS_ROLE": "owner",
+	"DLQ_DATABASE_MIGRATIONS_USER": "migrator", "DLQ_DATABASE_MIGRATIONS_USER_FILE": "/user",
+	"DLQ_DATABASE_MIGRATIONS_PASSWORD": "p4", "DLQ_DATABASE_MIGRATIONS_PASSWORD_FILE": "/password",
 	"DLQ_APP_NAME":                   "other",
 	"DLQ_APP_VERSION":                "9.9.9",
 	"DLQ_APP_ENVIRONMENT":            "staging",
@@ -96,7 +99,8 @@ var everyKey = map[string]string{
 
 // alternatives are keys that exclude the key with the same name but without their
 // suffix.
-var alternatives = []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD_FILE", "DLQ_KAFKA_SASL_PASSWORD_FILE", "DLQ_TEMPORAL_API_KEY_FILE"}
+var alternatives = []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD_FILE", "DLQ_KAFKA_SASL_PASSWORD_FILE", "DLQ_TEMPORAL_API_KEY_FILE",
+	"DLQ_DATABASE_MIGRATIONS_USER_FILE", "DLQ_DATABASE_MIGRATIONS_PASSWORD_FILE"}
 
 func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,8 @@ func TestSampleConfigurationShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(commentedIn), &tree))
 	written := flatten(tree)
 	// These are in a comment at the keys that they replace.
-	beside := []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD", "DLQ_KAFKA_SASL_PASSWORD", "DLQ_TEMPORAL_API_KEY"}
+	beside := []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD",
+		"DLQ_DATABASE_MIGRATIONS_USER_FILE", "DLQ_DATABASE_MIGRATIONS_PASSWORD", "DLQ_KAFKA_SASL_PASSWORD", "DLQ_TEMPORAL_API_KEY"}
 	for _, name := range config.EnvNames() {
 		if !slices.Contains(beside, name) && name != "DLQ_KAFKA_ORIGIN_TOPICS" && name != "DLQ_AUTH_OIDC_ROLES" {
 			require.Contains(t, written, name)
@@ -52,6 +53,7 @@ func TestSampleConfigurationShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.NoError(t, err)
 	want, got := flatten(asWritten.Redacted()), flatten(shown.Redacted())
 	examples := []string{
+		"DLQ_DATABASE_MIGRATIONS_USER", "DLQ_DATABASE_MIGRATIONS_PASSWORD_FILE", "DLQ_DATABASE_MIGRATIONS_ROLE", "DLQ_DATABASE_APPLICATION_ROLE",
 		"DLQ_DATABASE_SSL_ROOT_CERT", "DLQ_KAFKA_TLS_CA_FILE", "DLQ_KAFKA_TLS_CERT_FILE", "DLQ_KAFKA_TLS_KEY_FILE",
 		"DLQ_KAFKA_TLS_SERVER_NAME", "DLQ_KAFKA_ORIGIN_TOPICS", "DLQ_TEMPORAL_API_KEY_FILE", "DLQ_TEMPORAL_TLS_ENABLED",
 		"DLQ_AUTH_OIDC_CA_FILE", "DLQ_TEMPORAL_TLS_CA_FILE", "DLQ_TEMPORAL_TLS_CERT_FILE", "DLQ_TEMPORAL_TLS_KEY_FILE", "DLQ_TEMPORAL_TLS_SERVER_NAME",

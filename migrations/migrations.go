@@ -59,12 +59,17 @@ func (e *DirtyError) Error() string {
 // migration left behind is a *DirtyError. A schema that is newer than this
 // program is an error too, and stays as it is.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
-	return run(ctx, pool, known((*migrate.Migrate).Up))
+	return UpAs(ctx, pool, Roles{})
+}
+
+// UpAs is Up with database roles.
+func UpAs(ctx context.Context, pool *pgxpool.Pool, roles Roles) error {
+	return run(ctx, pool, roles, known((*migrate.Migrate).Up))
 }
 
 // Down drops the schema with all messages. It refuses the schemas that Up refuses.
 func Down(ctx context.Context, pool *pgxpool.Pool) error {
-	return run(ctx, pool, known((*migrate.Migrate).Down))
+	return run(ctx, pool, Roles{}, known((*migrate.Migrate).Down))
 }
 
 // known refuses a schema whose version this program does not know, also a dirty one:
@@ -89,7 +94,7 @@ func known(do func(*migrate.Migrate) error) func(*migrate.Migrate) error {
 // first.
 func Version(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	version := 0
-	err := run(ctx, pool, func(m *migrate.Migrate) error {
+	err := run(ctx, pool, Roles{}, func(m *migrate.Migrate) error {
 		v, dirty, err := m.Version()
 		if errors.Is(err, migrate.ErrNilVersion) {
 			return nil
@@ -105,7 +110,7 @@ func Version(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 
 // run does one thing to the schema while holding the lock. golang-migrate has a
 // lock of its own, but gives up waiting for it after seconds.
-func run(ctx context.Context, pool *pgxpool.Pool, do func(*migrate.Migrate) error) (err error) {
+func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.Migrate) error) (err error) {
 	config := pool.Config()
 	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 3
 	// A migration of much data takes long, and waits for others; what limits the
@@ -114,6 +119,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, do func(*migrate.Migrate) erro
 		_, err := conn.Exec(ctx, `SET default_transaction_isolation = 'read committed'`) // to see what was written before a lock was granted
 		return err
 	}
+	roles.configure(config)
 	delete(config.ConnConfig.RuntimeParams, "lock_timeout")
 	if _, limited := config.ConnConfig.RuntimeParams["statement_timeout"]; limited {
 		config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
@@ -164,6 +170,8 @@ func run(ctx context.Context, pool *pgxpool.Pool, do func(*migrate.Migrate) erro
 		return fmt.Errorf("migrate: %w", err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("migrate: %w", ctx.Err())
+	case roles.Application != "":
+		return grant(ctx, own, roles.Application)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"testing"
 
+	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/memory"
 	"dlqmanager/store/storetest"
@@ -15,6 +16,14 @@ func TestContract(t *testing.T) {
 		s.Outbox = true
 		return s
 	})
+}
+
+func TestContractOfTheAuditLog(t *testing.T) {
+	t.Parallel()
+	var logged []dlq.Operation
+	s := memory.New(dlqtest.Topics(t))
+	s.Audit = func(o dlq.Operation) { logged = append(logged, o) }
+	storetest.RunAuditLog(t, s, func() []dlq.Operation { return logged })
 }
 
 func TestContractWithoutAnOutbox(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"dlqmanager/dlq"
 	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/postgres"
@@ -15,13 +16,25 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
+// The store has only the rights of the application's role. All other tests run as the owner
+// of the tables.
 func TestContract(t *testing.T) {
 	t.Parallel()
+	template := dbtest.NewProtected(t)
 	storetest.Run(t, func(t *testing.T) storetest.Store {
-		s := postgres.New(dbtest.New(t), dlqtest.Topics(t))
+		database := template.Copy(t)
+		s := postgres.New(dbtest.Pool(t, template.User(t, database, template.Application)), dlqtest.Topics(t))
 		s.Outbox = true
 		return s
 	})
+}
+
+func TestContractOfTheAuditLog(t *testing.T) {
+	t.Parallel()
+	var logged []dlq.Operation
+	s := postgres.New(dbtest.New(t), dlqtest.Topics(t))
+	s.Audit = func(o dlq.Operation) { logged = append(logged, o) }
+	storetest.RunAuditLog(t, s, func() []dlq.Operation { return logged })
 }
 
 func TestContractWithoutAnOutbox(t *testing.T) {

@@ -91,7 +91,7 @@ func (p *parts) openStore() error {
 	if !db.Configured() {
 		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends")
 		store := memory.New(p.topics)
-		store.Outbox = p.cfg.Kafka.PublishesExhausted()
+		store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
 		p.store = store
 		return nil
 	}
@@ -114,9 +114,25 @@ func (p *parts) openStore() error {
 	}
 	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
 	store := postgres.New(p.pool, p.topics)
-	store.Outbox = p.cfg.Kafka.PublishesExhausted()
+	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
 	p.store = store
 	return nil
+}
+
+// auditLog is nil unless operations are to be written to the log.
+func (p *parts) auditLog() func(dlq.Operation) {
+	if !p.cfg.Audit.Logs() {
+		return nil
+	}
+	return telemetry.NewAuditLog(p.log)
+}
+
+// migrate applies the migrations.
+func (p *parts) migrate(ctx context.Context) error {
+	db := p.cfg.Database
+	return migrations.UpAs(ctx, p.pool, migrations.Roles{
+		Credentials: db.MigrationCredentials, Owner: db.Migrations.Role, Application: db.ApplicationRole,
+	})
 }
 
 func (p *parts) openTemporal() error {

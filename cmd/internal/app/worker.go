@@ -17,7 +17,6 @@ import (
 	"dlqmanager/config"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
-	"dlqmanager/migrations"
 	"dlqmanager/telemetry"
 	"dlqmanager/workflows"
 )
@@ -104,7 +103,7 @@ func newEngine(p *parts) (*engine, error) {
 		},
 		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log},
 		Action:  &activities.Action{Store: p.store, Metrics: metrics, Log: p.log},
-		Archive: &activities.Archive{Store: p.store, Metrics: metrics, Log: p.log},
+		Archive: &activities.Archive{Store: p.store, AuditRetention: p.cfg.Audit.Retention.Std(), Metrics: metrics, Log: p.log},
 	}
 	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
 	return e, nil
@@ -157,8 +156,7 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 // batch, and then the producer closes.
 func (e *engine) run(ctx context.Context) error {
 	if e.pool != nil {
-		err := waitFor(ctx, e.log, "database", func(ctx context.Context) error { return migrations.Up(ctx, e.pool) })
-		if err != nil {
+		if err := waitFor(ctx, e.log, "database", e.migrate); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,101 @@
+package dbtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/migrations"
+)
+
+// Protected is an installation whose programs do not own its tables: one role owns them, and
+// another has the rights that the programs need. Users are members of one of the two.
+type Protected struct {
+	// URL is the superuser's connection string. It is a template for Copy: no connection may
+	// be open meanwhile.
+	URL                string
+	Owner, Application string
+}
+
+// NewProtected returns an installation that a member of the owner has migrated. It and its
+// roles are removed at the end of the test.
+func NewProtected(t testing.TB) *Protected {
+	t.Helper()
+	p := &Protected{Owner: name("owner"), Application: name("application")}
+	admin, err := serverURL()
+	require.NoError(t, err)
+	p.role(t, admin, p.Owner, "NOLOGIN")
+	p.role(t, admin, p.Application, "NOLOGIN")
+	p.URL = Empty(t)
+	u, err := url.Parse(p.URL)
+	require.NoError(t, err)
+	for _, sql := range []string{
+		fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s", pgx.Identifier{u.Path[1:]}.Sanitize(), p.Owner),
+		"GRANT CREATE ON SCHEMA public TO " + p.Owner,
+	} {
+		require.NoError(t, execute(t.Context(), p.URL, sql))
+	}
+	require.NoError(t, p.Migrate(t, p.User(t, p.URL, p.Owner)))
+	return p
+}
+
+// Migrate applies the migrations as the user of a connection string.
+func (p *Protected) Migrate(t testing.TB, user string) error {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), user)
+	require.NoError(t, err)
+	defer pool.Close()
+	return migrations.UpAs(t.Context(), pool, migrations.Roles{Owner: p.Owner, Application: p.Application})
+}
+
+// Copy is the superuser's connection string of a new database with the same contents.
+func (p *Protected) Copy(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(p.URL)
+	require.NoError(t, err)
+	return create(t, u.Path[1:])
+}
+
+// User creates a member of a role and returns its connection string for a database.
+func (p *Protected) User(t testing.TB, databaseURL, role string) string {
+	t.Helper()
+	user, password := name("user"), dlq.NewID().String()
+	admin, err := serverURL()
+	require.NoError(t, err)
+	p.role(t, admin, user, fmt.Sprintf("LOGIN PASSWORD '%s' IN ROLE %s", password, role))
+	return as(t, databaseURL, url.UserPassword(user, password))
+}
+
+// DropUser drops the user of a connection string.
+func (p *Protected) DropUser(t testing.TB, user string) {
+	t.Helper()
+	u, err := url.Parse(user)
+	require.NoError(t, err)
+	require.NoError(t, execute(t.Context(), p.URL, "DROP ROLE "+u.User.Username()))
+}
+
+func (p *Protected) role(t testing.TB, admin, name, options string) {
+	t.Helper()
+	require.NoError(t, execute(t.Context(), admin, "CREATE ROLE "+name+" "+options))
+	t.Cleanup(func() { require.NoError(t, execute(context.Background(), admin, "DROP ROLE IF EXISTS "+name)) })
+}
+
+// name is a new name of a role that needs no quotes.
+func name(kind string) string {
+	id := dlq.NewID()
+	return fmt.Sprintf("dlq_test_%s_%x", kind, id[:])
+}
+
+func as(t testing.TB, databaseURL string, user *url.Userinfo) string {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	require.NoError(t, err)
+	u.User = user
+	return u.String()
+}
