@@ -212,3 +212,16 @@ func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 	}
 	return g.store.EndAction(ctx, id, state, reason)
 }
+
+// Operations leaves out those of other topics, and those without a topic unless the principal
+// may see all topics.
+func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error) {
+	a := accessOf(ctx)
+	query.Within = a.within()
+	return g.store.Operations(ctx, query)
+}
+
+// RecordOperation is for every principal: refused requests are recorded too.
+func (g guard) RecordOperation(ctx context.Context, operation dlq.Operation) error {
+	return g.store.RecordOperation(ctx, operation)
+}

@@ -46,6 +46,16 @@ type Store interface {
 	// PreviewBulk describes the effect of a bulk retry, and changes nothing.
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 	ActionStore
+	AuditStore
+}
+
+// AuditStore is the part of the store for the audit. The other methods record the operation
+// of their context in the transaction that makes the change.
+type AuditStore interface {
+	// RecordOperation records an operation that is no change of the store.
+	RecordOperation(ctx context.Context, operation dlq.Operation) error
+	// Operations returns one page of operations, the newest first.
+	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error)
 }
 
 // ActionStore is the part of the store for bulk actions.

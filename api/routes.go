@@ -50,6 +50,7 @@ func (s *Server) table() []route {
 		{change, "/api/v1/bulk-actions", dlq.PermBulkActionCreate, "", s.withDeadline(s.createBulkAction)},
 		{read, "/api/v1/bulk-actions/:id", dlq.PermBulkActionRead, "", s.withDeadline(s.bulkAction)},
 		{change, "/api/v1/bulk-actions/:id/cancel", dlq.PermBulkActionControl, "", s.withDeadline(s.cancelBulkAction)},
+		{read, "/api/v1/audit", dlq.PermAuditRead, "", s.withDeadline(s.audit, auditParameters...)},
 
 		{read, "/healthz", "", "healthz", s.healthz},
 		{read, "/readyz", "", "readyz", s.readyz},

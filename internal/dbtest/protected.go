@@ -41,7 +41,7 @@ func NewProtected(t testing.TB) *Protected {
 	} {
 		require.NoError(t, execute(t.Context(), p.URL, sql))
 	}
-	require.NoError(t, p.Migrate(t, p.User(t, p.URL, p.Owner)))
+	require.NoError(t, p.Migrate(t, p.User(t, p.Owner)))
 	return p
 }
 
@@ -54,22 +54,24 @@ func (p *Protected) Migrate(t testing.TB, user string) error {
 	return migrations.UpAs(t.Context(), pool, migrations.Roles{Owner: p.Owner, Application: p.Application})
 }
 
-// Copy is the superuser's connection string of a new database with the same contents.
-func (p *Protected) Copy(t testing.TB) string {
+// Copy is the connection string of a user for a new database with the same contents.
+func (p *Protected) Copy(t testing.TB, user string) string {
 	t.Helper()
-	u, err := url.Parse(p.URL)
+	original, err := url.Parse(p.URL)
 	require.NoError(t, err)
-	return create(t, u.Path[1:])
+	u, err := url.Parse(user)
+	require.NoError(t, err)
+	return as(t, create(t, original.Path[1:]), u.User)
 }
 
-// User creates a member of a role and returns its connection string for a database.
-func (p *Protected) User(t testing.TB, databaseURL, role string) string {
+// User creates a member of a role and returns its connection string.
+func (p *Protected) User(t testing.TB, role string) string {
 	t.Helper()
 	user, password := name("user"), dlq.NewID().String()
 	admin, err := serverURL()
 	require.NoError(t, err)
 	p.role(t, admin, user, fmt.Sprintf("LOGIN PASSWORD '%s' IN ROLE %s", password, role))
-	return as(t, databaseURL, url.UserPassword(user, password))
+	return as(t, p.URL, url.UserPassword(user, password))
 }
 
 // DropUser drops the user of a connection string.

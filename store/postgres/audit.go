@@ -157,7 +157,7 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.
 	args := pgx.NamedArgs{"subject": q.Subject, "action": q.Action, "topic": q.Topic, "target_id": uuid(q.TargetID), "outcome": q.Outcome,
 		"from": q.From, "to": q.To, "within": q.Within, "limit": size + 1}
 	if q.After != nil {
-		args["after_at"], args["after_id"] = q.After.At, uuid(q.After.ID)
+		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
 	}
 	sql := strings.Replace(operationsSQL, filterMark, "true"+operationConditions(&q), 1)
 	page.Operations, err = queryAll(ctx, s, "list operations", scanOperation, sql, args)

@@ -21,9 +21,9 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 func TestContract(t *testing.T) {
 	t.Parallel()
 	template := dbtest.NewProtected(t)
+	user := template.User(t, template.Application)
 	storetest.Run(t, func(t *testing.T) storetest.Store {
-		database := template.Copy(t)
-		s := postgres.New(dbtest.Pool(t, template.User(t, database, template.Application)), dlqtest.Topics(t))
+		s := postgres.New(dbtest.Pool(t, template.Copy(t, user)), dlqtest.Topics(t))
 		s.Outbox = true
 		return s
 	})

@@ -26,7 +26,7 @@ func audited(ctx context.Context) context.Context {
 func protectedStore(t *testing.T) (p *dbtest.Protected, pool *pgxpool.Pool) {
 	t.Helper()
 	p = dbtest.NewProtected(t)
-	pool = dbtest.Pool(t, p.User(t, p.URL, p.Application))
+	pool = dbtest.Pool(t, p.User(t, p.Application))
 	s := postgres.New(pool, dlqtest.Topics(t))
 	arrival := dlqtest.Arrival()
 	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{arrival})
@@ -91,7 +91,7 @@ func TestTheApplicationCannotChangeTheAudit(t *testing.T) {
 func TestTheOwnerCannotChangeTheAuditByAccident(t *testing.T) {
 	t.Parallel()
 	p, _ := protectedStore(t)
-	owner := dbtest.Pool(t, p.User(t, p.URL, p.Owner))
+	owner := dbtest.Pool(t, p.User(t, p.Owner))
 	requireDenied(t, owner, `UPDATE dlq.dlq_audit SET subject = 'bob'`)
 	requireDenied(t, owner, `DELETE FROM dlq.dlq_audit`)
 	requireDenied(t, owner, `TRUNCATE dlq.dlq_audit`)
@@ -141,7 +141,7 @@ func (c credentials) apply(_ context.Context, connection *pgx.ConnConfig) error 
 func TestAUserIsReplacedWhileTheStoreIsInUse(t *testing.T) {
 	t.Parallel()
 	p := dbtest.NewProtected(t)
-	first := p.User(t, p.URL, p.Application)
+	first := p.User(t, p.Application)
 	config, err := pgxpool.ParseConfig(first)
 	require.NoError(t, err)
 	current := make(credentials, 1)
@@ -161,7 +161,7 @@ func TestAUserIsReplacedWhileTheStoreIsInUse(t *testing.T) {
 	}
 	users := usersOf(t, p.URL)
 	<-done
-	second := p.User(t, p.URL, p.Application)
+	second := p.User(t, p.Application)
 	<-current
 	current.use(t, second)
 	pool.Reset() // as conn_max_lifetime does
@@ -177,7 +177,7 @@ func TestAUserIsReplacedWhileTheStoreIsInUse(t *testing.T) {
 	for range cap(ended) {
 		require.NoError(t, <-ended)
 	}
-	migrator := p.User(t, p.URL, p.Owner)
+	migrator := p.User(t, p.Owner)
 	require.NoError(t, p.Migrate(t, migrator))
 	p.DropUser(t, migrator)
 }
@@ -228,13 +228,13 @@ func TestAShortLivedUserMigratesAndOwnsNothing(t *testing.T) {
 	p := dbtest.NewProtected(t)
 	admin := dbtest.Pool(t, p.URL)
 	for range 2 {
-		migrator := p.User(t, p.URL, p.Owner)
+		migrator := p.User(t, p.Owner)
 		_, err := admin.Exec(t.Context(), `UPDATE public.schema_migrations SET version = 20`)
 		require.NoError(t, err)
 		require.NoError(t, p.Migrate(t, migrator), "the last migration runs again")
 		p.DropUser(t, migrator)
 	}
-	user := p.User(t, p.URL, p.Application)
+	user := p.User(t, p.Application)
 	require.ErrorContains(t, p.Migrate(t, user), "act as the role that owns the schema")
 	pool := dbtest.Pool(t, user)
 	require.NoError(t, migrations.Check(t.Context(), pool))
@@ -250,7 +250,7 @@ func TestTheApplicationGetsItsRightsAndNoOthers(t *testing.T) {
 			FROM pg_class WHERE relnamespace = 'dlq'::regnamespace AND relkind IN ('r', 'v', 'S')`).Scan(&all))
 		return all
 	}
-	migrator := p.User(t, p.URL, p.Owner)
+	migrator := p.User(t, p.Owner)
 	before := acls()
 	require.NoError(t, p.Migrate(t, migrator))
 	require.Equal(t, before, acls(), "a start changes nothing")
@@ -269,7 +269,7 @@ func TestTheApplicationGetsItsRightsAndNoOthers(t *testing.T) {
 func TestARoleThatCouldChangeTheAuditIsRefused(t *testing.T) {
 	t.Parallel()
 	p := dbtest.NewProtected(t)
-	migrator := p.User(t, p.URL, p.Owner)
+	migrator := p.User(t, p.Owner)
 	application := p.Application
 	for role, want := range map[string]string{p.Owner: "it has the rights of the owner", userOf(t, migrator): "it has the rights of the owner",
 		"no_such_role": "there is no such role"} {

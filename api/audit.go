@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+type operationsView struct {
+	Operations []operationView      `json:"operations"`
+	Pagination cursorPaginationView `json:"pagination"`
+}
+
+// operationView is one row of the audit.
+type operationView struct {
+	ID        dlq.ID               `json:"id"`
+	At        timestamp            `json:"at"`
+	Subject   string               `json:"subject"`
+	Method    string               `json:"method"`
+	Address   string               `json:"address"`
+	Action    dlq.Permission       `json:"action"`
+	Topic     *string              `json:"topic"`
+	Target    *string              `json:"target"`
+	TargetID  *dlq.ID              `json:"target_id"`
+	Reason    *string              `json:"reason"`
+	RequestID string               `json:"request_id"`
+	Workflow  *workflowView        `json:"workflow"`
+	Outcome   dlq.OperationOutcome `json:"outcome"`
+	Detail    json.RawMessage      `json:"detail"`
+}
+
+// cursorPaginationView describes a page of a list that has cursors only.
+type cursorPaginationView struct {
+	PageSize   int     `json:"page_size"`
+	HasNext    bool    `json:"has_next"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
+	wanted := q.operations()
+	if err := q.err(); err != nil {
+		return err
+	}
+	page, err := s.options.Store.Operations(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	view := operationsView{
+		Operations: make([]operationView, 0, len(page.Operations)),
+		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext},
+	}
+	for i := range page.Operations {
+		view.Operations = append(view.Operations, s.viewOperation(&page.Operations[i]))
+	}
+	if n := len(page.Operations); page.HasNext && n > 0 {
+		next := encodeOperationCursor(page.Operations[n-1].Cursor())
+		view.Pagination.NextCursor = &next
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+func (s *Server) viewOperation(o *dlq.Operation) operationView {
+	view := operationView{
+		ID: o.ID, At: timestamp(o.At), Subject: o.Subject, Method: o.Method, Address: o.Address, Action: o.Action,
+		Topic: optionalText(o.Topic), Target: optionalText(string(o.Target)), TargetID: optionalID(o.TargetID),
+		Reason: optionalText(o.Reason), RequestID: o.RequestID, Outcome: o.Outcome,
+	}
+	if o.WorkflowID != "" {
+		view.Workflow = &workflowView{WorkflowID: o.WorkflowID, URL: s.workflowURL(o.WorkflowID, "")}
+	}
+	if len(o.Detail) > 0 { // encoding an empty RawMessage fails
+		view.Detail = o.Detail
+	}
+	return view
+}
+
+var auditParameters = []string{"page_size", "cursor", "subject", "action", "topic", "target_id", "outcome", "from", "to"}
+
+// operations reads the parameters of the audit.
+func (q *query) operations() dlq.OperationQuery {
+	wanted := dlq.OperationQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
+		q.reject("to", "must be later than from")
+	}
+	wanted.Subject, _ = q.one("subject")
+	if action, given := q.one("action"); given {
+		wanted.Action = dlq.Permission(action)
+		if !slices.Contains(dlq.RoleAdmin.Permissions(), wanted.Action) {
+			q.reject("action", "is not a permission, such as %s", dlq.PermMessageRetry)
+		}
+	}
+	if topic, given := q.one("topic"); given {
+		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
+			q.reject("topic", badTopic)
+		}
+	}
+	if id, given := q.one("target_id"); given {
+		var err error
+		if wanted.TargetID, err = dlq.ParseID(id); err != nil {
+			q.reject("target_id", "must be a UUID")
+		}
+	}
+	if outcome, given := q.one("outcome"); given {
+		if wanted.Outcome = dlq.OperationOutcome(outcome); !slices.Contains(dlq.OperationOutcomes, wanted.Outcome) {
+			q.reject("outcome", "must be done, accepted, refused, failed or cancelled")
+		}
+	}
+	if cursor, given := q.one("cursor"); given {
+		position, err := decodeOperationCursor(cursor)
+		if err != nil {
+			q.reject("cursor", "%s", err.Error())
+		}
+		wanted.After = &position
+	}
+	return wanted
+}
+
+// operationCursorVersion differs from cursorVersion, so that no list accepts the cursor of the
+// other.
+const (
+	operationCursorVersion = 3
+	operationCursorSize    = 25 // version, microseconds since 1970, id
+)
+
+func encodeOperationCursor(position dlq.OperationCursor) string {
+	b := make([]byte, 1, operationCursorSize)
+	b[0] = operationCursorVersion
+	b = binary.BigEndian.AppendUint64(b, uint64(position.At.UnixMicro()))
+	return cursorEncoding.EncodeToString(append(b, position.ID[:]...))
+}
+
+func decodeOperationCursor(cursor string) (position dlq.OperationCursor, err error) {
+	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
+	if err != nil || len(b) != operationCursorSize || len(cursor) != cursorEncoding.EncodedLen(operationCursorSize) || b[0] != operationCursorVersion {
+		return dlq.OperationCursor{}, errCursor
+	}
+	position.At = time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()
+	copy(position.ID[:], b[9:])
+	return position, nil
+}
