@@ -179,7 +179,7 @@ type OperationCursor struct {
 }
 
 // Cursor is the place of the operation in a list.
-func (o *Operation) Cursor() OperationCursor { return OperationCursor{At: o.At, ID: o.ID} }
+func (o Operation) Cursor() OperationCursor { return OperationCursor{At: o.At, ID: o.ID} }
 
 // OperationPage is one page of operations, the newest first.
 type OperationPage struct {

@@ -19,10 +19,11 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_audit (
     detail      JSONB                                 -- the filter, the counts or the error
 );
 
--- All operations, those of one target, and those of one subject, newest first.
+-- All operations, and those of one target, one subject or one topic, newest first.
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_at ON dlq.dlq_audit (at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_target ON dlq.dlq_audit (target_id, at, id) WHERE target_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_subject ON dlq.dlq_audit (subject, at, id);
+CREATE INDEX IF NOT EXISTS idx_dlq_audit_topic ON dlq.dlq_audit (topic, at, id);
 
 -- Nobody changes a row, the owner of the table included. Only rows older than 30 days can be
 -- deleted.

@@ -184,16 +184,13 @@ func TestAUserIsReplacedWhileTheStoreIsInUse(t *testing.T) {
 
 // changeUntil stores and changes messages until ctx ends. done shows that it goes on.
 func changeUntil(ctx context.Context, s *postgres.Store, done chan<- struct{}) error {
-	for {
+	for ctx.Err() == nil {
 		arrival := dlqtest.Arrival()
 		_, err := s.StoreArrivals(ctx, []dlq.Arrival{arrival})
 		if err == nil {
 			_, err = s.MarkDead(audited(ctx), arrival.ID)
 		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
@@ -201,6 +198,7 @@ func changeUntil(ctx context.Context, s *postgres.Store, done chan<- struct{}) e
 		default:
 		}
 	}
+	return nil
 }
 
 // usersOf lists the users that are connected, except the superuser.

@@ -71,7 +71,7 @@ func TestEveryStatement(t *testing.T) {
 		`INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at, state, ended_at)
 			SELECT gen_random_uuid(), 'w', 't', '{}', 0, now(), 'COMPLETED', now() FROM generate_series(1, 2000) AS n`,
 		`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome)
-			SELECT gen_random_uuid(), now() - n * interval '1 minute', 's-' || n % 1000, 'token', '', 'dlq:message:dead', 't', 'message', gen_random_uuid(), '', '', '', 'done'
+			SELECT gen_random_uuid(), now() - n * interval '1 minute', 's-' || n % 1000, 'token', '', 'dlq:message:dead', 't-' || n % 1000, 'message', gen_random_uuid(), '', '', '', 'done'
 			FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
@@ -255,6 +255,7 @@ func TestEveryStatement(t *testing.T) {
 		"operationsSQL": {
 			{args: pgx.NamedArgs{"limit": 100}, uses: "idx_dlq_audit_at"},
 			{args: pgx.NamedArgs{"limit": 100, "subject": "s-1"}, operations: &dlq.OperationQuery{Subject: "s-1"}, uses: "idx_dlq_audit_subject"},
+			{args: pgx.NamedArgs{"limit": 100, "topic": "t-1"}, operations: &dlq.OperationQuery{Topic: "t-1"}, uses: "idx_dlq_audit_topic"},
 			{args: pgx.NamedArgs{"limit": 100, "target_id": uuid(id)}, operations: &dlq.OperationQuery{TargetID: id}, uses: "idx_dlq_audit_target"},
 			{args: pgx.NamedArgs{"limit": 100, "after_at": time.Now(), "after_id": uuid(id)}, operations: &dlq.OperationQuery{After: &dlq.OperationCursor{}}, uses: "idx_dlq_audit_at"},
 		},

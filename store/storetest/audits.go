@@ -35,7 +35,7 @@ func (f fixture) audited(q dlq.OperationQuery) []dlq.Operation {
 }
 
 // requireRecorded checks that the newest operation is that of ann, and the number of all.
-func (f fixture) requireRecorded(n int, want dlq.Operation) dlq.Operation {
+func (f fixture) requireRecorded(n int, want dlq.Operation) {
 	f.t.Helper()
 	all := f.audited(dlq.OperationQuery{})
 	require.Len(f.t, all, n)
@@ -51,7 +51,6 @@ func (f fixture) requireRecorded(n int, want dlq.Operation) dlq.Operation {
 	require.JSONEq(f.t, string(want.Detail), string(got.Detail))
 	want.Detail = got.Detail
 	require.Equal(f.t, want, got)
-	return got
 }
 
 // RunAuditLog checks that the store reports what it records to report, the hook that the
@@ -269,17 +268,20 @@ var audits = map[string]func(*testing.T, fixture){
 			q    dlq.OperationQuery
 			want []dlq.Operation
 		}{
-			"subject":     {dlq.OperationQuery{Subject: "bob"}, []dlq.Operation{third, second}},
-			"action":      {dlq.OperationQuery{Action: dlq.PermMessageRetry}, []dlq.Operation{first}},
-			"topic":       {dlq.OperationQuery{Topic: "orders.dlq"}, []dlq.Operation{first}},
-			"target":      {dlq.OperationQuery{TargetID: second.TargetID}, []dlq.Operation{second}},
-			"outcome":     {dlq.OperationQuery{Outcome: dlq.OperationFailed}, []dlq.Operation{third}},
-			"from":        {dlq.OperationQuery{From: second.At}, []dlq.Operation{third, second}},
-			"to":          {dlq.OperationQuery{To: second.At}, []dlq.Operation{first}},
-			"granted":     {dlq.OperationQuery{Within: `^(orders\..*|x)$`}, []dlq.Operation{first}},
-			"no grant":    {dlq.OperationQuery{Within: `^ $`}, nil},
-			"all of them": {dlq.OperationQuery{Subject: "bob", Action: dlq.PermMessageDelete, Within: "^(payments.dlq)$", To: third.At}, []dlq.Operation{second}},
-			"none":        {dlq.OperationQuery{Subject: "ann", Outcome: dlq.OperationFailed}, nil},
+			"subject":  {dlq.OperationQuery{Subject: "bob"}, []dlq.Operation{third, second}},
+			"action":   {dlq.OperationQuery{Action: dlq.PermMessageRetry}, []dlq.Operation{first}},
+			"topic":    {dlq.OperationQuery{Topic: "orders.dlq"}, []dlq.Operation{first}},
+			"target":   {dlq.OperationQuery{TargetID: second.TargetID}, []dlq.Operation{second}},
+			"outcome":  {dlq.OperationQuery{Outcome: dlq.OperationFailed}, []dlq.Operation{third}},
+			"from":     {dlq.OperationQuery{From: second.At}, []dlq.Operation{third, second}},
+			"to":       {dlq.OperationQuery{To: second.At}, []dlq.Operation{first}},
+			"granted":  {dlq.OperationQuery{Within: `^(orders\..*|x)$`}, []dlq.Operation{first}},
+			"no grant": {dlq.OperationQuery{Within: `^ $`}, nil},
+			"all of them": {
+				dlq.OperationQuery{Subject: "bob", Action: dlq.PermMessageDelete, Within: "^(payments.dlq)$", To: third.At},
+				[]dlq.Operation{second},
+			},
+			"none": {dlq.OperationQuery{Subject: "ann", Outcome: dlq.OperationFailed}, nil},
 		} {
 			require.Equal(t, c.want, nilIfEmpty(f.audited(c.q)), name)
 		}
