@@ -17,12 +17,16 @@ import (
 // changes.
 func FuzzCursor(f *testing.F) {
 	f.Add("AgAABks-5z86AAAAAAAAAACC", int64(0), int64(1), false)
+	f.Add("AwAGYOAW6yQOAaIEHnFxcAeR8yfduRYk-g", int64(0), int64(1), false)
 	f.Add("AgEABks-5z86AAAAAAAAAACD", int64(-1<<63), int64(1<<63-1), true)
 	f.Add("AgAABks-5z86AP__________", int64(1<<63-1), int64(0), false)
 	f.Add("AgAABks-5z86AAAAAAAAAACC\n", int64(253402300800000000), int64(0), true)
 	f.Fuzz(func(t *testing.T, cursor string, micros, seq int64, oldestFirst bool) {
 		if position, err := decodeCursor(cursor, oldestFirst); err == nil {
 			require.Equal(t, cursor, encodeCursor(position, oldestFirst))
+		}
+		if position, err := decodeOperationCursor(cursor); err == nil {
+			require.Equal(t, cursor, encodeOperationCursor(position))
 		}
 		position := dlq.Keyset{CreatedAt: time.UnixMicro(micros).UTC(), Seq: seq &^ (-1 << 63)}
 		encoded := encodeCursor(position, oldestFirst)
