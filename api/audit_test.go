@@ -122,6 +122,19 @@ func TestTheAuditIsFiltered(t *testing.T) {
 	}
 }
 
+func TestAGrantLimitsTheAuditToItsTopics(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	w.audited("ann", "bob")
+	require.NoError(t, w.store.RecordOperation(t.Context(), dlq.Operation{Subject: "nobody", Outcome: dlq.OperationRefused}))
+	for token, want := range map[string][]string{
+		"viewer": {"nobody", "bob", "ann"}, "viewer/ann.*": {"ann"}, "viewer/ann.*+operator/bob.dlq": {"bob", "ann"}, "admin/stock.*": nil,
+	} {
+		require.Equal(t, want, subjectsOf(t, w.call(http.MethodGet, auditPath, bearer(token))), token)
+	}
+	require.Nil(t, subjectsOf(t, w.call(http.MethodGet, auditPath+"?topic=bob.dlq", bearer("viewer/ann.*"))))
+}
+
 func TestUnknownFiltersOfTheAuditAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
