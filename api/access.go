@@ -43,6 +43,9 @@ var PublicRoutes = []string{"healthz", "readyz", "metrics"}
 type access struct {
 	principal  dlq.Principal
 	permission dlq.Permission
+	// operation is the row of the audit for a request that changes something, otherwise
+	// nil. Handlers complete it.
+	operation *requested
 }
 
 type accessKey struct{}
@@ -91,15 +94,29 @@ func (s *Server) authorize(r route) fiber.Handler {
 			return err
 		}
 		addLogField(c, zap.String("subject", principal.Subject))
-		if r.permission != "" && !principal.May(r.permission) {
-			return forbidden(r.permission, "")
+		a := access{principal: principal, permission: r.permission}
+		if r.method != http.MethodGet {
+			a.operation = newOperation(c, r, &principal)
 		}
-		// The metrics are those of all topics.
-		if r.permission == dlq.PermMetricsRead && principal.Within(r.permission) != "" {
-			return forbidden(r.permission, "*")
+		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, a))
+		if err = a.checkRoute(); err == nil {
+			err = c.Next()
 		}
-		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, access{principal, r.permission}))
-		return c.Next()
+		if err != nil && a.operation != nil {
+			s.recordRefusal(c, a.operation, err)
+		}
+		return err
+	}
+}
+
+func (a *access) checkRoute() error {
+	switch {
+	case a.permission != "" && !a.principal.May(a.permission):
+		return forbidden(a.permission, "")
+	case a.permission == dlq.PermMetricsRead && a.within() != "": // the metrics are those of all topics
+		return forbidden(a.permission, "*")
+	default:
+		return nil
 	}
 }
 

@@ -111,7 +111,12 @@ func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 // callAs calls a route on a message, or on a job, of topicOfAccess.
 func callAs(t *testing.T, route, token string) response {
 	t.Helper()
-	w := startWithTokens(t)
+	return callIn(t, startWithTokens(t), route, token, func() {})
+}
+
+// callIn is callAs in a world. prepared is called just before.
+func callIn(t *testing.T, w *world, route, token string, prepared func()) response {
+	t.Helper()
 	id := w.add(1)[0].String()
 	for kind, body := range map[string]string{"bulk-retries": `{"topic":"` + topicOfAccess + `","key":"none"}`,
 		"bulk-actions": `{"action":"dead","topic":"` + topicOfAccess + `","key":"none"}`} {
@@ -121,6 +126,7 @@ func callAs(t *testing.T, route, token string) response {
 			id = got.field(t, "id").(string)
 		}
 	}
+	prepared()
 	method, path, _ := strings.Cut(route, " ")
 	path = strings.NewReplacer(":id", id, ":topic", topicOfAccess).Replace(path)
 	if body := bodies[route]; body != "" {

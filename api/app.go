@@ -80,6 +80,7 @@ func (o *Options) setDefaults() error {
 		return errors.New("api: Store, Retries and Topics are required")
 	}
 	o.Store = guard{o.Store} // handlers have no other
+	o.Retries = recordingRetries{o.Retries, o.Store}
 	if o.Throttle == nil {
 		o.Throttle = unthrottled{}
 	}

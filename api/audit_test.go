@@ -26,7 +26,7 @@ func (w *world) audited(subjects ...string) {
 }
 
 // operations are those of one answer.
-func operations(t *testing.T, got response) []map[string]any {
+func operations(t testing.TB, got response) []map[string]any {
 	t.Helper()
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	var list []map[string]any

@@ -50,6 +50,9 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 
 // dryRun calls preview within the limits of a dry run: its time, and how many run at once.
 func dryRun[S, P any](s *Server, c *fiber.Ctx, spec S, preview func(context.Context, S) (P, error)) (result P, err error) {
+	if o := accessOf(c.UserContext()).operation; o != nil {
+		o.isDryRun = true
+	}
 	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it

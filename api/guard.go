@@ -53,6 +53,7 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 
 func checkMessage(ctx context.Context, m *dlq.Message) error {
 	a := accessOf(ctx)
+	a.concerns(m.ID, m.DLQTopic)
 	return a.check(m.DLQTopic)
 }
 
@@ -83,26 +84,27 @@ func (g guard) Delete(ctx context.Context, id dlq.ID) error {
 	if err := g.checkID(ctx, id); err != nil {
 		return err
 	}
-	return g.store.Delete(ctx, id)
+	return g.store.Delete(audited(ctx), id)
 }
 
 func (g guard) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	return g.store.MarkDead(ctx, id)
+	return g.store.MarkDead(audited(ctx), id)
 }
 
 func (g guard) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	return g.store.Revive(ctx, id)
+	return g.store.Revive(audited(ctx), id)
 }
 
 // scope limits a new job to the topics on which the principal has a permission.
 func scope(ctx context.Context, f *dlq.Filter, permission dlq.Permission) error {
 	a := accessOf(ctx)
+	a.concerns(dlq.ID{}, f.Topic)
 	if !a.principal.MayOn(permission, f.Topic) {
 		return forbidden(permission, f.Topic)
 	}
@@ -120,7 +122,8 @@ func (g guard) CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetr
 	if err := scope(ctx, &bulk.Spec.Filter, accessOf(ctx).permission); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	created, err := g.store.CreateBulk(ctx, bulk)
+	describe(ctx, &bulk.Spec.Filter, "")
+	created, err := g.store.CreateBulk(audited(ctx), bulk)
 	if busy, ok := errors.AsType[*dlq.BulkBusyError](err); ok {
 		if _, hidden := g.Bulk(ctx, busy.Running); hidden != nil {
 			err = &dlq.BulkBusyError{Topic: busy.Topic}
@@ -140,6 +143,7 @@ func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	a := accessOf(ctx)
 	bulk, err := g.store.Bulk(ctx, id)
 	if err == nil {
+		a.concerns(id, bulk.Spec.Topic)
 		err = a.check(bulk.Spec.Topic)
 	}
 	if err != nil {
@@ -158,14 +162,15 @@ func (g guard) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reas
 	if _, err := g.Bulk(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	return g.store.EndBulk(ctx, id, state, reason)
+	return g.store.EndBulk(audited(ctx), id, state, reason)
 }
 
 func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error) {
 	if err := scopeAction(ctx, &action.Spec); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	created, err := g.store.CreateAction(ctx, action)
+	describe(ctx, &action.Spec.Filter, action.Spec.Action)
+	created, err := g.store.CreateAction(audited(ctx), action)
 	if busy, ok := errors.AsType[*dlq.ActionBusyError](err); ok {
 		if _, hidden := g.Action(ctx, busy.Running); hidden != nil {
 			err = &dlq.ActionBusyError{Topic: busy.Topic}
@@ -185,6 +190,7 @@ func (g guard) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	a := accessOf(ctx)
 	action, err := g.store.Action(ctx, id)
 	if err == nil {
+		a.concerns(id, action.Spec.Topic)
 		err = a.check(action.Spec.Topic)
 	}
 	if err != nil {
@@ -203,14 +209,14 @@ func (g guard) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 	if _, err := g.Action(ctx, id); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	return g.store.StopAction(ctx, id, reason)
+	return g.store.StopAction(audited(ctx), id, reason)
 }
 
 func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
 	if _, err := g.Action(ctx, id); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	return g.store.EndAction(ctx, id, state, reason)
+	return g.store.EndAction(audited(ctx), id, state, reason)
 }
 
 // Operations leaves out those of other topics, and those without a topic unless the principal

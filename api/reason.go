@@ -2,13 +2,12 @@ package api
 
 import (
 	"github.com/gofiber/fiber/v2"
-	"go.uber.org/zap"
 )
 
-// noteReason keeps the operator's note for the access log.
+// noteReason keeps the operator's note for the audit.
 func noteReason(c *fiber.Ctx, reason string) {
-	if reason != "" {
-		addLogField(c, zap.String("reason", reason))
+	if o := accessOf(c.UserContext()).operation; o != nil {
+		o.Reason = reason
 	}
 }
 

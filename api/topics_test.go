@@ -37,6 +37,7 @@ func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)          { r
 func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error)        { return f.detail.Message, f.err }
 func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)            { return f.chain, f.err }
 func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)          { return f.topics, f.err }
+func (f *fixed) RecordOperation(context.Context, dlq.Operation) error        { return f.err }
 func (f *fixed) Delete(context.Context, dlq.ID) error                        { return f.err }
 func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)         { return dlq.BulkRetry{}, f.err }
 func (f *fixed) Bulks(context.Context, string, int) ([]dlq.BulkRetry, error) { return nil, f.err }

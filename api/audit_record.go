@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// requested is the row of the audit for a request.
+type requested struct {
+	dlq.Operation
+	// isDryRun is set when the request changes nothing, so that its failure is not recorded.
+	isDryRun bool
+}
+
+// newOperation is the row of the audit for a request, as far as it is known before the
+// handler runs.
+func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
+	o := &requested{Operation: dlq.Operation{Subject: p.Subject, Method: p.Method, Address: c.IP(), Action: r.permission, RequestID: requestIDOf(c)}}
+	if topic := c.Params("topic"); dlq.IsTopicName(topic) {
+		o.Topic = topic
+	}
+	if id, err := dlq.ParseID(c.Params("id")); err == nil {
+		o.TargetID = id
+	}
+	return o
+}
+
+// concerns completes the operation of a request by what it changes.
+func (a *access) concerns(id dlq.ID, topic string) {
+	if a.operation != nil {
+		a.operation.Topic = topic
+		if !id.IsZero() {
+			a.operation.TargetID = id
+		}
+	}
+}
+
+// audited makes a change of the store record the operation of the request.
+func audited(ctx context.Context) context.Context {
+	if o := accessOf(ctx).operation; o != nil {
+		return dlq.WithOperation(ctx, o.Operation)
+	}
+	return ctx
+}
+
+// auditedFilter is the filter of a job in the audit. It has no key, since keys are data of
+// the messages.
+type auditedFilter struct {
+	Action dlq.Action  `json:"action,omitempty"`
+	Filter *dlq.Filter `json:"filter"`
+	HasKey bool        `json:"has_key,omitempty"`
+	IDs    int         `json:"ids,omitempty"`
+}
+
+// describe puts the filter of a new job into the operation.
+func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
+	o := accessOf(ctx).operation
+	if o == nil {
+		return
+	}
+	shown := *f
+	shown.Key, shown.IDs = nil, nil
+	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil, IDs: len(f.IDs)}) // always encodes
+}
+
+// recordRefusal records a request that changed nothing. It leaves out malformed requests,
+// and, since strangers could fill the audit, those that were not authenticated.
+func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
+	answer, o := translate(err), r.Operation
+	switch {
+	case r.isDryRun:
+		return
+	case answer.status >= http.StatusInternalServerError:
+		o.Outcome = dlq.OperationFailed
+	case answer.status == http.StatusForbidden || answer.status == http.StatusNotFound || answer.status == http.StatusConflict:
+		o.Outcome = dlq.OperationRefused
+	default:
+		return
+	}
+	o.Detail, _ = json.Marshal(map[string]any{"status": answer.status, "code": answer.code, "message": answer.message}) // always encodes
+	ctx, cancel := s.deadline(c)
+	defer cancel()
+	if err := s.options.Store.RecordOperation(ctx, o); err != nil {
+		s.options.Logger.Warn("cannot record a refused request", zap.String("request_id", o.RequestID), zap.Error(err))
+	}
+}
+
+// recordingRetries records each command to a workflow before it is sent. The store records
+// those that it changes itself, such as a new job.
+type recordingRetries struct {
+	Retries
+	store AuditStore
+}
+
+func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget, workflowID string, detail any) error {
+	o := accessOf(ctx).operation
+	if o == nil {
+		return nil
+	}
+	accepted := o.Operation
+	accepted.Target, accepted.WorkflowID, accepted.Outcome = target, workflowID, dlq.OperationAccepted
+	accepted.Detail, _ = json.Marshal(detail) // always encodes
+	return r.store.RecordOperation(ctx, accepted)
+}
+
+// command is the detail of a command to a bulk retry.
+type auditedCommand struct {
+	Command   string `json:"command"`
+	RateLimit *int   `json:"rate_limit,omitempty"`
+}
+
+func (r recordingRetries) StartRetryMessage(ctx context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
+	if err := r.record(ctx, dlq.TargetMessage, workflows.RetryMessageID(input.MessageID), auditedCommand{Command: "retry"}); err != nil {
+		return workflows.Execution{}, err
+	}
+	return r.Retries.StartRetryMessage(ctx, input)
+}
+
+func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedCommand, send func() error) error {
+	if err := r.record(ctx, dlq.TargetBulkRetry, workflows.RetryAllID(id), c); err != nil {
+		return err
+	}
+	return send()
+}
+
+func (r recordingRetries) CancelRetryAll(ctx context.Context, id dlq.ID) error {
+	return r.command(ctx, id, auditedCommand{Command: "cancel"}, func() error { return r.Retries.CancelRetryAll(ctx, id) })
+}
+
+func (r recordingRetries) PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error {
+	return r.command(ctx, id, auditedCommand{Command: "pause"}, func() error { return r.Retries.PauseRetryAll(ctx, id, reason) })
+}
+
+func (r recordingRetries) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
+	return r.command(ctx, id, auditedCommand{Command: "resume"}, func() error { return r.Retries.ResumeRetryAll(ctx, id) })
+}
+
+func (r recordingRetries) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error {
+	return r.command(ctx, id, auditedCommand{Command: "rate_limit", RateLimit: &perSecond},
+		func() error { return r.Retries.SetRetryAllRate(ctx, id, perSecond) })
+}
