@@ -62,7 +62,7 @@ const (
 	// quickDivisor is the divisor of the sizes with -quick.
 	quickDivisor = 50
 	// lastRow is the highest row number.
-	lastRow = 17
+	lastRow = 18
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -144,6 +144,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{14}, b.measureFlat},
 		{[]int{16}, b.measureLanes},
 		{[]int{17}, b.measureActions},
+		{[]int{18}, b.measureAccess},
 		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table
 	} {
 		if !o.wants(group.rows...) {

@@ -60,8 +60,9 @@ func (b *bench) newSite(db *database, k *broker, t *temporal) *site {
 	return &site{db: db, broker: k, temporal: t, queue: fmt.Sprintf("bench-%d", queues.Add(1))}
 }
 
-// start runs the api or the worker and waits until it is ready.
-func (b *bench) start(ctx context.Context, s *site, name string) (*program, error) {
+// start runs the api or the worker, with more variables in its environment, and waits until
+// it is ready.
+func (b *bench) start(ctx context.Context, s *site, name string, more ...string) (*program, error) {
 	if err := b.build(ctx); err != nil {
 		return nil, err
 	}
@@ -88,6 +89,7 @@ func (b *bench) start(ctx context.Context, s *site, name string) (*program, erro
 		"DLQ_TEMPORAL_ADDRESS=" + s.temporal.server.Address, "DLQ_TEMPORAL_TASK_QUEUE=" + s.queue,
 		"DLQ_SERVER_PORT=" + port, "DLQ_WORKER_METRICS_PORT=" + port, "DLQ_BULK_LANES=" + strconv.Itoa(b.lanes),
 	}
+	p.command.Env = append(p.command.Env, more...)
 	p.command.Stdout, p.command.Stderr = log, log
 	if err := p.run(); err != nil {
 		return nil, err
