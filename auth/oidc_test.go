@@ -240,3 +240,16 @@ func TestFirstAsksTheAuthenticatorOfTheKind(t *testing.T) {
 	_, err = both.Authenticate(t.Context(), strings.Repeat("a", maxToken+1))
 	require.EqualError(t, err, "the token is longer than 8192 bytes")
 }
+
+// BenchmarkAToken shows what the check of a token adds to a request.
+func BenchmarkAToken(b *testing.B) {
+	p := newProvider(b)
+	o := p.oidcFor(b, newClock())
+	require.NoError(b, o.issuer.refresh(b.Context()))
+	token := p.token(b)
+	for b.Loop() {
+		if _, err := o.Authenticate(b.Context(), token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -87,7 +87,7 @@ func newECKey(t *testing.T, id string) *key {
 	return &key{id: id, algorithm: jose.ES256, private: private}
 }
 
-func newProvider(t *testing.T, keys ...*key) *provider {
+func newProvider(t testing.TB, keys ...*key) *provider {
 	t.Helper()
 	if len(keys) == 0 {
 		keys = []*key{newRSAKey("first", 0)}
@@ -166,7 +166,7 @@ func (p *provider) GetPrivateClaimsFromScopes(context.Context, string, string, [
 }
 
 // token asks the provider for an access token.
-func (p *provider) token(t *testing.T) string {
+func (p *provider) token(t testing.TB) string {
 	t.Helper()
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {"openid"}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.server.URL+"/oauth/token", strings.NewReader(form.Encode()))
@@ -198,7 +198,7 @@ func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
 // oidcFor returns an authenticator of the provider, which has not fetched keys yet.
-func (p *provider) oidcFor(t *testing.T, c *clock) *OIDC {
+func (p *provider) oidcFor(t testing.TB, c *clock) *OIDC {
 	t.Helper()
 	operator, err := dlq.NewGrant(dlq.RoleOperator, []string{"payments.*"})
 	require.NoError(t, err)
