@@ -126,34 +126,24 @@ func (c *Config) CheckFiles() error {
 			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	plain := func(key, path string) {
-		if path == "" {
-			return
-		}
-		if _, err := os.ReadFile(path); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
-		}
-	}
 	secret("database.user_file", c.Database.UserFile)
 	secret("database.password_file", c.Database.PasswordFile)
 	secret("database.migrations.user_file", c.Database.Migrations.UserFile)
 	secret("database.migrations.password_file", c.Database.Migrations.PasswordFile)
-	plain("database.ssl_root_cert", c.Database.SSLRootCert)
 	secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile)
-	plain("kafka.tls.ca_file", c.Kafka.TLS.CAFile)
-	plain("kafka.tls.cert_file", c.Kafka.TLS.CertFile)
-	plain("kafka.tls.key_file", c.Kafka.TLS.KeyFile)
 	secret("temporal.api_key_file", c.Temporal.APIKeyFile)
 	if _, err := c.Temporal.ClientOptions(); err != nil {
 		errs = append(errs, err)
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
 	if _, err := c.Kafka.TLS.Config(); err != nil {
-		return fmt.Errorf("kafka.tls: %w", err)
+		errs = append(errs, err)
 	}
-	return nil
+	if c.Server.TLS.Configured() {
+		if _, err := c.Server.TLS.Config(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, c.Database.CheckCertificates())...)
 }
 
 // readFile returns the name and the content of the configuration file. Both are empty

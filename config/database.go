@@ -26,7 +26,11 @@ type Database struct {
 	// verify-full.
 	SSLMode string `yaml:"ssl_mode"`
 	// SSLRootCert is a file of trusted certificates; empty means the system's.
-	SSLRootCert     string   `yaml:"ssl_root_cert"`
+	SSLRootCert string `yaml:"ssl_root_cert"`
+	// SSLCert and SSLKey are the files of the client's own certificate and key. All three
+	// are read for every new connection.
+	SSLCert         string   `yaml:"ssl_cert"`
+	SSLKey          string   `yaml:"ssl_key"`
 	MaxOpenConns    int      `yaml:"max_open_conns"`
 	MaxIdleConns    int      `yaml:"max_idle_conns"`
 	ConnMaxLifetime Duration `yaml:"conn_max_lifetime"`
@@ -72,7 +76,7 @@ func (d Database) Configured() bool { return d.Host != "" }
 // Credentials returns the current user and password. It reads their files, if any, so
 // call it for every new connection.
 func (d Database) Credentials() (user, password string, err error) {
-	if user, err = secretFrom(NewSecret(d.User), d.UserFile); err != nil {
+	if user, err = secretFrom(NewSecret(d.User), "database.user_file", d.UserFile); err != nil {
 		return "", "", err
 	}
 	if password, err = d.Password(); err != nil {
@@ -98,7 +102,9 @@ func (d Database) MigrationCredentials() (user, password string, err error) {
 }
 
 // Password returns the current password; empty when none is configured.
-func (d Database) Password() (string, error) { return secretFrom(d.StaticPassword, d.PasswordFile) }
+func (d Database) Password() (string, error) {
+	return secretFrom(d.StaticPassword, "database.password_file", d.PasswordFile)
+}
 
 // URL is the connection URL without a password, for logs and pgxpool.ParseConfig.
 // Credentials returns the password.
@@ -107,6 +113,10 @@ func (d Database) URL() string {
 	query.Set("sslmode", d.SSLMode)
 	if d.SSLRootCert != "" {
 		query.Set("sslrootcert", d.SSLRootCert)
+	}
+	if d.SSLCert != "" {
+		query.Set("sslcert", d.SSLCert)
+		query.Set("sslkey", d.SSLKey)
 	}
 	if seconds := int(d.ConnectTimeout.Std() / time.Second); seconds > 0 {
 		query.Set("connect_timeout", strconv.Itoa(seconds))
@@ -129,6 +139,21 @@ func (d Database) URL() string {
 	return u.String()
 }
 
+// CheckCertificates reads the files of the certificates. Its errors name the keys.
+func (d Database) CheckCertificates() error {
+	if d.SSLRootCert != "" {
+		if _, err := readAuthorities("database.ssl_root_cert", d.SSLRootCert); err != nil {
+			return err
+		}
+	}
+	if d.SSLCert != "" {
+		if _, err := readCertificate("database.ssl_cert", d.SSLCert, "database.ssl_key", d.SSLKey); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (d Database) validate(r *report) {
 	if !d.Configured() {
 		if r.given("database") {
@@ -149,6 +174,11 @@ func (d Database) validate(r *report) {
 	r.oneOf("database.ssl_mode", d.SSLMode, "disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 	if d.SSLRootCert != "" && (d.SSLMode == "disable" || d.SSLMode == "allow" || d.SSLMode == "prefer") {
 		r.add("database.ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
+	}
+	if (d.SSLCert == "") != (d.SSLKey == "") {
+		r.add("database", "ssl_cert and ssl_key belong together: set both or neither")
+	} else if d.SSLCert != "" && d.SSLMode == "disable" {
+		r.add("database.ssl_cert", "has no effect with ssl_mode %q", d.SSLMode)
 	}
 	r.between("database.max_open_conns", d.MaxOpenConns, 1, 10_000)
 	r.between("database.max_idle_conns", d.MaxIdleConns, 0, max(d.MaxOpenConns, 0))

@@ -155,6 +155,8 @@ func TestDatabaseSectionIsChecked(t *testing.T) {
 		"{host: h, name: a, user: b, migrations: {password_file: f}}":                       "database.migrations.user: is required with a password",
 		"{host: h, name: a, user: b, migrations: {role: x}, application_role: x}":           "file:1: database.application_role: must be another role than database.migrations.role",
 		"{host: h, name: a, user: b, user_file: f}":                                         "file:1: database.user_file: cannot be used together with database.user",
+		"{host: h, name: a, user: b, ssl_cert: c}":                                          "file:1: database: ssl_cert and ssl_key belong together: set both or neither",
+		"{host: h, name: a, user: b, ssl_mode: disable, ssl_cert: c, ssl_key: k}":           `file:1: database.ssl_cert: has no effect with ssl_mode "disable"`,
 	} {
 		problems := problemsOf(t, "database: "+text)
 		require.Len(t, problems, 1, text)

@@ -2,9 +2,7 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 	"strings"
 
 	"dlqmanager/dlq"
@@ -48,7 +46,9 @@ type SASL struct {
 
 // Password returns the current password. It reads the file, if any, so call it for
 // every new connection.
-func (s SASL) Password() (string, error) { return secretFrom(s.StaticPassword, s.PasswordFile) }
+func (s SASL) Password() (string, error) {
+	return secretFrom(s.StaticPassword, "kafka.sasl.password_file", s.PasswordFile)
+}
 
 // KafkaTLS names PEM files. The server's certificate is always verified.
 type KafkaTLS struct {
@@ -66,20 +66,16 @@ type KafkaTLS struct {
 // connection.
 func (t KafkaTLS) Config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	var err error
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca_file: no certificate in %s", t.CAFile)
+		if config.RootCAs, err = readAuthorities("kafka.tls.ca_file", t.CAFile); err != nil {
+			return nil, err
 		}
 	}
 	if t.CertFile != "" {
-		certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		certificate, err := readCertificate("kafka.tls.cert_file", t.CertFile, "kafka.tls.key_file", t.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+			return nil, err
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	}

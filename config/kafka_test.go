@@ -63,9 +63,9 @@ func TestKafkaTLSFilesAreCheckedAndReadEveryTime(t *testing.T) {
 	certFile, keyFile := certificate(t)
 	c := config.Default()
 	c.Kafka.TLS = config.KafkaTLS{CAFile: keyFile, CertFile: certFile, KeyFile: keyFile, ServerName: "kafka"}
-	require.EqualError(t, c.CheckFiles(), "kafka.tls: ca_file: no certificate in "+keyFile)
+	require.EqualError(t, c.CheckFiles(), "kafka.tls.ca_file: no certificate in "+keyFile)
 	c.Kafka.TLS = config.KafkaTLS{CAFile: certFile, CertFile: certFile, KeyFile: certFile, ServerName: "kafka"}
-	require.ErrorContains(t, c.CheckFiles(), "kafka.tls: cert_file and key_file: ")
+	require.ErrorContains(t, c.CheckFiles(), "kafka.tls.cert_file and kafka.tls.key_file: ")
 
 	c.Kafka.TLS.KeyFile = keyFile
 	require.NoError(t, c.CheckFiles())

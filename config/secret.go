@@ -80,12 +80,17 @@ func readSecretFile(path string) (string, error) {
 	return text, nil
 }
 
-// secretFrom returns the file's content when there is a file, else the text.
-func secretFrom(text Secret, file string) (string, error) {
-	if file != "" {
-		return readSecretFile(file)
+// secretFrom returns the file's content when there is a file, else the text. key is that of
+// the file, for the error.
+func secretFrom(text Secret, key, file string) (string, error) {
+	if file == "" {
+		return text.Reveal(), nil
 	}
-	return text.Reveal(), nil
+	content, err := readSecretFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key, err)
+	}
+	return content, nil
 }
 
 // exclusive refuses a value that is given both directly and as a file, since the

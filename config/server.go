@@ -29,7 +29,8 @@ type Server struct {
 	ShutdownTimeout Duration `yaml:"shutdown_timeout"`
 	// DrainDelay is how long /readyz answers 503 before connections are refused. Load
 	// balancers can remove this server meanwhile.
-	DrainDelay Duration `yaml:"drain_delay"`
+	DrainDelay Duration  `yaml:"drain_delay"`
+	TLS        ServerTLS `yaml:"tls"`
 }
 
 func defaultServer() Server {
@@ -54,6 +55,7 @@ func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(
 func (s Server) validate(r *report) {
 	r.host("server.host", s.Host)
 	r.port("server.port", s.Port)
+	s.TLS.validate(r)
 	r.atLeast("server.retry_wait", s.RetryWait, 0)
 	r.atLeast("server.read_timeout", s.ReadTimeout, time.Millisecond)
 	r.atLeast("server.write_timeout", s.WriteTimeout, time.Millisecond)

@@ -59,7 +59,9 @@ func defaultTemporal() Temporal {
 func (t Temporal) Configured() bool { return t.Address != "" }
 
 // APIKey returns the current API key; empty when none is configured.
-func (t Temporal) APIKey() (string, error) { return secretFrom(t.StaticAPIKey, t.APIKeyFile) }
+func (t Temporal) APIKey() (string, error) {
+	return secretFrom(t.StaticAPIKey, "temporal.api_key_file", t.APIKeyFile)
+}
 
 // A connection that is idle for keepAliveTime is pinged, and closed if no answer comes
 // within keepAliveTimeout: after 15 seconds in all, where the SDK takes 45. Servers
@@ -94,7 +96,7 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 		if profile.TLS != nil && profile.TLS.ClientCertPath != "" {
 			certFile, keyFile := profile.TLS.ClientCertPath, profile.TLS.ClientKeyPath
 			connection.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+				pair, err := readCertificate("temporal.tls.cert_file", certFile, "temporal.tls.key_file", keyFile)
 				return &pair, err
 			}
 		}

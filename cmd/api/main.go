@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"dlqmanager/cmd/internal/app"
-	"dlqmanager/config"
 )
 
 var about = app.About{
@@ -23,5 +22,5 @@ the requests in flight, up to server.shutdown_timeout (default 20s).`,
 }
 
 func main() {
-	os.Exit(app.Main(app.Command("dlq-api", about, app.RunAPI, func(c *config.Config) string { return c.Server.Address() })))
+	os.Exit(app.Main(app.Command("dlq-api", about, app.RunAPI, app.APIHealth)))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -72,7 +71,7 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 		}
 	})
 	group.Go(func() error {
-		if err := waitReady(ctx, "http://"+cfg.Server.Address(), "http://"+cfg.Worker.MetricsAddress()); err != nil {
+		if err := waitReady(ctx, app.APIHealth(cfg), app.WorkerHealth(cfg)); err != nil {
 			return err
 		}
 		banner(out, cfg, stack.Endpoints, logs.Name())
@@ -116,9 +115,9 @@ func lookup(environ []string) func(string) string {
 }
 
 // waitReady returns once every program answers its /readyz with 200.
-func waitReady(ctx context.Context, bases ...string) error {
-	for _, base := range bases {
-		for !isReady(ctx, base+"/readyz") {
+func waitReady(ctx context.Context, programs ...app.Health) error {
+	for _, program := range programs {
+		for program.Check(ctx) != nil {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -129,29 +128,14 @@ func waitReady(ctx context.Context, bases ...string) error {
 	return nil
 }
 
-func isReady(ctx context.Context, url string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
 func banner(out io.Writer, cfg *config.Config, e dev.Endpoints, logFile string) {
 	_, _ = fmt.Fprintf(out, `
 Ready.
 
-  REST API         http://%[1]s/api/v1/dlq
-  API reference    http://%[1]s/docs
-  Readiness        http://%[1]s/readyz
-  Metrics          http://%[1]s/metrics and http://%[2]s/metrics
+  REST API         %[1]s/api/v1/dlq
+  API reference    %[1]s/docs
+  Readiness        %[1]s/readyz
+  Metrics          %[1]s/metrics and %[2]s/metrics
   Temporal Web UI  %[3]s
   PostgreSQL       %[4]s
   Kafka            %[5]s
@@ -159,7 +143,7 @@ Ready.
 
 Next, in another terminal: make demo
 Ctrl-C stops everything; the state is kept.
-`, cfg.Server.Address(), cfg.Worker.MetricsAddress(), orNone(e.TemporalUIURL), orNone(e.DatabaseURL),
+`, app.APIHealth(cfg).URL(), app.WorkerHealth(cfg).URL(), orNone(e.TemporalUIURL), orNone(e.DatabaseURL),
 		strings.Join(e.Brokers, ","), logFile)
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"dlqmanager/cmd/internal/app"
-	"dlqmanager/config"
 )
 
 var about = app.About{
@@ -20,5 +19,5 @@ Other workers continue the rest.`,
 }
 
 func main() {
-	os.Exit(app.Main(app.Command("dlq-worker", about, app.RunWorker, func(c *config.Config) string { return c.Worker.MetricsAddress() })))
+	os.Exit(app.Main(app.Command("dlq-worker", about, app.RunWorker, app.WorkerHealth)))
 }

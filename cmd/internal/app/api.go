@@ -68,7 +68,10 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	p.log.Info("serving", zap.String("address", listener.Addr().String()))
+	if listener, err = encrypt(listener, cfg.Server.TLS, p.log); err != nil {
+		return err
+	}
+	p.log.Info("serving", zap.String("address", listener.Addr().String()), zap.Bool("tls", cfg.Server.TLS.Configured()))
 
 	group, ctx := errgroup.WithContext(ctx)
 	served := make(chan struct{}) // closed when the server has ended; draining is useless then

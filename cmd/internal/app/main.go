@@ -8,12 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"dlqmanager/config"
 )
@@ -46,9 +43,8 @@ func Main(run Program) int {
 type Service func(ctx context.Context, cfg *config.Config, out io.Writer) error
 
 // Command returns a program that reads flags and configuration and runs a service.
-// address returns the address at which the service answers /readyz, for the health
-// check.
-func Command(name string, about About, service Service, address func(*config.Config) string) Program {
+// health returns where the service answers /readyz.
+func Command(name string, about About, service Service, health func(*config.Config) Health) Program {
 	return func(ctx context.Context, args, environ []string, out io.Writer) error {
 		flags := flag.NewFlagSet(name, flag.ContinueOnError)
 		path := flags.String("config", "", "")
@@ -77,39 +73,11 @@ func Command(name string, about About, service Service, address func(*config.Con
 			return err
 		}
 		if command == "healthcheck" {
-			return healthcheck(ctx, address(cfg))
+			return health(cfg).Check(ctx)
 		}
 		if err := cfg.CheckFiles(); err != nil {
 			return err
 		}
 		return service(ctx, cfg, out)
 	}
-}
-
-// healthcheck requests /readyz of the running service. Containers use it, since their
-// image has no shell.
-func healthcheck(ctx context.Context, address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s", body)
-	}
-	return nil
 }

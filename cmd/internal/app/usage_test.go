@@ -23,7 +23,7 @@ func idle(_ context.Context, cfg *config.Config, out io.Writer) error {
 
 func idleCommand() Program {
 	about := About{Does: "dlq-idle does nothing.", Listens: "  nowhere", Stops: "A stop is easy."}
-	return Command("dlq-idle", about, idle, func(c *config.Config) string { return c.Server.Address() })
+	return Command("dlq-idle", about, idle, APIHealth)
 }
 
 func TestAServicePrintsItsHelp(t *testing.T) {

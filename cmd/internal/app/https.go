@@ -1,0 +1,91 @@
+package app
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"dlqmanager/config"
+)
+
+// certificateAge is how old the server's certificate may be in memory. A handshake after
+// that reads the files again.
+const certificateAge = time.Second
+
+// encrypt makes the listener serve TLS, if certificates are configured.
+func encrypt(listener net.Listener, files config.ServerTLS, log *zap.Logger) (net.Listener, error) {
+	if !files.Configured() {
+		return listener, nil
+	}
+	c := &certificates{files: files, log: log}
+	current, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	c.current, c.read = current, time.Now()
+	// The configuration of each handshake is that of get. This one has the session keys.
+	return tls.NewListener(listener, &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get(), nil },
+	}), nil
+}
+
+// certificates is the TLS configuration from files that may change.
+type certificates struct {
+	files config.ServerTLS
+	log   *zap.Logger
+
+	mu      sync.Mutex
+	current *tls.Config
+	read    time.Time
+	problem string // of the files, as it was logged
+}
+
+// get returns the configuration for a handshake. While the files are invalid, that is the
+// last valid one: a certificate and its key are not replaced at the same moment.
+func (c *certificates) get() *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.read) < certificateAge {
+		return c.current
+	}
+	c.read = time.Now()
+	renewed, err := c.load()
+	if err != nil {
+		if c.problem != err.Error() {
+			c.problem = err.Error()
+			c.log.Error("the certificate cannot be renewed; the earlier one stays in use", zap.Error(err))
+		}
+		return c.current
+	}
+	c.problem = ""
+	if !bytes.Equal(leaf(renewed), leaf(c.current)) {
+		c.log.Info("the certificate was renewed", zap.String("server.tls.cert_file", c.files.CertFile))
+	}
+	c.current = renewed
+	return renewed
+}
+
+// load reads the files. Refused clients are logged, because the alert that they get does
+// not name the cause.
+func (c *certificates) load() (*tls.Config, error) {
+	loaded, err := c.files.Config()
+	if err != nil || loaded.VerifyConnection == nil {
+		return loaded, err
+	}
+	verify := loaded.VerifyConnection
+	loaded.VerifyConnection = func(state tls.ConnectionState) error {
+		err := verify(state)
+		if err != nil {
+			c.log.Info("a client's certificate was refused", zap.Error(err))
+		}
+		return err
+	}
+	return loaded, nil
+}
+
+func leaf(c *tls.Config) []byte { return c.Certificates[0].Certificate[0] }

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+)
+
+// ServerTLS names the PEM files of the API's HTTPS. Without a certificate the API serves
+// plain HTTP.
+type ServerTLS struct {
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ClientCAFile holds the authorities of client certificates. With it every client
+	// needs a certificate.
+	ClientCAFile string `yaml:"client_ca_file"`
+}
+
+// Configured reports whether the API serves HTTPS.
+func (t ServerTLS) Configured() bool { return t.CertFile != "" }
+
+// Config returns the server's TLS configuration. It reads the files.
+func (t ServerTLS) Config() (*tls.Config, error) {
+	pair, err := t.certificate()
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   []string{"http/1.1"},
+	}
+	if t.ClientCAFile == "" {
+		return config, nil
+	}
+	if config.ClientCAs, err = readAuthorities("server.tls.client_ca_file", t.ClientCAFile); err != nil {
+		return nil, err
+	}
+	// VerifyConnection also checks resumed sessions, so a renewed file applies to them.
+	config.ClientAuth = tls.RequireAnyClientCert
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		return verifyClient(state.PeerCertificates, config.ClientCAs, pair.Certificate[0])
+	}
+	return config, nil
+}
+
+// HealthcheckConfig is for a client on the same machine. It presents the server's own
+// certificate, and does not verify the server's, which names other hosts than loopback.
+func (t ServerTLS) HealthcheckConfig() (*tls.Config, error) {
+	pair, err := t.certificate()
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // the connection stays on this machine and carries no secret
+		// Certificates would be left out if the server's list of authorities has another.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+	}, nil
+}
+
+func (t ServerTLS) certificate() (tls.Certificate, error) {
+	return readCertificate("server.tls.cert_file", t.CertFile, "server.tls.key_file", t.KeyFile)
+}
+
+// verifyClient accepts certificates of the authorities, and the server's own: a client that
+// has its key is the health check.
+func verifyClient(chain []*x509.Certificate, authorities *x509.CertPool, own []byte) error {
+	if len(chain) == 0 {
+		return errors.New("server.tls.client_ca_file: the client has no certificate")
+	}
+	if bytes.Equal(chain[0].Raw, own) {
+		return nil
+	}
+	options := x509.VerifyOptions{
+		Roots: authorities, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	for _, intermediate := range chain[1:] {
+		options.Intermediates.AddCert(intermediate)
+	}
+	if _, err := chain[0].Verify(options); err != nil {
+		return fmt.Errorf("server.tls.client_ca_file: %w", err)
+	}
+	return nil
+}
+
+func (t ServerTLS) validate(r *report) {
+	r.certificate("server.tls", t.CertFile, t.KeyFile)
+	if t.ClientCAFile != "" && !t.Configured() {
+		r.add("server.tls.client_ca_file", "has no effect without server.tls.cert_file and server.tls.key_file")
+	}
+}
