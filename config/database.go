@@ -92,10 +92,10 @@ func (d Database) MigrationCredentials() (user, password string, err error) {
 	if !m.hasUser() {
 		return d.Credentials()
 	}
-	if user, err = secretFrom(NewSecret(m.User), m.UserFile); err != nil {
+	if user, err = secretFrom(NewSecret(m.User), "database.migrations.user_file", m.UserFile); err != nil {
 		return "", "", err
 	}
-	if password, err = secretFrom(m.StaticPassword, m.PasswordFile); err != nil {
+	if password, err = secretFrom(m.StaticPassword, "database.migrations.password_file", m.PasswordFile); err != nil {
 		return "", "", err
 	}
 	return user, password, nil

@@ -97,7 +97,11 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 // asked for it, or returns the id of a running job that conflicts.
 func (s *Store) createJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs, asked *dlq.Operation) (busy dlq.ID, err error) {
 	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
-	if busy, err = conflictingJob(ctx, s.pool, conflictSQL, args); err != nil || !busy.IsZero() {
+	err = untilLoggedIn(ctx, func() error {
+		busy, err = conflictingJob(ctx, s.pool, conflictSQL, args)
+		return err
+	})
+	if err != nil || !busy.IsZero() {
 		return busy, err
 	}
 	if err = s.snapshot(ctx, args); err != nil {
@@ -128,7 +132,7 @@ func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&upperBound, &at) })
 	batch.Queue(`COMMIT`)
-	err = s.pool.SendBatch(ctx, batch).Close()
+	err = s.pool.send(ctx, batch)
 	if isBlocked(err) {
 		s.endSuspended(ctx)
 		return fmt.Errorf("ingest did not release its lock within 2s: %w", err)

@@ -67,6 +67,9 @@ const (
 	statementTimeout = "57014"
 	diskFull         = "53100"
 	readOnly         = "25006" // after a failover this may be a replica
+
+	// invalidAuthorization is the class of wrong users, passwords and client certificates.
+	invalidAuthorization = "28"
 )
 
 // isUnavailableCode reports whether an error with this SQLSTATE may end by itself.
@@ -79,8 +82,9 @@ func isUnavailableCode(code string) bool {
 		"40001", "40P01": // conflict with another transaction, after maxConflictTries
 		return true
 	}
-	// Classes 08 (connection) and 53 (resources, such as connections or disk space).
-	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53")
+	// Classes 08 (connection) and 53 (resources, such as connections or disk space). The
+	// credentials may be those from before a rotation.
+	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, invalidAuthorization)
 }
 
 // isDataError reports whether the server refused the data of a row, so that the batch would

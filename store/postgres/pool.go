@@ -61,7 +61,15 @@ const (
 // timeout.
 func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error) {
 	detector := &silenceDetector{}
-	options.AfterConnect = setSession
+	given := options.AfterConnect
+	options.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if given != nil {
+			if err := given(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return setSession(ctx, conn)
+	}
 	options.ShouldPing = detector.isBroken
 	options.BeforeClose = closeUnresponsive
 	pool, err := pgxpool.NewWithConfig(ctx, options)

@@ -28,7 +28,7 @@ var (
 // the database is unavailable. It is safe for use by any number of goroutines and
 // processes.
 type Store struct {
-	pool   *pgxpool.Pool
+	pool   pool
 	topics *dlq.Topics
 	// Outbox makes the store keep every message that becomes exhausted for
 	// PublishExhausted. Set it before the first use.
@@ -42,8 +42,8 @@ type Store struct {
 
 // New returns a store on a database whose schema package migrations has brought up to date.
 // The caller closes the pool.
-func New(pool *pgxpool.Pool, topics *dlq.Topics) *Store {
-	return &Store{pool: pool, topics: topics, suspendedAfter: suspendedAfter}
+func New(connections *pgxpool.Pool, topics *dlq.Topics) *Store {
+	return &Store{pool: pool{connections}, topics: topics, suspendedAfter: suspendedAfter}
 }
 
 // callTimeout limits a call, so that it ends even if the network drops its packets. It is
@@ -98,7 +98,7 @@ func (s *Store) batch(ctx context.Context, operation string, queue func(*pgx.Bat
 		}
 		ctx, cancel := withCallTimeout(ctx, statements...)
 		defer cancel()
-		return s.pool.SendBatch(ctx, batch).Close()
+		return s.pool.send(ctx, batch)
 	})
 	if err != nil {
 		return wrap(operation, err)

@@ -26,9 +26,9 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 	defer p.close()
 
-	checks := map[string]telemetry.Check{"temporal": p.workflows.Ping}
+	checks := map[string]telemetry.Check{"temporal": p.explained("temporal", p.workflows.Ping)}
 	if p.pool != nil {
-		checks["database"] = p.checkDatabase
+		checks["database"] = p.explained("database", p.checkDatabase)
 	}
 	var engine *engine
 	if p.pool == nil {
@@ -42,7 +42,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 			return err
 		}
 		defer broker.Close()
-		checks["kafka"] = func(ctx context.Context) error { return kafka.Ping(ctx, broker) }
+		checks["kafka"] = p.explained("kafka", func(ctx context.Context) error { return kafka.Ping(ctx, broker) })
 	}
 
 	authn, err := p.access(ctx, checks)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/sdk/client"
@@ -102,16 +101,13 @@ func (p *parts) openStore() error {
 	options.MaxConns = int32(db.MaxOpenConns)
 	options.MinIdleConns = int32(min(db.MaxIdleConns, 1)) // the first request need not wait for a connection
 	options.MaxConnLifetime = db.ConnMaxLifetime.Std()
-	// Read for every new connection, so that credentials rotate without a restart.
-	options.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		var err error
-		c.User, c.Password, err = db.Credentials()
-		return err
-	}
+	login := &login{database: db}
+	login.apply(options)
 	p.pool, err = postgres.NewPool(context.Background(), options)
 	if err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
+	login.pool.Store(p.pool)
 	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
 	store := postgres.New(p.pool, p.topics)
 	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()

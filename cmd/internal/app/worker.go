@@ -37,7 +37,9 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	checks := map[string]telemetry.Check{"database": p.checkDatabase, "temporal": p.workflows.Ping}
+	checks := map[string]telemetry.Check{
+		"database": p.explained("database", p.checkDatabase), "temporal": p.explained("temporal", p.workflows.Ping),
+	}
 	engine.addChecks(checks)
 	// This check fails during a stop, so that /readyz answers 503.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
@@ -134,8 +136,8 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 	if e.publisher == nil {
 		return
 	}
-	checks["kafka"] = e.publisher.Ping
-	checks["ingest"] = func(context.Context) error {
+	checks["kafka"] = e.explained("kafka", e.publisher.Ping)
+	checks["ingest"] = e.explained("ingest", func(context.Context) error {
 		s := e.ingest.Status()
 		if !s.Running {
 			return errStarting
@@ -148,7 +150,7 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 				s.Since.UTC().Format("15:04:05"), s.LastError)
 		}
 		return nil
-	}
+	})
 }
 
 // run starts each part of the engine as soon as its dependencies are available. When ctx
@@ -156,7 +158,7 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 // batch, and then the producer closes.
 func (e *engine) run(ctx context.Context) error {
 	if e.pool != nil {
-		if err := waitFor(ctx, e.log, "database", e.migrate); err != nil {
+		if err := waitFor(ctx, e.log, "database", e.explained("database", e.migrate)); err != nil {
 			return err
 		}
 	}
@@ -181,13 +183,13 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var running worker.Worker
-	err := waitFor(ctx, e.log, "temporal", func(ctx context.Context) error {
+	err := waitFor(ctx, e.log, "temporal", e.explained("temporal", func(ctx context.Context) error {
 		if err := e.ensureSchedule(ctx); err != nil {
 			return err
 		}
 		running = workflows.NewWorker(e.temporal, e.cfg.Temporal.TaskQueue, e.steps, limit, fail)
 		return running.Start()
-	})
+	}))
 	if err != nil {
 		return err
 	}

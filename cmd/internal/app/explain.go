@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"dlqmanager/config"
+)
+
+// A hint says which setting an error of a connection is about.
+type hint struct{ text, setting string }
+
+// explained adds the setting to the errors of a dependency.
+func (p *parts) explained(dependency string, try func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error { return explain(p.cfg, dependency, try(ctx)) }
+}
+
+// explain names the setting that an error of a dependency is about, if the error's text
+// tells. The libraries have no common types for these errors, and gRPC passes only texts on.
+func explain(cfg *config.Config, dependency string, err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, h := range hints(cfg, dependency) {
+		if strings.Contains(text, h.text) && !strings.Contains(text, h.setting+": ") {
+			return fmt.Errorf("%s: %w", h.setting, err)
+		}
+	}
+	return err
+}
+
+// hints are in the order of their precedence.
+func hints(cfg *config.Config, dependency string) []hint {
+	switch dependency {
+	case "database":
+		return databaseHints(cfg.Database)
+	case "kafka", "ingest":
+		return kafkaHints(cfg.Kafka)
+	case "temporal":
+		return temporalHints(cfg.Temporal)
+	default:
+		return nil
+	}
+}
+
+// tlsHints are for the errors of crypto/tls and crypto/x509.
+func tlsHints(authorities, name, own, address string) []hint {
+	return []hint{
+		{"certificate signed by unknown authority", authorities},
+		{"x509: certificate is valid for", name},
+		{"x509: certificate is not valid for any names", name},
+		{"x509: cannot validate certificate for", name},
+		{"x509: certificate has expired or is not yet valid", address}, // the server's
+		{"remote error: tls: ", own},
+	}
+}
+
+func databaseHints(d config.Database) []hint {
+	return append([]hint{
+		{"requires a valid client certificate", "database.ssl_cert"},
+		{"certificate authentication failed", "database.ssl_cert"},
+		{"no encryption", "database.ssl_mode"},
+		{"server refused TLS connection", "database.ssl_mode"},
+		{"(SQLSTATE 28P01)", orFile("database.password", d.PasswordFile)},
+		{"(SQLSTATE 28000)", orFile("database.user", d.UserFile)},
+		{"(SQLSTATE 3D000)", "database.name"},
+	}, tlsHints("database.ssl_root_cert", "database.host", "database.ssl_cert", "database.host")...)
+}
+
+func kafkaHints(k config.Kafka) []hint {
+	return append([]hint{
+		{"SASL_AUTHENTICATION_FAILED", orFile("kafka.sasl.password", k.SASL.PasswordFile)},
+		{"UNSUPPORTED_SASL_MECHANISM", "kafka.sasl.mechanism"},
+		{"ILLEGAL_SASL_STATE", "kafka.security_protocol"},
+		{"first record does not look like a TLS handshake", "kafka.security_protocol"},
+	}, tlsHints("kafka.tls.ca_file", "kafka.tls.server_name", "kafka.tls.cert_file", "kafka.brokers")...)
+}
+
+func temporalHints(t config.Temporal) []hint {
+	return append([]hint{
+		{"Unauthenticated", orFile("temporal.api_key", t.APIKeyFile)},
+		{"PermissionDenied", orFile("temporal.api_key", t.APIKeyFile)},
+		{"first record does not look like a TLS handshake", "temporal.tls.enabled"},
+		{"error reading server preface", "temporal.tls.enabled"},
+	}, tlsHints("temporal.tls.ca_file", "temporal.tls.server_name", "temporal.tls.cert_file", "temporal.address")...)
+}
+
+// orFile is the key of a secret: that of its file, if there is one.
+func orFile(key, file string) string {
+	if file != "" {
+		return key + "_file"
+	}
+	return key
+}

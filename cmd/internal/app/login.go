@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"dlqmanager/config"
+	"dlqmanager/dlq"
+)
+
+// userAge is how long the pool uses connections of a user after the file names another one.
+const userAge = time.Second
+
+// login gives every new connection the credentials and certificates as they are in their
+// files. When the files name another user, the pool moves to it at once: the server may soon
+// drop the earlier one, and its connections would lose their rights.
+type login struct {
+	database config.Database
+	pool     atomic.Pointer[pgxpool.Pool]
+	user     atomic.Pointer[string] // of the newest connection
+	checked  atomic.Int64           // when the user was last compared with the file, in nanoseconds
+}
+
+// apply sets the hooks of a pool. Set pool after it is open.
+func (l *login) apply(options *pgxpool.Config) {
+	options.BeforeConnect = l.prepare
+	if l.database.UserFile != "" {
+		options.AfterConnect = l.connected
+		options.PrepareConn = l.keep
+	}
+}
+
+// prepare reads the files. While they are replaced, they may be missing or not fit together.
+func (l *login) prepare(_ context.Context, c *pgx.ConnConfig) (err error) {
+	if c.User, c.Password, err = l.database.Credentials(); err != nil {
+		return fmt.Errorf("%w: %w", dlq.ErrUnavailable, err)
+	}
+	if l.database.SSLRootCert == "" && l.database.SSLCert == "" {
+		return nil
+	}
+	if err := l.database.CheckCertificates(); err != nil {
+		return fmt.Errorf("%w: %w", dlq.ErrUnavailable, err)
+	}
+	fresh, err := pgx.ParseConfig(l.database.URL()) // reads the certificates
+	if err != nil {
+		return fmt.Errorf("%w: %w", dlq.ErrUnavailable, err)
+	}
+	c.TLSConfig, c.Fallbacks = fresh.TLSConfig, fresh.Fallbacks
+	return nil
+}
+
+// connected closes the connections of an earlier user.
+func (l *login) connected(_ context.Context, conn *pgx.Conn) error {
+	user := conn.Config().User
+	before := l.user.Swap(&user)
+	if pool := l.pool.Load(); before != nil && *before != user && pool != nil {
+		pool.Reset()
+	}
+	return nil
+}
+
+// keep rejects one connection every userAge while the file names another user. The pool
+// opens a new one instead. If the new user cannot log in yet, the other connections remain.
+func (l *login) keep(context.Context, *pgx.Conn) (bool, error) {
+	now, checked := time.Now().UnixNano(), l.checked.Load()
+	if now-checked < userAge.Nanoseconds() || !l.checked.CompareAndSwap(checked, now) {
+		return true, nil
+	}
+	user, _, err := l.database.Credentials()
+	newest := l.user.Load()
+	return err != nil || newest == nil || user == *newest, nil
+}
