@@ -2,14 +2,7 @@ package kafka_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
+	"dlqmanager/internal/certtest"
 	"dlqmanager/internal/kafkatest"
 	"dlqmanager/kafka"
 )
@@ -38,19 +32,19 @@ func TestOptionsThatTheLibraryRefusesAreAnError(t *testing.T) {
 
 func TestMutualTLSIsConfiguredForEveryConnection(t *testing.T) {
 	t.Parallel()
-	ca, stranger := newAuthority(t), newAuthority(t)
+	ca, stranger := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"), kfake.TLS(&tls.Config{
-		Certificates: []tls.Certificate{ca.issue(t, "broker")},
-		ClientCAs:    ca.pool(),
+		Certificates: []tls.Certificate{ca.Issue(t, "broker")},
+		ClientCAs:    ca.Pool(),
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 	}))
-	client := ca.issue(t, "client")
-	var trusted atomic.Pointer[authority]
+	client := ca.Issue(t, "client")
+	var trusted atomic.Pointer[certtest.Authority]
 	trusted.Store(stranger)
 	o := quickOptions(cluster.ListenAddrs())
 	o.DeliveryTimeout = time.Second
 	o.TLS = func() (*tls.Config, error) {
-		return &tls.Config{RootCAs: trusted.Load().pool(), Certificates: []tls.Certificate{client}}, nil
+		return &tls.Config{RootCAs: trusted.Load().Pool(), Certificates: []tls.Certificate{client}}, nil
 	}
 	publish := func(p *kafka.Publisher) error {
 		return p.Publish(context.Background(), []dlq.Envelope{envelope("orders", "k", "v")}, dlq.OrderKey, nil)[0].Err
@@ -111,46 +105,4 @@ func TestMetricsOfAllClientsShareOneRegistry(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]float64{"orders delivered": 1, "missing transient": 1, "missing held_back": 1}, counted)
-}
-
-// authority is a certificate authority of one test.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t testing.TB) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	certificate, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return &authority{certificate, key}
-}
-
-func (a *authority) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.certificate)
-	return pool
-}
-
-// issue signs a certificate for 127.0.0.1.
-func (a *authority) issue(t testing.TB, name string) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -25,7 +25,13 @@ type Roles struct {
 // configure makes connections use the credentials, and act as the owner.
 func (r Roles) configure(config *pgxpool.Config) {
 	if r.Credentials != nil {
-		config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) (err error) {
+		before := config.BeforeConnect // reads the certificates
+		config.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) (err error) {
+			if before != nil {
+				if err := before(ctx, c); err != nil {
+					return err
+				}
+			}
 			c.User, c.Password, err = r.Credentials()
 			return err
 		}

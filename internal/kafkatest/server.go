@@ -57,13 +57,18 @@ func newServer(dir, version string, further ...string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir, jars: lib, heap: "320m", plain: local(ports[0]), sasl: local(ports[1])}
-	err = s.format(append(s.properties(local(ports[2])), further...),
-		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password),
-		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Outsider, OutsiderPassword))
-	if err != nil {
+	if err := s.format(append(s.properties(local(ports[2])), further...), scramUsers()...); err != nil {
 		return nil, err
 	}
 	return s, s.start()
+}
+
+// scramUsers are arguments of format.
+func scramUsers() []string {
+	return []string{
+		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password),
+		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Outsider, OutsiderPassword),
+	}
 }
 
 // format writes the configuration and prepares the empty storage.
@@ -91,10 +96,14 @@ func (s *Server) java(class string, args ...string) *exec.Cmd {
 	return exec.Command("java", append(jvm, args...)...)
 }
 
-func (s *Server) properties(controller string) []string {
-	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-	plain := fmt.Sprintf(`org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s" user_%s="%s";`,
+const scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+func plainModule() string {
+	return fmt.Sprintf(`org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s" user_%s="%s";`,
 		User, Password, Outsider, OutsiderPassword)
+}
+
+func (s *Server) properties(controller string) []string {
 	return append(s.common(),
 		"process.roles=broker,controller",
 		"node.id=1",
@@ -102,8 +111,8 @@ func (s *Server) properties(controller string) []string {
 		"listeners=PLAINTEXT://"+s.plain+",SASL_PLAINTEXT://"+s.sasl+",CONTROLLER://"+controller,
 		"advertised.listeners=PLAINTEXT://"+s.plain+",SASL_PLAINTEXT://"+s.sasl,
 		"sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN",
-		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="+scram,
-		"listener.name.sasl_plaintext.plain.sasl.jaas.config="+plain,
+		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="+scramModule,
+		"listener.name.sasl_plaintext.plain.sasl.jaas.config="+plainModule(),
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users=User:ANONYMOUS",
 		"allow.everyone.if.no.acl.found=true",

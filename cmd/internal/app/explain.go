@@ -74,17 +74,20 @@ func kafkaHints(k config.Kafka) []hint {
 		{"SASL_AUTHENTICATION_FAILED", orFile("kafka.sasl.password", k.SASL.PasswordFile)},
 		{"UNSUPPORTED_SASL_MECHANISM", "kafka.sasl.mechanism"},
 		{"ILLEGAL_SASL_STATE", "kafka.security_protocol"},
+		{"is TLS missing?", "kafka.security_protocol"}, // this and the next two are the client library's
+		{"is TLS misconfigured on the client or the broker?", "kafka.security_protocol"},
+		{"is this a plaintext connection speaking to a tls endpoint?", "kafka.security_protocol"},
 		{"first record does not look like a TLS handshake", "kafka.security_protocol"},
 	}, tlsHints("kafka.tls.ca_file", "kafka.tls.server_name", "kafka.tls.cert_file", "kafka.brokers")...)
 }
 
 func temporalHints(t config.Temporal) []hint {
-	return append([]hint{
-		{"Unauthenticated", orFile("temporal.api_key", t.APIKeyFile)},
-		{"PermissionDenied", orFile("temporal.api_key", t.APIKeyFile)},
-		{"first record does not look like a TLS handshake", "temporal.tls.enabled"},
-		{"error reading server preface", "temporal.tls.enabled"},
-	}, tlsHints("temporal.tls.ca_file", "temporal.tls.server_name", "temporal.tls.cert_file", "temporal.address")...)
+	return append(tlsHints("temporal.tls.ca_file", "temporal.tls.server_name", "temporal.tls.cert_file", "temporal.address"),
+		hint{"Unauthenticated", orFile("temporal.api_key", t.APIKeyFile)},
+		hint{"PermissionDenied", orFile("temporal.api_key", t.APIKeyFile)},
+		hint{"first record does not look like a TLS handshake", "temporal.tls.enabled"},
+		hint{"error reading server preface", "temporal.tls.enabled"},
+	)
 }
 
 // orFile is the key of a secret: that of its file, if there is one.

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/config"
+	"dlqmanager/dlq"
+)
+
+// refused calls ask until its error names the setting first and quotes the other side. A
+// server closes the connection after the alert that refuses a client's certificate. A client
+// that is still writing then sees a broken connection instead.
+func refused(t *testing.T, setting, said string, ask func() error) error {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); ; {
+		err := ask()
+		require.Error(t, err)
+		if strings.HasPrefix(err.Error(), setting) && strings.Contains(err.Error(), said) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			require.Fail(t, "the error does not name the setting", "want %q and %q in: %v", setting, said, err)
+		}
+	}
+}
+
+func TestAnErrorThatIsNotAboutASettingStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	for _, dependency := range []string{"database", "kafka", "ingest", "temporal", "worker"} {
+		for _, err := range []error{nil, dlq.ErrUnavailable, context.DeadlineExceeded, errors.New("connection refused")} {
+			require.Equal(t, err, explain(cfg, dependency, err), dependency)
+		}
+	}
+	notice := &dlq.NoticeError{Notice: "the database is read-only"}
+	require.Equal(t, error(notice), explain(cfg, "database", notice))
+	cause := errors.New("x509: certificate signed by unknown authority")
+	require.ErrorIs(t, explain(cfg, "database", cause), cause)
+}
