@@ -37,9 +37,11 @@ test-postgres: ## Run the store's tests on the oldest and the newest supported P
 	DLQ_TEST_POSTGRES_VERSION=17 go test -count=1 -timeout 10m ./store/postgres ./migrations
 
 .PHONY: test-frameworks
-test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others with the corpus; needs Java and Maven
+test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others with the corpus, and connect to Kafka over TLS; needs Java and Maven
 	go vet -tags frameworks ./frameworks
 	go test -tags frameworks ./frameworks -count=1 -timeout 60m -v # which shows what is skipped
+	go vet -tags frameworks ./cmd/internal/app
+	go test -tags frameworks ./cmd/internal/app -run ARealKafka -count=1 -timeout 5m -v
 
 .PHONY: race
 race: ## Run every test with the race detector

@@ -132,7 +132,9 @@ func (c *Config) CheckFiles() error {
 	secret("database.migrations.password_file", c.Database.Migrations.PasswordFile)
 	secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile)
 	secret("temporal.api_key_file", c.Temporal.APIKeyFile)
-	if _, err := c.Temporal.ClientOptions(); err != nil {
+	if err := c.Temporal.TLS.check(); err != nil {
+		errs = append(errs, err)
+	} else if _, err := c.Temporal.ClientOptions(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := c.Kafka.TLS.Config(); err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 )
 
 // Temporal is the server that runs the workflows. The sources of its address and
@@ -43,7 +45,7 @@ type TemporalTLS struct {
 	Enabled *bool `yaml:"enabled"`
 	// CAFile holds the trusted certificates; empty means the system's.
 	CAFile string `yaml:"ca_file"`
-	// CertFile and KeyFile are the client's own, for mTLS. They are read for every
+	// CertFile and KeyFile are the client's own, for mTLS. All files are read for every
 	// connection.
 	CertFile   string `yaml:"cert_file"`
 	KeyFile    string `yaml:"key_file"`
@@ -93,13 +95,10 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 	}
 	if connection.TLS != nil {
 		connection.TLS.MinVersion = tls.VersionTLS12
-		if profile.TLS != nil && profile.TLS.ClientCertPath != "" {
-			certFile, keyFile := profile.TLS.ClientCertPath, profile.TLS.ClientKeyPath
-			connection.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				pair, err := readCertificate("temporal.tls.cert_file", certFile, "temporal.tls.key_file", keyFile)
-				return &pair, err
-			}
-		}
+	}
+	if connection.TLS != nil && profile.TLS != nil {
+		connection.DialOptions = append(connection.DialOptions,
+			grpc.WithTransportCredentials(renewedTLS{credentials.NewTLS(connection.TLS), profile}))
 	}
 	return options, nil
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"dlqmanager/config"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/certtest"
 )
 
 // refused calls ask until its error names the setting first and quotes the other side. A
@@ -28,6 +30,31 @@ func refused(t *testing.T, setting, said string, ask func() error) error {
 			require.Fail(t, "the error does not name the setting", "want %q and %q in: %v", setting, said, err)
 		}
 	}
+}
+
+// The names of the settings must not be on the port, which answers without a token.
+func TestTheLogNamesTheSettingOfADependencyThatIsUnavailable(t *testing.T) {
+	t.Parallel()
+	broker, temporal := startSecureKafka(t, false), startSecureTemporal(t, tls.NoClientCert)
+	const secret = "marked-secret"
+	key := "accepted"
+	temporal.apiKey.Store(&key)
+	health, out := launchAPI(t, func(c *config.Config) {
+		c.Kafka = broker.section(t, "SSL")
+		c.Kafka.TLS.CAFile = certtest.File(t, certtest.NewAuthority(t).PEM())
+		c.Temporal.Address, c.Temporal.TLS.CAFile = temporal.address, certtest.File(t, temporal.authority.PEM())
+		c.Temporal.StaticAPIKey = config.NewSecret(secret)
+	})
+	require.Eventually(t, func() bool {
+		err := health.Check(t.Context())
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "kafka.tls")
+		lines := out.String()
+		return strings.Contains(lines, `"dependency":"kafka","error":"kafka.tls.ca_file: `) &&
+			strings.Contains(lines, `"dependency":"temporal","error":"temporal.api_key: `) &&
+			strings.Contains(lines, `"waiting for temporal"`)
+	}, 20*time.Second, 50*time.Millisecond, out)
+	require.NotContains(t, out.String(), secret)
 }
 
 func TestAnErrorThatIsNotAboutASettingStaysAsItIs(t *testing.T) {

@@ -38,8 +38,17 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// startAPI runs the API with messages in memory until the test ends.
+// startAPI runs the API with messages in memory until the test ends, and waits until it is
+// ready.
 func startAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
+	t.Helper()
+	health, out := launchAPI(t, change)
+	require.Eventually(t, func() bool { return health.Check(t.Context()) == nil }, 20*time.Second, 20*time.Millisecond, out)
+	return health, out
+}
+
+// launchAPI does not wait.
+func launchAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
 	t.Helper()
 	cfg := config.Default()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,9 +68,7 @@ func startAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	health := APIHealth(cfg)
-	require.Eventually(t, func() bool { return health.Check(t.Context()) == nil }, 20*time.Second, 20*time.Millisecond, out)
-	return health, out
+	return APIHealth(cfg), out
 }
 
 // get requests /healthz on a connection of its own, and returns the server's certificate.

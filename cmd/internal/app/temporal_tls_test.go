@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,11 +184,24 @@ func TestACertificateForTemporalMayChangeWhileTheProgramRuns(t *testing.T) {
 	p := temporalParts(t, section)
 	require.NoError(t, p.askTemporal(t))
 
-	files.Replace(t, certtest.NewAuthority(t).Issue(t, "dlq-manager"))
-	server.listener.closeAccepted()
-	require.Eventually(t, func() bool { return p.askTemporal(t) != nil }, 10*time.Second, 10*time.Millisecond)
+	stranger := certtest.NewAuthority(t)
+	fails := func(setting, said string) {
+		t.Helper()
+		server.listener.closeAccepted()
+		require.Eventually(t, func() bool {
+			err := p.askTemporal(t)
+			return err != nil && strings.HasPrefix(err.Error(), setting) && strings.Contains(err.Error(), said)
+		}, 20*time.Second, 10*time.Millisecond)
+	}
+	works := func() bool { return p.askTemporal(t) == nil }
+	files.Replace(t, stranger.Issue(t, "dlq-manager"))
+	fails("temporal.tls.cert_file: ", "tls: unknown certificate authority")
 	files.Replace(t, server.authority.Issue(t, "dlq-manager"))
-	require.Eventually(t, func() bool { return p.askTemporal(t) == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, works, 20*time.Second, 10*time.Millisecond)
+	certtest.Replace(t, section.TLS.CAFile, stranger.PEM())
+	fails("temporal.tls.ca_file: ", "certificate signed by unknown authority")
+	certtest.Replace(t, section.TLS.CAFile, server.authority.PEM())
+	require.Eventually(t, works, 20*time.Second, 10*time.Millisecond)
 }
 
 func TestAnErrorOfTemporalNamesTheSettingThatIsWrong(t *testing.T) {
