@@ -162,6 +162,9 @@ func TestAnErrorOfKafkaNamesTheSettingThatIsWrong(t *testing.T) {
 	refusing := startSecureKafka(t, false, login...)
 	refusing.refuseLogins()
 	stranger, secret := certtest.NewAuthority(t), rand.Text()
+	expired := kafkatest.FakeCluster(t, kfake.TLS(&tls.Config{ //nolint:gosec // the version does not matter
+		Certificates: []tls.Certificate{stranger.Issue(t, "broker", certtest.Expired())},
+	}))
 	right := func(t *testing.T) config.Kafka {
 		k := withPassword.section(t, "SASL_SSL")
 		k.SASL = config.SASL{Mechanism: kafka.ScramSHA512, User: "dlq-manager", StaticPassword: config.NewSecret("right")}
@@ -176,6 +179,9 @@ func TestAnErrorOfKafkaNamesTheSettingThatIsWrong(t *testing.T) {
 			"kafka.tls.ca_file: ", "x509: certificate signed by unknown authority"},
 		"host name": {func(k *config.Kafka) { k.TLS.ServerName = "kafka.example" },
 			"kafka.tls.server_name: ", "x509: certificate is not valid for any names, but wanted to match kafka.example"},
+		"expired certificate of the broker": {func(k *config.Kafka) {
+			k.Brokers, k.TLS.CAFile = expired.ListenAddrs(), certtest.File(t, stranger.PEM())
+		}, "kafka.brokers: ", "x509: certificate has expired or is not yet valid"},
 		"password": {func(k *config.Kafka) {
 			k.Brokers, k.TLS.CAFile = refusing.ListenAddrs(), certtest.File(t, refusing.authority.PEM())
 			k.SASL.StaticPassword = config.NewSecret(secret)

@@ -292,7 +292,8 @@ func TestAMissingPasswordFileIsNamed(t *testing.T) {
 // serverFolder is a folder that the server may read as another user.
 func serverFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dlq-postgres-tls-") //nolint:usetesting // the parents of t.TempDir are private
+	// Package dbtest removes abandoned folders of this name.
+	dir, err := os.MkdirTemp("", fmt.Sprintf("dlq-postgres-%d-", os.Getpid())) //nolint:usetesting // the parents of t.TempDir are private
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // it has no secrets but those of the test
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
