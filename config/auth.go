@@ -54,7 +54,15 @@ func (a Auth) Enabled() bool { return a.Has("token") || a.Has("oidc") }
 
 // TLS returns the configuration of a connection to the provider. It reads CAFile, so call it
 // for every new connection.
-func (o OIDC) TLS() (*tls.Config, error) { return KafkaTLS{CAFile: o.CAFile}.Config() }
+func (o OIDC) TLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CAFile == "" {
+		return config, nil
+	}
+	var err error
+	config.RootCAs, err = readAuthorities("ca_file", o.CAFile)
+	return config, err
+}
 
 func (a Auth) validate(r *report) {
 	r.distinct("auth.mode", a.Mode, "none", "token", "oidc")
