@@ -31,7 +31,7 @@ type pool struct{ *pgxpool.Pool }
 
 func (p pool) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
 	err = untilLoggedIn(ctx, func() error {
-		rows, err = p.Pool.Query(ctx, sql, args...)
+		rows, err = p.Pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
 		return err
 	})
 	return rows, err

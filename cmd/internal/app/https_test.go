@@ -97,7 +97,7 @@ func TestTheAPIServesARenewedCertificateWithoutARestart(t *testing.T) {
 	served, err := get(health.URL(), trusting)
 	require.NoError(t, err)
 	require.Equal(t, first.Certificate[0], served)
-	_, err = get(health.URL(), &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}) //nolint:gosec // these must be refused
+	_, err = get(health.URL(), &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	require.ErrorContains(t, err, "protocol version not supported")
 	_, err = get(strings.Replace(health.URL(), "https", "http", 1), nil)
 	require.Error(t, err, "plain HTTP")

@@ -146,7 +146,7 @@ func TestACertificateForKafkaMayChangeWhileTheProgramRuns(t *testing.T) {
 
 	stranger := certtest.NewAuthority(t)
 	files.Replace(t, stranger.Issue(t, "dlq-manager"))
-	refused(t, "kafka.tls.cert_file: ", "remote error: tls: ", func() error { return connect(t, options, section) })
+	_ = refused(t, "kafka.tls.cert_file: ", "remote error: tls: ", func() error { return connect(t, options, section) })
 	files.Replace(t, cluster.authority.Issue(t, "dlq-manager"))
 	require.NoError(t, connect(t, options, section))
 	certtest.Replace(t, section.TLS.CAFile, stranger.PEM())
@@ -162,7 +162,7 @@ func TestAnErrorOfKafkaNamesTheSettingThatIsWrong(t *testing.T) {
 	refusing := startSecureKafka(t, false, login...)
 	refusing.refuseLogins()
 	stranger, secret := certtest.NewAuthority(t), rand.Text()
-	expired := kafkatest.FakeCluster(t, kfake.TLS(&tls.Config{ //nolint:gosec // the version does not matter
+	expired := kafkatest.FakeCluster(t, kfake.TLS(&tls.Config{
 		Certificates: []tls.Certificate{stranger.Issue(t, "broker", certtest.Expired())},
 	}))
 	right := func(t *testing.T) config.Kafka {

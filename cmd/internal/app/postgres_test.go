@@ -26,7 +26,7 @@ import (
 // client certificate, all others a password.
 const accessRules = `host all postgres 127.0.0.1/32 trust
 hostssl all +certified 127.0.0.1/32 cert
-hostssl all all 127.0.0.1/32 scram-sha-256
+hostssl postgres,nowhere all 127.0.0.1/32 scram-sha-256
 `
 
 // securePostgres is a PostgreSQL server with TLS.
@@ -295,7 +295,7 @@ func serverFolder(t *testing.T) string {
 	// Package dbtest removes abandoned folders of this name.
 	dir, err := os.MkdirTemp("", fmt.Sprintf("dlq-postgres-%d-", os.Getpid())) //nolint:usetesting // the parents of t.TempDir are private
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // it has no secrets but those of the test
+	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
