@@ -1,0 +1,55 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// browse opens a page in headless Chromium, and returns its document and what the browser
+// logged. The test is skipped where Chromium is not installed.
+func browse(t *testing.T, address string) (document, console string) {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--user-data-dir="+t.TempDir(),
+		"--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", address)
+	var out, log bytes.Buffer
+	command.Stdout, command.Stderr = &out, &log
+	require.NoError(t, command.Run(), log.String())
+	return out.String(), log.String()
+}
+
+func TestTheDocsPageWorksWithinItsSecurityPolicy(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	document, console := browse(t, "http://"+w.address+"/docs#/messages/listTopics") // opens this operation
+	require.Contains(t, document, "Dead-letter topics and how many messages each has")
+	require.Contains(t, document, "Try it out")
+	require.NotContains(t, console, "Content Security Policy")
+	require.NotContains(t, console, "Uncaught")
+}
+
+func TestTheBrowserReportsInlineScriptsThatThePolicyRefuses(t *testing.T) {
+	t.Parallel()
+	policy := start(t).call(http.MethodGet, "/docs").header.Get("Content-Security-Policy")
+	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Security-Policy", policy)
+		_, _ = rw.Write([]byte(`<p id=p style="color: red">safe</p><script>document.getElementById("p").textContent = "changed"</script>`))
+	}))
+	t.Cleanup(page.Close)
+	document, console := browse(t, page.URL)
+	require.Contains(t, document, ">safe<")
+	require.Contains(t, console, "Content Security Policy")
+}
