@@ -87,9 +87,15 @@ func (s *Server) authorize(r route) fiber.Handler {
 	open := r.public == alwaysPublic || slices.Contains(s.options.Open, r.public)
 	return func(c *fiber.Ctx) error {
 		if open {
+			if err := s.limitRate(c, &r, dlq.Anonymous); err != nil {
+				return err
+			}
 			return c.Next()
 		}
 		principal, err := s.authenticate(c)
+		if limited := s.limitRate(c, &r, principal); limited != nil {
+			return limited
+		}
 		if err != nil {
 			return err
 		}
@@ -124,7 +130,7 @@ func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	if s.options.Auth == nil {
 		return dlq.Anonymous, nil
 	}
-	address := c.IP()
+	address := clientOf(c)
 	if wait := s.options.Throttle.Allow(address); wait > 0 {
 		return dlq.Principal{}, tooMany("too many refused tokens from this address", wait)
 	}
@@ -150,5 +156,5 @@ func unauthenticated(message string, cause error) error {
 
 func tooMany(message string, wait time.Duration) error {
 	return &apiError{status: http.StatusTooManyRequests, code: codeTooManyRequests, message: message + "; try again later",
-		retryAfter: strconv.Itoa(int(max(wait.Round(time.Second), time.Second) / time.Second))}
+		retryAfter: strconv.Itoa(int((wait + time.Second - 1) / time.Second))}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -30,6 +31,18 @@ type Options struct {
 	Throttle Throttle
 	// Open are those PublicRoutes that need no token.
 	Open []string
+	// RateLimit is how many requests a second a client may send for each class of routes.
+	// Zero is no limit.
+	RateLimit float64
+	// TrustedProxies are the addresses whose X-Forwarded-For header is believed.
+	TrustedProxies []netip.Prefix
+	// MaxConnections is how many connections may be open. Zero is no limit.
+	MaxConnections int
+	// CORSOrigins are the origins, such as https://ops.example, whose pages may call the API
+	// from a browser.
+	CORSOrigins []string
+	// ServesTLS makes browsers use HTTPS only, from their first visit on.
+	ServesTLS bool
 	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING
 	// messages of all topics and of one. At a limit the ingest stops; 0 is no limit.
 	MaxPending, MaxPendingPerTopic int64
@@ -62,6 +75,8 @@ type Options struct {
 	// PreviewTimeout replaces RequestTimeout for a dry run, which reads all messages
 	// that it counts. Default 60 s.
 	PreviewTimeout time.Duration
+	// ScanWait is how long a list that reads many messages waits while others run. Default 2 s.
+	ScanWait time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
 	// answer, IdleTimeout the pause between two requests of a connection. Their
 	// defaults are 10 s, 10 s and 60 s.
@@ -100,6 +115,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.BulkLanes, 4)
 	setDefault(&o.RequestTimeout, 10*time.Second)
 	setDefault(&o.PreviewTimeout, 60*time.Second)
+	setDefault(&o.ScanWait, 2*time.Second)
 	setDefault(&o.ReadTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 10*time.Second)
 	setDefault(&o.IdleTimeout, 60*time.Second)
@@ -126,6 +142,8 @@ type Server struct {
 	draining context.Context
 	drain    context.CancelFunc
 	previews chan struct{} // a semaphore: one entry for each running dry run
+	scans    chan struct{} // the same for lists that read many messages
+	rates    *rateLimiter
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -138,7 +156,10 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, previews: make(chan struct{}, maxPreviews)}
+	s := &Server{
+		options: options, previews: make(chan struct{}, maxPreviews), scans: make(chan struct{}, maxScans),
+		rates: newRateLimiter(options.RateLimit),
+	}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newHTTPMetrics(options.Registerer); err != nil {
@@ -203,6 +224,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Unlock()
 	if stopped {
 		return ln.Close()
+	}
+	if s.options.MaxConnections > 0 {
+		ln = &limitedListener{ln, s.app.Server().GetOpenConnectionsCount, s.options.MaxConnections, s.metrics.refused}
 	}
 	return s.app.Listener(ln)
 }

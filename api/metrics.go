@@ -19,6 +19,7 @@ type httpMetrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	refused  prometheus.Counter
 }
 
 func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
@@ -36,8 +37,12 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 			Name: "dlq_http_requests_in_flight",
 			Help: "Requests being answered.",
 		}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dlq_http_connections_refused_total",
+			Help: "Connections closed at once because too many were open.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight} {
+	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.refused} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("HTTP metrics: %w", err)
 		}

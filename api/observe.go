@@ -26,12 +26,13 @@ func (s *Server) observe(c *fiber.Ctx) error {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 
-	setCommonHeaders(c, assignRequestID(c))
+	s.assignClient(c)
+	s.setCommonHeaders(c, assignRequestID(c))
 	err := s.recoverPanic(c)
 	if allow := c.GetRespHeader(fiber.HeaderAllow); allow != "" && errors.Is(err, fiber.ErrMethodNotAllowed) {
 		c.Set(fiber.HeaderAllow, allow+", OPTIONS")
 		if c.Method() == http.MethodOptions {
-			c.Status(http.StatusNoContent)
+			answerOptions(c, allow)
 			err = nil
 		}
 	}
@@ -81,7 +82,7 @@ func (s *Server) recoverPanic(c *fiber.Ctx) (err error) {
 // access log.
 func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time) {
 	if err != nil {
-		writeError(c, translate(err))
+		s.writeError(c, translate(err))
 	}
 	status, took := c.Response().StatusCode(), time.Since(started)
 	method := c.Method()
@@ -104,11 +105,11 @@ func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time
 }
 
 // writeError replaces everything that a handler has written.
-func writeError(c *fiber.Ctx, r *apiError) {
+func (s *Server) writeError(c *fiber.Ctx, r *apiError) {
 	allow := c.GetRespHeader(fiber.HeaderAllow)
 	c.Response().Reset()
 	id := requestIDOf(c)
-	setCommonHeaders(c, id)
+	s.setCommonHeaders(c, id)
 	switch r.status {
 	case http.StatusMethodNotAllowed:
 		c.Set(fiber.HeaderAllow, allow)
@@ -123,11 +124,16 @@ func writeError(c *fiber.Ctx, r *apiError) {
 }
 
 // setCommonHeaders sets the headers that every answer has.
-func setCommonHeaders(c *fiber.Ctx, requestID string) {
+func (s *Server) setCommonHeaders(c *fiber.Ctx, requestID string) {
 	c.Set(headerRequestID, requestID)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; frame-ancestors 'none'")
+	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	if s.options.ServesTLS {
+		c.Set(fiber.HeaderStrictTransportSecurity, "max-age=31536000") // a year
+	}
+	s.allowOrigin(c)
 }
 
 func routeOf(c *fiber.Ctx) string {

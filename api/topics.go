@@ -95,7 +95,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := s.options.Store.List(ctx, wanted)
+	page, err := s.listWithin(ctx, wanted)
 	if err != nil {
 		return err
 	}

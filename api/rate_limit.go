@@ -1,0 +1,102 @@
+package api
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/time/rate"
+
+	"dlqmanager/dlq"
+)
+
+// rateBurst is how many seconds' worth of requests a client may send at once.
+const rateBurst = 2
+
+// maxRateClients bounds the memory of a rateLimiter. The clients that were not seen for the
+// longest time are forgotten, at most half of them at once.
+const maxRateClients = 20_000
+
+// rateLimiter has a token bucket for each client and class of routes.
+type rateLimiter struct {
+	limit rate.Limit
+	burst int
+	now   func() time.Time
+
+	mu sync.Mutex
+	// When recent is full, it replaces older. A client that is seen moves to recent.
+	recent, older map[string]*rate.Limiter
+}
+
+// newRateLimiter returns nil, which limits nothing, if perSecond is zero.
+func newRateLimiter(perSecond float64) *rateLimiter {
+	if perSecond <= 0 {
+		return nil
+	}
+	return &rateLimiter{limit: rate.Limit(perSecond), burst: max(int(perSecond*rateBurst), 1), now: time.Now, recent: map[string]*rate.Limiter{}}
+}
+
+// take returns zero if the client may send a request now, else how long it must wait.
+func (l *rateLimiter) take(client string) time.Duration {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	reservation := l.bucket(client).ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+func (l *rateLimiter) bucket(client string) *rate.Limiter {
+	if bucket := l.recent[client]; bucket != nil {
+		return bucket
+	}
+	bucket := l.older[client]
+	if bucket == nil {
+		bucket = rate.NewLimiter(l.limit, l.burst)
+	}
+	if len(l.recent) >= maxRateClients/2 {
+		l.recent, l.older = map[string]*rate.Limiter{}, l.recent
+	}
+	l.recent[client] = bucket
+	return bucket
+}
+
+// limitRate takes a token from the bucket of the principal, or of the address if the
+// request has no valid token. Reads and changes have buckets of their own, so that a client
+// that polls too fast can still cancel a job. Probes are not limited, because a load balancer
+// would remove the server.
+func (s *Server) limitRate(c *fiber.Ctx, r *route, principal dlq.Principal) error {
+	if r.path == "/healthz" || r.path == "/readyz" {
+		return nil
+	}
+	class := "read "
+	if r.method != http.MethodGet {
+		class = "change "
+	}
+	client := "address " + addressBucket(clientOf(c))
+	if principal.Method != "" && principal.Method != dlq.Anonymous.Method {
+		client = principal.Method + " " + principal.Subject
+	}
+	if wait := s.rates.take(class + client); wait > 0 {
+		return tooMany("too many requests", wait)
+	}
+	return nil
+}
+
+// addressBucket is an IPv4 address, or the /64 of an IPv6 address, since a host usually has
+// all addresses of it.
+func addressBucket(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Is4() {
+		return address
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}
