@@ -63,6 +63,16 @@ func (r *report) webURL(path, value string) {
 	}
 }
 
+// origin checks the origin of a web page, as browsers send it. A wildcard would let every page
+// of the internet use the access of whoever looks at it.
+func (r *report) origin(path, value string) {
+	parsed, err := url.Parse(value)
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" ||
+		value != strings.ToLower(parsed.Scheme+"://"+parsed.Host) || strings.Contains(value, "*") {
+		r.add(path, "must be an origin such as https://ops.example, in small letters and without a path, not %q", value)
+	}
+}
+
 // certificate checks that a client certificate and its key are given together.
 func (r *report) certificate(path, certFile, keyFile string) {
 	if (certFile == "") != (keyFile == "") {

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"time"
 )
@@ -25,6 +27,15 @@ type Server struct {
 	DryRunTimeout Duration `yaml:"dry_run_timeout"`
 	// BodyLimit is the largest request body; a larger one is refused with 413.
 	BodyLimit Size `yaml:"body_limit"`
+	// RateLimit is how many requests a second a client may send, for reads and for changes
+	// each; 0 is no limit.
+	RateLimit int `yaml:"rate_limit"`
+	// MaxConnections is how many connections may be open; 0 is no limit.
+	MaxConnections int `yaml:"max_connections"`
+	// TrustedProxies are addresses and CIDRs whose X-Forwarded-For header is believed.
+	TrustedProxies []string `yaml:"trusted_proxies"`
+	// CORSOrigins are the origins whose pages may call the API from a browser.
+	CORSOrigins []string `yaml:"cors_origins"`
 	// ShutdownTimeout is how long a stop waits for requests in flight.
 	ShutdownTimeout Duration `yaml:"shutdown_timeout"`
 	// DrainDelay is how long /readyz answers 503 before connections are refused. Load
@@ -44,6 +55,8 @@ func defaultServer() Server {
 		RequestTimeout:  Duration(15 * time.Second),
 		DryRunTimeout:   Duration(time.Minute),
 		BodyLimit:       1 << 20,
+		RateLimit:       500,
+		MaxConnections:  1000,
 		ShutdownTimeout: Duration(20 * time.Second),
 		DrainDelay:      Duration(3 * time.Second),
 	}
@@ -51,6 +64,26 @@ func defaultServer() Server {
 
 // Address is host:port, as net.Listen takes it.
 func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// Proxies returns TrustedProxies of a valid configuration.
+func (s Server) Proxies() []netip.Prefix {
+	networks := make([]netip.Prefix, 0, len(s.TrustedProxies))
+	for _, proxy := range s.TrustedProxies {
+		if network, err := parseNetwork(proxy); err == nil {
+			networks = append(networks, network)
+		}
+	}
+	return networks
+}
+
+// parseNetwork reads a CIDR, or an address as the network that consists of it.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return address.Unmap().Prefix(address.Unmap().BitLen())
+	}
+	network, err := netip.ParsePrefix(text)
+	return network.Masked(), err
+}
 
 func (s Server) validate(r *report) {
 	r.host("server.host", s.Host)
@@ -67,6 +100,16 @@ func (s Server) validate(r *report) {
 	r.atLeast("server.drain_delay", s.DrainDelay, 0)
 	if s.BodyLimit < 1 {
 		r.add("server.body_limit", "must be at least 1 byte")
+	}
+	r.between("server.rate_limit", s.RateLimit, 0, 1_000_000)
+	r.between("server.max_connections", s.MaxConnections, 0, 1_000_000)
+	for i, proxy := range s.TrustedProxies {
+		if _, err := parseNetwork(proxy); err != nil {
+			r.add(fmt.Sprintf("server.trusted_proxies[%d]", i), "must be an IP address or a CIDR such as 10.0.0.0/8, not %q", proxy)
+		}
+	}
+	for i, origin := range s.CORSOrigins {
+		r.origin(fmt.Sprintf("server.cors_origins[%d]", i), origin)
 	}
 	// An answer after the deadline of its own request would never be sent.
 	if s.RequestTimeout <= s.RetryWait {

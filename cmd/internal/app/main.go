@@ -5,12 +5,15 @@ package app
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"go.yaml.in/yaml/v3"
 
 	"dlqmanager/config"
 )
@@ -60,7 +63,7 @@ func Command(name string, about About, service Service, health func(*config.Conf
 		}
 		// Before the configuration is read, since help must work with an invalid one.
 		switch command {
-		case "", "healthcheck":
+		case "", "healthcheck", "config":
 		case "help":
 			return write(out, about.help(name))
 		case "version":
@@ -72,12 +75,22 @@ func Command(name string, about About, service Service, health func(*config.Conf
 		if err != nil {
 			return err
 		}
-		if command == "healthcheck" {
+		switch command {
+		case "healthcheck":
 			return health(cfg).Check(ctx)
+		case "config":
+			return printConfig(cfg, out)
 		}
 		if err := cfg.CheckFiles(); err != nil {
 			return err
 		}
 		return service(ctx, cfg, out)
 	}
+}
+
+// printConfig prints the configuration that results from defaults, file and environment.
+func printConfig(cfg *config.Config, out io.Writer) error {
+	encoder := yaml.NewEncoder(out)
+	encoder.SetIndent(2)
+	return errors.Join(encoder.Encode(cfg.Redacted()), encoder.Close())
 }

@@ -75,6 +75,7 @@ func (a About) help(name string) string {
 Usage:
   %[1]s [-config FILE]              run until SIGTERM or Ctrl-C
   %[1]s [-config FILE] healthcheck  exit with 0 if the local %[1]s is ready, for containers
+  %[1]s [-config FILE] config       print the configuration in effect, without its secrets
 %[6]s  %[1]s version                     print the version
   %[1]s help                        print this
 

@@ -34,7 +34,7 @@ func TestAServicePrintsItsHelp(t *testing.T) {
 		err := idleCommand()(t.Context(), []string{arg}, badConfiguration, &out)
 		require.Zero(t, exitCode(err, io.Discard), arg)
 		for _, part := range []string{
-			"dlq-idle does nothing.\n", "dlq-idle [-config FILE] healthcheck", "dlq-idle version", config.DefaultPath, "$DLQ_CONFIG",
+			"dlq-idle does nothing.\n", "dlq-idle [-config FILE] healthcheck", "dlq-idle [-config FILE] config", "dlq-idle version", config.DefaultPath, "$DLQ_CONFIG",
 			"Listens on:\n  nowhere\n", "A stop is easy.",
 		} {
 			require.Contains(t, out.String(), part, arg)
@@ -63,6 +63,20 @@ func TestAServiceRunsPrintsItsVersionOrReportsAUsageError(t *testing.T) {
 		require.Empty(t, out.String(), call)
 		require.Equal(t, 2, exitCode(err, io.Discard), call)
 	}
+}
+
+func TestTheConfigurationInEffectIsPrintedWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, idleCommand()(t.Context(), []string{"config"}, []string{
+		"DLQ_SERVER_PORT=8181", "DLQ_DATABASE_HOST=db.example", "DLQ_DATABASE_NAME=dlq", "DLQ_DATABASE_USER=app", "DLQ_DATABASE_PASSWORD=hunter2",
+		"DLQ_DATABASE_SSL_MODE=disable",
+	}, &out))
+	require.Contains(t, out.String(), "server:\n")
+	require.Contains(t, out.String(), "  port: 8181\n")
+	require.Contains(t, out.String(), "  request_timeout: 15s\n", "a default")
+	require.Contains(t, out.String(), "  password: '[redacted]'\n")
+	require.NotContains(t, out.String(), "hunter2")
 }
 
 func TestExitCodesDistinguishUsageErrors(t *testing.T) {
