@@ -49,6 +49,7 @@ func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, er
 	}
 	a.Log.Info("bulk action started", zap.Stringer("bulk_action_id", id), zap.String("action", string(job.Spec.Action)),
 		zap.String("topic", job.Spec.Topic), zap.String("reason", job.Spec.Reason), zap.Int64("matched", job.Matched))
+	job.Spec.Filter = forHistory(job.Spec.Filter)
 	return job, nil
 }
 
@@ -110,6 +111,7 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 		a.Metrics.actedOn(job.Spec.Action, step.Changed)
 		if step.Done || step.Stopped {
 			job, err = a.Store.Action(ctx, id)
+			job.Spec.Filter = forHistory(job.Spec.Filter)
 			return job, toTemporal(err)
 		}
 		beat.stepReturned(func(r *ActionReport) { r.Changed = step.Total })
@@ -125,5 +127,6 @@ func (a *Action) EndAction(ctx context.Context, in EndInput) (dlq.BulkAction, er
 	a.Log.Info("bulk action ended", zap.Stringer("bulk_action_id", in.ID), zap.String("action", string(ended.Spec.Action)),
 		zap.String("topic", ended.Spec.Topic), zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("changed", ended.Changed), zap.Int64("skipped", ended.Skipped))
+	ended.Spec.Filter = forHistory(ended.Spec.Filter)
 	return ended, nil
 }

@@ -88,12 +88,14 @@ func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
 	if a.Publisher == nil {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("bulk_retry_id", bulk.ID))
 	}
+	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return BulkBegun{Bulk: bulk, Published: a.Publisher != nil}, nil
 }
 
 // ReadBulk returns the job.
 func (a *Bulk) ReadBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	bulk, err := a.Store.Bulk(ctx, id)
+	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
 }
 
@@ -107,6 +109,7 @@ type StopInput struct {
 // StopBulk stops the claims of the job. Claimed pages are still sent and finalized.
 func (a *Bulk) StopBulk(ctx context.Context, in StopInput) (dlq.BulkRetry, error) {
 	bulk, err := a.Store.StopBulk(ctx, in.ID, in.State, in.Reason)
+	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
 }
 
@@ -122,6 +125,7 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 	if err == nil {
 		a.Log.Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
+	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
 }
 
@@ -131,6 +135,7 @@ func (a *Bulk) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	if err == nil {
 		a.Log.Info("bulk retry resumed", zap.Stringer("bulk_retry_id", id))
 	}
+	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
 }
 
@@ -174,5 +179,11 @@ func (a *Bulk) EndBulk(ctx context.Context, in EndInput) (dlq.BulkRetry, error) 
 		zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("retried", ended.Counts.Retried),
 		zap.Int64("failed", ended.Counts.Failed), zap.Int64("dead", ended.Counts.Dead), zap.Int64("skipped", ended.Counts.Skipped))
+	ended.Spec.Filter = forHistory(ended.Spec.Filter)
 	return ended, nil
 }
+
+// forHistory keeps the topic of a job's filter only. The rest may have the key of a record, or
+// a part of an error text, and everybody who may use the Temporal Web UI can read the results of
+// activities. The job's row has the whole filter.
+func forHistory(f dlq.Filter) dlq.Filter { return dlq.Filter{Topic: f.Topic} }

@@ -68,6 +68,7 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 	result, ended, err := await(s, c, s.waitTime(c), run.bulk.ID, s.options.Retries.AwaitRetryAll)
 	switch {
 	case ended:
+		result.Bulk.Spec.Filter = run.bulk.Spec.Filter // the workflow does not know it
 		run.bulk, run.ended, run.published = result.Bulk, true, &result.Published
 		return run, nil
 	case errors.Is(err, workflows.ErrStopped):

@@ -34,6 +34,8 @@ type system struct {
 	// topic is the test's own: a bulk retry's workflow id is its topic's, and
 	// the tests share a Temporal namespace.
 	topic, dlqTopic string
+	// token is the bearer token of requests that show sends.
+	token string
 }
 
 // program is one running process.
