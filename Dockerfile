@@ -1,6 +1,7 @@
 # Two images from one build: `docker build --target api .` and `--target worker`.
 # The result is two static programs on nothing: no shell, no package manager,
-# nothing that needs patching but the programs themselves.
+# nothing that needs patching but the programs themselves. They write no files,
+# so the root file system can be read-only.
 
 FROM golang:1.26.8-bookworm AS build
 WORKDIR /src

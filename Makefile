@@ -8,9 +8,11 @@ SHELL := /bin/bash
 GOLANGCI_LINT_VERSION := v2.12.2
 WORKFLOWCHECK_VERSION := v0.6.0
 SCHEMATHESIS_VERSION := 4.32.5
+GOVULNCHECK_VERSION := v1.9.0
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
+PROGRAMS ?= api worker dev
 FUZZTIME ?= 10s
 FUZZ_API_SECONDS ?= 90
 LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
@@ -67,9 +69,30 @@ fuzz-api: ## Compare the API's answers to generated requests with the contract, 
 
 .PHONY: build
 build: ## Build the programs into .build/bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-api ./cmd/api
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-worker ./cmd/worker
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-dev ./cmd/dev
+	@# The version is in LDFLAGS. Without the stamp of git, a copy of the sources gives the same programs.
+	for program in $(PROGRAMS); do \
+		CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags timetzdata -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-$$program ./cmd/$$program; \
+	done
+
+.PHONY: reproducible
+reproducible: ## Build the programs twice in different folders, without a cache, and compare them: some minutes
+	@dev/reproducible.sh $(VERSION)
+
+.PHONY: vulncheck
+vulncheck: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities; needs the internet, VULNCHECK_OFFLINE=ok does without
+	@dev/vulncheck.sh $<
+
+.PHONY: licences
+licences: ## Compare docs/licences.csv with the licences of the linked packages, and refuse other licences
+	@go run ./dev/supplychain licences
+
+.PHONY: licences-write
+licences-write: ## Write docs/licences.csv
+	@go run ./dev/supplychain licences -write
+
+.PHONY: sbom
+sbom: ## Write a bill of materials (CycloneDX) of each program into .build/sbom
+	@go run ./dev/supplychain sbom -version $(VERSION) -out .build/sbom
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ## Run golangci-lint, check the import rules and the determinism of workflows
@@ -105,6 +128,11 @@ $(BIN)/golangci-lint-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv $(BIN)/golangci-lint $@
+
+$(BIN)/govulncheck-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install golang.org/x/vuln/cmd/govulncheck@$*
+	@mv $(BIN)/govulncheck $@
 
 $(BIN)/workflowcheck-%:
 	@mkdir -p $(BIN)

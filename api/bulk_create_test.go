@@ -307,3 +307,14 @@ func TestCreateBulkRetryPassesEveryFieldToTheStore(t *testing.T) {
 		require.Equal(t, want, store.asked, body)
 	}
 }
+
+func TestAJobThatEndsInTimeIsShownWithItsFilters(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.add(1)
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","error":"failed","key":"order-1"}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, "COMPLETED", got.field(t, "state"))
+	require.Equal(t, "failed", got.field(t, "filters", "error"))
+	require.Equal(t, "order-1", got.field(t, "filters", "key"))
+}

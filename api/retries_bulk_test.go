@@ -141,7 +141,9 @@ func (r *retries) AwaitRetryAll(ctx context.Context, id dlq.ID) (workflows.Retry
 	if err != nil {
 		return workflows.RetryAllResult{}, err
 	}
-	return w.all, w.err
+	result := w.all
+	result.Bulk.Spec.Filter = dlq.Filter{Topic: result.Bulk.Spec.Topic} // as the activities of the workflow return it
+	return result, w.err
 }
 
 // cancelled reports whether a workflow has been asked to stop.
