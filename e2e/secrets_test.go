@@ -230,13 +230,13 @@ func (s *system) requireCleanHistories(known string, marks []string, types ...st
 		listed, err = temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
 		require.NoError(t, err)
 		missing := slices.Clone(types)
-		for _, execution := range listed.Executions {
+		for _, execution := range listed.GetExecutions() {
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == execution.GetType().GetName() })
 		}
 		return len(missing) == 0
 	})
 	var all []byte
-	for _, execution := range listed.Executions {
+	for _, execution := range listed.GetExecutions() {
 		id := execution.GetExecution().GetWorkflowId()
 		described, err := temporal.DescribeWorkflowExecution(t.Context(), id, execution.GetExecution().GetRunId())
 		require.NoError(t, err)

@@ -54,9 +54,9 @@ func licences(path string, write bool) error {
 	if !bytes.Equal(content, recorded) {
 		return fmt.Errorf("%s does not match the linked packages: look at the new licences, and run make licences-write", path)
 	}
-	fmt.Printf("%d modules with licences of %s\n", len(found)-len(accepted), strings.Join(allowed, ", "))
+	fmt.Fprintf(os.Stdout, "%d modules with licences of %s\n", len(found)-len(accepted), strings.Join(allowed, ", "))
 	for name, reason := range accepted {
-		fmt.Printf("without a licence: %s (%s)\n", name, reason)
+		fmt.Fprintf(os.Stdout, "without a licence: %s (%s)\n", name, reason)
 	}
 	return nil
 }

@@ -9,10 +9,7 @@ import (
 	"os"
 )
 
-const usage = `Usage:
-  supplychain licences [-write]         compare docs/licences.csv with the linked packages, or write it
-  supplychain sbom -version V -out DIR  write a bill of materials (CycloneDX) of each program
-`
+var errUsage = errors.New("usage: supplychain licences [-write] | supplychain sbom [-version VERSION] [-out FOLDER]")
 
 // programs are those that are shipped.
 var programs = []string{"./cmd/api", "./cmd/worker"}
@@ -29,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New(usage)
+		return errUsage
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	write := flags.Bool("write", false, "")
@@ -44,6 +41,6 @@ func run(args []string) error {
 	case "sbom":
 		return sboms(*version, *out)
 	default:
-		return errors.New(usage)
+		return errUsage
 	}
 }

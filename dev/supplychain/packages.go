@@ -47,7 +47,7 @@ func linked(programs ...string) ([]pkg, error) {
 	var packages []pkg
 	for decoder := json.NewDecoder(bytes.NewReader(listed)); ; {
 		var p pkg
-		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) { //nolint:musttag // the fields have the names of go list
 			return packages, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)

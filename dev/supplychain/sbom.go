@@ -37,7 +37,7 @@ func sboms(version, folder string) error {
 		if err := file.Close(); err != nil {
 			return err
 		}
-		fmt.Printf("%s: %d components\n", file.Name(), len(*bom.Components))
+		fmt.Fprintf(os.Stdout, "%s: %d components\n", file.Name(), len(*bom.Components))
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestLicencesThatAreNotAllowedAreRefused(t *testing.T) {
 	require.EqualError(t, errs[2], `d: LICENSE: the licence "unknown" is not allowed`)
 }
 
-func TestTheListOfLicencesIsThatOfTheLinkedPackages(t *testing.T) {
+func TestTheListOfLicencesIsThatOfTheLinkedPackages(t *testing.T) { //nolint:paralleltest // it changes the working directory
 	t.Chdir("../..")
 	require.NoError(t, run([]string{"licences"}))
 	outdated := filepath.Join(t.TempDir(), "licences.csv")
@@ -40,7 +40,7 @@ func TestTheListOfLicencesIsThatOfTheLinkedPackages(t *testing.T) {
 	require.ErrorContains(t, licences(outdated, false), "does not match the linked packages")
 }
 
-func TestTheBillOfMaterialsNamesWhatIsLinked(t *testing.T) {
+func TestTheBillOfMaterialsNamesWhatIsLinked(t *testing.T) { //nolint:paralleltest // it changes the working directory
 	t.Chdir("../..")
 	folder := t.TempDir()
 	require.NoError(t, run([]string{"sbom", "-version", "v1.2.3", "-out", folder}))
