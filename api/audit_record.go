@@ -22,7 +22,7 @@ type requested struct {
 // newOperation is the row of the audit for a request, as far as it is known before the
 // handler runs.
 func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
-	o := &requested{Operation: dlq.Operation{Subject: p.Subject, Method: p.Method, Address: c.IP(), Action: r.permission, RequestID: requestIDOf(c)}}
+	o := &requested{Operation: dlq.Operation{Subject: p.Subject, Method: p.Method, Address: clientOf(c), Action: r.permission, RequestID: requestIDOf(c)}}
 	if topic := c.Params("topic"); dlq.IsTopicName(topic) {
 		o.Topic = topic
 	}
