@@ -45,6 +45,11 @@ test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others
 	go vet -tags frameworks ./cmd/internal/app
 	go test -tags frameworks ./cmd/internal/app -run ARealKafka -count=1 -timeout 5m -v
 
+.PHONY: test-keycloak
+test-keycloak: ## Run the API with a real Keycloak as its identity provider; needs Java and Maven
+	go vet -tags keycloak ./e2e
+	go test -tags keycloak ./e2e -run 'Keycloak$$' -count=1 -timeout 10m -v # which shows a skip
+
 .PHONY: race
 race: ## Run every test with the race detector
 	go test -count=1 -race -timeout 40m ./...
