@@ -157,8 +157,8 @@ func (k *keycloak) tokens(realm string, form url.Values) (access, refresh string
 type keyProvider struct {
 	ID           string              `json:"id,omitempty"`
 	Name         string              `json:"name"`
-	ProviderID   string              `json:"providerId"`
-	ProviderType string              `json:"providerType"`
+	ProviderID   string              `json:"providerId"`   //nolint:tagliatelle // Keycloak names it
+	ProviderType string              `json:"providerType"` //nolint:tagliatelle // as above
 	Config       map[string][]string `json:"config"`
 }
 

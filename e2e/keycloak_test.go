@@ -24,6 +24,7 @@ type guarded struct {
 
 // The steps share one Keycloak, which takes half a minute to start.
 func TestTheAPIAuthenticatesTokensOfKeycloak(t *testing.T) {
+	t.Parallel()
 	k := newKeycloak(t)
 	cluster := kafkatest.FakeCluster(t)
 	g := newGuarded(t, k, cluster)
