@@ -128,11 +128,7 @@ func (a *access) checkRoute() error {
 
 func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	if s.options.Auth == nil {
-		return dlq.Anonymous, nil
-	}
-	address := clientOf(c)
-	if wait := s.options.Throttle.Allow(address); wait > 0 {
-		return dlq.Principal{}, tooMany("too many refused tokens from this address", wait)
+		return dlq.Anonymous, s.checkBrowser(c)
 	}
 	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -141,10 +137,15 @@ func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	principal, err := s.options.Auth.Authenticate(ctx, strings.TrimSpace(token))
-	if errors.Is(err, dlq.ErrUnauthenticated) {
-		if token != "" {
-			s.options.Throttle.Failed(address)
+	// Valid tokens of an address are never slowed down: others may share it. A token is too
+	// long to be guessed.
+	if address := clientOf(c); errors.Is(err, dlq.ErrUnauthenticated) && token != "" {
+		if wait := s.options.Throttle.Allow(address); wait > 0 {
+			return dlq.Principal{}, tooMany("too many refused tokens from this address", wait)
 		}
+		s.options.Throttle.Failed(address)
+	}
+	if errors.Is(err, dlq.ErrUnauthenticated) {
 		return dlq.Principal{}, unauthenticated(err.Error(), err)
 	}
 	return principal, err

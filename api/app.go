@@ -27,6 +27,8 @@ type Options struct {
 	Pointers Pointers
 	// Auth tells who sends a request. Nil is no authentication: everybody is dlq.Anonymous.
 	Auth Authenticator
+	// LocalOnly refuses requests whose Host is not a loopback address, if Auth is nil.
+	LocalOnly bool
 	// Throttle slows down clients whose tokens Auth refuses. Default: none.
 	Throttle Throttle
 	// Open are those PublicRoutes that need no token.
@@ -94,7 +96,7 @@ func (o *Options) setDefaults() error {
 	if o.Store == nil || o.Retries == nil || o.Topics == nil {
 		return errors.New("api: Store, Retries and Topics are required")
 	}
-	o.Store = guard{o.Store} // handlers have no other
+	o.Store = guard{o.Store, o.Topics} // handlers have no other
 	o.Retries = recordingRetries{o.Retries, o.Store}
 	if o.Throttle == nil {
 		o.Throttle = unthrottled{}
@@ -141,6 +143,7 @@ type Server struct {
 
 	draining context.Context
 	drain    context.CancelFunc
+	refusals *rateLimiter
 	previews chan struct{} // a semaphore: one entry for each running dry run
 	scans    chan struct{} // the same for lists that read many messages
 	rates    *rateLimiter
@@ -160,6 +163,8 @@ func New(options Options) (*Server, error) {
 		options: options, previews: make(chan struct{}, maxPreviews), scans: make(chan struct{}, maxScans),
 		rates: newRateLimiter(options.RateLimit),
 	}
+	s.refusals = newRateLimiter(1)
+	s.refusals.burst = refusalBurst
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newHTTPMetrics(options.Registerer); err != nil {

@@ -48,7 +48,7 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := s.options.Store.Operations(ctx, wanted)
+	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.options.Store.Operations(ctx, wanted) })
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"go.uber.org/zap"
@@ -28,6 +29,14 @@ func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
 	}
 	if id, err := dlq.ParseID(c.Params("id")); err == nil {
 		o.TargetID = id
+	}
+	switch {
+	case strings.Contains(r.path, "/messages/"):
+		o.Target = dlq.TargetMessage
+	case strings.Contains(r.path, "/bulk-actions"):
+		o.Target = dlq.TargetBulkAction
+	default:
+		o.Target = dlq.TargetBulkRetry
 	}
 	return o
 }
@@ -70,8 +79,12 @@ func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
 	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil, IDs: len(f.IDs)}) // always encodes
 }
 
+// Each principal can have refusalBurst refused requests recorded at once, and then one a
+// second, since nobody can delete them for a month. A metric counts the others.
+const refusalBurst = 100
+
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
-// and, since strangers could fill the audit, those that were not authenticated.
+// and those that were not authenticated.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	answer, o := translate(err), r.Operation
 	switch {
@@ -82,6 +95,10 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	case answer.status == http.StatusForbidden || answer.status == http.StatusNotFound || answer.status == http.StatusConflict:
 		o.Outcome = dlq.OperationRefused
 	default:
+		return
+	}
+	if s.refusals.take(o.Method+" "+o.Subject) > 0 {
+		s.metrics.unrecorded.Inc()
 		return
 	}
 	o.Detail, _ = json.Marshal(map[string]any{"status": answer.status, "code": answer.code, "message": answer.message}) // always encodes

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -27,6 +29,33 @@ func (s *Server) allowOrigin(c *fiber.Ctx) {
 		c.Set(fiber.HeaderAccessControlAllowOrigin, origin)
 		c.Set(fiber.HeaderAccessControlExposeHeaders, exposedHeaders)
 	}
+}
+
+// checkBrowser refuses requests of foreign web pages while nobody is asked for a token: a
+// browser sends them to loopback addresses too. A page can also give a name of its own to a
+// loopback address, which Host shows.
+func (s *Server) checkBrowser(c *fiber.Ctx) error {
+	site := c.Get("Sec-Fetch-Site")
+	isForeign := (site == "cross-site" || site == "same-site") && !slices.Contains(s.options.CORSOrigins, c.Get(fiber.HeaderOrigin))
+	isLink := c.Method() == http.MethodGet && c.Get("Sec-Fetch-Mode") == "navigate"
+	switch {
+	case isForeign && !isLink:
+		return &apiError{status: http.StatusForbidden, code: codeForbidden,
+			message: "requests of other web sites are refused; server.cors_origins allows them"}
+	case s.options.LocalOnly && !isLoopback(string(c.Request().Host())):
+		return &apiError{status: http.StatusForbidden, code: codeForbidden,
+			message: "without authentication only localhost is answered; set auth.mode"}
+	default:
+		return nil
+	}
+}
+
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // answerOptions answers OPTIONS of a route with its methods. For a preflight request from a

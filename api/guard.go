@@ -15,7 +15,10 @@ import (
 // A message belongs to its dead-letter topic, and a job to the topic that it names. A job
 // of a principal with some topics only is limited to them, even if it names an original
 // topic that other dead-letter topics have too.
-type guard struct{ store Store }
+type guard struct {
+	store  Store
+	topics *dlq.Topics
+}
 
 func (g guard) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
 	a := accessOf(ctx)
@@ -104,7 +107,9 @@ func (g guard) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 // scope limits a new job to the topics on which the principal has a permission.
 func scope(ctx context.Context, f *dlq.Filter, permission dlq.Permission) error {
 	a := accessOf(ctx)
-	a.concerns(dlq.ID{}, f.Topic)
+	if a.operation != nil { // a job that was closed before it may have been its target
+		a.operation.TargetID, a.operation.Topic = dlq.ID{}, f.Topic
+	}
 	if !a.principal.MayOn(permission, f.Topic) {
 		return forbidden(permission, f.Topic)
 	}
@@ -144,12 +149,31 @@ func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	bulk, err := g.store.Bulk(ctx, id)
 	if err == nil {
 		a.concerns(id, bulk.Spec.Topic)
-		err = a.check(bulk.Spec.Topic)
+		err = g.checkBulk(&a, &bulk.Spec.Filter)
 	}
 	if err != nil {
 		return dlq.BulkRetry{}, err
 	}
 	return bulk, nil
+}
+
+// checkBulk also refuses the control of a job that has messages of other topics: one on an
+// original topic, unless it has the limits of the principal.
+func (g guard) checkBulk(a *access, f *dlq.Filter) error {
+	err := a.check(f.Topic)
+	if own := a.within(); err == nil && a.permission == dlq.PermBulkRetryControl && own != "" && f.Within != own && !g.topics.IsDeadLetter(f.Topic) {
+		return forbidden(a.permission, "every dead-letter topic of "+f.Topic)
+	}
+	return err
+}
+
+// ended makes the end of a job that somebody cancels record the operation of the request.
+// The end of a job that was found without a workflow is not theirs.
+func ended(ctx context.Context, state dlq.BulkState) context.Context {
+	if state == dlq.BulkCancelled {
+		return audited(ctx)
+	}
+	return ctx
 }
 
 // Bulks leaves out the jobs of other topics. within is ignored.
@@ -162,7 +186,7 @@ func (g guard) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reas
 	if _, err := g.Bulk(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	return g.store.EndBulk(audited(ctx), id, state, reason)
+	return g.store.EndBulk(ended(ctx, state), id, state, reason)
 }
 
 func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error) {
@@ -216,7 +240,7 @@ func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 	if _, err := g.Action(ctx, id); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	return g.store.EndAction(audited(ctx), id, state, reason)
+	return g.store.EndAction(ended(ctx, state), id, state, reason)
 }
 
 // Operations leaves out those of other topics, and those without a topic unless the principal

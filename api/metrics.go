@@ -20,6 +20,8 @@ type httpMetrics struct {
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	refused  prometheus.Counter
+	// unrecorded counts refused requests that are not in the audit.
+	unrecorded prometheus.Counter
 }
 
 func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
@@ -41,8 +43,12 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 			Name: "dlq_http_connections_refused_total",
 			Help: "Connections closed at once because too many were open.",
 		}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dlq_audit_refusals_unrecorded_total",
+			Help: "Refused requests that are not in the audit, because their sender had too many.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.refused} {
+	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.refused, m.unrecorded} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("HTTP metrics: %w", err)
 		}

@@ -27,16 +27,21 @@ func (s *Server) listWithin(ctx context.Context, q dlq.ListQuery) (dlq.Page, err
 	if !isScan(&q) {
 		return s.options.Store.List(ctx, q)
 	}
+	return scan(ctx, s, func() (dlq.Page, error) { return s.options.Store.List(ctx, q) })
+}
+
+// scan waits a short time until one more list that reads many rows may run.
+func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P, err error) {
 	timer := time.NewTimer(s.options.ScanWait)
 	defer timer.Stop()
 	select {
 	case s.scans <- struct{}{}:
 		defer func() { <-s.scans }()
-		return s.options.Store.List(ctx, q)
+		return list()
 	case <-timer.C:
-		return dlq.Page{}, unavailable(fmt.Sprintf("%d other lists with an error filter or a deep page are running; "+
+		return page, unavailable(fmt.Sprintf("%d other lists of the audit, with an error filter or a deep page are running; "+
 			"try again later, or use cursors", maxScans), errors.New("too many scans"))
 	case <-ctx.Done():
-		return dlq.Page{}, ctx.Err()
+		return page, ctx.Err()
 	}
 }

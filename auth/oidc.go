@@ -77,15 +77,18 @@ func (o *OIDC) Authenticate(ctx context.Context, token string) (dlq.Principal, e
 	if err := verified.Claims(&claims); err != nil {
 		return dlq.Principal{}, refuse(ReasonMalformed, "the token has malformed claims")
 	}
-	if err := o.checkClaims(verified, claims); err != nil {
+	if err := o.checkClaims(claims); err != nil {
 		return dlq.Principal{}, err
 	}
 	subject, _ := claim(claims, o.options.SubjectClaim).(string)
-	if subject == "" || len(subject) > maxSubject || strings.ContainsFunc(subject, unicode.IsControl) {
+	if subject == "" || len(subject) > maxSubject || strings.ContainsFunc(subject, isInvisible) {
 		return dlq.Principal{}, refuse(ReasonMalformed, "the claim %q does not name a subject", o.options.SubjectClaim)
 	}
 	return dlq.Principal{Subject: subject, Method: "oidc", Grants: o.grants(claims)}, nil
 }
+
+// isInvisible reports whether a character could make one subject look like another.
+func isInvisible(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }
 
 // maxSubject is the longest subject, in bytes. The standard limits it to 255.
 const maxSubject = 255
@@ -127,7 +130,7 @@ func (o *OIDC) verify(ctx context.Context, token string) (*oidc.IDToken, error) 
 	return nil, refuse(ReasonSignature, "the token has a wrong signature")
 }
 
-func (o *OIDC) checkClaims(token *oidc.IDToken, claims map[string]any) error {
+func (o *OIDC) checkClaims(claims map[string]any) error {
 	for _, name := range []string{"exp", "nbf", "iat"} {
 		// go-oidc also reads numbers in quotes. The standard has none, and after does not see them.
 		if _, isNumber := claims[name].(float64); !isNumber && (claims[name] != nil || name == "exp") {
@@ -136,9 +139,11 @@ func (o *OIDC) checkClaims(token *oidc.IDToken, claims map[string]any) error {
 	}
 	now, skew := o.now(), o.options.ClockSkew
 	switch {
-	case token.Issuer != o.options.Issuer:
+	case claims["events"] != nil: // a logout token of a provider that does not name its type
+		return refuse(ReasonMalformed, "a token of this type does not authenticate")
+	case claims["iss"] != o.options.Issuer: // go-oidc ignores the case of a claim's name
 		return refuse(ReasonIssuer, "the token is from another issuer")
-	case !slices.Contains(token.Audience, o.options.Audience):
+	case !isFor(claims["aud"], o.options.Audience):
 		return refuse(ReasonAudience, "the token is for another audience")
 	case !after(claims, "exp", now.Add(-skew)):
 		return refuse(ReasonExpired, "the token has expired")
@@ -147,6 +152,12 @@ func (o *OIDC) checkClaims(token *oidc.IDToken, claims map[string]any) error {
 	default:
 		return nil
 	}
+}
+
+// isFor reports whether the claim aud, a text or a list of texts, has the audience.
+func isFor(claim any, audience string) bool {
+	list, _ := claim.([]any)
+	return claim == audience || slices.Contains(list, any(audience))
 }
 
 // after reports whether the time of a claim is later than t. It compares as floating-point

@@ -25,12 +25,15 @@ type Tokens struct {
 	log  *zap.Logger
 	now  func() time.Time
 
-	mu     sync.Mutex
-	read   time.Time // of the file's last reading
-	data   []byte    // that tokens are from
-	tokens []staticToken
-	broken error // of the last reading
-	since  time.Time
+	mu   sync.Mutex
+	read time.Time // of the file's last reading
+	data []byte    // that tokens are from
+	// changed is other data, which is used once two readings agree: a file that is still
+	// being written may lack the limits of its last token.
+	changed []byte
+	tokens  []staticToken
+	broken  error // of the last reading
+	since   time.Time
 }
 
 // NewTokens reads the file.
@@ -95,6 +98,10 @@ func (t *Tokens) reload() {
 	data, err := readTokensFile(t.path)
 	if err == nil && bytes.Equal(data, t.data) && t.data != nil {
 		t.recovered()
+		return
+	}
+	if err == nil && t.data != nil && !bytes.Equal(data, t.changed) {
+		t.changed = data
 		return
 	}
 	var tokens []staticToken

@@ -53,6 +53,10 @@ type fileGrant struct {
 }
 
 func readTokensFile(path string) ([]byte, error) {
+	// Opening a pipe would wait for a writer.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

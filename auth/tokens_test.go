@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func TestAStaticTokenExpires(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestChangesOfTheFileAreSeenWithinASecond(t *testing.T) {
+func TestAChangeOfTheFileIsUsedOnceTwoReadingsAgree(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zapcore.InfoLevel)
 	tokens, token := tokensWith(t, "- {name: ci, hash: %s, role: viewer}")
@@ -103,8 +104,12 @@ func TestChangesOfTheFileAreSeenWithinASecond(t *testing.T) {
 	replace("[]")
 	require.True(t, accepts(), "it was read just now")
 	c.advance(tokensFresh)
+	require.True(t, accepts(), "the file may still be being written")
+	c.advance(tokensFresh)
 	require.False(t, accepts(), "it was removed")
 	replace(string(valid))
+	c.advance(tokensFresh)
+	require.False(t, accepts())
 	c.advance(tokensFresh)
 	require.True(t, accepts())
 	require.NoError(t, tokens.Check(t.Context()))
@@ -132,6 +137,37 @@ func TestChangesOfTheFileAreSeenWithinASecond(t *testing.T) {
 		require.NoError(t, tokens.Check(t.Context()), name)
 		require.Len(t, logs.TakeAll(), 1, "%s: it is valid again", name)
 	}
+}
+
+// Cut after its role, an entry is valid and has no limits.
+func TestAFileThatIsBeingWrittenWidensNoGrant(t *testing.T) {
+	t.Parallel()
+	tokens, token := tokensWith(t, "- {name: ci, hash: %s, role: viewer, topics: [orders.dlq]}")
+	c := newClock()
+	tokens.now = c.now
+	whole, err := os.ReadFile(tokens.path)
+	require.NoError(t, err)
+	torn, _, _ := strings.Cut(string(whole), ", topics")
+	for _, text := range []string{torn + "}", string(whole) + "\n", torn + "}", string(whole)} {
+		require.NoError(t, os.WriteFile(tokens.path, []byte(text), 0o600))
+		c.advance(tokensFresh)
+		principal, err := tokens.Authenticate(t.Context(), token)
+		require.NoError(t, err)
+		require.False(t, principal.MayOn(dlq.PermMessageRead, "secret.dlq"), text)
+	}
+}
+
+func TestAPipeInPlaceOfTheFileDoesNotHang(t *testing.T) {
+	t.Parallel()
+	tokens, token := tokensWith(t, "- {name: ci, hash: %s, role: viewer}")
+	c := newClock()
+	tokens.now = c.now
+	require.NoError(t, os.Remove(tokens.path))
+	require.NoError(t, syscall.Mkfifo(tokens.path, 0o600))
+	c.advance(tokensFresh)
+	_, err := tokens.Authenticate(t.Context(), token)
+	require.NoError(t, err, "the earlier tokens remain")
+	require.Error(t, tokens.Check(t.Context()))
 }
 
 func TestTheStartFailsWithoutAValidFile(t *testing.T) {

@@ -105,7 +105,8 @@ func NewGrant(role Role, topics []string) (Grant, error) {
 // noTopic matches nothing: topics have no spaces.
 const noTopic = "^ $"
 
-func anyOf(expressions []string) string { return "^(" + strings.Join(expressions, "|") + ")$" }
+// anyOf lets . match line breaks too, as PostgreSQL does anyway.
+func anyOf(expressions []string) string { return "(?s)^(" + strings.Join(expressions, "|") + ")$" }
 
 // Principal is somebody who sends requests.
 type Principal struct {

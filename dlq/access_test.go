@@ -32,7 +32,8 @@ func TestAGrantIsLimitedToItsTopics(t *testing.T) {
 	p := dlq.Principal{Grants: []dlq.Grant{grant(t, dlq.RoleOperator, "orders.*", "bills?dlq"), grant(t, dlq.RoleViewer, "stock.dlq")}}
 	for topic, want := range map[string]struct{ read, retry bool }{
 		"orders.dlq": {true, true}, "bills.dlq": {true, true}, "stock.dlq": {true, false},
-		"ordersXdlq": {}, "my.orders.dlq": {}, "": {}, "orders.dlq\nstock.dlq": {},
+		"ordersXdlq": {}, "my.orders.dlq": {}, "": {}, "a\norders.dlq": {}, "orders.a\nb": {true, true}, // as in PostgreSQL
+
 	} {
 		require.Equal(t, want.read, p.MayOn(dlq.PermMessageRead, topic), topic)
 		require.Equal(t, want.retry, p.MayOn(dlq.PermMessageRetry, topic), topic)

@@ -31,7 +31,7 @@ CREATE OR REPLACE FUNCTION dlq.protect_audit() RETURNS TRIGGER
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF TG_OP = 'DELETE' AND OLD.at < NOW() - INTERVAL '30 days' THEN
+    IF TG_OP = 'DELETE' AND OLD.at < NOW() - INTERVAL '720 hours' THEN
         RETURN OLD;
     END IF;
     RAISE EXCEPTION 'rows of dlq.dlq_audit cannot be changed, and not be deleted in their first 30 days'
@@ -66,7 +66,7 @@ BEGIN
     WHERE id = ANY (ARRAY(
         SELECT id
         FROM dlq.dlq_audit
-        WHERE at < least(p_cutoff, NOW() - INTERVAL '30 days')
+        WHERE at < least(p_cutoff, NOW() - INTERVAL '720 hours')
         ORDER BY at, id
         LIMIT p_batch_size
         FOR UPDATE SKIP LOCKED));

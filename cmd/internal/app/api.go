@@ -50,7 +50,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		return err
 	}
 	server, err := api.New(api.Options{
-		Auth: authn.authenticator, Throttle: authn.throttle, Open: cfg.Auth.Open,
+		Auth: authn.authenticator, Throttle: authn.throttle, Open: cfg.Auth.Open, LocalOnly: len(cfg.Auth.Mode) == 0,
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
