@@ -103,7 +103,7 @@ func TestForeignWebPagesAreRefusedWithoutAuthentication(t *testing.T) {
 		got := w.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/dead", headers...)
 		requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 	}
-	require.Equal(t, "PENDING", w.status(dlq.ID(mustID(t, id))))
+	require.Equal(t, "PENDING", w.status(mustID(t, id)))
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site: same-origin"}, {"Sec-Fetch-Site: none"}, {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"},
 		{"Sec-Fetch-Site: cross-site", "Origin: https://ops.example"},

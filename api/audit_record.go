@@ -65,7 +65,6 @@ type auditedFilter struct {
 	Action dlq.Action  `json:"action,omitempty"`
 	Filter *dlq.Filter `json:"filter"`
 	HasKey bool        `json:"has_key,omitempty"`
-	IDs    int         `json:"ids,omitempty"`
 }
 
 // describe puts the filter of a new job into the operation.
@@ -75,8 +74,8 @@ func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
 		return
 	}
 	shown := *f
-	shown.Key, shown.IDs = nil, nil
-	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil, IDs: len(f.IDs)}) // always encodes
+	shown.Key = nil
+	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil}) // always encodes
 }
 
 // Each principal can have refusalBurst refused requests recorded at once, and then one a
@@ -110,10 +109,11 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 }
 
 // recordingRetries records each command to a workflow before it is sent. The store records
-// those that it changes itself, such as a new job.
+// those that it changes itself, such as a new job. Each method is written out, so that a new
+// command does not pass unrecorded.
 type recordingRetries struct {
-	Retries
-	store AuditStore
+	retries Retries
+	store   AuditStore
 }
 
 func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget, workflowID string, detail any) error {
@@ -127,7 +127,7 @@ func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget
 	return r.store.RecordOperation(ctx, accepted)
 }
 
-// command is the detail of a command to a bulk retry.
+// auditedCommand is the detail of a command to a workflow.
 type auditedCommand struct {
 	Command   string `json:"command"`
 	RateLimit *int   `json:"rate_limit,omitempty"`
@@ -137,7 +137,7 @@ func (r recordingRetries) StartRetryMessage(ctx context.Context, input workflows
 	if err := r.record(ctx, dlq.TargetMessage, workflows.RetryMessageID(input.MessageID), auditedCommand{Command: "retry"}); err != nil {
 		return workflows.Execution{}, err
 	}
-	return r.Retries.StartRetryMessage(ctx, input)
+	return r.retries.StartRetryMessage(ctx, input)
 }
 
 func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedCommand, send func() error) error {
@@ -148,18 +148,44 @@ func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedComma
 }
 
 func (r recordingRetries) CancelRetryAll(ctx context.Context, id dlq.ID) error {
-	return r.command(ctx, id, auditedCommand{Command: "cancel"}, func() error { return r.Retries.CancelRetryAll(ctx, id) })
+	return r.command(ctx, id, auditedCommand{Command: "cancel"}, func() error { return r.retries.CancelRetryAll(ctx, id) })
 }
 
 func (r recordingRetries) PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error {
-	return r.command(ctx, id, auditedCommand{Command: "pause"}, func() error { return r.Retries.PauseRetryAll(ctx, id, reason) })
+	return r.command(ctx, id, auditedCommand{Command: "pause"}, func() error { return r.retries.PauseRetryAll(ctx, id, reason) })
 }
 
 func (r recordingRetries) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
-	return r.command(ctx, id, auditedCommand{Command: "resume"}, func() error { return r.Retries.ResumeRetryAll(ctx, id) })
+	return r.command(ctx, id, auditedCommand{Command: "resume"}, func() error { return r.retries.ResumeRetryAll(ctx, id) })
 }
 
 func (r recordingRetries) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error {
 	return r.command(ctx, id, auditedCommand{Command: "rate_limit", RateLimit: &perSecond},
-		func() error { return r.Retries.SetRetryAllRate(ctx, id, perSecond) })
+		func() error { return r.retries.SetRetryAllRate(ctx, id, perSecond) })
+}
+
+// The store records the creation of the jobs, and the stop of a bulk action.
+
+func (r recordingRetries) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (workflows.Execution, error) {
+	return r.retries.StartRetryAll(ctx, bulk)
+}
+
+func (r recordingRetries) StartBulkAction(ctx context.Context, action dlq.BulkAction) (workflows.Execution, error) {
+	return r.retries.StartBulkAction(ctx, action)
+}
+
+func (r recordingRetries) CancelBulkAction(ctx context.Context, id dlq.ID) error {
+	return r.retries.CancelBulkAction(ctx, id)
+}
+
+func (r recordingRetries) AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error) {
+	return r.retries.AwaitRetryMessage(ctx, execution)
+}
+
+func (r recordingRetries) AwaitRetryAll(ctx context.Context, id dlq.ID) (workflows.RetryAllResult, error) {
+	return r.retries.AwaitRetryAll(ctx, id)
+}
+
+func (r recordingRetries) AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
+	return r.retries.AwaitBulkAction(ctx, id)
 }

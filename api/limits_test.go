@@ -44,7 +44,7 @@ func TestAClientThatSendsTooManyRequestsMustWait(t *testing.T) {
 	got := w.spend(http.MethodGet, "/api/v1/dlq")
 	message, _ := requireError(t, got, http.StatusTooManyRequests, "SYS_DLQ_TOO_MANY_REQUESTS")
 	require.Equal(t, "too many requests; try again later", message)
-	require.Equal(t, "1000", got.header.Get("Retry-After"))
+	require.Contains(t, []string{"999", "1000"}, got.header.Get("Retry-After"))
 	conforming := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1")
 	require.Equal(t, http.StatusTooManyRequests, conforming.status)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,7 @@ func readMessage(ctx context.Context, base, token string, id dlq.ID) error {
 	if err != nil {
 		return err
 	}
-	if response.StatusCode != http.StatusOK {
+	if _, err = io.Copy(io.Discard, response.Body); response.StatusCode != http.StatusOK { // read, so that the connection is used again
 		err = fmt.Errorf("%s answered %d", request.URL, response.StatusCode)
 	}
 	return errors.Join(err, response.Body.Close())

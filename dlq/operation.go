@@ -83,7 +83,7 @@ const AuditFloor = 30 * 24 * time.Hour
 const (
 	maxOperationText   = 2 << 10
 	maxOperationName   = 512
-	maxOperationDetail = 16 << 10
+	maxOperationDetail = 64 << 10 // a filter with MaxFilterIDs ids has 39 KiB
 )
 
 // omittedDetail replaces a detail that is too long, or that is no JSON that PostgreSQL accepts.

@@ -225,7 +225,7 @@ var audits = map[string]func(*testing.T, fixture){
 			require.Less(t, len(text), 5_000)
 		}
 		require.JSONEq(t, `{"omitted": true}`, string(got.Detail))
-		require.NoError(t, f.RecordOperation(t.Context(), dlq.Operation{Detail: json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)}))
+		require.NoError(t, f.RecordOperation(t.Context(), dlq.Operation{Detail: json.RawMessage(`"` + strings.Repeat("x", 70_000) + `"`)}))
 		require.JSONEq(t, `{"omitted": true}`, string(f.audited(dlq.OperationQuery{})[0].Detail))
 	},
 

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/store/memory"
+)
+
+// A route that is not in the table, or that needs no permission by mistake, must not appear.
+func TestEveryRouteIsInTheTableAndAlmostAllNeedAPermission(t *testing.T) {
+	t.Parallel()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	s, err := New(Options{Store: memory.New(topics), Retries: recordingRetries{}, Topics: topics})
+	require.NoError(t, err)
+	table, free := map[string]bool{}, []string{}
+	for _, r := range s.table() {
+		table[r.method+" "+r.path] = true
+		if r.method == "GET" {
+			table["HEAD "+r.path] = true
+		}
+		if r.permission == "" {
+			free = append(free, r.path)
+		}
+	}
+	require.Equal(t, []string{"/api/v1/me", "/healthz", "/readyz", "/openapi.json", "/docs", "/docs/*"}, free)
+	for _, routes := range s.app.Stack() {
+		for _, r := range routes {
+			if r.Path != "/" { // the middleware
+				require.True(t, table[r.Method+" "+r.Path], "%s %s is not in the table", r.Method, r.Path)
+			}
+		}
+	}
+}
