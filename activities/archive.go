@@ -23,7 +23,7 @@ type ArchiveStore interface {
 // Archive holds the steps of the periodic archive.
 type Archive struct {
 	Store ArchiveStore
-	// AuditRetention is how long the audit keeps an operation; 0 is for ever. It is not in the
+	// AuditRetention is how long the audit keeps an operation; 0 is for ever, which only tests use. It is not in the
 	// input of the workflow, so every version can run the same schedule.
 	AuditRetention time.Duration
 	Metrics        *Metrics

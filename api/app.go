@@ -33,7 +33,7 @@ type Options struct {
 	Throttle Throttle
 	// Open are those PublicRoutes that need no token.
 	Open []string
-	// RateLimit is how many requests a second a client may send for each class of routes.
+	// RateLimit is how many requests a second a client may send to each route.
 	// Zero is no limit.
 	RateLimit float64
 	// TrustedProxies are the addresses whose X-Forwarded-For header is believed.

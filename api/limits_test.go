@@ -18,7 +18,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// limited allows one request for each class of routes, and no other during the test.
+// limited allows one request to each route, and no other during the test.
 func limited(o *api.Options) { o.RateLimit = 0.001 }
 
 // behindProxy trusts the addresses of these tests as a proxy.
@@ -45,8 +45,9 @@ func TestAClientThatSendsTooManyRequestsMustWait(t *testing.T) {
 	message, _ := requireError(t, got, http.StatusTooManyRequests, "SYS_DLQ_TOO_MANY_REQUESTS")
 	require.Equal(t, "too many requests; try again later", message)
 	require.Contains(t, []string{"999", "1000"}, got.header.Get("Retry-After"))
-	conforming := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1")
+	conforming := w.call(http.MethodGet, "/api/v1/dlq")
 	require.Equal(t, http.StatusTooManyRequests, conforming.status)
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1").status, "another route")
 }
 
 func TestAClientThatPollsTooFastMayStillChangeSomething(t *testing.T) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -19,7 +18,7 @@ const rateBurst = 2
 // longest time are forgotten, at most half of them at once.
 const maxRateClients = 20_000
 
-// rateLimiter has a token bucket for each client and class of routes.
+// rateLimiter has a token bucket for each client and route.
 type rateLimiter struct {
 	limit rate.Limit
 	burst int
@@ -70,22 +69,18 @@ func (l *rateLimiter) bucket(client string) *rate.Limiter {
 }
 
 // limitRate takes a token from the bucket of the principal, or of the address if the
-// request has no valid token. Reads and changes have buckets of their own, so that a client
-// that polls too fast can still cancel a job. Probes are not limited, because a load balancer
+// request has no valid token. Each route has a bucket of its own, so that a client that polls
+// too fast can still cancel a job. Probes are not limited, because a load balancer
 // would remove the server.
 func (s *Server) limitRate(c *fiber.Ctx, r *route, principal dlq.Principal) error {
 	if r.path == "/healthz" || r.path == "/readyz" {
 		return nil
 	}
-	class := "read "
-	if r.method != http.MethodGet {
-		class = "change "
-	}
 	client := "address " + addressBucket(clientOf(c))
 	if principal.Method != "" && principal.Method != dlq.Anonymous.Method {
 		client = principal.Method + " " + principal.Subject
 	}
-	if wait := s.rates.take(class + client); wait > 0 {
+	if wait := s.rates.take(r.method + " " + r.path + " " + client); wait > 0 {
 		return tooMany("too many requests", wait)
 	}
 	return nil

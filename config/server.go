@@ -27,8 +27,8 @@ type Server struct {
 	DryRunTimeout Duration `yaml:"dry_run_timeout"`
 	// BodyLimit is the largest request body; a larger one is refused with 413.
 	BodyLimit Size `yaml:"body_limit"`
-	// RateLimit is how many requests a second a client may send, for reads and for changes
-	// each; 0 is no limit.
+	// RateLimit is how many requests a second a client may send to each route;
+	// 0 is no limit.
 	RateLimit int `yaml:"rate_limit"`
 	// MaxConnections is how many connections may be open; 0 is no limit.
 	MaxConnections int `yaml:"max_connections"`

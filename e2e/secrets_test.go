@@ -100,7 +100,7 @@ func containsAny(text string, parts []string) bool {
 // secretly adds marked credentials to the environment of a system.
 func (s *system) secretly(kafkaPassword string) {
 	s.env = append(s.env,
-		"DLQ_LOG_LEVEL=debug", "DLQ_DATABASE_PASSWORD="+databaseSecret,
+		"DLQ_LOG_LEVEL=debug", "DLQ_AUDIT_LOG=true", "DLQ_DATABASE_PASSWORD="+databaseSecret,
 		"DLQ_KAFKA_SECURITY_PROTOCOL=SASL_PLAINTEXT", "DLQ_KAFKA_SASL_MECHANISM=PLAIN", "DLQ_KAFKA_SASL_USER=app",
 		"DLQ_KAFKA_SASL_PASSWORD="+kafkaPassword, "DLQ_TEMPORAL_API_KEY="+temporalSecret, "DLQ_TEMPORAL_TLS_ENABLED=false")
 }
@@ -129,7 +129,7 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	s.eventually("the bulk action ended", func() bool { return s.rows("status = 'DEAD'") == 2 })
 
 	for _, path := range []string{
-		"/docs", "/docs/page.js", "/openapi.json", "/metrics", "/healthz", "/readyz", "/nowhere", "/api/v1/me", "/api/v1/dlq",
+		"/docs", "/docs/page.js", "/openapi.json", "/metrics", "/healthz", "/readyz", "/nowhere", "/api/v1/me", "/api/v1/audit", "/api/v1/dlq",
 		"/api/v1/dlq/" + s.dlqTopic + "?page=x", "/api/v1/dlq/messages/x",
 	} {
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), append(recordMarks, secretMarks...)...)

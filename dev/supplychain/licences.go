@@ -25,7 +25,7 @@ const noLicence = "NOASSERTION"
 
 // accepted are modules without a licence file that a person has looked at, with the reason.
 var accepted = map[string]string{
-	"github.com/nexus-rpc/nexus-proto-annotations": "no file; go.temporal.io/api by the same authors needs this module",
+	"github.com/nexus-rpc/nexus-proto-annotations": "the module has no licence file; go.temporal.io/api requires it",
 }
 
 // finding is a licence, and the file that has it.
