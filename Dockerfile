@@ -5,7 +5,6 @@
 
 FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
-ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 
 # The modules change less often than the code, so they are a layer of their own.
 COPY go.mod go.sum ./
@@ -14,17 +13,12 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG VERSION=dev
 ENV GOCACHE=/var/cache/go-build
-# timetzdata puts the time zones into the programs, since the image has none.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/var/cache/go-build \
-    for program in api worker; do \
-      go build -trimpath -tags timetzdata \
-        -ldflags "-s -w -X dlqmanager/cmd/internal/app.Version=${VERSION}" \
-        -o "/out/dlq-${program}" "./cmd/${program}" || exit 1; \
-    done
+    make build PROGRAMS="api worker" VERSION="${VERSION}"
 
 FROM scratch AS base
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/dlq-api /out/dlq-worker /
+COPY --from=build /src/.build/bin/dlq-api /src/.build/bin/dlq-worker /
 # A number, so that Kubernetes can verify runAsNonRoot.
 USER 65532:65532
 

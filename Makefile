@@ -74,7 +74,8 @@ fuzz-api: ## Compare the API's answers to generated requests with the contract, 
 
 .PHONY: build
 build: ## Build the programs into .build/bin
-	@# The version is in LDFLAGS. Without the stamp of git, a copy of the sources gives the same programs.
+	@# The image has no time zones, so timetzdata puts them into the programs. The version is in
+	@# LDFLAGS. Without the stamp of git, a copy of the sources gives the same programs.
 	for program in $(PROGRAMS); do \
 		CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags timetzdata -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-$$program ./cmd/$$program; \
 	done
@@ -82,6 +83,12 @@ build: ## Build the programs into .build/bin
 .PHONY: reproducible
 reproducible: ## Build the programs twice in different folders, without a cache, and compare them: some minutes
 	@dev/reproducible.sh $(VERSION)
+
+.PHONY: image-check
+image-check: ## Run the programs as their image does: alone, without privileges, on a read-only file system; needs root
+	@$(MAKE) --no-print-directory build PROGRAMS="api worker"
+	go vet -tags image ./e2e
+	DLQ_TEST_IMAGE=$(abspath $(BIN)) go test -tags image ./e2e -run 'TestTheImage' -count=1 -timeout 5m -v
 
 .PHONY: vulncheck
 vulncheck: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities; needs the internet, VULNCHECK_OFFLINE=ok does without

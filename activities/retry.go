@@ -15,7 +15,8 @@ import (
 // RetryStore has the methods of the store that the retry of one message calls.
 type RetryStore interface {
 	// Claim makes a PENDING message RETRYING and counts the retry. A second claim by the
-	// same owner returns the same message and is not counted. The errors are
+	// same owner returns the same message and is not counted. The first one notes that the
+	// owner acts for the operation of ctx, if that has an id. The errors are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
 	// Claimed returns the owner's existing claim. The errors are those of Claim.
@@ -61,6 +62,8 @@ type Retry struct {
 type RetryInput struct {
 	MessageID dlq.ID    `json:"message_id"`
 	Owner     dlq.Owner `json:"owner"`
+	// OperationID is the row of the audit for the request; zero if there is none.
+	OperationID dlq.ID `json:"operation_id,omitzero"`
 }
 
 // Claimed is the result of MarkRetrying, as the Temporal Web UI shows it.
@@ -73,13 +76,14 @@ type Claimed struct {
 // MarkRetrying claims the message for the workflow. It first releases the claim of a
 // workflow that was terminated.
 func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
-	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner)
+	asked := dlq.WithOperation(ctx, dlq.Operation{ID: in.OperationID})
+	claim, err := a.Store.Claim(asked, in.MessageID, in.Owner)
 	var owned *dlq.OwnedError
 	if errors.As(err, &owned) {
 		if err := a.releaseIfGone(ctx, owned); err != nil {
 			return Claimed{}, toTemporal(err)
 		}
-		claim, err = a.Store.Claim(ctx, in.MessageID, in.Owner)
+		claim, err = a.Store.Claim(asked, in.MessageID, in.Owner)
 	}
 	if err != nil {
 		return Claimed{}, toTemporal(err)

@@ -23,19 +23,6 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (dlq.Principal, error)
 }
 
-// Throttle slows down clients whose tokens are refused.
-type Throttle interface {
-	// Allow returns how long a client must wait before its next try; zero is not at all.
-	Allow(address string) time.Duration
-	// Failed counts a refused token.
-	Failed(address string)
-}
-
-type unthrottled struct{}
-
-func (unthrottled) Allow(string) time.Duration { return 0 }
-func (unthrottled) Failed(string)              {}
-
 // PublicRoutes are the routes that can be opened to requests without a token.
 var PublicRoutes = []string{"healthz", "readyz", "metrics"}
 
@@ -121,6 +108,9 @@ func (a *access) checkRoute() error {
 		return forbidden(a.permission, "")
 	case a.permission == dlq.PermMetricsRead && a.within() != "": // the metrics are those of all topics
 		return forbidden(a.permission, "*")
+	case a.permission != "" && a.principal.IsTooWide(): // of several claims; each grant is short enough
+		return &apiError{status: http.StatusForbidden, code: codeForbidden,
+			message: fmt.Sprintf("your grants together name too many topics: their expression is longer than %d bytes", dlq.MaxExpression)}
 	default:
 		return nil
 	}
@@ -137,18 +127,15 @@ func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	principal, err := s.options.Auth.Authenticate(ctx, strings.TrimSpace(token))
-	// Valid tokens of an address are never slowed down: others may share it. A token is too
-	// long to be guessed.
-	if address := clientOf(c); errors.Is(err, dlq.ErrUnauthenticated) && token != "" {
-		if wait := s.options.Throttle.Allow(address); wait > 0 {
-			return dlq.Principal{}, tooMany("too many refused tokens from this address", wait)
+	if !errors.Is(err, dlq.ErrUnauthenticated) {
+		return principal, err
+	}
+	if token != "" {
+		if limited := s.limitRefusedTokens(c); limited != nil {
+			return dlq.Principal{}, limited
 		}
-		s.options.Throttle.Failed(address)
 	}
-	if errors.Is(err, dlq.ErrUnauthenticated) {
-		return dlq.Principal{}, unauthenticated(err.Error(), err)
-	}
-	return principal, err
+	return dlq.Principal{}, unauthenticated(err.Error(), err)
 }
 
 func unauthenticated(message string, cause error) error {

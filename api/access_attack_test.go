@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +119,94 @@ func TestForeignWebPagesAreRefusedWithoutAuthentication(t *testing.T) {
 		got := w.raw("GET /api/v1/dlq HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n")
 		require.Equal(t, want, got.status, host)
 	}
+}
+
+var jobsOnOriginalTopic = map[string]string{bulksPath: `{"topic":"orders.v1"}`, actionsPath: `{"action":"dead","topic":"orders.v1"}`}
+
+// The row of a refused creation is about the topic of the request, not about the job of others.
+func TestTheRowOfAConflictNamesNoHiddenJob(t *testing.T) {
+	t.Parallel()
+	for path, body := range jobsOnOriginalTopic {
+		w := startWithTokens(t)
+		w.retries.hold()
+		w.add(1)
+		running := w.json(http.MethodPost, path, body, bearer("admin"), "Prefer: respond-async")
+		require.Equal(t, http.StatusAccepted, running.status, running.body)
+		for _, token := range []string{"admin/orders.dlq.*", "admin"} { // the second may see the running job
+			other := strings.Replace(body, "orders.v1", topicOfAccess, 1)
+			require.Equal(t, http.StatusConflict, w.json(http.MethodPost, path, other, bearer(token)).status)
+			rows := w.operations(bearer(token))
+			require.NotEmpty(t, rows, "the sender sees the row")
+			row := rows[0]
+			require.Equal(t, []any{"refused", topicOfAccess, nil, token}, []any{row["outcome"], row["topic"], row["target_id"], row["subject"]})
+		}
+	}
+}
+
+func TestALimitedOperatorCancelsNoWiderAction(t *testing.T) {
+	t.Parallel()
+	for topic, want := range map[string]int{"orders.v1": http.StatusForbidden, topicOfAccess: http.StatusOK} {
+		w := startWithTokens(t)
+		w.retries.hold()
+		w.add(1)
+		job := w.json(http.MethodPost, actionsPath, `{"action":"dead","topic":"`+topic+`"}`, bearer("admin"), "Prefer: respond-async")
+		path := job.header.Get("Location")
+		require.Equal(t, want, w.call(http.MethodPost, path+"/cancel", bearer("operator/orders.*")).status, topic)
+		require.Equal(t, http.StatusOK, w.call(http.MethodGet, path, bearer("operator/orders.*")).status)
+	}
+}
+
+// Both teams may read the original topic, and each has a dead-letter topic of its own.
+func TestALimitedJobOnASharedOriginalTopicIsHiddenFromOtherTeams(t *testing.T) {
+	t.Parallel()
+	const shared = "+operator/orders.v1"
+	for path, body := range jobsOnOriginalTopic {
+		w := startWithTokens(t)
+		w.retries.hold()
+		w.add(1)
+		w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
+		job := w.json(http.MethodPost, path, body, bearer("operator/stock.*"+shared), "Prefer: respond-async")
+		require.Equal(t, http.StatusAccepted, job.status, job.body)
+		id, location := job.field(t, "id").(string), job.header.Get("Location")
+		for token, seen := range map[string]bool{
+			"admin": true, "viewer": true, "viewer/stock.*+viewer/orders.v1": true, "operator/stock.*+viewer/orders.*" + shared: true,
+			"operator/orders.dlq.*" + shared: false, "viewer/orders.*": false,
+		} {
+			require.Equal(t, seen, w.call(http.MethodGet, location, bearer(token)).status == http.StatusOK, token)
+			require.Equal(t, seen, strings.Contains(w.call(http.MethodGet, path+"?limit=1", bearer(token)).body, id), token)
+		}
+		other := "operator/orders.dlq.*" + shared
+		require.Equal(t, http.StatusNotFound, w.call(http.MethodPost, location+"/cancel", bearer(other)).status)
+		own := w.json(http.MethodPost, path, body, bearer(other), "Prefer: respond-async")
+		require.Equal(t, http.StatusAccepted, own.status, own.body)
+		require.Contains(t, w.call(http.MethodGet, path+"?limit=1", bearer("operator/stock.*"+shared)).body, id, "behind a hidden job")
+		require.NotContains(t, w.call(http.MethodGet, auditPath, bearer(other)).body, `"within"`)
+		require.Less(t, w.call(http.MethodPost, location+"/cancel", bearer("operator/stock.*"+shared)).status, 300)
+	}
+}
+
+// PostgreSQL refuses long expressions. Each of these grants is short enough.
+func TestGrantsThatNameTooManyTopicsAreForbidden(t *testing.T) {
+	t.Parallel()
+	p := dlq.Principal{Subject: "ann", Method: "oidc"}
+	for i := range 100 {
+		g, err := dlq.NewGrant(dlq.RoleOperator, []string{fmt.Sprintf("%03d.%s", i, strings.Repeat("a", 200))})
+		require.NoError(t, err)
+		p.Grants = append(p.Grants, g)
+	}
+	w := start(t, func(o *api.Options) { o.Auth = one(p) })
+	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", bulksPath, auditPath} {
+		message, _ := requireError(t, w.call(http.MethodGet, path, bearer("any")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+		require.Contains(t, message, "too many topics")
+	}
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/me", bearer("any")).status)
+}
+
+// one authenticates everybody as one principal.
+type one dlq.Principal
+
+func (o one) Authenticate(context.Context, string) (dlq.Principal, error) {
+	return dlq.Principal(o), nil
 }
 
 func mustID(t *testing.T, text string) dlq.ID {

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 // tokens authenticates the tokens of these tests: "operator" for all topics, or
@@ -69,6 +69,7 @@ var bodies = map[string]string{
 	"POST /api/v1/bulk-retries":      `{"topic":"` + topicOfAccess + `"}`,
 	"POST /api/v1/bulk-actions":      `{"action":"dead","topic":"` + topicOfAccess + `"}`,
 	"PATCH /api/v1/bulk-retries/:id": `{"rate_limit":5}`,
+	"PATCH /api/v1/groups/:id":       `{"owner":"ann"}`,
 }
 
 // Every route, for every role, with a grant for the topic, without one, and for all topics.
@@ -108,7 +109,7 @@ func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 	}
 }
 
-// callAs calls a route on a message, or on a job, of topicOfAccess.
+// callAs calls a route on a message, its group, or a job, of topicOfAccess.
 func callAs(t *testing.T, route, token string) response {
 	t.Helper()
 	return callIn(t, startWithTokens(t), route, token, func() {})
@@ -117,7 +118,10 @@ func callAs(t *testing.T, route, token string) response {
 // callIn is callAs in a world. prepared is called just before.
 func callIn(t *testing.T, w *world, route, token string, prepared func()) response {
 	t.Helper()
-	id := w.add(1)[0].String()
+	id := w.add(1, dlqtest.Cause("no price"))[0].String()
+	if strings.Contains(route, "/groups/") {
+		id = w.groupOf(id)
+	}
 	for kind, body := range map[string]string{"bulk-retries": `{"topic":"` + topicOfAccess + `"}`,
 		"bulk-actions": `{"action":"dead","topic":"` + topicOfAccess + `"}`} {
 		isTarget := strings.Contains(route, "/"+kind+"/:id")
@@ -241,12 +245,25 @@ func TestAConflictDoesNotNameAHiddenJob(t *testing.T) {
 	w.retries.hold()
 	w.add(1)
 	w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
-	got := w.json(http.MethodPost, bulksPath, `{"topic":"stock.dlq.v1"}`, bearer("admin"), "Prefer: respond-async")
+	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, bearer("admin"), "Prefer: respond-async")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
-	refused := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, bearer("operator/orders.*"))
+	refused := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1"}`, bearer("operator/orders.dlq.*"))
 	_, fields := requireError(t, refused, http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Empty(t, fields)
 	require.NotContains(t, refused.body, got.field(t, "id"))
+}
+
+func TestAJobOfAnotherTeamIsNoConflict(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	w.retries.hold()
+	w.add(1)
+	w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
+	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "stock.dlq.v1" }) // a forged header
+	for topic, token := range map[string]string{"stock.dlq.v1": "operator/stock.*", "orders.v1": "operator/orders.*"} {
+		got := w.json(http.MethodPost, bulksPath, `{"topic":"`+topic+`"}`, bearer(token), "Prefer: respond-async")
+		require.Equal(t, http.StatusAccepted, got.status, got.body)
+	}
 }
 
 func TestAChainLeavesOutHiddenTopics(t *testing.T) {
@@ -258,6 +275,12 @@ func TestAChainLeavesOutHiddenTopics(t *testing.T) {
 	require.Len(t, chain.field(t, "hops"), 2)
 	chain = w.call(http.MethodGet, "/api/v1/dlq/messages/"+second+"/chain", bearer("viewer/orders.*"))
 	require.Len(t, chain.field(t, "hops"), 1)
+	for token, seen := range map[string]bool{"viewer": true, "viewer/orders.*+viewer/stock.*": true, "viewer/orders.*": false} {
+		for _, path := range []string{"", "/chain"} {
+			got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+second+path, bearer(token))
+			require.Equal(t, seen, strings.Contains(got.body, first.String()), got.body)
+		}
+	}
 	hidden := w.call(http.MethodGet, "/api/v1/dlq/messages/"+first.String()+"/chain", bearer("viewer/orders.*"))
 	requireError(t, hidden, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 }
@@ -295,27 +318,16 @@ func TestAMalformedAuthorizationIsRefused(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq", "Authorization: bearer admin").status)
 }
 
-type counting struct {
-	failed map[string]int
-}
-
-func (c *counting) Allow(address string) time.Duration {
-	if c.failed[address] >= 3 {
-		return 90 * time.Second
-	}
-	return 0
-}
-
-func (c *counting) Failed(address string) { c.failed[address]++ }
-
 func TestRefusedTokensSlowTheirClientDownButNoValidOne(t *testing.T) {
 	t.Parallel()
-	w := startWithTokens(t, func(o *api.Options) { o.Throttle = &counting{failed: map[string]int{}} })
-	for range 3 {
+	w := startWithTokens(t)
+	for range 10 {
 		require.Equal(t, http.StatusUnauthorized, w.call(http.MethodGet, "/api/v1/dlq", bearer("nobody")).status)
 	}
+	got := w.spend(http.MethodGet, "/api/v1/dlq", bearer("nobody"))
+	message, _ := requireError(t, got, http.StatusTooManyRequests, "SYS_DLQ_TOO_MANY_REQUESTS")
+	require.Equal(t, "too many refused tokens from this address; try again later", message)
+	require.Contains(t, []string{"5", "6"}, got.header.Get("Retry-After"))
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq", bearer("admin")).status, "others may share the address")
-	got := w.call(http.MethodGet, "/api/v1/dlq", bearer("nobody"))
-	require.Equal(t, http.StatusTooManyRequests, got.status)
-	require.Equal(t, "90", got.header.Get("Retry-After"))
+	require.Equal(t, http.StatusUnauthorized, w.call(http.MethodGet, "/api/v1/dlq").status, "no token is no guess")
 }

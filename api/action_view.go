@@ -73,6 +73,7 @@ type actionPreviewView struct {
 	Skipped  int64                `json:"skipped"`
 	ByStatus map[dlq.Status]int64 `json:"by_status"`
 	Sample   []listedView         `json:"sample"`
+	byGroupView
 }
 
 func (s *Server) previewAction(c *fiber.Ctx, spec dlq.ActionSpec) error {
@@ -83,6 +84,7 @@ func (s *Server) previewAction(c *fiber.Ctx, spec dlq.ActionSpec) error {
 	view := actionPreviewView{
 		DryRun: true, Action: spec.Action, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped,
 		ByStatus: countsOf(preview.ByStatus), Sample: make([]listedView, 0, len(preview.Sample)),
+		byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
 	}
 	for i := range preview.Sample {
 		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"dlqmanager/dlq"
 )
@@ -25,12 +26,12 @@ type Options struct {
 	Topics *dlq.Topics
 	// Pointers reads the records of messages that only point to them. Nil without Kafka.
 	Pointers Pointers
+	// Ends reads the end offsets of original topics. Nil without Kafka.
+	Ends Ends
 	// Auth tells who sends a request. Nil is no authentication: everybody is dlq.Anonymous.
 	Auth Authenticator
 	// LocalOnly refuses requests whose Host is not a loopback address, if Auth is nil.
 	LocalOnly bool
-	// Throttle slows down clients whose tokens Auth refuses. Default: none.
-	Throttle Throttle
 	// Open are those PublicRoutes that need no token.
 	Open []string
 	// RateLimit is how many requests a second a client may send to each route.
@@ -38,8 +39,9 @@ type Options struct {
 	RateLimit float64
 	// TrustedProxies are the addresses whose X-Forwarded-For header is believed.
 	TrustedProxies []netip.Prefix
-	// MaxConnections is how many connections may be open. Zero is no limit.
-	MaxConnections int
+	// MaxConnections is how many connections may be open, MaxConnectionsPerAddress how many of
+	// them from one address that is no trusted proxy. Zero is no limit.
+	MaxConnections, MaxConnectionsPerAddress int
 	// CORSOrigins are the origins, such as https://ops.example, whose pages may call the API
 	// from a browser.
 	CORSOrigins []string
@@ -77,6 +79,9 @@ type Options struct {
 	// PreviewTimeout replaces RequestTimeout for a dry run, which reads all messages
 	// that it counts. Default 60 s.
 	PreviewTimeout time.Duration
+	// MaxScans is how many lists that read many messages run at once, MaxDryRuns how many dry
+	// runs. Defaults 4 and 2.
+	MaxScans, MaxDryRuns int
 	// ScanWait is how long a list that reads many messages waits while others run. Default 2 s.
 	ScanWait time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
@@ -98,9 +103,6 @@ func (o *Options) setDefaults() error {
 	}
 	o.Store = guard{o.Store, o.Topics} // handlers have no other
 	o.Retries = recordingRetries{o.Retries, o.Store}
-	if o.Throttle == nil {
-		o.Throttle = unthrottled{}
-	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -117,6 +119,8 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.BulkLanes, 4)
 	setDefault(&o.RequestTimeout, 10*time.Second)
 	setDefault(&o.PreviewTimeout, 60*time.Second)
+	setDefault(&o.MaxScans, 4)
+	setDefault(&o.MaxDryRuns, 2)
 	setDefault(&o.ScanWait, 2*time.Second)
 	setDefault(&o.ReadTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 10*time.Second)
@@ -141,12 +145,13 @@ type Server struct {
 	metrics *httpMetrics
 	spec    []byte
 
-	draining context.Context
-	drain    context.CancelFunc
-	refusals *rateLimiter
-	previews chan struct{} // a semaphore: one entry for each running dry run
-	scans    chan struct{} // the same for lists that read many messages
-	rates    *rateLimiter
+	draining    context.Context
+	drain       context.CancelFunc
+	previews    *slots // for dry runs
+	scans       *slots // for lists that read many messages
+	connections *connections
+	// The limits of requests, of refused tokens, and of refusals in the audit.
+	rates, refusedTokens, refusals *rateLimiter
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -160,11 +165,13 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options: options, previews: make(chan struct{}, maxPreviews), scans: make(chan struct{}, maxScans),
-		rates: newRateLimiter(options.RateLimit),
+		options: options, previews: newSlots(options.MaxDryRuns), scans: newSlots(options.MaxScans),
+		rates: newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
+		refusals: newRateLimiter(1, refusalBurst),
 	}
-	s.refusals = newRateLimiter(1)
-	s.refusals.burst = refusalBurst
+	s.connections = &connections{
+		most: options.MaxConnections, mostOfAddress: options.MaxConnectionsPerAddress, isProxy: s.trusts, ofAddress: map[string]int{},
+	}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newHTTPMetrics(options.Registerer); err != nil {
@@ -194,7 +201,8 @@ func New(options Options) (*Server, error) {
 	// Answers "Connection: close" during a shutdown, so that no connection closes under
 	// a client's next request.
 	s.app.Server().CloseOnShutdown = true
-	s.app.Server().Handler = s.rejectUnknownMethods(s.app.Server().Handler)
+	s.app.Server().ConnState = s.connections.follow
+	s.app.Server().Handler = s.rejectUnroutable(s.app.Server().Handler)
 	return s, nil
 }
 
@@ -230,10 +238,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if stopped {
 		return ln.Close()
 	}
-	if s.options.MaxConnections > 0 {
-		ln = &limitedListener{ln, s.app.Server().GetOpenConnectionsCount, s.options.MaxConnections, s.metrics.refused}
-	}
-	return s.app.Listener(ln)
+	return s.app.Listener(&limitedListener{ln, s.connections, s.metrics.refused})
 }
 
 // Drain makes /readyz answer 503, and answers all calls that wait for a retry with 202

@@ -109,7 +109,7 @@ func (q *query) operations() dlq.OperationQuery {
 	}
 	if outcome, given := q.one("outcome"); given {
 		if wanted.Outcome = dlq.OperationOutcome(outcome); !slices.Contains(dlq.OperationOutcomes, wanted.Outcome) {
-			q.reject("outcome", "must be done, accepted, refused, failed or cancelled")
+			q.reject("outcome", "must be done, accepted, refused, failed, cancelled or unknown")
 		}
 	}
 	if cursor, given := q.one("cursor"); given {
@@ -120,6 +120,25 @@ func (q *query) operations() dlq.OperationQuery {
 		wanted.After = &position
 	}
 	return wanted
+}
+
+// operationsOf returns the operations that asked for the retries of messages, by the tokens
+// of their owners.
+func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]dlq.ID, error) {
+	var messages []dlq.ID
+	var tokens []string
+	for i := range hops {
+		messages = append(messages, hops[i].ID)
+		tokens = append(tokens, hops[i].Owner.Token)
+		for _, a := range hops[i].Attempts {
+			tokens = append(tokens, a.Owner.Token)
+		}
+	}
+	tokens = slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
+	if len(tokens) == 0 {
+		return map[string]dlq.ID{}, nil
+	}
+	return s.options.Store.OperationsOf(ctx, messages, tokens)
 }
 
 // operationCursorVersion differs from cursorVersion, so that no list accepts the cursor of the

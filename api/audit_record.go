@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"go.uber.org/zap"
@@ -16,27 +15,24 @@ import (
 // requested is the row of the audit for a request.
 type requested struct {
 	dlq.Operation
-	// isDryRun is set when the request changes nothing, so that its failure is not recorded.
+	// isDryRun is set when the request changes nothing, so that an error is not recorded.
 	isDryRun bool
+	// acceptedBy is the workflow of the row that is accepted. It is set once a command or a job has
+	// been recorded, so that its failure is too.
+	acceptedBy string
 }
 
 // newOperation is the row of the audit for a request, as far as it is known before the
 // handler runs.
 func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
-	o := &requested{Operation: dlq.Operation{Subject: p.Subject, Method: p.Method, Address: clientOf(c), Action: r.permission, RequestID: requestIDOf(c)}}
+	o := &requested{Operation: dlq.Operation{
+		Subject: p.Subject, Method: p.Method, Address: clientOf(c), Action: r.permission, Target: r.target, RequestID: requestIDOf(c),
+	}}
 	if topic := c.Params("topic"); dlq.IsTopicName(topic) {
 		o.Topic = topic
 	}
 	if id, err := dlq.ParseID(c.Params("id")); err == nil {
 		o.TargetID = id
-	}
-	switch {
-	case strings.Contains(r.path, "/messages/"):
-		o.Target = dlq.TargetMessage
-	case strings.Contains(r.path, "/bulk-actions"):
-		o.Target = dlq.TargetBulkAction
-	default:
-		o.Target = dlq.TargetBulkRetry
 	}
 	return o
 }
@@ -51,6 +47,14 @@ func (a *access) concerns(id dlq.ID, topic string) {
 	}
 }
 
+// created completes the operation of a request by the job that it has created or joined.
+func (a *access) created(id dlq.ID, workflowID, topic string) {
+	a.concerns(id, topic)
+	if a.operation != nil {
+		a.operation.acceptedBy = workflowID
+	}
+}
+
 // audited makes a change of the store record the operation of the request.
 func audited(ctx context.Context) context.Context {
 	if o := accessOf(ctx).operation; o != nil {
@@ -60,7 +64,7 @@ func audited(ctx context.Context) context.Context {
 }
 
 // auditedFilter is the filter of a job in the audit. It has no key, since keys are data of
-// the messages.
+// the messages, and not the grants of its creator.
 type auditedFilter struct {
 	Action dlq.Action  `json:"action,omitempty"`
 	Filter *dlq.Filter `json:"filter"`
@@ -74,7 +78,7 @@ func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
 		return
 	}
 	shown := *f
-	shown.Key = nil
+	shown.Key, shown.Within = nil, ""
 	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil}) // always encodes
 }
 
@@ -85,26 +89,52 @@ const refusalBurst = 100
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
 // and those that were not authenticated.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
-	answer, o := translate(err), r.Operation
+	answer := translate(err)
 	switch {
-	case r.isDryRun:
-		return
-	case answer.status >= http.StatusInternalServerError:
-		o.Outcome = dlq.OperationFailed
 	case answer.status == http.StatusForbidden || answer.status == http.StatusNotFound || answer.status == http.StatusConflict:
-		o.Outcome = dlq.OperationRefused
+		r.Outcome = dlq.OperationRefused
+	case r.acceptedBy != "" && answer.status >= http.StatusInternalServerError:
+		r.Outcome = dlq.OperationUnknown // Temporal may have taken the command, and only its answer is lost
+	case r.acceptedBy != "", answer.status >= http.StatusInternalServerError && !r.isDryRun:
+		r.Outcome = dlq.OperationFailed
 	default:
 		return
 	}
-	if s.refusals.take(o.Method+" "+o.Subject) > 0 {
+	if r.acceptedBy == "" && s.refusals.take(r.Method+" "+r.Subject) > 0 {
 		s.metrics.unrecorded.Inc()
 		return
 	}
-	o.Detail, _ = json.Marshal(map[string]any{"status": answer.status, "code": answer.code, "message": answer.message}) // always encodes
+	r.WorkflowID = r.acceptedBy
+	r.Detail, _ = json.Marshal(map[string]any{"status": answer.status, "code": answer.code, "message": answer.message}) // always encodes
 	ctx, cancel := s.deadline(c)
 	defer cancel()
-	if err := s.options.Store.RecordOperation(ctx, o); err != nil {
-		s.options.Logger.Warn("cannot record a refused request", zap.String("request_id", o.RequestID), zap.Error(err))
+	s.completeRefusal(ctx, c, r)
+	if err := s.options.Store.RecordOperation(ctx, r.Operation); err != nil {
+		s.options.Logger.Warn("cannot record a refused request", zap.String("request_id", r.RequestID), zap.Error(err))
+	}
+}
+
+// completeRefusal adds the reason and the topic, which are unknown if the request was refused
+// before its handler read them.
+func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested) {
+	b := readBody(c, "reason", "topic")
+	if reason, given := b.text("reason", maxBulkText); given {
+		r.Reason = reason
+	} else if r.Reason == "" {
+		r.Reason = c.Query("reason")
+	}
+	switch {
+	case r.Topic != "":
+	case r.TargetID.IsZero():
+		if topic, _ := b.text("topic", maxBulkText); dlq.IsTopicName(topic) {
+			r.Topic = topic
+		}
+	case r.Target == dlq.TargetMessage: // these reads set r.Topic, also for a topic that the sender may not see
+		_, _ = s.options.Store.Message(ctx, r.TargetID)
+	case r.Target == dlq.TargetBulkRetry:
+		_, _ = s.options.Store.Bulk(ctx, r.TargetID)
+	default:
+		_, _ = s.options.Store.Action(ctx, r.TargetID)
 	}
 }
 
@@ -116,32 +146,46 @@ type recordingRetries struct {
 	store   AuditStore
 }
 
-func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget, workflowID string, detail any) error {
+func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget, workflowID string, detail any) (id dlq.ID, err error) {
 	o := accessOf(ctx).operation
 	if o == nil {
-		return nil
+		return dlq.ID{}, nil
 	}
-	accepted := o.Operation
+	accepted := o.Identified()
 	accepted.Target, accepted.WorkflowID, accepted.Outcome = target, workflowID, dlq.OperationAccepted
 	accepted.Detail, _ = json.Marshal(detail) // always encodes
-	return r.store.RecordOperation(ctx, accepted)
+	err = r.store.RecordOperation(ctx, accepted)
+	if err == nil {
+		o.acceptedBy = workflowID
+	}
+	return accepted.ID, err
 }
 
 // auditedCommand is the detail of a command to a workflow.
 type auditedCommand struct {
 	Command   string `json:"command"`
 	RateLimit *int   `json:"rate_limit,omitempty"`
+	// JoinedRun is the run that another request had started.
+	JoinedRun string `json:"joined_run,omitempty"`
 }
 
 func (r recordingRetries) StartRetryMessage(ctx context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
-	if err := r.record(ctx, dlq.TargetMessage, workflows.RetryMessageID(input.MessageID), auditedCommand{Command: "retry"}); err != nil {
+	command, workflowID := auditedCommand{Command: "retry"}, workflows.RetryMessageID(input.MessageID)
+	id, err := r.record(ctx, dlq.TargetMessage, workflowID, command)
+	if err != nil {
 		return workflows.Execution{}, err
 	}
-	return r.retries.StartRetryMessage(ctx, input)
+	input.OperationID = id
+	execution, err := r.retries.StartRetryMessage(ctx, input)
+	if err == nil && execution.Joined {
+		command.JoinedRun = execution.RunID
+		_, err = r.record(ctx, dlq.TargetMessage, workflowID, command)
+	}
+	return execution, err
 }
 
 func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedCommand, send func() error) error {
-	if err := r.record(ctx, dlq.TargetBulkRetry, workflows.RetryAllID(id), c); err != nil {
+	if _, err := r.record(ctx, dlq.TargetBulkRetry, workflows.RetryAllID(id), c); err != nil {
 		return err
 	}
 	return send()

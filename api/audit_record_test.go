@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,6 +100,124 @@ func TestACommandIsNotSentUnlessItIsRecorded(t *testing.T) {
 	requireError(t, w.call(http.MethodPost, retryPath(id)), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Zero(t, w.retries.starts())
 	require.Equal(t, "PENDING", w.status(id))
+}
+
+func TestEachAttemptNamesTheRequestThatAskedForIt(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	path := "/api/v1/dlq/messages/" + id.String()
+	w.retries.fail(&dlq.DeliveryError{Category: dlq.CategoryTransient, Err: context.DeadlineExceeded})
+	for range 2 {
+		require.Equal(t, http.StatusOK, w.call(http.MethodPost, retryPath(id)).status)
+	}
+	bulk := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`)
+	require.Equal(t, http.StatusOK, bulk.status, bulk.body)
+	rows := w.operations()
+	require.Equal(t, []any{"done", "accepted", "accepted", "accepted"}, []any{rows[0]["outcome"], rows[1]["outcome"], rows[2]["outcome"], rows[3]["outcome"]})
+	want := []any{rows[3]["id"], rows[2]["id"], rows[1]["id"]}
+	message := w.call(http.MethodGet, path)
+	hop := w.call(http.MethodGet, path+"/chain").field(t, "hops").([]any)[0].(map[string]any)
+	for _, attempts := range []any{message.field(t, "attempts"), hop["attempts"]} {
+		var named []any
+		for _, a := range attempts.([]any) {
+			named = append(named, a.(map[string]any)["operation_id"])
+		}
+		require.Equal(t, want, named)
+	}
+	require.Equal(t, want[2], message.field(t, "operation_id"), "of the last retry")
+}
+
+func TestARequestThatJoinsARetrySaysSo(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	w.retries.hold()
+	started := w.call(http.MethodPost, retryPath(id), "Prefer: respond-async")
+	require.Equal(t, http.StatusAccepted, started.status, started.body)
+	require.Equal(t, http.StatusAccepted, w.call(http.MethodPost, retryPath(id), "Prefer: respond-async").status)
+	rows := w.operations()
+	require.Len(t, rows, 3)
+	require.Equal(t, map[string]any{"command": "retry", "joined_run": started.field(t, "run_id")}, rows[0]["detail"])
+	require.Equal(t, rows[1]["request_id"], rows[0]["request_id"])
+	for _, row := range rows[1:] {
+		require.Equal(t, map[string]any{"command": "retry"}, row["detail"])
+	}
+	w.retries.release()
+	require.Eventually(t, func() bool { return w.status(id) == "RESOLVED" }, 5*time.Second, time.Millisecond)
+	require.Equal(t, rows[2]["id"], w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String()).field(t, "operation_id"))
+}
+
+func TestACommandThatFailsAfterItsRowHasASecondOne(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	for range 120 { // more refusals than are recorded
+		w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/revive")
+	}
+	w.retries.unavailable = dlq.ErrUnavailable
+	requireError(t, w.call(http.MethodPost, retryPath(id)), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	rows := w.operations()
+	require.Equal(t, []any{"unknown", "accepted", "refused"}, []any{rows[0]["outcome"], rows[1]["outcome"], rows[2]["outcome"]},
+		"the retry may have been started")
+	require.Equal(t, rows[1]["request_id"], rows[0]["request_id"])
+	require.Equal(t, map[string]any{"workflow_id": "retry-message-" + id.String()}, rows[0]["workflow"])
+	require.EqualValues(t, http.StatusServiceUnavailable, rows[0]["detail"].(map[string]any)["status"])
+	require.Equal(t, topicOfAccess, rows[0]["topic"])
+
+	for _, c := range [][2]string{{bulksPath, `{"topic":"orders.v1"}`}, {actionsPath, `{"topic":"orders.v1","action":"dead"}`}} {
+		requireError(t, w.json(http.MethodPost, c[0], c[1]), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+		rows := w.operations()
+		require.Equal(t, []any{"unknown", "accepted"}, []any{rows[0]["outcome"], rows[1]["outcome"]})
+		require.NotNil(t, rows[1]["target_id"])
+		require.Equal(t, rows[1]["target_id"], rows[0]["target_id"])
+		require.Equal(t, rows[1]["workflow"], rows[0]["workflow"])
+	}
+}
+
+func TestARetryThatItsWorkflowRefusesHasASecondRow(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	w.retries.holdEarly()
+	answers := make(chan response, 1)
+	go func() { answers <- w.call(http.MethodPost, retryPath(id), "Prefer: wait=10") }()
+	require.Eventually(t, func() bool { return w.retries.starts() == 1 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/dead", `{}`).status)
+	w.retries.release()
+	requireError(t, <-answers, http.StatusConflict, "SYS_DLQ_CONFLICT")
+	rows := w.operations()
+	require.Equal(t, []any{"refused", "done", "accepted"}, []any{rows[0]["outcome"], rows[1]["outcome"], rows[2]["outcome"]})
+	require.Equal(t, rows[2]["workflow"], rows[0]["workflow"])
+	require.Equal(t, rows[2]["request_id"], rows[0]["request_id"])
+}
+
+func TestARefusedRequestHasItsReasonAndTopic(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	w.add(1)
+	created := w.json(http.MethodPost, actionsPath, `{"topic":"orders.v1","action":"delete"}`, bearer("admin"))
+	require.Equal(t, http.StatusOK, created.status, created.body)
+	id := w.add(1)[0].String()
+	for _, c := range []struct{ method, path, body, token, topic string }{
+		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/dead", `{"reason":"why"}`, "viewer", topicOfAccess},
+		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "admin", topicOfAccess}, // it is PENDING
+		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "viewer/stock.*", topicOfAccess},
+		{http.MethodDelete, "/api/v1/dlq/messages/" + id + "?reason=why", "", "operator", topicOfAccess},
+		{http.MethodPost, "/api/v1/dlq/messages/" + someID + "/dead", `{"reason":"why"}`, "viewer", ""},
+		{http.MethodPost, bulksPath, `{"topic":"orders.v1","reason":"why","dry_run":true}`, "viewer", "orders.v1"},
+		{http.MethodPost, bulksPath, `{"topic":"orders.v1","reason":"why","dry_run":true}`, "operator/stock.*", "orders.v1"},
+		{http.MethodPost, actionsPath + "/" + created.field(t, "id").(string) + "/cancel", `{"reason":"why"}`, "viewer", "orders.v1"},
+		{http.MethodPost, actionsPath + "/" + created.field(t, "id").(string) + "/cancel", `{"reason":"why"}`, "admin", "orders.v1"}, // it has ended
+	} {
+		before := len(w.operations(bearer("admin")))
+		got := w.json(c.method, c.path, c.body, bearer(c.token))
+		require.GreaterOrEqual(t, got.status, http.StatusBadRequest, c)
+		rows := w.operations(bearer("admin"))
+		require.Len(t, rows, before+1, c)
+		topic, _ := rows[0]["topic"].(string)
+		require.Equal(t, []any{"refused", "why", c.topic}, []any{rows[0]["outcome"], rows[0]["reason"], topic}, c)
+	}
 }
 
 // unrecorded is a store that cannot write the audit.

@@ -261,7 +261,7 @@ func TestDryRunPreviewsTheEffectAndChangesNothing(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(ids[0]))
 	require.Equal(t, `{"bulk_retries":[]}`, w.call(http.MethodGet, bulksPath).body)
 	require.Equal(t, `{"dry_run":true,"topic":"none.dlq","matched":0,"skipped":0,"by_status":{"DEAD":0,"PENDING":0,"RESOLVED":0,"RETRYING":0},`+
-		`"by_error_class":[],"by_target_topic":[],"skip_reasons":[],"sample":[]}`,
+		`"by_error_class":[],"by_target_topic":[],"skip_reasons":[],"sample":[],"by_group":[],"more_groups":0}`,
 		w.json(http.MethodPost, bulksPath, `{"topic":"none.dlq","dry_run":true}`).body)
 }
 

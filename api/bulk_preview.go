@@ -22,15 +22,38 @@ type previewView struct {
 	ByTargetTopic []previewCountView   `json:"by_target_topic"`
 	SkipReasons   []previewCountView   `json:"skip_reasons"`
 	Sample        []listedView         `json:"sample"`
+	byGroupView
+}
+
+// byGroupView counts the messages of a dry run by group.
+type byGroupView struct {
+	ByGroup []previewGroupView `json:"by_group"`
+	// MoreGroups is how many groups ByGroup leaves out.
+	MoreGroups int64 `json:"more_groups"`
+}
+
+type previewGroupView struct {
+	ID    *dlq.ID `json:"id"` // null for messages in no group
+	Title string  `json:"title"`
+	Count int64   `json:"count"`
+}
+
+func viewByGroup(counts []dlq.PreviewGroup, groups int64) byGroupView {
+	view := byGroupView{ByGroup: make([]previewGroupView, 0, len(counts)), MoreGroups: groups - int64(len(counts))}
+	for i := range counts {
+		counted := previewGroupView{ID: optionalID(counts[i].ID), Title: "in no group", Count: counts[i].Count}
+		if counted.ID != nil {
+			counted.Title = dlq.GroupTitle(&counts[i].Fingerprint)
+		}
+		view.ByGroup = append(view.ByGroup, counted)
+	}
+	return view
 }
 
 type previewCountView struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
 }
-
-// maxPreviews limits the load of dry runs on the database.
-const maxPreviews = 2
 
 func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	preview, err := dryRun(s, c, spec, s.options.Store.PreviewBulk)
@@ -40,7 +63,7 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	view := previewView{
 		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
 		ByErrorClass: viewCounts(preview.ByErrorClass), ByTargetTopic: viewCounts(preview.ByTarget), SkipReasons: viewCounts(preview.SkipReasons),
-		Sample: make([]listedView, 0, len(preview.Sample)),
+		Sample: make([]listedView, 0, len(preview.Sample)), byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
 	}
 	for i := range preview.Sample {
 		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))
@@ -56,11 +79,15 @@ func dryRun[S, P any](s *Server, c *fiber.Ctx, spec S, preview func(context.Cont
 	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PreviewTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
-	select {
-	case s.previews <- struct{}{}:
-		defer func() { <-s.previews }()
-	case <-ctx.Done():
-		return result, s.timeoutError(ctx, fmt.Sprintf("%d other dry runs were running for", maxPreviews), "try again later", ctx.Err())
+	a := accessOf(ctx)
+	release, others := s.previews.take(ctx, &a.principal)
+	switch {
+	case release != nil:
+		defer release()
+	case ctx.Err() == nil: // too many wait
+		return result, unavailable(others+" dry runs are running or waiting; try again later", errors.New("too many dry runs"))
+	default:
+		return result, s.timeoutError(ctx, others+" dry runs were running for", "try again later", ctx.Err())
 	}
 	if result, err = preview(ctx, spec); err != nil {
 		err = s.timeoutError(ctx, "the dry run took longer than", "narrow its filters, or raise the limit", err)

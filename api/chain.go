@@ -37,6 +37,7 @@ type hopAttemptView struct {
 	StartedAt timestamp     `json:"started_at"`
 	EndedAt   timestamp     `json:"ended_at"`
 	Workflow  *workflowView `json:"workflow"`
+	Operation *dlq.ID       `json:"operation_id"`
 	Target    hopTargetView `json:"target"`
 	Outcome   dlq.Result    `json:"outcome"`
 	Category  *string       `json:"category"`
@@ -60,14 +61,18 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
+	operations, err := s.operationsOf(ctx, chain.Hops...)
+	if err != nil {
+		return err
+	}
 	view := chainView{ID: id, Truncated: chain.Truncated, Hops: make([]hopView, 0, len(chain.Hops))}
 	for i := range chain.Hops {
-		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i]))
+		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i], operations))
 	}
 	return reply(c, http.StatusOK, view)
 }
 
-func (s *Server) viewHop(h *dlq.Hop) hopView {
+func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID) hopView {
 	retries := h.Retries()
 	view := hopView{
 		ID: h.ID, PreviousID: optionalID(h.PreviousID), Status: h.Status, Resolution: optionalText(string(h.Ended())),
@@ -78,7 +83,8 @@ func (s *Server) viewHop(h *dlq.Hop) hopView {
 	for _, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
-			Target: hopTargetView{Topic: h.OriginalTopic}, Outcome: a.Result,
+			Operation: optionalID(operations[a.Owner.Token]),
+			Target:    hopTargetView{Topic: h.OriginalTopic}, Outcome: a.Result,
 			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
 		}
 		if a.Result == dlq.ResultDelivered {

@@ -1,13 +1,13 @@
 package api
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
 )
 
 // corsMaxAge is how long a browser remembers the answer to a preflight request, in seconds.
@@ -42,20 +42,12 @@ func (s *Server) checkBrowser(c *fiber.Ctx) error {
 	case isForeign && !isLink:
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,
 			message: "requests of other web sites are refused; server.cors_origins allows them"}
-	case s.options.LocalOnly && !isLoopback(string(c.Request().Host())):
+	case s.options.LocalOnly && !dlq.IsLoopback(string(c.Request().Host())):
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,
 			message: "without authentication only localhost is answered; set auth.mode"}
 	default:
 		return nil
 	}
-}
-
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // answerOptions answers OPTIONS of a route with its methods. For a preflight request from a

@@ -9,7 +9,7 @@ import (
 
 // filterFields are the fields of a filter in the query of a list and in the body of a
 // bulk retry. A body also has ids.
-var filterFields = []string{"status", "error", "key", "created_from", "created_to"}
+var filterFields = []string{"status", "error", "key", "created_from", "created_to", "group"}
 
 // filterReader is implemented by query and body.
 type filterReader interface {
@@ -35,9 +35,21 @@ func readFilter(r filterReader, topic string) dlq.Filter {
 		// no messages.
 		r.reject("created_to", "must be later than created_from")
 	}
+	f.Group = readGroup(r)
 	f.IDs = r.ids()
 	slices.SortFunc(f.IDs, func(x, y dlq.ID) int { return slices.Compare(x[:], y[:]) })
 	return f
+}
+
+// readGroup reads the id of a group. The zero id would choose all messages.
+func readGroup(r filterReader) (id dlq.ID) {
+	if text, given := r.filterText("group", maxBulkText); given {
+		var err error
+		if id, err = dlq.ParseID(text); err != nil || id.IsZero() {
+			r.reject("group", "must be the UUID of a group")
+		}
+	}
+	return id
 }
 
 // filterText reads a text without a limit, since a query is short anyway.
@@ -47,10 +59,10 @@ func (q *query) filterText(name string, _ int) (string, bool) { return q.one(nam
 func (q *query) ids() []dlq.ID { return nil }
 
 // filterText reads a text that limits which messages are sent. Except for the key it
-// must not be empty.
+// must not be empty; an empty group is no UUID.
 func (b *body) filterText(name string, limit int) (string, bool) {
 	text, given := b.text(name, limit)
-	if given && text == "" && name != "key" {
+	if given && text == "" && name != "key" && name != "group" {
 		b.reject(name, "must not be empty; omit it to choose all messages")
 	}
 	return text, given
@@ -64,12 +76,13 @@ type filterView struct {
 	CreatedFrom *timestamp   `json:"created_from"`
 	CreatedTo   *timestamp   `json:"created_to"`
 	IDs         []dlq.ID     `json:"ids"`
+	Group       *dlq.ID      `json:"group"`
 }
 
 func viewFilter(f *dlq.Filter) filterView {
 	view := filterView{
 		Status: f.Statuses, Error: optionalText(f.ErrorContains),
-		CreatedFrom: optionalTime(&f.CreatedFrom), CreatedTo: optionalTime(&f.CreatedTo), IDs: f.IDs,
+		CreatedFrom: optionalTime(&f.CreatedFrom), CreatedTo: optionalTime(&f.CreatedTo), IDs: f.IDs, Group: optionalID(f.Group),
 	}
 	if f.Key != nil {
 		key := string(f.Key)

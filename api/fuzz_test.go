@@ -20,6 +20,7 @@ func FuzzCursor(f *testing.F) {
 	f.Add("AwAGYOAW6yQOAaIEHnFxcAeR8yfduRYk-g", int64(0), int64(1), false)
 	f.Add("AgEABks-5z86AAAAAAAAAACD", int64(-1<<63), int64(1<<63-1), true)
 	f.Add("AgAABks-5z86AP__________", int64(1<<63-1), int64(0), false)
+	f.Add("BPnfhl8ABks-5z86AF8rHJ56QY0_nA5Lai2OH3A", int64(253402300800000000), int64(7), false)
 	f.Add("AgAABks-5z86AAAAAAAAAACC\n", int64(253402300800000000), int64(0), true)
 	f.Fuzz(func(t *testing.T, cursor string, micros, seq int64, oldestFirst bool) {
 		if position, err := decodeCursor(cursor, oldestFirst); err == nil {
@@ -27,6 +28,15 @@ func FuzzCursor(f *testing.F) {
 		}
 		if position, err := decodeOperationCursor(cursor); err == nil {
 			require.Equal(t, cursor, encodeOperationCursor(position))
+		}
+		list := &dlq.GroupQuery{Sort: dlq.GroupsByPending}
+		if position, err := decodeGroupCursor(cursor, list); err == nil {
+			require.Equal(t, cursor, encodeGroupCursor(position, list))
+		}
+		if place, err := decodeGroupCursor(encodeGroupCursor(dlq.GroupCursor{Rank: micros, ID: dlq.ID{15: byte(seq)}}, list), list); err == nil {
+			require.Equal(t, dlq.GroupCursor{Rank: micros, ID: dlq.ID{15: byte(seq)}}, place)
+		} else {
+			require.True(t, micros < 0 || micros > lastTime.UnixMicro())
 		}
 		position := dlq.Keyset{CreatedAt: time.UnixMicro(micros).UTC(), Seq: seq &^ (-1 << 63)}
 		encoded := encodeCursor(position, oldestFirst)

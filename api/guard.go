@@ -20,10 +20,10 @@ type guard struct {
 	topics *dlq.Topics
 }
 
-func (g guard) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
+// TopicsWithin leaves out the topics that the principal may not see. within is ignored.
+func (g guard) TopicsWithin(ctx context.Context, _ string) ([]dlq.TopicSummary, error) {
 	a := accessOf(ctx)
-	topics, err := g.store.Topics(ctx)
-	return slices.DeleteFunc(topics, func(t dlq.TopicSummary) bool { return a.check(t.DLQTopic) != nil }), err
+	return g.store.TopicsWithin(ctx, a.within())
 }
 
 func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) {
@@ -32,10 +32,20 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 	return g.store.List(ctx, query)
 }
 
+// Detail leaves out the id of an earlier message that the principal may not see.
 func (g guard) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 	d, err := g.store.Detail(ctx, id)
 	if err == nil {
 		err = checkMessage(ctx, &d.Message)
+	}
+	if a := accessOf(ctx); err == nil && !d.PreviousID.IsZero() && a.within() != "" {
+		var chain dlq.Chain // it has archived messages too
+		chain, err = g.Chain(ctx, id)
+		for i := range chain.Hops {
+			if chain.Hops[i].ID == id {
+				d.PreviousID = chain.Hops[i].PreviousID
+			}
+		}
 	}
 	if err != nil {
 		return dlq.Detail{}, err
@@ -60,7 +70,8 @@ func checkMessage(ctx context.Context, m *dlq.Message) error {
 	return a.check(m.DLQTopic)
 }
 
-// Chain leaves out the hops of topics that the principal may not see.
+// Chain leaves out the hops of topics that the principal may not see, and their ids. The
+// topic of a message that was deleted is unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
 	chain, err := g.store.Chain(ctx, id)
@@ -68,8 +79,17 @@ func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 		return dlq.Chain{}, err
 	}
 	chain.Hops = slices.DeleteFunc(chain.Hops, func(h dlq.Hop) bool { return a.check(h.DLQTopic) != nil })
-	if !slices.ContainsFunc(chain.Hops, func(h dlq.Hop) bool { return h.ID == id }) {
+	shown := map[dlq.ID]bool{}
+	for i := range chain.Hops {
+		shown[chain.Hops[i].ID] = true
+	}
+	if !shown[id] {
 		return dlq.Chain{}, dlq.MessageNotFound(id)
+	}
+	for i := range chain.Hops {
+		if h := &chain.Hops[i]; a.within() != "" && !shown[h.PreviousID] {
+			h.PreviousID = dlq.ID{}
+		}
 	}
 	return chain, nil
 }
@@ -130,9 +150,15 @@ func (g guard) CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetr
 	describe(ctx, &bulk.Spec.Filter, "")
 	created, err := g.store.CreateBulk(audited(ctx), bulk)
 	if busy, ok := errors.AsType[*dlq.BulkBusyError](err); ok {
-		if _, hidden := g.Bulk(ctx, busy.Running); hidden != nil {
+		a := accessOf(ctx) // the operation of the request is not about the running job
+		running, unread := g.store.Bulk(ctx, busy.Running)
+		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
 			err = &dlq.BulkBusyError{Topic: busy.Topic}
 		}
+	}
+	if err == nil {
+		a := accessOf(ctx)
+		a.created(created.ID, created.WorkflowID, created.Spec.Topic)
 	}
 	return created, err
 }
@@ -149,7 +175,7 @@ func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	bulk, err := g.store.Bulk(ctx, id)
 	if err == nil {
 		a.concerns(id, bulk.Spec.Topic)
-		err = g.checkBulk(&a, &bulk.Spec.Filter)
+		err = g.checkJob(&a, &bulk.Spec.Filter)
 	}
 	if err != nil {
 		return dlq.BulkRetry{}, err
@@ -157,14 +183,46 @@ func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return bulk, nil
 }
 
-// checkBulk also refuses the control of a job that has messages of other topics: one on an
-// original topic, unless it has the limits of the principal.
-func (g guard) checkBulk(a *access, f *dlq.Filter) error {
+// checkJob checks a job by its filter. A job on an original topic may have messages of several
+// dead-letter topics. If it is limited to those of others, it does not exist for the sender.
+// If it is not limited, the sender may see it but not control it.
+func (g guard) checkJob(a *access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
-	if own := a.within(); err == nil && a.permission == dlq.PermBulkRetryControl && own != "" && f.Within != own && !g.topics.IsDeadLetter(f.Topic) {
+	switch {
+	case err != nil, a.within() == "", g.topics.IsDeadLetter(f.Topic), a.hasLimits(f.Within):
+		return err
+	case f.Within != "":
+		return dlq.ErrNotFound
+	case a.permission == dlq.PermBulkRetryControl || a.permission == dlq.PermBulkActionControl:
 		return forbidden(a.permission, "every dead-letter topic of "+f.Topic)
+	default:
+		return nil
 	}
-	return err
+}
+
+// hasLimits reports whether the principal creates jobs with these limits, or has them for the
+// permission of the route. The roles that create jobs include those that read and control them.
+func (a *access) hasLimits(within string) bool {
+	return slices.ContainsFunc([]dlq.Permission{a.permission, dlq.PermBulkRetryCreate, dlq.PermMessageDelete},
+		func(p dlq.Permission) bool { return a.principal.Within(p) == within })
+}
+
+// maxJobsRead is how many jobs are read for a list, of which most may be hidden.
+const maxJobsRead = 5000
+
+// visibleJobs reads the newest jobs until limit of them are visible.
+func visibleJobs[J any](limit int, read func(n int) ([]J, error), isHidden func(J) bool) ([]J, error) {
+	for n := limit; ; n *= 4 {
+		jobs, err := read(n)
+		if err != nil {
+			return nil, err
+		}
+		isAll := len(jobs) < n
+		jobs = slices.DeleteFunc(jobs, isHidden)
+		if isAll || len(jobs) >= limit || n >= maxJobsRead {
+			return jobs[:min(limit, len(jobs))], nil
+		}
+	}
 }
 
 // ended makes the end of a job that somebody cancels record the operation of the request.
@@ -176,10 +234,11 @@ func ended(ctx context.Context, state dlq.BulkState) context.Context {
 	return ctx
 }
 
-// Bulks leaves out the jobs of other topics. within is ignored.
+// Bulks leaves out hidden jobs. within is ignored.
 func (g guard) Bulks(ctx context.Context, _ string, limit int) ([]dlq.BulkRetry, error) {
 	a := accessOf(ctx)
-	return g.store.Bulks(ctx, a.within(), limit)
+	read := func(n int) ([]dlq.BulkRetry, error) { return g.store.Bulks(ctx, a.within(), n) }
+	return visibleJobs(limit, read, func(b dlq.BulkRetry) bool { return g.checkJob(&a, &b.Spec.Filter) != nil })
 }
 
 func (g guard) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
@@ -196,9 +255,15 @@ func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.Bul
 	describe(ctx, &action.Spec.Filter, action.Spec.Action)
 	created, err := g.store.CreateAction(audited(ctx), action)
 	if busy, ok := errors.AsType[*dlq.ActionBusyError](err); ok {
-		if _, hidden := g.Action(ctx, busy.Running); hidden != nil {
+		a := accessOf(ctx) // the operation of the request is not about the running job
+		running, unread := g.store.Action(ctx, busy.Running)
+		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
 			err = &dlq.ActionBusyError{Topic: busy.Topic}
 		}
+	}
+	if err == nil {
+		a := accessOf(ctx)
+		a.created(created.ID, created.WorkflowID, created.Spec.Topic)
 	}
 	return created, err
 }
@@ -215,7 +280,7 @@ func (g guard) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	action, err := g.store.Action(ctx, id)
 	if err == nil {
 		a.concerns(id, action.Spec.Topic)
-		err = a.check(action.Spec.Topic)
+		err = g.checkJob(&a, &action.Spec.Filter)
 	}
 	if err != nil {
 		return dlq.BulkAction{}, err
@@ -223,10 +288,11 @@ func (g guard) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	return action, nil
 }
 
-// Actions leaves out the jobs of other topics. within is ignored.
+// Actions leaves out hidden jobs. within is ignored.
 func (g guard) Actions(ctx context.Context, _ string, limit int) ([]dlq.BulkAction, error) {
 	a := accessOf(ctx)
-	return g.store.Actions(ctx, a.within(), limit)
+	read := func(n int) ([]dlq.BulkAction, error) { return g.store.Actions(ctx, a.within(), n) }
+	return visibleJobs(limit, read, func(b dlq.BulkAction) bool { return g.checkJob(&a, &b.Spec.Filter) != nil })
 }
 
 func (g guard) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
@@ -249,6 +315,11 @@ func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.Op
 	a := accessOf(ctx)
 	query.Within = a.within()
 	return g.store.Operations(ctx, query)
+}
+
+// OperationsOf is for messages that the principal has been shown.
+func (g guard) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
+	return g.store.OperationsOf(ctx, messages, tokens)
 }
 
 // RecordOperation is for every principal: refused requests are recorded too.

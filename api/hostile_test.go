@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,44 @@ func TestRequestsThatAreNotHTTPGetTheDocumentedError(t *testing.T) {
 	}
 }
 
+// A proxy in front may find another end of such a request.
+func TestRequestsWhoseEndIsAmbiguousAreRefusedAndClosed(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const chunked = "\r\n\r\n0\r\n\r\n"
+	for name, rest := range map[string]string{
+		"two lengths":          "Content-Length: 5\r\nContent-Length: 2\r\n\r\n{}",
+		"the same length":      "Content-Length: 2\r\ncontent-length: 2\r\n\r\n{}",
+		"length and encoding":  "Content-Length: 5\r\nTransfer-Encoding: chunked" + chunked,
+		"encoding and length":  "Transfer-Encoding: chunked\r\nContent-Length: 5" + chunked,
+		"two encodings":        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked" + chunked,
+		"chunked and identity": "Transfer-Encoding: chunked, identity" + chunked,
+		"gzip":                 "Transfer-Encoding: gzip, chunked" + chunked,
+		"identity":             "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}",
+		"vertical tab":         "Transfer-Encoding: \vchunked" + chunked,
+		"Kelvin sign":          "Transfer-Encoding: chun\u212Aed" + chunked,
+		"NUL":                  "X: a\x00b\r\n\r\n",
+		"carriage return":      "X: a\rContent-Length: 2\r\n\r\n",
+		"continued line":       "X: a\r\n Content-Length: 2\r\n\r\n",
+		"continued encoding":   "Transfer-Encoding:\r\n\tchunked" + chunked,
+	} {
+		for _, method := range []string{http.MethodPost, "UNKNOWN"} {
+			connection := w.dial("127.0.0.1")
+			_, err := io.WriteString(connection, method+" "+retryAllPath+" HTTP/1.1\r\nHost: x\r\n"+rest)
+			require.NoError(t, err)
+			got := readResponse(t, connection)
+			require.Equal(t, http.StatusBadRequest, got.status, "%s: %s", name, got.body)
+			requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+			n, err := connection.Read(make([]byte, 1))
+			require.Zero(t, n, name)
+			require.ErrorIs(t, err, io.EOF, name)
+		}
+	}
+	require.Zero(t, w.retries.starts())
+	got := w.raw("POST " + retryAllPath + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked" + chunked)
+	require.Less(t, got.status, 300, got.body)
+}
+
 func TestTooLargeRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -90,6 +129,33 @@ func TestTooLargeRequestsAreRefused(t *testing.T) {
 	requireError(t, huge, http.StatusRequestHeaderFieldsTooLarge, "SYS_DLQ_VALIDATION_ERROR")
 	require.Zero(t, w.retries.starts())
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/healthz").status)
+}
+
+func TestTheLimitsOfTheURLAndTheHeadersAreThoseOfTheOptions(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) { o.URILimit, o.HeaderLimit = 1<<10, 2<<10 })
+	ask := func(path string, headers ...string) int {
+		return w.raw("GET " + path + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(headers, "\r\n") + "\r\n\r\n").status
+	}
+	url := func(length int) string { return "/healthz?" + strings.Repeat("a", length-len("/healthz?")) }
+	filler := func(length int) string { return "X-Filler: " + strings.Repeat("a", length) }
+	require.Equal(t, http.StatusOK, ask(url(1<<10), "X: y"))
+	require.Equal(t, http.StatusRequestURITooLong, ask(url(1<<10+1), "X: y"))
+	require.Equal(t, http.StatusOK, ask("/healthz", filler(1900)))
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, ask("/healthz", filler(2<<10)))
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, ask("/healthz", slices.Repeat([]string{filler(10)}, 100)...), "many headers")
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, ask(url(1<<10), filler(1100)), "the sum")
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, ask(url(3<<10), "X: y"))
+}
+
+// A trailer comes after the body, and is limited like the headers.
+func TestATrailerThatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	got := w.raw("POST " + retryAllPath + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Filler\r\n\r\n0\r\nX-Filler: " +
+		strings.Repeat("a", 20_000) + "\r\n\r\n")
+	requireError(t, got, http.StatusRequestHeaderFieldsTooLarge, "SYS_DLQ_VALIDATION_ERROR")
+	require.Zero(t, w.retries.starts())
 }
 
 func TestManyParametersAreRefusedInOneShortAnswer(t *testing.T) {
@@ -197,13 +263,14 @@ func (s stubborn) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, e
 func TestADryRunReportsThatOthersBlockedIt(t *testing.T) {
 	t.Parallel()
 	s := stubborn{asked: make(chan struct{}), gate: make(chan struct{})}
-	w := start(t, with(s), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
-	answers := []<-chan response{w.dryRun(), w.dryRun()}
-	<-s.asked
-	<-s.asked
+	w := start(t, with(s), func(o *api.Options) { o.PreviewTimeout, o.MaxDryRuns = 10*time.Millisecond, 3 })
+	answers := []<-chan response{w.dryRun(), w.dryRun(), w.dryRun()}
+	for range answers {
+		<-s.asked
+	}
 	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
 		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Equal(t, "2 other dry runs were running for 10ms (server.dry_run_timeout); try again later", message)
+	require.Equal(t, "3 other dry runs were running for 10ms (server.dry_run_timeout); try again later", message)
 	close(s.gate)
 	for _, answer := range answers {
 		require.Equal(t, http.StatusOK, (<-answer).status)
@@ -233,10 +300,11 @@ func (g gated) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview
 }
 
 // dryRun starts a dry run and delivers its answer.
-func (w *world) dryRun() <-chan response {
+func (w *world) dryRun(headers ...string) <-chan response {
 	answer := make(chan response, 1)
 	go func() {
-		_, got := w.send(http.MethodPost, bulksPath, strings.NewReader(`{"topic":"orders.dlq.v1","dry_run":true}`), "Content-Type: application/json")
+		_, got := w.send(http.MethodPost, bulksPath, strings.NewReader(`{"topic":"orders.dlq.v1","dry_run":true}`),
+			append(headers, "Content-Type: application/json")...)
 		answer <- got
 	}()
 	return answer

@@ -27,6 +27,7 @@ type detailView struct {
 	StackTrace      *string       `json:"stack_trace"`
 	Attempts        []attemptView `json:"attempts"`
 	Workflow        *workflowView `json:"workflow"`
+	Operation       *dlq.ID       `json:"operation_id"`
 	PreviousID      *dlq.ID       `json:"previous_id"`
 	Resolution      *string       `json:"resolution"`
 	Target          *targetView   `json:"target"`
@@ -35,6 +36,9 @@ type detailView struct {
 	CorrelationID   *string       `json:"correlation_id"`
 	Suspicion       *string       `json:"suspicion"`
 	Pointed         *pointedView  `json:"pointed"`
+	GroupID         *dlq.ID       `json:"group_id"`
+	// GroupedBy is absent for a message without a group.
+	GroupedBy *groupedByView `json:"grouped_by,omitempty"`
 }
 
 // pointedView is the record of a message that only points to it, or the reason why it
@@ -101,6 +105,7 @@ type attemptView struct {
 	Category  *string       `json:"category"`
 	Error     *string       `json:"error"`
 	Workflow  *workflowView `json:"workflow"`
+	Operation *dlq.ID       `json:"operation_id"`
 }
 
 func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -112,15 +117,24 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
+	operations, err := s.operationsOf(ctx, dlq.Hop{Message: d.Message, Attempts: d.Attempts})
+	if err != nil {
+		return err
+	}
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: sourceView{d.Source.Partition, d.Source.Offset},
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
 		Headers: viewHeaders(d.Record.Headers), RecordTimestamp: optionalTime(&d.Record.Timestamp),
 		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
-		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), PreviousID: optionalID(d.PreviousID),
+		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), Operation: optionalID(operations[d.Owner.Token]),
+		PreviousID: optionalID(d.PreviousID),
 		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message), CauseClass: optionalText(d.Failure.CauseClass),
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
+		GroupID: optionalID(d.GroupID),
+	}
+	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
+		return err
 	}
 	if d.IsPointer() {
 		view.Pointed = s.viewPointed(ctx, &d)
@@ -129,6 +143,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		view.Attempts = append(view.Attempts, attemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Result: a.Result,
 			Category: optionalText(string(a.Category)), Error: optionalText(a.Error), Workflow: s.viewWorkflow(a.Owner),
+			Operation: optionalID(operations[a.Owner.Token]),
 		})
 	}
 	return reply(c, http.StatusOK, view)

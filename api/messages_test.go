@@ -114,7 +114,7 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 			Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "no <leader> & co",
 		}},
 	}
-	w := start(t, with(&fixed{detail: detail}), func(o *api.Options) {
+	w := start(t, with(&fixed{detail: detail, operations: map[string]dlq.ID{"run/1": m.PreviousID}}), func(o *api.Options) {
 		o.TemporalUI, o.TemporalNamespace = "http://127.0.0.1:8233/", "a b"
 	})
 	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+someID)
@@ -129,11 +129,11 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"error_class":"java.lang.IllegalStateException","stack_trace":null,`+
 		`"attempts":[{"number":1,"started_at":"2026-02-20T10:31:00.000+00:00","ended_at":"2026-02-20T10:31:01.000+00:00","result":"failed",`+
 		`"category":"transient","error":"no <leader> & co","workflow":{"workflow_id":"w","run_id":"r",`+
-		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/w/r/history"}}],`+
+		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/w/r/history"},"operation_id":null}],`+
 		`"workflow":{"workflow_id":"retry-message-550e8400-e29b-41d4-a716-446655440000","run_id":"run/1",`+
-		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/retry-message-550e8400-e29b-41d4-a716-446655440000/run%2F1/history"},`+
+		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/retry-message-550e8400-e29b-41d4-a716-446655440000/run%2F1/history"},"operation_id":"0199c0de-7000-7000-8000-000000000009",`+
 		`"previous_id":"0199c0de-7000-7000-8000-000000000009","resolution":null,"target":null,"cause_class":null,`+
-		`"trace_id":null,"correlation_id":null,"suspicion":null,"pointed":null}`, got.body)
+		`"trace_id":null,"correlation_id":null,"suspicion":null,"pointed":null,"group_id":null}`, got.body)
 }
 
 func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {

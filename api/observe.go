@@ -48,16 +48,22 @@ func (s *Server) answerUnreadable(c *fiber.Ctx, err error) error {
 	return nil
 }
 
-// rejectUnknownMethods answers methods that Fiber does not know. Fiber itself would
-// answer in plain text.
-func (s *Server) rejectUnknownMethods(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// rejectUnroutable answers methods that Fiber does not know, since Fiber itself would answer
+// in plain text. It closes the connection of an ambiguous request, of which a part may follow.
+func (s *Server) rejectUnroutable(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(fctx *fasthttp.RequestCtx) {
-		if slices.Contains(fiber.DefaultMethods, string(fctx.Method())) {
+		ambiguous := isAmbiguous(&fctx.Request.Header)
+		if !ambiguous && slices.Contains(fiber.DefaultMethods, string(fctx.Method())) {
 			next(fctx)
 			return
 		}
 		c := s.app.AcquireCtx(fctx)
 		defer s.app.ReleaseCtx(c)
+		if ambiguous {
+			_ = s.answerUnreadable(c, fiber.ErrBadRequest) // always nil
+			fctx.SetConnectionClose()
+			return
+		}
 		c.Set(fiber.HeaderAllow, strings.Join(methods, ", "))
 		_ = s.answerUnreadable(c, fiber.ErrMethodNotAllowed) // always nil
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"dlqmanager/dlq"
 	"dlqmanager/workflows"
@@ -11,8 +12,9 @@ import (
 // that is dlq.ErrUnavailable while the database is unavailable. Every method must
 // return soon after its context ends.
 type Store interface {
-	// Topics counts the messages of every dead-letter topic.
-	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
+	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
+	// empty for all.
+	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
 	// List returns one page; a topic without messages is an empty page.
 	List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error)
 	// Detail returns a message with its bytes and history, or dlq.ErrNotFound.
@@ -47,6 +49,22 @@ type Store interface {
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 	ActionStore
 	AuditStore
+	GroupStore
+}
+
+// GroupStore is the part of the store for groups.
+type GroupStore interface {
+	// Now is the time of the store's clock.
+	Now(ctx context.Context) (time.Time, error)
+	// Groups returns one page of groups.
+	Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error)
+	// Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that
+	// match within are counted, unless it is empty.
+	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
+	// ChangeGroup changes what operators have noted: dlq.ErrNotFound.
+	ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error
+	// FixGroup marks a group as fixed: dlq.ErrNotFound.
+	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
 }
 
 // AuditStore is the part of the store for the audit. The other methods record the operation
@@ -54,6 +72,9 @@ type Store interface {
 type AuditStore interface {
 	// RecordOperation records an operation that is no change of the store.
 	RecordOperation(ctx context.Context, operation dlq.Operation) error
+	// OperationsOf returns the operations that asked for retries of messages, by the tokens
+	// of their owners.
+	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 	// Operations returns one page of operations, the newest first.
 	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error)
 }

@@ -11,14 +11,19 @@ import (
 	"dlqmanager/dlq"
 )
 
-// rateBurst is how many seconds' worth of requests a client may send at once.
-const rateBurst = 2
+const (
+	// rateBurst is how many seconds' worth of requests a client may send at once.
+	rateBurst = 2
+	// An address may have refusedTokenBurst refused tokens at once, and then one in
+	// refusedTokenEvery, so that nobody can try many.
+	refusedTokenBurst = 10
+	refusedTokenEvery = 6 * time.Second
+	// maxRateClients bounds the memory of a rateLimiter. The clients that were not seen for
+	// the longest time are forgotten, at most half of them at once.
+	maxRateClients = 20_000
+)
 
-// maxRateClients bounds the memory of a rateLimiter. The clients that were not seen for the
-// longest time are forgotten, at most half of them at once.
-const maxRateClients = 20_000
-
-// rateLimiter has a token bucket for each client and route.
+// rateLimiter has a token bucket for each client.
 type rateLimiter struct {
 	limit rate.Limit
 	burst int
@@ -29,15 +34,19 @@ type rateLimiter struct {
 	recent, older map[string]*rate.Limiter
 }
 
-// newRateLimiter returns nil, which limits nothing, if perSecond is zero.
-func newRateLimiter(perSecond float64) *rateLimiter {
+func newRateLimiter(limit rate.Limit, burst int) *rateLimiter {
+	return &rateLimiter{limit: limit, burst: burst, now: time.Now, recent: map[string]*rate.Limiter{}}
+}
+
+// newRequestLimiter returns nil, which limits nothing, if perSecond is zero.
+func newRequestLimiter(perSecond float64) *rateLimiter {
 	if perSecond <= 0 {
 		return nil
 	}
-	return &rateLimiter{limit: rate.Limit(perSecond), burst: max(int(perSecond*rateBurst), 1), now: time.Now, recent: map[string]*rate.Limiter{}}
+	return newRateLimiter(rate.Limit(perSecond), max(int(perSecond*rateBurst), 1))
 }
 
-// take returns zero if the client may send a request now, else how long it must wait.
+// take returns zero if the client may go on now, else how long it must wait.
 func (l *rateLimiter) take(client string) time.Duration {
 	if l == nil {
 		return 0
@@ -82,6 +91,15 @@ func (s *Server) limitRate(c *fiber.Ctx, r *route, principal dlq.Principal) erro
 	}
 	if wait := s.rates.take(r.method + " " + r.path + " " + client); wait > 0 {
 		return tooMany("too many requests", wait)
+	}
+	return nil
+}
+
+// limitRefusedTokens counts a refused token of the client's address. Valid tokens are never
+// limited: others may share the address.
+func (s *Server) limitRefusedTokens(c *fiber.Ctx) error {
+	if wait := s.refusedTokens.take(addressBucket(clientOf(c))); wait > 0 {
+		return tooMany("too many refused tokens from this address", wait)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 func TestAClientGetsItsRateAndABurst(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	limiter := newRateLimiter(10) // two seconds at once
+	limiter := newRequestLimiter(10) // two seconds at once
 	limiter.now = func() time.Time { return now }
 	for range 20 {
 		require.Zero(t, limiter.take("a"))
@@ -27,7 +27,7 @@ func TestAClientGetsItsRateAndABurst(t *testing.T) {
 func TestManyClientsDoNotGrowTheMemoryNorFreeABusyOne(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	limiter := newRateLimiter(1)
+	limiter := newRequestLimiter(1)
 	limiter.now = func() time.Time { return now }
 	require.Zero(t, limiter.take("busy"))
 	require.Zero(t, limiter.take("busy"))
@@ -42,8 +42,8 @@ func TestManyClientsDoNotGrowTheMemoryNorFreeABusyOne(t *testing.T) {
 
 func TestWithoutARateNothingIsLimited(t *testing.T) {
 	t.Parallel()
-	require.Nil(t, newRateLimiter(0))
-	require.Zero(t, newRateLimiter(0).take("a"))
+	require.Nil(t, newRequestLimiter(0))
+	require.Zero(t, newRequestLimiter(0).take("a"))
 }
 
 func TestAnIPv6HostHasOneBucket(t *testing.T) {

@@ -120,7 +120,9 @@ func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struc
 		select {
 		case <-running.done:
 		default:
-			return running.Execution, nil
+			joined := running.Execution
+			joined.Joined = true
+			return joined, nil
 		}
 	}
 	cancelled := make(chan struct{})
@@ -156,7 +158,8 @@ func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
 
 func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
 	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
-		ctx, owner := context.Background(), dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
+		ctx := dlq.WithOperation(context.Background(), dlq.Operation{ID: input.OperationID})
+		owner := dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
 		if _, err := r.store.Claim(ctx, input.MessageID, owner); err != nil {
 			w.err = err

@@ -36,12 +36,13 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	// The body must be empty, but it is checked: a caller who sends filters here would
-	// have the whole topic retried.
-	if err := readBody(c).err(); err != nil {
+	// A caller who sends other filters here would have the whole topic retried.
+	b := readBody(c, "group")
+	filter := dlq.Filter{Topic: topic, Group: readGroup(b)}
+	if err := b.err(); err != nil {
 		return err
 	}
-	run, err := s.runBulk(ctx, c, dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey})
+	run, err := s.runBulk(ctx, c, dlq.BulkSpec{Filter: filter, Order: dlq.OrderKey})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ type route struct {
 	// permission is the one that a request needs. It is empty for what everybody may read
 	// who is authenticated.
 	permission dlq.Permission
+	// target is the kind of thing that a request changes, for the audit.
+	target dlq.OperationTarget
 	// public is the name by which auth.open opens the route; such a route may need no
 	// token. alwaysPublic never does.
 	public  string
@@ -29,35 +31,39 @@ func (s *Server) table() []route {
 	docs := docsHandler()
 	read, change := http.MethodGet, http.MethodPost
 	return []route{
-		{read, "/api/v1/me", "", "", s.withDeadline(s.me)},
-		{read, "/api/v1/dlq", dlq.PermTopicRead, "", s.withDeadline(s.topics)},
-		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", s.withDeadline(s.message)},
-		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", s.withDeadline(s.chain)},
-		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, "", s.withDeadline(s.deleteMessage, "reason")},
-		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, "", s.withDeadline(s.retryMessage)},
-		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, "", s.withDeadline(s.markDead)},
-		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, "", s.withDeadline(s.reviveMessage)},
-		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", s.withDeadline(s.list, listParameters...)},
-		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, "", s.withDeadline(s.retryAll)},
-		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", s.withDeadline(s.bulkRetries, "limit")},
-		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, "", s.withDeadline(s.createBulkRetry)},
-		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", s.withDeadline(s.bulkRetry)},
-		{http.MethodPatch, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryControl, "", s.withDeadline(s.changeBulkRetry)},
-		{change, "/api/v1/bulk-retries/:id/pause", dlq.PermBulkRetryControl, "", s.withDeadline(s.pauseBulkRetry)},
-		{change, "/api/v1/bulk-retries/:id/resume", dlq.PermBulkRetryControl, "", s.withDeadline(s.resumeBulkRetry)},
-		{change, "/api/v1/bulk-retries/:id/cancel", dlq.PermBulkRetryControl, "", s.withDeadline(s.cancelBulkRetry)},
-		{read, "/api/v1/bulk-actions", dlq.PermBulkActionRead, "", s.withDeadline(s.bulkActions, "limit")},
-		{change, "/api/v1/bulk-actions", dlq.PermBulkActionCreate, "", s.withDeadline(s.createBulkAction)},
-		{read, "/api/v1/bulk-actions/:id", dlq.PermBulkActionRead, "", s.withDeadline(s.bulkAction)},
-		{change, "/api/v1/bulk-actions/:id/cancel", dlq.PermBulkActionControl, "", s.withDeadline(s.cancelBulkAction)},
-		{read, "/api/v1/audit", dlq.PermAuditRead, "", s.withDeadline(s.audit, auditParameters...)},
+		{read, "/api/v1/me", "", "", "", s.withDeadline(s.me)},
+		{read, "/api/v1/dlq", dlq.PermTopicRead, "", "", s.withDeadline(s.topics)},
+		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", s.withDeadline(s.message)},
+		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", s.withDeadline(s.chain)},
+		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", s.withDeadline(s.deleteMessage, "reason")},
+		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", s.withDeadline(s.retryMessage)},
+		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", s.withDeadline(s.markDead)},
+		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", s.withDeadline(s.reviveMessage)},
+		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", s.withDeadline(s.list, listParameters...)},
+		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.retryAll)},
+		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetries, "limit")},
+		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.createBulkRetry)},
+		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetry)},
+		{http.MethodPatch, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.changeBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/pause", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.pauseBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/resume", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.resumeBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/cancel", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.cancelBulkRetry)},
+		{read, "/api/v1/bulk-actions", dlq.PermBulkActionRead, "", "", s.withDeadline(s.bulkActions, "limit")},
+		{change, "/api/v1/bulk-actions", dlq.PermBulkActionCreate, dlq.TargetBulkAction, "", s.withDeadline(s.createBulkAction)},
+		{read, "/api/v1/bulk-actions/:id", dlq.PermBulkActionRead, "", "", s.withDeadline(s.bulkAction)},
+		{change, "/api/v1/bulk-actions/:id/cancel", dlq.PermBulkActionControl, dlq.TargetBulkAction, "", s.withDeadline(s.cancelBulkAction)},
+		{read, "/api/v1/groups", dlq.PermGroupRead, "", "", s.withDeadline(s.groups, groupParameters...)},
+		{read, "/api/v1/groups/:id", dlq.PermGroupRead, "", "", s.withDeadline(s.group)},
+		{http.MethodPatch, "/api/v1/groups/:id", dlq.PermGroupUpdate, dlq.TargetGroup, "", s.withDeadline(s.changeGroup)},
+		{change, "/api/v1/groups/:id/fixed", dlq.PermGroupUpdate, dlq.TargetGroup, "", s.withDeadline(s.fixGroup)},
+		{read, "/api/v1/audit", dlq.PermAuditRead, "", "", s.withDeadline(s.audit, auditParameters...)},
 
-		{read, "/healthz", "", "healthz", s.healthz},
-		{read, "/readyz", "", "readyz", s.readyz},
-		{read, "/metrics", dlq.PermMetricsRead, "metrics", metricsHandler(s.options.Gatherer, s.options.Logger)},
-		{read, "/openapi.json", "", alwaysPublic, s.openapi},
-		{read, "/docs", "", alwaysPublic, docs},
-		{read, "/docs/*", "", alwaysPublic, docs},
+		{read, "/healthz", "", "", "healthz", s.healthz},
+		{read, "/readyz", "", "", "readyz", s.readyz},
+		{read, "/metrics", dlq.PermMetricsRead, "", "metrics", metricsHandler(s.options.Gatherer, s.options.Logger)},
+		{read, "/openapi.json", "", "", alwaysPublic, s.openapi},
+		{read, "/docs", "", "", alwaysPublic, docs},
+		{read, "/docs/*", "", "", alwaysPublic, docs},
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,9 @@ func TestEveryRouteIsInTheTableAndAlmostAllNeedAPermission(t *testing.T) {
 		}
 		if r.permission == "" {
 			free = append(free, r.path)
+		}
+		if r.method != "GET" {
+			require.True(t, r.target != "" && strings.HasPrefix(string(r.permission), "dlq:"+string(r.target)+":"), "%s: the audit names %q", r.path, r.target)
 		}
 	}
 	require.Equal(t, []string{"/api/v1/me", "/healthz", "/readyz", "/openapi.json", "/docs", "/docs/*"}, free)

@@ -3,18 +3,12 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"dlqmanager/dlq"
 )
 
-const (
-	// maxScans limits how many lists that read many messages run at once.
-	maxScans = 4
-	// cheapOffset is how many messages a page number may pass over and still be cheap.
-	cheapOffset = 10_000
-)
+// cheapOffset is how many messages a page number may pass over and still be cheap.
+const cheapOffset = 10_000
 
 // isScan reports whether a list reads many more messages than it shows: it searches texts,
 // or its page number is deep.
@@ -32,16 +26,18 @@ func (s *Server) listWithin(ctx context.Context, q dlq.ListQuery) (dlq.Page, err
 
 // scan waits a short time until one more list that reads many rows may run.
 func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P, err error) {
-	timer := time.NewTimer(s.options.ScanWait)
-	defer timer.Stop()
-	select {
-	case s.scans <- struct{}{}:
-		defer func() { <-s.scans }()
+	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
+	defer cancel()
+	a := accessOf(ctx)
+	release, others := s.scans.take(wait, &a.principal)
+	switch {
+	case release != nil:
+		defer release()
 		return list()
-	case <-timer.C:
-		return page, unavailable(fmt.Sprintf("%d other lists of the audit, with an error filter or a deep page are running; "+
-			"try again later, or use cursors", maxScans), errors.New("too many scans"))
-	case <-ctx.Done():
+	case ctx.Err() != nil:
 		return page, ctx.Err()
+	default:
+		return page, unavailable(others+" lists of the audit, with an error filter or a deep page are running; "+
+			"try again later, or use cursors", errors.New("too many scans"))
 	}
 }

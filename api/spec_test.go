@@ -149,6 +149,26 @@ func TestTheExamplesOfTheSpecificationMatchItsSchemas(t *testing.T) {
 	require.Greater(t, examples, 100)
 }
 
+// A server that is full, and a client that sends too much, are possible everywhere.
+func TestEveryOperationDocumentsTheAnswersOfTheLimits(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("openapi.yaml")
+	require.NoError(t, err)
+	document, err := libopenapi.NewDocument(content)
+	require.NoError(t, err)
+	model, err := document.BuildV3Model()
+	require.NoError(t, err)
+	for path, item := range model.Model.Paths.PathItems.FromOldest() {
+		for method, operation := range item.GetOperations().FromOldest() {
+			for _, code := range []string{"503", "4XX"} {
+				answer := operation.Responses.Codes.GetOrZero(code)
+				require.NotNil(t, answer, "%s %s %s", method, path, code)
+				require.NotNil(t, answer.Headers.GetOrZero("Retry-After"), "%s %s %s", method, path, code)
+			}
+		}
+	}
+}
+
 // A response with an extra field, a missing field or an undocumented code must be
 // detected; the checks of all other tests depend on this.
 func TestTheSpecificationCatchesDrift(t *testing.T) {

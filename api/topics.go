@@ -32,7 +32,7 @@ type topicView struct {
 }
 
 func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	summaries, err := s.options.Store.Topics(ctx)
+	summaries, err := s.options.Store.TopicsWithin(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -71,10 +71,11 @@ type listedView struct {
 	messageFields
 	DLQTopic   string  `json:"dlq_topic"`
 	ErrorClass *string `json:"error_class"`
+	GroupID    *dlq.ID `json:"group_id"`
 }
 
 func viewListed(m *dlq.Message) listedView {
-	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass)}
+	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID)}
 }
 
 type paginationView struct {

@@ -23,8 +23,10 @@ type fixed struct {
 	detail dlq.Detail
 	chain  dlq.Chain
 	topics []dlq.TopicSummary
-	err    error
-	asked  chan dlq.ListQuery
+	// operations are by the tokens of owners.
+	operations map[string]dlq.ID
+	err        error
+	asked      chan dlq.ListQuery
 }
 
 func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
@@ -33,11 +35,16 @@ func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	}
 	return f.page, f.err
 }
-func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)          { return f.detail, f.err }
-func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error)        { return f.detail.Message, f.err }
-func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)            { return f.chain, f.err }
-func (f *fixed) Topics(context.Context) ([]dlq.TopicSummary, error)          { return f.topics, f.err }
-func (f *fixed) RecordOperation(context.Context, dlq.Operation) error        { return f.err }
+func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error)   { return f.detail, f.err }
+func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error) { return f.detail.Message, f.err }
+func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)     { return f.chain, f.err }
+func (f *fixed) TopicsWithin(context.Context, string) ([]dlq.TopicSummary, error) {
+	return f.topics, f.err
+}
+func (f *fixed) RecordOperation(context.Context, dlq.Operation) error { return f.err }
+func (f *fixed) OperationsOf(context.Context, []dlq.ID, []string) (map[string]dlq.ID, error) {
+	return f.operations, f.err
+}
 func (f *fixed) Delete(context.Context, dlq.ID) error                        { return f.err }
 func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)         { return dlq.BulkRetry{}, f.err }
 func (f *fixed) Bulks(context.Context, string, int) ([]dlq.BulkRetry, error) { return nil, f.err }
@@ -96,7 +103,7 @@ func TestListMessagesHasTheDocumentedBodyByteForByte(t *testing.T) {
 	require.Equal(t, `{"messages":[{"id":"550e8400-e29b-41d4-a716-446655440000","original_topic":"orders.events.v1",`+
 		`"error_message":"processing failed","retry_count":0,"max_retries":3,"payload":{"order_id":"123"},"status":"PENDING",`+
 		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:00.000+00:00","last_retry_at":null,`+
-		`"dlq_topic":"orders.events.dlq.v1","error_class":null}],`+
+		`"dlq_topic":"orders.events.dlq.v1","error_class":null,"group_id":null}],`+
 		`"pagination":{"total_count":150,"page":1,"page_size":20,"has_next":true,`+
 		`"total_count_exact":true,"next_cursor":"AgAABks-5z86AAAAAAAAAACC"}}`, got.body)
 }

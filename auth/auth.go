@@ -30,13 +30,12 @@ const (
 	ReasonAudience    Reason = "audience"
 	ReasonSignature   Reason = "signature"
 	ReasonUnavailable Reason = "unavailable"
-	ReasonLimited     Reason = "limited"
 )
 
 // Reasons lists every reason.
 var Reasons = []Reason{
 	ReasonMissing, ReasonMalformed, ReasonUnknown, ReasonExpired, ReasonNotYetValid,
-	ReasonIssuer, ReasonAudience, ReasonSignature, ReasonUnavailable, ReasonLimited,
+	ReasonIssuer, ReasonAudience, ReasonSignature, ReasonUnavailable,
 }
 
 // RefusedError refuses a token. It wraps dlq.ErrUnauthenticated.

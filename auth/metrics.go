@@ -26,8 +26,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Failed counts one failure.
-func (m *Metrics) Failed(reason Reason) { m.failures.WithLabelValues(string(reason)).Inc() }
+func (m *Metrics) failed(reason Reason) { m.failures.WithLabelValues(string(reason)).Inc() }
 
 // Count returns an authenticator that counts the failures of another one.
 func (m *Metrics) Count(authenticator Authenticator) Authenticator { return counted{authenticator, m} }
@@ -43,9 +42,9 @@ func (c counted) Authenticate(ctx context.Context, token string) (dlq.Principal,
 	refused, ok := errors.AsType[*RefusedError](err)
 	switch {
 	case ok:
-		c.metrics.Failed(refused.Reason)
+		c.metrics.failed(refused.Reason)
 	case err != nil:
-		c.metrics.Failed(ReasonUnavailable)
+		c.metrics.failed(ReasonUnavailable)
 	}
 	return principal, err
 }

@@ -15,8 +15,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// tokensFresh is how long the file is not read again.
-const tokensFresh = time.Second
+const (
+	// tokensFresh is how long the file is not read again.
+	tokensFresh = time.Second
+	// rereadPause is the pause between two readings of a file that has changed. The request
+	// waits for it, so that already the first one after a revocation is refused.
+	rereadPause = 50 * time.Millisecond
+)
 
 // Tokens knows the static tokens of a file. It reads the file again when it has changed. A
 // file with an error leaves the tokens as they were.
@@ -24,6 +29,8 @@ type Tokens struct {
 	path string
 	log  *zap.Logger
 	now  func() time.Time
+	// pause takes rereadPause.
+	pause func()
 
 	mu   sync.Mutex
 	read time.Time // of the file's last reading
@@ -38,7 +45,7 @@ type Tokens struct {
 
 // NewTokens reads the file.
 func NewTokens(path string, log *zap.Logger) (*Tokens, error) {
-	t := &Tokens{path: path, log: log, now: time.Now}
+	t := &Tokens{path: path, log: log, now: time.Now, pause: func() { time.Sleep(rereadPause) }}
 	t.reload()
 	if t.broken != nil {
 		return nil, t.broken
@@ -88,21 +95,26 @@ func (t *Tokens) current() []staticToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.now().Sub(t.read) >= tokensFresh {
-		t.reload()
+		if isPending := t.reload(); isPending {
+			t.pause()
+			t.reload()
+		}
 	}
 	return t.tokens
 }
 
-func (t *Tokens) reload() {
+// reload reports whether the file has new data that another reading must confirm.
+func (t *Tokens) reload() (isPending bool) {
 	t.read = t.now()
 	data, err := readTokensFile(t.path)
 	if err == nil && bytes.Equal(data, t.data) && t.data != nil {
+		t.changed = nil
 		t.recovered()
-		return
+		return false
 	}
-	if err == nil && t.data != nil && !bytes.Equal(data, t.changed) {
+	if err == nil && t.data != nil && (t.changed == nil || !bytes.Equal(data, t.changed)) {
 		t.changed = data
-		return
+		return true
 	}
 	var tokens []staticToken
 	if err == nil {
@@ -113,11 +125,12 @@ func (t *Tokens) reload() {
 	}
 	if err != nil {
 		t.fail(err)
-		return
+		return false
 	}
-	t.data, t.tokens = data, tokens
+	t.data, t.changed, t.tokens = data, nil, tokens
 	t.recovered()
 	t.log.Info("read the tokens", zap.String("file", t.path), zap.Int("tokens", len(tokens)))
+	return false
 }
 
 // fail logs an error once, not for every reading.

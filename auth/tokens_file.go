@@ -155,6 +155,10 @@ func (e *fileEntry) grants() ([]dlq.Grant, error) {
 			return nil, err
 		}
 	}
+	if together := (dlq.Principal{Grants: grants}); together.IsTooWide() {
+		return nil, fmt.Errorf("grants have topics that together make an expression of more than %d bytes: use fewer patterns, such as orders.*",
+			dlq.MaxExpression)
+	}
 	return grants, nil
 }
 

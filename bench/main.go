@@ -62,7 +62,7 @@ const (
 	// quickDivisor is the divisor of the sizes with -quick.
 	quickDivisor = 50
 	// lastRow is the highest row number.
-	lastRow = 18
+	lastRow = 19
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -141,7 +141,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{13}, b.measureLarge},
 		{[]int{5}, b.measureStored},
 		{[]int{9}, b.measureLists},
-		{[]int{14}, b.measureFlat},
+		{[]int{14, 19}, b.measureFlat},
 		{[]int{16}, b.measureLanes},
 		{[]int{17}, b.measureActions},
 		{[]int{18}, b.measureAccess},

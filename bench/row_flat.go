@@ -24,23 +24,30 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 	if err := large.store.FoldCounts(ctx); err != nil {
 		return err
 	}
-	if err := large.exec(ctx, "VACUUM dlq.dlq_topic_count_changes"); err != nil {
+	if err := large.exec(ctx, "VACUUM dlq.dlq_count_changes"); err != nil {
 		return err
 	}
 	return b.onCopy(ctx, "flat", func(small *database, _ *broker) error {
 		for _, call := range []struct {
+			row  int
 			name string
 			do   func(context.Context, *database) error
 		}{
-			{"summary of all topics", func(ctx context.Context, db *database) error {
+			{14, "summary of all topics", func(ctx context.Context, db *database) error {
 				_, err := db.store.Topics(ctx)
 				return err
 			}},
-			{"start of a job beside a running one", func(ctx context.Context, db *database) error {
+			{14, "start of a job beside a running one", func(ctx context.Context, db *database) error {
 				return startAndEnd(ctx, db, storedTopic+".dlq")
 			}},
+			{19, "list of 10,000 groups, the newest causes first", listGroups(dlq.GroupsByFirstSeen)},
+			{19, "list of 10,000 groups, the most PENDING messages first", listGroups(dlq.GroupsByPending)},
+			{19, "one of 10,000 groups", readGroup},
 		} {
-			if err := b.flatRow(ctx, call.name, call.do, large, small); err != nil {
+			if !b.wants(call.row) {
+				continue
+			}
+			if err := b.flatRow(ctx, call.row, call.name, call.do, large, small); err != nil {
 				return err
 			}
 		}
@@ -48,7 +55,7 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 	})
 }
 
-func (b *bench) flatRow(ctx context.Context, name string, call func(context.Context, *database) error, large, small *database) error {
+func (b *bench) flatRow(ctx context.Context, number int, name string, call func(context.Context, *database) error, large, small *database) error {
 	var many, few spread
 	for run := range b.runs {
 		b.step("%s, run %d of %d", name, run+1, b.runs)
@@ -65,7 +72,7 @@ func (b *bench) flatRow(ctx context.Context, name string, call func(context.Cont
 		many, few = append(many, inMany.median()), append(few, inFew.median())
 		b.step("       %s and %s", milliseconds(many[run]), milliseconds(few[run]))
 	}
-	b.add(row{number: 14, label: name + ", large table vs small",
+	b.add(row{number: number, label: name + ", large table vs small",
 		title: fmt.Sprintf("%s with %s messages of the topic; baseline: with %s", name, count(float64(b.stored)), count(float64(b.few))),
 		ours:  many.show(milliseconds), base: few.show(milliseconds), judged: many.over(few), goal: goal{atMost: 2}})
 	return nil
@@ -84,6 +91,28 @@ func besideAJob(ctx context.Context, db *database, call func(context.Context, *d
 		_, err = db.store.EndBulk(ctx, other, dlq.BulkCancelled, "")
 	}
 	return took, err
+}
+
+// manyGroups is how many groups the messages of the large topic form.
+const manyGroups = 10_000
+
+func listGroups(sort dlq.GroupSort) func(context.Context, *database) error {
+	return func(ctx context.Context, db *database) error {
+		page, err := db.store.Groups(ctx, dlq.GroupQuery{Topic: storedTopic + ".dlq", Sort: sort, PageSize: listSize})
+		if err == nil && len(page.Groups) != listSize {
+			err = fmt.Errorf("%d groups", len(page.Groups))
+		}
+		return err
+	}
+}
+
+func readGroup(ctx context.Context, db *database) error {
+	page, err := db.store.Groups(ctx, dlq.GroupQuery{Topic: storedTopic + ".dlq", PageSize: 1})
+	if err != nil || len(page.Groups) != 1 {
+		return fmt.Errorf("%d groups, %w", len(page.Groups), err)
+	}
+	_, err = db.store.Group(ctx, page.Groups[0].ID, "")
+	return err
 }
 
 func startAndEnd(ctx context.Context, db *database, topic string) error {

@@ -143,7 +143,7 @@ func (in *ingestInput) store(ctx context.Context, db *database, arrivals []dlq.A
 		for _, h := range a.Record.Headers {
 			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		decoded[i] = kafka.ArrivalOf(in.topics, a.MaxRetries, a.Source.TopicID, record)
+		decoded[i] = kafka.ArrivalOf(in.topics, nil, a.MaxRetries, a.Source.TopicID, record)
 	}
 	return storeArrivals(ctx, db, decoded)
 }

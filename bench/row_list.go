@@ -46,6 +46,7 @@ func (b *bench) measureLists(ctx context.Context) error {
 		{"created in the older half", with(func(q *dlq.ListQuery) { q.CreatedTo = middle })},
 		{"one key, of " + count(float64(all/sampleCount/rareEvery)) + " messages", with(func(q *dlq.ListQuery) { q.Key = b.samples[rareSample].Record.Key })},
 		{"one key, of " + count(float64(all/sampleCount)) + " messages", with(func(q *dlq.ListQuery) { q.Key = b.samples[rareSample-1].Record.Key })},
+		{"one group, of " + count(float64(all/manyGroups)) + " messages", with(func(q *dlq.ListQuery) { q.Group = newest.Messages[0].GroupID })},
 		{"part of the error, one message in ten", with(func(q *dlq.ListQuery) { q.ErrorContains = rareError })},
 	}
 	times, base := make([]spread, len(lists)), make([]spread, len(lists))

@@ -31,7 +31,7 @@ func (b *bench) largeTable(ctx context.Context) (*database, error) {
 // topicsWith are the topics of the large table, with the given number of messages in
 // the largest.
 func (b *bench) topicsWith(stored int) []seedTopic {
-	topics := []seedTopic{{name: storedTopic, pending: stored, dead: stored / 20, bare: b.bare}}
+	topics := []seedTopic{{name: storedTopic, pending: stored, dead: stored / 20, bare: b.bare, groups: manyGroups}}
 	for run := range b.runs + 1 {
 		topics = append(topics, seedTopic{name: partTopic(run), pending: b.few})
 	}

@@ -133,7 +133,7 @@ func springSamples(samples []dlq.Arrival, topics *dlq.Topics) []dlq.Arrival {
 		add("retry_topic-attempts", binary.BigEndian.AppendUint32(nil, 4))
 		add("retry_topic-original-timestamp", millis[2:])
 		add("retry_topic-backoff-timestamp", millis[2:])
-		spring[i] = kafka.ArrivalOf(topics, s.MaxRetries, s.Source.TopicID, record)
+		spring[i] = kafka.ArrivalOf(topics, nil, s.MaxRetries, s.Source.TopicID, record)
 	}
 	return spring
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,12 @@ type seedTopic struct {
 	// dead messages are spread evenly.
 	dead int
 	bare bool // without payloads and bodies
+	// groups is how many groups the messages form, in turn; 0 stands for someGroups.
+	groups int
 }
+
+// someGroups is how many causes a topic's failures have, unless a row measures groups.
+const someGroups = 20
 
 func (t seedTopic) dlqTopic() string { return t.name + ".dlq" }
 
@@ -39,13 +45,22 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 		"TRUNCATE dlq.dlq_messages, dlq.dlq_message_bodies",
 		`CREATE FUNCTION public.id_of(n BIGINT, first_ms BIGINT) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
 			SELECT (lpad(to_hex(first_ms + n / 1000), 12, '0') || '7' || lpad(to_hex(n % 1000), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid
-		$$`); err != nil {
+		$$`,
+		`CREATE FUNCTION public.group_of(topic TEXT, n BIGINT) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$ SELECT md5(topic || n)::uuid $$`,
+	); err != nil {
 		return err
 	}
 	first := time.Now().Add(-24 * time.Hour).UnixMilli()
 	var done int64
 	for _, topic := range topics {
 		b.step("storing %s messages in %s", count(float64(topic.pending+topic.dead)), topic.dlqTopic())
+		topic.groups = cmp.Or(topic.groups, someGroups)
+		if err := db.exec(ctx, fmt.Sprintf(`
+			INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic, first_seen)
+			SELECT public.group_of('%[1]s', n), 1, '%[1]s', 'frame', 'shop.Failure' || n, 'shop.Orders.step' || n, '', '%[1]s', now() - n * interval '1 s'
+			FROM generate_series(0, %[2]d - 1) AS n`, topic.dlqTopic(), topic.groups)); err != nil {
+			return err
+		}
 		for from := 0; from < topic.pending+topic.dead; from += seedChunk {
 			to := min(from+seedChunk, topic.pending+topic.dead)
 			group, ctx := errgroup.WithContext(ctx)
@@ -59,7 +74,10 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 		}
 		done += int64(topic.pending + topic.dead)
 	}
-	if err := db.exec(ctx, "DROP FUNCTION public.id_of", "DROP TABLE public.sample"); err != nil {
+	if err := db.exec(ctx, "DROP FUNCTION public.id_of", "DROP FUNCTION public.group_of", "DROP TABLE public.sample"); err != nil {
+		return err
+	}
+	if err := db.store.FoldCounts(ctx); err != nil { // as the sweeper does
 		return err
 	}
 	return db.exec(ctx, "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")
@@ -83,15 +101,16 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 	}
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO dlq.dlq_messages (id, original_topic, dlq_topic, error_message, error_class, retry_count, max_retries, payload,
-			status, key_hash, size, created_at, updated_at)
-		SELECT public.id_of($1::bigint + i, $4::bigint), $5, $6, s.error_message, s.error_class, 0, s.max_retries, CASE WHEN NOT $10::bool THEN s.payload END,
+			status, key_hash, size, group_id, created_at, updated_at)
+		SELECT public.id_of($1::bigint + i, $4::bigint), $5, $6::text, s.error_message, s.error_class, 0, s.max_retries,
+			CASE WHEN NOT $10::bool THEN s.payload END,
 			CASE WHEN $7::bigint > 0 AND i % greatest($7::bigint, 1) = 0 AND i / greatest($7::bigint, 1) < $8::bigint
-				THEN 'DEAD' ELSE 'PENDING' END, s.key_hash, CASE WHEN NOT $10::bool THEN s.size ELSE 0 END, at, at
+				THEN 'DEAD' ELSE 'PENDING' END, s.key_hash, CASE WHEN NOT $10::bool THEN s.size ELSE 0 END, public.group_of($6::text, i % $11::bigint), at, at
 		FROM generate_series($2::bigint, $3::bigint - 1) AS i
 		JOIN public.sample s ON s.n = i % $9::bigint
 		CROSS JOIN LATERAL (SELECT to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms' AS at) AS t
 		ORDER BY i`,
-		done, from, to, firstMS, t.name, t.dlqTopic(), deadEvery, t.dead, sampleCount, t.bare)
+		done, from, to, firstMS, t.name, t.dlqTopic(), deadEvery, t.dead, sampleCount, t.bare, t.groups)
 	return err
 }
 

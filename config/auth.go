@@ -3,11 +3,11 @@ package config
 import (
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
+
+	"dlqmanager/dlq"
 )
 
 // Auth configures who may use the REST API.
@@ -102,16 +102,11 @@ func (o OIDC) validate(r *report) {
 // validateAuth prevents that anybody in the network can delete messages because nobody
 // thought of authentication.
 func (c *Config) validateAuth(r *report) {
-	if len(c.Auth.Mode) > 0 || isLoopback(c.Server.Host) {
+	if len(c.Auth.Mode) > 0 || dlq.IsLoopback(c.Server.Host) {
 		return
 	}
 	r.addAt("server.host", "auth.mode", "is required, since server.host (%s) is not a loopback address: "+
 		"set it to token or oidc, or to none if everybody who reaches the port may delete and resend messages", c.Server.Host)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // distinct checks a list of words.
@@ -133,7 +128,7 @@ func (r *report) issuer(path, value string) {
 	case value == "":
 		r.add(path, "is required")
 	case err != nil, parsed.Host == "", parsed.User != nil, parsed.RawQuery != "", parsed.Fragment != "",
-		parsed.Scheme != "https" && (parsed.Scheme != "http" || !isLoopback(parsed.Hostname())):
+		parsed.Scheme != "https" && (parsed.Scheme != "http" || !dlq.IsLoopback(parsed.Hostname())):
 		r.add(path, "must be an https URL without user, query and fragment")
 	}
 }

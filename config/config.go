@@ -26,6 +26,7 @@ type Config struct {
 	Archive  Archive  `yaml:"archive"`
 	Audit    Audit    `yaml:"audit"`
 	Bulk     Bulk     `yaml:"bulk"`
+	Groups   Groups   `yaml:"groups"`
 	Worker   Worker   `yaml:"worker"`
 	Log      Log      `yaml:"log"`
 }
@@ -43,6 +44,7 @@ func Default() *Config {
 		Archive:  defaultArchive(),
 		Audit:    defaultAudit(),
 		Bulk:     defaultBulk(),
+		Groups:   defaultGroups(),
 		Worker:   defaultWorker(),
 		Log:      defaultLog(),
 	}
@@ -86,6 +88,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Archive.validate(r)
 	c.Audit.validate(r)
 	c.Bulk.validate(r)
+	c.Groups.validate(r)
 	c.Worker.validate(r)
 	c.Log.validate(r)
 	c.validateProduction(r)

@@ -14,6 +14,8 @@ import (
 
 // everyKey has a non-default value for each key, in the form of the environment.
 var everyKey = map[string]string{
+	"DLQ_SERVER_MAX_CONNECTIONS_PER_ADDRESS": "7", "DLQ_SERVER_MAX_SCANS": "3", "DLQ_SERVER_MAX_DRY_RUNS": "5",
+	"DLQ_SERVER_URL_LIMIT": "9KiB", "DLQ_SERVER_HEADER_LIMIT": "17KiB",
 	"DLQ_AUDIT_RETENTION": "31d", "DLQ_AUDIT_LOG": "true", "DLQ_DATABASE_APPLICATION_ROLE": "application", "DLQ_DATABASE_MIGRATIONS_ROLE": "owner",
 	"DLQ_DATABASE_MIGRATIONS_USER": "migrator", "DLQ_DATABASE_MIGRATIONS_USER_FILE": "/user",
 	"DLQ_DATABASE_MIGRATIONS_PASSWORD": "p4", "DLQ_DATABASE_MIGRATIONS_PASSWORD_FILE": "/password",
@@ -98,6 +100,9 @@ var everyKey = map[string]string{
 	"DLQ_ARCHIVE_PURGE_AFTER":        "366d",
 	"DLQ_ARCHIVE_BATCH_SIZE":         "500",
 	"DLQ_BULK_LANES":                 "8",
+	"DLQ_GROUPS_HEADER":              "x-cause",
+	"DLQ_GROUPS_RULES":               "*Timeout*=slow",
+	"DLQ_GROUPS_MAX_PER_TOPIC":       "50",
 	"DLQ_INGEST_MAX_PENDING":         "1000", "DLQ_INGEST_MAX_PENDING_PER_TOPIC": "100",
 	"DLQ_WORKER_HOST":         "0.0.0.0",
 	"DLQ_WORKER_METRICS_PORT": "9091",

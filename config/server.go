@@ -27,11 +27,22 @@ type Server struct {
 	DryRunTimeout Duration `yaml:"dry_run_timeout"`
 	// BodyLimit is the largest request body; a larger one is refused with 413.
 	BodyLimit Size `yaml:"body_limit"`
+	// URLLimit is the longest path and query; a longer one is refused with 414. HeaderLimit
+	// counts the request line too; beyond it the answer is 431.
+	URLLimit    Size `yaml:"url_limit"`
+	HeaderLimit Size `yaml:"header_limit"`
 	// RateLimit is how many requests a second a client may send to each route;
 	// 0 is no limit.
 	RateLimit int `yaml:"rate_limit"`
 	// MaxConnections is how many connections may be open; 0 is no limit.
 	MaxConnections int `yaml:"max_connections"`
+	// MaxConnectionsPerAddress is how many of them one client address may have, unless it is
+	// that of a trusted proxy; 0 is no limit.
+	MaxConnectionsPerAddress int `yaml:"max_connections_per_address"`
+	// MaxScans is how many lists that read many messages run at once, MaxDryRuns how many dry
+	// runs.
+	MaxScans   int `yaml:"max_scans"`
+	MaxDryRuns int `yaml:"max_dry_runs"`
 	// TrustedProxies are addresses and CIDRs whose X-Forwarded-For header is believed.
 	TrustedProxies []string `yaml:"trusted_proxies"`
 	// CORSOrigins are the origins whose pages may call the API from a browser.
@@ -46,17 +57,18 @@ type Server struct {
 
 func defaultServer() Server {
 	return Server{
-		Host:            "127.0.0.1",
-		Port:            8080,
-		RetryWait:       Duration(10 * time.Second),
-		ReadTimeout:     Duration(10 * time.Second),
-		WriteTimeout:    Duration(30 * time.Second),
-		IdleTimeout:     Duration(60 * time.Second),
-		RequestTimeout:  Duration(15 * time.Second),
-		DryRunTimeout:   Duration(time.Minute),
-		BodyLimit:       1 << 20,
-		RateLimit:       500,
-		MaxConnections:  1000,
+		Host:           "127.0.0.1",
+		Port:           8080,
+		RetryWait:      Duration(10 * time.Second),
+		ReadTimeout:    Duration(10 * time.Second),
+		WriteTimeout:   Duration(30 * time.Second),
+		IdleTimeout:    Duration(60 * time.Second),
+		RequestTimeout: Duration(15 * time.Second),
+		DryRunTimeout:  Duration(time.Minute),
+		BodyLimit:      1 << 20,
+		RateLimit:      500,
+		MaxConnections: 1000, MaxConnectionsPerAddress: 250,
+		URLLimit: 8 << 10, HeaderLimit: 16 << 10, MaxScans: 4, MaxDryRuns: 2,
 		ShutdownTimeout: Duration(20 * time.Second),
 		DrainDelay:      Duration(3 * time.Second),
 	}
@@ -101,8 +113,17 @@ func (s Server) validate(r *report) {
 	if s.BodyLimit < 1 {
 		r.add("server.body_limit", "must be at least 1 byte")
 	}
+	if s.URLLimit < 1<<10 { // names of topics and cursors are part of it
+		r.add("server.url_limit", "must be at least 1KiB, not %s", s.URLLimit)
+	}
+	if s.HeaderLimit <= s.URLLimit || s.HeaderLimit > 1<<20 { // each connection has a buffer of this size
+		r.add("server.header_limit", "must be more than server.url_limit (%s), which it includes, and at most 1MiB, not %s", s.URLLimit, s.HeaderLimit)
+	}
 	r.between("server.rate_limit", s.RateLimit, 0, 1_000_000)
 	r.between("server.max_connections", s.MaxConnections, 0, 1_000_000)
+	r.between("server.max_connections_per_address", s.MaxConnectionsPerAddress, 0, 1_000_000)
+	r.between("server.max_scans", s.MaxScans, 1, 1000)
+	r.between("server.max_dry_runs", s.MaxDryRuns, 1, 1000)
 	for i, proxy := range s.TrustedProxies {
 		if _, err := parseNetwork(proxy); err != nil {
 			r.add(fmt.Sprintf("server.trusted_proxies[%d]", i), "must be an IP address or a CIDR such as 10.0.0.0/8, not %q", proxy)

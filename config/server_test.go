@@ -35,9 +35,28 @@ func TestOriginsAreThoseThatBrowsersSend(t *testing.T) {
 
 func TestLimitsMayBeOff(t *testing.T) {
 	t.Parallel()
-	c, err := load(t, "server: {rate_limit: 0, max_connections: 0}")
+	c, err := load(t, "server: {rate_limit: 0, max_connections: 0, max_connections_per_address: 0}")
 	require.NoError(t, err)
 	require.Zero(t, c.Server.RateLimit)
 	require.Zero(t, c.Server.MaxConnections)
-	require.Len(t, problemsOf(t, "server: {rate_limit: -1, max_connections: -1}"), 2)
+	require.Zero(t, c.Server.MaxConnectionsPerAddress)
+}
+
+func TestLimitsWithoutSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	for setting, problem := range map[string]string{
+		"rate_limit: -1":                       "rate_limit: must be 0 to 1000000, not -1",
+		"max_connections: -1":                  "max_connections: must be 0 to 1000000, not -1",
+		"max_connections_per_address: -1":      "max_connections_per_address: must be 0 to 1000000, not -1",
+		"max_scans: 0":                         "max_scans: must be 1 to 1000, not 0",
+		"max_dry_runs: 1001":                   "max_dry_runs: must be 1 to 1000, not 1001",
+		"url_limit: 100":                       "url_limit: must be at least 1KiB, not 100B",
+		"header_limit: 8KiB":                   "header_limit: must be more than server.url_limit (8KiB), which it includes, and at most 1MiB, not 8KiB",
+		"header_limit: 2MiB":                   "header_limit: must be more than server.url_limit (8KiB), which it includes, and at most 1MiB, not 2MiB",
+		"url_limit: 64KiB, header_limit: 9KiB": "header_limit: must be more than server.url_limit (64KiB), which it includes, and at most 1MiB, not 9KiB",
+	} {
+		require.Equal(t, []string{"file:1: server." + problem}, problemsOf(t, "server: {"+setting+"}"))
+	}
+	_, err := load(t, "server: {url_limit: 32KiB, header_limit: 64KiB, max_scans: 1, max_dry_runs: 1000}")
+	require.NoError(t, err)
 }

@@ -24,6 +24,8 @@ const (
 	PermBulkActionRead    Permission = "dlq:bulk-action:read"
 	PermBulkActionCreate  Permission = "dlq:bulk-action:create"
 	PermBulkActionControl Permission = "dlq:bulk-action:control"
+	PermGroupRead         Permission = "dlq:group:read"
+	PermGroupUpdate       Permission = "dlq:group:update"
 	PermAuditRead         Permission = "dlq:audit:read"
 	PermMetricsRead       Permission = "dlq:metrics:read"
 )
@@ -43,9 +45,9 @@ var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
 // addedPermissions are those that a role has beyond the roles before it.
 var addedPermissions = map[Role][]Permission{
-	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermAuditRead, PermMetricsRead},
+	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermGroupRead, PermAuditRead, PermMetricsRead},
 	RoleOperator: {PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
-		PermBulkActionCreate, PermBulkActionControl},
+		PermBulkActionCreate, PermBulkActionControl, PermGroupUpdate},
 	RoleAdmin: {PermMessageDelete},
 }
 
@@ -84,6 +86,10 @@ type Grant struct {
 	topics *regexp.Regexp // nil for all
 }
 
+// MaxExpression is how long an expression for the topics of a principal may be, in bytes.
+// PostgreSQL refuses expressions that are some times longer.
+const MaxExpression = 16 << 10
+
 // NewGrant checks the role and the globs: * stands for any text, ? for one character.
 func NewGrant(role Role, topics []string) (Grant, error) {
 	if !slices.Contains(Roles, role) {
@@ -99,7 +105,11 @@ func NewGrant(role Role, topics []string) (Grant, error) {
 		}
 		alternatives[i] = expressions.Replace(glob)
 	}
-	return Grant{Role: role, Topics: topics, topics: regexp.MustCompile(anyOf(alternatives))}, nil
+	expression := anyOf(alternatives)
+	if len(expression) > MaxExpression {
+		return Grant{}, fmt.Errorf("topics make an expression of %d bytes, more than %d: use fewer patterns, such as orders.*", len(expression), MaxExpression)
+	}
+	return Grant{Role: role, Topics: topics, topics: regexp.MustCompile(expression)}, nil
 }
 
 // noTopic matches nothing: topics have no spaces.
@@ -156,6 +166,10 @@ func (p *Principal) Within(permission Permission) string {
 	}
 	return anyOf(globs)
 }
+
+// IsTooWide reports whether an expression of Within may be longer than MaxExpression. Every
+// role may read, so that expression is the longest.
+func (p *Principal) IsTooWide() bool { return len(p.Within(PermMessageRead)) > MaxExpression }
 
 func (g *Grant) has(permission Permission) bool {
 	return slices.Contains(g.Role.Permissions(), permission)

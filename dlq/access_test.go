@@ -2,6 +2,7 @@ package dlq_test
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +63,6 @@ func TestBadGrantsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "not a pattern of topic names")
 	_, err = dlq.NewGrant(dlq.RoleViewer, []string{""})
 	require.Error(t, err)
+	_, err = dlq.NewGrant(dlq.RoleViewer, slices.Repeat([]string{"orders.dlq"}, 2000))
+	require.ErrorContains(t, err, "more than 16384")
 }

@@ -140,6 +140,10 @@ type ActionPreview struct {
 	Matched, Skipped int64
 	// ByStatus counts all messages that match the filter.
 	ByStatus map[Status]int64
+	// ByGroup counts the matched messages by group, the most frequent first, at most
+	// PreviewRows; Groups is how many groups there are.
+	ByGroup []PreviewGroup
+	Groups  int64
 	// Sample are some of the messages that would be changed, the oldest first.
 	Sample []Message
 }

@@ -3,6 +3,8 @@ package dlq
 import (
 	"encoding/json"
 	"time"
+
+	"dlqmanager/dlq/fingerprint"
 )
 
 // Header is one Kafka record header. Headers keep their order and duplicates,
@@ -86,6 +88,8 @@ type Arrival struct {
 	// RetryCount and PreviousID come from the previous message when this one came back.
 	RetryCount int
 	PreviousID ID
+	// Fingerprint names the cause. Messages without one are in no group.
+	Fingerprint fingerprint.Fingerprint
 }
 
 // Status is the first status of an arrival: PENDING, or DEAD when it came back and its
@@ -120,5 +124,6 @@ func (a *Arrival) Storable() Arrival {
 	s.Record.Timestamp = storableTime(s.Record.Timestamp)
 	s.RetryCount = StorableCount(s.RetryCount)
 	s.MaxRetries = StorableCount(s.MaxRetries)
+	s.Fingerprint = storableFingerprint(s.Fingerprint)
 	return s
 }

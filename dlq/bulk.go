@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"dlqmanager/dlq/fingerprint"
 )
 
 // PageSize is how many messages a bulk retry claims, publishes and finalizes at once. A
@@ -164,6 +166,9 @@ type BulkPreview struct {
 	ByStatus     map[Status]int64
 	ByErrorClass []PreviewCount
 	ByTarget     []PreviewCount
+	// ByGroup counts the matched ones by group; Groups is how many groups there are.
+	ByGroup []PreviewGroup
+	Groups  int64
 	// SkipReasons counts the skipped messages by reason.
 	SkipReasons []PreviewCount
 	// Sample are the first messages that would be sent.
@@ -174,6 +179,15 @@ type BulkPreview struct {
 type PreviewCount struct {
 	Name  string
 	Count int64
+}
+
+// PreviewGroup is a group and its number of messages in a preview.
+type PreviewGroup struct {
+	// ID is zero for the messages that are in no group.
+	ID ID
+	// Fingerprint has no Key. It is zero if ID is.
+	Fingerprint fingerprint.Fingerprint
+	Count       int64
 }
 
 // Limits of a preview: entries in each list, and messages in the sample.

@@ -27,6 +27,8 @@ type Filter struct {
 	CreatedTo   time.Time `json:"created_to,omitzero"`
 	// IDs are at most MaxFilterIDs.
 	IDs []ID `json:"ids,omitempty"`
+	// Group is the group of the messages; zero does not restrict.
+	Group ID `json:"group,omitzero"`
 	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
 }

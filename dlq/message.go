@@ -50,6 +50,9 @@ type Message struct {
 	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip
 	// such a message unless they are told otherwise.
 	Suspicious bool
+	// GroupID is the group of messages with the same cause; zero for messages of earlier
+	// versions and other programs.
+	GroupID ID
 }
 
 // IsRetryable reports whether an operator may retry the message now. Topics.CheckOrigin

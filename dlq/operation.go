@@ -9,7 +9,7 @@ import (
 // Operation is a row of the audit: somebody asked for a change, and what became of it. It
 // holds ids, counts and filters, but no values, keys or headers of messages.
 type Operation struct {
-	// ID and At are set by the store.
+	// ID and At are set by the store; the ID only if it is zero.
 	ID ID
 	At time.Time
 
@@ -42,6 +42,7 @@ const (
 	TargetMessage    OperationTarget = "message"
 	TargetBulkRetry  OperationTarget = "bulk-retry"
 	TargetBulkAction OperationTarget = "bulk-action"
+	TargetGroup      OperationTarget = "group"
 )
 
 // OperationOutcome is what became of an operation.
@@ -59,10 +60,12 @@ const (
 	OperationFailed OperationOutcome = "failed"
 	// OperationCancelled means that a job has ended before it was complete.
 	OperationCancelled OperationOutcome = "cancelled"
+	// OperationUnknown means that an error hides whether a workflow makes the change.
+	OperationUnknown OperationOutcome = "unknown"
 )
 
 // OperationOutcomes lists every outcome.
-var OperationOutcomes = []OperationOutcome{OperationDone, OperationAccepted, OperationRefused, OperationFailed, OperationCancelled}
+var OperationOutcomes = []OperationOutcome{OperationDone, OperationAccepted, OperationRefused, OperationFailed, OperationCancelled, OperationUnknown}
 
 // OutcomeOf is the outcome of a job that has ended in this state.
 func OutcomeOf(state BulkState) OperationOutcome {
@@ -101,6 +104,14 @@ func (o Operation) Storable() Operation {
 		o.Detail = nil
 	case detail == nil || len(detail) > maxOperationDetail:
 		o.Detail = omittedDetail
+	}
+	return o
+}
+
+// Identified is the operation with an id.
+func (o Operation) Identified() Operation {
+	if o.ID.IsZero() {
+		o.ID = NewID()
 	}
 	return o
 }
@@ -152,6 +163,22 @@ func (o Operation) On(id ID, topic string) Operation {
 		o.Topic = topic
 	}
 	return o
+}
+
+// joinedDetail is the detail of an operation that joined a job. The first operation of the job
+// has the filter.
+var joinedDetail = json.RawMessage(`{"joined": true}`)
+
+// Created completes an operation by the job that it has created.
+func (o Operation) Created(job Owner, id ID, topic string) Operation {
+	o.TargetID, o.WorkflowID = id, job.WorkflowID
+	return o.On(id, topic)
+}
+
+// Joined completes an operation by the running job that it asked for too.
+func (o Operation) Joined(job Owner, id ID, topic string) Operation {
+	o.Detail = joinedDetail
+	return o.Created(job, id, topic)
 }
 
 // OperationQuery selects operations. An empty field does not restrict them.

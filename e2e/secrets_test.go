@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,8 +17,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -38,6 +39,7 @@ import (
 // The marks differ in every part, so that an excerpt of one is found too.
 const (
 	databaseSecret = "zq7DatabaseSecret"
+	migratorSecret = "zq7MigratorSecret"
 	kafkaSecret    = "zq7KafkaSecret"
 	temporalSecret = "zq7TemporalSecret"
 	bearerSecret   = "zq7BearerSecret" // a token that is unknown
@@ -47,7 +49,7 @@ const (
 )
 
 var (
-	secretMarks = []string{databaseSecret, kafkaSecret, temporalSecret, bearerSecret}
+	secretMarks = []string{databaseSecret, migratorSecret, kafkaSecret, temporalSecret, bearerSecret}
 	recordMarks = []string{keyMark, valueMark, headerMark}
 )
 
@@ -101,6 +103,7 @@ func containsAny(text string, parts []string) bool {
 func (s *system) secretly(kafkaPassword string) {
 	s.env = append(s.env,
 		"DLQ_LOG_LEVEL=debug", "DLQ_AUDIT_LOG=true", "DLQ_DATABASE_PASSWORD="+databaseSecret,
+		"DLQ_DATABASE_MIGRATIONS_USER="+s.variable("DLQ_DATABASE_USER"), "DLQ_DATABASE_MIGRATIONS_PASSWORD="+migratorSecret,
 		"DLQ_KAFKA_SECURITY_PROTOCOL=SASL_PLAINTEXT", "DLQ_KAFKA_SASL_MECHANISM=PLAIN", "DLQ_KAFKA_SASL_USER=app",
 		"DLQ_KAFKA_SASL_PASSWORD="+kafkaPassword, "DLQ_TEMPORAL_API_KEY="+temporalSecret, "DLQ_TEMPORAL_TLS_ENABLED=false")
 }
@@ -127,6 +130,7 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	s.eventually("they are stored", func() bool { return s.pending() == 2 })
 	s.show(http.MethodPost, "/api/v1/bulk-actions", `{"action":"dead","topic":"nowhere.dlq.v1","key":"`+keyMark+`","reason":"a reason"}`)
 	s.eventually("the bulk action ended", func() bool { return s.rows("status = 'DEAD'") == 2 })
+	other := s.retryRefused(cluster, worker)
 
 	for _, path := range []string{
 		"/docs", "/docs/page.js", "/openapi.json", "/metrics", "/healthz", "/readyz", "/nowhere", "/api/v1/me", "/api/v1/audit", "/api/v1/dlq",
@@ -143,7 +147,7 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	require.Contains(t, refused, "401 Unauthorized")
 	requireAbsent(t, "a refusal", []byte(refused), secretMarks...)
 	s.token = token
-	s.base = strings.TrimSuffix(worker.ready, "/readyz")
+	s.base = strings.TrimSuffix(other.ready, "/readyz")
 	requireAbsent(t, "the worker's metrics", []byte(s.show(http.MethodGet, "/metrics", "")), append(recordMarks, secretMarks...)...)
 
 	for _, name := range []string{"api", "worker"} {
@@ -152,8 +156,8 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 		requireAbsent(t, name+" config", printed, secretMarks...)
 	}
 	require.NoError(t, api.end())
-	require.NoError(t, worker.end())
-	for name, p := range map[string]*program{"the API's log": api, "the worker's log": worker} {
+	require.NoError(t, other.end())
+	for name, p := range map[string]*program{"the API's log": api, "the worker's log": worker, "the other worker's log": other} {
 		log := p.log.tail(1 << 30)
 		require.Contains(t, log, `"level":"debug"`, name)
 		requireAbsent(t, name, []byte(log), append(recordMarks, secretMarks...)...)
@@ -167,6 +171,26 @@ func (s *system) authenticate() string {
 	s.token = strings.TrimSpace(string(s.run("api", "token", "new", "-name", "ops", "-role", "admin", "-file", file)))
 	s.env = append(s.env, "DLQ_AUTH_MODE=token", "DLQ_AUTH_TOKENS_FILE="+file)
 	return s.token
+}
+
+// retryRefused replaces the worker by one whose logins Kafka refuses, and retries a message with it.
+func (s *system) retryRefused(cluster *kfake.Cluster, worker *program) (other *program) {
+	s.t.Helper()
+	s.produceMarked(cluster, 1)
+	s.eventually("it is stored", func() bool { return s.pending() == 1 })
+	require.NoError(s.t, worker.end())
+	cluster.ControlKey(kmsg.SASLAuthenticate.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		response := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		text := "Authentication failed: Invalid username or password"
+		response.ErrorCode, response.ErrorMessage = kerr.SaslAuthenticationFailed.Code, &text
+		return response, nil, true
+	})
+	address := freeAddress(s.t)
+	other = s.launch("worker", address, "DLQ_WORKER_METRICS_PORT="+port(address))
+	ids := s.ids()
+	require.Contains(s.t, s.show(http.MethodPost, "/api/v1/dlq/messages/"+ids[len(ids)-1]+"/retry", ""), "Invalid username or password")
+	return other
 }
 
 // produceMarked sends dead letters whose key, value and header are marked.
@@ -202,7 +226,7 @@ func (s *system) show(method, path, body string) string {
 // run runs a command of a program and returns its output.
 func (s *system) run(name string, args ...string) []byte {
 	s.t.Helper()
-	command := exec.Command(filepath.Join(programs, name), args...)
+	command := s.command(name, args...)
 	command.Env = s.env
 	output, err := command.CombinedOutput()
 	require.NoError(s.t, err, "%s", output)
@@ -288,7 +312,14 @@ func TestRefusedSecretsAppearInNoOutput(t *testing.T) {
 		address := freeAddress(t)
 		p := s.launch(name, address, "DLQ_SERVER_PORT="+port(address), "DLQ_WORKER_METRICS_PORT="+port(address))
 		s.eventually("it is not ready", func() bool { return p.readiness() == http.StatusServiceUnavailable })
-		require.Equal(t, databaseSecret, <-databaseAsked)
+		passwords := []string{databaseSecret}
+		if name == "worker" {
+			passwords = append(passwords, migratorSecret)
+		}
+		for len(passwords) > 0 {
+			asked := <-databaseAsked
+			passwords = slices.DeleteFunc(passwords, func(password string) bool { return password == asked })
+		}
 		require.Equal(t, "Bearer "+temporalSecret, <-temporalAsked)
 		s.eventually("it logs the refusals", func() bool {
 			log := p.log.tail(1 << 30)

@@ -36,6 +36,8 @@ type system struct {
 	topic, dlqTopic string
 	// token is the bearer token of requests that show sends.
 	token string
+	// image makes the commands of programs that run in their image.
+	image func(name string, args ...string) *exec.Cmd
 }
 
 // program is one running process.
@@ -97,7 +99,7 @@ func (s *system) start(name, address string, env ...string) *program {
 // launch starts the program and does not wait.
 func (s *system) launch(name, address string, env ...string) *program {
 	s.t.Helper()
-	p := &program{Cmd: exec.Command(filepath.Join(programs, name)), ready: "http://" + address + "/readyz", log: &lockedBuffer{}}
+	p := &program{Cmd: s.command(name), ready: "http://" + address + "/readyz", log: &lockedBuffer{}}
 	p.Env = append(append([]string{}, s.env...), env...)
 	p.Stdout, p.Stderr = p.log, p.log
 	require.NoError(s.t, p.Start())
@@ -109,6 +111,14 @@ func (s *system) launch(name, address string, env ...string) *program {
 		}
 	})
 	return p
+}
+
+// command is a program, in its image if there is one.
+func (s *system) command(name string, args ...string) *exec.Cmd {
+	if s.image != nil {
+		return s.image(name, args...)
+	}
+	return exec.Command(filepath.Join(programs, name), args...)
 }
 
 // readiness is the status of /readyz, 0 while nothing listens.

@@ -19,11 +19,11 @@ const maxHeaderRetryCount = 10_000
 
 // ArrivalOf is a record of a dead-letter topic as it is stored. It never fails: undecodable
 // headers and values are stored as bytes only.
-func ArrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
+func ArrivalOf(topics *dlq.Topics, grouping *dlq.Grouping, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
 	record := recordOf(r)
 	previous, count := previousRetry(record.Headers)
 	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
-	return dlq.Arrival{
+	arrival := dlq.Arrival{
 		ID:         dlq.RecordID(source, r.Timestamp),
 		DLQTopic:   r.Topic,
 		Source:     source,
@@ -34,6 +34,8 @@ func ArrivalOf(topics *dlq.Topics, maxRetries int, topicID [16]byte, r *kgo.Reco
 		RetryCount: min(count, maxRetries),
 		PreviousID: previous,
 	}
+	arrival.Fingerprint = grouping.Fingerprint(&arrival)
+	return arrival
 }
 
 // previousRetry reads the two headers that Publisher adds. Anyone can write headers, so

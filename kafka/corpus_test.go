@@ -84,7 +84,7 @@ func corpusArrival(t *testing.T, s *specimen) dlq.Arrival {
 	t.Helper()
 	topics, err := dlq.NewTopics([]string{"*.dlq", "*-dlt", "*.DLT", "error.*", s.DeadLetter.Topic}, nil)
 	require.NoError(t, err)
-	a := ArrivalOf(topics, 3, [16]byte{1}, s.DeadLetter.record())
+	a := ArrivalOf(topics, nil, 3, [16]byte{1}, s.DeadLetter.record())
 	return a.Storable()
 }
 

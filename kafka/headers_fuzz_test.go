@@ -35,7 +35,7 @@ func FuzzHeaders(f *testing.F) {
 		for _, h := range headers {
 			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		arrival := ArrivalOf(defaultTopics(t), dlq.DefaultMaxRetries, [16]byte{1}, record)
+		arrival := ArrivalOf(defaultTopics(t), nil, dlq.DefaultMaxRetries, [16]byte{1}, record)
 		requireStorable(t, &arrival)
 		require.Equal(t, headers, arrival.Record.Headers)
 		requireSentBack(t, &arrival)
@@ -77,7 +77,7 @@ func requireSentBack(t *testing.T, a *dlq.Arrival) {
 
 	sent := outgoing(&dlq.Envelope{ID: a.ID, OriginalTopic: a.Origin.Topic, RetryCount: 1, Record: a.Record}, "")
 	require.Equal(t, a.Record.Value, sent.Value)
-	back := ArrivalOf(defaultTopics(t), dlq.DefaultMaxRetries, [16]byte{1}, sent)
+	back := ArrivalOf(defaultTopics(t), nil, dlq.DefaultMaxRetries, [16]byte{1}, sent)
 	require.Equal(t, a.ID, back.PreviousID)
 	require.Equal(t, 1, back.RetryCount)
 	// Without the headers of another family, those of this system describe the next failure.

@@ -238,7 +238,7 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 					logStart:   fetched.LogStartOffset,
 				}
 				if !next.isMarker {
-					next.arrival = ArrivalOf(in.topics, in.o.MaxRetries, id, r)
+					next.arrival = ArrivalOf(in.topics, in.o.Grouping, in.o.MaxRetries, id, r)
 				}
 				batch = append(batch, next)
 			}

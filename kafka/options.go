@@ -44,6 +44,8 @@ type Options struct {
 	RepublishKey string
 	// MaxRetries is the limit that every new message gets.
 	MaxRetries int
+	// Grouping decides which messages failed for the same cause. Nil has the defaults.
+	Grouping *dlq.Grouping
 	// DeliveryTimeout bounds how long one record may wait for its
 	// acknowledgement (message.timeout.ms). Keep it below the timeout of the
 	// activity that publishes.
@@ -227,7 +229,7 @@ func newClient(opts []kgo.Opt) (*kgo.Client, error) {
 
 // Ping sends a request to any broker. Its errors wrap dlq.ErrUnavailable.
 func Ping(ctx context.Context, client *kgo.Client) error {
-	if err := client.Ping(ctx); err != nil {
+	if err := untilLoggedIn(ctx, func() error { return client.Ping(ctx) }); err != nil {
 		return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
 	}
 	return nil

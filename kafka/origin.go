@@ -200,7 +200,8 @@ func ownKey(r *dlq.Record) []byte {
 	return r.Key
 }
 
-// without removes the headers of families, of bookkeeping, and those of earlier retries.
+// without removes the headers of families, of bookkeeping, the name of the group, and those
+// of earlier retries.
 func without(headers []dlq.Header, added []*family) []dlq.Header {
 	added = append(added, &bookkeeping)
 	kept := make([]dlq.Header, 0, len(headers)+2) // room for the two that are added
@@ -209,7 +210,7 @@ func without(headers []dlq.Header, added []*family) []dlq.Header {
 		if header.Key == watermillID && len(header.Value) == 0 {
 			continue
 		}
-		if header.Key == headerMessageID || header.Key == headerRetryCount || slices.ContainsFunc(added, isAdded) {
+		if header.Key == headerMessageID || header.Key == headerRetryCount || header.Key == dlq.DefaultGroupHeader || slices.ContainsFunc(added, isAdded) {
 			continue
 		}
 		kept = append(kept, header)

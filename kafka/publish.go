@@ -27,25 +27,27 @@ type Publisher struct {
 	pointers        *Pointers
 	// connections explains timeouts of both clients.
 	connections *connectionFailures
-	metrics     *publishMetrics
+	// unanswered counts the requests of both clients.
+	unanswered *unansweredRequests
+	metrics    *publishMetrics
 }
 
 // NewPublisher does not connect; the first use does. So it does not fail when the brokers
 // are unavailable.
 func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	o = o.withDefaults()
-	failures := &connectionFailures{}
-	batched, err := newClient(append(o.batchedProducer(log, reg, "publish"), kgo.WithHooks(failures)))
+	failures, unanswered := &connectionFailures{}, &unansweredRequests{}
+	batched, err := newClient(append(o.batchedProducer(log, reg, "publish"), kgo.WithHooks(failures, unanswered)))
 	if err != nil {
 		return nil, err
 	}
-	unbatched, err := newClient(append(o.unbatchedProducer(log, reg, "publish_alone"), kgo.WithHooks(failures)))
+	unbatched, err := newClient(append(o.unbatchedProducer(log, reg, "publish_alone"), kgo.WithHooks(failures, unanswered)))
 	if err != nil {
 		batched.Close()
 		return nil, err
 	}
 	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures,
-		metrics: newPublishMetrics(reg)}, nil
+		unanswered: unanswered, metrics: newPublishMetrics(reg)}, nil
 }
 
 // Close fails the records that are still being sent.
@@ -67,8 +69,8 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 
 // Publish sends the messages in the order of the slice and waits until each is
 // acknowledged by all in-sync replicas or has failed. The result has one entry for each
-// message. A message that failed with a timeout or a broken connection may still have
-// been written.
+// message. A message that failed with a timeout, a broken connection or a refused login may
+// still have been written.
 //
 // A message whose target, the topic or the partition, is closed is not sent. It fails with
 // dlq.ErrTargetClosed. A message without a key, or with a new one, goes to another
@@ -97,6 +99,13 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	defer cancel()
 
 	d := newDispatch(p, envelopes, order, closed)
+	d.sendAll(ctx)
+	return d.finish()
+}
+
+// send tries each message once, and again by itself if another one may have failed its batch.
+// It returns the first refusal of the login.
+func (d *dispatch) send(ctx context.Context) error {
 	for from := 0; from < len(d.records); {
 		to := d.sendBatched(ctx, from)
 		// One bad record fails its whole batch, also the records of other calls. An
@@ -112,7 +121,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 		}
 		from = to
 	}
-	return d.finish()
+	return d.refusedLogin()
 }
 
 // dispatch is one call of Publish.

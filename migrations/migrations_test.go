@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 21
+const newest = 24
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,7 +53,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 
 // documented are the migrations that document 003 describes; next is the one that
 // follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted,
-// actions and audit are those after.
+// actions, audit, runs, apart and groups are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -69,6 +69,9 @@ const (
 	exhausted = "019_publish_exhausted"
 	actions   = "020_act_in_bulk"
 	audit     = "021_audit"
+	runs      = "022_name_operations"
+	apart     = "023_list_retrying_messages_apart"
+	groups    = "024_group_failures"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -142,11 +145,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 14)
+	require.Len(t, ups, 17)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -173,10 +176,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups)
+		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}
@@ -320,7 +324,14 @@ func TestAnExistingDatabaseIsTakenOver(t *testing.T) {
 	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, created_at, updated_at)
 		VALUES ('third', 'boom', '2026-01-03', '2026-01-07')`)
 	require.NoError(t, migrations.Up(t.Context(), pool))
-	require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
+	require.Subset(t, schema(t, pool), []string{
+		"dlq_messages index: CREATE INDEX idx_dlq_messages_original_topic ON dlq.dlq_messages USING btree (original_topic, status, created_at, seq)",
+		"dlq_messages index: CREATE INDEX idx_dlq_messages_dlq_topic ON dlq.dlq_messages USING btree (dlq_topic, status, created_at, seq)",
+	}, "the lists of earlier versions need them")
+	for range 2 {
+		exec(t, pool, `CALL dlq.replace_former_indexes()`)
+		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
+	}
 	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('seventh', 'boom')`)
 	require.Equal(t, []string{"1 first PENDING", "2 second DEAD", "4 fourth RESOLVED", "5 fifth PENDING", "6 sixth DEAD", "7 seventh PENDING"},
 		texts(t, pool, `SELECT seq || ' ' || original_topic || ' ' || status FROM dlq.dlq_messages ORDER BY seq`))

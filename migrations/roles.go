@@ -57,10 +57,11 @@ WHERE r.rolname = @role AND c.oid = 'dlq.dlq_audit'::regclass`
 
 // grantsSQL writes the statements that give a role its rights: none for what it has already,
 // so that a start changes nothing. Rows of the audit can be read and added, and neither be
-// changed nor deleted.
+// changed nor deleted. To revoke rights to a table also revokes those to its columns, and
+// the rights of PUBLIC to the audit would be those of the role too.
 const grantsSQL = `
 WITH object AS (
-	SELECT 'SCHEMA' AS kind, quote_ident(nspname) AS name, nspacl AS acl, '{USAGE}'::text[] AS wanted
+	SELECT 'SCHEMA' AS kind, quote_ident(nspname) AS name, nspacl AS acl, '{USAGE}'::text[] AS wanted, false AS is_audit, 0::oid AS relation
 	FROM pg_namespace
 	WHERE nspname = 'dlq'
 	UNION ALL
@@ -68,22 +69,28 @@ WITH object AS (
 		CASE
 			WHEN relkind = 'S' THEN '{SELECT,USAGE}'
 			WHEN relkind = 'v' OR relnamespace <> 'dlq'::regnamespace THEN '{SELECT}'
-			WHEN relname = 'dlq_audit' THEN '{INSERT,SELECT}'
+			WHEN relname IN ('dlq_audit', 'dlq_audit_runs') THEN '{INSERT,SELECT}'
 			ELSE '{DELETE,INSERT,SELECT,UPDATE}'
-		END::text[]
+		END::text[], relname IN ('dlq_audit', 'dlq_audit_runs'), oid
 	FROM pg_class
 	WHERE relnamespace = 'dlq'::regnamespace AND relkind IN ('r', 'p', 'v', 'S') OR oid = 'public.schema_migrations'::regclass
 	UNION ALL
-	SELECT 'ROUTINE', oid::regprocedure::text, proacl, '{EXECUTE}'
+	SELECT 'ROUTINE', oid::regprocedure::text, proacl, '{EXECUTE}', false, 0
 	FROM pg_proc
 	WHERE pronamespace = 'dlq'::regnamespace AND prorettype <> 'trigger'::regtype
 )
-SELECT format('REVOKE ALL ON %1$s %2$s FROM %4$I; GRANT %3$s ON %1$s %2$s TO %4$I', kind, name, array_to_string(wanted, ', '), @role::text)
+SELECT format('REVOKE ALL ON %1$s %2$s FROM %4$I%5$s; GRANT %3$s ON %1$s %2$s TO %4$I',
+	kind, name, array_to_string(wanted, ', '), @role::text, CASE WHEN is_audit THEN ', PUBLIC' END)
 FROM object
 WHERE wanted IS DISTINCT FROM (
 	SELECT array_agg(privilege_type ORDER BY privilege_type)
 	FROM aclexplode(acl)
 	WHERE grantee = @oid)
+OR is_audit AND EXISTS (SELECT FROM aclexplode(acl) WHERE grantee = 0)
+OR EXISTS (
+	SELECT
+	FROM pg_attribute, aclexplode(attacl)
+	WHERE attrelid = relation AND (grantee = @oid OR is_audit AND grantee = 0))
 ORDER BY kind, name`
 
 // errApplicationOwns refuses a set-up in which the audit is not protected.

@@ -61,7 +61,7 @@ func TestADowngradeEndsBulkRetriesWithCountsThatAddUp(t *testing.T) {
 		VALUES ('00000000-0000-0000-0000-000000000001', 'w', 'orders', 2, 10, now(), 10, true)`)
 	exec(t, pool, `INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane, pages, retried, waiting)
 		SELECT id, lane, pages, 3 * pages, 2 FROM dlq.dlq_bulk_retries, (VALUES (0, 1), (1, 0), (0, 0)) AS l (lane, pages)`) // one by hand
-	apply(t, pool, "down", buckets)
+	apply(t, pool, "down", apart, buckets)
 	require.Equal(t, []string{"FAILED 10 7"}, texts(t, pool, `SELECT state || ' ' || matched || ' ' || skipped FROM dlq.dlq_bulk_retries`))
 	require.Equal(t, []string{"0 3 0", "1 0 0"}, texts(t, pool, `SELECT lane || ' ' || retried || ' ' || waiting FROM dlq.dlq_bulk_retry_lanes ORDER BY lane`))
 }
@@ -77,7 +77,7 @@ func TestAnUpgradeDoesNotDeadlockWithATransactionThatLocksTables(t *testing.T) {
 			t.Parallel()
 			pool := empty(t)
 			require.NoError(t, migrations.Up(t.Context(), pool))
-			apply(t, pool, "down", actions, origins, buckets)
+			apply(t, pool, "down", apart, actions, origins, buckets)
 			exec(t, pool, `UPDATE public.schema_migrations SET version = 15`)
 			dump, err := pool.Begin(t.Context())
 			require.NoError(t, err)

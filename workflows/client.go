@@ -36,10 +36,16 @@ func NewClient(temporal client.Client, taskQueue string) *Client {
 }
 
 // StartRetryMessage starts the retry of one message, or joins the one that is
-// running.
+// running. The error of a workflow that is running tells the two cases apart.
 func (c *Client) StartRetryMessage(ctx context.Context, in RetryMessageInput) (Execution, error) {
 	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
+	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true
 	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryMessageType, in)
+	var running *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &running) {
+		return Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}, nil
+	}
 	return executionOf(run), toDomain(ctx, err)
 }
 

@@ -25,7 +25,7 @@ import (
 // decides the outcome.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
 	var steps *activities.Retry
-	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx)}
+	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx), OperationID: in.OperationID}
 
 	workflow.SetCurrentDetails(ctx, "Claiming the message.")
 	var claimed activities.Claimed

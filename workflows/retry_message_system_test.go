@@ -42,17 +42,25 @@ func TestSecondCallJoinsTheRunningRetry(t *testing.T) {
 	id := s.add(t, 1, 1)[0]
 	publishing, goOn := make(chan struct{}), make(chan struct{})
 	s.target.answers(func(dlq.Envelope) error { close(publishing); <-goOn; return nil })
-	first, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	operations := []dlq.ID{dlq.NewID(), dlq.NewID()}
+	for _, operation := range operations {
+		require.NoError(t, s.store.RecordOperation(t.Context(), dlq.Operation{ID: operation, TargetID: id, Outcome: dlq.OperationAccepted}))
+	}
+	first, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id, OperationID: operations[0]})
 	require.NoError(t, err)
+	require.False(t, first.Joined)
 	<-publishing
-	second, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	second, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id, OperationID: operations[1]})
 	require.NoError(t, err)
-	require.Equal(t, first, second)
+	require.Equal(t, workflows.Execution{WorkflowID: first.WorkflowID, RunID: first.RunID, Joined: true}, second)
 	close(goOn)
 	_, err = s.client.AwaitRetryMessage(t.Context(), second)
 	require.NoError(t, err)
 	require.Equal(t, 1, s.target.count())
 	require.Equal(t, 1, s.message(t, id).RetryCount)
+	named, err := s.store.OperationsOf(t.Context(), []dlq.ID{id}, []string{first.RunID})
+	require.NoError(t, err)
+	require.Equal(t, map[string]dlq.ID{first.RunID: operations[0]}, named)
 }
 
 func TestFailedRetriesEndDeadOnceTheyAreUsedUp(t *testing.T) {

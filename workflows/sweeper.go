@@ -47,6 +47,9 @@ type SweepStore interface {
 	// FoldCounts adds up the recent changes of the message counts, which makes reading
 	// them cheap.
 	FoldCounts(ctx context.Context) error
+	// OpenHeldGroups opens the held groups of which a condition is met. It reads what
+	// FoldCounts has added up.
+	OpenHeldGroups(ctx context.Context) (opened int, err error)
 }
 
 // Sweeper releases messages and closes jobs whose workflow is gone. Workflows normally end
@@ -88,11 +91,20 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	// First, since the next steps may wait for Temporal.
 	_, err := within(ctx, readTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
 	failed.add(err)
+	failed.add(s.openHeldGroups(ctx))
 	for _, kind := range s.kindsOfJobs() {
 		failed.add(s.closeJobs(ctx, kind, claimedBefore, &failed))
 	}
 	failed.add(s.releaseClaims(ctx, claimedBefore, &failed))
 	return failed.err()
+}
+
+func (s *Sweeper) openHeldGroups(ctx context.Context) error {
+	opened, err := within(ctx, readTimeout, s.Store.OpenHeldGroups)
+	if opened > 0 {
+		s.Log.Info("opened groups that are no longer held", zap.Int("groups", opened))
+	}
+	return err
 }
 
 // jobs are bulk retries or bulk actions.

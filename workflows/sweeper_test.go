@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
@@ -47,6 +48,9 @@ type sweepable struct {
 	released               []string
 	ended, endedActions    []dlq.ID
 	folded                 bool
+	due                    int
+	opened                 bool
+	openError              error
 }
 
 func (s *sweepable) Now(context.Context) (time.Time, error) { return time.Now(), nil }
@@ -87,6 +91,15 @@ func (s *sweepable) EndAction(_ context.Context, id dlq.ID, _ dlq.BulkState, _ s
 func (s *sweepable) FoldCounts(context.Context) error {
 	s.folded = true
 	return nil
+}
+
+// OpenHeldGroups requires that the counts are up to date.
+func (s *sweepable) OpenHeldGroups(ctx context.Context) (int, error) {
+	if _, limited := ctx.Deadline(); !limited || !s.folded {
+		return 0, errors.New("without a deadline, or before the counts were added up")
+	}
+	s.opened = true
+	return s.due, s.openError
 }
 
 // runningOwners tells whether the workflow of an owner is running, or fails. Every call
@@ -151,4 +164,24 @@ func TestASweepEndsWithItsContext(t *testing.T) {
 	sweeper := &workflows.Sweeper{Store: store, Owners: &runningOwners{t: t}, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
 	require.ErrorIs(t, sweeper.Sweep(ctx, time.Now()), context.Canceled)
 	require.Empty(t, store.released)
+}
+
+func TestTheSweeperOpensHeldGroups(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	for _, due := range []int{0, 3} {
+		store := &sweepable{due: due}
+		sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.New(core), Owners: &runningOwners{t: t}}
+		require.NoError(t, sweeper.Sweep(t.Context(), time.Now()))
+		require.True(t, store.opened)
+	}
+	require.Equal(t, 1, logs.Len(), "nothing is logged when no group opens")
+	require.EqualValues(t, 3, logs.All()[0].ContextMap()["groups"])
+
+	blocked := errors.New("the row is locked")
+	gone := dlq.Owner{WorkflowID: "gone", Token: "t"}
+	store := &sweepable{openError: blocked, owners: []dlq.Owner{gone}}
+	sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(), Owners: &runningOwners{t: t}}
+	require.ErrorIs(t, sweeper.Sweep(t.Context(), time.Now()), blocked)
+	require.Equal(t, []string{"gone"}, store.released, "the other steps are done nevertheless")
 }

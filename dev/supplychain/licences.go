@@ -25,7 +25,7 @@ const noLicence = "NOASSERTION"
 
 // accepted are modules without a licence file that a person has looked at, with the reason.
 var accepted = map[string]string{
-	"github.com/nexus-rpc/nexus-proto-annotations": "the module has no licence file; go.temporal.io/api requires it",
+	"github.com/nexus-rpc/nexus-proto-annotations": "the only version, v0.1.0, has no licence file; go.temporal.io/api imports it",
 }
 
 // finding is a licence, and the file that has it.

@@ -5,6 +5,7 @@
 package dlqtest
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/fingerprint"
 )
 
 // TopicID is the topic id of every arrival that names no other.
@@ -68,6 +70,14 @@ func Topic(original string) func(*dlq.Arrival) {
 // FromTopic sets both topics.
 func FromTopic(dlqTopic, original string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.DLQTopic, a.Origin.Topic = dlqTopic, original }
+}
+
+// Cause sets a fingerprint with this text as its message.
+func Cause(message string) func(*dlq.Arrival) {
+	sum := sha256.Sum256([]byte(message))
+	return func(a *dlq.Arrival) {
+		a.Fingerprint = fingerprint.Fingerprint{Key: [16]byte(sum[:16]), Version: fingerprint.Version, Scope: "pricing", Rule: "message", Message: message}
+	}
 }
 
 // Key sets the record's key.

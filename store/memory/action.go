@@ -51,12 +51,13 @@ func (m *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	defer m.mu.Unlock()
 	spec := a.Spec.Storable()
 	for _, other := range m.actions {
-		if other.State.IsFinal() || !m.share(spec.Topic, other.Spec.Topic) {
+		if other.State.IsFinal() || !m.share(&spec.Filter, &other.Spec.Filter) {
 			continue
 		}
 		if !other.Spec.IsSameWork(spec) {
 			return dlq.BulkAction{}, &dlq.ActionBusyError{Topic: spec.Topic, Running: other.ID}
 		}
+		m.recordJoin(ctx, dlq.TargetBulkAction, other.Owner(), other.ID, spec.Topic)
 		return other.snapshot(m.now()), nil
 	}
 	started := m.now()
@@ -68,9 +69,12 @@ func (m *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	return n.snapshot(started), nil
 }
 
-// share reports whether two topics are equal, or names of the same messages.
-func (m *Store) share(topic, other string) bool {
-	return topic == other || slices.ContainsFunc(m.order, func(e *entry) bool { return inTopic(e, topic) && inTopic(e, other) })
+// share reports whether the topics and limits of two jobs are equal, or match the same
+// message.
+func (m *Store) share(a, b *dlq.Filter) bool {
+	return a.Topic == b.Topic && a.Within == b.Within || slices.ContainsFunc(m.order, func(e *entry) bool {
+		return inTopic(e, a.Topic) && inTopic(e, b.Topic) && isWithin(e.DLQTopic, a.Within) && isWithin(e.DLQTopic, b.Within)
+	})
 }
 
 // steerAction runs change on a job. change returns false when it left the job unchanged.
@@ -210,16 +214,22 @@ func (m *Store) PreviewAction(_ context.Context, spec dlq.ActionSpec) (dlq.Actio
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	spec = spec.Storable()
-	byStatus := map[dlq.Status]int64{}
+	byStatus, byGroup := map[dlq.Status]int64{}, map[dlq.ID]int64{}
 	var sample []dlq.Message
 	for _, e := range m.order {
 		if !matches(e, &spec.Filter) {
 			continue
 		}
 		byStatus[e.Status]++
-		if len(sample) < dlq.PreviewSample && slices.Contains(spec.Action.Statuses(), e.Status) {
+		if !slices.Contains(spec.Action.Statuses(), e.Status) {
+			continue
+		}
+		byGroup[e.GroupID]++
+		if len(sample) < dlq.PreviewSample {
 			sample = append(sample, e.Message)
 		}
 	}
-	return dlq.NewActionPreview(spec.Action, byStatus, sample), nil
+	preview := dlq.NewActionPreview(spec.Action, byStatus, sample)
+	preview.ByGroup, preview.Groups = m.largestGroups(byGroup)
+	return preview, nil
 }

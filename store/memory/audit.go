@@ -21,8 +21,14 @@ func (m *Store) record(ctx context.Context, target dlq.OperationTarget, id dlq.I
 // recordCreation records the operation of ctx, which has created a job.
 func (m *Store) recordCreation(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, topic string) {
 	if o, found := dlq.StoredOperation(ctx, target, dlq.OperationAccepted); found {
-		o.WorkflowID = job.WorkflowID
-		m.append(o.On(id, topic))
+		m.append(o.Created(job, id, topic))
+	}
+}
+
+// recordJoin records the operation of ctx, which has joined a job.
+func (m *Store) recordJoin(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, topic string) {
+	if o, found := dlq.StoredOperation(ctx, target, dlq.OperationAccepted); found {
+		m.append(o.Joined(job, id, topic))
 	}
 }
 
@@ -59,9 +65,27 @@ func (m *Store) append(o dlq.Operation) {
 func (m *Store) RecordOperation(_ context.Context, o dlq.Operation) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o.ID = dlq.NewID()
-	m.append(o.Storable())
+	m.append(o.Identified().Storable())
 	return nil
+}
+
+// OperationsOf is like postgres.Store.OperationsOf.
+func (m *Store) OperationsOf(_ context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	operations := map[string]dlq.ID{}
+	for _, o := range slices.Backward(m.operations) { // the first operation of a job has created it
+		token := m.runs[o.ID]
+		if o.Action == dlq.PermBulkRetryCreate && o.Outcome == dlq.OperationAccepted {
+			token = o.TargetID.String()
+		} else if !slices.Contains(messages, o.TargetID) {
+			continue
+		}
+		if token != "" && slices.Contains(tokens, token) {
+			operations[token] = o.ID
+		}
+	}
+	return operations, nil
 }
 
 // Operations is like postgres.Store.Operations.

@@ -87,11 +87,10 @@ func (m *Store) retryable(e *entry, b *bulk) bool {
 		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil && (!e.Suspicious || b.Spec.IncludeSuspicious)
 }
 
-// conflictingJob returns a running bulk retry that conflicts with a new one on a topic, or
-// nil.
-func (m *Store) conflictingJob(topic string) *bulk {
+// conflictingJob returns a running bulk retry that conflicts with a new one, or nil.
+func (m *Store) conflictingJob(f *dlq.Filter) *bulk {
 	for _, other := range m.bulkList {
-		if !other.State.IsFinal() && m.share(topic, other.Spec.Topic) {
+		if !other.State.IsFinal() && m.share(f, &other.Spec.Filter) {
 			return other
 		}
 	}
@@ -103,10 +102,11 @@ func (m *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	spec := b.Spec.Storable()
-	if other := m.conflictingJob(spec.Topic); other != nil {
+	if other := m.conflictingJob(&spec.Filter); other != nil {
 		if !other.Spec.IsSameWork(spec) {
 			return dlq.BulkRetry{}, &dlq.BulkBusyError{Topic: spec.Topic, Running: other.ID}
 		}
+		m.recordJoin(ctx, dlq.TargetBulkRetry, other.Owner(), other.ID, spec.Topic)
 		return other.snapshot(m.now()), nil
 	}
 	started := m.now()

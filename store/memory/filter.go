@@ -17,6 +17,7 @@ func matches(e *entry, f *dlq.Filter) bool {
 		(f.CreatedFrom.IsZero() || !e.CreatedAt.Before(f.CreatedFrom)) &&
 		(f.CreatedTo.IsZero() || e.CreatedAt.Before(f.CreatedTo)) &&
 		isWithin(e.DLQTopic, f.Within) &&
+		(f.Group.IsZero() || f.Group == e.GroupID) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, e.ID)) &&
 		(f.ErrorContains == "" || strings.Contains(strings.ToLower(e.ErrorMessage), strings.ToLower(dlq.StorableText(f.ErrorContains))))
 }

@@ -65,7 +65,12 @@ func (m *Store) inListOrder(oldestFirst bool) iter.Seq[*entry] {
 }
 
 // Topics is like postgres.Store.Topics.
-func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
+func (m *Store) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
+	return m.TopicsWithin(ctx, "")
+}
+
+// TopicsWithin is like postgres.Store.TopicsWithin.
+func (m *Store) TopicsWithin(_ context.Context, within string) ([]dlq.TopicSummary, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	topics := map[string]*dlq.TopicSummary{}
@@ -76,6 +81,9 @@ func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
 		return topics[name]
 	}
 	for _, e := range m.order { // the oldest first
+		if !isWithin(e.DLQTopic, within) {
+			continue
+		}
 		t := topic(e.DLQTopic)
 		t.Counts[e.Status]++
 		t.OriginalTopic, t.NewestArrival = e.OriginalTopic, e.CreatedAt
@@ -84,7 +92,7 @@ func (m *Store) Topics(context.Context) ([]dlq.TopicSummary, error) {
 		}
 	}
 	for _, p := range m.offsets {
-		if p.lost > 0 && p.topic != "" {
+		if p.lost > 0 && p.topic != "" && isWithin(p.topic, within) {
 			t := topic(p.topic)
 			t.Lost += p.lost
 			if t.LostAt == nil || t.LostAt.Before(p.lostAt) {

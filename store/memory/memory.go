@@ -23,6 +23,8 @@ type Store struct {
 	Outbox bool
 	// Audit is like postgres.Store.Audit. It must not call the store.
 	Audit func(dlq.Operation)
+	// MaxGroups is like postgres.Store.MaxGroups.
+	MaxGroups int
 
 	mu       sync.Mutex
 	lastNow  time.Time // the last result of now
@@ -37,9 +39,12 @@ type Store struct {
 	actions  []*action // oldest first
 	// operations is the audit, oldest first.
 	operations []dlq.Operation
+	// runs are the tokens of the owners that act for an operation.
+	runs map[dlq.ID]string
 	// outbox has the exhausted messages that must still be published.
 	outbox     map[dlq.ID]exhausted
 	publishing bool
+	groups     map[dlq.ID]*group
 }
 
 // entry is a message with all that is stored of it.
@@ -61,6 +66,8 @@ func New(topics *dlq.Topics) *Store {
 		offsets:  map[dlq.Partition]position{},
 		bulks:    map[dlq.ID]*bulk{},
 		outbox:   map[dlq.ID]exhausted{},
+		runs:     map[dlq.ID]string{},
+		groups:   map[dlq.ID]*group{},
 	}
 }
 
@@ -115,7 +122,9 @@ func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq
 			continue
 		}
 		m.lastSeq++
-		e := newEntry(a.Storable(), m.lastSeq, at)
+		a = a.Storable()
+		e := newEntry(a, m.lastSeq, at)
+		e.GroupID = m.join(&a, at)
 		m.knownIDs[a.ID] = true
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)

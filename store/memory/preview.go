@@ -14,7 +14,7 @@ func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPrevi
 	defer m.mu.Unlock()
 	spec = spec.Storable()
 	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
-	reasons, classes, targets := map[string]int64{}, map[string]int64{}, map[string]int64{}
+	reasons, classes, targets, groups := map[string]int64{}, map[string]int64{}, map[string]int64{}, map[dlq.ID]int64{}
 	for _, e := range m.order {
 		if !matches(e, &spec.Filter) {
 			continue
@@ -28,12 +28,14 @@ func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPrevi
 		preview.Matched++
 		classes[cmp.Or(e.ErrorClass, dlq.NoErrorClass)]++
 		targets[e.OriginalTopic]++
+		groups[e.GroupID]++
 		if len(preview.Sample) < dlq.PreviewSample {
 			preview.Sample = append(preview.Sample, e.Message)
 		}
 	}
 	preview.SkipReasons = mostFrequent(reasons)
 	preview.ByErrorClass, preview.ByTarget = mostFrequent(classes), mostFrequent(targets)
+	preview.ByGroup, preview.Groups = m.largestGroups(groups)
 	return preview, nil
 }
 
@@ -65,4 +67,19 @@ func mostFrequent(counts map[string]int64) []dlq.PreviewCount {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
 	})
 	return list[:min(len(list), dlq.PreviewRows)]
+}
+
+// largestGroups are the groups with the most messages, and the number of all groups.
+func (m *Store) largestGroups(counts map[dlq.ID]int64) (largest []dlq.PreviewGroup, groups int64) {
+	for id, n := range counts {
+		counted := dlq.PreviewGroup{ID: id, Count: n}
+		if g := m.groups[id]; g != nil {
+			counted.Fingerprint = g.Fingerprint
+		}
+		largest = append(largest, counted)
+	}
+	slices.SortFunc(largest, func(a, b dlq.PreviewGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	return largest[:min(len(largest), dlq.PreviewRows)], int64(len(counts))
 }

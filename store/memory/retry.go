@@ -58,10 +58,14 @@ func (e *entry) lastAttempt() (last *time.Time) {
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim is like postgres.Store.Claim.
-func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+func (m *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.claim(id, owner)
+	claim, err := m.claim(id, owner)
+	if o, found := dlq.OperationOf(ctx); found && err == nil {
+		m.runs[o.ID] = owner.Token
+	}
+	return claim, err
 }
 
 func (m *Store) claim(id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {

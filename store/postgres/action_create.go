@@ -12,13 +12,17 @@ import (
 // like conflictSQL for bulk retries.
 const actionConflictSQL = `
 WITH live AS MATERIALIZED (
-	SELECT id, topic FROM dlq.dlq_bulk_actions WHERE ended_at IS NULL
+	SELECT id, topic,
+		CASE WHEN spec->>'within' ~ '^(\(\?s\))?\^\(([A-Za-z0-9_|-]|\\\.|\.\*?)*\)\$$' THEN spec->>'within' ELSE '' END AS within
+	FROM dlq.dlq_bulk_actions
+	WHERE ended_at IS NULL
 )
-SELECT id FROM live WHERE topic = @topic
+SELECT id FROM live WHERE topic = @topic AND within = @within
 UNION ALL
-SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.original_topic = live.topic WHERE c.dlq_topic = @topic
-UNION ALL
-SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.dlq_topic = live.topic WHERE c.original_topic = @topic
+SELECT live.id
+FROM dlq.dlq_topic_counts c
+JOIN live ON live.topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ live.within
+WHERE @topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ @within
 LIMIT 1`
 
 const createActionSQL = `
@@ -37,8 +41,8 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	spec := a.Spec.Storable()
-	args := pgx.NamedArgs{"id": uuid(a.ID), "workflow_id": a.WorkflowID, "topic": spec.Topic, "spec": spec}
-	asked := creation(ctx, dlq.TargetBulkAction, a.ID, spec.Topic, a.WorkflowID)
+	args := pgx.NamedArgs{"id": uuid(a.ID), "workflow_id": a.WorkflowID, "topic": spec.Topic, "within": spec.Within, "spec": spec}
+	asked := creation(ctx, dlq.TargetBulkAction, a.Owner(), a.ID, spec.Topic)
 	busy, err := s.createJob(ctx, actionConflictSQL, createActionSQL, args, asked)
 	if err != nil {
 		return dlq.BulkAction{}, wrap("create bulk action", err)
@@ -47,10 +51,13 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 		return s.Action(ctx, a.ID)
 	}
 	other, err := s.Action(ctx, busy)
-	if err == nil && !other.Spec.IsSameWork(spec) {
-		err = &dlq.ActionBusyError{Topic: spec.Topic, Running: busy}
+	switch {
+	case err != nil:
+		return other, err
+	case !other.Spec.IsSameWork(spec):
+		return other, &dlq.ActionBusyError{Topic: spec.Topic, Running: busy}
 	}
-	return other, err
+	return other, s.recordJoin(ctx, dlq.TargetBulkAction, other.Owner(), busy, spec.Topic)
 }
 
 // countActionSQL counts the messages that the job will change, by the same conditions. It
@@ -63,12 +70,18 @@ WITH job AS MATERIALIZED (
 	FROM (
 		(SELECT
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */
+		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
 			AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
 		UNION ALL
 		(SELECT
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
+			AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
+		UNION ALL
+		(SELECT
+		FROM dlq.dlq_messages m /* source */
+		WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */
 			AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
 	) AS scope
 )
@@ -110,51 +123,4 @@ func actionArgs(spec *dlq.ActionSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
 	args["statuses"] = spec.ChangedStatuses()
 	return args
-}
-
-const previewActionSQL = `
-SELECT status, count(*)
-FROM (
-	(SELECT m.status
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
-	UNION ALL
-	(SELECT m.status
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
-) AS scope
-GROUP BY status`
-
-// PreviewAction returns the result that a bulk action would have if it started now. It
-// changes nothing, and reads everything in one snapshot. It reads the whole scope, and has
-// no time limit but that of ctx.
-func (s *Store) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error) {
-	spec = spec.Storable()
-	sample := dlq.ListQuery{Filter: spec.Filter, PageSize: dlq.PreviewSample, OldestFirst: true}
-	sample.Statuses = spec.ChangedStatuses()
-	sampleArgs := listArgs(&sample)
-	sampleArgs["limit"], sampleArgs["statuses"] = dlq.PreviewSample, sample.Statuses
-	byStatus := map[dlq.Status]int64{}
-	var messages []dlq.Message
-	batch := &pgx.Batch{}
-	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
-	batch.Queue(filtered(previewActionSQL, &spec.Filter), filterArgs(&spec.Filter)).Query(func(rows pgx.Rows) error {
-		var status dlq.Status
-		var n int64
-		_, err := pgx.ForEachRow(rows, []any{(*string)(&status), &n}, func() error {
-			byStatus[status] = n
-			return nil
-		})
-		return err
-	})
-	if sample.Key == nil { // keys have an index of their own
-		batch.Queue(inOrderSQL)
-	}
-	queueQuery(batch, &messages, scanMessage, listed(listSQL, &sample), sampleArgs)
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
-	if err != nil {
-		return dlq.ActionPreview{}, wrap("preview bulk action", err)
-	}
-	return dlq.NewActionPreview(spec.Action, byStatus, messages), nil
 }

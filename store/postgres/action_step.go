@@ -23,7 +23,8 @@ const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KE
 //
 //   - job is empty unless the job is running. status is the status that it reads now.
 //   - read are the next messages of the topic in this status, in the order of the index.
-//     @from and @until are the limits of created_at. The UNION drops messages whose two
+//     @from and @until are the limits of created_at. The indexes leave out RETRYING
+//     messages; dlq_retrying has their ids. The UNION drops messages whose two
 //     topics are the same. A condition on the other topic would read all of them each time.
 //   - locked are those of them that are in the scope, locked in the order of their ids, like
 //     in every statement that locks several messages. So two of them do not deadlock. The
@@ -43,7 +44,7 @@ WITH job AS MATERIALIZED (
 	FROM (
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = (SELECT status FROM job)
+		WHERE m.dlq_topic = @topic AND m.status = (SELECT status FROM job) AND m.status <> 'RETRYING'
 			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
 			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
 		ORDER BY m.created_at, m.seq
@@ -51,7 +52,16 @@ WITH job AS MATERIALIZED (
 		UNION
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.status = (SELECT status FROM job)
+		WHERE m.original_topic = @topic AND m.status = (SELECT status FROM job) AND m.status <> 'RETRYING'
+			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
+		ORDER BY m.created_at, m.seq
+		LIMIT @limit)
+		UNION
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE (SELECT status FROM job) = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic)
 			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
 			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
 		ORDER BY m.created_at, m.seq
@@ -73,7 +83,7 @@ WITH job AS MATERIALIZED (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE @action WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
 		resolution = CASE @action WHEN 'revive' THEN NULL ELSE 'given_up' END,
-		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END,
+		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END, in_page = false,
 		max_retries = CASE @action WHEN 'revive' THEN greatest(m.max_retries, 1) ELSE m.max_retries END,
 		workflow_id = CASE @action WHEN 'revive' THEN '' ELSE m.workflow_id END,
 		owner_token = CASE @action WHEN 'revive' THEN '' ELSE m.owner_token END,

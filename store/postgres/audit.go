@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -90,14 +89,22 @@ SELECT id, subject, method, address, action, topic, target, target_id, reason, r
 FROM jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb)`
 
 // creation is the operation of ctx, which creates a job; nil if there is none.
-func creation(ctx context.Context, target dlq.OperationTarget, job dlq.ID, topic, workflowID string) *dlq.Operation {
+func creation(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, topic string) *dlq.Operation {
 	o, found := dlq.StoredOperation(ctx, target, dlq.OperationAccepted)
 	if !found {
 		return nil
 	}
-	o = o.On(job, topic)
-	o.WorkflowID = workflowID
+	o = o.Created(job, id, topic)
 	return &o
+}
+
+// recordJoin records the operation of ctx, which joins a running job.
+func (s *Store) recordJoin(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, topic string) error {
+	o, found := dlq.StoredOperation(ctx, target, dlq.OperationAccepted)
+	if !found {
+		return nil
+	}
+	return s.RecordOperation(ctx, o.Joined(job, id, topic))
 }
 
 // recordCreation records an operation in the transaction that creates the job.
@@ -130,10 +137,9 @@ func endArgs(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string)
 }
 
 // RecordOperation records an operation that changed nothing in the store: it was refused, it
-// failed, or a workflow makes the change. It sets the id and the time.
+// failed, or a workflow makes the change. It sets the time, and the id if that is zero.
 func (s *Store) RecordOperation(ctx context.Context, o dlq.Operation) error {
-	o.ID = dlq.NewID()
-	o = o.Storable()
+	o = o.Identified().Storable()
 	err := s.batch(ctx, "record operation", func(batch *pgx.Batch) {
 		batch.Queue(recordSQL, pgx.NamedArgs{"operation": auditRowOf(&o)})
 	})
@@ -141,66 +147,4 @@ func (s *Store) RecordOperation(ctx context.Context, o dlq.Operation) error {
 		s.recorded(&o)
 	}
 	return err
-}
-
-const operationsSQL = `
-SELECT a.id, a.at, a.subject, a.method, a.address, a.action, a.topic, a.target, a.target_id, a.reason, a.request_id, a.workflow_id,
-	a.outcome, a.detail
-FROM dlq.dlq_audit a
-WHERE true /* filter */
-ORDER BY a.at DESC, a.id DESC
-LIMIT @limit`
-
-// Operations returns one page of the operations, the newest first.
-func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.OperationPage, err error) {
-	size := max(q.PageSize, 1)
-	args := pgx.NamedArgs{"subject": q.Subject, "action": q.Action, "topic": q.Topic, "target_id": uuid(q.TargetID), "outcome": q.Outcome,
-		"from": q.From, "to": q.To, "within": q.Within, "limit": size + 1}
-	if q.After != nil {
-		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
-	}
-	sql := strings.Replace(operationsSQL, filterMark, "true"+operationConditions(&q), 1)
-	page.Operations, err = queryAll(ctx, s, "list operations", scanOperation, sql, args)
-	if page.HasNext = len(page.Operations) > size; page.HasNext {
-		page.Operations = page.Operations[:size]
-	}
-	return page, err
-}
-
-func operationConditions(q *dlq.OperationQuery) string {
-	var b strings.Builder
-	add := func(wanted bool, condition string) {
-		if wanted {
-			b.WriteString(" AND " + condition)
-		}
-	}
-	add(q.Subject != "", "a.subject = @subject")
-	add(q.Action != "", "a.action = @action")
-	add(q.Topic != "", "a.topic = @topic")
-	add(!q.TargetID.IsZero(), "a.target_id = @target_id")
-	add(q.Outcome != "", "a.outcome = @outcome")
-	add(!q.From.IsZero(), "a.at >= @from")
-	add(!q.To.IsZero(), "a.at < @to")
-	add(q.Within != "", "a.topic ~ @within")
-	add(q.After != nil, "(a.at, a.id) < (@after_at::timestamptz, @after_id::uuid)")
-	return b.String()
-}
-
-func scanOperation(row pgx.CollectableRow) (dlq.Operation, error) {
-	var o dlq.Operation
-	var target *[16]byte
-	err := row.Scan((*[16]byte)(&o.ID), instant{&o.At}, &o.Subject, &o.Method, &o.Address, (*string)(&o.Action), &o.Topic,
-		(*string)(&o.Target), &target, &o.Reason, &o.RequestID, &o.WorkflowID, (*string)(&o.Outcome), (*[]byte)(&o.Detail))
-	if target != nil {
-		o.TargetID = *target
-	}
-	return o, err
-}
-
-const purgeAuditSQL = `SELECT dlq.purge_audit(now() - @microseconds::bigint * interval '1 microsecond', @limit::int)`
-
-// PurgeOperations deletes at most limit operations that are older than olderThan, and older
-// than dlq.AuditFloor, and returns how many.
-func (s *Store) PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return s.moveBatch(ctx, "purge the audit", purgeAuditSQL, olderThan, limit)
 }

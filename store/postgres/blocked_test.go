@@ -126,6 +126,28 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 	}
 }
 
+func TestAFinalizeIsUndoneWhenANewerAttemptTookTheLaneMeanwhile(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane, page := startPages(t, pool, dlq.PageSize)
+	release := holdLock(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(page[50].ID))
+	var failure error
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, failure = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+	})
+	waitForLocks(t, pool, 1)
+	newer, err := p.OpenLane(t.Context(), lane.Bulk, 0, dlq.LaneAttempt{Number: 2})
+	require.NoError(t, err)
+	release()
+	group.Wait()
+	require.ErrorIs(t, failure, dlq.ErrFenced)
+	require.EqualValues(t, dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
+	ended, err := p.FinalizePage(t.Context(), newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
+	require.NoError(t, err)
+	require.Equal(t, dlq.PageResult{Counts: dlq.BulkCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
+}
+
 // A new connection prepares its statements first. That waits for the lock of a table as
 // long as the caller waits.
 func TestALockBlocksANewConnectionForAsLongAsItsCallerWaits(t *testing.T) {

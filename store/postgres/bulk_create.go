@@ -22,17 +22,23 @@ const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', 
 
 // conflictSQL finds a running job that has messages in common with @topic. A message
 // belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
-// and so does a job of the other topic of any message. The status of the message does not
-// matter, so the result does not change while a job sends it.
+// and so does a job of the other topic of any message, if the message is within the limits
+// of both jobs; an empty limit matches every topic. So does one that Principal.Within cannot
+// have made, since it may be no valid expression. The status of the message does not matter,
+// so the result does not change while a job sends it.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
-	SELECT id, topic FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL
+	SELECT id, topic,
+		CASE WHEN spec->>'within' ~ '^(\(\?s\))?\^\(([A-Za-z0-9_|-]|\\\.|\.\*?)*\)\$$' THEN spec->>'within' ELSE '' END AS within
+	FROM dlq.dlq_bulk_retries
+	WHERE ended_at IS NULL
 )
-SELECT id FROM live WHERE topic = @topic
+SELECT id FROM live WHERE topic = @topic AND within = @within
 UNION ALL
-SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.original_topic = live.topic WHERE c.dlq_topic = @topic
-UNION ALL
-SELECT live.id FROM live JOIN dlq.dlq_topic_counts c ON c.dlq_topic = live.topic WHERE c.original_topic = @topic
+SELECT live.id
+FROM dlq.dlq_topic_counts c
+JOIN live ON live.topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ live.within
+WHERE @topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ @within
 LIMIT 1`
 
 // newestSQL reads the order of arrival of the newest PENDING message. The sequence of
@@ -76,9 +82,9 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	spec := b.Spec.Storable()
-	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "spec": spec,
+	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "within": spec.Within, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
-	asked := creation(ctx, dlq.TargetBulkRetry, b.ID, spec.Topic, b.WorkflowID)
+	asked := creation(ctx, dlq.TargetBulkRetry, b.Owner(), b.ID, spec.Topic)
 	busy, err := s.createJob(ctx, conflictSQL, createBulkSQL, args, asked)
 	if err != nil {
 		return dlq.BulkRetry{}, wrap("create bulk retry", err)
@@ -87,10 +93,13 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 		return s.Bulk(ctx, b.ID)
 	}
 	other, err := s.Bulk(ctx, busy)
-	if err == nil && !other.Spec.IsSameWork(spec) {
-		err = &dlq.BulkBusyError{Topic: spec.Topic, Running: busy}
+	switch {
+	case err != nil:
+		return other, err
+	case !other.Spec.IsSameWork(spec):
+		return other, &dlq.BulkBusyError{Topic: spec.Topic, Running: busy}
 	}
-	return other, err
+	return other, s.recordJoin(ctx, dlq.TargetBulkRetry, other.Owner(), busy, spec.Topic)
 }
 
 // createJob takes a snapshot, inserts the row of a job of the topic in args and records who

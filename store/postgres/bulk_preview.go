@@ -7,25 +7,31 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/fingerprint"
 )
 
 // previewSQL counts the scope in one pass, grouped by all columns that decide whether a
 // message is sent. So the patterns of dead-letter topics are matched once for each group.
-// Of error classes and targets it returns the most frequent ones. Statuses and reasons are
-// few.
+// Of error classes, targets and groups it returns the most frequent ones. Statuses and
+// reasons are few.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
-	SELECT status, exhausted, suspicious, error_class, dlq_topic, original_topic, count(*) AS n
+	SELECT status, exhausted, suspicious, error_class, dlq_topic, original_topic, group_id, count(*) AS n
 	FROM (
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
 		UNION ALL
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
+		UNION ALL
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		FROM dlq.dlq_messages m /* source */
+		WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
 	) AS scope
-	GROUP BY status, exhausted, suspicious, error_class, dlq_topic, original_topic
+	GROUP BY status, exhausted, suspicious, error_class, dlq_topic, original_topic, group_id
 ), with_reason AS (
 	SELECT m.*, CASE
 		WHEN m.status = 'RESOLVED' THEN @resolved
@@ -37,25 +43,28 @@ WITH message_group AS MATERIALIZED (
 		ELSE '' END AS reason
 	FROM message_group m
 ), counted AS (
-	SELECT GROUPING(status) = 0 AS is_status, GROUPING(error_class) = 0 AS is_class,
-		COALESCE(status, error_class, original_topic) AS name, reason, sum(n)::bigint AS n
+	SELECT CASE WHEN GROUPING(status) = 0 THEN 'status' WHEN GROUPING(error_class) = 0 THEN 'class'
+		WHEN GROUPING(original_topic) = 0 THEN 'target' ELSE 'group' END AS kind,
+		COALESCE(status, error_class, original_topic, group_id::text, '') AS name, group_id, reason, sum(n)::bigint AS n
 	FROM with_reason
-	GROUP BY GROUPING SETS ((status, reason), (error_class, reason), (original_topic, reason))
+	GROUP BY GROUPING SETS ((status, reason), (error_class, reason), (original_topic, reason), (group_id, reason))
 ), ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY is_status, is_class ORDER BY n DESC, name) AS rank
+	SELECT *, row_number() OVER (PARTITION BY kind ORDER BY n DESC, name) AS rank, count(*) OVER (PARTITION BY kind) AS names
 	FROM counted
-	WHERE is_status OR reason = ''
+	WHERE kind = 'status' OR reason = ''
 )
-SELECT is_status, is_class, name, reason, n
-FROM ranked
-WHERE is_status OR rank <= @rows::int
-ORDER BY n DESC, CASE WHEN is_status THEN reason ELSE name END`
+SELECT r.kind, r.name, r.reason, r.n, r.names, r.group_id, COALESCE(g.version, 0), COALESCE(g.scope, ''), COALESCE(g.rule, ''),
+	COALESCE(g.class, ''), COALESCE(g.frame, ''), COALESCE(g.message, '')
+FROM ranked r
+LEFT JOIN dlq.dlq_groups g ON g.id = r.group_id
+WHERE r.kind = 'status' OR r.rank <= @rows::int
+ORDER BY r.n DESC, CASE WHEN r.kind = 'status' THEN r.reason ELSE r.name END`
 
 // sampleSQL reads the first messages that would be sent.
 const sampleSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM (
 	SELECT id, seq
 	FROM (
@@ -107,12 +116,12 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 }
 
 func collectPreview(rows pgx.Rows, preview *dlq.BulkPreview) error {
-	var isStatus, isClass bool
-	var name, reason string
-	var n int64
-	_, err := pgx.ForEachRow(rows, []any{&isStatus, &isClass, &name, &reason, &n}, func() error {
-		switch {
-		case isStatus:
+	var kind, name, reason string
+	var n, names int64
+	var group previewGroup
+	_, err := pgx.ForEachRow(rows, append([]any{&kind, &name, &reason, &n, &names}, group.fields()...), func() error {
+		switch kind {
+		case "status":
 			preview.ByStatus[dlq.Status(name)] += n
 			if reason == "" {
 				preview.Matched += n
@@ -120,12 +129,34 @@ func collectPreview(rows pgx.Rows, preview *dlq.BulkPreview) error {
 			}
 			preview.Skipped += n
 			preview.SkipReasons = append(preview.SkipReasons, dlq.PreviewCount{Name: reason, Count: n})
-		case isClass:
+		case "class":
 			preview.ByErrorClass = append(preview.ByErrorClass, dlq.PreviewCount{Name: cmp.Or(name, dlq.NoErrorClass), Count: n})
-		default:
+		case "target":
 			preview.ByTarget = append(preview.ByTarget, dlq.PreviewCount{Name: name, Count: n})
+		default:
+			preview.ByGroup = append(preview.ByGroup, group.counted(n))
+			preview.Groups = names
 		}
 		return nil
 	})
 	return err
+}
+
+// previewGroup has the columns of a group in a preview. The id is null for messages in no
+// group.
+type previewGroup struct {
+	id *[16]byte
+	fingerprint.Fingerprint
+}
+
+func (g *previewGroup) fields() []any {
+	return []any{&g.id, &g.Version, &g.Scope, (*string)(&g.Rule), &g.Class, &g.Frame, &g.Message}
+}
+
+func (g *previewGroup) counted(n int64) dlq.PreviewGroup {
+	counted := dlq.PreviewGroup{Fingerprint: g.Fingerprint, Count: n}
+	if g.id != nil {
+		counted.ID = *g.id
+	}
+	return counted
 }

@@ -34,6 +34,7 @@ FOR UPDATE`
 //     since none could be sent. The index contains the bucket, so a claim reads no rows of
 //     other lanes. Every change of a status sets updated_at, so messages that changed
 //     after the job's snapshot are left out.
+//     place is where the row is in the table, so that locking and changing it need no index.
 //   - candidate are the first of these, up to @page_bytes, and at least one.
 //   - unlocked are the candidates that no other transaction has locked or changed. found
 //     are all candidates, with a mark on the unlocked ones. Normally the two counts are
@@ -98,9 +99,9 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq OFFSET 10000 LIMIT 1)
 	) AS beyond
 ), listed AS MATERIALIZED (
-	SELECT id, seq, key_hash, original_topic, record_hash, size
+	SELECT id, place, seq, key_hash, original_topic, record_hash, size
 	FROM (
-		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -115,7 +116,7 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq
 		LIMIT 100)
 		UNION ALL
-		(SELECT m.id, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -133,13 +134,13 @@ WITH clock AS MATERIALIZED (
 	ORDER BY seq
 	LIMIT (SELECT quota FROM scan)
 ), candidate AS MATERIALIZED (
-	SELECT l.id, l.seq, l.key_hash, l.original_topic, l.record_hash, l.size
+	SELECT l.id, l.place, l.seq, l.key_hash, l.original_topic, l.record_hash, l.size
 	FROM (SELECT listed.*, sum(size) OVER (ORDER BY seq) AS bytes FROM listed) AS l
 	WHERE l.bytes <= @page_bytes OR l.bytes = l.size
 ), unlocked AS MATERIALIZED (
 	SELECT c.*
 	FROM candidate c
-	JOIN dlq.dlq_messages m ON m.id = c.id
+	JOIN dlq.dlq_messages m ON m.ctid = c.place
 	WHERE m.status = 'PENDING' AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 	FOR UPDATE OF m SKIP LOCKED
 ), found AS MATERIALIZED (
@@ -162,13 +163,13 @@ WITH clock AS MATERIALIZED (
 	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), checked AS MATERIALIZED (
-	SELECT c.id, c.seq, c.key_hash, c.original_topic, c.size,
+	SELECT c.id, c.place, c.seq, c.key_hash, c.original_topic, c.size,
 		CASE WHEN @ordered::bool AND (SELECT waiting FROM scan) > 0 THEN (
 			SELECT w.queue_id FROM dlq.dlq_bulk_retry_waiting w
 			WHERE w.bulk_id = @bulk AND w.key_hash = c.key_hash ORDER BY w.seq DESC LIMIT 1) END AS queue_id,
 		c.is_unlocked AND NOT (@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
-			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.record_hash
+			WHERE o.status = 'RETRYING' AND NOT o.in_page AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = c.record_hash
 				AND o.original_topic = c.original_topic AND o.seq < c.seq
 			ORDER BY o.seq OFFSET 0))
 			AND NOT EXISTS (SELECT FROM claimed_elsewhere o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS may_send
@@ -176,16 +177,16 @@ WITH clock AS MATERIALIZED (
 ), blocked_from AS MATERIALIZED (
 	SELECT key_hash, min(seq) AS seq FROM checked WHERE queue_id IS NOT NULL OR NOT may_send GROUP BY key_hash
 ), chosen AS MATERIALIZED (
-	SELECT c.id, c.size
+	SELECT c.id, c.place, c.size
 	FROM checked c
 	WHERE c.queue_id IS NULL AND c.may_send
 		AND NOT EXISTS (SELECT FROM blocked_from b WHERE @ordered::bool AND b.key_hash = c.key_hash AND b.seq < c.seq)
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
-		workflow_id = @workflow_id, owner_token = @token
+		workflow_id = @workflow_id, owner_token = @token, in_page = true
 	FROM chosen
-	WHERE m.id = chosen.id
+	WHERE m.ctid = chosen.place
 	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
 ), queue AS (
 	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)

@@ -103,7 +103,7 @@ WITH clock AS MATERIALIZED (
 				AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics, false) AS obsolete,
 		@ordered::bool AND EXISTS (
 			SELECT FROM dlq.dlq_messages o
-			WHERE o.status = 'RETRYING' AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = m.key_hash
+			WHERE o.status = 'RETRYING' AND NOT o.in_page AND o.workflow_id NOT LIKE 'retry-all-%' AND o.key_hash = m.key_hash
 				AND o.original_topic = m.original_topic AND o.seq < c.seq
 			ORDER BY o.seq OFFSET 0)
 			OR EXISTS (SELECT FROM claimed_elsewhere o WHERE o.key_hash = c.key_hash AND o.seq < c.seq) AS retried,
@@ -130,7 +130,7 @@ WITH clock AS MATERIALIZED (
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
-		workflow_id = @workflow_id, owner_token = @token
+		workflow_id = @workflow_id, owner_token = @token, in_page = true
 	FROM chosen
 	WHERE m.id = chosen.id
 	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash

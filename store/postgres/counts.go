@@ -6,25 +6,50 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// foldCountsSQL adds up to ten thousand changes to the sums, deletes them, and returns
-// their number. Concurrent calls take different changes and lock the sums in the same
-// order.
+// foldCountsSQL adds up to ten thousand changes to the sums of topics and groups, deletes
+// them, and returns their number. Concurrent calls take different changes and lock the sums
+// in the same order. All arrivals of a group count for the hour of the newest of them.
 const foldCountsSQL = `
 WITH change AS (
-	DELETE FROM dlq.dlq_topic_count_changes
-	WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_topic_count_changes LIMIT 10000 FOR UPDATE SKIP LOCKED))
-	RETURNING dlq_topic, original_topic, status, messages
-), sums AS (
+	DELETE FROM dlq.dlq_count_changes
+	WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_count_changes LIMIT 10000 FOR UPDATE SKIP LOCKED))
+	RETURNING dlq_topic, original_topic, group_id, status, messages, arrived, arrived_at
+), topics AS (
 	INSERT INTO dlq.dlq_topic_count_sums AS s (dlq_topic, original_topic, status, messages)
 	SELECT dlq_topic, original_topic, status, sum(messages)
 	FROM change
 	GROUP BY dlq_topic, original_topic, status
 	ORDER BY dlq_topic, original_topic, status
 	ON CONFLICT (dlq_topic, original_topic, status) DO UPDATE SET messages = s.messages + EXCLUDED.messages
+), groups AS (
+	INSERT INTO dlq.dlq_group_count_sums AS s (group_id, dlq_topic, original_topic, status, messages)
+	SELECT group_id, dlq_topic, original_topic, status, sum(messages)
+	FROM change
+	WHERE group_id IS NOT NULL
+	GROUP BY group_id, dlq_topic, original_topic, status
+	ORDER BY group_id, dlq_topic, original_topic, status
+	ON CONFLICT (group_id, dlq_topic, original_topic, status) DO UPDATE SET messages = s.messages + EXCLUDED.messages
+), arrivals AS (
+	INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
+	SELECT group_id, sum(arrived), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(arrived), 0
+	FROM change
+	WHERE group_id IS NOT NULL AND arrived > 0
+	GROUP BY group_id
+	ORDER BY group_id
+	ON CONFLICT (group_id) DO UPDATE SET
+		arrived = a.arrived + EXCLUDED.arrived,
+		last_seen = greatest(a.last_seen, EXCLUDED.last_seen),
+		hour = greatest(a.hour, EXCLUDED.hour),
+		hour_count = EXCLUDED.hour_count + CASE WHEN EXCLUDED.hour <= a.hour THEN a.hour_count ELSE 0 END,
+		previous_count = CASE WHEN EXCLUDED.hour <= a.hour THEN a.previous_count
+			WHEN EXCLUDED.hour = a.hour + interval '1 hour' THEN a.hour_count
+			ELSE 0 END
 )
 SELECT count(*) FROM change`
 
 const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
+
+const deleteEmptyGroupCountsSQL = `DELETE FROM dlq.dlq_group_count_sums WHERE messages = 0`
 
 // FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
 // read. Their values do not change.
@@ -38,7 +63,10 @@ func (s *Store) FoldCounts(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.batch(ctx, "delete empty counts", func(batch *pgx.Batch) { batch.Queue(deleteEmptyCountsSQL) })
+	return s.batch(ctx, "delete empty counts", func(batch *pgx.Batch) {
+		batch.Queue(deleteEmptyCountsSQL)
+		batch.Queue(deleteEmptyGroupCountsSQL)
+	})
 }
 
 // maxFolded is the limit in foldCountsSQL.

@@ -24,24 +24,41 @@ FROM (SELECT dlq_topic, original_topic, status, count(*) AS messages FROM dlq.dl
 FULL JOIN dlq.dlq_topic_counts c USING (dlq_topic, original_topic, status)
 WHERE c.messages IS DISTINCT FROM m.messages`
 
+// wrongGroupsSQL lists the differences between the counts of groups and the messages.
+const wrongGroupsSQL = `
+SELECT COALESCE(string_agg(format('%s %s %s %s: %s, counted %s', group_id, dlq_topic, original_topic, status, c.messages, m.messages), '; '), '')
+FROM (SELECT group_id, dlq_topic, original_topic, status, count(*) AS messages
+	FROM dlq.dlq_messages WHERE group_id IS NOT NULL GROUP BY 1, 2, 3, 4) AS m
+FULL JOIN (SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages
+	FROM (SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_group_count_sums
+		UNION ALL
+		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL) AS part
+	GROUP BY 1, 2, 3, 4 HAVING sum(messages) <> 0) AS c USING (group_id, dlq_topic, original_topic, status)
+WHERE c.messages IS DISTINCT FROM m.messages`
+
 func requireExactCounts(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	var wrong string
-	require.NoError(t, pool.QueryRow(t.Context(), wrongCountsSQL).Scan(&wrong))
-	require.Empty(t, wrong)
+	for _, sql := range []string{wrongCountsSQL, wrongGroupsSQL} {
+		var wrong string
+		require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&wrong))
+		require.Empty(t, wrong)
+	}
 }
 
 func TestCountsFollowEveryStatement(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(20))
-	require.NoError(t, err)
+	for _, cause := range []string{"a", "b"} {
+		_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(10, dlqtest.Cause(cause)))
+		require.NoError(t, err)
+	}
 	for _, sql := range []string{
 		`INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'by hand', 'e' FROM generate_series(1, 5)`,
 		`UPDATE dlq.dlq_messages SET status = 'DEAD' WHERE seq % 3 = 0`,
 		`UPDATE dlq.dlq_messages SET original_topic = 'elsewhere' WHERE seq % 4 = 0`,
 		`UPDATE dlq.dlq_messages SET error_message = 'the same' WHERE seq % 5 = 0`,
+		`UPDATE dlq.dlq_messages SET group_id = gen_random_uuid() WHERE seq % 6 = 0`,
 		`DELETE FROM dlq.dlq_messages WHERE seq % 7 = 0`,
 		`DELETE FROM dlq.dlq_messages WHERE false`,
 		`MERGE INTO dlq.dlq_messages m USING (SELECT max(seq) AS seq FROM dlq.dlq_messages) AS last ON m.seq = last.seq
@@ -56,7 +73,7 @@ func TestCountsFollowEveryStatement(t *testing.T) {
 		require.NoError(t, p.FoldCounts(t.Context()))
 		requireExactCounts(t, pool)
 	}
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_topic_count_changes`))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_changes`))
 
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -151,10 +168,10 @@ func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.FoldCounts(t.Context()))
 	}
-	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_topic_count_changes SELECT 'x', 'x', 'PENDING', 1 FROM generate_series(1, 150000)`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_count_changes (dlq_topic, original_topic, status, messages, arrived) SELECT 'x', 'x', 'PENDING', 1, 0 FROM generate_series(1, 150000)`)
 	require.NoError(t, err)
 	require.NoError(t, p.FoldCounts(t.Context()))
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_topic_count_changes`))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_changes`))
 	require.EqualValues(t, 150_008, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
 }
 

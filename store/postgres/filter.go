@@ -19,9 +19,9 @@ const (
 // message up by its id, because a join might read the whole table.
 const (
 	idsSource = `unnest(@ids::uuid[]) AS named (id)
-		CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = named.id LIMIT 1) AS m`
+		CROSS JOIN LATERAL (SELECT *, ctid FROM dlq.dlq_messages WHERE id = named.id LIMIT 1) AS m`
 	keySource = `dlq.dlq_message_bodies b
-		CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = b.message_id LIMIT 1) AS m`
+		CROSS JOIN LATERAL (SELECT *, ctid FROM dlq.dlq_messages WHERE id = b.message_id LIMIT 1) AS m`
 	withBodies = ` JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
 )
 
@@ -30,7 +30,7 @@ func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"topic": f.Topic, "statuses": f.EffectiveStatuses(), "error": "%" + escapeLike(dlq.StorableText(f.ErrorContains)) + "%",
 		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs),
-		"within": f.Within,
+		"within": f.Within, "group": uuid(f.Group),
 	}
 }
 
@@ -49,6 +49,9 @@ func conditions(f *dlq.Filter) string {
 	}
 	if !f.CreatedTo.IsZero() {
 		b.WriteString(" AND m.created_at < @created_to")
+	}
+	if !f.Group.IsZero() {
+		b.WriteString(" AND m.group_id = @group")
 	}
 	if f.Within != "" {
 		b.WriteString(" AND m.dlq_topic ~ @within")

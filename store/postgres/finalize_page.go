@@ -29,7 +29,9 @@ import (
 //   - refunded adds requeued messages to the step limit (allowance) and the rate limit
 //     again.
 //
-// The last UPDATE keeps the messages that the lane still owns in its page.
+// The last UPDATE keeps the messages that the lane still owns in its page. If the statement
+// waited for a lock, the page may be one that the lane has claimed meanwhile, whose messages
+// are PENDING in its snapshot.
 const finalizePageSQL = `
 WITH outcome AS MATERIALIZED (
 	SELECT o.*
@@ -66,7 +68,7 @@ WITH outcome AS MATERIALIZED (
 		last_retry_at = CASE WHEN o.result IN ('waiting', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
 			ELSE m.last_retry_at END,
-		updated_at = now()
+		in_page = false, updated_at = now()
 	FROM locked o, lane
 	WHERE m.id = o.id
 	RETURNING m.id, m.seq, m.status, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic,
@@ -139,7 +141,12 @@ SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead
 	waiting = l.waiting + c.waiting,
 	page = ARRAY(SELECT p.id FROM unnest(l.page) AS p (id)
 		WHERE CASE WHEN EXISTS (SELECT FROM ended WHERE ended.id = p.id) THEN false ELSE EXISTS (
-			SELECT FROM dlq.dlq_messages m WHERE m.id = p.id AND m.status || '' = 'RETRYING' AND m.owner_token = @token OFFSET 0) END),
+			SELECT FROM dlq.dlq_messages m
+			WHERE m.id = p.id AND CASE m.status || ''
+				WHEN 'RETRYING' THEN m.owner_token = @token
+				WHEN 'PENDING' THEN p.id <> ALL (@ids::uuid[])
+				ELSE false END
+			OFFSET 0) END),
 	window_started_at = CASE WHEN now() < l.window_started_at + interval '10 seconds' THEN l.window_started_at
 		WHEN now() < l.window_started_at + interval '20 seconds' THEN l.window_started_at + interval '10 seconds'
 		ELSE now() END,

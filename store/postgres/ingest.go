@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -38,6 +39,9 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 		return nil, nil
 	}
 	in := newIngest(arrivals, advances, s.Outbox)
+	if err := s.assignGroups(ctx, in.rows); err != nil {
+		return nil, err
+	}
 	stored, err = s.ingest(ctx, in)
 	if !isDataError(err) {
 		return stored, err
@@ -68,6 +72,9 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	})
 	if isBlocked(err) {
 		s.endSuspended(ctx)
+	}
+	if errors.Is(err, dlq.ErrPositionMoved) { // the database may have been restored
+		s.groups.forget()
 	}
 	if err != nil {
 		return nil, wrap(operation, err)
@@ -101,6 +108,8 @@ type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
 	outbox   bool
+	// fixes are those of the fixed groups of the rows.
+	fixes map[dlq.ID]dlq.GroupFix
 }
 
 // arrivalRow is an arrival as it is stored, with what the columns have besides.
@@ -108,6 +117,7 @@ type arrivalRow struct {
 	dlq.Arrival
 	headers []byte
 	keyHash int32
+	group   dlq.ID
 }
 
 // newIngest keeps the first arrival with each id.
@@ -190,6 +200,9 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		})
 		return err
 	})
+	if groups := groupsOf(in.rows); len(groups) > 0 {
+		batch.Queue(fixesSQL, pgx.NamedArgs{"groups": groups}).Query(in.collectFixes)
+	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, nil, err
 	}
@@ -207,6 +220,17 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 	return bodies, messages, nil
 }
 
+// collectFixes reads the rows of fixesSQL.
+func (in *ingest) collectFixes(rows pgx.Rows) error {
+	in.fixes = map[dlq.ID]dlq.GroupFix{}
+	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		id, fix, err := scanFix(row)
+		in.fixes[id] = fix
+		return struct{}{}, err
+	})
+	return err
+}
+
 // The columns that ingest fills. Those of dlq_messages that are missing have defaults.
 var (
 	bodyColumns = []string{
@@ -216,7 +240,7 @@ var (
 	}
 	messageColumns = []string{
 		"id", "dlq_topic", "original_topic", "error_message", "error_class", "retry_count", "max_retries", "payload",
-		"status", "key_hash", "previous_id", "size", "resolution", "suspicious",
+		"status", "key_hash", "previous_id", "size", "resolution", "suspicious", "group_id",
 	}
 )
 
@@ -238,6 +262,7 @@ func (r *arrivalRow) message() []any {
 		string(r.Status()), r.keyHash, nilIf(uuid(r.PreviousID), r.PreviousID.IsZero()),
 		len(r.Record.Key) + len(r.Record.Value) + len(r.headers),
 		nilIf(string(r.Resolution()), r.Resolution() == ""), r.Suspicion != "",
+		nilIf(uuid(r.group), r.group.IsZero()),
 	}
 }
 
@@ -306,6 +331,9 @@ func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) e
 	}
 	if len(exhausted) > 0 {
 		batch.Queue(storeExhaustedSQL, pgx.NamedArgs{"ids": uuids(idsOf(exhausted))})
+	}
+	if groups, messages := regressions(stored, in.fixes); len(groups) > 0 {
+		batch.Queue(reopenSQL, pgx.NamedArgs{"groups": groups, "messages": messages, "reason": dlq.RegressionReason})
 	}
 	if len(cameBack) > 0 {
 		batch.Queue(cameBackSQL, pgx.NamedArgs{"previous_ids": column(cameBack, func(r **arrivalRow) [16]byte { return (*r).PreviousID })})

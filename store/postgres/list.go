@@ -13,27 +13,33 @@ import (
 // listSQL reads one index range for each status and each name of the topic, in the order of
 // the list and no further than the page, and merges them. The UNION drops messages whose two
 // topics are the same. A condition on the other topic would read all of them for each page.
+// The indexes leave out RETRYING messages. These are few, and dlq_retrying has their ids.
 // It selects ids first, so that skipped rows are not read in full. It returns one message
 // more than the page holds, which shows that there is a next page.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM (
 	SELECT m.id, m.created_at, m.seq
 	FROM unnest(@statuses::text[]) AS wanted (status)
 	CROSS JOIN LATERAL (
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
+		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
 		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @limit::bigint + @skip::bigint)
 		UNION
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.status = wanted.status AND true /* filter */ AND true /* after */
+		WHERE m.original_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
 		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @limit::bigint + @skip::bigint)
+		UNION
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE wanted.status = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */ AND true /* after */)
 	) AS m
 	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 	LIMIT @limit OFFSET @skip
@@ -50,13 +56,18 @@ FROM (
 	CROSS JOIN LATERAL (
 		(SELECT
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND true /* filter */
+		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */
 		ORDER BY m.created_at, m.seq)
 		UNION ALL
 		(SELECT
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND true /* filter */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */
 		ORDER BY m.created_at, m.seq)
+		UNION ALL
+		(SELECT
+		FROM dlq.dlq_messages m /* source */
+		WHERE wanted.status = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
 	) AS m
 	LIMIT 10001
 ) AS counted`
@@ -68,11 +79,16 @@ SELECT count(*)
 FROM (
 	(SELECT
 	FROM dlq.dlq_messages m /* source */
-	WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
 	UNION ALL
 	(SELECT
 	FROM dlq.dlq_messages m /* source */
-	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
+	UNION ALL
+	(SELECT
+	FROM dlq.dlq_messages m /* source */
+	WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+		AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
 	LIMIT 10001
 ) AS counted`
 
@@ -133,8 +149,11 @@ func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err e
 // + 1.
 func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
 	args := listArgs(q)
-	count := listed(countSQL, q)
-	if q.Key != nil || q.ErrorContains != "" && len(q.Statuses) == 0 {
+	list, count := listed(listSQL, q), listed(countSQL, q)
+	switch {
+	case !q.Group.IsZero() && q.Key == nil && len(q.IDs) == 0:
+		list, count = listed(listGroupSQL, q), listed(countGroupSQL, q)
+	case q.Key != nil || q.ErrorContains != "" && len(q.Statuses) == 0:
 		count = listed(countAnyOrderSQL, q)
 	}
 	// A search that does not fill its first page has read all messages. A separate count
@@ -148,7 +167,7 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 			if q.Key == nil { // keys have an index of their own
 				batch.Queue(inOrderSQL)
 			}
-			queueQuery(batch, &page.Messages, scanMessage, listed(listSQL, q), args)
+			queueQuery(batch, &page.Messages, scanMessage, list, args)
 			if !search {
 				queueCount(batch)
 			}

@@ -31,7 +31,7 @@ WITH probe AS MATERIALIZED (
 SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`

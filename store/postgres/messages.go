@@ -11,21 +11,24 @@ import (
 const messageSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM dlq.dlq_messages m
 WHERE m.id = @id`
 
 // messageTargets are the scan targets of a row of messageSQL. done completes the message
 // after the scan.
 func messageTargets(m *dlq.Message) (targets []any, done func()) {
-	var previous *[16]byte
+	var previous, group *[16]byte
 	var resolution *string
 	targets = []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
 		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), instant{&m.CreatedAt}, instant{&m.UpdatedAt},
 		optionalInstant{&m.LastRetryAt},
 		&m.Owner.WorkflowID, &m.Owner.Token, &previous,
-		&resolution, &m.TargetPartition, &m.TargetOffset, &m.Suspicious}
+		&resolution, &m.TargetPartition, &m.TargetOffset, &m.Suspicious, &group}
 	return targets, func() {
+		if group != nil {
+			m.GroupID = *group
+		}
 		if previous != nil {
 			m.PreviousID = *previous
 		}
@@ -93,13 +96,13 @@ func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 const markDeadSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_messages m
-	SET status = 'DEAD', resolution = 'given_up', updated_at = now()
+	SET status = 'DEAD', resolution = 'given_up', in_page = false, updated_at = now()
 	WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
 	RETURNING m.*, m.dlq_topic AS topic
 ) /* audit */
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM changed m`
 
 // MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. It
@@ -141,7 +144,7 @@ WITH changed AS (
 ) /* audit */
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM changed m`
 
 // Revive makes a DEAD message PENDING, with no retries counted and at least one allowed. It

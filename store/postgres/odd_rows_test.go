@@ -87,7 +87,7 @@ func TestHandWrittenMessagesDoNotBlockTheSweep(t *testing.T) {
 	for range 2 {
 		owners, err := p.Owners(t.Context(), time.Now().Add(-time.Minute))
 		require.NoError(t, err)
-		require.Equal(t, []dlq.Owner{{WorkflowID: "w", Token: "t"}, {WorkflowID: "retry-all-x", Token: "x"}}, owners)
+		require.Equal(t, []dlq.Owner{{WorkflowID: "retry-all-x", Token: "x"}, {WorkflowID: "w", Token: "t"}}, owners)
 		_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages WHERE workflow_id = 'retry-all-x' AND original_topic <> 'topic-0'`)
 		require.NoError(t, err)
 	}
@@ -331,4 +331,89 @@ func TestAJobWithAnyNumberOfLanesDoesNotStopTheOthers(t *testing.T) {
 	claim, err := p.ClaimPage(t.Context(), lane, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 1)
+}
+
+// Such a row has no dead-letter topic, so a grant for some topics does not show it.
+func TestRowsByHandAreCountedForThoseWhoSeeAllTopics(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(2))
+	require.NoError(t, err)
+	insert(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders.dlq', 'e')`)
+	insert(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'e')`)
+	for within, want := range map[string]map[string]int64{
+		"": {"orders": 1, "orders.dlq": 3}, "^(orders.*)$": {"orders.dlq": 2}, "^(stock.dlq)$": {},
+	} {
+		topics, err := p.TopicsWithin(t.Context(), within)
+		require.NoError(t, err)
+		counts := map[string]int64{}
+		for _, topic := range topics {
+			counts[topic.DLQTopic] = topic.Counts[dlq.StatusPending]
+		}
+		require.Equal(t, want, counts, within)
+	}
+}
+
+// An expression that PostgreSQL refuses must not make the creation of other jobs fail.
+func TestAJobWhoseLimitsAreNoExpressionConflictsOnItsTopicsOnly(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{
+		dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("stock.dlq", "stock")),
+	})
+	require.NoError(t, err)
+	action := func(topic string) (dlq.BulkAction, error) {
+		id := dlq.NewID()
+		return p.CreateAction(t.Context(), dlq.BulkAction{ID: id, WorkflowID: id.String(),
+			Spec: dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: topic}}})
+	}
+	bulk, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	dead, err := action("orders")
+	require.NoError(t, err)
+	for _, table := range []string{"dlq_bulk_retries", "dlq_bulk_actions"} {
+		_, err = pool.Exec(t.Context(), `UPDATE dlq.`+table+` SET spec = spec || '{"within": "^(("}'`)
+		require.NoError(t, err)
+	}
+
+	_, err = p.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1))
+	var busyBulk *dlq.BulkBusyError
+	require.ErrorAs(t, err, &busyBulk)
+	require.Equal(t, bulk.ID, busyBulk.Running)
+	_, err = action("orders.dlq")
+	var busyAction *dlq.ActionBusyError
+	require.ErrorAs(t, err, &busyAction)
+	require.Equal(t, dead.ID, busyAction.Running)
+
+	_, err = p.CreateBulk(t.Context(), dlqtest.Bulk("stock.dlq", 1))
+	require.NoError(t, err)
+	_, err = action("stock.dlq")
+	require.NoError(t, err)
+}
+
+// Every limit that a grant makes must be recognised: else it would be taken for no limit.
+func TestTheLimitsOfAGrantAreRecognised(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{
+		dlqtest.Arrival(dlqtest.FromTopic("Orders_1-a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("stock.dlq", "orders")),
+	})
+	require.NoError(t, err)
+	within := func(globs ...string) string {
+		g, err := dlq.NewGrant(dlq.RoleOperator, globs)
+		require.NoError(t, err)
+		principal := dlq.Principal{Grants: []dlq.Grant{g}}
+		return principal.Within(dlq.PermBulkRetryCreate)
+	}
+	for _, limits := range []string{within("Orders_1-?.dlq", "azAZ09._-", "x**", "??"), within("stock.*")} {
+		_, err = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Topic: "orders", Within: limits})))
+		require.NoError(t, err)
+		id := dlq.NewID()
+		_, err = p.CreateAction(t.Context(), dlq.BulkAction{ID: id, WorkflowID: id.String(),
+			Spec: dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: "orders", Within: limits}}})
+		require.NoError(t, err)
+	}
 }

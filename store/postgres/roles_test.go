@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,6 +52,7 @@ func TestTheApplicationCannotChangeTheAudit(t *testing.T) {
 	p, pool := protectedStore(t)
 	for _, sql := range []string{
 		`UPDATE dlq.dlq_audit SET subject = 'bob'`,
+		`DELETE FROM dlq.dlq_audit_runs`,
 		`DELETE FROM dlq.dlq_audit`,
 		`TRUNCATE dlq.dlq_audit`,
 		`DROP TABLE dlq.dlq_audit`,
@@ -90,21 +93,31 @@ func TestTheApplicationCannotChangeTheAudit(t *testing.T) {
 
 func TestTheOwnerCannotChangeTheAuditByAccident(t *testing.T) {
 	t.Parallel()
-	p, _ := protectedStore(t)
+	p, pool := protectedStore(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_audit_runs (operation_id, run_id) SELECT id, 'run' FROM dlq.dlq_audit`)
+	require.NoError(t, err)
 	owner := dbtest.Pool(t, p.User(t, p.Owner))
+	requireDenied(t, owner, `UPDATE dlq.dlq_audit_runs SET run_id = 'other'`)
+	requireDenied(t, owner, `DELETE FROM dlq.dlq_audit_runs`)
+	requireDenied(t, owner, `TRUNCATE dlq.dlq_audit_runs`)
 	requireDenied(t, owner, `UPDATE dlq.dlq_audit SET subject = 'bob'`)
 	requireDenied(t, owner, `DELETE FROM dlq.dlq_audit`)
-	requireDenied(t, owner, `TRUNCATE dlq.dlq_audit`)
+	requireDenied(t, owner, `TRUNCATE dlq.dlq_audit CASCADE`)
 }
 
 func TestThePurgeDeletesWhatIsOlderThanTheRetentionAndTheFloor(t *testing.T) {
 	t.Parallel()
 	p, pool := protectedStore(t)
-	_, err := dbtest.Pool(t, p.URL).Exec(t.Context(), `INSERT INTO dlq.dlq_audit
-		(id, at, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome)
-		SELECT gen_random_uuid(), now() - age, age::text, '', '', '', '', '', '', '', '', ''
-		FROM unnest(ARRAY['29 days', '31 days', '399 days', '401 days', '500 days']::interval[]) AS age`)
-	require.NoError(t, err)
+	admin := dbtest.Pool(t, p.URL)
+	for _, sql := range []string{
+		`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome)
+			SELECT gen_random_uuid(), now() - age, age::text, '', '', '', '', '', '', '', '', ''
+			FROM unnest(ARRAY['29 days', '31 days', '399 days', '401 days', '500 days']::interval[]) AS age`,
+		`INSERT INTO dlq.dlq_audit_runs (operation_id, run_id) SELECT id, 'run' FROM dlq.dlq_audit`,
+	} {
+		_, err := admin.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
 	s := postgres.New(pool, dlqtest.Topics(t))
 	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 	for _, c := range []struct {
@@ -119,7 +132,40 @@ func TestThePurgeDeletesWhatIsOlderThanTheRetentionAndTheFloor(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Operations, 2)
 	require.Equal(t, "29 days", page.Operations[1].Subject)
+	var runs int
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT count(*) FROM dlq.dlq_audit_runs`).Scan(&runs))
+	require.Equal(t, 2, runs)
 }
+
+// The days of an interval are those of the session's time zone, in which one can have 23
+// or 25 hours. The zone of this test changed its clocks ten days ago.
+func TestTheFloorOfTheAuditIsTheSameInEveryTimeZone(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	changed := time.Now().UTC().AddDate(0, 0, -10).YearDay()
+	for _, names := range []string{"WINTER0SUMMER-1", "SUMMER-1WINTER0"} {
+		zone := fmt.Sprintf("%s,%d/0,%d/0", names, changed-1, (changed+180)%365)
+		var left []string
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			batch := &pgx.Batch{}
+			batch.Queue(`SELECT set_config('timezone', $1, true)`, zone)
+			batch.Queue(`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome)
+				SELECT gen_random_uuid(), now() - age, age::text, '', '', '', '', '', '', '', '', ''
+				FROM unnest(ARRAY['719:30:00', '720:30:00']::interval[]) AS age`)
+			batch.Queue(`SELECT dlq.purge_audit(now(), 100)`)
+			batch.Queue(`SELECT subject FROM dlq.dlq_audit`).Query(func(rows pgx.Rows) (err error) {
+				left, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				return err
+			})
+			return errors.Join(tx.SendBatch(t.Context(), batch).Close(), errUndo)
+		})
+		require.ErrorIs(t, err, errUndo)
+		require.Equal(t, []string{"719:30:00"}, left, "%s: %v", zone, err)
+	}
+}
+
+// errUndo makes a test's transaction end without its changes.
+var errUndo = errors.New("undo")
 
 // credentials change while connections are made.
 type credentials chan *pgx.ConnConfig
@@ -227,7 +273,7 @@ func TestAShortLivedUserMigratesAndOwnsNothing(t *testing.T) {
 	admin := dbtest.Pool(t, p.URL)
 	for range 2 {
 		migrator := p.User(t, p.Owner)
-		_, err := admin.Exec(t.Context(), `UPDATE public.schema_migrations SET version = 20`)
+		_, err := admin.Exec(t.Context(), `UPDATE public.schema_migrations SET version = 21`)
 		require.NoError(t, err)
 		require.NoError(t, p.Migrate(t, migrator), "the last migration runs again")
 		p.DropUser(t, migrator)
@@ -255,13 +301,24 @@ func TestTheApplicationGetsItsRightsAndNoOthers(t *testing.T) {
 
 	_, err := admin.Exec(t.Context(), `GRANT ALL ON dlq.dlq_audit, dlq.dlq_messages TO `+p.Application)
 	require.NoError(t, err)
+	for _, role := range []string{p.Application, "PUBLIC"} {
+		_, err = admin.Exec(t.Context(), `GRANT UPDATE (subject), REFERENCES (id) ON dlq.dlq_audit TO `+role)
+		require.NoError(t, err)
+	}
+	_, err = admin.Exec(t.Context(), `GRANT DELETE ON dlq.dlq_audit, dlq.dlq_audit_runs TO PUBLIC`)
+	require.NoError(t, err)
 	_, err = admin.Exec(t.Context(), `REVOKE ALL ON dlq.dlq_bulk_retries FROM `+p.Application)
 	require.NoError(t, err)
 	require.NoError(t, p.Migrate(t, migrator))
 	requireDenied(t, pool, `TRUNCATE dlq.dlq_messages`)
 	requireDenied(t, pool, `DELETE FROM dlq.dlq_audit`)
+	requireDenied(t, pool, `DELETE FROM dlq.dlq_audit_runs`)
+	requireDenied(t, pool, `UPDATE dlq.dlq_audit SET subject = 'bob'`)
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET state = state`)
 	require.NoError(t, err)
+	before = acls()
+	require.NoError(t, p.Migrate(t, migrator))
+	require.Equal(t, before, acls(), "there is nothing left to revoke")
 }
 
 func TestARoleThatCouldChangeTheAuditIsRefused(t *testing.T) {

@@ -33,6 +33,8 @@ type explained struct {
 	act *dlq.BulkAction
 	// operations are put into operationsSQL.
 	operations *dlq.OperationQuery
+	// groups are put into a statement on groups.
+	groups *dlq.GroupQuery
 	// uses are the indexes of a custom and of a generic plan, sorted by name. If two plans
 	// are equally good there are two lists.
 	uses string
@@ -73,6 +75,13 @@ func TestEveryStatement(t *testing.T) {
 		`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome)
 			SELECT gen_random_uuid(), now() - n * interval '1 minute', 's-' || n % 1000, 'token', '', 'dlq:message:dead', 't-' || n % 1000, 'message', gen_random_uuid(), '', '', '', 'done'
 			FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic, first_seen)
+			SELECT gen_random_uuid(), 1, 'pricing', 'frame', 'c', 'f', '', 'topic-' || n % 100, now() - n * interval '1 minute' FROM generate_series(1, 10000) AS n`,
+		`INSERT INTO dlq.dlq_group_count_sums (group_id, dlq_topic, original_topic, status, messages)
+			SELECT id, dlq_topic, 'orders', s, 1 FROM dlq.dlq_groups, unnest('{PENDING,DEAD,RESOLVED}'::text[]) AS s`,
+		`INSERT INTO dlq.dlq_group_arrivals (group_id, arrived, last_seen, hour, hour_count, previous_count)
+			SELECT id, 3, first_seen, date_bin('1 hour', first_seen, 'epoch'), 3, 0 FROM dlq.dlq_groups`,
+		`INSERT INTO dlq.dlq_group_fixes (group_id, topic, partition, end_offset) SELECT id, 't', n, 0 FROM dlq.dlq_groups, generate_series(1, 3) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
@@ -89,6 +98,17 @@ func TestEveryStatement(t *testing.T) {
 	oldest := &dlq.ListQuery{Filter: list.Filter, PageSize: 20, OldestFirst: true}
 	search := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", ErrorContains: "oom"}, PageSize: 20}
 	key := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("20")}, PageSize: 20}
+	ofGroup := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Group: id}, PageSize: 20}
+	newest, ranked := &dlq.GroupQuery{}, &dlq.GroupQuery{Sort: dlq.GroupsByPending}
+	group := pgx.NamedArgs{"id": uuid(id), "ids": [][16]byte{id}, "groups": [][16]byte{id}, "messages": [][16]byte{id}, "reason": "",
+		"within": "", "topic": "", "state": "", "sort": "pending", "limit": 51, "after_rank": nil, "after_id": nil, "operation": nil,
+		"owner": nil, "ticket": nil, "note": nil, "until": nil, "count": nil, "rate": nil, "at": time.Now(),
+		"topics": []string{"t"}, "partitions": []int32{0}, "end_offsets": []int64{1}}
+	created1 := maps.Clone(group)
+	maps.Copy(created1, pgx.NamedArgs{"versions": []int32{1}, "scopes": []string{"s"}, "rules": []string{"frame"}, "classes": []string{"c"},
+		"frames": []string{"f"}, "messages": []string{""}, "dlq_topics": []string{"topic-1"}, "max_groups": 10})
+	change, held := maps.Clone(group), pgx.NamedArgs{"until": "", "count": "", "rate": ""}
+	change["state"] = "held"
 	job := pgx.NamedArgs{"id": uuid(lane.Bulk), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
@@ -97,7 +117,8 @@ func TestEveryStatement(t *testing.T) {
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "outbox": true, "claimed_before": time.Now(), "started_before": time.Now()}
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)
-	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20})
+	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20,
+		"changed": []string{"PENDING"}})
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
 		"upper_bound": 0, "snapshot_at": time.Now(), "ids": [][16]byte{id}, "previous_ids": [][16]byte{id}}
 	claimed := claimArgs(s, &lane)
@@ -123,6 +144,9 @@ func TestEveryStatement(t *testing.T) {
 
 	const (
 		attempts   = "dlq_retry_attempts_pkey"
+		groups     = "dlq_groups_pkey"
+		fixes      = "dlq_group_fixes_pkey"
+		sums       = "dlq_group_count_sums_pkey"
 		bodies     = "dlq_message_bodies_pkey"
 		jobs       = "dlq_bulk_retries_pkey"
 		lanes      = "dlq_bulk_retry_lanes_pkey"
@@ -131,7 +155,7 @@ func TestEveryStatement(t *testing.T) {
 		offsets    = "dlq_ingest_offsets_pkey"
 		outbox     = "dlq_exhausted_outbox_pkey"
 		status     = "idx_dlq_messages_status"
-		alone      = "idx_dlq_messages_retrying_alone"
+		alone      = "idx_dlq_messages_retrying"
 		byTopic    = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
 		byArrival  = "idx_dlq_messages_dlq_topic_pending idx_dlq_messages_original_topic_pending"
 		blocked    = "idx_dlq_bulk_retry_blocked_keys"
@@ -145,7 +169,17 @@ func TestEveryStatement(t *testing.T) {
 		act        = actionJobs + " " + outbox + " " + bodies + " " + messages + " " + attempts
 		fromQueue  = jobs + " " + lanes + " dlq_bulk_retry_queues_pkey " + queued + " " + bodies + " " + messages + " " + live + " " + blocked + " " + due + " " + ofKey + " " + alone
 	)
-	listOfKey := messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic"
+	// and adds the indexes of dlq_retrying to each list.
+	and := func(lists string) string {
+		var with []string
+		for list := range strings.SplitSeq(lists, " | ") {
+			names := append(strings.Fields(list), jobs, lanes, live, alone, messages)
+			slices.Sort(names)
+			with = append(with, strings.Join(slices.Compact(names), " "))
+		}
+		return strings.Join(with, " | ")
+	}
+	listOfKey := and(messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic")
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
 	cases := map[string][]explained{
 		"messageSQL":  {{args: message, uses: messages}},
@@ -158,16 +192,29 @@ func TestEveryStatement(t *testing.T) {
 		"reviveSQL":   {{args: message, uses: messages}},
 
 		"listSQL": {
-			{args: listArgs(list), query: list, after: inOrderSQL, uses: messages + " " + byTopic},
-			{args: listArgs(oldest), query: oldest, after: inOrderSQL, uses: messages + " " + byTopic},
-			{args: listArgs(search), query: search, after: inOrderSQL, uses: messages + " " + byTopic},
+			{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)},
+			{args: listArgs(oldest), query: oldest, after: inOrderSQL, uses: and(byTopic)},
+			{args: listArgs(search), query: search, after: inOrderSQL, uses: and(byTopic)},
 			{args: listArgs(key), query: key, uses: listOfKey},
 		},
-		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: byTopic}},
-		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: " | idx_dlq_messages_original_topic"}}, // or a sequential scan
+		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)}},
+		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: and(" | idx_dlq_messages_original_topic")}}, // or a sequential scan
 		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
-		"topicsSQL":        {{after: inOrderSQL, uses: "idx_dlq_messages_dlq_topic"}},
-		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
+		"topicsSQL":        {{args: pgx.NamedArgs{"within": ""}, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic")}},
+		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}}, "deleteEmptyGroupCountsSQL": {{}},
+
+		"listGroupSQL":    {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and(messages + " idx_dlq_messages_group")}},
+		"countGroupSQL":   {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and("idx_dlq_messages_group")}},
+		"createGroupsSQL": {{args: created1, uses: groups + " idx_dlq_groups_dlq_topic"}},
+		"knownGroupsSQL":  {{args: group, uses: groups}},
+		"fixesSQL":        {{args: group, uses: fixes + " " + groups}},
+		"reopenSQL":       {{args: group, uses: fixes + " " + groups}},
+		"newestGroupsSQL": {{args: group, groups: newest, after: byIndexSQL, uses: sums + " idx_dlq_groups_first_seen"}},
+		"rankedGroupsSQL": {{args: group, groups: ranked, uses: groups + " | "}},
+		"groupsSQL":       {{args: group, groups: newest, uses: "dlq_group_arrivals_pkey " + sums + " " + groups + " idx_dlq_messages_group"}},
+		"changeGroupSQL":  {{args: change, uses: fixes + " " + groups + " | dlq_group_arrivals_pkey " + fixes + " " + groups}},
+		"fixGroupSQL":     {{args: group, uses: fixes + " " + groups}},
+		"openHeldSQL":     {{args: held, uses: "dlq_group_arrivals_pkey " + groups + " idx_dlq_groups_held"}},
 
 		"lockPositionsSQL":   {{args: batch.positionArgs(), after: byIndexSQL, uses: offsets}},
 		"knownSQL":           {{args: created, after: byIndexSQL, uses: bodies + " " + messages}},
@@ -181,17 +228,17 @@ func TestEveryStatement(t *testing.T) {
 		"positionsSQL":       {{args: partitions, uses: offsets}},
 		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
-		"claimSQL":       {{args: message, uses: bodies + " " + messages}},
+		"claimSQL":       {{args: message, uses: bodies + " " + messages + " | dlq_audit_pkey " + bodies + " " + messages}},
 		"claimedSQL":     {{args: message, uses: bodies + " " + messages}},
 		"envelopeSQL":    {{args: message, uses: bodies + " " + messages}},
 		"lockMessageSQL": {{args: message, uses: messages}},
 		"finalizeSQL":    {{args: message, uses: messages + " | " + messages + " " + attempts}},
 
-		"nowSQL":         {{}},
-		"ownersSQL":      {{args: message, uses: alone}},
-		"strayOwnersSQL": {{args: message, after: byIndexSQL, uses: jobs + " " + lanes + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_dlq_topic " + alone}},
-		"bulkOwnersSQL":  {{args: message, uses: live}},
-		"releaseSQL":     {{args: message, after: byIndexSQL, uses: messages + " dlq_topic_count_sums_pkey idx_dlq_messages_dlq_topic " + alone}},
+		"nowSQL":        {{}},
+		"ownersSQL":     {{args: message, uses: live + " " + alone}},
+		"strayPagesSQL": {{after: byIndexSQL, uses: jobs + " " + lanes + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_retrying"}},
+		"bulkOwnersSQL": {{args: message, uses: live}},
+		"releaseSQL":    {{args: message, after: byIndexSQL, uses: messages + " " + alone}},
 
 		"bulksSQL":    {{args: job, uses: jobs + " " + lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
@@ -199,7 +246,7 @@ func TestEveryStatement(t *testing.T) {
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
 		"createBulkSQL": {{args: created}},
 		"countBulkSQL":  {{args: scope, uses: jobs + " " + byArrival}},
-		"previewSQL":    {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
+		"previewSQL":    {{args: scope, uses: and(" | idx_dlq_messages_dlq_topic | " + groups + " | " + groups + " idx_dlq_messages_dlq_topic")}},
 		"sampleSQL":     {{args: scope, after: inOrderSQL, uses: messages + " " + byArrival}},
 
 		"lockBulkSQL":      {{args: job, uses: jobs}},
@@ -238,20 +285,21 @@ func TestEveryStatement(t *testing.T) {
 		"actionOwnersSQL":   {{args: message, uses: liveAction}},
 		"actionConflictSQL": {{args: scope, uses: liveAction}},
 		"createActionSQL":   {{args: created}},
-		"countActionSQL":    {{args: actionJob, after: byIndexSQL, uses: actionJobs + " " + byTopic}},
-		"previewActionSQL":  {{args: scope, uses: " | idx_dlq_messages_dlq_topic"}},
+		"countActionSQL":    {{args: actionJob, after: byIndexSQL, uses: and(actionJobs + " " + byTopic)}},
+		"previewActionSQL":  {{args: scope, uses: and(" | idx_dlq_messages_dlq_topic | " + groups + " | " + groups + " idx_dlq_messages_dlq_topic")}},
 		"stopActionSQL":     {{args: actionJob, uses: actionJobs}},
 		"endActionSQL":      {{args: actionJob, uses: actionJobs + " idx_dlq_audit_target | idx_dlq_audit_target " + liveAction}},
 		"explainActionSQL":  {{args: actionJob, uses: actionJobs}},
 		"lockActionSQL":     {{args: actionJob, uses: actionJobs}},
 		"actSQL": {
-			with(acts(dlq.ActionDead, dlq.Filter{}), act+" "+byTopic),
-			with(acts(dlq.ActionDelete, dlq.Filter{ErrorContains: "oom"}), act+" "+byTopic),
-			with(acts(dlq.ActionRevive, dlq.Filter{Key: []byte("20")}), act+" idx_dlq_message_bodies_key"),
-			with(acts(dlq.ActionRevive, dlq.Filter{IDs: []dlq.ID{id}}), act),
+			with(acts(dlq.ActionDead, dlq.Filter{}), and(act+" "+byTopic)),
+			with(acts(dlq.ActionDelete, dlq.Filter{ErrorContains: "oom"}), and(act+" "+byTopic)),
+			with(acts(dlq.ActionRevive, dlq.Filter{Key: []byte("20")}), and(act+" idx_dlq_message_bodies_key")),
+			with(acts(dlq.ActionRevive, dlq.Filter{IDs: []dlq.ID{id}}), and(act)),
 		},
 
-		"recordSQL": {{args: pgx.NamedArgs{"operation": asked}}},
+		"recordSQL":       {{args: pgx.NamedArgs{"operation": asked}}},
+		"operationsOfSQL": {{args: pgx.NamedArgs{"targets": uuids([]dlq.ID{id}), "tokens": []string{"run"}}, after: byIndexSQL, uses: "dlq_audit_runs_pkey idx_dlq_audit_target"}},
 		"operationsSQL": {
 			{args: pgx.NamedArgs{"limit": 100}, uses: "idx_dlq_audit_at"},
 			{args: pgx.NamedArgs{"limit": 100, "subject": "s-1"}, operations: &dlq.OperationQuery{Subject: "s-1"}, uses: "idx_dlq_audit_subject"},
@@ -259,7 +307,9 @@ func TestEveryStatement(t *testing.T) {
 			{args: pgx.NamedArgs{"limit": 100, "target_id": uuid(id)}, operations: &dlq.OperationQuery{TargetID: id}, uses: "idx_dlq_audit_target"},
 			{args: pgx.NamedArgs{"limit": 100, "after_at": time.Now(), "after_id": uuid(id)}, operations: &dlq.OperationQuery{After: &dlq.OperationCursor{}}, uses: "idx_dlq_audit_at"},
 		},
-		"purgeAuditSQL": {{args: old}}, // its plan is inside a function, and so is that of the next
+		"auditedTopicsSQL":     {{args: pgx.NamedArgs{"within": "^(t-1)$", "most": 100}, after: byIndexSQL, uses: "idx_dlq_audit_topic"}},
+		"operationsByTopicSQL": {{args: pgx.NamedArgs{"limit": 100, "topics": []string{"t-1", "t-2"}}, operations: &dlq.OperationQuery{}, uses: "idx_dlq_audit_topic"}},
+		"purgeAuditSQL":        {{args: old}}, // its plan is inside a function, and so is that of the next
 
 		"archiveBatchSQL": {{args: old}},
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + outbox + " " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
@@ -284,6 +334,8 @@ func TestEveryStatement(t *testing.T) {
 					sql = filtered(sql, c.filter)
 				case c.act != nil:
 					sql, _ = actOf(c.act, dlq.ActionBatch)
+				case c.groups != nil:
+					sql = grouped(sql, c.groups)
 				case c.operations != nil:
 					sql = strings.Replace(sql, filterMark, "true"+operationConditions(c.operations), 1)
 				}

@@ -36,6 +36,10 @@ type Store struct {
 	// Audit, if it is set, is called with every operation that the store has recorded.
 	// Set it before the first use.
 	Audit func(dlq.Operation)
+	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups. Set it
+	// before the first use.
+	MaxGroups int
+	groups    knownGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }

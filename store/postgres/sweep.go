@@ -17,56 +17,40 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// ownersSQL finds the owners of single retries, and owners that cannot be a workflow of the
-// manager. It leaves out recent claims. A claim time in the future was written by hand;
-// such a message would otherwise stay RETRYING.
+// ownersSQL finds the owners of single retries, and owners that are no bulk retry which could
+// still finalize the message: another program made the message RETRYING. It leaves out recent
+// claims. A claim time in the future was written by hand; such a message would otherwise stay
+// RETRYING. Workers of versions before migration 023 claim pages without in_page.
 const ownersSQL = `
-SELECT DISTINCT workflow_id, owner_token
-FROM dlq.dlq_messages
-WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%'
-	AND COALESCE(last_retry_at, updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
-ORDER BY workflow_id, owner_token`
-
-// strayOwnersSQL finds messages that name a bulk retry as their owner and are in none of
-// its pages, because they were written by hand. BulkOwners returns the owners of the pages.
-// The statement reads the messages of bulk retries only when the counts show that there are
-// such messages. Otherwise it would also read the dead row versions of all messages that
-// bulk retries have claimed since the last vacuum.
-const strayOwnersSQL = `
-WITH in_pages AS MATERIALIZED (
-	SELECT DISTINCT m.id
-	FROM dlq.dlq_bulk_retries b
-	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = b.id
-	CROSS JOIN unnest(l.page) AS p (id)
-	JOIN dlq.dlq_messages m ON m.id = p.id
-	WHERE b.ended_at IS NULL AND CASE WHEN m.status = 'RETRYING' AND m.workflow_id LIKE 'retry-all-%' THEN true ELSE false END
-), stray AS MATERIALIZED (
-	SELECT (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status = 'RETRYING')
-		- (SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%')
-		- (SELECT count(*) FROM in_pages) AS n
-)
 SELECT DISTINCT m.workflow_id, m.owner_token
-FROM (SELECT DISTINCT dlq_topic FROM dlq.dlq_topic_counts WHERE status = 'RETRYING') AS c
-JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.status = 'RETRYING'
-WHERE (SELECT n FROM stray) <> 0
-	AND m.workflow_id LIKE 'retry-all-%' AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
-ORDER BY workflow_id, owner_token`
+FROM dlq.dlq_messages m
+WHERE m.status = 'RETRYING' AND NOT m.in_page
+	AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
+	AND m.owner_token <> ALL (ARRAY(SELECT id::text FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL))
+ORDER BY m.workflow_id, m.owner_token`
+
+// strayPagesSQL lets Owners and lists find RETRYING messages that are marked as those of a
+// page and are in none: somebody edited the rows of a job by hand. The counts show whether
+// there are any, so the statement normally reads no messages but those of pages.
+const strayPagesSQL = `
+UPDATE dlq.dlq_messages
+SET in_page = false
+WHERE (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status = 'RETRYING')
+		> (SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' AND id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying)))
+	AND status = 'RETRYING' AND in_page AND id <> ALL (ARRAY(SELECT id FROM dlq.dlq_retrying WHERE id IS NOT NULL))`
 
 // Owners returns the owners of RETRYING messages that were claimed before the given time,
 // except those of BulkOwners. Rows that were written by hand may have none, which is the
-// zero owner. With an error it returns the owners found so far.
+// zero owner.
 func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
-	args := pgx.NamedArgs{"claimed_before": claimedBefore}
-	owners, err := queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, args)
+	err := s.batch(ctx, "find stray messages of pages", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		batch.Queue(strayPagesSQL)
+	})
 	if err != nil {
 		return nil, err
 	}
-	var stray []dlq.Owner
-	err = s.batch(ctx, "list owners of stray messages", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		queueQuery(batch, &stray, pgx.RowToStructByPos[dlq.Owner], strayOwnersSQL, args)
-	})
-	return append(owners, stray...), err
+	return queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
 }
 
 // bulkOwnersSQL reads no column that could be unreadable: one row must not keep the others
@@ -84,23 +68,16 @@ func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.
 		pgx.NamedArgs{"started_before": startedBefore})
 }
 
-// releaseSQL ends up to a thousand retries of each kind as failed. A single statement by
+// releaseSQL ends up to a thousand retries as failed. A single statement by
 // hand can leave a million such messages, which would take longer than the statement
 // timeout. It finds them as Owners does, and locks them in the order of their ids, so that
 // two calls do not deadlock.
 const releaseSQL = `
 WITH found AS MATERIALIZED (
-	(SELECT id
+	SELECT id
 	FROM dlq.dlq_messages
-	WHERE status = 'RETRYING' AND workflow_id NOT LIKE 'retry-all-%' AND workflow_id = @workflow_id AND owner_token = @token
-	LIMIT 1000)
-	UNION ALL
-	(SELECT m.id
-	FROM (SELECT DISTINCT dlq_topic FROM dlq.dlq_topic_counts WHERE status = 'RETRYING') AS c
-	JOIN dlq.dlq_messages m ON m.dlq_topic = c.dlq_topic AND m.status = 'RETRYING'
-	WHERE @workflow_id::text LIKE 'retry-all-%'
-		AND m.workflow_id = @workflow_id AND m.owner_token = @token
-	LIMIT 1000)
+	WHERE status = 'RETRYING' AND NOT in_page AND workflow_id = @workflow_id AND owner_token = @token
+	LIMIT 1000
 ), owned AS (
 	SELECT m.id
 	FROM found

@@ -8,25 +8,30 @@ import (
 	"dlqmanager/dlq"
 )
 
-// topicsSQL reads the counts, and by index the newest and the oldest message of each count.
+// topicsSQL reads the counts, and by index the newest and the oldest message of each count. The
+// indexes leave out RETRYING messages, which are few.
 // Rows that another program inserted with the documented columns only have no dead-letter
-// topic and are listed under their original topic. A topic that lost records is listed even
-// if it has no messages.
+// topic. They are listed under their original topic, but not within some topics. A topic that
+// lost records is listed even if it has no messages.
 const topicsSQL = `
-WITH lost AS (
+WITH retrying AS MATERIALIZED (
+	SELECT dlq_topic, original_topic, created_at, seq
+	FROM dlq.dlq_messages
+	WHERE status = 'RETRYING' AND id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+), lost AS (
 	SELECT topic AS name, sum(lost)::bigint AS n, max(lost_at) AS at
 	FROM dlq.dlq_ingest_offsets
-	WHERE lost > 0 AND topic <> ''
+	WHERE lost > 0 AND topic <> '' AND topic ~ @within
 	GROUP BY topic
 ), counted AS (
 	SELECT dlq_topic, '' AS original_topic, status, sum(messages)::bigint AS n
 	FROM dlq.dlq_topic_counts
-	WHERE dlq_topic > ''
+	WHERE dlq_topic > '' AND dlq_topic ~ @within
 	GROUP BY dlq_topic, status
 	UNION ALL
 	SELECT '', original_topic, status, messages
 	FROM dlq.dlq_topic_counts
-	WHERE dlq_topic = ''
+	WHERE dlq_topic = '' AND @within = ''
 	UNION ALL
 	SELECT name, '', NULL, 0 FROM lost
 )
@@ -40,26 +45,32 @@ FROM counted c
 LEFT JOIN LATERAL (
 	(SELECT m.seq, m.original_topic, m.created_at
 	FROM dlq.dlq_messages m
-	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status
+	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status AND m.status <> 'RETRYING'
 	ORDER BY m.created_at DESC, m.seq DESC
 	LIMIT 1)
 	UNION ALL
 	(SELECT m.seq, m.original_topic, m.created_at
 	FROM dlq.dlq_messages m
-	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.dlq_topic = ''
+	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.status <> 'RETRYING' AND m.dlq_topic = ''
 	ORDER BY m.created_at DESC, m.seq DESC
+	LIMIT 1)
+	UNION ALL
+	(SELECT r.seq, r.original_topic, r.created_at
+	FROM retrying r
+	WHERE c.status = 'RETRYING' AND r.dlq_topic = c.dlq_topic AND (c.dlq_topic <> '' OR r.original_topic = c.original_topic)
+	ORDER BY r.created_at DESC, r.seq DESC
 	LIMIT 1)
 ) AS newest ON true
 LEFT JOIN LATERAL (
 	(SELECT m.created_at
 	FROM dlq.dlq_messages m
-	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status
+	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status AND m.status <> 'RETRYING'
 	ORDER BY m.created_at, m.seq
 	LIMIT 1)
 	UNION ALL
 	(SELECT m.created_at
 	FROM dlq.dlq_messages m
-	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.dlq_topic = ''
+	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.status <> 'RETRYING' AND m.dlq_topic = ''
 	ORDER BY m.created_at, m.seq
 	LIMIT 1)
 ) AS oldest ON true
@@ -68,10 +79,15 @@ GROUP BY topic
 ORDER BY topic`
 
 // Topics summarises every dead-letter topic, sorted by name.
-func (s *Store) Topics(ctx context.Context) (topics []dlq.TopicSummary, err error) {
+func (s *Store) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
+	return s.TopicsWithin(ctx, "")
+}
+
+// TopicsWithin summarises the dead-letter topics that match an expression; empty for all.
+func (s *Store) TopicsWithin(ctx context.Context, within string) (topics []dlq.TopicSummary, err error) {
 	err = s.batch(ctx, "list topics", func(batch *pgx.Batch) {
 		batch.Queue(inOrderSQL)
-		queueQuery(batch, &topics, scanTopic, topicsSQL, pgx.NamedArgs{})
+		queueQuery(batch, &topics, scanTopic, topicsSQL, pgx.NamedArgs{"within": within})
 	})
 	return topics, err
 }

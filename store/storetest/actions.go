@@ -197,12 +197,14 @@ var actions = map[string]func(*testing.T, fixture){
 		}
 		byStatus := map[dlq.Status]int64{dlq.StatusPending: 11, dlq.StatusRetrying: 1, dlq.StatusResolved: 1, dlq.StatusDead: 1}
 		revive := preview(dlq.ActionRevive, dlq.Filter{})
-		require.Equal(t, dlq.ActionPreview{Matched: 1, Skipped: 13, ByStatus: byStatus, Sample: stored[3:]}, revive)
+		require.Equal(t, dlq.ActionPreview{Matched: 1, Skipped: 13, ByStatus: byStatus, Sample: stored[3:],
+			ByGroup: []dlq.PreviewGroup{{Count: 1}}, Groups: 1}, revive)
 		dead := preview(dlq.ActionDead, dlq.Filter{})
 		require.EqualValues(t, 12, dead.Matched)
 		require.Equal(t, append(stored[:2:2], many[:8]...), dead.Sample, "the oldest first")
 		remove := preview(dlq.ActionDelete, dlq.Filter{ErrorContains: "TIMEOUT", IDs: ids(many[:3])})
-		require.Equal(t, dlq.ActionPreview{Matched: 3, ByStatus: map[dlq.Status]int64{dlq.StatusPending: 3}, Sample: many[:3]}, remove)
+		require.Equal(t, dlq.ActionPreview{Matched: 3, ByStatus: map[dlq.Status]int64{dlq.StatusPending: 3}, Sample: many[:3],
+			ByGroup: []dlq.PreviewGroup{{Count: 3}}, Groups: 1}, remove)
 		key := preview(dlq.ActionDelete, dlq.Filter{Key: f.detail(many[0].ID).Record.Key, Statuses: []dlq.Status{dlq.StatusPending}})
 		require.Equal(t, many[:1], key.Sample)
 		none := preview(dlq.ActionRevive, dlq.Filter{Statuses: []dlq.Status{dlq.StatusPending}})

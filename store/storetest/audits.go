@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +135,8 @@ var audits = map[string]func(*testing.T, fixture){
 		joined, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), joining)
 		require.NoError(t, err)
 		require.Equal(t, b.ID, joined.ID)
-		f.requireRecorded(1, want)
+		want.Detail = json.RawMessage(`{"joined": true}`)
+		f.requireRecorded(2, want)
 
 		f.countBulk(b.ID)
 		lane := f.openLane(dlqtest.Lane(b, 0))
@@ -145,8 +148,17 @@ var audits = map[string]func(*testing.T, fixture){
 			f.end(b.ID, dlq.BulkCompleted)
 			want.Outcome = dlq.OperationDone
 			want.Detail = json.RawMessage(`{"state": "COMPLETED", "reason": "", "matched": 3, "retried": 2, "failed": 1, "dead": 0, "skipped": 0}`)
-			f.requireRecorded(2, want)
+			f.requireRecorded(3, want)
 		}
+	},
+
+	"a job that follows another one of the same request is recorded as itself": func(t *testing.T, f fixture) {
+		o := operation("ann", dlq.PermBulkRetryCreate)
+		o.TargetID = dlq.NewID() // of the job that the request has joined and closed
+		b, err := f.CreateBulk(dlq.WithOperation(t.Context(), o), dlqtest.Bulk("orders", 1))
+		require.NoError(t, err)
+		f.requireRecorded(1, dlq.Operation{Action: dlq.PermBulkRetryCreate, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders",
+			WorkflowID: b.WorkflowID, Outcome: dlq.OperationAccepted})
 	},
 
 	"whoever cancels a job is recorded with its end": func(t *testing.T, f fixture) {
@@ -178,12 +190,16 @@ var audits = map[string]func(*testing.T, fixture){
 		want := dlq.Operation{Action: dlq.PermBulkActionCreate, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
 			WorkflowID: a.WorkflowID, Outcome: dlq.OperationAccepted}
 		f.requireRecorded(1, want)
+		_, err = f.CreateAction(f.asked(dlq.PermBulkActionCreate), dlqtest.Action(dlq.ActionDead, orders))
+		require.NoError(t, err)
+		want.Detail = json.RawMessage(`{"joined": true}`)
+		f.requireRecorded(2, want)
 		_, err = f.CountAction(t.Context(), a.ID)
 		require.NoError(t, err)
 		f.finish(a)
 		want.Outcome = dlq.OperationDone
 		want.Detail = json.RawMessage(`{"state": "COMPLETED", "reason": "", "matched": 3, "changed": 3, "skipped": 0}`)
-		f.requireRecorded(2, want)
+		f.requireRecorded(3, want)
 	},
 
 	"each command to a bulk retry is recorded, once": func(t *testing.T, f fixture) {
@@ -229,6 +245,44 @@ var audits = map[string]func(*testing.T, fixture){
 		require.JSONEq(t, `{"omitted": true}`, string(f.audited(dlq.OperationQuery{})[0].Detail))
 	},
 
+	"an attempt names the operation that asked for it": func(t *testing.T, f fixture) {
+		m := f.store(dlqtest.Arrivals(2, dlqtest.Retries(0, 5))...)
+		ask := func() dlq.ID {
+			o := operation("ann", dlq.PermMessageRetry)
+			o.ID, o.Target, o.TargetID, o.Outcome = dlq.NewID(), dlq.TargetMessage, m[0].ID, dlq.OperationAccepted
+			require.NoError(t, f.RecordOperation(t.Context(), o))
+			return o.ID
+		}
+		retry := func(operation dlq.ID, result dlq.Result) string {
+			owner := dlqtest.Owner()
+			for range 2 {
+				_, err := f.Claim(dlq.WithOperation(t.Context(), dlq.Operation{ID: operation}), m[0].ID, owner)
+				require.NoError(t, err)
+			}
+			_, _, err := f.Finalize(t.Context(), owner, dlq.Outcome{ID: m[0].ID, Result: result})
+			require.NoError(t, err)
+			return owner.Token
+		}
+		first, second := ask(), ask()
+		ask() // it joined one of them
+		failed, unknown, released := retry(first, dlq.ResultFailed), retry(dlq.NewID(), dlq.ResultFailed), retry(dlq.ID{}, dlq.ResultReleased)
+		bulk, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), dlqtest.Bulk("orders", 1))
+		require.NoError(t, err)
+		created := f.audited(dlq.OperationQuery{})[0].ID
+		_, err = f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), dlqtest.Bulk("orders", 1)) // it joins
+		require.NoError(t, err)
+		require.NoError(t, f.SetBulkRate(f.asked(dlq.PermBulkRetryControl), bulk.ID, 5))
+		f.end(bulk.ID, dlq.BulkCompleted)
+		delivered := retry(second, dlq.ResultDelivered)
+		tokens := []string{failed, unknown, released, delivered, bulk.ID.String(), "", "x"}
+		operations, err := f.OperationsOf(t.Context(), []dlq.ID{m[0].ID}, tokens)
+		require.NoError(t, err)
+		require.Equal(t, map[string]dlq.ID{failed: first, delivered: second, bulk.ID.String(): created}, operations)
+		operations, err = f.OperationsOf(t.Context(), []dlq.ID{m[1].ID}, tokens[:4])
+		require.NoError(t, err)
+		require.Empty(t, operations)
+	},
+
 	"operations are listed by cursor, newest first": func(t *testing.T, f fixture) {
 		for range 5 {
 			require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
@@ -252,6 +306,32 @@ var audits = map[string]func(*testing.T, fixture){
 			require.NoError(t, f.RecordOperation(t.Context(), operation("bob", dlq.PermMessageRetry)), "the pages stay as they are")
 		}
 		require.Equal(t, all, paged)
+	},
+
+	"operations of some topics are listed by cursor, among many others": func(t *testing.T, f fixture) {
+		var want []dlq.Operation
+		for n := range 60 {
+			o := operation("ann", dlq.PermMessageRetry)
+			o.Topic = fmt.Sprintf("%c%d.dlq", "ab"[n%2], n%6)
+			require.NoError(t, f.RecordOperation(t.Context(), o))
+			if n%2 == 0 {
+				want = append(want, f.audited(dlq.OperationQuery{PageSize: 1})...)
+			}
+		}
+		slices.Reverse(want)
+		var paged []dlq.Operation
+		for q := (dlq.OperationQuery{PageSize: 7, Within: "^(a.*)$"}); ; {
+			page, err := f.Operations(t.Context(), q)
+			require.NoError(t, err)
+			paged = append(paged, page.Operations...)
+			if !page.HasNext {
+				break
+			}
+			cursor := paged[len(paged)-1].Cursor()
+			q.After = &cursor
+		}
+		require.Equal(t, want, paged)
+		require.Empty(t, f.audited(dlq.OperationQuery{Within: "^(c.*)$"}))
 	},
 
 	"operations are found by every filter": func(t *testing.T, f fixture) {

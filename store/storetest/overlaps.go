@@ -112,6 +112,45 @@ var overlaps = map[string]func(*testing.T, fixture){
 		require.Contains(t, []string{"orders", "stock"}, f.bulk(busy.Running).Spec.Topic)
 	},
 
+	"jobs with limits conflict within both limits only": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("b.dlq", "orders")),
+			dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "b.dlq"))) // whoever writes to a.dlq can name any original topic
+		const onlyA, onlyB, both, none = "^(a.dlq)$", "^(b.dlq)$", "^([ab].dlq)$", "^(c.dlq)$"
+		for _, c := range []struct {
+			first, second dlq.Filter
+			conflict      bool
+		}{
+			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "orders", Within: onlyB}, false},
+			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "b.dlq", Within: onlyB}, false},
+			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "b.dlq"}, false},
+			{dlq.Filter{Topic: "a.dlq", Within: onlyA}, dlq.Filter{Topic: "b.dlq", Within: onlyB}, false},
+			{dlq.Filter{Topic: "orders", Within: none}, dlq.Filter{Topic: "orders"}, false},
+			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "orders", Within: both}, true},
+			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "orders"}, true},
+			{dlq.Filter{Topic: "a.dlq", Within: both}, dlq.Filter{Topic: "orders", Within: onlyA}, true},
+			{dlq.Filter{Topic: "a.dlq", Within: onlyA}, dlq.Filter{Topic: "b.dlq"}, true}, // it has the messages that name b.dlq
+			{dlq.Filter{Topic: "nothing", Within: onlyA}, dlq.Filter{Topic: "nothing", Within: onlyA}, true},
+		} {
+			for _, order := range [][2]dlq.Filter{{c.first, c.second}, {c.second, c.first}} {
+				running, err := f.CreateBulk(t.Context(), dlqtest.Bulk("", 1, unordered, func(s *dlq.BulkSpec) { s.Filter = order[0] }))
+				require.NoError(t, err)
+				asked := dlqtest.Bulk("", 1, func(s *dlq.BulkSpec) { s.Filter = order[1] })
+				acting := f.startAction(dlq.ActionDead, order[0])
+				action, err := f.CreateAction(t.Context(), dlqtest.Action(dlq.ActionRevive, order[1]))
+				if c.conflict {
+					require.ErrorAs(t, err, new(*dlq.ActionBusyError), c)
+					f.requireRefused(asked, running)
+				} else {
+					require.NoError(t, err, c)
+					f.endAction(action.ID, dlq.BulkCancelled)
+					f.end(f.startBulk(asked).ID, dlq.BulkCompleted)
+				}
+				f.endAction(acting.ID, dlq.BulkCancelled)
+				f.end(running.ID, dlq.BulkCompleted)
+			}
+		}
+	},
+
 	"messages in common count in any status": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival())
 		first, second := f.startBulk(dlqtest.Bulk("orders", 1)), dlqtest.Bulk("orders.dlq", 1)

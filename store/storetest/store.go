@@ -76,8 +76,16 @@ type Store interface {
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 
 	RecordOperation(ctx context.Context, o dlq.Operation) error
+	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 	Operations(ctx context.Context, q dlq.OperationQuery) (dlq.OperationPage, error)
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+
+	Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, error)
+	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
+	ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error
+	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
+	OpenHeldGroups(ctx context.Context) (opened int, err error)
+	FoldCounts(ctx context.Context) error
 }
 
 // Run runs the contract tests. open returns an empty store whose topics are those of
@@ -85,7 +93,7 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
 		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
-		actions, actionJobs, within, audits,
+		actions, actionJobs, within, audits, groups,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

@@ -45,13 +45,13 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		checks["kafka"] = p.explained("kafka", func(ctx context.Context) error { return kafka.Ping(ctx, broker) })
 	}
 
-	authn, err := p.access(ctx, checks)
+	authenticator, err := p.access(ctx, checks)
 	if err != nil {
 		return err
 	}
 	server, err := api.New(api.Options{
-		Auth: authn.authenticator, Throttle: authn.throttle, Open: cfg.Auth.Open, LocalOnly: len(cfg.Auth.Mode) == 0,
-		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(),
+		Auth: authenticator, Open: cfg.Auth.Open, LocalOnly: len(cfg.Auth.Mode) == 0,
+		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(), Ends: p.ends(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
@@ -59,6 +59,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PreviewTimeout: cfg.Server.DryRunTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit: int(cfg.Server.BodyLimit), RateLimit: float64(cfg.Server.RateLimit), MaxConnections: cfg.Server.MaxConnections,
+		URILimit: cfg.Server.URLLimit.Bytes(), HeaderLimit: cfg.Server.HeaderLimit.Bytes(), MaxConnectionsPerAddress: cfg.Server.MaxConnectionsPerAddress,
+		MaxScans: cfg.Server.MaxScans, MaxDryRuns: cfg.Server.MaxDryRuns,
 		TrustedProxies: cfg.Server.Proxies(), CORSOrigins: cfg.Server.CORSOrigins, ServesTLS: cfg.Server.TLS.Configured(),
 		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),
 	})
@@ -105,6 +107,15 @@ func (p *parts) pointers() api.Pointers {
 		return nil
 	}
 	return kafka.NewPointers(options, p.log)
+}
+
+// ends is nil without Kafka.
+func (p *parts) ends() api.Ends {
+	options, ok := p.kafkaOptions()
+	if !ok {
+		return nil
+	}
+	return kafka.NewEnds(options, p.log)
 }
 
 // readyTimeout is how long /readyz waits for a dependency.

@@ -11,37 +11,31 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// access is the authentication of the API.
-type access struct {
-	// authenticator and throttle are nil if nobody is asked who they are.
-	authenticator api.Authenticator
-	throttle      api.Throttle
-}
-
-// access builds the authentication from the configuration, and adds its readiness checks.
-// The keys of an identity provider are fetched until ctx ends.
-func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (access, error) {
+// access builds the authentication from the configuration, and adds its readiness checks. It
+// is nil if nobody is asked who they are. The keys of an identity provider are fetched until
+// ctx ends.
+func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (api.Authenticator, error) {
 	cfg := p.cfg.Auth
 	if !cfg.Enabled() {
 		p.log.Warn("authentication is off: whoever reaches the API may do everything")
-		return access{}, nil
+		return nil, nil //nolint:nilnil // no authentication is a valid configuration
 	}
 	var authenticators []auth.Authenticator
 	if cfg.Has("token") {
 		tokens, err := auth.NewTokens(cfg.TokensFile, p.log)
 		if err != nil {
-			return access{}, fmt.Errorf("auth.tokens_file: %w", err)
+			return nil, fmt.Errorf("auth.tokens_file: %w", err)
 		}
 		authenticators = append(authenticators, tokens)
 		checks["tokens"] = tokens.Check
 	}
 	if cfg.Has("oidc") {
 		if _, err := cfg.OIDC.TLS(); err != nil {
-			return access{}, fmt.Errorf("auth.oidc: %w", err)
+			return nil, fmt.Errorf("auth.oidc: %w", err)
 		}
 		roles, err := cfg.OIDC.Roles.Grants()
 		if err != nil {
-			return access{}, fmt.Errorf("auth.oidc.roles: %w", err)
+			return nil, fmt.Errorf("auth.oidc.roles: %w", err)
 		}
 		provider := auth.NewOIDC(auth.OIDCOptions{
 			Issuer: cfg.OIDC.Issuer, Audience: cfg.OIDC.Audience,
@@ -55,8 +49,7 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 			checks["identity"] = noticeOnly(provider.Check)
 		}
 	}
-	metrics := auth.NewMetrics(p.registry)
-	return access{metrics.Count(auth.First(authenticators...)), auth.NewLimiter(metrics)}, nil
+	return auth.NewMetrics(p.registry).Count(auth.First(authenticators...)), nil
 }
 
 // noticeOnly keeps a server ready without its identity provider: static tokens still work.

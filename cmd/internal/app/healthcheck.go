@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -36,6 +37,10 @@ func (h Health) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
+// ErrTokenNeeded is returned for a service that runs, but tells only clients with a token
+// whether it is ready.
+var ErrTokenNeeded = errors.New("/readyz needs a token; add readyz to auth.open")
+
 // Check requests /readyz of the running service. Containers use it, since their image has
 // no shell.
 func (h Health) Check(ctx context.Context) error {
@@ -58,6 +63,9 @@ func (h Health) Check(ctx context.Context) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if response.StatusCode == http.StatusUnauthorized {
+		return ErrTokenNeeded
+	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: %s", body)
 	}

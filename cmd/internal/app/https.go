@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ func encrypt(listener net.Listener, files config.ServerTLS, log *zap.Logger) (ne
 		return nil, err
 	}
 	c.current, c.read = current, time.Now()
+	c.report("clients refuse the certificate", expiry(current))
 	// The configuration of each handshake is that of get. This one has the session keys.
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -56,18 +58,35 @@ func (c *certificates) get() *tls.Config {
 	c.read = time.Now()
 	renewed, err := c.load()
 	if err != nil {
-		if c.problem != err.Error() {
-			c.problem = err.Error()
-			c.log.Error("the certificate cannot be renewed; the earlier one stays in use", zap.Error(err))
-		}
+		c.report("the certificate cannot be renewed; the earlier one stays in use", err)
 		return c.current
 	}
-	c.problem = ""
+	c.report("clients refuse the certificate", expiry(renewed))
 	if !bytes.Equal(leaf(renewed), leaf(c.current)) {
 		c.log.Info("the certificate was renewed", zap.String("server.tls.cert_file", c.files.CertFile))
 	}
 	c.current = renewed
 	return renewed
+}
+
+// report logs a problem of the files once. No error means that the problem is solved.
+func (c *certificates) report(text string, err error) {
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	if problem != "" && problem != c.problem {
+		c.log.Error(text, zap.Error(err))
+	}
+	c.problem = problem
+}
+
+// expiry is the error of clients, who do not tell the server.
+func expiry(config *tls.Config) error {
+	if end := config.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
+		return fmt.Errorf("server.tls.cert_file: the certificate expired at %s", end.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // load reads the files. Refused clients are logged, because the alert that they get does

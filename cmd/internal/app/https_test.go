@@ -123,6 +123,28 @@ func TestTheAPIServesARenewedCertificateWithoutARestart(t *testing.T) {
 	require.Contains(t, out.String(), "the certificate was renewed")
 }
 
+// Only clients verify the certificate of a server, so the server says why they leave.
+func TestTheAPIReportsThatItsOwnCertificateIsNoLongerValid(t *testing.T) {
+	t.Parallel()
+	authority := certtest.NewAuthority(t)
+	files := certtest.Write(t, authority.Issue(t, "server", certtest.Expired()))
+	health, out := startAPI(t, func(c *config.Config) {
+		c.Server.TLS = config.ServerTLS{CertFile: files.Cert, KeyFile: files.Key}
+	})
+	trusting := &tls.Config{RootCAs: authority.Pool()}
+	_, err := get(health.URL(), trusting)
+	require.ErrorContains(t, err, "x509: certificate has expired or is not yet valid")
+	const report = "server.tls.cert_file: the certificate expired at "
+	require.Contains(t, out.String(), report)
+
+	files.Replace(t, authority.Issue(t, "server"))
+	require.Eventually(t, func() bool {
+		_, err := get(health.URL(), trusting)
+		return err == nil
+	}, 10*time.Second, 50*time.Millisecond)
+	require.Equal(t, 1, strings.Count(out.String(), report), "it is logged once")
+}
+
 func TestClientsNeedACertificateOfTheConfiguredAuthorities(t *testing.T) {
 	t.Parallel()
 	servers, clients, strangers := certtest.NewAuthority(t), certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -143,7 +165,8 @@ func TestClientsNeedACertificateOfTheConfiguredAuthorities(t *testing.T) {
 	require.ErrorContains(t, ask(tls.Certificate{}), "tls: certificate required")
 	require.ErrorContains(t, ask(strangers.Issue(t, "stranger")), "tls: bad certificate")
 	require.Contains(t, out.String(), "server.tls.client_ca_file: x509: certificate signed by unknown authority")
-	require.Error(t, ask(clients.Issue(t, "client", certtest.Expired())))
+	require.ErrorContains(t, ask(clients.Issue(t, "client", certtest.Expired())), "tls: bad certificate")
+	require.Contains(t, out.String(), "server.tls.client_ca_file: x509: certificate has expired or is not yet valid")
 	require.Error(t, ask(clients.Issue(t, "another server", certtest.ServerOnly())))
 	stolen := servers.Issue(t, "server", certtest.ServerOnly())
 	require.Error(t, ask(stolen), "only the server's own certificate is that of the health check")

@@ -197,6 +197,11 @@ func TestAnErrorOfKafkaNamesTheSettingThatIsWrong(t *testing.T) {
 			*k = withCertificate.section(t, "SSL")
 			k.TLS.CertFile, k.TLS.KeyFile = files.Cert, files.Key
 		}, "kafka.tls.cert_file: ", "tls: unknown certificate authority"},
+		"expired client certificate": {func(k *config.Kafka) {
+			files := certtest.Write(t, withCertificate.authority.Issue(t, "dlq-manager", certtest.Expired()))
+			*k = withCertificate.section(t, "SSL")
+			k.TLS.CertFile, k.TLS.KeyFile = files.Cert, files.Key
+		}, "kafka.tls.cert_file: ", "remote error: tls: expired certificate"},
 		"no TLS where there is some": {func(k *config.Kafka) {
 			k.SecurityProtocol, k.TLS = "SASL_PLAINTEXT", config.KafkaTLS{}
 		}, "kafka.security_protocol: ", "is TLS missing?"},

@@ -35,6 +35,7 @@ type Store interface {
 	kafka.ArrivalStore
 	kafka.ExhaustedStore
 	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
+	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	Ping(ctx context.Context) error
 }
@@ -91,6 +92,7 @@ func (p *parts) openStore() error {
 		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends")
 		store := memory.New(p.topics)
 		store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
+		store.MaxGroups = p.cfg.Groups.MaxPerTopic
 		p.store = store
 		return nil
 	}
@@ -111,6 +113,7 @@ func (p *parts) openStore() error {
 	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
 	store := postgres.New(p.pool, p.topics)
 	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
+	store.MaxGroups = p.cfg.Groups.MaxPerTopic
 	p.store = store
 	return nil
 }
@@ -168,7 +171,7 @@ func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	options = kafka.Options{
 		Brokers: k.Brokers, ClientID: k.ClientID, ConsumerGroup: k.ConsumerGroup,
 		SASL:         kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password},
-		RepublishKey: k.RepublishKey, MaxRetries: k.MaxRetries,
+		RepublishKey: k.RepublishKey, MaxRetries: k.MaxRetries, Grouping: p.cfg.Groups.Grouping(),
 		MaxPending: int64(p.cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(p.cfg.Ingest.MaxPendingPerTopic),
 	}
 	if k.UsesTLS() {

@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,91 +134,6 @@ func TestConnectionsToPostgreSQL(t *testing.T) {
 	t.Run("report the setting that is wrong", func(t *testing.T) { t.Parallel(); reportsTheSetting(t, server) })
 }
 
-// rotatesThePassword changes the password in the server first, as secret stores do. The
-// file follows after the server has refused the earlier password.
-func rotatesThePassword(t *testing.T, server *securePostgres) {
-	server.exec(t, `CREATE ROLE static LOGIN PASSWORD 'secret-0' IN ROLE dlq_app`)
-	d := server.section(t, "static", "")
-	d.PasswordFile, d.ConnMaxLifetime = certtest.File(t, []byte("secret-0\n")), config.Duration(100*time.Millisecond)
-	p := open(t, d)
-	stop := load(t, p)
-	const refused = `password authentication failed for user "static"`
-	for i := range 5 {
-		refusals := strings.Count(server.log.String(), refused)
-		password := fmt.Sprint("secret-", i+1)
-		server.exec(t, fmt.Sprintf(`ALTER ROLE static PASSWORD '%s'`, password))
-		require.Eventually(t, func() bool { return strings.Count(server.log.String(), refused) > refusals },
-			10*time.Second, time.Millisecond)
-		certtest.Replace(t, d.PasswordFile, []byte(password))
-		connections := p.pool.Stat().NewConnsCount()
-		require.Eventually(t, func() bool { return p.pool.Stat().NewConnsCount() > connections+5 }, 10*time.Second, 5*time.Millisecond)
-	}
-	stop()
-}
-
-// rotatesTheUser replaces user and password, in either order, and drops the earlier user
-// as soon as the pool has left it.
-func rotatesTheUser(t *testing.T, server *securePostgres) {
-	server.exec(t, `CREATE ROLE leased_0 LOGIN PASSWORD 'secret-0' IN ROLE dlq_app`)
-	d := server.section(t, "", "")
-	d.UserFile, d.PasswordFile = certtest.File(t, []byte("leased_0")), certtest.File(t, []byte("secret-0"))
-	p := open(t, d) // with the default lifetime of connections: five minutes
-	stop := load(t, p)
-	for i := range 4 {
-		user, password := fmt.Sprint("leased_", i+1), fmt.Sprint("secret-", i+1)
-		server.exec(t, fmt.Sprintf(`CREATE ROLE %s LOGIN PASSWORD '%s' IN ROLE dlq_app`, user, password))
-		files := []func(){
-			func() { certtest.Replace(t, d.UserFile, []byte(user)) }, func() { certtest.Replace(t, d.PasswordFile, []byte(password)) },
-		}
-		files[i%2]()
-		files[1-i%2]()
-		require.Eventually(t, func() bool {
-			var earlier, newer int
-			require.NoError(t, server.admin.QueryRow(context.Background(), `
-				SELECT count(*) FILTER (WHERE usename <> $1), count(*) FILTER (WHERE usename = $1)
-				FROM pg_stat_activity WHERE usename LIKE 'leased_%'`, user).Scan(&earlier, &newer))
-			return earlier == 0 && newer > 0
-		}, 10*time.Second, 5*time.Millisecond)
-		server.exec(t, fmt.Sprintf(`DROP ROLE leased_%d`, i))
-	}
-	stop()
-}
-
-// load reads concurrently until the returned function is called, which requires that no
-// call failed.
-func load(t *testing.T, p *parts) (stop func()) {
-	t.Helper()
-	require.NoError(t, p.checked(t))
-	ctx, cancel := context.WithCancel(context.Background())
-	var callers sync.WaitGroup
-	var calls, failures atomic.Int64
-	var first atomic.Pointer[error]
-	for range 6 {
-		callers.Go(func() {
-			for ctx.Err() == nil {
-				err := p.store.Ping(context.Background())
-				if err == nil {
-					_, err = p.store.Unpublished(context.Background())
-				}
-				if err != nil {
-					failures.Add(1)
-					first.CompareAndSwap(nil, &err)
-				}
-				calls.Add(1)
-			}
-		})
-	}
-	t.Cleanup(func() { cancel(); callers.Wait() })
-	return func() {
-		cancel()
-		callers.Wait()
-		if err := first.Load(); err != nil {
-			t.Fatalf("%d of %d calls failed, the first: %v", failures.Load(), calls.Load(), *err)
-		}
-		require.Greater(t, calls.Load(), int64(10))
-	}
-}
-
 func renewsTheClientCertificate(t *testing.T, server *securePostgres) {
 	server.exec(t, `CREATE ROLE bearer LOGIN IN ROLE dlq_app, certified`)
 	files := certtest.Write(t, server.authority.Issue(t, "bearer"))
@@ -270,6 +185,13 @@ func reportsTheSetting(t *testing.T, server *securePostgres) {
 			files := certtest.Write(t, stranger.Issue(t, "certified_reporter"))
 			d.User, d.SSLCert, d.SSLKey = "certified_reporter", files.Cert, files.Key
 		}, "database.ssl_cert", "tls: unknown certificate authority"},
+		"expired client certificate": {func(d *config.Database) {
+			files := certtest.Write(t, server.authority.Issue(t, "certified_reporter", certtest.Expired()))
+			d.User, d.SSLCert, d.SSLKey = "certified_reporter", files.Cert, files.Key
+		}, "database.ssl_cert", "tls: expired certificate"},
+		"expired certificate of the server": {func(d *config.Database) {
+			d.Port = presentPostgres(t, server.authority.Issue(t, "postgres", certtest.Expired()))
+		}, "database.host", "x509: certificate has expired or is not yet valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -280,6 +202,30 @@ func reportsTheSetting(t *testing.T, server *securePostgres) {
 			require.NotContains(t, err.Error(), secret)
 		})
 	}
+}
+
+// presentPostgres is a server that begins TLS with this certificate, and nothing else.
+func presentPostgres(t *testing.T, certificate tls.Certificate) (port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				if _, err := io.ReadFull(conn, make([]byte, 8)); err == nil { // an SSLRequest
+					_, _ = conn.Write([]byte("S"))
+					_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}).Handshake()
+				}
+			}()
+		}
+	}()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func TestAMissingPasswordFileIsNamed(t *testing.T) {

@@ -62,7 +62,8 @@ func (l *countingListener) closeAccepted() {
 	}
 }
 
-func startSecureTemporal(t *testing.T, clientAuth tls.ClientAuthType) *secureTemporal {
+// startSecureTemporal runs the proxy until the test ends. The options are for its certificate.
+func startSecureTemporal(t *testing.T, clientAuth tls.ClientAuthType, options ...certtest.Option) *secureTemporal {
 	t.Helper()
 	s := &secureTemporal{authority: certtest.NewAuthority(t)}
 	upstream, err := grpc.NewClient(temporaltest.Address(t), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -74,7 +75,7 @@ func startSecureTemporal(t *testing.T, clientAuth tls.ClientAuthType) *secureTem
 	require.NoError(t, err)
 
 	server := grpc.NewServer(grpc.UnaryInterceptor(s.checkKey), grpc.Creds(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{s.authority.Issue(t, "temporal")}, MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{s.authority.Issue(t, "temporal", options...)}, MinVersion: tls.VersionTLS12,
 		ClientCAs: s.authority.Pool(), ClientAuth: clientAuth,
 	})))
 	workflowservice.RegisterWorkflowServiceServer(server, forward)
@@ -207,6 +208,7 @@ func TestACertificateForTemporalMayChangeWhileTheProgramRuns(t *testing.T) {
 func TestAnErrorOfTemporalNamesTheSettingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	mutual, oneWay := startSecureTemporal(t, tls.RequireAndVerifyClientCert), startSecureTemporal(t, tls.NoClientCert)
+	expired := startSecureTemporal(t, tls.NoClientCert, certtest.Expired())
 	stranger, secret, accepted := certtest.NewAuthority(t), rand.Text(), rand.Text()
 	oneWay.apiKey.Store(&accepted)
 	unencrypted := temporaltest.Address(t)
@@ -229,6 +231,13 @@ func TestAnErrorOfTemporalNamesTheSettingThatIsWrong(t *testing.T) {
 			*s = mutual.section(t)
 			s.TLS.CertFile, s.TLS.KeyFile = files.Cert, files.Key
 		}, "temporal.tls.cert_file: ", "remote error: tls: unknown certificate authority"},
+		"expired client certificate": {func(s *config.Temporal) {
+			files := certtest.Write(t, mutual.authority.Issue(t, "dlq-manager", certtest.Expired()))
+			*s = mutual.section(t)
+			s.TLS.CertFile, s.TLS.KeyFile = files.Cert, files.Key
+		}, "temporal.tls.cert_file: ", "remote error: tls: expired certificate"},
+		"expired certificate of the server": {func(s *config.Temporal) { *s = expired.section(t) },
+			"temporal.address: ", "x509: certificate has expired or is not yet valid"},
 		"TLS where there is none": {func(s *config.Temporal) { s.Address = unencrypted },
 			"temporal.tls.enabled: ", "first record does not look like a TLS handshake"},
 		"no TLS where there is some": {func(s *config.Temporal) { s.TLS = config.TemporalTLS{} },

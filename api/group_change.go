@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// Limits of a change of a group.
+const (
+	maxOwner     = 200
+	maxTicket    = 1000
+	maxNote      = 2000
+	maxHold      = 366 * 24 * time.Hour
+	maxHoldCount = 1_000_000_000
+)
+
+func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "group")
+	if err != nil {
+		return err
+	}
+	b := readBody(c, "owner", "ticket", "note", "state", "until", "reason")
+	change := b.groupChange(time.Now())
+	b.reason(c)
+	if err := b.err(); err != nil {
+		return err
+	}
+	if err := s.options.Store.ChangeGroup(ctx, id, change); err != nil {
+		return describeNotFound(err, "group", id)
+	}
+	return s.replyGroup(ctx, c, id)
+}
+
+// groupChange reads a change. An empty text removes the one before.
+func (b *body) groupChange(now time.Time) dlq.GroupChange {
+	change := dlq.GroupChange{Owner: b.optionalText("owner", maxOwner), Ticket: b.ticket(), Note: b.optionalText("note", maxNote)}
+	change.State, change.Hold = b.groupState(now)
+	_, hasUntil := b.fields["until"]
+	if change == (dlq.GroupChange{}) && !hasUntil && len(b.details) == 0 {
+		b.reject("body", "must have owner, ticket, note or state")
+	}
+	return change
+}
+
+func (b *body) optionalText(name string, limit int) *string {
+	text, given := b.text(name, limit)
+	if !given {
+		return nil
+	}
+	return &text
+}
+
+// ticket reads a link. Pages show it, so it must not be a script.
+func (b *body) ticket() *string {
+	ticket := b.optionalText("ticket", maxTicket)
+	if ticket == nil || *ticket == "" {
+		return ticket
+	}
+	if link, err := url.Parse(*ticket); err != nil || link.Scheme != "http" && link.Scheme != "https" || link.Host == "" {
+		b.reject("ticket", "must be an http or https URL, or empty")
+	}
+	return ticket
+}
+
+// groupState reads a state with its conditions. A hold without a condition would mute the
+// group for ever.
+func (b *body) groupState(now time.Time) (state *dlq.GroupState, hold dlq.Hold) {
+	if raw, given := b.fields["state"]; given {
+		text, _ := textOf(raw)
+		state = new(dlq.GroupState(text))
+		switch *state {
+		case dlq.GroupOpen, dlq.GroupHeld:
+		case dlq.GroupFixed:
+			b.reject("state", "must be open or held; POST to fixed below this path to mark a fix")
+		default:
+			b.reject("state", "must be open or held")
+		}
+	}
+	isHeld := state != nil && *state == dlq.GroupHeld
+	until := b.nested("until", "at", "count", "rate")
+	switch {
+	case until != nil && !isHeld:
+		b.reject("until", "needs the state held")
+	case until != nil:
+		hold = until.hold(now)
+	case isHeld:
+		b.reject("until", "is required for the state held: at, count or rate")
+	}
+	return state, hold
+}
+
+func (b *body) hold(now time.Time) dlq.Hold {
+	hold := dlq.Hold{Until: b.instant("at"), Count: b.positive("count", maxHoldCount), Rate: b.positive("rate", maxHoldCount)}
+	switch {
+	case b.fields != nil && len(b.fields) == 0:
+		b.reject("at", "is required, unless there is a count or a rate")
+	case !hold.Until.IsZero() && !hold.Until.After(now):
+		b.reject("at", "must be in the future")
+	case hold.Until.After(now.Add(maxHold)):
+		b.reject("at", "must be at most %d days ahead", maxHold/(24*time.Hour))
+	}
+	return hold
+}
+
+// positive reads a number from 1 to most; 0 if it is not given.
+func (b *body) positive(name string, most int) int64 {
+	raw, given := b.fields[name]
+	if !given {
+		return 0
+	}
+	n, ok := integerOf(raw)
+	if !ok || n < 1 || n > most {
+		b.reject(name, "must be an integer from 1 to %d", most)
+		return 0
+	}
+	return int64(n)
+}

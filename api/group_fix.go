@@ -1,0 +1,178 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// Ends reads the ends of partitions.
+type Ends interface {
+	// EndOffsets returns the ends of every partition of those topics that exist, sorted by
+	// topic and partition. The error is dlq.ErrUnavailable while Kafka is unavailable.
+	EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error)
+}
+
+// Limits of a fix: the topics whose ends are read, and the ends of each topic in the answer.
+// Whoever writes dead letters chooses the names of original topics.
+const (
+	maxFixTopics = 100
+	maxShownEnds = 100
+)
+
+// fixedView is a group with the marks of its fix.
+type fixedView struct {
+	Group    groupView      `json:"group"`
+	FixedAt  timestamp      `json:"fixed_at"`
+	Marks    []markView     `json:"marks"`
+	Unmarked []unmarkedView `json:"unmarked"`
+	Note     string         `json:"note"`
+}
+
+// markView is the end of a topic at the fix. Ends are at most maxShownEnds.
+type markView struct {
+	Topic      string    `json:"topic"`
+	Partitions int       `json:"partitions"`
+	Ends       []endView `json:"ends"`
+}
+
+type endView struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+}
+
+// unmarkedView is an original topic without a mark.
+type unmarkedView struct {
+	Topic  string `json:"topic"`
+	Reason string `json:"reason"`
+}
+
+// Reasons why an original topic has no mark.
+const (
+	noKafka       = "Kafka is not configured"
+	noSuchTopic   = "it does not exist in Kafka, or the manager may not read it"
+	tooManyTopics = "the group has too many original topics"
+)
+
+func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "group")
+	if err != nil {
+		return err
+	}
+	b := readBody(c, "reason", "ticket")
+	fix := dlq.GroupFix{Ticket: b.ticket()}
+	b.reason(c)
+	if err := b.err(); err != nil {
+		return err
+	}
+	g, err := s.options.Store.Group(ctx, id, "")
+	if err != nil {
+		return describeNotFound(err, "group", id)
+	}
+	// Before the ends are read, so that every record beyond them was also written after it.
+	if fix.At, err = s.options.Store.Now(ctx); err != nil {
+		return err
+	}
+	unmarked, err := s.readEnds(ctx, &g, &fix)
+	if err != nil {
+		return err
+	}
+	if err := s.options.Store.FixGroup(ctx, id, fix); err != nil {
+		return describeNotFound(err, "group", id)
+	}
+	if g, err = s.options.Store.Group(ctx, id, ""); err != nil {
+		return describeNotFound(err, "group", id)
+	}
+	view := fixedView{Group: viewGroup(&g), FixedAt: timestamp(fix.At), Marks: viewMarks(ctx, fix.Ends), Unmarked: unmarked}
+	view.Note = s.regressionNote(ctx, &g, &view)
+	return reply(c, http.StatusOK, view)
+}
+
+// readEnds puts the ends of the group's original topics into the fix.
+func (s *Server) readEnds(ctx context.Context, g *dlq.Group, fix *dlq.GroupFix) (unmarked []unmarkedView, err error) {
+	unmarked = []unmarkedView{}
+	leaveOut := func(topics []string, reason string) {
+		for _, topic := range topics[:min(len(topics), maxFixTopics)] {
+			unmarked = append(unmarked, unmarkedView{topic, reason})
+		}
+	}
+	topics := originalTopics(g)
+	if s.options.Ends == nil {
+		leaveOut(topics, noKafka)
+		return unmarked, nil
+	}
+	wanted := topics[:min(len(topics), maxFixTopics)]
+	if fix.Ends, err = s.options.Ends.EndOffsets(ctx, wanted); err != nil {
+		return nil, unavailable("the ends of the original topics cannot be read from Kafka, so nothing was changed; try again later", err)
+	}
+	known := map[string]bool{}
+	for _, end := range fix.Ends {
+		known[end.Topic] = true
+	}
+	leaveOut(slices.DeleteFunc(slices.Clone(wanted), func(topic string) bool { return known[topic] }), noSuchTopic)
+	leaveOut(topics[len(wanted):], tooManyTopics)
+	return unmarked, nil
+}
+
+// originalTopics are those of the group's messages, the most frequent first.
+func originalTopics(g *dlq.Group) []string {
+	messages := map[string]int64{}
+	for _, count := range g.Counts {
+		if dlq.IsTopicName(count.OriginalTopic) {
+			messages[count.OriginalTopic] += count.Messages
+		}
+	}
+	return slices.SortedFunc(maps.Keys(messages), func(a, b string) int {
+		return cmp.Or(cmp.Compare(messages[b], messages[a]), cmp.Compare(a, b))
+	})
+}
+
+// viewMarks hides the offsets from principals that may see some topics only: the headers of
+// a dead letter can name any topic as its origin.
+func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
+	a := accessOf(ctx)
+	marks := []markView{}
+	for _, end := range ends { // sorted by topic
+		if last := len(marks) - 1; last < 0 || marks[last].Topic != end.Topic {
+			marks = append(marks, markView{Topic: end.Topic, Ends: []endView{}})
+		}
+		mark := &marks[len(marks)-1]
+		mark.Partitions++
+		if a.within() == "" && len(mark.Ends) < maxShownEnds {
+			mark.Ends = append(mark.Ends, endView{end.Partition, end.Offset})
+		}
+	}
+	return marks
+}
+
+// regressionNote says which failures will open the group.
+func (s *Server) regressionNote(ctx context.Context, g *dlq.Group, view *fixedView) string {
+	byTime := "only records that were written after " + time.Time(view.FixedAt).UTC().Format(time.RFC3339) + " open the group"
+	if len(view.Marks) == 0 {
+		return "No end of an original topic is known, so the time of writing decides: " + byTime + " as a regression."
+	}
+	note := "A record at or beyond the end of its partition opens the group as a regression when it fails. Earlier records do not, however late they fail. " +
+		"Where a record's origin offset is unknown, or its topic has no mark, the time of writing decides: " + byTime + "."
+	if s.lacksOffset(ctx, g.Sample) {
+		note += " The newest message of the group has no origin offset."
+	}
+	return note
+}
+
+// lacksOffset reports whether a message names no offset of its origin.
+func (s *Server) lacksOffset(ctx context.Context, id dlq.ID) bool {
+	if id.IsZero() {
+		return false
+	}
+	a := accessOf(ctx) // the message is not the target of the request's operation
+	ctx = context.WithValue(ctx, accessKey{}, access{principal: a.principal, permission: dlq.PermMessageRead})
+	d, err := s.options.Store.Detail(ctx, id)
+	return err == nil && (d.Failure.Origin.Offset == nil || d.Failure.Origin.Partition == nil)
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// A group belongs to the dead-letter topics of its messages. Who may see one of them sees the
+// group. To change it needs the permission on all of them.
+
+// Now is for every principal.
+func (g guard) Now(ctx context.Context) (time.Time, error) { return g.store.Now(ctx) }
+
+// Groups leaves out other topics, and groups that have no other.
+func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error) {
+	a := accessOf(ctx)
+	query.Within = a.principal.Within(dlq.PermGroupRead)
+	return g.store.Groups(ctx, query)
+}
+
+// Group is like Groups. within is ignored. In a request that changes a group, it checks that
+// permission too.
+func (g guard) Group(ctx context.Context, id dlq.ID, _ string) (dlq.Group, error) {
+	a := accessOf(ctx)
+	seen, err := g.store.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
+	if err == nil && a.permission == dlq.PermGroupUpdate {
+		err = g.checkGroup(ctx, &seen)
+	}
+	if err != nil {
+		return dlq.Group{}, err
+	}
+	return seen, nil
+}
+
+// checkGroup checks a group, as the principal sees it, before it is changed. The error names
+// no topic that the principal may not see.
+func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
+	a := accessOf(ctx)
+	if len(seen.Counts) > 0 {
+		a.concerns(seen.ID, seen.Counts[0].DLQTopic)
+	}
+	mine, err := g.store.Group(ctx, seen.ID, a.within())
+	if err == nil && !mine.IsPartial || err != nil && !errors.Is(err, dlq.ErrNotFound) {
+		return err
+	}
+	for _, count := range seen.Counts {
+		if !a.principal.MayOn(a.permission, count.DLQTopic) {
+			return forbidden(a.permission, count.DLQTopic)
+		}
+	}
+	return forbidden(a.permission, "every dead-letter topic of the group")
+}
+
+func (g guard) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error {
+	if _, err := g.Group(ctx, id, ""); err != nil {
+		return err
+	}
+	describeGroup(ctx, auditedGroup{Owner: change.Owner, Ticket: change.Ticket, Note: change.Note, State: change.State, Until: viewHold(change.Hold)})
+	return g.store.ChangeGroup(audited(ctx), id, change)
+}
+
+func (g guard) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error {
+	if _, err := g.Group(ctx, id, ""); err != nil {
+		return err
+	}
+	describeGroup(ctx, auditedGroup{Ticket: fix.Ticket, State: new(dlq.GroupFixed), Partitions: len(fix.Ends)})
+	return g.store.FixGroup(audited(ctx), id, fix)
+}
+
+// auditedGroup is a change of a group in the audit. Partitions is how many ends a fix has; their
+// topics may be hidden from those who see the row.
+type auditedGroup struct {
+	Owner      *string         `json:"owner,omitempty"`
+	Ticket     *string         `json:"ticket,omitempty"`
+	Note       *string         `json:"note,omitempty"`
+	State      *dlq.GroupState `json:"state,omitempty"`
+	Until      *holdView       `json:"until,omitempty"`
+	Partitions int             `json:"partitions,omitempty"`
+}
+
+func describeGroup(ctx context.Context, detail auditedGroup) {
+	if o := accessOf(ctx).operation; o != nil {
+		o.Detail, _ = json.Marshal(detail) // always encodes
+	}
+}

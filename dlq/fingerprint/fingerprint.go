@@ -1,0 +1,172 @@
+package fingerprint
+
+import (
+	"crypto/sha256"
+	"strings"
+)
+
+// Version is the version of the rules. It is part of every key, so that a change of the rules
+// makes new groups and does not mix them with old ones.
+const Version = 1
+
+const (
+	maxName    = 512       // bytes of a stored class, frame, scope or explicit fingerprint
+	maxMessage = 1024      // bytes of a stored message
+	maxStack   = 64 * 1024 // bytes of a stack trace that are read
+)
+
+// Failure is what a fingerprint is made from. Texts may be of any length, hostile, and not UTF-8.
+type Failure struct {
+	Explicit      string // from a header or a rule of the configuration; wins over all else
+	ConsumerGroup string // the scope, else
+	DLQTopic      string
+	ErrorClass    string // as the framework's header has it: often a wrapper
+	CauseClass    string
+	Message       string
+	StackTrace    string
+}
+
+// Rule says what a fingerprint was made from.
+type Rule string
+
+// The rules, in the order in which they are tried.
+const (
+	RuleExplicit        Rule = "explicit"
+	RuleFrame           Rule = "frame"
+	RuleFrameAndMessage Rule = "frame_and_message"
+	RuleMessage         Rule = "message"
+)
+
+// Fingerprint identifies the cause of a failure. Failures with equal keys are one group.
+type Fingerprint struct {
+	// Key is SHA-256, truncated, over the version, the scope, the rule and the message, the frame
+	// of RuleFrame, and the class unless the message says enough.
+	Key     [16]byte
+	Version int
+	Scope   string // the consumer group, else the dead-letter topic
+	Rule    Rule
+	Class   string // of the innermost cause
+	Frame   string // "com.example.Orders.price", without a line
+	// Message depends on the rule. explicit: the explicit fingerprint. frame: the few parts of
+	// the message that tell causes in one frame apart, often none. Else: what the messages of
+	// one cause share.
+	Message string
+}
+
+// Of returns the fingerprint of a failure.
+func Of(f Failure) Fingerprint {
+	fp := Fingerprint{Version: Version, Scope: storable(f.ConsumerGroup, maxName)}
+	if fp.Scope == "" {
+		fp.Scope = storable(f.DLQTopic, maxName)
+	}
+	if explicit := storable(f.Explicit, maxName); explicit != "" {
+		fp.Rule, fp.Message = RuleExplicit, explicit
+	} else {
+		fp.setCause(&f)
+		return fp
+	}
+	fp.Key = fp.hash("", "")
+	return fp
+}
+
+// setCause applies the rules that read the failure itself.
+func (fp *Fingerprint) setCause(f *Failure) {
+	t := readStack(f.StackTrace, f.Message)
+	class, message := causeOf(f, &t)
+	fp.Class = storable(class, maxName)
+	r := read(message)
+	host := peer(&r, class, message, &t)
+	own, first := storable(t.own, maxName), storable(t.first, maxName)
+	frame := ""
+	switch {
+	case own != "" && !isPoolClass(class):
+		fp.Rule, fp.Frame, frame = RuleFrame, own, own
+		fp.Message = storable(r.gist(class, message, host), maxMessage)
+	case first != "":
+		fp.Rule, fp.Frame = RuleFrameAndMessage, first
+		fp.Message = storable(r.sentence(message, host), maxMessage)
+	default:
+		fp.Rule = RuleMessage
+		fp.Message = storable(r.sentence(message, host), maxMessage)
+	}
+	fp.Key = fp.hash(fp.classOfKey(f, &r), frame)
+}
+
+// classOfKey returns "" where the class adds nothing but differences: a constraint is reported
+// by wrappers and drivers, Go wraps errors in types, and where there is no stack trace, the
+// header may be there or not.
+func (fp *Fingerprint) classOfKey(f *Failure, r *reading) string {
+	switch {
+	case r.constraint() != "", strings.HasPrefix(fp.Class, "*"):
+		return ""
+	case fp.Rule != RuleMessage:
+		return fp.Class
+	case f.CauseClass == "" && hasWords(fp.Message, 3):
+		return ""
+	}
+	return simpleName(fp.Class)
+}
+
+// isPoolClass recognizes a database that is down or has no free connection. One outage meets
+// every frame that needs a connection.
+func isPoolClass(class string) bool {
+	switch simpleName(class) {
+	case "SQLTransientConnectionException", "CannotGetJdbcConnectionException", "JDBCConnectionException",
+		"ConnectionNotEstablished", "ConnectionTimeoutError", "PoolTimeout":
+		return true
+	}
+	return false
+}
+
+// causeOf returns class and message of the innermost cause: from the stack trace, and from
+// the headers where the stack trace does not say.
+func causeOf(f *Failure, t *trace) (class, message string) {
+	message = f.Message
+	if message == "" && t.first == "" {
+		message = firstLine(f.StackTrace)
+	}
+	nestedClass, message := unwrap(message)
+	header := firstOf(f.CauseClass, nestedClass, f.ErrorClass)
+	switch {
+	case t.class == "":
+		return header, firstOf(t.message, message)
+	case t.causes == 1 && f.CauseClass != "" && f.CauseClass != t.class && t.class == f.ErrorClass:
+		// The headers know a cause that the stack trace does not print: it was cut off.
+		return f.CauseClass, message
+	case t.message == "" && t.causes == 1 && (t.class == f.ErrorClass || t.class == classPanic):
+		return t.class, message
+	default:
+		return t.class, t.message
+	}
+}
+
+// unwrap returns class and message of the innermost exception in a message of Spring, such as
+// "Listener failed; nested exception is shop.NotFoundException: order 17".
+func unwrap(message string) (class, inner string) {
+	const nested = "nested exception is "
+	if len(message) > maxStack {
+		message = message[:maxStack]
+	}
+	i := strings.LastIndex(message, nested)
+	if i < 0 {
+		return "", message
+	}
+	inner = message[i+len(nested):]
+	if class, rest := splitHead(inner); strings.Contains(class, ".") {
+		return class, rest
+	}
+	return "", inner
+}
+
+// hash returns the key. Each component is preceded by its length, so that no two sets of
+// components make the same text.
+func (fp *Fingerprint) hash(class, frame string) [16]byte {
+	var buffer [512]byte
+	b := append(buffer[:0], byte(fp.Version))
+	for _, s := range [...]string{fp.Scope, string(fp.Rule), class, frame, fp.Message} {
+		b = append(b, byte(len(s)>>8), byte(len(s)))
+		b = append(b, s...)
+	}
+	sum := sha256.Sum256(b)
+	return [16]byte(sum[:16])
+}

@@ -1,0 +1,230 @@
+package fingerprint_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq/fingerprint"
+)
+
+const wrapper = "org.springframework.kafka.listener.ListenerExecutionFailedException"
+
+func TestAnExplicitFingerprintWins(t *testing.T) {
+	t.Parallel()
+	a := fingerprint.Of(fingerprint.Failure{Explicit: " late orders\x00", ConsumerGroup: "orders", Message: "a", StackTrace: stacks()[0]})
+	b := fingerprint.Of(fingerprint.Failure{Explicit: "late orders", ConsumerGroup: "orders", Message: "b"})
+	require.Equal(t, a, b)
+	require.Equal(t, fingerprint.RuleExplicit, a.Rule)
+	require.Equal(t, "late orders", a.Message)
+}
+
+func TestTheScopeIsTheConsumerGroupElseTheTopic(t *testing.T) {
+	t.Parallel()
+	failure := fingerprint.Failure{ConsumerGroup: "orders", DLQTopic: "a.dlq", Message: "x"}
+	group := fingerprint.Of(failure)
+	require.Equal(t, "orders", group.Scope)
+
+	failure.DLQTopic = "b.dlq"
+	require.Equal(t, group.Key, fingerprint.Of(failure).Key, "one group reads many topics")
+
+	failure.ConsumerGroup = ""
+	topic := fingerprint.Of(failure)
+	require.Equal(t, "b.dlq", topic.Scope)
+	require.NotEqual(t, group.Key, topic.Key)
+}
+
+func TestEveryComponentIsPartOfTheKey(t *testing.T) {
+	t.Parallel()
+	keys := map[[16]byte]bool{}
+	for _, f := range []fingerprint.Failure{
+		{},
+		{DLQTopic: "ab"}, {DLQTopic: "a", ErrorClass: "b"}, {ErrorClass: "ab"}, {Message: "ab"}, {Explicit: "ab"},
+		{StackTrace: "ab\n\tat shop.A.b(A.java:1)"}, {StackTrace: "ab\n\tat java.A.b(A.java:1)"}, {StackTrace: "ab\n\tat shop.A.c(A.java:1)"},
+	} {
+		keys[fingerprint.Of(f).Key] = true
+	}
+	require.Len(t, keys, 9)
+}
+
+func TestAKeyOfThisVersionNeverChanges(t *testing.T) {
+	t.Parallel()
+	fp := fingerprint.Of(fingerprint.Failure{ConsumerGroup: "orders", ErrorClass: "shop.NotFoundException", Message: "order 17 not found"})
+	require.Equal(t, 1, fp.Version)
+	require.Equal(t, "order <number> not found", fp.Message)
+	require.Equal(t, "b98e91064227f4324b582d8f91b98998", hexOf(fp.Key), "stored groups would lose their members: raise Version")
+}
+
+func TestWithoutAStackTraceTheCauseWinsOverTheWrapper(t *testing.T) {
+	t.Parallel()
+	fp := fingerprint.Of(fingerprint.Failure{ErrorClass: wrapper, CauseClass: "shop.LateException", Message: "Listener failed; nested exception is shop.LateException: 3 days late"})
+	require.Equal(t, fingerprint.RuleMessage, fp.Rule)
+	require.Equal(t, "shop.LateException", fp.Class)
+	require.Equal(t, "<duration> late", fp.Message)
+
+	nested := fingerprint.Of(fingerprint.Failure{ErrorClass: wrapper, Message: "Listener failed; nested exception is shop.LateException: 5 days late"})
+	require.Equal(t, fp.Key, nested.Key, "the message names the cause where no header does")
+}
+
+func TestTheMessageOfAFailureWithoutOneIsTheFirstLineOfItsStackTrace(t *testing.T) {
+	t.Parallel()
+	fp := fingerprint.Of(fingerprint.Failure{StackTrace: "\nworker 3 died\nno frames here\n"})
+	require.Equal(t, "worker <number> died", fp.Message)
+}
+
+func TestACauseThatWasCutOffIsTakenFromTheHeaders(t *testing.T) {
+	t.Parallel()
+	fp := fingerprint.Of(fingerprint.Failure{
+		ErrorClass: wrapper, CauseClass: "shop.LateException", Message: "Listener failed",
+		StackTrace: wrapper + ": Listener failed\n\tat org.springframework.A.b(A.java:1)\n\tat org.springfr",
+	})
+	require.Equal(t, "shop.LateException", fp.Class)
+	require.Equal(t, fingerprint.RuleFrameAndMessage, fp.Rule)
+}
+
+func TestOneFrameFailsForManyCauses(t *testing.T) {
+	t.Parallel()
+	stack := func(class, message string) fingerprint.Failure {
+		return fingerprint.Failure{StackTrace: class + ": " + message + "\n\tat shop.A.b(A.java:1)\n"}
+	}
+	for _, c := range []struct{ class, message, gist string }{
+		{"shop.InvalidException", "order 1: missing field currency", "field currency"},
+		{"shop.InvalidException", "lines[3].price: must not be null, lines[4].sku: must not be null", "field price, field sku"},
+		{"shop.InvalidException", "total 3.50 is not positive", "total is not positive"},
+		{"shop.RemoteException", "GET http://stock.internal/1 returned 404", "host stock.internal, status 404"},
+		{"shop.RemoteException", "GET http://stock.internal/1 timed out", "host stock.internal"},
+		{"shop.RemoteException", "declined: CARD_EXPIRED", "code CARD_EXPIRED"},
+		{"java.lang.IllegalStateException", "shipment 17 of Anna has no lines", "shipment of has no"},
+		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, "null c"},
+		{"org.postgresql.util.PSQLException", `ERROR: duplicate key value violates unique constraint "orders_pkey"` + "\n  Detail: Key (id)=(17) already exists.", "constraint orders_pkey"},
+		{"pymysql.err.IntegrityError", `(1062, "Duplicate entry 'ada' for key 'customers.email'")`, "field customers.email"},
+		{"java.sql.SQLException", "ORA-00001: unique constraint (SHOP.UK_EMAIL) violated", "constraint SHOP.UK_EMAIL"},
+	} {
+		fp := fingerprint.Of(stack(c.class, c.message))
+		require.Equal(t, fingerprint.RuleFrame, fp.Rule)
+		require.Equal(t, c.gist, fp.Message, c.message)
+	}
+}
+
+func TestTheHostIsTakenFromTheExceptionsAroundATimeout(t *testing.T) {
+	t.Parallel()
+	of := func(host string) fingerprint.Fingerprint {
+		return fingerprint.Of(fingerprint.Failure{StackTrace: `org.springframework.web.client.ResourceAccessException: I/O error on GET request for "http://` + host + `:80/17": Read timed out
+	at shop.http.Remote.call(Remote.java:1)
+Caused by: java.net.SocketTimeoutException: Read timed out
+	at java.base/java.net.Socket.read(Socket.java:1)
+	... 1 more
+`})
+	}
+	require.Equal(t, "host pricing.internal", of("pricing.internal").Message)
+	require.Equal(t, of("10.1.2.3").Key, of("10.9.8.7").Key, "addresses change")
+}
+
+func TestADetailOfTheMessageDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	for _, messages := range [][]string{
+		{"Unknown magic byte!", "org.apache.SerializationException: Unknown magic byte!", "[event 17] Unknown magic byte! (partition 3, offset 9)"},
+		{`panic: runtime error: index out of range [2] with length 2`, "recovered: runtime error: index out of range [1] with length 0"},
+		{"load tariff: Get \"http://tariff.shop/1\": context deadline exceeded", "attempt 2/3: handle Parcel 17: load tariff: Get \"http://tariff.shop/2\": net/http: request canceled (Client.Timeout exceeded)"},
+		{"read cache: dial tcp 10.1.2.3:6379: connect: connection refused", "read cache: dial tcp: lookup redis.shop.svc on 10.0.0.1:53: no such host"},
+		{`rejected: {"type":"card_error","code":"expired_card","id":17}`, `rejected: {"code":"expired_card","id":18,"type":"card_error"}`},
+		{"invalid: size: must not be null; price: must not be null", "invalid: price: must not be null; size: must not be null"},
+		{`duplicate key value violates unique constraint "orders_pkey"` + "\nDETAIL:  Key (id)=(17) already exists.", "FEHLER: doppelter Schlüsselwert verletzt Unique-Constraint »orders_pkey«", "la valeur d'une clé dupliquée rompt la contrainte unique « orders_pkey »"},
+		{"ORA-00001: unique constraint (SHOP.UK_EMAIL) violated", "ORA-00001: unique constraint (SHOP.UK_EMAIL) violated on table SHOP.CUSTOMERS columns (EMAIL)"},
+		{`ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."TOTAL")`, `ORA-01400: Einfügen von NULL in ("SHOP"."ORDERS"."TOTAL") nicht möglich`},
+		{"Order[id=17, type=EXPRESS] has no lines", "Order[id=18, type=SLOW] has no lines"},
+	} {
+		first := fingerprint.Of(fingerprint.Failure{ErrorClass: "shop.A", Message: messages[0]})
+		for _, m := range messages[1:] {
+			other := fingerprint.Of(fingerprint.Failure{Message: m})
+			require.Equal(t, first.Key, other.Key, "%s\n%s", describe(&first), describe(&other))
+		}
+	}
+}
+
+func TestAMessageKeepsWhatTellsCausesApart(t *testing.T) {
+	t.Parallel()
+	keys := map[[16]byte]string{}
+	for _, m := range []string{
+		"customer 17: not found", "order 17: not found", "load price: Get \"http://a.shop/1\": EOF", "load price: Get \"http://b.shop/1\": context deadline exceeded",
+		"load stock: Get \"http://b.shop/1\": context deadline exceeded", "stock replied 503", "stock replied 404", "404 NOT_FOUND from GET http://a.shop/1",
+		`ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."TOTAL")`, `ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."DAY")`,
+		`ORA-12899: value too large for column "SHOP"."ORDERS"."DAY" (actual: 3, maximum: 2)`,
+		"{'currency': ['Missing data']}", "{'amount': ['Missing data']}", "<17>", "[a]", `rejected: {"code":"expired_card"}`, `rejected: {"code":"stolen_card"}`, "invalid: $.customer.zip: is missing", "invalid: $.customer.name: is missing",
+	} {
+		fp := fingerprint.Of(fingerprint.Failure{Message: m})
+		require.NotContains(t, keys, fp.Key, "%s: %s", m, describe(&fp))
+		keys[fp.Key] = m
+	}
+}
+
+func TestTheClassCountsWhereTheMessageSaysLittle(t *testing.T) {
+	t.Parallel()
+	of := func(class, cause, message string) [16]byte {
+		fp := fingerprint.Of(fingerprint.Failure{ErrorClass: class, CauseClass: cause, Message: message})
+		return fp.Key
+	}
+	require.NotEqual(t, of("shop.A", "", "O-17"), of("shop.B", "", "O-18"))
+	require.Equal(t, of("shop.A", "", "O-17"), of("A", "", "O-18"))
+	require.NotEqual(t, of(wrapper, "shop.A", "Listener method threw exception"), of(wrapper, "shop.B", "Listener method threw exception"))
+	require.Equal(t, of("*url.Error", "", "closed"), of("", "", "closed"), "Go wraps errors in types")
+}
+
+func TestTheStackTraceOfARemoteServiceInAMessageIsNotTheCause(t *testing.T) {
+	t.Parallel()
+	fp := fingerprint.Of(fingerprint.Failure{Message: "Listener failed", StackTrace: wrapper + `: Listener failed
+	at org.springframework.A.b(A.java:1)
+Caused by: io.grpc.StatusRuntimeException: INTERNAL: java.lang.NullPointerException: tier
+	at remote.Tiers.factor(Tiers.java:43)
+Caused by: remote.TierNotLoaded: empty
+	... 2 more
+	at io.grpc.stub.ClientCalls.toStatus(ClientCalls.java:1)
+	at shop.Accounts.award(Accounts.java:1)
+	... 9 more
+`})
+	require.Equal(t, "io.grpc.StatusRuntimeException", fp.Class)
+	require.Equal(t, "shop.Accounts.award", fp.Frame)
+	require.Equal(t, "code INTERNAL", fp.Message)
+}
+
+func TestAnOutageOfTheDatabaseIsOneCauseInAllFrames(t *testing.T) {
+	t.Parallel()
+	of := func(method string) [16]byte {
+		fp := fingerprint.Of(fingerprint.Failure{StackTrace: "java.sql.SQLTransientConnectionException: Pool-1 - Connection is not available\n" +
+			"\tat com.zaxxer.hikari.A.b(A.java:1)\n\tat shop.Orders." + method + "(Orders.java:1)\n"})
+		return fp.Key
+	}
+	require.Equal(t, of("find"), of("save"))
+}
+
+func TestAMessageThatLooksLikeAStackTraceIsNotReadAsOne(t *testing.T) {
+	t.Parallel()
+	of := func(n string) fingerprint.Fingerprint {
+		message := "script failed\n\tat shop.Script" + n + ".run(Script.java:1)\nCaused by: shop.Odd" + n + ": x"
+		return fingerprint.Of(fingerprint.Failure{
+			Message:    "Listener failed; nested exception is shop.ScriptException: " + message,
+			StackTrace: wrapper + ": Listener failed; nested exception is shop.ScriptException: " + message + "\n\tat org.springframework.A.b(A.java:1)\nCaused by: shop.ScriptException: " + message + "\n\tat shop.Runner.run(Runner.java:1)\n",
+		})
+	}
+	require.Equal(t, "shop.ScriptException", of("One").Class)
+	require.Equal(t, "shop.Runner.run", of("One").Frame)
+	require.Equal(t, of("One").Key, of("Two").Key)
+}
+
+func TestAMessageThatIsTheStackTraceIsReadAsOne(t *testing.T) {
+	t.Parallel()
+	stack := "shop.E: x\n\tat shop.A.b(A.java:1)\n"
+	require.Equal(t, "shop.A.b", fingerprint.Of(fingerprint.Failure{Message: stack, StackTrace: stack}).Frame)
+}
+
+func TestBothEndsOfALongStackTraceAreRead(t *testing.T) {
+	t.Parallel()
+	filler := strings.Repeat("\tat org.springframework.A.b(A.java:1)\n", 1<<16)
+	last := fingerprint.Of(fingerprint.Failure{StackTrace: "shop.E: x\n" + filler + "Caused by: shop.F: y\n\tat shop.C.d(C.java:1)\n"})
+	require.Equal(t, "shop.F", last.Class)
+	require.Equal(t, "shop.C.d", last.Frame)
+
+	first := fingerprint.Of(fingerprint.Failure{StackTrace: "shop.E: x\n\tat shop.A.b(A.java:1)\n" + filler})
+	require.Equal(t, "shop.A.b", first.Frame)
+}

@@ -1,0 +1,176 @@
+package fingerprint
+
+import "strings"
+
+// Go, as a panic or a goroutine's stack, and as an error with frames (%+v):
+//
+//	panic: assignment to entry in nil map
+//
+//	goroutine 7 [running]:
+//	panic({0x5ac8e0?, 0x62f3b8?})
+//		/usr/local/go/src/runtime/panic.go:787 +0x132
+//	shop/orders.(*Handler).price.func1(0xc00012e000)
+//		/src/orders/handler.go:31 +0x1d
+//
+// Frames above the last panic belong to functions that recovered from it. An error with
+// frames prints the innermost error first.
+var goFormat = format{parse: parseGo, normalize: normalizeGo}
+
+func parseGo(text string) []exception {
+	var (
+		e         exception
+		previous  string
+		message   = text
+		goroutine bool
+	)
+	for at := 0; at < len(text); {
+		line, rest := nextLine(text[at:])
+		body, indent := trimIndent(line)
+		if bar, ok := strings.CutPrefix(body, "| "); ok { // errors of CockroachDB
+			body = strings.TrimLeft(bar, " \t")
+		}
+		switch {
+		case indent > 0 && isGoLocation(body):
+			if strings.HasPrefix(previous, "created by ") {
+				rest = ""
+				break
+			}
+			if e.first == "" && !goroutine {
+				message = text[:max(0, strings.LastIndex(text[:at], previous))]
+			}
+			e.goFrame(previous, body)
+		case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, ":"):
+			if goroutine {
+				rest = ""
+				break
+			}
+			goroutine = true
+			message = text[:at]
+		}
+		previous = body
+		at = len(text) - len(rest)
+	}
+	e.goMessage(message, goroutine)
+	return []exception{e}
+}
+
+func (e *exception) goFrame(function, location string) {
+	name := goFunction(function)
+	if name == "panic" || name == "runtime.gopanic" {
+		e.first, e.own = "", ""
+		return
+	}
+	if e.own != "" || e.first != "" && name == "runtime.goexit" {
+		return
+	}
+	if e.first == "" {
+		e.first = name
+	}
+	if isOwnGo(name, location) {
+		e.own = name
+	}
+}
+
+// goMessage takes the message of a panic without the lines that the runtime adds. The class
+// of an error is not printed.
+func (e *exception) goMessage(text string, goroutine bool) {
+	text = strings.TrimSpace(text)
+	if !goroutine {
+		e.message = text
+		return
+	}
+	e.class = classPanic
+	for text != "" {
+		var line string
+		line, text = nextLine(text)
+		for _, mark := range [...]string{"panic: ", "fatal error: "} {
+			if message, ok := strings.CutPrefix(line, mark); ok {
+				e.message, _, _ = strings.Cut(message, " [recovered")
+				return
+			}
+		}
+	}
+}
+
+// classPanic is the class of all panics. The message tells them apart.
+const classPanic = "panic"
+
+// isGoLocation recognizes "/src/orders/handler.go:31 +0x1d".
+func isGoLocation(body string) bool {
+	i := strings.Index(body, ".go:")
+	return i > 0 && i+4 < len(body) && isDigit(body[i+4]) && strings.IndexByte(body[:i], '(') < 0
+}
+
+// goFunction removes the arguments: "shop.(*Handler).price(0xc0, …)".
+func goFunction(line string) string {
+	if !strings.HasSuffix(line, ")") {
+		return line
+	}
+	if i := strings.LastIndexByte(line, '('); i > 0 && line[i-1] != '.' {
+		return line[:i]
+	}
+	return line
+}
+
+func isOwnGo(name, location string) bool {
+	if strings.Contains(location, "/pkg/mod/") || strings.Contains(location, "/vendor/") || strings.Contains(location, "@v") {
+		return false
+	}
+	pkg := name
+	if i := strings.LastIndexByte(pkg, '/'); i >= 0 {
+		if j := strings.IndexByte(pkg[i:], '.'); j >= 0 {
+			pkg = pkg[:i+j]
+		}
+	} else {
+		pkg, _, _ = strings.Cut(pkg, ".")
+	}
+	return pkg != "" && pkg != "panic" && !isGoLibrary(pkg)
+}
+
+// normalizeGo removes receivers' punctuation, type parameters and the names of closures:
+// "shop/orders.(*Handler).price.func1.2" becomes "shop/orders.Handler.price".
+func normalizeGo(name string) string {
+	name = strings.NewReplacer("(*", "", "(", "", ")", "", "[...]", "", "-fm", "").Replace(name)
+	for {
+		before, last := splitLast(name, '.')
+		if before == "" || !isGoClosure(last) || strings.HasSuffix(before, "/") {
+			return name
+		}
+		name = before
+	}
+}
+
+func isGoClosure(part string) bool {
+	if i := strings.IndexByte(part, '-'); i >= 0 {
+		part = part[:i] // "func1-range2"
+	}
+	part = strings.TrimRight(part, "0123456789")
+	switch part {
+	case "", "func", "gowrap", "deferwrap":
+		return true
+	}
+	return false
+}
+
+// goOutage finds the errors of Go's network code. They name addresses, and differ by the moment
+// at which a service went away.
+func goOutage(text string) (at int, state string) {
+	at = -1
+	for _, mark := range [...]string{
+		"dial tcp", "read tcp", "write tcp", "context deadline exceeded", "net/http: request canceled",
+		"rpc error: code = Unavailable", "rpc error: code = DeadlineExceeded",
+	} {
+		if i := strings.Index(text, mark); i >= 0 && (at < 0 || i < at) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return -1, ""
+	}
+	for _, mark := range [...]string{"timeout", "eadline", "canceled"} {
+		if strings.Contains(text[at:], mark) {
+			return at, "timeout"
+		}
+	}
+	return at, "unreachable"
+}

@@ -1,0 +1,161 @@
+package fingerprint
+
+import "strings"
+
+// Python:
+//
+//	Traceback (most recent call last):
+//	  File "/app/shop/orders.py", line 31, in price
+//	    return self.table[sku]
+//	           ~~~~~~~~~~^^^^^
+//	KeyError: 'sku'
+//
+//	During handling of the above exception, another exception occurred:
+//
+// The innermost cause comes first, and the innermost frame comes last. An exception group
+// holds tracebacks that are indented by bars.
+var pythonFormat = format{parse: parsePython, normalize: func(name string) string { return name }}
+
+type pythonParser struct {
+	chain   []exception
+	e       exception
+	file    string // of the last frame
+	frames  int    // of the current exception
+	message int    // start of the message that is read, else -1
+	text    string
+}
+
+func parsePython(text string) []exception {
+	p := pythonParser{text: text, message: -1}
+	for at := 0; at < len(text); {
+		line, rest := nextLine(text[at:])
+		body, depth := trimBars(line)
+		p.line(body, at, at+len(line)-len(body), depth)
+		at = len(text) - len(rest)
+	}
+	p.end(len(text))
+	innermost := 0
+	for i := range p.chain {
+		if p.chain[i].depth > p.chain[innermost].depth {
+			innermost = i
+		}
+	}
+	if innermost > 0 {
+		rotated := append([]exception{}, p.chain[innermost:]...)
+		return append(rotated, p.chain[:innermost]...)
+	}
+	return p.chain
+}
+
+// trimBars removes the bars of an exception group.
+func trimBars(line string) (body string, depth int) {
+	body = strings.TrimLeft(line, " ")
+	if body == "" || body[0] != '|' && body[0] != '+' {
+		return line, 0
+	}
+	depth = len(line) - len(body)
+	if body[0] == '|' {
+		return strings.TrimPrefix(body[1:], " "), depth
+	}
+	return strings.TrimLeft(body, "+ "), depth
+}
+
+// line reads a line that begins at start and, behind bars, at.
+func (p *pythonParser) line(body string, start, at, depth int) {
+	inner, indent := trimIndent(body)
+	switch {
+	case isPythonFrame(inner):
+		if p.message >= 0 {
+			p.end(start)
+		}
+		p.e.depth = depth
+		p.frame(inner)
+	case inner == "", strings.HasSuffix(body, "Traceback (most recent call last):"), strings.HasPrefix(body, "-----"),
+		strings.HasPrefix(body, "+-"):
+		p.end(start)
+	case p.message < 0 && p.frames > 0 && indent == 0:
+		class, message := splitHead(body)
+		p.e.class, p.message = class, at+len(body)-len(message)
+	}
+}
+
+// end ends an exception if one has been read.
+func (p *pythonParser) end(at int) {
+	if p.frames == 0 {
+		return
+	}
+	if p.message >= 0 && p.message <= at {
+		p.e.message = strings.TrimSpace(p.text[p.message:at])
+		if p.e.depth > 0 {
+			p.e.message, _ = nextLine(p.e.message) // bars stand before the other lines
+		}
+	}
+	if len(p.chain) < maxExceptions {
+		p.chain = append(p.chain, p.e)
+	}
+	p.e, p.frames, p.message, p.file = exception{}, 0, -1, ""
+}
+
+// frame reads `File "/app/shop/orders.py", line 31, in price`. The last frame counts.
+func (p *pythonParser) frame(line string) {
+	p.frames++
+	path, rest, _ := strings.Cut(line[len(`File "`):], `"`)
+	_, function, _ := strings.Cut(rest, ", in ")
+	if function == "" {
+		function = "<module>"
+	}
+	if function[0] == '<' && function != "<module>" && path == p.file {
+		return // a lambda or comprehension belongs to the function around it
+	}
+	p.file = path
+	name := moduleOf(path) + "." + function
+	p.e.first = name
+	if isOwnPython(path) {
+		p.e.own = name
+	}
+}
+
+func isPythonFrame(body string) bool {
+	if !strings.HasPrefix(body, `File "`) {
+		return false
+	}
+	i := strings.Index(body, `", line `)
+	return i > 0 && i+8 < len(body) && isDigit(body[i+8])
+}
+
+func isOwnPython(path string) bool {
+	if path == "" || path[0] == '<' {
+		return false
+	}
+	path = strings.ReplaceAll(path, `\`, "/")
+	return !strings.Contains(path, "/site-packages/") && !strings.Contains(path, "/dist-packages/") &&
+		!strings.Contains(path, "/lib/python") && !strings.Contains(strings.ToLower(path), "/python3") &&
+		!strings.Contains(path, "/lib64/python") && !strings.Contains(path, "/lib-dynload/")
+}
+
+// moduleOf returns the last folder and the file of a path without its extension, as in
+// "shop.orders". The root of a program differs between releases, so it is not named.
+func moduleOf(path string) string {
+	path = strings.ReplaceAll(path, `\`, "/")
+	folder, file := splitLast(path, '/')
+	if i := strings.IndexByte(file, '.'); i > 0 {
+		file = file[:i]
+	}
+	_, parent := splitLast(folder, '/')
+	if parent == "" || isRootFolder(parent) {
+		return file
+	}
+	return parent + "." + file
+}
+
+func isRootFolder(name string) bool {
+	if strings.ContainsAny(name, "0123456789:@") {
+		return true
+	}
+	switch name {
+	case "app", "src", "lib", "dist", "build", "out", "task", "code", "work", "workspace", "srv", "opt", "home", "usr", "root",
+		"tmp", "current", "release", "bin", ".":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,251 @@
+package dlq
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"dlqmanager/dlq/fingerprint"
+)
+
+// MaxGroups is by default how many groups the messages of one dead-letter topic can form.
+// Further causes fall into the overflow group of the topic. So a flood of unique messages
+// does not become a flood of groups.
+const MaxGroups = 1000
+
+// RuleOverflow is the rule of the group that takes the messages of a topic when the topic
+// has too many groups.
+const RuleOverflow fingerprint.Rule = "overflow"
+
+// Overflow is the fingerprint of the overflow group of a dead-letter topic.
+func Overflow(dlqTopic string) fingerprint.Fingerprint {
+	sum := sha256.Sum256([]byte("overflow\x00" + dlqTopic))
+	return fingerprint.Fingerprint{Key: [16]byte(sum[:16]), Version: fingerprint.Version, Scope: dlqTopic, Rule: RuleOverflow}
+}
+
+// GroupID is the id of the group of messages with this fingerprint: its key as a UUID of
+// version 8. It is zero without a fingerprint.
+func GroupID(f *fingerprint.Fingerprint) ID {
+	if f.Version == 0 {
+		return ID{}
+	}
+	id := ID(f.Key)
+	id[6] = id[6]&0x0f | 0x80 // version 8
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	return id
+}
+
+// storableFingerprint is a fingerprint as a store keeps it.
+func storableFingerprint(f fingerprint.Fingerprint) fingerprint.Fingerprint {
+	for _, text := range []*string{&f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message} {
+		*text = bounded(*text, maxOperationText)
+	}
+	return f
+}
+
+// GroupNotFound is ErrNotFound for a group.
+func GroupNotFound(id ID) error { return fmt.Errorf("group %s: %w", id, ErrNotFound) }
+
+// GroupState is what operators have decided about a group.
+type GroupState string
+
+const (
+	// GroupOpen means that nobody has decided anything, or that a decision has ended.
+	GroupOpen GroupState = "open"
+	// GroupHeld means that the cause is known and not fixed yet. Its alerts are quiet until
+	// one of the conditions of its Hold is met.
+	GroupHeld GroupState = "held"
+	// GroupFixed means that the cause is fixed. A record that fails after the fix opens the
+	// group again, as a regression.
+	GroupFixed GroupState = "fixed"
+)
+
+// GroupStates lists every state.
+var GroupStates = []GroupState{GroupOpen, GroupHeld, GroupFixed}
+
+// Hold says when a held group opens again: when the first of the conditions that are not
+// zero is met.
+type Hold struct {
+	Until time.Time
+	// Count is how many further messages arrive.
+	Count int64
+	// Rate is how many messages arrive in an hour.
+	Rate int64
+}
+
+// IsZero reports whether the hold has no condition.
+func (h *Hold) IsZero() bool { return h.Until.IsZero() && h.Count == 0 && h.Rate == 0 }
+
+// Group is the messages that failed for the same cause.
+type Group struct {
+	ID ID
+	// Fingerprint has no Key. The ID was made from it.
+	Fingerprint fingerprint.Fingerprint
+
+	FirstSeen time.Time
+	LastSeen  time.Time
+	// Arrived is how many messages were ever stored in the group. It includes those that
+	// were deleted or archived since. LastHour is how many arrived in about the last hour.
+	Arrived  int64
+	LastHour int64
+	// Counts are those of the messages that exist, for each pair of topics.
+	Counts []GroupCount
+	// Sample is one of the newest messages; zero if there is none.
+	Sample ID
+
+	Owner  string
+	Ticket string
+	Note   string
+
+	State   GroupState
+	StateAt time.Time
+	// StateReason says why a held or fixed group is open again.
+	StateReason string
+	// Hold is that of a held group. Its Count is how many of the further messages are left.
+	Hold Hold
+	// RegressedBy is the message that failed after the fix; zero if none did.
+	RegressedBy ID
+
+	// IsPartial is set when some messages of the group are in dead-letter topics that the
+	// principal may not see. Arrived, LastHour and RegressedBy include those.
+	IsPartial bool
+}
+
+// Pending is how many messages of the group are PENDING.
+func (g *Group) Pending() (n int64) {
+	for _, c := range g.Counts {
+		if c.Status == StatusPending {
+			n += c.Messages
+		}
+	}
+	return n
+}
+
+// Reasons why a group is open again.
+const (
+	RegressionReason = "regression: a message that was written after the fix has failed"
+	HoldUntilReason  = "no longer held: its time has come"
+	HoldCountReason  = "no longer held: as many messages as allowed have arrived"
+	HoldRateReason   = "no longer held: as many messages as allowed have arrived in an hour"
+)
+
+// GroupCount counts messages of a group.
+type GroupCount struct {
+	DLQTopic      string `json:"dlq_topic"`
+	OriginalTopic string `json:"original_topic"`
+	Status        Status `json:"status"`
+	Messages      int64  `json:"messages"`
+}
+
+// GroupSort is the order of a list of groups.
+type GroupSort string
+
+// The orders of groups. All are descending.
+const (
+	GroupsByFirstSeen GroupSort = "first_seen" // the newest causes first
+	GroupsByLastSeen  GroupSort = "last_seen"
+	GroupsByPending   GroupSort = "pending" // the number of PENDING messages
+)
+
+// GroupSorts lists every order.
+var GroupSorts = []GroupSort{GroupsByFirstSeen, GroupsByLastSeen, GroupsByPending}
+
+// GroupQuery selects groups. Empty fields do not restrict them.
+type GroupQuery struct {
+	// Topic is a dead-letter topic or an original topic of some of the messages.
+	Topic string
+	// State is that of the groups. If it is empty, groups without messages are left out.
+	State GroupState
+	// Within is an expression that the dead-letter topic of some message must match. Messages
+	// of other topics are not counted. See Principal.Within.
+	Within string
+
+	Sort     GroupSort
+	After    *GroupCursor
+	PageSize int
+}
+
+// GroupCursor is the place of a group in a list: the number by which the list is sorted (a
+// time in microseconds of the Unix epoch, or a count), then the id.
+type GroupCursor struct {
+	Rank int64
+	ID   ID
+}
+
+// GroupPage is one page of groups.
+type GroupPage struct {
+	Groups []Group
+	// Next is the place after the last group; nil on the last page.
+	Next *GroupCursor
+}
+
+// GroupChange changes what operators have noted about a group. Nil fields stay as they are.
+type GroupChange struct {
+	Owner  *string
+	Ticket *string
+	Note   *string
+	// State is GroupOpen or GroupHeld. A held group needs a Hold.
+	State *GroupState
+	Hold  Hold
+}
+
+// maxGroupText is the most bytes that are stored of a note. It is more than the API takes.
+const maxGroupText = 8 << 10
+
+// Storable is the change as a store keeps it: every text is bounded and can be stored.
+func (c GroupChange) Storable() GroupChange {
+	for _, text := range []**string{&c.Owner, &c.Ticket, &c.Note} {
+		if *text != nil {
+			short := bounded(**text, maxGroupText)
+			*text = &short
+		}
+	}
+	return c
+}
+
+// EndOffset is the end of a partition: the offset of its next record.
+type EndOffset struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+// GroupFix is when a cause was fixed, and the ends of the partitions of the original topics
+// at that time.
+type GroupFix struct {
+	At   time.Time
+	Ends []EndOffset
+	// Ticket replaces the one of the group, unless it is nil.
+	Ticket *string
+}
+
+// regressionGrace is how much later than a fix a record must have been written to count as
+// newer although its offset is lower. The topic was deleted and created again then. It is
+// longer than clocks differ.
+const regressionGrace = time.Hour
+
+// Precedes reports whether a message failed after the fix.
+//
+// The offset of its origin decides. In a partition that was created after the fix, all
+// records are newer. If the offset is unknown, or the topic had no message in the group at
+// the fix, the time at which the record was written decides.
+func (f *GroupFix) Precedes(a *Arrival) bool {
+	written := a.Origin.Timestamp
+	if written.IsZero() {
+		written = a.Record.Timestamp
+	}
+	if a.Origin.Partition == nil || a.Origin.Offset == nil {
+		return written.After(f.At)
+	}
+	knownTopic := false
+	for _, end := range f.Ends {
+		if end.Topic != a.Origin.Topic {
+			continue
+		}
+		knownTopic = true
+		if end.Partition == *a.Origin.Partition {
+			return *a.Origin.Offset >= end.Offset || a.Origin.Timestamp.After(f.At.Add(regressionGrace))
+		}
+	}
+	return knownTopic || written.After(f.At)
+}

@@ -1,0 +1,89 @@
+package dlq
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dlqmanager/dlq/fingerprint"
+)
+
+// DefaultGroupHeader is the header in which a consumer can name the group of a dead letter.
+const DefaultGroupHeader = "dlq-fingerprint"
+
+// Grouping decides which dead letters failed for the same cause. Nil has the default header
+// and no rules.
+type Grouping struct {
+	header string
+	rules  []groupRule
+}
+
+// groupRule names the group of failures that match a glob.
+type groupRule struct {
+	glob    string
+	matches *regexp.Regexp
+	name    string
+}
+
+// NewGrouping returns a grouping with explicit groups: those that the header names, then
+// those of rules. A rule maps a glob, in which * stands for any run of characters and ? for
+// one, to the name of a group. It is matched with "class: message" of the error, and with
+// that of its cause. Of several that match, the longest glob counts. An empty header stands
+// for none.
+func NewGrouping(header string, rules map[string]string) (*Grouping, error) {
+	g := &Grouping{header: header}
+	for glob, name := range rules {
+		switch {
+		case strings.Trim(glob, "*?") == "":
+			return nil, fmt.Errorf("%q matches every failure", glob)
+		case name == "":
+			return nil, fmt.Errorf("%q needs the name of a group", glob)
+		}
+		expression := anyRun.Replace(regexp.QuoteMeta(glob))
+		g.rules = append(g.rules, groupRule{glob: glob, matches: regexp.MustCompile("(?s)^" + expression + "$"), name: name})
+	}
+	slices.SortFunc(g.rules, func(a, b groupRule) int {
+		return cmp.Or(cmp.Compare(len(b.glob), len(a.glob)), cmp.Compare(a.glob, b.glob))
+	})
+	return g, nil
+}
+
+// anyRun is for globs that regexp.QuoteMeta has quoted.
+var anyRun = strings.NewReplacer(`\*`, ".*", `\?`, ".")
+
+// Fingerprint is that of an arrival, which has all other fields.
+func (g *Grouping) Fingerprint(a *Arrival) fingerprint.Fingerprint {
+	return fingerprint.Of(fingerprint.Failure{
+		Explicit:      g.explicit(a),
+		ConsumerGroup: a.Origin.ConsumerGroup,
+		DLQTopic:      a.DLQTopic,
+		ErrorClass:    a.ErrorClass,
+		CauseClass:    a.CauseClass,
+		Message:       a.ErrorMessage,
+		StackTrace:    a.StackTrace,
+	})
+}
+
+func (g *Grouping) explicit(a *Arrival) string {
+	header := DefaultGroupHeader
+	if g != nil {
+		header = g.header
+	}
+	for _, h := range slices.Backward(a.Record.Headers) { // the last hop first
+		if header != "" && h.Key == header && len(h.Value) > 0 {
+			return bounded(string(h.Value), maxOperationName)
+		}
+	}
+	if g == nil {
+		return ""
+	}
+	message := a.ErrorMessage[:min(len(a.ErrorMessage), maxShortText)]
+	for _, rule := range g.rules {
+		if rule.matches.MatchString(a.ErrorClass+": "+message) || a.CauseClass != "" && rule.matches.MatchString(a.CauseClass+": "+message) {
+			return rule.name
+		}
+	}
+	return ""
+}

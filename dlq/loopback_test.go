@@ -1,0 +1,20 @@
+package dlq_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+func TestLoopbackIsANameOrAnAddressOfThisMachine(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost:8080": true, "127.0.0.1": true, "127.9.9.9:1": true, "::1": true, "[::1]": true, "[::1]:1": true,
+		"::ffff:127.0.0.1": true,
+		"":                 false, "0.0.0.0": false, "192.0.2.1": false, "localhost.evil.example": false, "127.0.0.1.evil.example:80": false, "127.1": false,
+	} {
+		require.Equal(t, want, dlq.IsLoopback(host), host)
+	}
+}

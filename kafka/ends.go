@@ -1,0 +1,78 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// Ends reads the ends of partitions. It is safe for concurrent use.
+type Ends struct {
+	o   Options
+	log *zap.Logger
+	// slots bounds the connections at once.
+	slots chan struct{}
+}
+
+// NewEnds does not connect; EndOffsets does.
+func NewEnds(o Options, log *zap.Logger) *Ends {
+	return &Ends{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
+}
+
+// endsTimeout bounds one call. An available broker answers in milliseconds.
+const endsTimeout = 4 * time.Second
+
+// EndOffsets returns the offset of the next record of every partition of the topics, sorted
+// by topic and partition. It leaves out topics that do not exist, and those that the
+// manager may not read. Other errors wrap dlq.ErrUnavailable.
+func (e *Ends) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
+	if len(topics) == 0 {
+		return nil, nil // a request without topics would ask for all
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
+	defer cancel()
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, ctx.Err())
+	}
+	client, err := newClient(e.o.connection(e.log, "ends"))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	listed, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
+	}
+	var ends []dlq.EndOffset
+	for _, end := range listed.Offsets().Sorted() {
+		if end.Partition >= 0 {
+			ends = append(ends, dlq.EndOffset{Topic: end.Topic, Partition: end.Partition, Offset: end.At})
+		}
+	}
+	return ends, endsError(listed)
+}
+
+// endsError is the error of a topic that exists. Without the end of a partition, its old
+// records would count as new.
+func endsError(listed kadm.ListedOffsets) error {
+	var failed error
+	listed.Each(func(o kadm.ListedOffset) {
+		missing := []error{kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed}
+		isMissing := o.Partition < 0 && slices.ContainsFunc(missing, func(err error) bool { return errors.Is(o.Err, err) })
+		if o.Err != nil && !isMissing {
+			failed = fmt.Errorf("end offset of %s[%d]: %w: %w", o.Topic, o.Partition, dlq.ErrUnavailable, o.Err)
+		}
+	})
+	return failed
+}

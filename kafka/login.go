@@ -1,0 +1,114 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"dlqmanager/dlq"
+)
+
+// loginPatience is how long a call waits for a password that the brokers accept. A password
+// is changed in the brokers and in its file one after the other, and not every broker learns
+// of it at once. The client library reads the file for every new connection. It repeats the
+// refused login of a produce or a metadata request for as long as a record may wait, but not
+// that of any other request, such as the one for a producer id. loginPatience is shorter than
+// readiness checks may take, so that they report why.
+const loginPatience = 1500 * time.Millisecond
+
+// Pauses between two logins.
+const (
+	firstLoginPause   = 25 * time.Millisecond
+	longestLoginPause = 400 * time.Millisecond
+)
+
+// untilLoggedIn repeats a call while a broker refuses the login. If the context ends in
+// between, it returns the refusal.
+func untilLoggedIn(ctx context.Context, do func() error) error {
+	began := time.Now()
+	refusal := do()
+	for pause := firstLoginPause; isRefusedLogin(refusal) && time.Since(began)+pause <= loginPatience; pause = min(2*pause, longestLoginPause) {
+		select {
+		case <-ctx.Done():
+			return refusal
+		case <-time.After(pause):
+		}
+		err := do()
+		if err != nil && ctx.Err() != nil {
+			return refusal
+		}
+		refusal = err
+	}
+	return refusal
+}
+
+func isRefusedLogin(err error) bool {
+	var blocked *dlq.BlockedError
+	if errors.As(err, &blocked) {
+		err = blocked.Cause
+	}
+	return errors.Is(err, kerr.SaslAuthenticationFailed)
+}
+
+// sendAll sends the messages, and then those again whose login was refused. It sends none
+// again after a produce request had no answer: the client repeats such a request, and if the
+// login is refused then, the message fails with that refusal although it may have been
+// written. The second time it would have another producer id, so the broker would write it
+// twice. The request may be that of another call: the client does not tell whose messages
+// were in it.
+func (d *dispatch) sendAll(ctx context.Context) {
+	next, unanswered := d.send, d.publisher.unanswered.produced.Load()
+	_ = untilLoggedIn(ctx, func() error { // each message keeps its own error
+		send := next
+		next = d.sendRefused
+		refusal := send(ctx)
+		if d.publisher.unanswered.produced.Load() != unanswered {
+			return nil
+		}
+		return refusal
+	})
+}
+
+// unansweredRequests is a hook that counts the produce requests that were sent, at least in
+// part, and had no answer.
+type unansweredRequests struct {
+	produced atomic.Int64
+}
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (u *unansweredRequests) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, request kgo.BrokerE2E) {
+	if key == kmsg.Produce.Int16() && request.BytesWritten > 0 && request.Err() != nil {
+		u.produced.Add(1)
+	}
+}
+
+// sendRefused sends messages one at a time, so that those of a key stay in order. It ends at
+// the next refusal.
+func (d *dispatch) sendRefused(ctx context.Context) error {
+	for i := range d.errs {
+		if !isRefusedLogin(d.errs[i]) {
+			continue
+		}
+		d.errs[i], d.fetchErr = nil, nil
+		d.sendUnbatched(ctx, i)
+		if isRefusedLogin(d.errs[i]) {
+			break
+		}
+	}
+	return d.refusedLogin()
+}
+
+// refusedLogin is the error of the first message whose login was refused.
+func (d *dispatch) refusedLogin() error {
+	for _, err := range d.errs {
+		if isRefusedLogin(err) {
+			return err
+		}
+	}
+	return nil
+}

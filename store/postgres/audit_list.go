@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// operationsOfSQL finds the operation of a single retry by its run, and those of a bulk retry
+// by its id. The last one of a bulk retry has created it, and the others have joined it.
+const operationsOfSQL = `
+SELECT COALESCE(r.run_id, o.target_id::text), o.id
+FROM dlq.dlq_audit o
+LEFT JOIN dlq.dlq_audit_runs r ON r.operation_id = o.id
+WHERE o.target_id = ANY (@targets::uuid[]) AND o.outcome = 'accepted'
+	AND (r.run_id = ANY (@tokens::text[]) OR r.run_id IS NULL AND o.action = 'dlq:bulk-retry:create')
+ORDER BY o.at DESC, o.id DESC`
+
+// OperationsOf returns the operations that asked for retries of messages, by the tokens of
+// their owners. It leaves out tokens whose operation is unknown.
+func (s *Store) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
+	type row struct {
+		Token string
+		ID    [16]byte
+	}
+	targets := slices.Clone(messages)
+	for _, token := range tokens {
+		if bulk, err := dlq.ParseID(token); err == nil {
+			targets = append(targets, bulk)
+		}
+	}
+	rows, err := queryAll(ctx, s, "find operations of retries", pgx.RowToStructByPos[row], operationsOfSQL,
+		pgx.NamedArgs{"targets": uuids(targets), "tokens": tokens})
+	operations := make(map[string]dlq.ID, len(rows))
+	for _, r := range rows {
+		operations[r.Token] = r.ID
+	}
+	return operations, err
+}
+
+const operationsSQL = `
+SELECT a.id, a.at, a.subject, a.method, a.address, a.action, a.topic, a.target, a.target_id, a.reason, a.request_id, a.workflow_id,
+	a.outcome, a.detail
+FROM dlq.dlq_audit a
+WHERE true /* filter */
+ORDER BY a.at DESC, a.id DESC
+LIMIT @limit`
+
+// operationsByTopicSQL reads the newest operations of each topic. By time alone it would read
+// the operations of all other topics too.
+const operationsByTopicSQL = `
+SELECT a.id, a.at, a.subject, a.method, a.address, a.action, a.topic, a.target, a.target_id, a.reason, a.request_id, a.workflow_id,
+	a.outcome, a.detail
+FROM unnest(@topics::text[]) AS granted (topic)
+CROSS JOIN LATERAL (
+	SELECT *
+	FROM dlq.dlq_audit a
+	WHERE a.topic = granted.topic AND true /* filter */
+	ORDER BY a.at DESC, a.id DESC
+	LIMIT @limit
+) AS a
+ORDER BY a.at DESC, a.id DESC
+LIMIT @limit`
+
+// auditedTopicsSQL looks up each topic of the audit by index, as the one after the last.
+const auditedTopicsSQL = `
+WITH RECURSIVE known (topic, n) AS (
+	(SELECT topic, 1 FROM dlq.dlq_audit ORDER BY topic LIMIT 1)
+	UNION ALL
+	SELECT (SELECT a.topic FROM dlq.dlq_audit a WHERE a.topic > known.topic ORDER BY a.topic LIMIT 1), n + 1
+	FROM known
+	WHERE known.topic IS NOT NULL AND n < @most
+)
+SELECT COALESCE(array_agg(topic) FILTER (WHERE topic ~ @within), '{}'), count(topic) FROM known`
+
+// Limits of operationsByTopicSQL. Within more topics there is soon a page of operations.
+const (
+	maxAuditedTopics = 5000 // looked up in about 50 ms
+	maxListedTopics  = 100
+)
+
+// auditedTopics returns the topics of the audit that match within. few reports that these are
+// all, and few enough to be read one by one.
+func (s *Store) auditedTopics(ctx context.Context, within string) (topics []string, few bool, err error) {
+	var known int
+	err = s.batch(ctx, "find topics of operations", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		batch.Queue(auditedTopicsSQL, pgx.NamedArgs{"within": within, "most": maxAuditedTopics}).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&topics, &known)
+		})
+	})
+	return topics, known < maxAuditedTopics && len(topics) <= maxListedTopics, err
+}
+
+// Operations returns one page of the operations, the newest first.
+func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.OperationPage, err error) {
+	size := max(q.PageSize, 1)
+	args := pgx.NamedArgs{"subject": q.Subject, "action": q.Action, "topic": q.Topic, "target_id": uuid(q.TargetID), "outcome": q.Outcome,
+		"from": q.From, "to": q.To, "within": q.Within, "limit": size + 1}
+	if q.After != nil {
+		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
+	}
+	sql := operationsSQL
+	if q.Within != "" && q.Topic == "" && q.Subject == "" && q.TargetID.IsZero() {
+		var few bool
+		if args["topics"], few, err = s.auditedTopics(ctx, q.Within); err != nil {
+			return dlq.OperationPage{}, err
+		}
+		if few {
+			sql = operationsByTopicSQL
+		}
+	}
+	sql = strings.Replace(sql, filterMark, "true"+operationConditions(&q), 1)
+	page.Operations, err = queryAll(ctx, s, "list operations", scanOperation, sql, args)
+	if page.HasNext = len(page.Operations) > size; page.HasNext {
+		page.Operations = page.Operations[:size]
+	}
+	return page, err
+}
+
+func operationConditions(q *dlq.OperationQuery) string {
+	var b strings.Builder
+	add := func(wanted bool, condition string) {
+		if wanted {
+			b.WriteString(" AND " + condition)
+		}
+	}
+	add(q.Subject != "", "a.subject = @subject")
+	add(q.Action != "", "a.action = @action")
+	add(q.Topic != "", "a.topic = @topic")
+	add(!q.TargetID.IsZero(), "a.target_id = @target_id")
+	add(q.Outcome != "", "a.outcome = @outcome")
+	add(!q.From.IsZero(), "a.at >= @from")
+	add(!q.To.IsZero(), "a.at < @to")
+	add(q.Within != "", "a.topic ~ @within")
+	add(q.After != nil, "(a.at, a.id) < (@after_at::timestamptz, @after_id::uuid)")
+	return b.String()
+}
+
+func scanOperation(row pgx.CollectableRow) (dlq.Operation, error) {
+	var o dlq.Operation
+	var target *[16]byte
+	err := row.Scan((*[16]byte)(&o.ID), instant{&o.At}, &o.Subject, &o.Method, &o.Address, (*string)(&o.Action), &o.Topic,
+		(*string)(&o.Target), &target, &o.Reason, &o.RequestID, &o.WorkflowID, (*string)(&o.Outcome), (*[]byte)(&o.Detail))
+	if target != nil {
+		o.TargetID = *target
+	}
+	return o, err
+}
+
+const purgeAuditSQL = `SELECT dlq.purge_audit(now() - @microseconds::bigint * interval '1 microsecond', @limit::int)`
+
+// PurgeOperations deletes at most limit operations that are older than olderThan, and older
+// than dlq.AuditFloor, and returns how many.
+func (s *Store) PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+	return s.moveBatch(ctx, "purge the audit", purgeAuditSQL, olderThan, limit)
+}

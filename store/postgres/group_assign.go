@@ -1,0 +1,211 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+	"dlqmanager/dlq/fingerprint"
+)
+
+// createGroupsSQL creates the groups that do not exist, as long as their topics have room.
+// Concurrent calls can exceed the limit by the groups of their batches.
+const createGroupsSQL = `
+WITH wanted AS (
+	SELECT w.*, row_number() OVER (PARTITION BY w.dlq_topic, w.rule = 'overflow' ORDER BY w.id) AS place
+	FROM unnest(@ids::uuid[], @versions::int[], @scopes::text[], @rules::text[], @classes::text[], @frames::text[], @messages::text[],
+		@dlq_topics::text[]) AS w (id, version, scope, rule, class, frame, message, dlq_topic)
+	WHERE NOT EXISTS (SELECT FROM dlq.dlq_groups g WHERE g.id = w.id)
+), room AS (
+	SELECT t.dlq_topic, @max_groups::bigint - (SELECT count(*) FROM dlq.dlq_groups g WHERE g.dlq_topic = t.dlq_topic) AS groups
+	FROM (SELECT DISTINCT dlq_topic FROM wanted) AS t
+)
+INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
+SELECT w.id, w.version, w.scope, w.rule, w.class, w.frame, w.message, w.dlq_topic
+FROM wanted w
+JOIN room r ON r.dlq_topic = w.dlq_topic
+WHERE w.rule = 'overflow' OR w.place <= r.groups
+ORDER BY w.id
+ON CONFLICT (id) DO NOTHING`
+
+// knownGroupsSQL is a statement of its own, because it must see what others have created
+// while createGroupsSQL waited for them.
+const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
+
+// assignGroups creates the groups of the rows and sets each row's group. This is a
+// transaction of its own: a group without messages does no harm, and a long one would make
+// others wait that have the same group.
+func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
+	unknown := map[dlq.ID]*arrivalRow{}
+	for _, row := range rows {
+		row.group = dlq.GroupID(&row.Fingerprint)
+		if !row.group.IsZero() && !s.groups.has(row.group) {
+			unknown[row.group] = row
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	known, err := s.createGroups(ctx, unknown)
+	if err != nil {
+		return err
+	}
+	overflow := map[dlq.ID]*arrivalRow{}
+	for _, row := range rows {
+		if unknown[row.group] == nil || known[row.group] {
+			continue
+		}
+		row.Fingerprint = dlq.Overflow(row.DLQTopic)
+		row.group = dlq.GroupID(&row.Fingerprint)
+		if !s.groups.has(row.group) {
+			overflow[row.group] = row
+		}
+	}
+	if len(overflow) > 0 {
+		_, err = s.createGroups(ctx, overflow)
+	}
+	return err
+}
+
+// createGroups returns which of the groups exist then.
+func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow) (known map[dlq.ID]bool, err error) {
+	ids := make([]dlq.ID, 0, len(wanted))
+	for id := range wanted {
+		ids = append(ids, id)
+	}
+	of := func(value func(*fingerprint.Fingerprint) string) []string {
+		return column(ids, func(id *dlq.ID) string { return value(&wanted[*id].Fingerprint) })
+	}
+	args := pgx.NamedArgs{
+		"ids":        uuids(ids),
+		"versions":   column(ids, func(id *dlq.ID) int32 { return int32(wanted[*id].Fingerprint.Version) }),
+		"scopes":     of(func(f *fingerprint.Fingerprint) string { return f.Scope }),
+		"rules":      of(func(f *fingerprint.Fingerprint) string { return string(f.Rule) }),
+		"classes":    of(func(f *fingerprint.Fingerprint) string { return f.Class }),
+		"frames":     of(func(f *fingerprint.Fingerprint) string { return f.Frame }),
+		"messages":   of(func(f *fingerprint.Fingerprint) string { return f.Message }),
+		"dlq_topics": column(ids, func(id *dlq.ID) string { return wanted[*id].DLQTopic }),
+		"max_groups": s.maxGroups(),
+	}
+	var found [][16]byte
+	err = s.batch(ctx, "create groups", func(batch *pgx.Batch) {
+		batch.Queue(createGroupsSQL, args)
+		queueQuery(batch, &found, pgx.RowTo[[16]byte], knownGroupsSQL, args)
+	})
+	if err != nil {
+		return nil, err
+	}
+	known = make(map[dlq.ID]bool, len(found))
+	for _, id := range found {
+		known[id] = true
+		s.groups.add(id)
+	}
+	return known, nil
+}
+
+// maxGroups is MaxGroups, or its default.
+func (s *Store) maxGroups() int {
+	if s.MaxGroups > 0 {
+		return s.MaxGroups
+	}
+	return dlq.MaxGroups
+}
+
+// maxKnownGroups bounds the memory of knownGroups: 16 bytes each, and the map.
+const maxKnownGroups = 50_000
+
+// knownGroups remembers groups that exist, so that most batches need not ask. Groups are
+// never deleted, but a database can be restored to an earlier moment.
+type knownGroups struct {
+	mu  sync.Mutex
+	ids map[dlq.ID]struct{}
+}
+
+func (k *knownGroups) has(id dlq.ID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, found := k.ids[id]
+	return found
+}
+
+// add forgets everything when there is no room.
+func (k *knownGroups) add(id dlq.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ids == nil || len(k.ids) >= maxKnownGroups {
+		k.ids = map[dlq.ID]struct{}{}
+	}
+	k.ids[id] = struct{}{}
+}
+
+func (k *knownGroups) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ids = nil
+}
+
+// fixesSQL reads the fixes of these groups. Most are not fixed.
+const fixesSQL = `
+SELECT g.id, g.state_at, COALESCE(array_agg(f.topic) FILTER (WHERE f.group_id IS NOT NULL), '{}'),
+	COALESCE(array_agg(f.partition) FILTER (WHERE f.group_id IS NOT NULL), '{}'),
+	COALESCE(array_agg(f.end_offset) FILTER (WHERE f.group_id IS NOT NULL), '{}')
+FROM dlq.dlq_groups g
+LEFT JOIN dlq.dlq_group_fixes f ON f.group_id = g.id
+WHERE g.id = ANY (@groups::uuid[]) AND g.state = 'fixed'
+GROUP BY g.id, g.state_at`
+
+// reopenSQL opens fixed groups that have failed again. It locks them in the order of their
+// ids.
+const reopenSQL = `
+WITH regression AS (
+	SELECT g.id, r.message_id
+	FROM dlq.dlq_groups g
+	JOIN unnest(@groups::uuid[], @messages::uuid[]) AS r (group_id, message_id) ON r.group_id = g.id
+	WHERE g.state = 'fixed'
+	ORDER BY g.id
+	FOR UPDATE OF g
+), fixes AS (
+	DELETE FROM dlq.dlq_group_fixes f USING regression r WHERE f.group_id = r.id
+)
+UPDATE dlq.dlq_groups g
+SET state = 'open', state_at = now(), state_reason = @reason, regressed_by = r.message_id
+FROM regression r
+WHERE g.id = r.id`
+
+// groupsOf are the groups of the rows, each once.
+func groupsOf(rows []*arrivalRow) [][16]byte {
+	seen := map[dlq.ID]bool{}
+	var groups [][16]byte
+	for _, row := range rows {
+		if !row.group.IsZero() && !seen[row.group] {
+			seen[row.group] = true
+			groups = append(groups, row.group)
+		}
+	}
+	return groups
+}
+
+// regressions are the first message of each fixed group that failed after its fix.
+func regressions(rows []*arrivalRow, fixes map[dlq.ID]dlq.GroupFix) (groups, messages [][16]byte) {
+	for _, row := range rows {
+		fix, isFixed := fixes[row.group]
+		if isFixed && fix.Precedes(&row.Arrival) && !slices.Contains(groups, uuid(row.group)) {
+			groups, messages = append(groups, row.group), append(messages, row.ID)
+		}
+	}
+	return groups, messages
+}
+
+func scanFix(row pgx.CollectableRow) (id dlq.ID, fix dlq.GroupFix, err error) {
+	var topics []string
+	var partitions []int32
+	var offsets []int64
+	err = row.Scan((*[16]byte)(&id), instant{&fix.At}, &topics, &partitions, &offsets)
+	for i := range topics {
+		fix.Ends = append(fix.Ends, dlq.EndOffset{Topic: topics[i], Partition: partitions[i], Offset: offsets[i]})
+	}
+	return id, fix, err
+}

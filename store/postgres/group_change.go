@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// changeGroupSQL changes what operators have noted. A state replaces the conditions of the
+// one before, and a group that is opened by hand is no regression any more.
+const changeGroupSQL = `
+WITH arrival AS (
+	SELECT COALESCE((SELECT arrived FROM dlq.dlq_group_arrivals WHERE group_id = @id), 0)
+		+ COALESCE((SELECT sum(arrived) FROM dlq.dlq_count_changes WHERE group_id = @id), 0)::bigint AS arrived
+), changed AS (
+	UPDATE dlq.dlq_groups g
+	SET owner = COALESCE(@owner, owner), ticket = COALESCE(@ticket, ticket), note = COALESCE(@note, note),
+		state = COALESCE(@state, state),
+		state_at = CASE WHEN @state::text IS NULL THEN state_at ELSE now() END,
+		state_reason = CASE WHEN @state::text IS NULL THEN state_reason ELSE '' END,
+		held_until = CASE WHEN @state::text IS NULL THEN held_until ELSE @until::timestamptz END,
+		held_until_count = CASE WHEN @state::text IS NULL THEN held_until_count ELSE arrival.arrived + @count::bigint END,
+		held_until_rate = CASE WHEN @state::text IS NULL THEN held_until_rate ELSE @rate::bigint END,
+		regressed_by = CASE WHEN @state::text IS NULL THEN regressed_by END
+	FROM arrival
+	WHERE g.id = @id
+	RETURNING g.id, g.dlq_topic AS topic
+), fixes AS (
+	DELETE FROM dlq.dlq_group_fixes f USING changed WHERE f.group_id = changed.id AND @state::text IS NOT NULL
+) /* audit */
+SELECT topic FROM changed`
+
+// ChangeGroup changes what operators have noted about a group. It returns dlq.ErrNotFound
+// for an unknown id.
+func (s *Store) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error {
+	change = change.Storable()
+	args := pgx.NamedArgs{
+		"id": uuid(id), "owner": change.Owner, "ticket": change.Ticket, "note": change.Note, "state": (*string)(change.State),
+		"until": nilIf(change.Hold.Until, change.Hold.Until.IsZero()), "count": nilIf(change.Hold.Count, change.Hold.Count == 0),
+		"rate": nilIf(change.Hold.Rate, change.Hold.Rate == 0),
+	}
+	sql, changed := s.audited(ctx, dlq.TargetGroup, changeGroupSQL, args)
+	topic, found, err := queryOne(ctx, s, "change group", pgx.RowTo[string], sql, args)
+	if found {
+		changed(id, topic)
+	}
+	if err == nil && !found {
+		err = dlq.GroupNotFound(id)
+	}
+	return err
+}
+
+// fixGroupSQL marks a group as fixed. Another fix replaces the one before.
+const fixGroupSQL = `
+WITH changed AS (
+	UPDATE dlq.dlq_groups g
+	SET state = 'fixed', state_at = @at, state_reason = '', ticket = COALESCE(@ticket, ticket),
+		held_until = NULL, held_until_count = NULL, held_until_rate = NULL, regressed_by = NULL
+	WHERE g.id = @id
+	RETURNING g.id, g.dlq_topic AS topic
+), ended AS (
+	DELETE FROM dlq.dlq_group_fixes f
+	USING changed
+	WHERE f.group_id = changed.id
+		AND NOT EXISTS (SELECT FROM unnest(@topics::text[], @partitions::int[]) AS w (topic, partition)
+			WHERE w.topic = f.topic AND w.partition = f.partition)
+), ends AS (
+	INSERT INTO dlq.dlq_group_fixes (group_id, topic, partition, end_offset)
+	SELECT changed.id, w.topic, w.partition, w.end_offset
+	FROM changed
+	CROSS JOIN unnest(@topics::text[], @partitions::int[], @end_offsets::bigint[]) AS w (topic, partition, end_offset)
+	ON CONFLICT (group_id, topic, partition) DO UPDATE SET end_offset = EXCLUDED.end_offset
+) /* audit */
+SELECT topic FROM changed`
+
+// FixGroup marks a group as fixed at a time, with the ends of the partitions of its original
+// topics. It returns dlq.ErrNotFound for an unknown id.
+//
+// It waits until no batch of ingest is being stored, so that a message that is stored later
+// sees the fix.
+func (s *Store) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error {
+	args := pgx.NamedArgs{
+		"id": uuid(id), "at": fix.At, "ticket": nil,
+		"topics":      column(fix.Ends, func(e *dlq.EndOffset) string { return dlq.StorableText(e.Topic) }),
+		"partitions":  column(fix.Ends, func(e *dlq.EndOffset) int32 { return e.Partition }),
+		"end_offsets": column(fix.Ends, func(e *dlq.EndOffset) int64 { return e.Offset }),
+	}
+	if fix.Ticket != nil {
+		args["ticket"] = dlq.StorableText(*fix.Ticket)
+	}
+	sql, changed := s.audited(ctx, dlq.TargetGroup, fixGroupSQL, args)
+	var topics []string
+	err := s.batch(ctx, "mark group fixed", func(batch *pgx.Batch) {
+		batch.Queue(ingestTimeoutSQL)
+		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		queueQuery(batch, &topics, pgx.RowTo[string], sql, args)
+	})
+	if isBlocked(err) {
+		s.endSuspended(ctx)
+	}
+	if err == nil && len(topics) == 0 {
+		err = dlq.GroupNotFound(id)
+	}
+	if err == nil {
+		changed(id, topics[0])
+	}
+	return err
+}
+
+// openHeldSQL opens held groups of which a condition is met. It reads sums only, and runs
+// after the changes were added to them. The rate is that of groupsSQL.
+const openHeldSQL = `
+WITH due AS (
+	SELECT g.id, CASE
+		WHEN g.held_until <= now() THEN @until::text
+		WHEN g.held_until_count <= a.arrived THEN @count::text
+		ELSE @rate::text END AS reason
+	FROM dlq.dlq_groups g
+	LEFT JOIN dlq.dlq_group_arrivals a ON a.group_id = g.id
+	CROSS JOIN (
+		SELECT date_bin('1 hour', now(), 'epoch') AS hour,
+			1 - extract(epoch FROM now() - date_bin('1 hour', now(), 'epoch')) / 3600 AS rest
+	) AS this
+	WHERE g.state = 'held' AND (g.held_until <= now() OR g.held_until_count <= a.arrived
+		OR g.held_until_rate <= CASE a.hour
+			WHEN this.hour THEN a.hour_count + round(a.previous_count * this.rest)
+			WHEN this.hour - interval '1 hour' THEN round(a.hour_count * this.rest) END)
+	ORDER BY g.id
+	FOR UPDATE OF g SKIP LOCKED
+)
+UPDATE dlq.dlq_groups g
+SET state = 'open', state_at = now(), state_reason = due.reason,
+	held_until = NULL, held_until_count = NULL, held_until_rate = NULL
+FROM due
+WHERE g.id = due.id
+RETURNING g.id`
+
+// OpenHeldGroups opens the held groups of which a condition is met, and returns how many. It
+// counts what FoldCounts has added up.
+func (s *Store) OpenHeldGroups(ctx context.Context) (int, error) {
+	opened, err := queryAll(ctx, s, "open held groups", pgx.RowTo[[16]byte], openHeldSQL,
+		pgx.NamedArgs{"until": dlq.HoldUntilReason, "count": dlq.HoldCountReason, "rate": dlq.HoldRateReason})
+	return len(opened), err
+}

@@ -1,0 +1,180 @@
+package postgres_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// retrying are the ids of the RETRYING messages in each kind of list, which must agree.
+func retrying(t *testing.T, p *postgres.Store, key []byte) []dlq.ID {
+	t.Helper()
+	var found []dlq.ID
+	for i, statuses := range [][]dlq.Status{{dlq.StatusRetrying}, nil, {dlq.StatusRetrying, dlq.StatusPending}} {
+		for _, topic := range []string{"orders.dlq", "orders"} {
+			page, err := p.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: topic, Statuses: statuses, Key: key}, PageSize: 50})
+			require.NoError(t, err)
+			require.EqualValues(t, len(page.Messages), page.Total)
+			var ids []dlq.ID
+			for i := range page.Messages {
+				if page.Messages[i].Status == dlq.StatusRetrying {
+					ids = append(ids, page.Messages[i].ID)
+				}
+			}
+			if i == 0 && topic == "orders.dlq" {
+				found = ids
+			}
+			require.Equal(t, found, ids, "%s %v", topic, statuses)
+		}
+	}
+	return found
+}
+
+// claimFirst stores six messages, and claims the first three for a bulk retry and the fourth
+// for a single retry.
+func claimFirst(t *testing.T, pool *pgxpool.Pool) (p *postgres.Store, arrivals []dlq.Arrival, b dlq.BulkRetry, page []dlq.PageEnvelope) {
+	t.Helper()
+	p = postgres.New(pool, dlqtest.Topics(t))
+	arrivals = dlqtest.Arrivals(6)
+	_, err := p.StoreArrivals(t.Context(), arrivals[:3])
+	require.NoError(t, err)
+	b, err = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, 3)
+	_, err = p.StoreArrivals(t.Context(), arrivals[3:])
+	require.NoError(t, err)
+	_, err = p.Claim(t.Context(), arrivals[3].ID, dlqtest.Owner())
+	require.NoError(t, err)
+	return p, arrivals, b, claim.Page
+}
+
+func newestFirst(arrivals ...dlq.Arrival) []dlq.ID {
+	ids := make([]dlq.ID, len(arrivals))
+	for i := range arrivals {
+		ids[len(ids)-1-i] = arrivals[i].ID
+	}
+	return ids
+}
+
+func TestListsHaveTheMessagesThatAreBeingRetried(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, arrivals, b, page := claimFirst(t, pool)
+	require.Equal(t, newestFirst(arrivals[:4]...), retrying(t, p, nil))
+	key := arrivals[1].Record.Key
+	ofKey := slices.DeleteFunc(slices.Clone(arrivals[:4]), func(a dlq.Arrival) bool { return string(a.Record.Key) != string(key) })
+	require.Equal(t, newestFirst(ofKey...), retrying(t, p, key))
+
+	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'RETRYING', last_retry_at = now() WHERE id = $1`, [16]byte(arrivals[5].ID))
+	require.NoError(t, err)
+	require.Equal(t, newestFirst(append(slices.Clone(arrivals[:4]), arrivals[5])...), retrying(t, p, nil))
+	_, err = p.FinalizePage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(page, dlq.ResultDelivered))
+	require.NoError(t, err)
+	require.Equal(t, newestFirst(arrivals[3], arrivals[5]), retrying(t, p, nil))
+}
+
+// An earlier version finalized the messages of a page, and did not know its column.
+func TestAMessageThatLeftItsPageUnnoticedIsFoundWhenItIsRetriedAgain(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, arrivals, b, page := claimFirst(t, pool)
+	_, err := p.FinalizePage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(page, dlq.ResultFailed))
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`UPDATE dlq.dlq_messages SET in_page = true WHERE owner_token = '` + b.ID.String() + `'`,
+		`UPDATE dlq.dlq_messages SET status = 'RETRYING', updated_at = clock_timestamp() WHERE in_page`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	require.Equal(t, newestFirst(arrivals[:4]...), retrying(t, p, nil))
+}
+
+func TestPagesThatNobodyFinalizesAreFound(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{
+		`DELETE FROM dlq.dlq_bulk_retries`,
+		`DELETE FROM dlq.dlq_bulk_retry_lanes`,
+		`UPDATE dlq.dlq_bulk_retries SET ended_at = now()`,
+	} {
+		t.Run(sql, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			p, arrivals, _, _ := claimFirst(t, pool)
+			_, err := pool.Exec(t.Context(), sql)
+			require.NoError(t, err)
+			require.Equal(t, newestFirst(arrivals[:4]...), retrying(t, p, nil))
+		})
+	}
+}
+
+// invisibleSQL counts RETRYING messages that no list finds.
+const invisibleSQL = `
+SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' AND id NOT IN (SELECT id FROM dlq.dlq_retrying WHERE id IS NOT NULL)`
+
+func TestAFinalizeThatWaitedKeepsTheNextPage(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(150, dlqtest.NoKey))
+	require.NoError(t, err)
+	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	first, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(first.Page[0].ID))
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.FinalizePage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(first.Page, dlq.ResultDelivered))
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		return count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, 10*time.Second, time.Millisecond)
+	second, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	require.NoError(t, err)
+	require.Len(t, second.Page, 50)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-done)
+	require.Zero(t, count(t, pool, invisibleSQL))
+	claimed, err := p.ClaimedPage(t.Context(), dlqtest.Lane(b, 0), dlq.PageBytes)
+	require.NoError(t, err)
+	require.Len(t, claimed.Page, 50)
+}
+
+func TestTheSweepFindsMessagesOfPagesThatWereEditedByHand(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]string{
+		"the page is emptied":   `UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}'`,
+		"the lanes are removed": `TRUNCATE dlq.dlq_bulk_retry_lanes`,
+		"the job has no lanes":  `UPDATE dlq.dlq_bulk_retries SET lanes = 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			p, _, _, _ := claimFirst(t, pool)
+			_, err := pool.Exec(t.Context(), edit)
+			require.NoError(t, err)
+			require.EqualValues(t, 3, count(t, pool, invisibleSQL))
+			_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET state = 'FAILED', ended_at = now()`)
+			require.NoError(t, err)
+			owners, err := p.Owners(t.Context(), time.Now().Add(time.Hour))
+			require.NoError(t, err)
+			require.Len(t, owners, 2)
+			require.Zero(t, count(t, pool, invisibleSQL))
+		})
+	}
+}
