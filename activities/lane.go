@@ -154,6 +154,12 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		if err != nil {
 			return LaneResult{}, err
 		}
+		if claim.Unfinished && !claim.Stopped { // the database was restored, and the attempt has not noticed
+			if err := l.sendClaimed(ctx); err != nil {
+				return LaneResult{}, err
+			}
+			continue
+		}
 		l.lane.ScanFirst = claim.Queue != nil // alternate between the queues and the scan
 		if claimed > 0 {
 			continue
@@ -175,6 +181,7 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 			return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
 		})
 		if err != nil || claimed == 0 {
+			l.lane.Finalized = err == nil
 			return err
 		}
 		if err := stopRequested(ctx); err != nil {

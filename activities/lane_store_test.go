@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,6 +122,36 @@ func TestALaneWithFewMessagesInALargeScopeScansInParts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true, true}, store.asked)
 	require.Equal(t, dlq.BulkCounts{Retried: 1}, l.counts(t))
+}
+
+// restoredStore is a store whose database is restored to the moment before its first
+// finalize.
+type restoredStore struct {
+	*memory.Store
+	restored bool
+}
+
+func (s *restoredStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
+	if !s.restored {
+		s.restored = true
+		return dlq.PageResult{Ended: len(outcomes)}, nil
+	}
+	return s.Store.FinalizePage(ctx, lane, outcomes)
+}
+
+func TestAPageThatARestoreBroughtBackIsSentBeforeLaterMessages(t *testing.T) {
+	t.Parallel()
+	var messages []dlq.Arrival
+	var names []string
+	for i := range dlq.PageSize + 1 {
+		names = append(names, fmt.Sprint(i))
+		messages = append(messages, message("orders", "a", names[i]))
+	}
+	l := newLaneTest(t, dlq.OrderKey, nil, messages...)
+	_, err := l.environment(t, &restoredStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	require.NoError(t, err)
+	require.Equal(t, slices.Concat(names[:dlq.PageSize], names), l.target.asked)
+	require.Equal(t, dlq.BulkCounts{Retried: int64(len(messages))}, l.counts(t))
 }
 
 // lateStore is a store whose first claim commits after its caller's timeout.

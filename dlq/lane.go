@@ -24,6 +24,9 @@ type Lane struct {
 	// Bounded limits how many messages a claim reads. Without it, a claim whose filter
 	// matches few messages may read for too long.
 	Bounded bool
+	// Finalized says that this attempt has finalized every page that it knows of. A claim
+	// that finds another one then claims nothing, and is Unfinished.
+	Finalized bool
 	// Epoch is the number of this attempt at the lane. Only the newest may claim and
 	// finalize.
 	Epoch int
@@ -98,6 +101,10 @@ type LaneClaim struct {
 	// Stopped is set when nothing may be claimed: the job is not running, or a newer
 	// attempt has the lane. Messages may be left.
 	Stopped bool
+	// Unfinished is set when nothing was claimed because messages of the lane are not
+	// finalized, against Lane.Finalized: the database was restored to an earlier moment.
+	// Store.ClaimedPage reads these messages. They come before all others.
+	Unfinished bool
 }
 
 // LaneQueue is a queue of a lane. Its messages wait for the same closed target, or for an

@@ -141,6 +141,9 @@ func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane, scan bool) (dlq.Lane
 	if err != nil || b.State != dlq.BulkRunning || state.epoch != lane.Epoch {
 		return dlq.LaneClaim{Stopped: true}, nil // as in package postgres, also for an unknown lane
 	}
+	if lane.Finalized && slices.ContainsFunc(state.page, func(id dlq.ID) bool { return m.byID[id] != nil && m.byID[id].ownedBy(lane.Owner) }) {
+		return dlq.LaneClaim{Unfinished: true}, nil
+	}
 	at := m.now()
 	quota, wait := b.quota(at)
 	claim := dlq.LaneClaim{Wait: wait, StepLimitReached: quota == 0, Limited: b.Spec.RateLimit > 0 || b.stepLimit != nil, Closed: b.closed()}

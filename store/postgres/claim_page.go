@@ -28,6 +28,8 @@ FOR UPDATE`
 //     time counts (due), so at most two tenths of rate_limit go out at once. A job with
 //     limits is read only after its row was locked (@locked).
 //   - opened is empty when a newer attempt has the lane. lane.due is set when a queue is due.
+//   - unfinished is a message of the lane that is not finalized, against @finalized. Then
+//     nothing is claimed.
 //   - scan_end bounds how many messages a claim reads (@bounded).
 //   - listed are the next messages of the lane: those whose dead-letter topic is @topic, and
 //     those whose original topic is. These are not read when @topic is a dead-letter topic,
@@ -66,10 +68,19 @@ WITH clock AS MATERIALIZED (
 	FROM dlq.dlq_bulk_retries b, clock
 	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
 ), opened AS MATERIALIZED (
-	SELECT cursor, waiting, failed + dead AS failed
+	SELECT cursor, waiting, failed + dead AS failed, page
 	FROM dlq.dlq_bulk_retry_lanes
 	WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 		AND epoch = @epoch
+), unfinished AS MATERIALIZED (
+	SELECT p.id
+	FROM opened
+	CROSS JOIN unnest(opened.page) AS p (id)
+	WHERE @finalized::bool AND EXISTS (
+		SELECT FROM dlq.dlq_messages m
+		WHERE m.id = p.id AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END
+		OFFSET 0)
+	LIMIT 1
 ), lane AS MATERIALIZED (
 	SELECT opened.*, job.quota, opened.waiting > 0 AND (
 		(SELECT q.id FROM dlq.dlq_bulk_retry_queues q
@@ -80,7 +91,7 @@ WITH clock AS MATERIALIZED (
 			AND EXISTS (SELECT FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.queue_id = q.id AND w.lane = @lane ORDER BY w.seq OFFSET 0)
 		ORDER BY q.due_at LIMIT 1) IS NOT NULL) AS due
 	FROM opened, job
-	WHERE job.wait IS NULL AND job.quota > 0
+	WHERE job.wait IS NULL AND job.quota > 0 AND NOT EXISTS (SELECT FROM unfinished)
 ), scan AS MATERIALIZED (
 	SELECT cursor, waiting, quota FROM lane WHERE @scan::bool AND (@scan_first::bool OR NOT due)
 ), scan_end AS MATERIALIZED (
@@ -245,7 +256,8 @@ SELECT status.*, next.topic, next.partition, next.of_key, next.tries, next.reaso
 		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
 		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
 FROM (
-	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open, COALESCE((SELECT due FROM lane), false) AS due,
+	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open, EXISTS (SELECT FROM unfinished) AS unfinished,
+		COALESCE((SELECT due FROM lane), false) AS due,
 		EXISTS (SELECT FROM candidate) OR COALESCE((SELECT cursor FROM scanned) < @upper_bound, false) AS more,
 		COALESCE((SELECT limited FROM job), false) AS limited,
 		COALESCE((SELECT quota <= 0 FROM job), false) AS step_limit_reached,
@@ -266,6 +278,7 @@ ORDER BY m.seq`
 type claimStatus struct {
 	running          bool // the job is running, and its row was locked if it has limits
 	open             bool // this attempt is the newest of the lane
+	unfinished       bool // messages of the lane are not finalized, and nothing was claimed
 	due              bool // a queue of the lane is due
 	more             bool // messages may follow the cursor, although the page is empty
 	limited          bool
@@ -284,7 +297,7 @@ type claimStatus struct {
 // keys.
 //
 // With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and
-// neither StepLimitReached nor Stopped. The error is dlq.ErrBlocked when another
+// neither StepLimitReached nor Stopped nor Unfinished. The error is dlq.ErrBlocked when another
 // transaction does not release a lock in time.
 func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	f := &lane.Spec.Filter
@@ -303,10 +316,10 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 		}
 		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next,
 			Limited: status.limited, StepLimitReached: status.stepLimitReached,
-			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open}
+			Wait: time.Duration(status.wait) * time.Microsecond, Stopped: !status.running || !status.open, Unfinished: status.unfinished}
 		// With an empty page the scan continues if messages may follow: every candidate
 		// went into a queue, or none of the messages that were read matched the filter.
-		if len(page) > 0 || claim.Stopped || claim.StepLimitReached || claim.Wait > 0 || !scan || !status.more {
+		if len(page) > 0 || claim.Stopped || claim.Unfinished || claim.StepLimitReached || claim.Wait > 0 || !scan || !status.more {
 			return claim, nil
 		}
 		if time.Since(began) > maxScanTime {
@@ -323,7 +336,7 @@ func (s *Store) claimArgs(lane *dlq.Lane) pgx.NamedArgs {
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, laneArgs(lane))
 	args["page_bytes"] = dlq.PageBytes
-	args["upper_bound"], args["bounded"] = lane.UpperBound, lane.Bounded || isSearch(&lane.Spec.Filter)
+	args["upper_bound"], args["bounded"], args["finalized"] = lane.UpperBound, lane.Bounded || isSearch(&lane.Spec.Filter), lane.Finalized
 	return args
 }
 
@@ -340,7 +353,7 @@ func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (
 				var topics []string
 				var partitions []int32
 				var next nullableQueue
-				page, err = collectAfter(rows, scanPageEnvelope, append([]any{&status.running, &status.open, &status.due, &status.more,
+				page, err = collectAfter(rows, scanPageEnvelope, append([]any{&status.running, &status.open, &status.unfinished, &status.due, &status.more,
 					&status.limited, &status.stepLimitReached, &status.wait, &topics, &partitions, &status.bytes}, next.columns()...)...)
 				status.closed, status.next = targetsOf(topics, partitions), next.queue()
 				return err

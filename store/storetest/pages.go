@@ -147,6 +147,33 @@ var pages = map[string]func(*testing.T, fixture){
 		require.Empty(t, f.claimed(first))
 	},
 
+	"nothing is claimed before a page that a restore of the database brought back": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
+		page := f.claimPage(lane) // the attempt believes that it has finalized it
+		lane.Finalized = true
+		claim := f.tryClaim(lane)
+		require.True(t, claim.Unfinished)
+		require.Empty(t, claim.Page)
+		require.Equal(t, page, f.claimed(lane))
+
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		claim = f.tryClaim(lane)
+		require.False(t, claim.Unfinished)
+		require.Len(t, claim.Page, 1)
+	},
+
+	"a message of a page that another client has finalized holds up nothing": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
+		for _, e := range f.claimPage(lane) {
+			_, err := f.MarkDead(t.Context(), e.ID)
+			require.NoError(t, err)
+		}
+		lane.Finalized = true
+		require.Len(t, f.tryClaim(lane).Page, 1)
+	},
+
 	"a page is bounded in bytes": func(t *testing.T, f fixture) {
 		const part = 1 << 20
 		var arrivals []dlq.Arrival
