@@ -2,11 +2,15 @@ package dlq
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
-// MaxFilterIDs is how many ids a filter may name.
-const MaxFilterIDs = 1000
+// Limits of a filter: the ids that it may name, and the headers and JSON paths together.
+const (
+	MaxFilterIDs   = 1000
+	MaxFilterParts = 10
+)
 
 // Filter selects messages of a topic, for lists, dry runs and bulk retries. Zero fields do
 // not restrict. A bulk retry stores its JSON.
@@ -29,6 +33,21 @@ type Filter struct {
 	IDs []ID `json:"ids,omitempty"`
 	// Group is the group of the messages; zero does not restrict.
 	Group ID `json:"group,omitzero"`
+	// Class is the class of the error or of its cause, or the last part of its name.
+	Class string `json:"class,omitempty"`
+	// ConsumerGroup is the group whose consumer failed.
+	ConsumerGroup string `json:"consumer_group,omitempty"`
+	// OriginPartition and OriginOffset are those of the original topic.
+	OriginPartition *int32 `json:"origin_partition,omitempty"`
+	OriginOffset    *int64 `json:"origin_offset,omitempty"`
+	TraceID         string `json:"trace_id,omitempty"`
+	CorrelationID   string `json:"correlation_id,omitempty"`
+	// Suspicious is whether the headers are known to attack consumers.
+	Suspicious *bool `json:"suspicious,omitempty"`
+	// Headers are the values of headers, by their names. A message has each of them.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Payload are scalars of the payload as text, by their paths; see PayloadPath.
+	Payload map[string]string `json:"payload,omitempty"`
 	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
 }
@@ -45,6 +64,52 @@ func (f *Filter) EffectiveStatuses() []Status {
 	return statuses
 }
 
+// IsOfFields reports whether the filter has fields that workers of version 24 of the schema
+// do not know.
+func (f *Filter) IsOfFields() bool {
+	return f.Class != "" || f.ConsumerGroup != "" || f.OriginPartition != nil || f.OriginOffset != nil || f.TraceID != "" ||
+		f.CorrelationID != "" || f.Suspicious != nil || f.ReadsRecords()
+}
+
+// IsText reports whether the filter compares texts that no index has.
+func (f *Filter) IsText() bool {
+	return f.ErrorContains != "" || f.Class != "" || f.ConsumerGroup != ""
+}
+
+// IsLookup reports whether an index finds the messages of the filter.
+func (f *Filter) IsLookup() bool {
+	return f.Key != nil || f.TraceID != "" || f.CorrelationID != "" || f.OriginOffset != nil
+}
+
+// ReadsRecords reports whether the filter reads the headers or the payload of each message.
+func (f *Filter) ReadsRecords() bool { return len(f.Headers)+len(f.Payload) > 0 }
+
+// IsSearch reports whether a list reads the records of a limited number of messages.
+func (f *Filter) IsSearch() bool { return f.ReadsRecords() && !f.IsLookup() && len(f.IDs) == 0 }
+
+// PayloadPath splits a path into the names of fields and the positions in arrays, such as
+// "lines.0.sku".
+func PayloadPath(path string) []string { return strings.Split(path, ".") }
+
+// classSeparators end the namespace of a class.
+var classSeparators = []string{".", `\`, "::", "/"}
+
+// ClassSuffixes are the ends of a class whose last part is name; none if name has a namespace.
+func ClassSuffixes(name string) (suffixes []string) {
+	for _, separator := range classSeparators {
+		if strings.Contains(name, separator) {
+			return nil
+		}
+		suffixes = append(suffixes, separator+name)
+	}
+	return suffixes
+}
+
+// IsClass reports whether name is the class or the last part of it.
+func IsClass(class, name string) bool {
+	return class == name || slices.ContainsFunc(ClassSuffixes(name), func(suffix string) bool { return strings.HasSuffix(class, suffix) })
+}
+
 // IncludesPending reports whether the filter matches PENDING messages. Bulk retries send
 // only these.
 func (f *Filter) IncludesPending() bool { return slices.Contains(f.EffectiveStatuses(), StatusPending) }
@@ -58,7 +123,22 @@ func (f *Filter) storable() Filter {
 	s.Key = slices.Clone(s.Key)
 	s.IDs = unique(s.IDs)
 	s.CreatedFrom, s.CreatedTo = s.CreatedFrom.UTC(), s.CreatedTo.UTC()
+	for _, text := range []*string{&s.Class, &s.ConsumerGroup, &s.TraceID, &s.CorrelationID} {
+		*text = StorableText(*text)
+	}
+	s.Headers, s.Payload = storableTexts(s.Headers), storableTexts(s.Payload)
 	return s
+}
+
+func storableTexts(texts map[string]string) map[string]string {
+	var storable map[string]string
+	for name, text := range texts {
+		if storable == nil {
+			storable = make(map[string]string, len(texts))
+		}
+		storable[StorableText(name)] = StorableText(text)
+	}
+	return storable
 }
 
 // unique removes repeated ids and keeps the order.

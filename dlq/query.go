@@ -33,6 +33,24 @@ type ListQuery struct {
 	// After is the key of the last message on the previous page; nil for the first page.
 	After       *Keyset
 	OldestFirst bool
+	// SearchLimit is how many messages a search looks at; 0 stands for the constant.
+	SearchLimit int
+}
+
+// SearchLimit is how many messages a list of IsSearch looks at, unless it takes SearchTime
+// before. Searches continue after Searched.Last.
+const (
+	SearchLimit = 20_000
+	SearchTime  = 2 * time.Second
+)
+
+// Searched is how far a search has looked.
+type Searched struct {
+	// Messages is how many it has looked at, and Last the last of them; nil if it is 0.
+	Messages int
+	Last     *Keyset
+	// IsComplete is set when none is left.
+	IsComplete bool
 }
 
 // Page is one page of messages.
@@ -42,6 +60,9 @@ type Page struct {
 	Total      int64
 	TotalExact bool
 	HasNext    bool
+	// Searched is nil unless the query has a filter of IsSearch. Then Total counts only the
+	// messages of the page, and HasNext is unset only if the search is complete.
+	Searched *Searched
 }
 
 // TopicSummary counts the messages of one dead-letter topic.

@@ -77,7 +77,7 @@ func TestAnUpgradeDoesNotDeadlockWithATransactionThatLocksTables(t *testing.T) {
 			t.Parallel()
 			pool := empty(t)
 			require.NoError(t, migrations.Up(t.Context(), pool))
-			apply(t, pool, "down", apart, actions, origins, buckets)
+			apply(t, pool, "down", search, apart, actions, origins, buckets)
 			exec(t, pool, `UPDATE public.schema_migrations SET version = 15`)
 			dump, err := pool.Begin(t.Context())
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -13,6 +14,9 @@ import (
 func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if q.IsSearch() {
+		return m.search(&q), nil
+	}
 	size := max(q.PageSize, 1)
 	skip := 0
 	if q.After == nil {
@@ -39,6 +43,31 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	page.TotalExact = page.Total <= dlq.CountLimit
 	page.Total = min(page.Total, dlq.CountLimit)
 	return page, nil
+}
+
+// search is like that of postgres.Store.
+func (m *Store) search(q *dlq.ListQuery) dlq.Page {
+	page := dlq.Page{HasNext: true, Searched: &dlq.Searched{}}
+	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
+	for e := range m.inListOrder(q.OldestFirst) {
+		if !matchesIndexed(e, &q.Filter) || q.After != nil && !isBeyond(e.Keyset(), *q) {
+			continue
+		}
+		if len(page.Messages) == max(q.PageSize, 1) || page.Searched.Messages == limit {
+			page.Total = int64(len(page.Messages))
+			return page
+		}
+		at := e.Keyset()
+		page.Searched.Messages++
+		page.Searched.Last = &at
+		if matchesRecord(e, &q.Filter) {
+			page.Messages = append(page.Messages, e.Message)
+		}
+	}
+	page.Total = int64(len(page.Messages))
+	page.Searched.IsComplete = len(page.Messages) < max(q.PageSize, 1) && page.Searched.Messages < limit
+	page.HasNext, page.TotalExact = !page.Searched.IsComplete, page.Searched.IsComplete && q.After == nil
+	return page
 }
 
 // isBeyond reports whether a key comes after that of the query.

@@ -59,9 +59,7 @@ var errNoAction = errors.New("it has no topic or no known action")
 // decodeActionSpec refuses fields that this version does not know. A filter of a later version
 // would otherwise be ignored, and the action would change every message of the topic.
 func decodeActionSpec(encoded []byte) (spec dlq.ActionSpec, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(&spec)
+	err = decodeStrictly(encoded, &spec)
 	if err == nil && (spec.Topic == "" || len(spec.Action.Statuses()) == 0) {
 		err = errNoAction
 	}
@@ -69,6 +67,12 @@ func decodeActionSpec(encoded []byte) (spec dlq.ActionSpec, err error) {
 		return dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
 	}
 	return spec, nil
+}
+
+func decodeStrictly(encoded []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
 }
 
 // checkReadable returns dlq.ErrSpecUnreadable when the specification of the job could not be

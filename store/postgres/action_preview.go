@@ -62,7 +62,7 @@ func (s *Store) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.Act
 	batch := &pgx.Batch{}
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
 	batch.Queue(filtered(previewActionSQL, &spec.Filter), args).Query(counted.collect)
-	if sample.Key == nil { // keys have an index of their own
+	if !sample.IsLookup() { // keys have an index of their own
 		batch.Queue(inOrderSQL)
 	}
 	queueQuery(batch, &messages, scanMessage, listed(listSQL, &sample), sampleArgs)

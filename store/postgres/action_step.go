@@ -122,7 +122,7 @@ FROM job, counted c
 WHERE a.id = @id
 RETURNING c.changed, a.changed, a.statuses_done >= COALESCE(cardinality(@statuses::text[]), 0), false`
 
-// searchMark is the mark in actSQL for the text of errors, and lockMark that for the lock.
+// searchMark is the mark in actSQL for what no index has, and lockMark that for the lock.
 const (
 	searchMark = "true /* search */"
 	lockMark   = "FOR UPDATE OF m /* or skip */"
@@ -186,7 +186,7 @@ func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 	if limit <= 1 {
 		args["batch_time"] = longBatchTime
 	}
-	if f.Key != nil && len(f.IDs) == 0 {
+	if f.IsLookup() && len(f.IDs) == 0 {
 		args["limit"], args["batch_time"] = 10*limit, longBatchTime // each batch reads all messages of the key
 	}
 	if !f.CreatedFrom.IsZero() {
@@ -195,7 +195,12 @@ func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 	if !f.CreatedTo.IsZero() {
 		args["until"], args["until_seq"] = f.CreatedTo, int64(math.MinInt64)
 	}
-	sql = strings.Replace(actSQL, searchMark, "true"+conditions(&dlq.Filter{ErrorContains: f.ErrorContains}), 1)
-	f.ErrorContains, f.CreatedFrom, f.CreatedTo = "", time.Time{}, time.Time{}
+	search := dlq.Filter{ErrorContains: f.ErrorContains, Class: f.Class, ConsumerGroup: f.ConsumerGroup, Headers: f.Headers, Payload: f.Payload}
+	f.ErrorContains, f.Class, f.ConsumerGroup, f.Headers, f.Payload = "", "", "", nil, nil
+	if f.OriginOffset == nil {
+		search.OriginPartition, f.OriginPartition = f.OriginPartition, nil
+	}
+	f.CreatedFrom, f.CreatedTo = time.Time{}, time.Time{}
+	sql = strings.Replace(actSQL, searchMark, "true"+conditions(&search), 1)
 	return filtered(sql, &f), args
 }

@@ -22,14 +22,18 @@ WITH wanted AS (
 ), room AS (
 	SELECT t.dlq_topic, @max_groups::bigint - (SELECT count(*) FROM dlq.dlq_groups g WHERE g.dlq_topic = t.dlq_topic) AS groups
 	FROM (SELECT DISTINCT dlq_topic FROM wanted) AS t
+), created AS (
+	INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
+	SELECT w.id, w.version, w.scope, w.rule, w.class, w.frame, w.message, w.dlq_topic
+	FROM wanted w
+	JOIN room r ON r.dlq_topic = w.dlq_topic
+	WHERE w.rule = 'overflow' OR w.place <= r.groups
+	ORDER BY w.id
+	ON CONFLICT (id) DO NOTHING
+	RETURNING id
 )
-INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
-SELECT w.id, w.version, w.scope, w.rule, w.class, w.frame, w.message, w.dlq_topic
-FROM wanted w
-JOIN room r ON r.dlq_topic = w.dlq_topic
-WHERE w.rule = 'overflow' OR w.place <= r.groups
-ORDER BY w.id
-ON CONFLICT (id) DO NOTHING`
+INSERT INTO dlq.dlq_group_signatures (group_id, bits)
+SELECT id, 0::bit(8192) FROM created`
 
 // knownGroupsSQL is a statement of its own, because it must see what others have created
 // while createGroupsSQL waited for them.

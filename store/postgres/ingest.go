@@ -42,6 +42,9 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 	if err := s.assignGroups(ctx, in.rows); err != nil {
 		return nil, err
 	}
+	if err := s.signGroups(ctx, in.rows); err != nil {
+		return nil, err
+	}
 	stored, err = s.ingest(ctx, in)
 	if !isDataError(err) {
 		return stored, err
@@ -75,6 +78,7 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	}
 	if errors.Is(err, dlq.ErrPositionMoved) { // the database may have been restored
 		s.groups.forget()
+		s.signatures.forget()
 	}
 	if err != nil {
 		return nil, wrap(operation, err)
@@ -366,4 +370,6 @@ func idsOf(rows []*arrivalRow) []dlq.ID {
 // change.
 const ingestLock = 7_305_011_990_415
 
-const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock)`
+// shareIngestLockSQL also tells the triggers that the messages are in the signatures of their
+// groups.
+const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true)`

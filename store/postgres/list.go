@@ -92,9 +92,21 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
+// possibleGroups is a condition on messages that can have the texts of a search.
+const possibleGroups = ` AND (m.group_id IS NULL OR m.group_id NOT IN (SELECT group_id FROM dlq.dlq_group_signatures
+			WHERE (bits & @mask::varbit::bit(8192)) <> @mask::varbit::bit(8192)))`
+
+// pruned leaves messages out whose groups cannot have the texts of a search.
+func pruned(sql string, f *dlq.Filter) string {
+	if _, found := searched(f); found {
+		return strings.ReplaceAll(sql, filterMark, filterMark+possibleGroups)
+	}
+	return sql
+}
+
 // listed puts the filter, the order and the cursor of a list into a statement.
 func listed(sql string, q *dlq.ListQuery) string {
-	if q.Key != nil { // a frequent key: the planner chooses the index
+	if q.IsLookup() { // a frequent key: the planner chooses the index
 		sql = strings.ReplaceAll(sql, sourceMark, "dlq.dlq_messages m"+withBodies)
 	}
 	if q.After != nil {
@@ -103,6 +115,7 @@ func listed(sql string, q *dlq.ListQuery) string {
 	if q.OldestFirst {
 		sql = strings.NewReplacer("m.seq) <", "m.seq) >", "DESC /* order */", "").Replace(sql)
 	}
+	sql = strings.Replace(sql, "true /* lookup */", "true"+lookups(&q.Filter, false), 1)
 	return filtered(sql, &q.Filter)
 }
 
@@ -110,6 +123,9 @@ func listed(sql string, q *dlq.ListQuery) string {
 func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	args := filterArgs(&q.Filter)
 	size := pageSizeOf(q)
+	if mask, found := searched(&q.Filter); found {
+		args["mask"] = mask.bits()
+	}
 	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
 	if q.After != nil {
 		args["after_time"], args["after_seq"], args["skip"] = timestamptz(q.After.CreatedAt), q.After.Seq, 0
@@ -123,12 +139,18 @@ func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 // List returns one page of a topic's messages, sorted by their Keyset.
 //
 // With After, and for the first page, the cost does not depend on the depth. Page without
-// After skips rows one by one, so later pages cost more. ErrorContains reads every message
-// until the page is full.
+// After skips rows one by one, so later pages cost more. ErrorContains, Class and ConsumerGroup
+// read every message of the groups that can have them, until the page is full.
 func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
 	isRare := false
-	if q.Key != nil && len(q.IDs) == 0 {
-		page, isRare, err = s.listKey(ctx, &q)
+	_, isSigned := searched(&q.Filter)
+	switch {
+	case q.IsSearch():
+		return s.search(ctx, &q)
+	case q.IsLookup() && len(q.IDs) == 0:
+		page, isRare, err = s.listFew(ctx, listKeySQL, &q)
+	case isSigned && q.Group.IsZero() && len(q.IDs) == 0:
+		page, isRare, err = s.listFew(ctx, listFewSQL, &q)
 	}
 	if err == nil && !isRare {
 		page, err = s.listTopic(ctx, &q)
@@ -149,22 +171,22 @@ func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err e
 // + 1.
 func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
 	args := listArgs(q)
-	list, count := listed(listSQL, q), listed(countSQL, q)
+	list, count := listed(pruned(listSQL, &q.Filter), q), listed(pruned(countSQL, &q.Filter), q)
 	switch {
-	case !q.Group.IsZero() && q.Key == nil && len(q.IDs) == 0:
+	case !q.Group.IsZero() && !q.IsLookup() && len(q.IDs) == 0:
 		list, count = listed(listGroupSQL, q), listed(countGroupSQL, q)
-	case q.Key != nil || q.ErrorContains != "" && len(q.Statuses) == 0:
-		count = listed(countAnyOrderSQL, q)
+	case q.IsLookup() || q.IsText() && len(q.Statuses) == 0:
+		count = listed(pruned(countAnyOrderSQL, &q.Filter), q)
 	}
 	// A search that does not fill its first page has read all messages. A separate count
 	// would take the same time again.
-	search := q.ErrorContains != "" && q.After == nil && q.Page <= 1
+	search := q.IsText() && q.After == nil && q.Page <= 1
 	err = s.inSnapshot(ctx, "list messages", func(send snapshotSender) error {
 		queueCount := func(batch *pgx.Batch) {
 			batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
 		}
 		err := send(!search, func(batch *pgx.Batch) {
-			if q.Key == nil { // keys have an index of their own
+			if !q.IsLookup() { // keys have an index of their own
 				batch.Queue(inOrderSQL)
 			}
 			queueQuery(batch, &page.Messages, scanMessage, list, args)

@@ -8,13 +8,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listKeySQL reads every message of a key, once for the page and the total. It does so only
-// for a key with at most 20,000 messages, including archived ones, which takes a tenth of a
-// second. The first row may carry no message.
+// listKeySQL reads every message with a key, an origin or an id of a trace, once for the page
+// and the total. It does so only if there are at most 20,000 messages, including archived
+// ones, which takes a tenth of a second. The first row may carry no message.
 const listKeySQL = `
 WITH probe AS MATERIALIZED (
 	SELECT count(*) <= 20000 AS is_rare
-	FROM (SELECT FROM dlq.dlq_message_bodies WHERE key_hash = @key_hash AND key IS NOT NULL LIMIT 20001) AS body
+	FROM (SELECT FROM dlq.dlq_message_bodies b WHERE true /* lookup */ LIMIT 20001) AS body
 ), match AS MATERIALIZED (
 	SELECT m.id, m.created_at, m.seq
 	FROM dlq.dlq_message_bodies b
@@ -36,12 +36,59 @@ FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
-// listKey lists the messages of a rare key. For a key with too many messages isRare is
-// false, and there is no page.
-func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
+// listFewSQL reads every message of the groups that can have the texts of a search, and those
+// without a group, once for the page and the total. It does so only if there are at most
+// 20,000. Each OFFSET makes the server find them by their group and not by their topic. The
+// first row may carry no message.
+const listFewSQL = `
+WITH possible AS MATERIALIZED (
+	SELECT g.id
+	FROM dlq.dlq_groups g
+	WHERE NOT EXISTS (SELECT FROM dlq.dlq_group_signatures s WHERE s.group_id = g.id AND (s.bits & @mask::varbit::bit(8192)) <> @mask::varbit::bit(8192))
+), probe AS MATERIALIZED (
+	SELECT count(*) <= 20000 AS is_rare
+	FROM (
+		(SELECT FROM possible p CROSS JOIN LATERAL (SELECT FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m)
+		UNION ALL
+		(SELECT FROM dlq.dlq_messages m WHERE m.group_id IS NULL AND m.status <> 'RETRYING')
+		LIMIT 20001
+	) AS message
+), match AS MATERIALIZED (
+	(SELECT m.id, m.created_at, m.seq
+	FROM possible p
+	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m
+	WHERE (SELECT is_rare FROM probe) AND (m.dlq_topic = @topic OR m.original_topic = @topic)
+		AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	UNION ALL
+	(SELECT m.id, m.created_at, m.seq
+	FROM (SELECT * FROM dlq.dlq_messages WHERE group_id IS NULL AND status <> 'RETRYING' OFFSET 0) AS m
+	WHERE (SELECT is_rare FROM probe) AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	UNION ALL
+	(SELECT m.id, m.created_at, m.seq
+	FROM dlq.dlq_messages m
+	WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+		AND (SELECT is_rare FROM probe) AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
+), page AS (
+	SELECT m.id
+	FROM match m
+	WHERE true /* after */
+	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
+	LIMIT @limit OFFSET @skip
+)
+SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
+	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+FROM probe
+LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
+ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
+
+// listFew lists a search by listKeySQL or listFewSQL. If too many messages would be read,
+// isRare is false, and there is no page.
+func (s *Store) listFew(ctx context.Context, sql string, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
 	err = s.batch(ctx, "list messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
-		batch.Queue(listed(listKeySQL, q), listArgs(q)).Query(func(rows pgx.Rows) (err error) {
+		batch.Queue(listed(sql, q), listArgs(q)).Query(func(rows pgx.Rows) (err error) {
 			page.Messages, err = collectAfter(rows, scanMessage, &isRare, &page.Total)
 			return err
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
@@ -29,6 +30,7 @@ type explained struct {
 	// filter and query put a filter or the order of a list into the statement.
 	filter *dlq.Filter
 	query  *dlq.ListQuery
+	search *dlq.ListQuery // in searchSQL
 	// act is the job whose filter is put into actSQL.
 	act *dlq.BulkAction
 	// operations are put into operationsSQL.
@@ -81,6 +83,7 @@ func TestEveryStatement(t *testing.T) {
 			SELECT id, dlq_topic, 'orders', s, 1 FROM dlq.dlq_groups, unnest('{PENDING,DEAD,RESOLVED}'::text[]) AS s`,
 		`INSERT INTO dlq.dlq_group_arrivals (group_id, arrived, last_seen, hour, hour_count, previous_count)
 			SELECT id, 3, first_seen, date_bin('1 hour', first_seen, 'epoch'), 3, 0 FROM dlq.dlq_groups`,
+		`INSERT INTO dlq.dlq_group_signatures (group_id, bits) SELECT id, 0::bit(8192) FROM dlq.dlq_groups`,
 		`INSERT INTO dlq.dlq_group_fixes (group_id, topic, partition, end_offset) SELECT id, 't', n, 0 FROM dlq.dlq_groups, generate_series(1, 3) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
@@ -94,11 +97,19 @@ func TestEveryStatement(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE`)
 	require.NoError(t, err)
 
+	yes := true
 	list := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 20}
 	oldest := &dlq.ListQuery{Filter: list.Filter, PageSize: 20, OldestFirst: true}
 	search := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", ErrorContains: "oom"}, PageSize: 20}
 	key := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("20")}, PageSize: 20}
 	ofGroup := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Group: id}, PageSize: 20}
+	trace := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", TraceID: "t"}, PageSize: 20}
+	origin := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", OriginOffset: new(int64), OriginPartition: new(int32)}, PageSize: 20}
+	suspicious := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Suspicious: &yes}, PageSize: 20}
+	class := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Class: "Timeout"}, PageSize: 20}
+	records := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Headers: map[string]string{"a": "b"}, Payload: map[string]string{"a": "b"}}, PageSize: 20}
+	searchArgs, _ := searchOf(records, nil)
+	searchArgs["look"] = 2000
 	newest, ranked := &dlq.GroupQuery{}, &dlq.GroupQuery{Sort: dlq.GroupsByPending}
 	group := pgx.NamedArgs{"id": uuid(id), "ids": [][16]byte{id}, "groups": [][16]byte{id}, "messages": [][16]byte{id}, "reason": "",
 		"within": "", "topic": "", "state": "", "sort": "pending", "limit": 51, "after_rank": nil, "after_id": nil, "operation": nil,
@@ -145,6 +156,8 @@ func TestEveryStatement(t *testing.T) {
 	const (
 		attempts   = "dlq_retry_attempts_pkey"
 		groups     = "dlq_groups_pkey"
+		few        = " idx_dlq_messages_group idx_dlq_messages_ungrouped dlq_message_bodies_pkey"
+		signed     = "dlq_group_signatures_pkey"
 		fixes      = "dlq_group_fixes_pkey"
 		sums       = "dlq_group_count_sums_pkey"
 		bodies     = "dlq_message_bodies_pkey"
@@ -196,12 +209,20 @@ func TestEveryStatement(t *testing.T) {
 			{args: listArgs(oldest), query: oldest, after: inOrderSQL, uses: and(byTopic)},
 			{args: listArgs(search), query: search, after: inOrderSQL, uses: and(byTopic)},
 			{args: listArgs(key), query: key, uses: listOfKey},
+			{args: listArgs(suspicious), query: suspicious, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic_suspicious idx_dlq_messages_original_topic_suspicious")},
 		},
 		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)}},
 		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: and(" | idx_dlq_messages_original_topic")}}, // or a sequential scan
-		"listKeySQL":       {{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"}},
-		"topicsSQL":        {{args: pgx.NamedArgs{"within": ""}, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic")}},
-		"readOnlySQL":      {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}}, "deleteEmptyGroupCountsSQL": {{}},
+		"listKeySQL": {
+			{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"},
+			{args: listArgs(trace), query: trace, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_trace"},
+			{args: listArgs(origin), query: origin, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_origin"},
+		},
+		"listFewSQL":  {{args: listArgs(class), query: class, after: byIndexSQL, uses: and(signed + " " + groups + few + " | " + signed + " idx_dlq_groups_first_seen" + few)}},
+		"searchSQL":   {{args: searchArgs, search: records, after: inOrderSQL, uses: and(byTopic + " " + bodies)}},
+		"signSQL":     {{args: pgx.NamedArgs{"groups": [][16]byte{id}, "bits": []pgtype.Bits{(&signature{}).bits()}}, uses: signed}},
+		"topicsSQL":   {{args: pgx.NamedArgs{"within": ""}, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic")}},
+		"readOnlySQL": {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}}, "deleteEmptyGroupCountsSQL": {{}},
 
 		"listGroupSQL":    {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and(messages + " idx_dlq_messages_group")}},
 		"countGroupSQL":   {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and("idx_dlq_messages_group")}},
@@ -330,6 +351,8 @@ func TestEveryStatement(t *testing.T) {
 				switch {
 				case c.query != nil:
 					sql = listed(sql, c.query)
+				case c.search != nil:
+					_, sql = searchOf(c.search, nil)
 				case c.filter != nil:
 					sql = filtered(sql, c.filter)
 				case c.act != nil:

@@ -38,8 +38,9 @@ type Store struct {
 	Audit func(dlq.Operation)
 	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups. Set it
 	// before the first use.
-	MaxGroups int
-	groups    knownGroups
+	MaxGroups  int
+	groups     knownGroups
+	signatures knownSignatures
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }

@@ -93,7 +93,7 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, suite := range []map[string]func(*testing.T, fixture){
 		ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
-		actions, actionJobs, within, audits, groups,
+		actions, actionJobs, within, audits, groups, searches,
 	} {
 		for name, test := range suite {
 			t.Run(name, func(t *testing.T) {

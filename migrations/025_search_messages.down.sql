@@ -1,0 +1,14 @@
+DROP INDEX IF EXISTS dlq.idx_dlq_message_bodies_origin;
+DROP INDEX IF EXISTS dlq.idx_dlq_message_bodies_correlation;
+DROP INDEX IF EXISTS dlq.idx_dlq_message_bodies_trace;
+DROP INDEX IF EXISTS dlq.idx_dlq_messages_original_topic_suspicious;
+DROP INDEX IF EXISTS dlq.idx_dlq_messages_dlq_topic_suspicious;
+DROP INDEX IF EXISTS dlq.idx_dlq_messages_ungrouped;
+DROP TRIGGER IF EXISTS trg_dlq_message_bodies_edited ON dlq.dlq_message_bodies;
+DROP TRIGGER IF EXISTS trg_dlq_messages_edited ON dlq.dlq_messages;
+DROP TRIGGER IF EXISTS trg_dlq_messages_unsigned ON dlq.dlq_messages;
+DROP FUNCTION IF EXISTS dlq.has_header(BYTEA, BYTEA, BYTEA);
+DROP FUNCTION IF EXISTS dlq.forget_signature_of_body();
+DROP FUNCTION IF EXISTS dlq.forget_signature();
+DROP FUNCTION IF EXISTS dlq.forget_inserted_signatures();
+DROP TABLE IF EXISTS dlq.dlq_group_signatures;

@@ -1,0 +1,133 @@
+-- dlq-db: search by class, consumer group, origin, ids of traces, headers and payload
+
+-- dlq_group_signatures: which groups of three characters the texts of a group have: the error
+-- messages, classes and consumer groups of all messages that it ever had. Each sets one bit. A
+-- search reads only the groups with all bits of its text. A group without a row may have any text.
+CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
+    group_id UUID        PRIMARY KEY REFERENCES dlq.dlq_groups ON DELETE CASCADE,
+    bits     BIT(8192)   NOT NULL
+) WITH (fillfactor = 50);
+ALTER TABLE dlq.dlq_group_signatures ALTER COLUMN bits SET STORAGE PLAIN;
+
+-- Texts that the ingest of this version did not write are in no signature.
+CREATE OR REPLACE FUNCTION dlq.forget_inserted_signatures() RETURNS TRIGGER
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM dlq.dlq_group_signatures WHERE group_id IN (SELECT group_id FROM inserted);
+    RETURN NULL;
+END;
+$$;
+CREATE OR REPLACE FUNCTION dlq.forget_signature() RETURNS TRIGGER
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM dlq.dlq_group_signatures WHERE group_id = NEW.group_id;
+    RETURN NULL;
+END;
+$$;
+CREATE OR REPLACE FUNCTION dlq.forget_signature_of_body() RETURNS TRIGGER
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM dlq.dlq_group_signatures WHERE group_id IN (SELECT group_id FROM dlq.dlq_messages WHERE id = NEW.message_id);
+    RETURN NULL;
+END;
+$$;
+
+-- dlq.has_header: whether headers in Kafka's encoding have this name and value. Lengths are
+-- zigzag varints. Damaged headers have none.
+CREATE OR REPLACE FUNCTION dlq.has_header(headers BYTEA, name BYTEA, value BYTEA) RETURNS BOOLEAN
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+DECLARE
+    size    INT := octet_length(headers);
+    at      INT := 0;
+    number  BIGINT;
+    shift   INT;
+    digit   INT;
+    wanted  INT := 0; -- 0: the count, then 1: a name, 2: a value
+    is_name BOOLEAN := false;
+BEGIN
+    IF position(name IN headers) = 0 OR position(value IN headers) = 0 THEN
+        RETURN false;
+    END IF;
+    WHILE at < size LOOP
+        number := 0;
+        shift := 0;
+        LOOP
+            IF at >= size OR shift > 28 THEN
+                RETURN false;
+            END IF;
+            digit := get_byte(headers, at);
+            at := at + 1;
+            number := number + ((digit & 127)::bigint << shift);
+            shift := shift + 7;
+            EXIT WHEN digit < 128;
+        END LOOP;
+        number := CASE WHEN number & 1 = 1 THEN -1 - (number >> 1) ELSE number >> 1 END;
+        IF wanted > 0 AND number > size - at THEN
+            RETURN false;
+        END IF;
+        IF wanted = 1 THEN
+            is_name := substring(headers FROM at + 1 FOR greatest(number, 0)::int) = name;
+        ELSIF wanted = 2 AND is_name AND number >= 0 AND substring(headers FROM at + 1 FOR number::int) = value THEN
+            RETURN true;
+        END IF;
+        IF wanted > 0 THEN
+            at := at + greatest(number, 0)::int;
+        END IF;
+        wanted := CASE WHEN wanted = 1 THEN 2 ELSE 1 END;
+    END LOOP;
+    RETURN false;
+END;
+$$;
+
+-- Lock both tables at once. Locked one after the other, they would deadlock with the
+-- statements of running workers. Between two tries, other sessions continue.
+DO $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
+            LOCK TABLE dlq.dlq_messages, dlq.dlq_message_bodies IN SHARE ROW EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            PERFORM pg_sleep(0.3);
+        END;
+    END LOOP;
+    PERFORM set_config('lock_timeout', '0', true);
+END;
+$$;
+
+-- The ingest of this version sets the parameter. All other inserts run the function.
+CREATE OR REPLACE TRIGGER trg_dlq_messages_unsigned
+    AFTER INSERT ON dlq.dlq_messages
+    REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT
+    WHEN (current_setting('dlq.signed', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION dlq.forget_inserted_signatures();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_edited
+    AFTER UPDATE OF error_message, error_class, group_id ON dlq.dlq_messages
+    FOR EACH ROW
+    EXECUTE FUNCTION dlq.forget_signature();
+CREATE OR REPLACE TRIGGER trg_dlq_message_bodies_edited
+    AFTER UPDATE OF message_id, cause_class, consumer_group ON dlq.dlq_message_bodies
+    FOR EACH ROW
+    EXECUTE FUNCTION dlq.forget_signature_of_body();
+
+-- Messages that are in no group: those of earlier versions and other programs.
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_ungrouped ON dlq.dlq_messages (status, created_at, seq)
+    WHERE group_id IS NULL AND status <> 'RETRYING';
+
+-- Lists of suspicious messages. There are few.
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_suspicious ON dlq.dlq_messages (dlq_topic, status, created_at, seq)
+    WHERE suspicious;
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_suspicious ON dlq.dlq_messages (original_topic, status, created_at, seq)
+    WHERE suspicious;
+
+-- Ids may be too long for an index; their hashes never are.
+CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_trace ON dlq.dlq_message_bodies (hashtext(trace_id)) WHERE trace_id <> '';
+CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_correlation ON dlq.dlq_message_bodies (hashtext(correlation_id)) WHERE correlation_id <> '';
+CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_origin ON dlq.dlq_message_bodies (origin_offset, origin_partition)
+    WHERE origin_offset IS NOT NULL;

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// searchSQL reads the headers and payloads of the next @look messages in the order of the list,
+// and returns the first @limit that match, after four columns: how many it has looked at, the
+// sort key of the last of these, and whether a message follows. Without enough matches it has
+// looked at all of them.
+const searchSQL = `
+WITH looked AS MATERIALIZED (
+	SELECT id, created_at, seq, row_number() OVER () AS place
+	FROM (
+		SELECT m.id, m.created_at, m.seq
+		FROM unnest(@statuses::text[]) AS wanted (status)
+		CROSS JOIN LATERAL (
+			(SELECT m.id, m.created_at, m.seq
+			FROM dlq.dlq_messages m /* source */
+			WHERE m.dlq_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
+			ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
+			LIMIT @look)
+			UNION
+			(SELECT m.id, m.created_at, m.seq
+			FROM dlq.dlq_messages m /* source */
+			WHERE m.original_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
+			ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
+			LIMIT @look)
+			UNION
+			(SELECT m.id, m.created_at, m.seq
+			FROM dlq.dlq_messages m /* source */
+			WHERE wanted.status = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+				AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */ AND true /* after */)
+		) AS m
+		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
+		LIMIT @look
+	) AS next
+), found AS MATERIALIZED (
+	SELECT looked.place, looked.id
+	FROM looked
+	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = looked.id LIMIT 1) AS m
+	WHERE true /* record */
+	ORDER BY looked.place
+	LIMIT @limit
+), reached AS MATERIALIZED (
+	SELECT looked.place, looked.created_at, looked.seq
+	FROM looked
+	WHERE looked.place <= (SELECT CASE WHEN count(*) = @limit THEN max(place) ELSE @look END FROM found)
+	ORDER BY looked.place DESC
+	LIMIT 1
+)
+SELECT COALESCE(reached.place, 0), reached.created_at, reached.seq, m.id IS NOT NULL,
+	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+FROM (SELECT) AS always
+LEFT JOIN reached ON true
+LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id) ON true
+ORDER BY found.place`
+
+// searchStep is how many messages a search looks at before it asks whether there is time left.
+const searchStep = 2000
+
+// search lists the messages with some headers or payload. It looks at a limited number of
+// messages, all in one snapshot.
+func (s *Store) search(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
+	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
+	err = s.inSnapshot(ctx, "search messages", func(send snapshotSender) error {
+		page = dlq.Page{Searched: &dlq.Searched{}}
+		last := q.After
+		began := time.Now()
+		for done := false; !done; {
+			args, sql := searchOf(q, last)
+			room, look := pageSizeOf(q)-len(page.Messages), min(searchStep, limit-page.Searched.Messages)
+			args["limit"], args["look"] = room, look
+			var found []dlq.Message
+			var looked int
+			var lastAt *time.Time
+			var lastSeq *int64
+			err := send(false, func(batch *pgx.Batch) {
+				batch.Queue(inOrderSQL)
+				batch.Queue(byIndexSQL)
+				batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
+					found, err = collectAfter(rows, scanMessage, &looked, &lastAt, &lastSeq)
+					return err
+				})
+			})
+			if err != nil {
+				return err
+			}
+			page.Messages = append(page.Messages, found...)
+			page.Searched.Messages += looked
+			if lastAt != nil {
+				last = &dlq.Keyset{CreatedAt: lastAt.UTC(), Seq: *lastSeq}
+				page.Searched.Last = last
+			}
+			page.Searched.IsComplete = len(found) < room && looked < look
+			done = page.Searched.IsComplete || len(found) == room || page.Searched.Messages >= limit || time.Since(began) > dlq.SearchTime
+		}
+		return send(true, func(*pgx.Batch) {})
+	})
+	if err != nil {
+		return dlq.Page{}, err
+	}
+	page.Total, page.HasNext = int64(len(page.Messages)), !page.Searched.IsComplete
+	page.TotalExact = page.Searched.IsComplete && q.After == nil
+	return page, nil
+}
+
+// searchOf is the statement of a search after a message, with its parameters.
+func searchOf(q *dlq.ListQuery, after *dlq.Keyset) (args pgx.NamedArgs, sql string) {
+	next := *q
+	next.After = after
+	args = listArgs(&next)
+	records := conditions(&dlq.Filter{Headers: q.Headers, Payload: q.Payload})
+	next.Headers, next.Payload = nil, nil
+	return args, listed(strings.Replace(pruned(searchSQL, &q.Filter), "true /* record */", "true"+records, 1), &next)
+}

@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"dlqmanager/dlq"
+)
+
+// signature is a set of trigrams, the sequences of three bytes of texts. Each sets one bit, so
+// a set may seem to have trigrams that it has not. Letters are in lower case, and every digit
+// is a 0: numbers would fill the set.
+//
+// With 8,192 bits, a group whose texts have 400 trigrams in all has 5 % of the bits. Then it
+// seems to have a text of eight characters that it has not with a probability of 2e-8.
+type signature [signatureBits / 8]byte
+
+const (
+	signatureBits = 8192
+	trigram       = 3
+)
+
+// add adds the trigrams of a text. Changing the hash would need a migration that deletes all
+// signatures.
+func (s *signature) add(text string) {
+	var last uint32
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case c >= '1' && c <= '9':
+			c = '0'
+		}
+		last = last<<8&0xffffff | uint32(c)
+		if i >= trigram-1 {
+			bit := last * 0x9e3779b1 >> 19 // the upper 13 bits
+			s[bit/8] |= 0x80 >> (bit % 8)
+		}
+	}
+}
+
+// includes reports whether s has all bits of other.
+func (s *signature) includes(other *signature) bool {
+	for i := range s {
+		if other[i]&^s[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *signature) unite(other *signature) {
+	for i := range s {
+		s[i] |= other[i]
+	}
+}
+
+func (s *signature) bits() pgtype.Bits {
+	return pgtype.Bits{Bytes: slices.Clone(s[:]), Len: signatureBits, Valid: true}
+}
+
+// searched is the signature of the texts of a filter. found is unset when it excludes nothing.
+// Case folds non-ASCII letters in ways that the signature does not know.
+func searched(f *dlq.Filter) (s signature, found bool) {
+	for _, text := range []string{f.ErrorContains, f.Class, f.ConsumerGroup} {
+		text = dlq.StorableText(text)
+		if len(text) >= trigram && isASCII(text) {
+			s.add(text)
+			found = true
+		}
+	}
+	return s, found
+}
+
+// signSQL adds bits to the signatures that lack some of them. It locks them in the order of
+// their ids.
+const signSQL = `
+WITH lacking AS MATERIALIZED (
+	SELECT s.group_id, w.bits
+	FROM unnest(@groups::uuid[], @bits::varbit[]) AS w (group_id, bits)
+	JOIN dlq.dlq_group_signatures s ON s.group_id = w.group_id
+	WHERE (s.bits & w.bits::bit(8192)) <> w.bits::bit(8192)
+	ORDER BY s.group_id
+	FOR NO KEY UPDATE OF s
+)
+UPDATE dlq.dlq_group_signatures s
+SET bits = s.bits | l.bits::bit(8192)
+FROM lacking l
+WHERE s.group_id = l.group_id`
+
+// signGroups adds the texts of the rows to the signatures of their groups, before the rows are
+// stored. Most rows add nothing, and cost no statement.
+func (s *Store) signGroups(ctx context.Context, rows []*arrivalRow) error {
+	wanted := map[dlq.ID]*signature{}
+	for _, row := range rows {
+		if row.group.IsZero() {
+			continue
+		}
+		if wanted[row.group] == nil {
+			wanted[row.group] = &signature{}
+		}
+		for _, text := range []string{row.ErrorMessage, row.ErrorClass, row.CauseClass, row.Origin.ConsumerGroup} {
+			wanted[row.group].add(text)
+		}
+	}
+	var groups [][16]byte
+	var bits []pgtype.Bits
+	for id, signature := range wanted {
+		if !s.signatures.include(id, signature) {
+			groups, bits = append(groups, id), append(bits, signature.bits())
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	err := s.batch(ctx, "sign groups", func(batch *pgx.Batch) {
+		batch.Queue(signSQL, pgx.NamedArgs{"groups": groups, "bits": bits})
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range groups {
+		s.signatures.add(id, wanted[id])
+	}
+	return nil
+}
+
+// maxKnownSignatures bounds the memory of knownSignatures to 10 MiB.
+const maxKnownSignatures = 10_000
+
+// knownSignatures are bits that the signatures in the database have, unless those were deleted.
+type knownSignatures struct {
+	mu  sync.Mutex
+	ids map[dlq.ID]*signature
+}
+
+func (k *knownSignatures) include(id dlq.ID, bits *signature) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.ids[id]
+	return known != nil && known.includes(bits)
+}
+
+// add forgets everything when there is no room.
+func (k *knownSignatures) add(id dlq.ID, bits *signature) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ids == nil || len(k.ids) >= maxKnownSignatures {
+		k.ids = map[dlq.ID]*signature{}
+	}
+	if k.ids[id] == nil {
+		k.ids[id] = &signature{}
+	}
+	k.ids[id].unite(bits)
+}
+
+func (k *knownSignatures) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ids = nil
+}

@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+)
+
+func searchErrors(t *testing.T, s *Store, text string) (found []string) {
+	t.Helper()
+	page, err := s.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", ErrorContains: text}, PageSize: 200})
+	require.NoError(t, err)
+	require.EqualValues(t, len(page.Messages), page.Total)
+	for i := range page.Messages {
+		found = append(found, page.Messages[i].ErrorMessage)
+	}
+	return found
+}
+
+// The words are short and similar, so that texts share trigrams.
+func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	random := rand.New(rand.NewPCG(dlqtest.Seed(t), 0))
+	words := []string{"order", "Order", "border", "1", "42", "042", "%", "_", `\`, " ", "é", "É", "K", "Zürich", "price", "PRICE?", ""}
+	text := func(most int) string {
+		var b strings.Builder
+		for range random.IntN(most) {
+			b.WriteString(words[random.IntN(len(words))])
+		}
+		return b.String()
+	}
+	var arrivals []dlq.Arrival
+	for range 200 {
+		options := []func(*dlq.Arrival){dlqtest.Error(text(8))}
+		if random.IntN(10) > 0 {
+			options = append(options, dlqtest.Cause(words[random.IntN(len(words))]))
+		}
+		arrivals = append(arrivals, dlqtest.Arrival(options...))
+	}
+	for i := 0; i < len(arrivals); i += 50 { // later texts are added to the signatures
+		_, err := s.StoreArrivals(t.Context(), arrivals[i:i+50])
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, len(words), number(t, pool, `SELECT count(*) FROM dlq.dlq_group_signatures`))
+	for range 200 {
+		part := text(4)
+		if part == "" {
+			continue
+		}
+		rows, err := pool.Query(t.Context(), `SELECT error_message FROM dlq.dlq_messages WHERE error_message`+asciiCollation(part)+
+			` ILIKE $1 ORDER BY created_at DESC, seq DESC`, containing(part))
+		require.NoError(t, err)
+		var want []string
+		for rows.Next() {
+			var message string
+			require.NoError(t, rows.Scan(&message))
+			want = append(want, message)
+		}
+		require.NoError(t, rows.Err())
+		require.Equal(t, want, searchErrors(t, s, part), "%q", part)
+	}
+}
+
+func TestATextThatTheIngestDidNotWriteIsFound(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"an error is edited":    `UPDATE dlq.dlq_messages SET error_message = 'needle'`,
+		"a group is edited":     `UPDATE dlq.dlq_messages m SET group_id = g.id FROM dlq.dlq_groups g WHERE m.error_message = 'a needle' AND g.message = 'b'`,
+		"a message is inserted": `INSERT INTO dlq.dlq_messages (original_topic, error_message, group_id) SELECT 'orders', 'needle', id FROM dlq.dlq_groups LIMIT 1`,
+		"it has no group":       `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'needle')`,
+		"an earlier worker runs": `WITH g AS (INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
+			VALUES (gen_random_uuid(), 1, '', '', '', '', '', '') RETURNING id)
+			INSERT INTO dlq.dlq_messages (original_topic, error_message, group_id) SELECT 'orders', 'needle', id FROM g`,
+		"a signature is deleted":  `DELETE FROM dlq.dlq_group_signatures`,
+		"nothing else was stored": `SELECT`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			s := New(pool, dlqtest.Topics(t))
+			_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{
+				dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle")), dlqtest.Arrival(dlqtest.Cause("b"), dlqtest.Error("straw"))})
+			require.NoError(t, err)
+			_, err = pool.Exec(t.Context(), sql)
+			require.NoError(t, err)
+			require.Len(t, searchErrors(t, s, "needle"), number(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE error_message LIKE '%needle%'`))
+
+			_, err = s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("another pin"))})
+			require.NoError(t, err)
+			require.Len(t, searchErrors(t, s, "another"), 1)
+		})
+	}
+}
+
+func TestAClassAndAConsumerGroupThatWereEditedAreFound(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"))})
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_message_bodies SET cause_class = 'shop.Late', consumer_group = 'billing'`)
+	require.NoError(t, err)
+	for _, filter := range []dlq.Filter{{Topic: "orders", Class: "Late"}, {Topic: "orders", ConsumerGroup: "billing"}} {
+		page, err := s.List(t.Context(), dlq.ListQuery{Filter: filter, PageSize: 1})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, page.Total)
+	}
+}
+
+func TestTextsThatAGroupHasWriteNothing(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	store := func(text string) string {
+		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error(text))})
+		require.NoError(t, err)
+		var version string
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT xmin::text FROM dlq.dlq_group_signatures`).Scan(&version))
+		return version
+	}
+	first := store("order 17 has no price")
+	require.Equal(t, first, store("Order 48 has no PRICE"))
+	s.signatures.forget()
+	require.Equal(t, first, store("order 99 has no"))
+	require.NotEqual(t, first, store("order 17 has no customer"))
+}
+
+// A worker of schema 24 must not take the filter for one of the whole topic.
+func TestAnEarlierWorkerCannotReadASpecificationWithANewerFilter(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	bulk, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Class: "Late", Within: "^(orders)$"})))
+	require.NoError(t, err)
+	require.Equal(t, "Late", bulk.Spec.Class)
+	require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retries
+		WHERE jsonb_typeof(spec->'statuses') = 'string' AND spec->>'within' = '^(orders)$'`), "earlier workers expect a list")
+
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET spec = '{"topic": "orders", "filter_of_a_later_version": 1}'`)
+	require.NoError(t, err)
+	_, err = s.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
+	require.ErrorIs(t, err, dlq.ErrSpecUnreadable)
+}
+
+func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
+	return n
+}
