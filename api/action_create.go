@@ -16,7 +16,7 @@ import (
 )
 
 // actionFields are the fields of a bulk action's request.
-var actionFields = append([]string{"action", "topic", "ids", "reason", "dry_run"}, filterFields...)
+var actionFields = slices.Concat([]string{"action", "topic", "reason", "dry_run"}, filterFields, recordFields)
 
 // actionSpec reads the specification of a bulk action.
 func (b *body) actionSpec() dlq.ActionSpec {

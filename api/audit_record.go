@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -63,8 +64,8 @@ func audited(ctx context.Context) context.Context {
 	return ctx
 }
 
-// auditedFilter is the filter of a job in the audit. It has no key, since keys are data of
-// the messages, and not the grants of its creator.
+// auditedFilter is the filter of a job in the audit. It has no key and no values of headers and
+// payload, since these are data of the messages, and not the grants of its creator.
 type auditedFilter struct {
 	Action dlq.Action  `json:"action,omitempty"`
 	Filter *dlq.Filter `json:"filter"`
@@ -79,7 +80,17 @@ func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
 	}
 	shown := *f
 	shown.Key, shown.Within = nil, ""
+	shown.Headers, shown.Payload = namesOf(f.Headers), namesOf(f.Payload)
 	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil}) // always encodes
+}
+
+// namesOf has the names without the values.
+func namesOf(texts map[string]string) map[string]string {
+	names := maps.Clone(texts)
+	for name := range names {
+		names[name] = ""
+	}
+	return names
 }
 
 // Each principal can have refusalBurst refused requests recorded at once, and then one a

@@ -36,6 +36,9 @@ const jsonSpace = " \t\r\n"
 // request has no body.
 func readBody(c *fiber.Ctx, known ...string) *body {
 	b := &body{fieldErrors: &fieldErrors{}}
+	if known == nil {
+		known = []string{}
+	}
 	raw := bytes.Trim(c.Request().Body(), jsonSpace) // as sent: Fiber's own Body would decompress it without a limit
 	if len(raw) == 0 {
 		return b
@@ -67,7 +70,8 @@ func (b *body) require(name string) {
 	}
 }
 
-// object splits a JSON object into its fields. label names the object in errors.
+// object splits a JSON object into its fields. label names the object in errors. If known is
+// nil, its fields may have any name.
 func (b *body) object(label string, raw []byte, known []string) {
 	var whole json.RawMessage
 	if err := json.Unmarshal(raw, &whole); err != nil {
@@ -87,12 +91,12 @@ func (b *body) object(label string, raw []byte, known []string) {
 		_ = decoder.Decode(&value)
 		_, twice := b.fields[name]
 		switch {
-		case !slices.Contains(known, name) && len(known) == 0:
+		case known != nil && len(known) == 0:
 			b.reject(excerpt(name), "unknown field; this request has no fields")
-		case !slices.Contains(known, name):
+		case known != nil && !slices.Contains(known, name):
 			b.reject(excerpt(name), "unknown field; known are %s", strings.Join(known, ", "))
 		case twice:
-			b.reject(name, "is given more than once")
+			b.reject(excerpt(name), "is given more than once")
 		}
 		b.fields[name] = value
 	}

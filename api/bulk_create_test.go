@@ -298,6 +298,14 @@ func TestCreateBulkRetryPassesEveryFieldToTheStore(t *testing.T) {
 		`,"ramp":{"steps":[1,10,100],"wait":"1m30s","max_came_back":0.25}`: func(s *dlq.BulkSpec) {
 			s.Ramp = &dlq.Ramp{Steps: []int{1, 10, 100}, Wait: 90 * time.Second, MaxCameBack: 0.25}
 		},
+		`,"class":"a.B","consumer_group":"billing","trace_id":"t","correlation_id":"c","suspicious":true,"origin_partition":1,"origin_offset":0`: func(s *dlq.BulkSpec) {
+			yes, partition, offset := true, int32(1), int64(0)
+			s.Class, s.ConsumerGroup, s.TraceID, s.CorrelationID, s.Suspicious = "a.B", "billing", "t", "c", &yes
+			s.OriginPartition, s.OriginOffset = &partition, &offset
+		},
+		`,"headers":{"a b":"é","c":""},"payload":{"lines.0.sku":"x"}`: func(s *dlq.BulkSpec) {
+			s.Headers, s.Payload = map[string]string{"a b": "é", "c": ""}, map[string]string{"lines.0.sku": "x"}
+		},
 		`,"ramp":{"steps":[5]}`: func(s *dlq.BulkSpec) { s.Ramp = &dlq.Ramp{Steps: []int{5}, Wait: 30 * time.Second, MaxCameBack: 0.1} },
 	} {
 		got := w.json(http.MethodPost, bulksPath, ` {"topic":"orders.dlq.v1","dry_run":true`+body+"}\n")

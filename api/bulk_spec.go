@@ -25,7 +25,7 @@ const (
 )
 
 // bulkFields are the fields of a bulk retry's request.
-var bulkFields = append([]string{"topic", "ids", "rate_limit", "order", "ramp", "include_suspicious", "dry_run", "reason"}, filterFields...)
+var bulkFields = slices.Concat([]string{"topic", "rate_limit", "order", "ramp", "include_suspicious", "dry_run", "reason"}, filterFields, recordFields)
 
 // spec reads the specification of a bulk retry.
 func (b *body) spec() dlq.BulkSpec {

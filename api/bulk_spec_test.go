@@ -55,8 +55,19 @@ func TestCreateBulkRetryRefusesInvalidFields(t *testing.T) {
 			`{"steps":[1],"wait":"-30s"}`, `{"steps":[1],"wait":"30"}`, `{"steps":[1],"wait":null}`},
 		"ramp.max_came_back": {`{"steps":[1],"max_came_back":-0.1}`, `{"steps":[1],"max_came_back":1.01}`, `{"steps":[1],"max_came_back":"0.1"}`,
 			`{"steps":[1],"max_came_back":1e999}`, `{"steps":[1],"max_came_back":null}`},
-		"dry_run": {`null`, `1`, `"true"`, `[]`},
-		"reason":  {`null`, `1`, `"` + strings.Repeat("a", 1001) + `"`},
+		"class":            {`""`, `null`, `1`, `"a\u0000b"`, `"` + strings.Repeat("a", 1001) + `"`},
+		"consumer_group":   {`""`, `null`},
+		"trace_id":         {`""`, `null`},
+		"correlation_id":   {`""`, `null`},
+		"origin_partition": {`null`, `-1`, `2147483648`, `1.5`, `"1"`},
+		"origin_offset":    {`null`, `-1`, `99999999999999999999`},
+		"suspicious":       {`null`, `"true"`, `1`},
+		"headers":          {`null`, `{}`, `[]`, `"a"`, `{"":"a"}`, `{"a\u0000":"b"}`},
+		"headers.a":        {`{"a":null}`, `{"a":1}`, `{"a":"b","a":"c"}`, `{"a":"\u0000"}`, `{"a":"` + strings.Repeat("a", 1001) + `"}`},
+		"payload":          {`null`, `{}`, `[]`, `{"1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","11":""}`},
+		"payload.a":        {`{"a":1}`, `{"a":{"b":"c"}}`},
+		"dry_run":          {`null`, `1`, `"true"`, `[]`},
+		"reason":           {`null`, `1`, `"` + strings.Repeat("a", 1001) + `"`},
 	} {
 		name, _, _ := strings.Cut(strings.ReplaceAll(field, "[", "."), ".")
 		for _, value := range values {

@@ -31,9 +31,9 @@ func readQuery(raw string, known []string) *query {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
-		case !slices.Contains(known, name) && len(known) == 0:
+		case !isKnown(name, known) && len(known) == 0:
 			q.reject(excerpt(name), "unknown parameter; this request has no parameters")
-		case !slices.Contains(known, name):
+		case !isKnown(name, known):
 			q.reject(excerpt(name), "unknown parameter; known are %s", strings.Join(known, ", "))
 		case !isText(strings.Join(values[name], "")):
 			q.reject(name, "must be UTF-8 without NUL")
@@ -41,6 +41,14 @@ func readQuery(raw string, known []string) *query {
 		}
 	}
 	return q
+}
+
+// isKnown reports whether a parameter is known. One such as "header.NAME" stands for all with
+// its prefix.
+func isKnown(name string, known []string) bool {
+	prefix, _, isPrefixed := strings.Cut(name, ".")
+	return slices.Contains(known, name) ||
+		isPrefixed && len(name) > len(prefix)+1 && slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, prefix+".") })
 }
 
 func (q *query) err() error { return q.toError("invalid query parameters") }

@@ -10,10 +10,11 @@ import (
 // cheapOffset is how many messages a page number may pass over and still be cheap.
 const cheapOffset = 10_000
 
-// isScan reports whether a list reads many more messages than it shows: it searches texts,
-// or its page number is deep.
+// isScan reports whether a list reads many more messages than it shows: it searches what
+// no index has, or its page number is deep.
 func isScan(q *dlq.ListQuery) bool {
-	return q.ErrorContains != "" || q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
+	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
+	return isSearch || q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
 }
 
 // listWithin lists messages. If it reads many, it waits a short time until it may run.
@@ -37,7 +38,7 @@ func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P
 	case ctx.Err() != nil:
 		return page, ctx.Err()
 	default:
-		return page, unavailable(others+" lists of the audit, with an error filter or a deep page are running; "+
+		return page, unavailable(others+" lists of the audit, with a search or a deep page are running; "+
 			"try again later, or use cursors", errors.New("too many scans"))
 	}
 }

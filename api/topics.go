@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -85,6 +86,23 @@ type paginationView struct {
 	HasNext         bool    `json:"has_next"`
 	TotalCountExact bool    `json:"total_count_exact"`
 	NextCursor      *string `json:"next_cursor"`
+	// Searched is absent unless the list reads records.
+	Searched *searchedView `json:"searched,omitempty"`
+}
+
+// searchedView is how many messages were looked at, and when the last of them was stored.
+type searchedView struct {
+	Messages int        `json:"messages"`
+	UpTo     *timestamp `json:"up_to"`
+	Complete bool       `json:"complete"`
+}
+
+func viewSearched(searched *dlq.Searched) *searchedView {
+	view := &searchedView{Messages: searched.Messages, Complete: searched.IsComplete}
+	if searched.Last != nil {
+		view.UpTo = optionalTime(&searched.Last.CreatedAt)
+	}
+	return view
 }
 
 func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
@@ -110,14 +128,23 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 	for i := range page.Messages {
 		view.Messages = append(view.Messages, viewListed(&page.Messages[i]))
 	}
-	if n := len(page.Messages); page.HasNext && n > 0 {
-		next := encodeCursor(page.Messages[n-1].Keyset(), wanted.OldestFirst)
+	var last *dlq.Keyset
+	if n := len(page.Messages); n > 0 {
+		end := page.Messages[n-1].Keyset()
+		last = &end
+	}
+	if page.Searched != nil {
+		last = page.Searched.Last
+		view.Pagination.Searched = viewSearched(page.Searched)
+	}
+	if page.HasNext && last != nil {
+		next := encodeCursor(*last, wanted.OldestFirst)
 		view.Pagination.NextCursor = &next
 	}
 	return reply(c, http.StatusOK, view)
 }
 
-var listParameters = append([]string{"page", "page_size", "cursor", "sort"}, filterFields...)
+var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort"}, filterFields, recordParameters)
 
 // list reads the parameters of a list.
 func (q *query) list(topic string) dlq.ListQuery {
@@ -125,6 +152,9 @@ func (q *query) list(topic string) dlq.ListQuery {
 		Filter:   readFilter(q, topic),
 		Page:     q.integer("page", 1, maxPage),
 		PageSize: q.integer("page_size", defaultPageSize, maxPageSize),
+	}
+	if wanted.IsSearch() && wanted.Page > 1 {
+		q.reject("page", "must be 1 with a header or payload; use the cursor")
 	}
 	switch sort, given := q.one("sort"); {
 	case sort == "created_at":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 // fixed returns the results that a test sets; other calls go to Store.
@@ -165,6 +167,7 @@ func TestListMessagesPassesEveryFilterToTheStore(t *testing.T) {
 	store := &fixed{asked: make(chan dlq.ListQuery, 1)}
 	w := start(t, with(store))
 	from, to := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC), time.Date(2026, 2, 21, 10, 30, 0, 500_000_000, time.UTC)
+	no, partition, offset := false, int32(math.MaxInt32), int64(math.MaxInt64)
 	for query, want := range map[string]dlq.ListQuery{
 		"":                                     {Page: 1, PageSize: 20},
 		"page=3&page_size=200&sort=created_at": {Page: 3, PageSize: 200, OldestFirst: true},
@@ -175,6 +178,12 @@ func TestListMessagesPassesEveryFilterToTheStore(t *testing.T) {
 		"key=":        {Page: 1, PageSize: 20, Filter: dlq.Filter{Key: []byte{}}},
 		"created_from=2026-02-20T10:30:00.000+00:00&created_to=2026-02-21T12:30:00.5%2B02:00": {
 			Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from, CreatedTo: to}},
+		"class=a.B&consumer_group=billing&trace_id=t&correlation_id=c&suspicious=false": {Page: 1, PageSize: 20, Filter: dlq.Filter{
+			Class: "a.B", ConsumerGroup: "billing", TraceID: "t", CorrelationID: "c", Suspicious: &no}},
+		"origin_partition=2147483647&origin_offset=9223372036854775807": {Page: 1, PageSize: 20, Filter: dlq.Filter{
+			OriginPartition: &partition, OriginOffset: &offset}},
+		"header.a.b=%C3%A9&header.c=&payload.lines.0.sku=x%3D": {Page: 1, PageSize: 20, Filter: dlq.Filter{
+			Headers: map[string]string{"a.b": "é", "c": ""}, Payload: map[string]string{"lines.0.sku": "x="}}},
 		"created_from=2026-02-20t10:30:00z": {Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from}}, // as RFC 3339 allows
 	} {
 		got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query)
@@ -197,11 +206,37 @@ func TestListMessagesNamesEveryBadParameterAtOnce(t *testing.T) {
 		"page_size=0": "page_size", "page=1&page=2": "page", "status=": "status", "status=PENDING,": "status",
 		"created_from=2026-02-20": "created_from", "created_to=1": "created_to", "sort=": "sort", "created_to=0001-01-01T00:00:00Z": "created_to",
 		"created_from=2026-02-21T00:00:00Z&created_to=2026-02-20T00:00:00Z": "created_to",
+		"class=": "class", "consumer_group=": "consumer_group", "trace_id=": "trace_id", "correlation_id=": "correlation_id", "suspicious=yes": "suspicious",
+		"origin_partition=-1": "origin_partition", "origin_partition=2147483648": "origin_partition", "origin_offset=": "origin_offset",
+		"origin_offset=9223372036854775808": "origin_offset", "header.=a": "header.", "header=a": "header", "headers.a=b": "headers.a",
+		"header.a=b&header.a=c": "header.a", "header.a=%00": "header.a", "payload.=1": "payload.", "header.a=b&page=2": "page",
+		"header.1=&header.2=&header.3=&header.4=&header.5=&header.6=&payload.1=&payload.2=&payload.3=&payload.4=&payload.5=": "payload",
 		"error=%00": "error", "key=%ff": "key", "error=%zz": "query", "error=a;b": "query", "Page=1": "Page",
 	} {
 		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 		require.Equal(t, []string{field}, fields, query)
 	}
+}
+
+func TestASearchOfHeadersTellsHowFarItLooked(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(3)
+	w.add(1, dlqtest.Headers(dlq.Header{Key: "tenant", Value: []byte("a b")}))
+	w.add(2)
+	first := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?page_size=1&header.tenant=a+b")
+	require.Equal(t, http.StatusOK, first.status, first.body)
+	require.Len(t, first.field(t, "messages"), 1)
+	require.Equal(t, true, first.field(t, "pagination", "has_next"))
+	require.Equal(t, false, first.field(t, "pagination", "total_count_exact"))
+	require.EqualValues(t, 3, first.field(t, "pagination", "searched", "messages"))
+	require.Equal(t, false, first.field(t, "pagination", "searched", "complete"))
+	second := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?page_size=1&header.tenant=a+b&cursor="+first.field(t, "pagination", "next_cursor").(string))
+	require.Empty(t, second.field(t, "messages"))
+	require.EqualValues(t, len(ids), second.field(t, "pagination", "searched", "messages"))
+	require.Equal(t, true, second.field(t, "pagination", "searched", "complete"))
+	require.Nil(t, second.field(t, "pagination", "next_cursor"))
+	require.NotContains(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1").body, "searched")
 }
 
 func TestListMessagesRefusesCursorsThatAreNotItsOwn(t *testing.T) {
