@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,9 @@ const (
 	// rareSample is the sample whose key only one in rareEvery of its copies has.
 	rareSample = 8
 	rareEvery  = 100
+	// rareClass and rareConsumer are the class and the consumer group of one message in sampleCount.
+	rareClass    = "shop.payment.CardExpiredException"
+	rareConsumer = "warehouse-audit"
 	// valueBytes is the size of a message's value.
 	valueBytes = 1024
 	// rareError is a part of the error of one message in ten.
@@ -98,6 +102,8 @@ func copies(samples []dlq.Arrival, n int) []dlq.Arrival {
 		arrivals[i].ID = dlq.NewID()
 		arrivals[i].DLQTopic, arrivals[i].Origin.Topic = "orders.dlq", "orders"
 		arrivals[i].Source = dlq.Source{TopicID: [16]byte{2}, Partition: int32(i % partitions), Offset: int64(i / partitions)}
+		arrivals[i].Origin.Partition, arrivals[i].Origin.Offset = &arrivals[i].Source.Partition, &arrivals[i].Source.Offset
+		arrivals[i].TraceID = fmt.Sprintf("%x", sha256.Sum256(arrivals[i].ID[:]))[:32]
 	}
 	return arrivals
 }

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/dlq/fingerprint"
 )
 
 // seedTopic is a topic and its number of messages. Its dead-letter topic has the suffix
@@ -33,16 +36,22 @@ const seedChunk = 50_000
 // seed stores the samples like the ingest, and multiplies them inside the server, with
 // growing ids like those of UUID version 7.
 func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) error {
-	if _, err := db.store.StoreArrivals(ctx, b.samples); err != nil {
+	samples := slices.Clone(b.samples)
+	for i := range samples { // each in a group of its own, for its signature
+		samples[i].Fingerprint = fingerprint.Fingerprint{Key: [16]byte{byte(i >> 8), byte(i)}, Version: 1}
+	}
+	samples[rareSample].ErrorClass, samples[rareSample+1].Origin.ConsumerGroup = rareClass, rareConsumer
+	if _, err := db.store.StoreArrivals(ctx, samples); err != nil {
 		return err
 	}
 	if err := db.exec(ctx, `
 		CREATE UNLOGGED TABLE public.sample AS
 		SELECT row_number() OVER (ORDER BY m.seq) - 1 AS n, m.error_message, m.error_class, m.max_retries, m.payload, m.key_hash, m.size,
-			b.key, b.key_hash AS key_hash_of_key, b.value, b.headers, b.origin_family, b.stack_trace
+			b.key, b.key_hash AS key_hash_of_key, b.value, b.headers, b.origin_family, b.stack_trace, b.consumer_group, s.bits
 		FROM dlq.dlq_messages m
-		JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`,
-		"TRUNCATE dlq.dlq_messages, dlq.dlq_message_bodies",
+		JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
+		JOIN dlq.dlq_group_signatures s ON s.group_id = m.group_id`,
+		"TRUNCATE dlq.dlq_messages, dlq.dlq_message_bodies", "DELETE FROM dlq.dlq_groups",
 		`CREATE FUNCTION public.id_of(n BIGINT, first_ms BIGINT) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
 			SELECT (lpad(to_hex(first_ms + n / 1000), 12, '0') || '7' || lpad(to_hex(n % 1000), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid
 		$$`,
@@ -59,6 +68,14 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 			INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic, first_seen)
 			SELECT public.group_of('%[1]s', n), 1, '%[1]s', 'frame', 'shop.Failure' || n, 'shop.Orders.step' || n, '', '%[1]s', now() - n * interval '1 s'
 			FROM generate_series(0, %[2]d - 1) AS n`, topic.dlqTopic(), topic.groups)); err != nil {
+			return err
+		}
+		if err := db.exec(ctx, fmt.Sprintf(`
+			INSERT INTO dlq.dlq_group_signatures (group_id, bits)
+			SELECT public.group_of('%s', g.n), bit_or(s.bits)
+			FROM generate_series(0, %[2]d - 1) AS g (n)
+			JOIN public.sample s ON s.n %% %[2]d = g.n %% %d
+			GROUP BY g.n`, topic.dlqTopic(), topic.groups, sampleCount)); err != nil {
 			return err
 		}
 		for from := 0; from < topic.pending+topic.dead; from += seedChunk {
@@ -119,11 +136,13 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 func (db *database) seedBodies(ctx context.Context, done int64, from, to int, firstMS int64) error {
 	_, err := db.pool.Exec(ctx, `
 		INSERT INTO dlq.dlq_message_bodies (message_id, topic_id, partition, record_offset, key, key_hash, value, headers,
-			record_timestamp, origin_family, stack_trace)
+			record_timestamp, origin_family, stack_trace, origin_partition, origin_offset, consumer_group, trace_id, correlation_id)
 		SELECT public.id_of($1::bigint + i, $4::bigint), '00000000-0000-4000-8000-000000000001',
 			($1::bigint + i) % $6::bigint, ($1::bigint + i) / $6::bigint,
 			CASE WHEN kept THEN s.key END, CASE WHEN kept THEN s.key_hash_of_key END, s.value, s.headers,
-			to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms', s.origin_family, s.stack_trace
+			to_timestamp($4::bigint / 1000.0) + ($1::bigint + i) * interval '1 ms', s.origin_family, s.stack_trace,
+			($1::bigint + i) % $6::bigint, ($1::bigint + i) / $6::bigint, s.consumer_group,
+			lpad(to_hex($1::bigint + i), 32, '0'), 'order-' || ($1::bigint + i) / 3
 		FROM generate_series($2::bigint, $3::bigint - 1) AS i
 		JOIN public.sample s ON s.n = i % $5::bigint
 		CROSS JOIN LATERAL (SELECT s.n <> $7::bigint OR i / $5::bigint % $8::bigint = 0 AS kept) AS k

@@ -1,3 +1,20 @@
+-- Lock all tables at once. Locked one after the other, they would deadlock with the
+-- statements of running workers. Between two tries, other sessions continue.
+DO $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
+            LOCK TABLE dlq.dlq_messages, dlq.dlq_message_bodies, dlq.dlq_groups IN ACCESS EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            PERFORM pg_sleep(0.3);
+        END;
+    END LOOP;
+    PERFORM set_config('lock_timeout', '0', true);
+END;
+$$;
+
 DROP INDEX IF EXISTS dlq.idx_dlq_message_bodies_origin;
 DROP INDEX IF EXISTS dlq.idx_dlq_message_bodies_correlation;
 DROP INDEX IF EXISTS dlq.idx_dlq_message_bodies_trace;

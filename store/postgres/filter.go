@@ -114,10 +114,10 @@ func lookups(f *dlq.Filter, all bool) string {
 		}
 	}
 	if f.TraceID != "" {
-		found = append(found, " AND b.trace_id <> '' AND hashtext(b.trace_id) = hashtext(@trace_id) AND b.trace_id = @trace_id")
+		found = append(found, " AND b.trace_id <> '' AND b.trace_id = @trace_id")
 	}
 	if f.CorrelationID != "" {
-		found = append(found, " AND b.correlation_id <> '' AND hashtext(b.correlation_id) = hashtext(@correlation_id) AND b.correlation_id = @correlation_id")
+		found = append(found, " AND b.correlation_id <> '' AND b.correlation_id = @correlation_id")
 	}
 	if f.Key != nil {
 		found = append(found, " AND b.key_hash = @key_hash AND b.key IS NOT NULL")

@@ -18,6 +18,10 @@ func searchErrors(t *testing.T, s *Store, text string) (found []string) {
 	page, err := s.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", ErrorContains: text}, PageSize: 200})
 	require.NoError(t, err)
 	require.EqualValues(t, len(page.Messages), page.Total)
+	return errorsOf(page)
+}
+
+func errorsOf(page dlq.Page) (found []string) {
 	for i := range page.Messages {
 		found = append(found, page.Messages[i].ErrorMessage)
 	}
@@ -67,6 +71,9 @@ func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
 		}
 		require.NoError(t, rows.Err())
 		require.Equal(t, want, searchErrors(t, s, part), "%q", part)
+		topic, err := s.listTopic(t.Context(), &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", ErrorContains: part}, PageSize: 200})
+		require.NoError(t, err)
+		require.Equal(t, want, errorsOf(topic), "%q, as in a topic with many possible messages", part)
 	}
 }
 
