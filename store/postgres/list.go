@@ -92,18 +92,6 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-// possibleGroups is a condition on messages that can have the texts of a search.
-const possibleGroups = ` AND (m.group_id IS NULL OR m.group_id NOT IN (SELECT group_id FROM dlq.dlq_group_signatures
-			WHERE (bits & @mask::varbit::bit(8192)) <> @mask::varbit::bit(8192)))`
-
-// pruned leaves messages out whose groups cannot have the texts of a search.
-func pruned(sql string, f *dlq.Filter) string {
-	if _, found := searched(f); found {
-		return strings.ReplaceAll(sql, filterMark, filterMark+possibleGroups)
-	}
-	return sql
-}
-
 // listed puts the filter, the order and the cursor of a list into a statement.
 func listed(sql string, q *dlq.ListQuery) string {
 	if q.IsLookup() { // a frequent key: the planner chooses the index
@@ -123,8 +111,8 @@ func listed(sql string, q *dlq.ListQuery) string {
 func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	args := filterArgs(&q.Filter)
 	size := pageSizeOf(q)
-	if mask, found := searched(&q.Filter); found {
-		args["mask"] = mask.bits()
+	if bits := searchedBits(&q.Filter); len(bits) > 0 {
+		bitArgs(args, bits)
 	}
 	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
 	if q.After != nil {
@@ -143,14 +131,13 @@ func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 // read every message of the groups that can have them, until the page is full.
 func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
 	isRare := false
-	_, isSigned := searched(&q.Filter)
 	switch {
 	case q.IsSearch():
 		return s.search(ctx, &q)
 	case q.IsLookup() && len(q.IDs) == 0:
-		page, isRare, err = s.listFew(ctx, listKeySQL, &q)
-	case isSigned && q.Group.IsZero() && len(q.IDs) == 0:
-		page, isRare, err = s.listFew(ctx, listFewSQL, &q)
+		page, isRare, err = s.listKey(ctx, &q)
+	case len(searchedBits(&q.Filter)) > 0 && q.Group.IsZero() && len(q.IDs) == 0:
+		page, isRare, err = s.listFew(ctx, &q)
 	}
 	if err == nil && !isRare {
 		page, err = s.listTopic(ctx, &q)

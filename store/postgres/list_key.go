@@ -36,26 +36,21 @@ FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
-// listFewSQL reads every message of the groups that can have the texts of a search, and those
-// without a group, once for the page and the total. It does so only if there are at most
+// listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a group, once for the page and the total. It does so only if there are at most
 // 20,000. Each OFFSET makes the server find them by their group and not by their topic. The
 // first row may carry no message.
 const listFewSQL = `
-WITH possible AS MATERIALIZED (
-	SELECT g.id
-	FROM dlq.dlq_groups g
-	WHERE NOT EXISTS (SELECT FROM dlq.dlq_group_signatures s WHERE s.group_id = g.id AND (s.bits & @mask::varbit::bit(8192)) <> @mask::varbit::bit(8192))
-), probe AS MATERIALIZED (
+WITH probe AS MATERIALIZED (
 	SELECT count(*) <= 20000 AS is_rare
 	FROM (
-		(SELECT FROM possible p CROSS JOIN LATERAL (SELECT FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m)
+		(SELECT FROM unnest(@groups::uuid[]) AS p (id) CROSS JOIN LATERAL (SELECT FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m)
 		UNION ALL
 		(SELECT FROM dlq.dlq_messages m WHERE m.group_id IS NULL AND m.status <> 'RETRYING')
 		LIMIT 20001
 	) AS message
 ), match AS MATERIALIZED (
 	(SELECT m.id, m.created_at, m.seq
-	FROM possible p
+	FROM unnest(@groups::uuid[]) AS p (id)
 	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m
 	WHERE (SELECT is_rare FROM probe) AND (m.dlq_topic = @topic OR m.original_topic = @topic)
 		AND m.status = ANY (@statuses::text[]) AND true /* filter */)
@@ -83,17 +78,41 @@ FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
-// listFew lists a search by listKeySQL or listFewSQL. If too many messages would be read,
-// isRare is false, and there is no page.
-func (s *Store) listFew(ctx context.Context, sql string, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
+// listKey lists messages by listKeySQL. If there are too many, isRare is false, and there is no
+// page.
+func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
 	err = s.batch(ctx, "list messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
-		batch.Queue(listed(sql, q), listArgs(q)).Query(func(rows pgx.Rows) (err error) {
-			page.Messages, err = collectAfter(rows, scanMessage, &isRare, &page.Total)
+		batch.Queue(listed(listKeySQL, q), listArgs(q)).Query(pageCollector(&page, &isRare))
+	})
+	return page, isRare, err
+}
+
+// listFew does the same for the texts of a search.
+func (s *Store) listFew(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
+	args := listArgs(q)
+	err = s.inSnapshot(ctx, "search messages", func(send snapshotSender) error {
+		var groups [][16]byte
+		err := send(false, func(batch *pgx.Batch) { queueQuery(batch, &groups, pgx.RowTo[[16]byte], possibleGroupsSQL, args) })
+		if err != nil {
 			return err
+		}
+		return send(true, func(batch *pgx.Batch) {
+			if len(groups) <= maxPossibleGroups {
+				args["groups"] = groups
+				batch.Queue(byIndexSQL)
+				batch.Queue(listed(listFewSQL, q), args).Query(pageCollector(&page, &isRare))
+			}
 		})
 	})
 	return page, isRare, err
+}
+
+func pageCollector(page *dlq.Page, isRare *bool) func(pgx.Rows) error {
+	return func(rows pgx.Rows) (err error) {
+		page.Messages, err = collectAfter(rows, scanMessage, isRare, &page.Total)
+		return err
+	}
 }
 
 // collectAfter reads rows that all begin with the same values, which go into prefix, then
