@@ -91,6 +91,12 @@ func TestTheAuditOfABulkRetryHasItsFilterAndItsCountsButNoKey(t *testing.T) {
 	require.Equal(t, "failed", filter["filter"].(map[string]any)["error_contains"])
 	require.Equal(t, "done", ended["outcome"])
 	require.EqualValues(t, 2, ended["detail"].(map[string]any)["retried"])
+
+	got = w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1","headers":{"tenant":"secret-1"},"payload":{"id":"secret-2"}}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	audit := w.call(http.MethodGet, auditPath).body
+	require.Contains(t, audit, "tenant")
+	require.NotContains(t, audit, "secret-")
 }
 
 func TestACommandIsNotSentUnlessItIsRecorded(t *testing.T) {

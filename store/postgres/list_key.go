@@ -36,14 +36,17 @@ FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
-// listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a group, once for the page and the total. It does so only if there are at most
-// 20,000. Each OFFSET makes the server find them by their group and not by their topic. The
-// first row may carry no message.
+// listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a
+// group, once for the page and the total. It does so only if there are at most 20,000. Each
+// OFFSET makes the server find them by their group and not by their topic. The first row may
+// carry no message.
 const listFewSQL = `
 WITH probe AS MATERIALIZED (
 	SELECT count(*) <= 20000 AS is_rare
 	FROM (
-		(SELECT FROM unnest(@groups::uuid[]) AS p (id) CROSS JOIN LATERAL (SELECT FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m)
+		(SELECT
+		FROM unnest(@groups::uuid[]) AS p (id)
+		CROSS JOIN LATERAL (SELECT FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m)
 		UNION ALL
 		(SELECT FROM dlq.dlq_messages m WHERE m.group_id IS NULL AND m.status <> 'RETRYING')
 		LIMIT 20001

@@ -54,7 +54,7 @@ func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
 		_, err := s.StoreArrivals(t.Context(), arrivals[i:i+50])
 		require.NoError(t, err)
 	}
-	require.EqualValues(t, len(words), number(t, pool, `SELECT count(*) FROM dlq.dlq_group_signatures`))
+	require.Equal(t, len(words), number(t, pool, `SELECT count(*) FROM dlq.dlq_group_signatures`))
 	for range 200 {
 		part := text(4)
 		if part == "" {
