@@ -64,9 +64,9 @@ func (f *Filter) EffectiveStatuses() []Status {
 	return statuses
 }
 
-// IsOfFields reports whether the filter has fields that workers of version 24 of the schema
+// HasNewFields reports whether the filter has fields that workers of version 24 of the schema
 // do not know.
-func (f *Filter) IsOfFields() bool {
+func (f *Filter) HasNewFields() bool {
 	return f.Class != "" || f.ConsumerGroup != "" || f.OriginPartition != nil || f.OriginOffset != nil || f.TraceID != "" ||
 		f.CorrelationID != "" || f.Suspicious != nil || f.ReadsRecords()
 }

@@ -59,7 +59,7 @@ type newerSpec struct {
 }
 
 func encodeSpec(spec *dlq.BulkSpec) any {
-	if spec.IsOfFields() {
+	if spec.HasNewFields() {
 		return newerSpec{Statuses: "need a later version", Within: spec.Within, Spec: *spec}
 	}
 	return spec
