@@ -122,9 +122,10 @@ const possibleMessages = ` AND (m.group_id IS NULL OR m.group_id NOT IN (
 	WHERE get_bit(s.bits, @bit_0) = 0 OR get_bit(s.bits, @bit_1) = 0 OR get_bit(s.bits, @bit_2) = 0 OR get_bit(s.bits, @bit_3) = 0
 		OR get_bit(s.bits, @bit_4) = 0 OR get_bit(s.bits, @bit_5) = 0 OR get_bit(s.bits, @bit_6) = 0 OR get_bit(s.bits, @bit_7) = 0))`
 
-// pruned leaves messages out whose groups cannot have the texts of a search.
+// pruned leaves messages out whose groups cannot have the texts of a search, if these are in the
+// bodies. To compare the error of a message is cheaper.
 func pruned(sql string, f *dlq.Filter) string {
-	if len(searchedBits(f)) == 0 {
+	if f.Class == "" && f.ConsumerGroup == "" || len(searchedBits(f)) == 0 {
 		return sql
 	}
 	return strings.ReplaceAll(sql, filterMark, filterMark+possibleMessages)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,17 +14,17 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-func searchErrors(t *testing.T, s *Store, text string) (found []string) {
+func searchMessages(t *testing.T, s *Store, text string) []dlq.Message {
 	t.Helper()
 	page, err := s.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", ErrorContains: text}, PageSize: 200})
 	require.NoError(t, err)
 	require.EqualValues(t, len(page.Messages), page.Total)
-	return errorsOf(page)
+	return page.Messages
 }
 
-func errorsOf(page dlq.Page) (found []string) {
-	for i := range page.Messages {
-		found = append(found, page.Messages[i].ErrorMessage)
+func errorsOf(messages []dlq.Message) (found []string) {
+	for i := range messages {
+		found = append(found, messages[i].ErrorMessage)
 	}
 	return found
 }
@@ -44,7 +45,8 @@ func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
 	}
 	var arrivals []dlq.Arrival
 	for range 200 {
-		options := []func(*dlq.Arrival){dlqtest.Error(text(8))}
+		class := words[random.IntN(len(words))]
+		options := []func(*dlq.Arrival){dlqtest.Error(text(8)), func(a *dlq.Arrival) { a.ErrorClass = class }}
 		if random.IntN(10) > 0 {
 			options = append(options, dlqtest.Cause(words[random.IntN(len(words))]))
 		}
@@ -70,10 +72,17 @@ func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
 			want = append(want, message)
 		}
 		require.NoError(t, rows.Err())
-		require.Equal(t, want, searchErrors(t, s, part), "%q", part)
-		topic, err := s.listTopic(t.Context(), &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", ErrorContains: part}, PageSize: 200})
+		all := searchMessages(t, s, part)
+		require.Equal(t, want, errorsOf(all), "%q", part)
+		class := words[random.IntN(len(words)-1)]
+		filter := dlq.Filter{Topic: "orders", ErrorContains: part, Class: class}
+		few, err := s.List(t.Context(), dlq.ListQuery{Filter: filter, PageSize: 200})
 		require.NoError(t, err)
-		require.Equal(t, want, errorsOf(topic), "%q, as in a topic with many possible messages", part)
+		many, err := s.listTopic(t.Context(), &dlq.ListQuery{Filter: filter, PageSize: 200})
+		require.NoError(t, err)
+		want = errorsOf(slices.DeleteFunc(all, func(m dlq.Message) bool { return m.ErrorClass != class }))
+		require.Equal(t, want, errorsOf(many.Messages), "%q of %q", part, class)
+		require.Equal(t, want, errorsOf(few.Messages), "%q of %q", part, class)
 	}
 }
 
@@ -99,11 +108,11 @@ func TestATextThatTheIngestDidNotWriteIsFound(t *testing.T) {
 			require.NoError(t, err)
 			_, err = pool.Exec(t.Context(), sql)
 			require.NoError(t, err)
-			require.Len(t, searchErrors(t, s, "needle"), number(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE error_message LIKE '%needle%'`))
+			require.Len(t, searchMessages(t, s, "needle"), number(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE error_message LIKE '%needle%'`))
 
 			_, err = s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("another pin"))})
 			require.NoError(t, err)
-			require.Len(t, searchErrors(t, s, "another"), 1)
+			require.Len(t, searchMessages(t, s, "another"), 1)
 		})
 	}
 }
