@@ -26,6 +26,8 @@ type Options struct {
 	Topics *dlq.Topics
 	// Pointers reads the records of messages that only point to them. Nil without Kafka.
 	Pointers Pointers
+	// Decoder decodes values and keys of messages. Nil without a Schema Registry.
+	Decoder Decoder
 	// Ends reads the end offsets of original topics. Nil without Kafka.
 	Ends Ends
 	// Auth tells who sends a request. Nil is no authentication: everybody is dlq.Anonymous.

@@ -39,6 +39,7 @@ type detailView struct {
 	GroupID         *dlq.ID       `json:"group_id"`
 	// GroupedBy is absent for a message without a group.
 	GroupedBy *groupedByView `json:"grouped_by,omitempty"`
+	decodedFields
 }
 
 // pointedView is the record of a message that only points to it, or the reason why it
@@ -136,6 +137,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
 	}
+	s.viewDecoded(ctx, &view, &d)
 	if d.IsPointer() {
 		view.Pointed = s.viewPointed(ctx, &d)
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	Groups   Groups   `yaml:"groups"`
 	Worker   Worker   `yaml:"worker"`
 	Log      Log      `yaml:"log"`
+
+	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 }
 
 // Default is the configuration without a file or variables: loopback addresses,
@@ -47,6 +49,8 @@ func Default() *Config {
 		Groups:   defaultGroups(),
 		Worker:   defaultWorker(),
 		Log:      defaultLog(),
+
+		SchemaRegistry: defaultSchemaRegistry(),
 	}
 }
 
@@ -91,6 +95,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Groups.validate(r)
 	c.Worker.validate(r)
 	c.Log.validate(r)
+	c.SchemaRegistry.validate(r)
 	c.validateProduction(r)
 	return r.problems
 }
@@ -135,6 +140,11 @@ func (c *Config) CheckFiles() error {
 	secret("database.migrations.password_file", c.Database.Migrations.PasswordFile)
 	secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile)
 	secret("temporal.api_key_file", c.Temporal.APIKeyFile)
+	secret("schema_registry.password_file", c.SchemaRegistry.PasswordFile)
+	secret("schema_registry.token_file", c.SchemaRegistry.TokenFile)
+	if _, err := c.SchemaRegistry.TLS.Config(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := c.Temporal.TLS.check(); err != nil {
 		errs = append(errs, err)
 	} else if _, err := c.Temporal.ClientOptions(); err != nil {

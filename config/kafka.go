@@ -64,16 +64,19 @@ type KafkaTLS struct {
 
 // Config returns the TLS configuration. It reads the files, so call it for every new
 // connection.
-func (t KafkaTLS) Config() (*tls.Config, error) {
+func (t KafkaTLS) Config() (*tls.Config, error) { return t.config("kafka.tls") }
+
+// config has the path of the section for its errors.
+func (t KafkaTLS) config(path string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	var err error
 	if t.CAFile != "" {
-		if config.RootCAs, err = readAuthorities("kafka.tls.ca_file", t.CAFile); err != nil {
+		if config.RootCAs, err = readAuthorities(path+".ca_file", t.CAFile); err != nil {
 			return nil, err
 		}
 	}
 	if t.CertFile != "" {
-		certificate, err := readCertificate("kafka.tls.cert_file", t.CertFile, "kafka.tls.key_file", t.KeyFile)
+		certificate, err := readCertificate(path+".cert_file", t.CertFile, path+".key_file", t.KeyFile)
 		if err != nil {
 			return nil, err
 		}

@@ -90,6 +90,10 @@ type Arrival struct {
 	PreviousID ID
 	// Fingerprint names the cause. Messages without one are in no group.
 	Fingerprint fingerprint.Fingerprint
+	// Schema is that of a value in the wire format of a Schema Registry, and DecodeError says
+	// why Payload does not have that value. Both are empty for other values.
+	Schema      Schema
+	DecodeError string
 }
 
 // Status is the first status of an arrival: PENDING, or DEAD when it came back and its
@@ -125,5 +129,8 @@ func (a *Arrival) Storable() Arrival {
 	s.RetryCount = StorableCount(s.RetryCount)
 	s.MaxRetries = StorableCount(s.MaxRetries)
 	s.Fingerprint = storableFingerprint(s.Fingerprint)
+	s.Schema.Subject = shortText(s.Schema.Subject)
+	s.Schema.MessageType = shortText(s.Schema.MessageType)
+	s.DecodeError = shortText(s.DecodeError)
 	return s
 }

@@ -113,6 +113,9 @@ type Detail struct {
 	Failure Failure
 	// Attempts are the retries that ended without delivery, oldest first.
 	Attempts []Attempt
+	// Schema and DecodeError are those of the Arrival.
+	Schema      Schema
+	DecodeError string
 }
 
 // Attempt is one retry that ended without delivery.

@@ -180,6 +180,7 @@ func (in *Ingest) poll(ctx, work context.Context) {
 		if time.Since(began) > pollBudget {
 			in.client.AllowRebalance() // a slow store must not delay a rebalance
 		}
+		in.decode(work, batch)
 		in.storeBatch(work, batch)
 	}
 	in.commit(work, in.assignments.all(nil))
@@ -254,6 +255,19 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 		}
 	}
 	return batches
+}
+
+func (in *Ingest) decode(ctx context.Context, batch []received) {
+	if in.o.Decoder == nil {
+		return
+	}
+	arrivals := make([]*dlq.Arrival, 0, len(batch))
+	for i := range batch {
+		if !batch[i].isMarker {
+			arrivals = append(arrivals, &batch[i].arrival)
+		}
+	}
+	in.o.Decoder.DecodeArrivals(ctx, arrivals)
 }
 
 // The wait between two attempts to store doubles.

@@ -57,8 +57,16 @@ type Options struct {
 	// topics and in one, before the ingest stops; 0 is no limit. Each worker counts every
 	// few seconds, so several workers may exceed the limit by a few batches.
 	MaxPending, MaxPendingPerTopic int64
+	// Decoder decodes values for reading; nil does not.
+	Decoder Decoder
 	// StopGrace is how long a stopping ingest may take to store its current batch.
 	StopGrace time.Duration
+}
+
+// Decoder decodes the values of arrivals that are in the wire format of a Schema Registry. It
+// takes little time, whatever the registry does, and never fails: it sets DecodeError.
+type Decoder interface {
+	DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival)
 }
 
 func (o Options) withDefaults() Options {

@@ -190,6 +190,7 @@ func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 		Status:  a.Status(), CreatedAt: created, UpdatedAt: created, PreviousID: a.PreviousID,
 		Resolution: a.Resolution(), Suspicious: a.Suspicion != ""}
 	e.Source, e.Failure = a.Source, a.Failure
+	e.Schema, e.DecodeError = a.Schema, a.DecodeError
 	e.Record = dlq.Record{Key: bytes.Clone(a.Record.Key), Value: bytes.Clone(a.Record.Value), Timestamp: a.Record.Timestamp}
 	for _, h := range a.Record.Headers {
 		e.Record.Headers = append(e.Record.Headers, dlq.Header{Key: h.Key, Value: bytes.Clone(h.Value)})

@@ -241,6 +241,7 @@ var (
 		"message_id", "topic_id", "partition", "record_offset", "key", "key_hash", "value", "headers", "record_timestamp",
 		"origin_partition", "origin_offset", "origin_family", "stack_trace", "origin_timestamp", "consumer_group",
 		"cause_class", "origin_attempts", "trace_id", "correlation_id", "suspicion",
+		"schema_id", "schema_format", "schema_subject", "schema_version", "schema_message_type", "decode_error",
 	}
 	messageColumns = []string{
 		"id", "dlq_topic", "original_topic", "error_message", "error_class", "retry_count", "max_retries", "payload",
@@ -256,6 +257,9 @@ func (r *arrivalRow) body() []any {
 		r.Origin.Partition, r.Origin.Offset, r.Origin.Family, r.StackTrace,
 		nilIf(r.Origin.Timestamp, r.Origin.Timestamp.IsZero()), r.Origin.ConsumerGroup,
 		r.CauseClass, nilIf(r.Attempts, r.Attempts == 0), r.TraceID, r.CorrelationID, r.Suspicion,
+		nilIf(int64(r.Schema.ID), r.Schema.ID == 0), nilIf(r.Schema.Format, r.Schema.Format == ""),
+		nilIf(r.Schema.Subject, r.Schema.Subject == ""), nilIf(r.Schema.Version, r.Schema.Version == 0),
+		nilIf(r.Schema.MessageType, r.Schema.MessageType == ""), nilIf(r.DecodeError, r.DecodeError == ""),
 	}
 }
 

@@ -60,7 +60,9 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
 	b.origin_partition, b.origin_offset, COALESCE(b.origin_family, ''), COALESCE(b.stack_trace, ''),
 	b.origin_timestamp, COALESCE(b.consumer_group, ''), COALESCE(b.cause_class, ''), COALESCE(b.origin_attempts, 0),
-	COALESCE(b.trace_id, ''), COALESCE(b.correlation_id, ''), COALESCE(b.suspicion, '')
+	COALESCE(b.trace_id, ''), COALESCE(b.correlation_id, ''), COALESCE(b.suspicion, ''),
+	COALESCE(b.schema_id, 0), COALESCE(b.schema_format, ''), COALESCE(b.schema_subject, ''), COALESCE(b.schema_version, 0),
+	COALESCE(b.schema_message_type, ''), COALESCE(b.decode_error, '')
 FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id`
@@ -102,7 +104,8 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	err := row.Scan(append(targets, &topic, &partition, &offset, &d.Record.Key, &d.Record.Value, &headers, optionalInstant{&timestamp},
 		&f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
 		optionalInstant{&originTimestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
-		&f.TraceID, &f.CorrelationID, &f.Suspicion)...)
+		&f.TraceID, &f.CorrelationID, &f.Suspicion,
+		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError)...)
 	if err != nil {
 		return dlq.Detail{}, err
 	}

@@ -243,12 +243,16 @@ var ingest = map[string]func(*testing.T, fixture){
 			a.Origin.Timestamp, a.Origin.ConsumerGroup, a.Attempts = time.UnixMilli(1_700_000_000_123).UTC(), "billing", 4
 			a.ErrorClass, a.CauseClass, a.StackTrace, a.PreviousID = "java.lang.Boom", "java.lang.Spark", "at A\nat B", dlq.NewID()
 			a.TraceID, a.CorrelationID, a.Suspicion = "0af7651916cd43dd8448eb211c80319c", "c-1", "retry_topic-attempts has 0 bytes"
+			a.Schema = dlq.Schema{Format: "PROTOBUF", ID: 4_000_000_000, Subject: "orders.v1-value", Version: 3, MessageType: "a.Order"}
+			a.DecodeError = "it ends too early"
 		})
 		f.store(a)
 		d := f.detail(a.ID)
 		require.Equal(t, a.Source, d.Source)
 		require.Equal(t, a.Failure, d.Failure)
 		require.Equal(t, a.Record, d.Record)
+		require.Equal(t, a.Schema, d.Schema)
+		require.Equal(t, a.DecodeError, d.DecodeError)
 		require.Empty(t, d.Attempts)
 		require.JSONEq(t, string(a.Payload), string(d.Payload))
 		require.WithinRange(t, d.CreatedAt, before, time.Now().Add(time.Second))

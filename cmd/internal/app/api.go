@@ -51,7 +51,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 	server, err := api.New(api.Options{
 		Auth: authenticator, Open: cfg.Auth.Open, LocalOnly: len(cfg.Auth.Mode) == 0,
-		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(), Ends: p.ends(),
+		Store: p.store, Retries: p.workflows, Topics: p.topics, Pointers: p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
@@ -107,6 +107,14 @@ func (p *parts) pointers() api.Pointers {
 		return nil
 	}
 	return kafka.NewPointers(options, p.log)
+}
+
+// apiDecoder is nil without a Schema Registry.
+func (p *parts) apiDecoder() api.Decoder {
+	if p.decoder == nil {
+		return nil
+	}
+	return p.decoder
 }
 
 // ends is nil without Kafka.

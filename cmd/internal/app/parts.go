@@ -18,6 +18,7 @@ import (
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
 	"dlqmanager/migrations"
+	"dlqmanager/registry"
 	"dlqmanager/store/memory"
 	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
@@ -52,6 +53,7 @@ type parts struct {
 	pool      *pgxpool.Pool
 	temporal  client.Client
 	workflows *workflows.Client
+	decoder   *registry.Decoder // nil without a Schema Registry
 	// stopMetrics stops the export of the Temporal SDK's metrics.
 	stopMetrics func(context.Context) error
 }
@@ -66,6 +68,9 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	p.log = p.log.With(zap.String("process", name))
 	p.registry = telemetry.NewRegistry(cfg.App.Name, version(cfg))
 	if p.topics, err = dlq.NewTopics(cfg.Kafka.DLQTopicPattern, cfg.Kafka.OriginTopics); err != nil {
+		return nil, err
+	}
+	if err := p.openDecoder(); err != nil {
 		return nil, err
 	}
 	if err := p.openStore(); err != nil {
@@ -84,6 +89,17 @@ func version(cfg *config.Config) string {
 		return cfg.App.Version
 	}
 	return Version
+}
+
+func (p *parts) openDecoder() (err error) {
+	r := p.cfg.SchemaRegistry
+	if !r.Configured() {
+		return nil
+	}
+	p.decoder, err = registry.New(registry.Options{
+		URLs: r.URL, Authorize: r.Authorize, TLS: r.TLS.Config, Timeout: r.Timeout.Std(), IngestTimeout: r.IngestTimeout.Std(),
+	}, p.log, p.registry)
+	return err
 }
 
 func (p *parts) openStore() error {
@@ -176,6 +192,9 @@ func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	}
 	if k.UsesTLS() {
 		options.TLS = k.TLS.Config
+	}
+	if p.decoder != nil {
+		options.Decoder = p.decoder
 	}
 	return options, k.Configured()
 }

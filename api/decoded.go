@@ -1,0 +1,72 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+
+	"dlqmanager/dlq"
+)
+
+// Decoder decodes values and keys with the schemas of a Schema Registry.
+type Decoder interface {
+	// Decode decodes the value or the key of a record of a topic. The text of its error is
+	// for operators. The schema of the result is known as far as possible also then.
+	Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error)
+}
+
+// decodedFields are what the registry says about the value and the key of a message.
+type decodedFields struct {
+	Schema *schemaView `json:"schema"`
+	// DecodeError says why Payload is null, though the value names a schema.
+	DecodeError *string         `json:"decode_error"`
+	DecodedKey  *decodedKeyView `json:"decoded_key"`
+}
+
+type schemaView struct {
+	Format      *string `json:"format"`
+	ID          uint32  `json:"id"`
+	Subject     *string `json:"subject"`
+	Version     *int    `json:"version"`
+	MessageType *string `json:"message_type"`
+}
+
+type decodedKeyView struct {
+	Payload json.RawMessage `json:"payload"`
+	Schema  *schemaView     `json:"schema"`
+	Error   *string         `json:"error"`
+}
+
+func viewSchema(s dlq.Schema) *schemaView {
+	if s.ID == 0 {
+		return nil
+	}
+	view := &schemaView{Format: optionalText(s.Format), ID: s.ID, Subject: optionalText(s.Subject), MessageType: optionalText(s.MessageType)}
+	if s.Version != 0 {
+		view.Version = &s.Version
+	}
+	return view
+}
+
+// viewDecoded decodes the key, and the value if the ingest did not. It stores nothing.
+func (s *Server) viewDecoded(ctx context.Context, view *detailView, d *dlq.Detail) {
+	view.Schema, view.DecodeError = viewSchema(d.Schema), optionalText(d.DecodeError)
+	if s.options.Decoder == nil {
+		return
+	}
+	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && len(d.Payload) == 0 {
+		decoded, reason := s.decode(ctx, d, false, d.Record.Value)
+		view.Payload, view.Schema, view.DecodeError = decoded.JSON, viewSchema(decoded.Schema), reason
+	}
+	if _, ok := dlq.SchemaIDOf(d.Record.Key); ok {
+		decoded, reason := s.decode(ctx, d, true, d.Record.Key)
+		view.DecodedKey = &decodedKeyView{decoded.JSON, viewSchema(decoded.Schema), reason}
+	}
+}
+
+func (s *Server) decode(ctx context.Context, d *dlq.Detail, isKey bool, data []byte) (dlq.Decoded, *string) {
+	decoded, err := s.options.Decoder.Decode(ctx, d.OriginalTopic, isKey, data)
+	if err != nil {
+		return decoded, optionalText(err.Error())
+	}
+	return decoded, nil
+}

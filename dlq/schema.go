@@ -1,0 +1,45 @@
+package dlq
+
+import (
+	"encoding/binary"
+	"encoding/json"
+)
+
+// Schema is the schema of a Schema Registry that a value or a key was written with. Fields
+// that are not known are zero.
+type Schema struct {
+	// Format is AVRO, PROTOBUF or JSON, as the registry calls them.
+	Format string
+	// ID is zero for bytes that name no schema.
+	ID uint32
+	// Subject and Version are one place of the schema in the registry. It may have several.
+	Subject string
+	Version int
+	// MessageType is the full name of the Protobuf message or the Avro record.
+	MessageType string
+}
+
+// Decoded is a value or a key that was decoded with its schema.
+type Decoded struct {
+	// JSON is valid, but JSONB may refuse it.
+	JSON   json.RawMessage
+	Schema Schema
+	// TraceID and CorrelationID are those of the event's metadata; empty if it has none.
+	TraceID       string
+	CorrelationID string
+}
+
+// SchemaPrefix is the length of the prefix in Confluent's wire format: a zero byte and the id
+// of the schema.
+const SchemaPrefix = 5
+
+// SchemaIDOf returns the id that bytes in Confluent's wire format begin with. JSON does not
+// begin with a zero byte. Registries give no id 0, with which small numbers of eight bytes
+// begin.
+func SchemaIDOf(data []byte) (id uint32, ok bool) {
+	if len(data) < SchemaPrefix || data[0] != 0 {
+		return 0, false
+	}
+	id = binary.BigEndian.Uint32(data[1:])
+	return id, id != 0
+}

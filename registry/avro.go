@@ -1,0 +1,118 @@
+package registry
+
+import (
+	"strings"
+
+	"github.com/twmb/avro"
+
+	"dlqmanager/dlq"
+)
+
+// avroCodec is the codec of an Avro schema.
+type avroCodec struct {
+	root *avroType
+	name string
+}
+
+// avroType is a type of an Avro schema, whose references to named types are resolved.
+type avroType struct {
+	kind     string // int, record, union …
+	logical  string
+	fields   []avroField // of a record
+	item     *avroType   // of an array or a map
+	branches []*avroType // of a union
+	symbols  []string    // of an enum
+	size     int         // of a fixed
+	scale    int         // of a decimal
+}
+
+type avroField struct {
+	prefix string // its name as JSON, and the colon
+	value  *avroType
+}
+
+// compileAvro parses the schema and its references. Names need not be those that Avro allows:
+// many producers do not care.
+func compileAvro(sources []*source) (codec, error) {
+	var parsed avro.SchemaCache
+	names := map[string]*avroType{}
+	var codec avroCodec
+	for _, s := range sources {
+		schema, err := parsed.Parse(s.text, avro.WithLaxNames(nil))
+		if err != nil {
+			return nil, badSchema("its schema cannot be parsed: %s", short(err))
+		}
+		root := schema.Root()
+		if codec.root, err = resolveAvro(root, "", names); err != nil {
+			return nil, err
+		}
+		codec.name = fullName(root.Name, root.Namespace)
+	}
+	return codec, nil
+}
+
+func fullName(name, namespace string) string {
+	if namespace == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return namespace + "." + name
+}
+
+// resolveAvro converts a type. Definitions come before references, as the parser has checked,
+// and a type may refer to itself.
+func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avroType) (t *avroType, err error) {
+	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale}
+	if node.Name != "" {
+		name := fullName(node.Name, node.Namespace)
+		names[name] = t
+		namespace = name[:max(strings.LastIndexByte(name, '.'), 0)]
+	}
+	switch node.Type {
+	case "null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed":
+	case "record", "error":
+		t.kind = "record"
+		for i := range node.Fields {
+			field := avroField{prefix: string(appendText(nil, node.Fields[i].Name)) + ":"}
+			if field.value, err = resolveAvro(&node.Fields[i].Type, namespace, names); err != nil {
+				return nil, err
+			}
+			t.fields = append(t.fields, field)
+		}
+	case "array", "map":
+		item := node.Items
+		if node.Type == "map" {
+			item = node.Values
+		}
+		t.item, err = resolveAvro(item, namespace, names)
+	case "union":
+		for i := range node.Branches {
+			branch, err := resolveAvro(&node.Branches[i], namespace, names)
+			if err != nil {
+				return nil, err
+			}
+			t.branches = append(t.branches, branch)
+		}
+	default:
+		for _, name := range []string{node.Type, fullName(node.Type, namespace)} {
+			if known := names[name]; known != nil {
+				return known, nil
+			}
+		}
+		return nil, badSchema("its schema has the unknown type %.200q", node.Type)
+	}
+	return t, err
+}
+
+func (c avroCodec) decode(into *dlq.Decoded, data []byte) error {
+	into.Schema.MessageType = c.name
+	r := avroReader{data: data}
+	if err := r.value(c.root, 0); err != nil {
+		return err
+	}
+	if len(r.data) > 0 {
+		return badValue("it was not written with its schema: %d bytes are left", len(r.data))
+	}
+	into.JSON = r.out
+	into.TraceID, into.CorrelationID = metadataOf(r.out)
+	return nil
+}

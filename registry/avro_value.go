@@ -1,0 +1,283 @@
+package registry
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxJSON limits the JSON of an Avro value. Since each element adds to it, it also limits the
+// time: a schema can have a value of no bytes with any number of elements.
+const maxJSON = 8 << 20
+
+// avroReader converts Avro's binary encoding to JSON: a union is its value, bytes are base64,
+// and logical types are what a reader expects, such as "2026-02-20T10:30:00Z" and "12.50".
+type avroReader struct {
+	data []byte // not read yet
+	out  []byte
+}
+
+var errCut = badValue("it was not written with its schema: it ends too early")
+
+func (r *avroReader) value(t *avroType, depth int) (err error) {
+	if depth > maxNesting {
+		return &failure{reasonTooLarge, "its values are nested too deep"}
+	}
+	if len(r.out) > maxJSON {
+		return &failure{reasonTooLarge, "it would be too large when decoded"}
+	}
+	switch t.kind {
+	case "null":
+		r.out = append(r.out, "null"...)
+	case "boolean":
+		var b []byte
+		if b, err = r.take(1); err == nil {
+			r.out = strconv.AppendBool(r.out, b[0] != 0)
+		}
+	case "int", "long":
+		var n int64
+		if n, err = r.long(); err == nil {
+			r.number(n, t.logical)
+		}
+	case "float":
+		var b []byte
+		if b, err = r.take(4); err == nil {
+			r.float(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 32)
+		}
+	case "double":
+		var b []byte
+		if b, err = r.take(8); err == nil {
+			r.float(math.Float64frombits(binary.LittleEndian.Uint64(b)), 64)
+		}
+	case "string":
+		var b []byte
+		if b, err = r.block(); err == nil {
+			r.out = appendText(r.out, string(b))
+		}
+	case "bytes":
+		var b []byte
+		if b, err = r.block(); err == nil {
+			r.bytes(b, t)
+		}
+	case "fixed":
+		var b []byte
+		if b, err = r.take(int64(t.size)); err == nil {
+			r.bytes(b, t)
+		}
+	case "enum":
+		var n int64
+		if n, err = r.index(len(t.symbols)); err == nil {
+			r.out = appendText(r.out, t.symbols[n])
+		}
+	case "union":
+		var n int64
+		if n, err = r.index(len(t.branches)); err == nil {
+			return r.value(t.branches[n], depth+1)
+		}
+	case "record":
+		return r.record(t, depth)
+	default: // array, map
+		return r.list(t, depth)
+	}
+	return err
+}
+
+func (r *avroReader) record(t *avroType, depth int) error {
+	r.out = append(r.out, '{')
+	for i, field := range t.fields {
+		if i > 0 {
+			r.out = append(r.out, ',')
+		}
+		r.out = append(r.out, field.prefix...)
+		if err := r.value(field.value, depth+1); err != nil {
+			return err
+		}
+	}
+	r.out = append(r.out, '}')
+	return nil
+}
+
+// list reads the blocks of an array or a map. A negative count is followed by the size of the
+// block, and 0 ends the list.
+func (r *avroReader) list(t *avroType, depth int) error {
+	ends := "[]"
+	if t.kind == "map" {
+		ends = "{}"
+	}
+	r.out = append(r.out, ends[0])
+	for first := true; ; {
+		count, err := r.long()
+		if err != nil {
+			return err
+		}
+		if count == 0 {
+			r.out = append(r.out, ends[1])
+			return nil
+		}
+		if count < 0 {
+			if count = -count; count < 0 {
+				return badValue("it was not written with its schema: a list has a negative length")
+			}
+			if _, err := r.long(); err != nil {
+				return err
+			}
+		}
+		for ; count > 0; count-- {
+			if !first {
+				r.out = append(r.out, ',')
+			}
+			first = false
+			if t.kind == "map" {
+				name, err := r.block()
+				if err != nil {
+					return err
+				}
+				r.out = append(appendText(r.out, string(name)), ':')
+			}
+			if err := r.value(t.item, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *avroReader) take(n int64) ([]byte, error) {
+	if n < 0 || n > int64(len(r.data)) {
+		return nil, errCut
+	}
+	taken := r.data[:n]
+	r.data = r.data[n:]
+	return taken, nil
+}
+
+func (r *avroReader) long() (int64, error) {
+	n, read := binary.Varint(r.data)
+	if read <= 0 {
+		return 0, errCut
+	}
+	r.data = r.data[read:]
+	return n, nil
+}
+
+// block reads a length and as many bytes.
+func (r *avroReader) block() ([]byte, error) {
+	n, err := r.long()
+	if err != nil {
+		return nil, err
+	}
+	return r.take(n)
+}
+
+func (r *avroReader) index(length int) (int64, error) {
+	n, err := r.long()
+	if err == nil && (n < 0 || n >= int64(length)) {
+		err = badValue("it was not written with its schema: it has index %d of %d", n, length)
+	}
+	return n, err
+}
+
+// number writes an integer. Times beyond the year 9999 stay integers.
+func (r *avroReader) number(n int64, logical string) {
+	var at time.Time
+	layout := time.RFC3339Nano
+	switch logical {
+	case "date":
+		if n < math.MaxInt64/86400 && n > math.MinInt64/86400 {
+			at, layout = time.Unix(n*86400, 0), time.DateOnly
+		}
+	case "time-millis":
+		at, layout = time.UnixMilli(n), "15:04:05.000"
+	case "time-micros":
+		at, layout = time.UnixMicro(n), "15:04:05.000000"
+	case "timestamp-millis", "local-timestamp-millis":
+		at = time.UnixMilli(n)
+	case "timestamp-micros", "local-timestamp-micros":
+		at = time.UnixMicro(n)
+	case "timestamp-nanos", "local-timestamp-nanos":
+		at = time.Unix(0, n)
+	}
+	isTime := strings.HasPrefix(logical, "time-")
+	at = at.UTC()
+	switch {
+	case at.IsZero(), at.Year() < 1, at.Year() > 9999, isTime && (at.Year() != 1970 || at.YearDay() != 1):
+		r.out = strconv.AppendInt(r.out, n, 10)
+	default:
+		if strings.HasPrefix(logical, "local-") {
+			layout = "2006-01-02T15:04:05.999999999"
+		}
+		r.out = append(at.AppendFormat(append(r.out, '"'), layout), '"')
+	}
+}
+
+func (r *avroReader) float(f float64, bits int) {
+	switch {
+	case math.IsNaN(f):
+		r.out = append(r.out, `"NaN"`...)
+	case math.IsInf(f, 1):
+		r.out = append(r.out, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		r.out = append(r.out, `"-Infinity"`...)
+	default:
+		r.out = strconv.AppendFloat(r.out, f, 'g', -1, bits)
+	}
+}
+
+// maxDecimal is the longest decimal that is written as one, in bytes. The time of the conversion
+// grows faster than its length.
+const maxDecimal = 256
+
+func (r *avroReader) bytes(b []byte, t *avroType) {
+	switch {
+	case t.logical == "decimal" && len(b) <= maxDecimal && t.scale <= 1000:
+		r.out = append(r.out, '"')
+		r.out = append(r.out, decimal(b, t.scale)...)
+		r.out = append(r.out, '"')
+	case t.logical == "uuid" && len(b) == 16:
+		h := hex.EncodeToString(b)
+		r.out = fmt.Appendf(r.out, `"%s-%s-%s-%s-%s"`, h[:8], h[8:12], h[12:16], h[16:20], h[20:])
+	case t.logical == "duration" && len(b) == 12:
+		r.out = fmt.Appendf(r.out, `{"months":%d,"days":%d,"milliseconds":%d}`,
+			binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]))
+	default:
+		r.out = append(base64.StdEncoding.AppendEncode(append(r.out, '"'), b), '"')
+	}
+}
+
+// decimal writes a two's complement, big-endian number with a scale.
+func decimal(b []byte, scale int) string {
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0]&0x80 != 0 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(len(b))*8))
+	}
+	if scale <= 0 {
+		return n.String()
+	}
+	digits := n.Text(10)
+	sign := ""
+	if n.Sign() < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	if len(digits) <= scale {
+		digits = strings.Repeat("0", scale+1-len(digits)) + digits
+	}
+	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+}
+
+// appendText writes a string as JSON.
+func appendText(out []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(text) // replaces invalid UTF-8
+			return append(out, quoted...)
+		}
+	}
+	out = append(append(append(out, '"'), text...), '"')
+	return out
+}

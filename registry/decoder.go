@@ -1,0 +1,179 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/sr"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// Options says where the registry is.
+type Options struct {
+	// URLs are those of the instances of one registry, which are tried in turn.
+	URLs []string
+	// Authorize adds the credentials to a request; nil for none.
+	Authorize func(*http.Request) error
+	// TLS is called for every new connection; nil is the default configuration.
+	TLS func() (*tls.Config, error)
+	// Timeout is for one schema with all its references.
+	Timeout time.Duration
+	// IngestTimeout is how long a batch of the ingest may wait for schemas.
+	IngestTimeout time.Duration
+}
+
+// Decoder decodes with the schemas of a registry. It is safe for concurrent use.
+//
+// Schemas are cached by their id, and never read again: a registry does not change them. Ids
+// that the registry does not know are cached for missTTL. After a failure no request is made
+// for pause. A schema is loaded independently of those who wait for it, so a registry that is
+// slower than their timeouts still fills the cache.
+type Decoder struct {
+	o         Options
+	client    *sr.Client
+	log       *zap.Logger
+	metrics   *metrics
+	cache     *cache
+	breaker   *breaker
+	allowance *allowance
+	loads     loads
+}
+
+// New does not connect.
+func New(o Options, log *zap.Logger, reg prometheus.Registerer) (*Decoder, error) {
+	options := []sr.ClientOpt{sr.URLs(slices.Clone(o.URLs)...), sr.UserAgent("dlq-manager"), sr.HTTPClient(newHTTPClient(o)), sr.LogLevel(sr.LogLevelNone)}
+	if o.Authorize != nil {
+		options = append(options, sr.PreReq(o.Authorize))
+	}
+	client, err := sr.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("schema registry: %w", err)
+	}
+	d := &Decoder{o: o, client: client, log: log, cache: newCache(), breaker: &breaker{}, allowance: newAllowance(o.IngestTimeout)}
+	d.metrics = newMetrics(reg, func() bool { return d.breaker.err() != nil })
+	return d, nil
+}
+
+// Decode decodes a value or a key of a record that was written to a topic. It waits for the
+// registry until Options.Timeout. The schema of the result has its id also when there is an
+// error, and the text of an error is for operators.
+func (d *Decoder) Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error) {
+	id, ok := dlq.SchemaIDOf(data)
+	if !ok {
+		return dlq.Decoded{}, errors.New("it is not in the wire format of a schema registry")
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	defer cancel()
+	s, err := d.schema(ctx, id)
+	return d.decode(s, err, id, topic, isKey, data)
+}
+
+// maxBatchIDs limits the unknown ids of a batch that are asked for. Values that are not in the
+// wire format, but begin with a zero byte, may each have another one.
+const maxBatchIDs = 64
+
+// DecodeArrivals decodes the values of a batch, and sets Payload, Schema, DecodeError and the
+// ids of the trace and the correlation. In all, callers wait for the registry for a twentieth
+// of the time, and not longer than Options.IngestTimeout at once.
+func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
+	d.preload(ctx, arrivals)
+	for _, a := range arrivals {
+		id, ok := dlq.SchemaIDOf(a.Record.Value)
+		if !ok {
+			continue
+		}
+		s, err := d.cached(id)
+		decoded, err := d.decode(s, err, id, a.Origin.Topic, false, a.Record.Value)
+		a.Schema = decoded.Schema
+		if err == nil {
+			if a.Payload = dlq.PayloadOf(decoded.JSON); a.Payload == nil {
+				err = errNoPayload
+			}
+		}
+		if err != nil {
+			a.DecodeError = err.Error()
+		}
+		if a.TraceID == "" {
+			a.TraceID = decoded.TraceID
+		}
+		if a.CorrelationID == "" {
+			a.CorrelationID = decoded.CorrelationID
+		}
+	}
+}
+
+var errNoPayload = errors.New("it was decoded, but the result has a NUL character, or numbers or nesting beyond the limits of a payload")
+
+// preload waits until the schemas of a batch are in the cache, for as long as it may.
+func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
+	missing := map[uint32]bool{}
+	for _, a := range arrivals {
+		if id, ok := dlq.SchemaIDOf(a.Record.Value); ok && len(missing) < maxBatchIDs {
+			if s, err := d.cache.get(id); s == nil && err == nil {
+				missing[id] = true
+			}
+		}
+	}
+	wait := d.allowance.available()
+	if len(missing) == 0 || wait <= 0 || d.breaker.err() != nil {
+		return
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var group sync.WaitGroup
+	for id := range missing {
+		group.Go(func() { _, _ = d.schema(ctx, id) })
+	}
+	group.Wait()
+	d.allowance.spend(time.Since(began))
+}
+
+// cached is like schema, but does not wait.
+func (d *Decoder) cached(id uint32) (*schema, error) {
+	s, err := d.cache.get(id)
+	if s != nil || err != nil {
+		d.metrics.hits.Inc()
+		return s, err
+	}
+	d.metrics.misses.Inc()
+	if err := d.breaker.err(); err != nil {
+		return nil, err
+	}
+	return nil, errTimeout
+}
+
+// maxValue is the largest value that is decoded.
+const maxValue = 4 << 20
+
+func (d *Decoder) decode(s *schema, err error, id uint32, topic string, isKey bool, data []byte) (dlq.Decoded, error) {
+	decoded := dlq.Decoded{Schema: dlq.Schema{ID: id}}
+	if s != nil {
+		decoded.Schema = s.describe(id, topic, isKey)
+	}
+	if err == nil && len(data) > maxValue {
+		err = &failure{reasonTooLarge, fmt.Sprintf("it has %d bytes; at most %d are decoded", len(data), maxValue)}
+	}
+	if err == nil {
+		err = s.decodeInto(&decoded, data[dlq.SchemaPrefix:])
+	}
+	if err == nil && !json.Valid(decoded.JSON) {
+		err = &failure{reasonValue, "its decoded form is not JSON"}
+	}
+	if err != nil {
+		decoded.JSON = nil
+		d.metrics.failed(err)
+		return decoded, err
+	}
+	return decoded, nil
+}

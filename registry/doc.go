@@ -1,0 +1,3 @@
+// Package registry decodes values and keys in Confluent's wire format with the schemas of a
+// Schema Registry.
+package registry

@@ -1,0 +1,138 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/sr"
+
+	"dlqmanager/dlq"
+)
+
+// schema decodes the values that were written with it.
+type schema struct {
+	format   string
+	versions []sr.SubjectVersion // sorted, the newest version of a subject first
+	codec    codec
+	size     int // of its text and those of its references
+}
+
+// codec decodes the bytes after the id. It sets the JSON, the message type and the ids of the
+// event's metadata.
+type codec interface {
+	decode(into *dlq.Decoded, data []byte) error
+}
+
+// maxVersions limits the subjects of one schema that are kept.
+const maxVersions = 100
+
+// compile makes the schema that was read.
+func compile(ctx context.Context, f *fetch) (*schema, error) {
+	s := &schema{format: f.format.String(), versions: f.versions, size: f.size + 1}
+	slices.SortFunc(s.versions, func(a, b sr.SubjectVersion) int {
+		return cmp.Or(strings.Compare(a.Subject, b.Subject), cmp.Compare(b.Version, a.Version))
+	})
+	s.versions = slices.Clone(s.versions[:min(len(s.versions), maxVersions)])
+	for _, source := range f.sources {
+		if nesting(source.text) > maxNesting {
+			return nil, badSchema("its schema is nested more than %d levels deep", maxNesting)
+		}
+	}
+	var err error
+	switch f.format {
+	case sr.TypeAvro:
+		s.codec, err = compileAvro(f.sources)
+	case sr.TypeProtobuf:
+		s.codec, err = compileProtobuf(ctx, f.sources)
+	case sr.TypeJSON:
+		s.codec = plainJSON{}
+	default:
+		err = badSchema("its schema has the unknown format %s", s.format)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// maxNesting limits brackets in the text of a schema, and messages in a value. A parser that
+// calls itself for each bracket could need more stack than Go allows, which ends the program.
+const maxNesting = 100
+
+// nesting is the deepest nesting of brackets. It also counts those in strings and comments.
+func nesting(text string) (deepest int) {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '{', '[', '(', '<':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']', ')', '>':
+			depth = max(depth-1, 0)
+		}
+	}
+	return deepest
+}
+
+// describe names the schema. Of several subjects it is that of the topic, as most serializers
+// name it, if there is one.
+func (s *schema) describe(id uint32, topic string, isKey bool) dlq.Schema {
+	described := dlq.Schema{Format: s.format, ID: id}
+	wanted := topic + "-value"
+	if isKey {
+		wanted = topic + "-key"
+	}
+	for i, v := range s.versions {
+		if i == 0 || v.Subject == wanted && described.Subject != wanted {
+			described.Subject, described.Version = v.Subject, v.Version
+		}
+	}
+	return described
+}
+
+func (s *schema) decodeInto(decoded *dlq.Decoded, data []byte) error {
+	return guard(reasonValue, func() error { return s.codec.decode(decoded, data) })
+}
+
+// plainJSON is the codec of JSON Schema. The value need not conform to its schema: the consumer
+// may have failed on that.
+type plainJSON struct{}
+
+func (plainJSON) decode(into *dlq.Decoded, data []byte) error {
+	if !json.Valid(data) {
+		return badValue("its schema is a JSON Schema, but it is not JSON")
+	}
+	into.JSON = data
+	into.TraceID, into.CorrelationID = metadataOf(data)
+	return nil
+}
+
+// metadataOf returns the trace id and the correlation id of an event's metadata, in the names
+// of both Protobuf and JSON.
+func metadataOf(data []byte) (traceID, correlationID string) {
+	var event struct {
+		Metadata struct {
+			TraceID           any `json:"trace_id"`
+			TraceIDJSON       any `json:"traceId"` //nolint:tagliatelle // as Protobuf's JSON has it
+			CorrelationID     any `json:"correlation_id"`
+			CorrelationIDJSON any `json:"correlationId"` //nolint:tagliatelle // as above
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(data, &event) // a value without metadata has other types
+	m := event.Metadata
+	return cmp.Or(idOf(m.TraceID), idOf(m.TraceIDJSON)), cmp.Or(idOf(m.CorrelationID), idOf(m.CorrelationIDJSON))
+}
+
+// maxID is the longest text that is an id and not something else.
+const maxID = 255
+
+func idOf(value any) string {
+	text, ok := value.(string)
+	if !ok || len(text) > maxID || dlq.StorableText(text) != text {
+		return ""
+	}
+	return text
+}
