@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
@@ -182,6 +183,8 @@ func refusal(err error, format string, args ...any) error {
 		return err
 	case errors.Is(err, errTooLong):
 		return badSchema("the answer of the schema registry has more than %d bytes", maxAnswer)
+	case strings.HasPrefix(err.Error(), "unable to decode ok response"): // such as a format that the client does not know
+		return badSchema("the answer of the schema registry cannot be read: %s", short(err))
 	}
 	return err
 }
