@@ -50,6 +50,11 @@ test-keycloak: ## Run the API with a real Keycloak as its identity provider; nee
 	go vet -tags keycloak ./e2e
 	go test -tags keycloak ./e2e -run 'Keycloak$$' -count=1 -timeout 10m -v # which shows a skip
 
+.PHONY: test-registry
+test-registry: ## Decode values with the schemas of a real Schema Registry (Apicurio); needs Java and Maven
+	go vet -tags apicurio ./registry
+	go test -tags apicurio ./registry -run 'ARealRegistry$$' -count=1 -timeout 10m -v # which shows a skip
+
 .PHONY: race
 race: ## Run every test with the race detector
 	go test -count=1 -race -timeout 40m ./...

@@ -90,7 +90,7 @@ func TestValuesOfASchemaRegistryAreDecodedAndSentBackAsTheyWere(t *testing.T) {
 	unknown := s.decodedOf("unknown")
 	require.Nil(t, unknown["payload"])
 	require.Equal(t, "the schema registry has no schema with the id 4711", unknown["decode_error"])
-	require.EqualValues(t, 3, s.rows("payload IS NOT NULL"), "the decoded values are stored")
+	require.Equal(t, 3, s.rows("payload IS NOT NULL"), "the decoded values are stored")
 
 	consumer := newClient(t, cluster, kgo.ConsumeTopics(s.topic))
 	for key, value := range values {

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"container/list"
 	"sync"
 	"time"
 )
@@ -60,41 +59,49 @@ func (c *cache) addMiss(id uint32, err error) {
 // lru forgets the entries that were not used for longest, once their weight exceeds the limit.
 type lru[V any] struct {
 	limit, weight int
-	entries       map[uint32]*list.Element
-	order         *list.List // the last used first
+	clock         int // counts uses
+	entries       map[uint32]*lruEntry[V]
 }
 
 type lruEntry[V any] struct {
-	id     uint32
-	value  V
-	weight int
+	value        V
+	weight, used int
 }
 
-func newLRU[V any](limit int) lru[V] {
-	return lru[V]{limit: limit, entries: map[uint32]*list.Element{}, order: list.New()}
-}
+func newLRU[V any](limit int) lru[V] { return lru[V]{limit: limit, entries: map[uint32]*lruEntry[V]{}} }
 
 func (l *lru[V]) get(id uint32) (value V, ok bool) {
-	element, ok := l.entries[id]
+	entry, ok := l.entries[id]
 	if !ok {
 		return value, false
 	}
-	l.order.MoveToFront(element)
-	return element.Value.(*lruEntry[V]).value, true
+	l.clock++
+	entry.used = l.clock
+	return entry.value, true
 }
 
 func (l *lru[V]) add(id uint32, value V, weight int) {
-	if element, ok := l.entries[id]; ok {
-		l.remove(element)
-	}
-	l.entries[id] = l.order.PushFront(&lruEntry[V]{id, value, weight})
+	l.remove(id)
+	l.clock++
+	l.entries[id] = &lruEntry[V]{value, weight, l.clock}
 	for l.weight += weight; l.weight > l.limit; {
-		l.remove(l.order.Back())
+		l.remove(l.oldest())
 	}
 }
 
-func (l *lru[V]) remove(element *list.Element) {
-	entry := l.order.Remove(element).(*lruEntry[V])
-	delete(l.entries, entry.id)
-	l.weight -= entry.weight
+func (l *lru[V]) oldest() (oldest uint32) {
+	used := l.clock + 1
+	for id, entry := range l.entries {
+		if entry.used < used {
+			oldest, used = id, entry.used
+		}
+	}
+	return oldest
+}
+
+func (l *lru[V]) remove(id uint32) {
+	if entry, ok := l.entries[id]; ok {
+		delete(l.entries, id)
+		l.weight -= entry.weight
+	}
 }

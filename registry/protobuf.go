@@ -200,10 +200,9 @@ func (w *weigher) message(md protoreflect.MessageDescriptor, data []byte, depth 
 		content := contentOf(kind, number, data[:n])
 		data = data[n:]
 		if md.FullName() == "google.protobuf.Any" && kind == protowire.BytesType {
-			switch number {
-			case 1:
+			if number == 1 {
 				anyURL = content
-			case 2:
+			} else if number == 2 {
 				anyValue = content
 			}
 		}
@@ -223,10 +222,9 @@ func (w *weigher) message(md protoreflect.MessageDescriptor, data []byte, depth 
 
 // contentOf is the field's value without its length or end.
 func contentOf(kind protowire.Type, number protowire.Number, data []byte) []byte {
-	switch kind {
-	case protowire.BytesType:
+	if kind == protowire.BytesType {
 		data, _ = protowire.ConsumeBytes(data)
-	case protowire.StartGroupType:
+	} else if kind == protowire.StartGroupType {
 		data, _ = protowire.ConsumeGroup(number, data)
 	}
 	return data
