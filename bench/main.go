@@ -62,7 +62,7 @@ const (
 	// quickDivisor is the divisor of the sizes with -quick.
 	quickDivisor = 50
 	// lastRow is the highest row number.
-	lastRow = 19
+	lastRow = 20
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -134,6 +134,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}{
 		{[]int{1, 2, 3, 4, 15}, b.measureBulk},
 		{[]int{6}, b.measureIngest},
+		{[]int{20}, b.measureSchemas},
 		{[]int{7}, b.measureSingle},
 		{[]int{8}, b.measureCrash},
 		{[]int{11}, b.measureScale},

@@ -70,15 +70,15 @@ func startApicurio(t *testing.T) string {
 	return address
 }
 
-// real is a decoder with a real registry.
-type real struct {
+// apicurio is a decoder with a real registry.
+type apicurio struct {
 	*testing.T
 	client  *sr.Client
 	decoder *registry.Decoder
 }
 
 // register returns the id of a schema, and requires that the subject has that version of it.
-func (r real) register(subject string, version int, format sr.SchemaType, text string, references ...sr.SchemaReference) uint32 {
+func (r apicurio) register(subject string, version int, format sr.SchemaType, text string, references ...sr.SchemaReference) uint32 {
 	r.Helper()
 	created, err := r.client.CreateSchema(r.Context(), subject, sr.Schema{Schema: text, Type: format, References: references})
 	require.NoError(r, err)
@@ -86,7 +86,7 @@ func (r real) register(subject string, version int, format sr.SchemaType, text s
 	return uint32(created.ID)
 }
 
-func (r real) requireJSON(want string, value []byte) dlq.Schema {
+func (r apicurio) requireJSON(want string, value []byte) dlq.Schema {
 	r.Helper()
 	decoded, err := r.decoder.Decode(r.Context(), "orders", false, value)
 	require.NoError(r, err)
@@ -101,7 +101,7 @@ func TestARealRegistry(t *testing.T) {
 	require.NoError(t, err)
 	decoder, err := registry.New(registry.Options{URLs: []string{address}, Timeout: 10 * time.Second}, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)
-	on := func(t *testing.T) real { return real{t, client, decoder} }
+	on := func(t *testing.T) apicurio { return apicurio{t, client, decoder} }
 
 	t.Run("Protobuf with references and message indexes", func(t *testing.T) {
 		t.Parallel()

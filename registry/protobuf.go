@@ -187,7 +187,7 @@ func (w *weigher) message(md protoreflect.MessageDescriptor, data []byte, depth 
 	if err := w.spend(200); err != nil {
 		return err
 	}
-	var anyURL, anyValue []byte
+	var packed [2][]byte // the URL and the value of an Any
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -199,32 +199,30 @@ func (w *weigher) message(md protoreflect.MessageDescriptor, data []byte, depth 
 		}
 		content := contentOf(kind, number, data[:n])
 		data = data[n:]
-		if md.FullName() == "google.protobuf.Any" && kind == protowire.BytesType {
-			if number == 1 {
-				anyURL = content
-			} else if number == 2 {
-				anyValue = content
-			}
+		if md.FullName() == "google.protobuf.Any" && kind == protowire.BytesType && number <= 2 {
+			packed[number-1] = content
 		}
 		if err := w.field(w.fieldOf(md, number), kind, content, depth); err != nil {
 			return err
 		}
 	}
-	if len(anyURL) == 0 {
+	if len(packed[0]) == 0 {
 		return nil
 	}
-	inner, err := w.types.FindMessageByURL(string(anyURL))
+	inner, err := w.types.FindMessageByURL(string(packed[0]))
 	if err != nil {
-		return badValue("it contains a message %.200q, which is not in its schema", anyURL)
+		return badValue("it contains a message %.200q, which is not in its schema", packed[0])
 	}
-	return w.message(inner.Descriptor(), anyValue, depth+1)
+	return w.message(inner.Descriptor(), packed[1], depth+1)
 }
 
 // contentOf is the field's value without its length or end.
 func contentOf(kind protowire.Type, number protowire.Number, data []byte) []byte {
 	if kind == protowire.BytesType {
 		data, _ = protowire.ConsumeBytes(data)
-	} else if kind == protowire.StartGroupType {
+		return data
+	}
+	if kind == protowire.StartGroupType {
 		data, _ = protowire.ConsumeGroup(number, data)
 	}
 	return data
