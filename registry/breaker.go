@@ -44,7 +44,7 @@ type allowance struct {
 }
 
 // allowedShare is the inverse of the share of the time that is spent waiting at most.
-const allowedShare = 20
+const allowedShare = 50
 
 func newAllowance(most time.Duration) *allowance {
 	return &allowance{most: most, balance: most, since: time.Now()}

@@ -83,7 +83,7 @@ func (d *Decoder) Decode(ctx context.Context, topic string, isKey bool, data []b
 const maxBatchIDs = 64
 
 // DecodeArrivals decodes the values of a batch, and sets Payload, Schema, DecodeError and the
-// ids of the trace and the correlation. In all, callers wait for the registry for a twentieth
+// ids of the trace and the correlation. In all, callers wait for the registry for a fiftieth
 // of the time, and not longer than Options.IngestTimeout at once.
 func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 	d.preload(ctx, arrivals)
