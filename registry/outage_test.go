@@ -2,10 +2,13 @@ package registry_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
 	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/registry"
@@ -259,4 +263,31 @@ func TestIdsOfHeadersWin(t *testing.T) {
 	a.TraceID = "of the header"
 	w.decoder.DecodeArrivals(t.Context(), append(w.ingest(), a))
 	require.Equal(t, "of the header", a.TraceID)
+}
+
+func TestTheRegistryIsReachedOverTLS(t *testing.T) {
+	t.Parallel()
+	fake := srfake.NewRegistry()
+	server := httptest.NewTLSServer(fake.Handler())
+	t.Cleanup(server.Close)
+	id, _, err := fake.RegisterSchema("orders-value", sr.Schema{Schema: avroString})
+	require.NoError(t, err)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	for name, test := range map[string]struct {
+		config  func() (*tls.Config, error)
+		decodes bool
+	}{
+		"its authority is trusted":     {func() (*tls.Config, error) { return &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}, nil }, true},
+		"its authority is not trusted": {func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12}, nil }, false},
+		"the files cannot be read":     {func() (*tls.Config, error) { return nil, os.ErrNotExist }, false},
+	} {
+		w := start(t, func(o *registry.Options) { o.URLs, o.TLS = []string{server.URL}, test.config })
+		_, err := w.decode(wire(uint32(id), 2, 'x'))
+		if test.decodes {
+			require.NoError(t, err, name)
+		} else {
+			require.EqualError(t, err, "the schema registry cannot be reached", name)
+		}
+	}
 }
