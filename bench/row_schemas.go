@@ -150,7 +150,7 @@ func encodedSamples(samples []dlq.Arrival) ([]dlq.Arrival, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sample %d: %w", i, err)
 		}
-		encoded[i].Record.Value, encoded[i].Payload = append(prefix, content...), nil
+		encoded[i].Record.Value, encoded[i].Payload = slices.Concat(prefix, content), nil
 	}
 	return encoded, nil
 }

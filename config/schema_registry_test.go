@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,18 +34,18 @@ func TestCredentialsOfTheSchemaRegistryAreReadForEveryRequest(t *testing.T) {
 	authorization := func(section string) string {
 		c, err := load(t, "schema_registry: {url: 'http://r', "+section+"}")
 		require.NoError(t, err)
-		var sent string
+		var sent []string
 		for _, secret := range []string{"one", "two"} {
 			require.NoError(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://r", http.NoBody)
 			require.NoError(t, err)
 			require.NoError(t, c.SchemaRegistry.Authorize(request))
-			sent += request.Header.Get("Authorization") + " "
+			sent = append(sent, request.Header.Get("Authorization"))
 		}
-		return sent
+		return strings.Join(sent, ", ")
 	}
-	require.Equal(t, "Bearer one Bearer two ", authorization("token_file: "+file))
-	require.Equal(t, "Basic dTpvbmU= Basic dTp0d28= ", authorization("username: u, password_file: "+file))
-	require.Equal(t, "Bearer t Bearer t ", authorization("token: t"))
-	require.Equal(t, "Basic dTo= Basic dTo= ", authorization("username: u"))
+	require.Equal(t, "Bearer one, Bearer two", authorization("token_file: "+file))
+	require.Equal(t, "Basic dTpvbmU=, Basic dTp0d28=", authorization("username: u, password_file: "+file))
+	require.Equal(t, "Bearer t, Bearer t", authorization("token: t"))
+	require.Equal(t, "Basic dTo=, Basic dTo=", authorization("username: u"))
 }
