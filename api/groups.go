@@ -23,7 +23,12 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := s.options.Store.Groups(ctx, wanted)
+	list := func() (dlq.GroupPage, error) { return s.options.Store.Groups(ctx, wanted) }
+	if wanted.Sort != dlq.GroupsByFirstSeen { // reads the counts of all groups
+		limited := list
+		list = func() (dlq.GroupPage, error) { return scan(ctx, s, limited) }
+	}
+	page, err := list()
 	if err != nil {
 		return err
 	}

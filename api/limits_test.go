@@ -133,25 +133,39 @@ func (s scanning) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	return dlq.Page{TotalExact: true}, ctx.Err()
 }
 
+// Groups holds the lists that rank all groups.
+func (s scanning) Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, error) {
+	if q.Sort == dlq.GroupsByFirstSeen {
+		return s.memory.Groups(ctx, q)
+	}
+	_, err := s.List(ctx, dlq.ListQuery{Page: 100})
+	return dlq.GroupPage{}, err
+}
+
 func TestListsThatReadManyMessagesAreLimited(t *testing.T) {
 	t.Parallel()
 	const list = "/api/v1/dlq/orders.dlq.v1"
 	s := scanning{newMemory(newTopics(t)), make(chan struct{}), make(chan struct{})}
-	w := start(t, with(s), func(o *api.Options) { o.ScanWait, o.MaxScans = 10*time.Millisecond, 5 })
+	w := start(t, with(s), func(o *api.Options) { o.ScanWait, o.MaxScans = 10*time.Millisecond, 7 })
 	answers := make(chan response)
-	for _, query := range []string{"?error=a", "?error=b&page_size=1", "?page=102&page_size=100", "?page=502&status=DEAD", "?error=d"} {
+	for _, path := range []string{
+		list + "?error=a", list + "?error=b&page_size=1", list + "?page=102&page_size=100", list + "?page=502&status=DEAD", list + "?error=d",
+		groupsPath + "?sort=pending", groupsPath + "?sort=last_seen",
+	} {
 		go func() {
-			_, got := w.send(http.MethodGet, list+query, nil)
+			_, got := w.send(http.MethodGet, path, nil)
 			answers <- got
 		}()
 		<-s.asked
 	}
 	message, _ := requireError(t, w.call(http.MethodGet, list+"?error=c"), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Contains(t, message, "5 other lists")
+	require.Contains(t, message, "7 other lists")
+	requireError(t, w.call(http.MethodGet, groupsPath+"?sort=pending"), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, groupsPath).status)
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, list).status, "other lists are not limited")
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, list+"?page=51&page_size=200").status)
 	close(s.gate)
-	for range 5 {
+	for range 7 {
 		require.Equal(t, http.StatusOK, (<-answers).status)
 	}
 	go func() { <-s.asked }()

@@ -38,7 +38,7 @@ func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P
 	case ctx.Err() != nil:
 		return page, ctx.Err()
 	default:
-		return page, unavailable(others+" lists of the audit, with a search or a deep page are running; "+
+		return page, unavailable(others+" lists of the audit, of groups, with a search or a deep page are running; "+
 			"try again later, or use cursors", errors.New("too many scans"))
 	}
 }

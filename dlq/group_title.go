@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"fmt"
 	"strings"
 
 	"dlqmanager/dlq/fingerprint"
@@ -14,7 +13,7 @@ const maxGroupTitle = 200
 // com.example.Orders.price".
 func GroupTitle(f *fingerprint.Fingerprint) string {
 	if f.Rule == RuleOverflow {
-		return fmt.Sprintf("more than %d kinds of failures in %s", MaxGroups, f.Scope)
+		return "all further failures in " + f.Scope
 	}
 	where := f.Message
 	switch {

@@ -148,6 +148,9 @@ func rankOf(g *dlq.Group, sort dlq.GroupSort) int64 {
 	case dlq.GroupsByPending:
 		return g.Pending()
 	case dlq.GroupsByLastSeen:
+		if g.IsPartial { // it includes hidden messages
+			return g.FirstSeen.UnixMicro()
+		}
 		return g.LastSeen.UnixMicro()
 	default:
 		return g.FirstSeen.UnixMicro()

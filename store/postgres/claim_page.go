@@ -22,7 +22,7 @@ FOR UPDATE`
 // cursor. While a queue of the lane is due it claims nothing, unless @scan_first is set.
 // Its CTEs in their order, without the obvious ones:
 //
-//   - job is empty unless the job is running. quota is how many messages may be claimed
+//   - job is empty unless the job is running, and was not ended by hand. quota is how many messages may be claimed
 //     now: at most a page, the step limit, and a tenth of rate_limit (but one at least).
 //     wait is how long the rate limit allows none. At most a tenth of a second of unused
 //     time counts (due), so at most two tenths of rate_limit go out at once. A job with
@@ -66,7 +66,7 @@ WITH clock AS MATERIALIZED (
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
 		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
 	FROM dlq.dlq_bulk_retries b, clock
-	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
+	WHERE b.id = @bulk AND b.state = 'RUNNING' AND b.ended_at IS NULL AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
 ), opened AS MATERIALIZED (
 	SELECT cursor, waiting, failed + dead AS failed, page
 	FROM dlq.dlq_bulk_retry_lanes

@@ -38,7 +38,7 @@ WITH clock AS MATERIALIZED (
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
 		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
 	FROM dlq.dlq_bulk_retries b, clock
-	WHERE b.id = @bulk AND b.state = 'RUNNING' AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
+	WHERE b.id = @bulk AND b.state = 'RUNNING' AND b.ended_at IS NULL AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
 ), lane AS MATERIALIZED (
 	SELECT l.failed + l.dead AS failed, job.quota
 	FROM dlq.dlq_bulk_retry_lanes l, job

@@ -12,7 +12,6 @@ import (
 )
 
 // createGroupsSQL creates the groups that do not exist, as long as their topics have room.
-// Concurrent calls can exceed the limit by the groups of their batches.
 const createGroupsSQL = `
 WITH wanted AS (
 	SELECT w.*, row_number() OVER (PARTITION BY w.dlq_topic, w.rule = 'overflow' ORDER BY w.id) AS place
@@ -35,8 +34,10 @@ WITH wanted AS (
 INSERT INTO dlq.dlq_group_signatures (group_id, bits)
 SELECT id, 0::bit(8192) FROM created`
 
-// knownGroupsSQL is a statement of its own, because it must see what others have created
-// while createGroupsSQL waited for them.
+// groupsLock is the advisory lock of those who create groups, so that they do not exceed the
+// limit together. The number is arbitrary and must never change.
+const groupsLock = 7_305_011_990_417
+
 const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
 
 // assignGroups creates the groups of the rows and sets each row's group. This is a
@@ -96,6 +97,7 @@ func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow)
 	}
 	var found [][16]byte
 	err = s.batch(ctx, "create groups", func(batch *pgx.Batch) {
+		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(groupsLock)})
 		batch.Queue(createGroupsSQL, args)
 		queueQuery(batch, &found, pgx.RowTo[[16]byte], knownGroupsSQL, args)
 	})
@@ -122,7 +124,7 @@ func (s *Store) maxGroups() int {
 const maxKnownGroups = 50_000
 
 // knownGroups remembers groups that exist, so that most batches need not ask. Groups are
-// never deleted, but a database can be restored to an earlier moment.
+// deleted by hand only, or by a restore to an earlier moment.
 type knownGroups struct {
 	mu  sync.Mutex
 	ids map[dlq.ID]struct{}

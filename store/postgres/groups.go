@@ -23,15 +23,20 @@ ORDER BY g.first_seen DESC, g.id DESC
 LIMIT @limit`
 
 // rankedGroupsSQL computes the rank of all groups from all counts. Its cost grows with the
-// number of groups, not with that of messages.
+// number of groups, not with that of messages. The last message of a group may be hidden; so
+// a group with hidden messages is ranked by its first one, which is shown.
 const rankedGroupsSQL = `
 WITH counted AS (
-	SELECT c.group_id, sum(c.messages) > 0 AS is_used, bool_or(c.dlq_topic = @topic OR c.original_topic = @topic) AS has_topic,
-		sum(c.messages) FILTER (WHERE c.status = 'PENDING') AS pending
-	FROM (SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_group_count_sums
+	SELECT c.group_id, bool_or(c.is_visible) AS is_visible, sum(c.messages) FILTER (WHERE NOT c.is_visible) > 0 AS has_hidden,
+		sum(c.messages) FILTER (WHERE c.is_visible) > 0 AS is_used,
+		bool_or(c.dlq_topic = @topic OR c.original_topic = @topic) FILTER (WHERE c.is_visible) AS has_topic,
+		sum(c.messages) FILTER (WHERE c.is_visible AND c.status = 'PENDING') AS pending
+	FROM (SELECT group_id, dlq_topic, original_topic, status, messages, @within = '' OR dlq_topic ~ @within AS is_visible
+		FROM dlq.dlq_group_count_sums
 		UNION ALL
-		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL) AS c
-	WHERE @within = '' OR c.dlq_topic ~ @within
+		SELECT group_id, dlq_topic, original_topic, status, messages, @within = '' OR dlq_topic ~ @within
+		FROM dlq.dlq_count_changes
+		WHERE group_id IS NOT NULL) AS c
 	GROUP BY c.group_id
 ), seen AS (
 	SELECT a.group_id, max(a.last_seen) AS last_seen
@@ -41,11 +46,12 @@ WITH counted AS (
 	GROUP BY a.group_id
 ), ranked AS (
 	SELECT g.id, CASE WHEN @sort = 'pending' THEN COALESCE(counted.pending, 0)::bigint
+		WHEN counted.has_hidden OR @within <> '' AND g.dlq_topic !~ @within THEN (extract(epoch FROM g.first_seen) * 1000000)::bigint
 		ELSE (extract(epoch FROM COALESCE(seen.last_seen, g.first_seen)) * 1000000)::bigint END AS rank
 	FROM dlq.dlq_groups g
 	LEFT JOIN counted ON counted.group_id = g.id
 	LEFT JOIN seen ON seen.group_id = g.id
-	WHERE (@within = '' OR g.dlq_topic ~ @within OR counted.group_id IS NOT NULL)
+	WHERE (@within = '' OR g.dlq_topic ~ @within OR counted.is_visible)
 		AND (@topic = '' OR g.dlq_topic = @topic AND (@within = '' OR @topic ~ @within) OR counted.has_topic)
 		AND CASE WHEN @state = '' THEN counted.is_used ELSE g.state = @state END
 )
@@ -56,7 +62,8 @@ ORDER BY r.rank DESC, r.id DESC
 LIMIT @limit`
 
 // groupsSQL reads groups with their counts, in the order of @ids. The rate is the share of
-// the hour before that lies within the last 60 minutes, and this hour.
+// the hour before that lies within the last 60 minutes, and this hour. The sample is among
+// the newest messages, so that hidden ones do not make it expensive.
 const groupsSQL = `
 WITH change AS MATERIALIZED (
 	SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages, sum(arrived) AS arrived, max(arrived_at) AS arrived_at
@@ -103,13 +110,18 @@ LEFT JOIN LATERAL (
 	SELECT newest.id
 	FROM unnest('{PENDING,DEAD,RESOLVED}'::text[]) AS s (status)
 	CROSS JOIN LATERAL (
-		SELECT m.id, m.dlq_topic, m.created_at, m.seq
-		FROM dlq.dlq_messages m
-		WHERE m.group_id = g.id AND m.status = s.status AND m.status <> 'RETRYING'
+		SELECT m.id, m.created_at, m.seq
+		FROM (
+			SELECT m.id, m.dlq_topic, m.created_at, m.seq
+			FROM dlq.dlq_messages m
+			WHERE m.group_id = g.id AND m.status = s.status AND m.status <> 'RETRYING'
+			ORDER BY m.created_at DESC, m.seq DESC
+			LIMIT 100
+		) AS m
+		WHERE @within = '' OR m.dlq_topic ~ @within
 		ORDER BY m.created_at DESC, m.seq DESC
 		LIMIT 1
 	) AS newest
-	WHERE @within = '' OR newest.dlq_topic ~ @within
 	ORDER BY newest.created_at DESC, newest.seq DESC
 	LIMIT 1
 ) AS sample ON true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,27 +14,50 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-func TestGroupsAreCreatedAgainAfterARestore(t *testing.T) {
+// By hand, or by a restore of the database.
+func TestDeletedGroupsAreCreatedAgain(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	s := postgres.New(pool, dlqtest.Topics(t))
-	partition := dlq.Partition{TopicID: dlqtest.TopicID}
-	positions, err := s.Positions(t.Context(), []dlq.Partition{partition})
-	require.NoError(t, err)
-	advance := dlq.Advance{Partition: partition, Topic: "orders.dlq", From: positions[0], To: dlq.Position{Next: 1}}
-	_, err = s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("x"))}, []dlq.Advance{advance})
-	require.NoError(t, err)
-	for _, sql := range []string{`DELETE FROM dlq.dlq_messages`, `DELETE FROM dlq.dlq_groups`, `UPDATE dlq.dlq_ingest_offsets SET next_offset = -1`} {
-		_, err = pool.Exec(t.Context(), sql)
+	for range 2 {
+		a := dlqtest.Arrival(dlqtest.Cause("x"))
+		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		require.NoError(t, err)
+		_, err = s.Group(t.Context(), dlq.GroupID(&a.Fingerprint), "")
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_groups`)
 		require.NoError(t, err)
 	}
-	again := dlqtest.Arrival(dlqtest.Cause("x"))
-	_, err = s.Ingest(t.Context(), []dlq.Arrival{again}, []dlq.Advance{{Partition: partition, Topic: "orders.dlq", From: advance.To, To: dlq.Position{Next: 2}}})
-	require.ErrorIs(t, err, dlq.ErrPositionMoved)
-	_, err = s.Ingest(t.Context(), []dlq.Arrival{again}, []dlq.Advance{advance})
+}
+
+func TestConcurrentWritersKeepTheLimitOfGroups(t *testing.T) {
+	t.Parallel()
+	url := dbtest.URL(t)
+	pool := dbtest.Pool(t, url)
+	waiting := func() int64 {
+		return count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	}
+	gate, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = s.Group(t.Context(), dlq.GroupID(&again.Fingerprint), "")
+	_, err = gate.Exec(t.Context(), `LOCK TABLE dlq.dlq_groups IN SHARE ROW EXCLUSIVE MODE`)
 	require.NoError(t, err)
+	var writers sync.WaitGroup
+	for writer := range 4 {
+		s := postgres.New(dbtest.Pool(t, url), dlqtest.Topics(t)) // another process
+		s.MaxGroups = 5
+		var arrivals []dlq.Arrival
+		for cause := range 3 {
+			arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Cause(fmt.Sprint(writer, cause))))
+		}
+		writers.Go(func() {
+			_, err := s.StoreArrivals(t.Context(), arrivals)
+			require.NoError(t, err)
+		})
+	}
+	require.Eventually(t, func() bool { return waiting() == 4 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, gate.Rollback(t.Context()))
+	writers.Wait()
+	require.EqualValues(t, 5, count(t, pool, `SELECT count(*) FROM dlq.dlq_groups WHERE rule <> 'overflow'`))
 }
 
 func TestConcurrentWritersShareTheirGroups(t *testing.T) {

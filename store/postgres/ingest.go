@@ -39,13 +39,12 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 		return nil, nil
 	}
 	in := newIngest(arrivals, advances, s.Outbox)
-	if err := s.assignGroups(ctx, in.rows); err != nil {
-		return nil, err
+	stored, err = s.ingestGrouped(ctx, in)
+	if errors.Is(err, errGroupDeleted) {
+		s.groups.forget()
+		s.signatures.forget()
+		stored, err = s.ingestGrouped(ctx, in)
 	}
-	if err := s.signGroups(ctx, in.rows); err != nil {
-		return nil, err
-	}
-	stored, err = s.ingest(ctx, in)
 	if !isDataError(err) {
 		return stored, err
 	}
@@ -56,6 +55,18 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 		} else if err != nil {
 			return nil, err
 		}
+	}
+	return s.ingest(ctx, in)
+}
+
+// ingestGrouped makes sure that the groups of the messages exist and have their texts, and
+// ingests.
+func (s *Store) ingestGrouped(ctx context.Context, in *ingest) ([]dlq.ID, error) {
+	if err := s.assignGroups(ctx, in.rows); err != nil {
+		return nil, err
+	}
+	if err := s.signGroups(ctx, in.rows); err != nil {
+		return nil, err
 	}
 	return s.ingest(ctx, in)
 }
@@ -77,7 +88,6 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 		s.endSuspended(ctx)
 	}
 	if errors.Is(err, dlq.ErrPositionMoved) { // the database may have been restored
-		s.groups.forget()
 		s.signatures.forget()
 	}
 	if err != nil {
@@ -186,6 +196,9 @@ FROM (
 ) AS known
 WHERE has_body OR has_message`
 
+// errGroupDeleted means that a group of the rows does not exist any more.
+var errGroupDeleted = errors.New("a group was deleted")
+
 // unknown locks the positions and returns the rows whose body, and those whose body and
 // message, must be inserted.
 func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*arrivalRow, err error) {
@@ -204,7 +217,9 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		})
 		return err
 	})
-	if groups := groupsOf(in.rows); len(groups) > 0 {
+	groups, found := groupsOf(in.rows), [][16]byte(nil)
+	if len(groups) > 0 {
+		queueQuery(batch, &found, pgx.RowTo[[16]byte], knownGroupsSQL, pgx.NamedArgs{"ids": groups})
 		batch.Queue(fixesSQL, pgx.NamedArgs{"groups": groups}).Query(in.collectFixes)
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -212,6 +227,9 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 	}
 	if unchanged != len(in.advances) {
 		return nil, nil, dlq.ErrPositionMoved
+	}
+	if len(found) != len(groups) {
+		return nil, nil, errGroupDeleted
 	}
 	for _, row := range in.rows {
 		if !hasBody[row.ID] {

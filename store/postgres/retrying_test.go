@@ -118,6 +118,22 @@ func TestPagesThatNobodyFinalizesAreFound(t *testing.T) {
 	}
 }
 
+func TestNothingIsClaimedForAJobThatWasEndedByHand(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, _, b, _ := claimFirst(t, pool)
+	for _, sql := range []string{`UPDATE dlq.dlq_bulk_retries SET ended_at = now(), upper_bound = 1000`, `UPDATE dlq.dlq_messages SET updated_at = '-infinity' WHERE status = 'PENDING'`} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	lane := dlqtest.Lane(b, 0)
+	lane.UpperBound = 1000
+	claim, err := p.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, err)
+	require.Empty(t, claim.Page)
+	require.True(t, claim.Stopped)
+}
+
 // invisibleSQL counts RETRYING messages that no list finds.
 const invisibleSQL = `
 SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' AND id NOT IN (SELECT id FROM dlq.dlq_retrying WHERE id IS NOT NULL)`

@@ -164,6 +164,23 @@ var groups = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 	},
 
+	"hidden messages are no sample and do not change the order": func(t *testing.T, f fixture) {
+		const orders = "^(orders.*)$"
+		inShop := dlqtest.FromTopic("shop.dlq", "shop")
+		shown := f.store(dlqtest.Arrival(noPrice))[0]
+		f.store(dlqtest.Arrival(noPrice, inShop))
+		f.store(dlqtest.Arrival(noStock))
+		byLast := dlq.GroupQuery{Sort: dlq.GroupsByLastSeen, Within: orders, PageSize: 1}
+		for range 2 { // with changes, and with sums only
+			f.store(dlqtest.Arrival(noPrice, inShop))
+			g, err := f.Group(t.Context(), shown.GroupID, orders)
+			require.NoError(t, err)
+			require.Equal(t, shown.ID, g.Sample)
+			require.Equal(t, []string{"no stock", "no price"}, f.listedGroups(byLast))
+			require.NoError(t, f.FoldCounts(t.Context()))
+		}
+	},
+
 	"a filter selects the messages of a group": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(noPrice), dlqtest.Arrival(noStock), dlqtest.Arrival(noPrice),
 			dlqtest.Arrival(noPrice, dlqtest.FromTopic("shop.dlq", "shop")))
