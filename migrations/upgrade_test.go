@@ -66,6 +66,27 @@ func TestADowngradeEndsBulkRetriesWithCountsThatAddUp(t *testing.T) {
 	require.Equal(t, []string{"0 3 0", "1 0 0"}, texts(t, pool, `SELECT lane || ' ' || retried || ' ' || waiting FROM dlq.dlq_bulk_retry_lanes ORDER BY lane`))
 }
 
+// The changelog names them, so that the upgrade locks the table for a shorter time.
+func TestIndexesThatWereBuiltBeforeTheUpgradeAreThoseOfTheMigration(t *testing.T) {
+	t.Parallel()
+	var upgraded [][]string
+	for _, before := range []string{``, `
+		CREATE INDEX CONCURRENTLY idx_dlq_messages_original_topic_listed
+			ON dlq.dlq_messages (original_topic, status, created_at, seq) WHERE status <> 'RETRYING'`, `
+		CREATE INDEX CONCURRENTLY idx_dlq_messages_dlq_topic_listed
+			ON dlq.dlq_messages (dlq_topic, status, created_at, seq) WHERE status <> 'RETRYING'`,
+	} {
+		pool := empty(t)
+		apply(t, pool, "up", append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs)...)
+		exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+		exec(t, pool, before)
+		apply(t, pool, "up", apart)
+		upgraded = append(upgraded, schema(t, pool))
+	}
+	require.Equal(t, upgraded[0], upgraded[1])
+	require.Equal(t, upgraded[0], upgraded[2])
+}
+
 // pg_dump locks its tables one after the other, and so do the statements of workers.
 func TestAnUpgradeDoesNotDeadlockWithATransactionThatLocksTables(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,8 @@ FOR UPDATE`
 //   - checked adds whether each message may be sent. With the order of keys it may not while
 //     an earlier message of its key waits in a queue (queue_id), belongs to a single retry,
 //     or is in claimed_elsewhere.
+//   - claimed also removes the ballast, which has moved the payload out of line when the
+//     message was stored. So this change and the next one copy less.
 //   - blocked_from has the first blocked message of each blocked key. This message and the
 //     later ones go into the queue of the key. Keys are compared by their hash, so another
 //     key with the same hash waits too, for a short time.
@@ -195,7 +197,7 @@ WITH clock AS MATERIALIZED (
 ), claimed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
-		workflow_id = @workflow_id, owner_token = @token, in_page = true
+		workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
 	FROM chosen
 	WHERE m.ctid = chosen.place
 	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash

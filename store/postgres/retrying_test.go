@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,37 @@ func TestNothingIsClaimedForAJobThatWasEndedByHand(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, claim.Page)
 	require.True(t, claim.Stopped)
+}
+
+func TestAPageThatIsClaimedWhileItsJobEndsByHandIsFound(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	_, arrivals, _, _ := claimFirst(t, pool)
+	claim, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE`,
+		`UPDATE dlq.dlq_messages SET status = 'RETRYING', in_page = true WHERE id = $1`,
+		`UPDATE dlq.dlq_bulk_retry_lanes SET page = page || $1::uuid`,
+	} {
+		args := []any{[16]byte(arrivals[5].ID)}
+		if !strings.Contains(sql, "$1") {
+			args = nil
+		}
+		_, err := claim.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET ended_at = now()`)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		return len(ended) > 0 || count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, claim.Commit(t.Context()))
+	require.NoError(t, <-ended)
+	require.Zero(t, count(t, pool, invisibleSQL))
 }
 
 // invisibleSQL counts RETRYING messages that no list finds.

@@ -46,6 +46,7 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), sizesSQL).Scan(&rows[1], &payloads[1], &bodies[1]))
 	require.Equal(t, bodies[0], bodies[1], "bodies are written once")
 	require.Equal(t, payloads[0], payloads[1], "payloads are written once")
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE ballast IS NOT NULL`), "nor the ballast")
 	require.Less(t, rows[1], int64(messages*length), "three versions of each row take less than the payloads alone")
 	require.EqualValues(t, messages, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND payload->>'text' = $1`, hex.EncodeToString(digits)))
 }
