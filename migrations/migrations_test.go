@@ -53,7 +53,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 
 // documented are the migrations that document 003 describes; next is the one that
 // follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted,
-// actions, audit, runs, apart, groups, search schemas and locked are those after.
+// actions, audit, runs, apart, groups, search, schemas and locked are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
