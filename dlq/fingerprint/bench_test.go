@@ -40,22 +40,6 @@ func BenchmarkOf(b *testing.B) {
 	}
 }
 
-// BenchmarkTemplate measures a hostile message at two lengths below the limit.
-func BenchmarkTemplate(b *testing.B) {
-	for _, c := range []struct{ name, part string }{
-		{"quotes", `'"`}, {"words", "a b "}, {"digits", "1"}, {"open brackets", "[Source: "}, {"colons", "a:"}, {"list", "1, "},
-	} {
-		for _, size := range []int{1 << 10, 4 << 10} {
-			message := strings.Repeat(c.part, size/len(c.part))
-			b.Run(c.name+"/"+map[int]string{1 << 10: "1KiB", 4 << 10: "4KiB"}[size], func(b *testing.B) {
-				for b.Loop() {
-					fingerprint.Template(message)
-				}
-			})
-		}
-	}
-}
-
 // springStack is the stack trace of a listener's failure in Spring, 4 KiB long.
 func springStack() string {
 	var b strings.Builder

@@ -7,7 +7,7 @@ import (
 
 // Version is the version of the rules. It is part of every key, so that a change of the rules
 // makes new groups and does not mix them with old ones.
-const Version = 1
+const Version = 2
 
 const (
 	maxName    = 512       // bytes of a stored class, frame, scope or explicit fingerprint
@@ -73,49 +73,26 @@ func Of(f Failure) Fingerprint {
 func (fp *Fingerprint) setCause(f *Failure) {
 	t := readStack(f.StackTrace, f.Message)
 	class, message := causeOf(f, &t)
-	fp.Class = storable(class, maxName)
 	r := read(message)
-	host := peer(&r, class, message, &t)
-	own, first := storable(t.own, maxName), storable(t.first, maxName)
+	c := cause{reading: &r, trace: &t, class: firstOf(class, r.class), outage: outageOf(class, message, r.has(nounStatus))}
+	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
 	frame := ""
 	switch {
-	case own != "" && !isPoolClass(class):
-		fp.Rule, fp.Frame, frame = RuleFrame, own, own
-		fp.Message = storable(r.gist(class, message, host), maxMessage)
-	case first != "":
-		fp.Rule, fp.Frame = RuleFrameAndMessage, first
-		fp.Message = storable(r.sentence(message, host), maxMessage)
+	case fp.Frame == "":
+		fp.Rule, fp.Message = RuleMessage, c.sentence()
+	case t.own == "" || c.outage == noConnection:
+		fp.Rule, fp.Message = RuleFrameAndMessage, c.sentence()
 	default:
-		fp.Rule = RuleMessage
-		fp.Message = storable(r.sentence(message, host), maxMessage)
+		fp.Rule, fp.Message, frame = RuleFrame, c.distinction(), fp.Frame
 	}
-	fp.Key = fp.hash(fp.classOfKey(f, &r), frame)
-}
-
-// classOfKey returns "" where the class adds nothing but differences: a constraint is reported
-// by wrappers and drivers, Go wraps errors in types, and where there is no stack trace, the
-// header may be there or not.
-func (fp *Fingerprint) classOfKey(f *Failure, r *reading) string {
+	fp.Message = storable(fp.Message, maxMessage)
 	switch {
-	case r.constraint() != "", strings.HasPrefix(fp.Class, "*"):
-		return ""
-	case fp.Rule != RuleMessage:
-		return fp.Class
-	case f.CauseClass == "" && hasWords(fp.Message, 3):
-		return ""
+	case r.constraint() != "":
+		frame = ""
+	case c.outage != "" && frame != "":
+		frame, _ = splitLast(frame, '.') // all methods of a client fail
 	}
-	return simpleName(fp.Class)
-}
-
-// isPoolClass recognizes a database that is down or has no free connection. One outage meets
-// every frame that needs a connection.
-func isPoolClass(class string) bool {
-	switch simpleName(class) {
-	case "SQLTransientConnectionException", "CannotGetJdbcConnectionException", "JDBCConnectionException",
-		"ConnectionNotEstablished", "ConnectionTimeoutError", "PoolTimeout":
-		return true
-	}
-	return false
+	fp.Key = fp.hash(c.classOfKey(fp.Rule, f), frame)
 }
 
 // causeOf returns class and message of the innermost cause: from the stack trace, and from
@@ -124,6 +101,9 @@ func causeOf(f *Failure, t *trace) (class, message string) {
 	message = f.Message
 	if message == "" && t.first == "" {
 		message = firstLine(f.StackTrace)
+	}
+	if message == "null" {
+		message = ""
 	}
 	nestedClass, message := unwrap(message)
 	header := firstOf(f.CauseClass, nestedClass, f.ErrorClass)
@@ -163,7 +143,10 @@ func unwrap(message string) (class, inner string) {
 func (fp *Fingerprint) hash(class, frame string) [16]byte {
 	var buffer [512]byte
 	b := append(buffer[:0], byte(fp.Version))
-	for _, s := range [...]string{fp.Scope, string(fp.Rule), class, frame, fp.Message} {
+	if fp.Rule == RuleExplicit {
+		b = append(b, 1)
+	}
+	for _, s := range [...]string{fp.Scope, class, frame, fp.Message} {
 		b = append(b, byte(len(s)>>8), byte(len(s)))
 		b = append(b, s...)
 	}

@@ -41,19 +41,19 @@ func TestEveryComponentIsPartOfTheKey(t *testing.T) {
 	for _, f := range []fingerprint.Failure{
 		{},
 		{DLQTopic: "ab"}, {DLQTopic: "a", ErrorClass: "b"}, {ErrorClass: "ab"}, {Message: "ab"}, {Explicit: "ab"},
-		{StackTrace: "ab\n\tat shop.A.b(A.java:1)"}, {StackTrace: "ab\n\tat java.A.b(A.java:1)"}, {StackTrace: "ab\n\tat shop.A.c(A.java:1)"},
+		{StackTrace: "ab\n\tat shop.A.b(A.java:1)"}, {StackTrace: "ab\n\tat shop.A.c(A.java:1)"},
 	} {
 		keys[fingerprint.Of(f).Key] = true
 	}
-	require.Len(t, keys, 9)
+	require.Len(t, keys, 8)
 }
 
 func TestAKeyOfThisVersionNeverChanges(t *testing.T) {
 	t.Parallel()
 	fp := fingerprint.Of(fingerprint.Failure{ConsumerGroup: "orders", ErrorClass: "shop.NotFoundException", Message: "order 17 not found"})
-	require.Equal(t, 1, fp.Version)
-	require.Equal(t, "order <number> not found", fp.Message)
-	require.Equal(t, "b98e91064227f4324b582d8f91b98998", hexOf(fp.Key), "stored groups would lose their members: raise Version")
+	require.Equal(t, 2, fp.Version)
+	require.Equal(t, "order not found", fp.Message)
+	require.Equal(t, "9900d691dc08ee818b0d825fa5549d66", hexOf(fp.Key), "stored groups would lose their members: raise Version")
 }
 
 func TestWithoutAStackTraceTheCauseWinsOverTheWrapper(t *testing.T) {
@@ -61,7 +61,7 @@ func TestWithoutAStackTraceTheCauseWinsOverTheWrapper(t *testing.T) {
 	fp := fingerprint.Of(fingerprint.Failure{ErrorClass: wrapper, CauseClass: "shop.LateException", Message: "Listener failed; nested exception is shop.LateException: 3 days late"})
 	require.Equal(t, fingerprint.RuleMessage, fp.Rule)
 	require.Equal(t, "shop.LateException", fp.Class)
-	require.Equal(t, "<duration> late", fp.Message)
+	require.Equal(t, "late", fp.Message)
 
 	nested := fingerprint.Of(fingerprint.Failure{ErrorClass: wrapper, Message: "Listener failed; nested exception is shop.LateException: 5 days late"})
 	require.Equal(t, fp.Key, nested.Key, "the message names the cause where no header does")
@@ -70,7 +70,7 @@ func TestWithoutAStackTraceTheCauseWinsOverTheWrapper(t *testing.T) {
 func TestTheMessageOfAFailureWithoutOneIsTheFirstLineOfItsStackTrace(t *testing.T) {
 	t.Parallel()
 	fp := fingerprint.Of(fingerprint.Failure{StackTrace: "\nworker 3 died\nno frames here\n"})
-	require.Equal(t, "worker <number> died", fp.Message)
+	require.Equal(t, "worker died", fp.Message)
 }
 
 func TestACauseThatWasCutOffIsTakenFromTheHeaders(t *testing.T) {
@@ -92,11 +92,11 @@ func TestOneFrameFailsForManyCauses(t *testing.T) {
 		{"shop.InvalidException", "order 1: missing field currency", "field currency"},
 		{"shop.InvalidException", "lines[3].price: must not be null, lines[4].sku: must not be null", "field price, field sku"},
 		{"shop.InvalidException", "total 3.50 is not positive", "total is not positive"},
-		{"shop.RemoteException", "GET http://stock.internal/1 returned 404", "host stock.internal, status 404"},
-		{"shop.RemoteException", "GET http://stock.internal/1 timed out", "host stock.internal"},
+		{"shop.RemoteException", "GET http://stock.internal/1 returned 404", "status 404"},
+		{"shop.RemoteException", "GET http://stock.internal/1 timed out", "timeout"},
 		{"shop.RemoteException", "declined: CARD_EXPIRED", "code CARD_EXPIRED"},
-		{"java.lang.IllegalStateException", "shipment 17 of Anna has no lines", "shipment of has no"},
-		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, "null c"},
+		{"java.lang.IllegalStateException", "shipment 17 of Anna has no lines", "shipment of has no lines"},
+		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, "method d"},
 		{"org.postgresql.util.PSQLException", `ERROR: duplicate key value violates unique constraint "orders_pkey"` + "\n  Detail: Key (id)=(17) already exists.", "constraint orders_pkey"},
 		{"pymysql.err.IntegrityError", `(1062, "Duplicate entry 'ada' for key 'customers.email'")`, "field customers.email"},
 		{"java.sql.SQLException", "ORA-00001: unique constraint (SHOP.UK_EMAIL) violated", "constraint SHOP.UK_EMAIL"},
@@ -117,7 +117,7 @@ Caused by: java.net.SocketTimeoutException: Read timed out
 	... 1 more
 `})
 	}
-	require.Equal(t, "host pricing.internal", of("pricing.internal").Message)
+	require.Equal(t, "timeout pricing.internal", of("pricing.internal").Message)
 	require.Equal(t, of("10.1.2.3").Key, of("10.9.8.7").Key, "addresses change")
 }
 

@@ -2,7 +2,6 @@ package fingerprint_test
 
 import (
 	"encoding/hex"
-	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -10,23 +9,6 @@ import (
 
 	"dlqmanager/dlq/fingerprint"
 )
-
-// FuzzTemplate searches for messages whose template is not stable, not storable or too long.
-func FuzzTemplate(f *testing.F) {
-	for _, seed := range []string{
-		"order 17 of ada@example.com not found", `missing field "customer_id", 'lines[3].price'`, "status 503 Service Unavailable",
-		"it's 'a' don't'", "\"\\\"", "<number><quoted>", "5'abc'5", "[fd00::1]:9092 10.0.0.1:80/24", "http://a.b:1/c?d=e\\\"x\"",
-		"2024-05-01 10:11:12,123 +0200", "1h2m3s 30 s", "[Source: a; line: 3", "„x“ «y» “z”", "\xff\x00\r\n\t", "SQLSTATE[23505] ORA-00001",
-		strings.Repeat("404 Not Found ", 90), strings.Repeat("7 ", 600), strings.Repeat("'", 99), "body[\"x\"] 0xdeadbeef deadbeef1 -1e-5%",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, message string) {
-		template := fingerprint.Template(message)
-		require.Equal(t, template, fingerprint.Template(template), "%q", message)
-		requireStorable(t, template, 1024)
-	})
-}
 
 // FuzzOf searches for failures that panic, and for components that cannot be stored.
 func FuzzOf(f *testing.F) {

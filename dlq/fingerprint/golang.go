@@ -14,8 +14,6 @@ import "strings"
 //
 // Frames above the last panic belong to functions that recovered from it. An error with
 // frames prints the innermost error first.
-var goFormat = format{parse: parseGo, normalize: normalizeGo}
-
 func parseGo(text string) []exception {
 	var (
 		e         exception
@@ -57,17 +55,11 @@ func parseGo(text string) []exception {
 func (e *exception) goFrame(function, location string) {
 	name := goFunction(function)
 	if name == "panic" || name == "runtime.gopanic" {
-		e.first, e.own = "", ""
+		e.first, e.own, e.helper, e.thrown = "", "", "", false
 		return
 	}
-	if e.own != "" || e.first != "" && name == "runtime.goexit" {
-		return
-	}
-	if e.first == "" {
-		e.first = name
-	}
-	if isOwnGo(name, location) {
-		e.own = name
+	if e.first == "" || name != "runtime.goexit" {
+		e.add(name, isOwnGo(name, location), normalizeGo)
 	}
 }
 

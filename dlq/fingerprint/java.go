@@ -14,8 +14,6 @@ import "strings"
 //
 // The innermost cause comes last. Frames that it shares with the exception around it are
 // replaced by "... n more", so the first own frame may stand with that exception.
-var javaFormat = format{parse: parseJava, normalize: normalizeJava}
-
 type javaParser struct {
 	chain    []exception
 	base     int // indentation of the first line
@@ -91,7 +89,7 @@ func (p *javaParser) endQuoted() {
 	p.elided = false
 	p.chain = p.chain[:len(p.chain)-1]
 	e := &p.chain[len(p.chain)-1]
-	e.first, e.own = "", ""
+	e.first, e.own, e.helper, e.thrown = "", "", "", false
 }
 
 // head begins an exception.
@@ -137,18 +135,12 @@ func (p *javaParser) frame(frame string) {
 		p.chain = append(p.chain, exception{})
 	}
 	e := &p.chain[len(p.chain)-1]
-	if e.own != "" {
-		return
-	}
 	name := javaName(frame)
-	if e.first == "" {
-		e.first = name
-	}
-	if n := libraryPrefix(name); n > 0 {
+	n := libraryPrefix(name)
+	if n > 0 {
 		p.library = frame[:min(len(frame), strings.Index(frame, name)+n)]
-	} else if isOwnJava(name) {
-		e.own = name
 	}
+	e.add(name, n == 0 && isOwnJava(name), normalizeJava)
 }
 
 // isNeighbor reports quickly that a frame cannot matter: it follows other frames of its

@@ -6,13 +6,15 @@ import (
 )
 
 const (
+	maxName1       = 128 // bytes of one name
 	maxNames       = 8
-	maxWords       = 4
 	nounField      = "field"
 	nounCode       = "code"
 	nounType       = "type"
 	nounColumn     = "column"
+	nounMethod     = "method"
 	nounConstraint = "constraint"
+	nounStatus     = "status"
 )
 
 // noun is a word that says that the next word or quoted text is a name in the program:
@@ -21,23 +23,14 @@ type noun struct {
 	text   string
 	strong bool // an ordinary word can be the name
 	digits bool // the name may have digits
+	quoted bool // the name must be quoted
 	gap    int  // words since the noun
 	named  bool // a name was read; others may follow in a list
 }
 
 // nounOf returns the zero value for other words.
 func nounOf(word string) noun {
-	if len(word) < 3 || len(word) > 12 {
-		return noun{}
-	}
-	var buffer [12]byte
-	for i := range len(word) {
-		buffer[i] = word[i]
-		if isUpper(word[i]) {
-			buffer[i] |= 0x20
-		}
-	}
-	switch string(buffer[:len(word)]) {
+	switch word {
 	case "field", "fields", "property", "properties", "parameter", "parameters", "param", "argument", "arguments", "attribute", "attributes", "propertypath":
 		return noun{text: nounField, strong: true}
 	case "column", "columns", "spalte", "colonne", "columna", "coluna":
@@ -49,32 +42,37 @@ func nounOf(word string) noun {
 	case "reading", "key", "path", "element", "variable", "header":
 		return noun{text: nounField}
 	case "method", "function":
-		return noun{text: "method"}
+		return noun{text: nounMethod}
+	case "invoke":
+		return noun{text: nounMethod, quoted: true}
 	case "class", "type", "schema", "subject", "module", "bean", "event", "command":
 		return noun{text: nounType}
-	case "code", "errorcode", "error_code":
-		return noun{text: nounCode}
+	case "code", "errorcode", "error_code", "sqlstate", "errno":
+		return noun{text: nounCode, digits: true}
+	}
+	if strings.HasSuffix(word, "-constraint") {
+		return noun{text: nounConstraint, strong: true, digits: true}
 	}
 	return noun{}
 }
 
 // after says what a character means for a pending name.
-func (n *noun) after(punctuation string) {
-	switch punctuation {
-	case ",":
+func (n *noun) after(c byte) {
+	switch c {
+	case ',':
 		if n.named { // another name of the same kind follows
 			n.named, n.gap = false, 0
 			return
 		}
-	case "=":
+	case '=':
 		if !n.named && n.text != nounType {
 			return
 		}
-	case ":", `"`, "'", "`":
+	case ':':
 		if !n.named {
 			return
 		}
-	case "(", "[":
+	case '(', '[':
 		if !n.named {
 			n.strong = true
 			return
@@ -83,32 +81,89 @@ func (n *noun) after(punctuation string) {
 	*n = noun{}
 }
 
-// named looks at a chunk that may be a name.
-func (s *scanner) named(c string) {
-	pending := s.noun
-	if name, digits, ok := identifier(c); ok && (!digits || pending.digits) {
+// named looks at a chunk that may be a name, and reports whether it is one.
+func (s *scanner) named(c, after string) bool {
+	pending := &s.noun
+	if isIdentifier(c) && !s.muted {
+		digits := hasDigit(c)
 		switch {
-		case pending.text == nounConstraint && !strings.ContainsAny(name, "_."):
-		case pending.text != "" && !pending.named && (isCodeShaped(name) || pending.strong && pending.gap == 0 && !isStopWord(name)):
-			s.addName(pending.text, name)
+		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || isDataCode(s.before))):
+		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
+		case pending.text != "" && !pending.named && !pending.quoted &&
+			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !isStopWord(c)):
+			s.addName(pending.text, c)
 			s.noun.named = true
-			return
-		case strings.HasPrefix(name, "$."), s.isSubject(name):
-			s.addName(nounField, name)
-		case s.isCode(name):
-			s.addName(nounCode, name)
+			return true
+		case strings.HasPrefix(c, "$."), (after == "" || after == ":") && s.isSubject(c):
+			s.addName(nounField, c)
+			return true
+		case s.isCode(c, after):
+			s.addName(nounCode, c)
+			return true
 		}
 	}
-	if pending.text == "" {
-		return
+	if pending.text != "" {
+		if pending.gap++; pending.named || pending.gap > 3 || !isStopWord(c) {
+			s.noun = noun{}
+		}
 	}
-	if s.noun.gap++; pending.named || s.noun.gap > 3 || !isStopWord(c) {
-		s.noun = noun{}
+	return false
+}
+
+// code reads the numbers that tell causes apart: a status of HTTP, a state of SQL, an error code.
+func (s *scanner) code(c string) bool {
+	switch {
+	case strings.HasPrefix(c, "ORA-"):
+		s.addName(nounCode, c)
+	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && !isDataCode(s.before) && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c):
+		s.addName(nounCode, c)
+	case isStatus(c) && s.saysStatus():
+		s.addName(nounStatus, c)
+		s.part.status = !s.inner
+	default:
+		return false
 	}
+	s.noun, s.start, s.previous = noun{}, false, ""
+	return true
+}
+
+// isDataCode recognizes the words before a code that is data.
+func isDataCode(word string) bool {
+	switch word {
+	case "zip", "postal", "post", "area", "country", "currency", "coupon", "voucher", "promo", "tracking", "discount", "tax", "product", "status":
+		return true
+	}
+	return false
+}
+
+func isStatus(c string) bool {
+	return len(c) == 3 && (c[0] == '4' || c[0] == '5') && isDigit(c[1]) && isDigit(c[2])
+}
+
+// saysStatus reports whether the words around a number say that it is a status.
+func (s *scanner) saysStatus() bool {
+	switch s.previous {
+	case "status", "code", "http", "statuscode", "responded", "response", "returned", "got", "with", "answered", "received", "replied":
+		return true
+	}
+	if s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && (s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0) {
+		return true
+	}
+	pos := s.pos
+	for pos < len(s.in) && pos < s.pos+4 && strings.IndexByte(" :(\"", s.in[pos]) >= 0 {
+		pos++
+	}
+	next, _ := wordAt(s.in, pos)
+	switch next {
+	case "Unauthorized", "Forbidden", "Conflict", "Gone", "Locked", "Unprocessable", "Not", "Bad", "Internal", "Client", "Server", "Service",
+		"Gateway", "Request", "Method", "Too", "Payload", "Payment", "Precondition", "Unsupported":
+		return true
+	}
+	return false
 }
 
 // isCode recognizes the code in "NOT_FOUND: no such order" and "declined: CARD_EXPIRED".
-func (s *scanner) isCode(name string) bool {
+func (s *scanner) isCode(name, after string) bool {
 	if !s.start || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
 		return false
 	}
@@ -119,22 +174,20 @@ func (s *scanner) isCode(name string) bool {
 			return false
 		}
 	}
-	return s.pos == len(s.in) || s.in[s.pos-1] == ':' || s.in[s.pos] == ')'
+	return s.pos == len(s.in) || strings.HasPrefix(after, ":") || s.in[s.pos] == ')'
 }
 
 // isSubject recognizes the name in "currency is required" and in "currency Field required".
 func (s *scanner) isSubject(name string) bool {
-	first, second := s.ahead(s.pos)
-	if !isPredicate(first, second) {
-		return false
-	}
-	return s.start || isUpper(first[0]) || isCodeShaped(name) || len(s.out) > 0 && s.out[len(s.out)-1] == '.'
+	first, end := wordAt(s.in, s.pos)
+	second, _ := wordAt(s.in, end)
+	return isPredicate(first, second) && (s.start || isUpper(first[0]) || isCodeShaped(name))
 }
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
 	switch first {
-	case "must":
+	case "must", "can't":
 		return true
 	case "may", "cannot", "should":
 		return second == "not" || second == "be"
@@ -143,6 +196,8 @@ func isPredicate(first, second string) bool {
 		case "required", "missing", "null", "nil", "undefined", "blank", "empty", "mandatory", "a":
 			return true
 		}
+	case "has":
+		return second == "already"
 	case "failed":
 		return second == "on"
 	case "Field", "field":
@@ -153,18 +208,125 @@ func isPredicate(first, second string) bool {
 	return false
 }
 
-// word looks at a word of the sentence.
-func (s *scanner) word(word string) {
-	s.start = false
-	s.previous = word
-	if n := nounOf(word); n.text != "" {
-		s.noun = n
+// quotedText reads a quoted text: a variable, unless it is a name in the program.
+func (s *scanner) quotedText(text string, before int) {
+	if s.depth == 0 {
+		s.part.chunks++
+	}
+	if !s.quotedName(text, before) {
+		if len(text) <= maxName && s.host == "" {
+			if _, address, ok := strings.Cut(text, "://"); ok {
+				s.foundHost(hostOfURL(address))
+			} else {
+				s.foundHost(hostIn(text))
+			}
+		}
+		s.quotedSentence(text)
+		s.variable()
+	}
+	s.start, s.value = false, false
+}
+
+// quotedSentence takes the names from a message in a message, such as
+// (1062, "Duplicate entry 'ada' for key 'customers.email'").
+func (s *scanner) quotedSentence(text string) {
+	if s.inner || strings.IndexByte(text, ' ') < 0 {
+		return
+	}
+	inner := scanner{in: text, start: true, inner: true}
+	inner.run()
+	for _, name := range inner.names {
+		s.keepName(name)
+	}
+	s.foundHost(inner.host)
+}
+
+// quotedName reports whether a quoted text is a name. It is one only where the words around it
+// say so, or if it is written as in a program.
+func (s *scanner) quotedName(text string, before int) bool {
+	name := strings.TrimSpace(text)
+	if s.noun.text == nounMethod && !s.muted && !s.noun.named {
+		name, _, _ = strings.Cut(name, "(") // shop.Orders.find(java.lang.String)
+		_, name = splitLast(name, '.')
+	}
+	if s.noun.text == nounColumn || s.noun.text == nounConstraint || s.pos+2 < len(s.in) && s.in[s.pos:s.pos+2] == `."` {
+		name = s.path(name)
+	}
+	if !isIdentifier(name) {
+		return false
+	}
+	digits := hasDigit(name)
+	first, end := wordAt(s.in, s.pos)
+	second, _ := wordAt(s.in, end)
+	switch {
+	case s.isKey(before):
+		s.noun = nounOf(strings.ToLower(name)) // the key can be the noun of its value
+		if s.noun.text == "" && strings.HasPrefix(strings.TrimLeft(s.in[s.pos+1:], " "), "[") {
+			s.addName(nounField, name) // {"currency": ["is missing"]}
+		}
+		return true
+	case s.muted:
+		return false
+	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
+		s.addName(s.noun.text, name)
+		s.noun.named = true
+		return true
+	case digits:
+		return false
+	case isPredicate(first, second), s.isSubscript(before), strings.Contains(name, ".") && strings.Contains(s.in[before:s.pos], `."`),
+		before == 0 && strings.TrimSpace(s.in[s.pos:]) == "":
+		s.addName(nounField, name)
+		return true
+	}
+	if s.depth == 0 && !s.part.closed && isMixed(name) {
+		s.part.words = append(s.part.words, strings.ToLower(name))
+	}
+	return false
+}
+
+// path reads the rest of "SHOP"."ORDERS"."TOTAL", as databases write a column.
+func (s *scanner) path(name string) string {
+	for range maxNames {
+		rest, ok := strings.CutPrefix(s.in[s.pos:], `."`)
+		end := strings.IndexByte(prefix(rest, maxName), '"')
+		if !ok || end < 0 {
+			break
+		}
+		name += "." + rest[:end]
+		s.pos += len(`."`) + end + 1
+	}
+	return name
+}
+
+// isKey recognizes a key of JSON.
+func (s *scanner) isKey(before int) bool {
+	if s.in[before] != '"' && s.in[before] != '\'' || s.pos == len(s.in) || s.in[s.pos] != ':' {
+		return false
+	}
+	object := strings.TrimRight(prefix(s.in[max(0, before-64):before], 64), " \n\t\r")
+	return strings.HasSuffix(object, "{") || strings.HasSuffix(object, ",")
+}
+
+// isSubscript recognizes the "amount" of Order["amount"].
+func (s *scanner) isSubscript(before int) bool {
+	return before > 1 && s.in[before-1] == '[' && isLetter(s.in[before-2]) && s.pos < len(s.in) && s.in[s.pos] == ']'
+}
+
+func (s *scanner) addName(kind, name string) { s.keepName(kind + " " + name) }
+
+func (s *scanner) keepName(name string) {
+	if len(s.names) < maxNames && !slices.Contains(s.names, name) {
+		s.names = append(s.names, name)
 	}
 }
 
-func isLowerWord(word string) bool {
-	for i := range len(word) {
-		if isUpper(word[i]) {
+// isIdentifier accepts letters, digits and the marks between the parts of a name.
+func isIdentifier(text string) bool {
+	if text == "" || len(text) > maxName1 || !isLetter(text[0]) && text[0] != '_' && text[0] != '$' {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; c >= 0x80 || !isAlnum(c) && strings.IndexByte("_$.-/", c) < 0 {
 			return false
 		}
 	}
@@ -174,43 +336,25 @@ func isLowerWord(word string) bool {
 // isCodeShaped reports whether a name is written as in a program: snake_case, camelCase,
 // a.path, or CAPITALS.
 func isCodeShaped(name string) bool {
-	capitals := len(name) >= 3
-	for i := range len(name) {
-		c := name[i]
-		if c == '_' || c == '.' || c == '/' || i > 0 && isUpper(c) && isLower(name[i-1]) {
-			return true
-		}
-		capitals = capitals && isUpper(c)
-	}
-	return capitals
+	return isMixed(name) || strings.ContainsAny(name, "./") || len(name) >= 3 && strings.ToUpper(name) == name
 }
 
-// isStopWord reports whether a word can stand between a noun and its name.
-func isStopWord(word string) bool {
-	switch strings.ToLower(word) {
-	case "is", "was", "are", "has", "have", "had", "must", "may", "can", "cannot", "could", "not", "no", "of", "in", "on", "for", "with",
-		"to", "from", "the", "a", "an", "and", "or", "by", "at", "as", "failed", "fails", "required", "missing", "error", "errors", "value",
-		"values", "name", "names", "found", "type", "types", "does", "did", "violation", "validation", "violated", "violates",
-		"mismatch", "set", "empty", "null", "access", "called", "named", "be", "were", "invalid", "unknown", "that", "which",
-		"unique", "de", "unicidad", "unicidade":
-		return true
+// isMixed recognizes snake_case and camelCase.
+func isMixed(name string) bool {
+	for i := range len(name) {
+		if name[i] == '_' || i > 0 && isUpper(name[i]) && isLower(name[i-1]) {
+			return true
+		}
 	}
 	return false
 }
 
-func (s *scanner) addName(kind, name string) {
-	if len(s.names) < maxNames {
-		s.keepName(kind + " " + name)
-	}
+// isStopWord reports whether a word can stand between a noun and its name.
+func isStopWord(word string) bool {
+	_, ok := stopWords[strings.ToLower(word)]
+	return ok
 }
 
-func (s *scanner) keepName(name string) {
-	if len(s.names) < maxNames && !slices.Contains(s.names, name) {
-		s.names = append(s.names, name)
-	}
-}
-
-// equal compares a word with one in lower case.
-func equal(word, lower string) bool {
-	return len(word) == len(lower) && strings.EqualFold(word, lower)
-}
+var stopWords = set(`is was are has have had must may can cannot could not no of in on for with to from the a an and or by at as failed
+fails required missing error errors value values name names found type types does did violation validation violated violates
+mismatch set empty null access called named be were invalid unknown that which unique de unicidad unicidade`)

@@ -13,8 +13,6 @@ import "strings"
 //	}
 //
 // The innermost cause comes last.
-var nodeFormat = format{parse: parseNode, normalize: normalizeNode}
-
 func parseNode(text string) []exception {
 	var (
 		chain   = make([]exception, 1, 2)
@@ -87,15 +85,7 @@ func isNodeClass(class string) bool {
 }
 
 func (e *exception) nodeFrame(frame string) {
-	if e.own != "" {
-		return
-	}
-	if e.first == "" {
-		e.first = frame
-	}
-	if isOwnNode(frame) {
-		e.own = frame
-	}
+	e.add(frame, isOwnNode(frame), normalizeNode)
 }
 
 // isNodeFrame recognizes "render (file:///app/render.js:31:7)" and "/app/render.js:31:7".

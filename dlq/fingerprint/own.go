@@ -5,7 +5,7 @@ import "strings"
 // libraries are the packages and namespaces of languages and well-known libraries, for the
 // JVM, .NET, Python and Ruby. Code in them, and in packages below them, is not own.
 var libraries = set(`
-java javax jakarta jdk sun com.sun kotlin kotlinx scala groovy clojure org.codehaus.groovy akka cats zio
+java javax jakarta jdk sun com.sun kotlin kotlinx _COROUTINE scala groovy clojure org.codehaus.groovy akka cats zio
 org.springframework org.apache org.hibernate org.jboss org.eclipse org.slf4j ch.qos.logback org.jetbrains
 io.netty reactor io.projectreactor io.reactivex rx io.vertx io.micronaut io.quarkus io.smallrye io.helidon io.dropwizard io.ktor
 com.fasterxml tools.jackson com.google com.squareup okhttp3 okio retrofit2 feign io.github.resilience4j net.jodah dev.failsafe
@@ -16,7 +16,7 @@ com.amazonaws software.amazon.awssdk com.azure net.bytebuddy net.sf.cglib javass
 org.axonframework io.axoniq org.wildfly io.undertow org.glassfish org.xerial com.github.benmanes org.quartz io.temporal
 io.arrow-kt arrow org.koin io.cloudevents io.swagger org.yaml org.json com.jayway net.minidev io.jsonwebtoken
 org.thymeleaf freemarker org.jsoup com.rabbitmq javazoom lombok android androidx dalvik
-System Microsoft Windows Npgsql MySql MySqlConnector Oracle MongoDB StackExchange Confluent MassTransit NServiceBus Rebus
+System Interop Microsoft Windows Npgsql MySql MySqlConnector Oracle MongoDB StackExchange Confluent MassTransit NServiceBus Rebus
 Newtonsoft Polly Serilog NLog Grpc Google Dapper MediatR FluentValidation AutoMapper Autofac Castle Azure Amazon OpenTelemetry
 RabbitMQ Refit RestSharp Hangfire Quartz Akka Wolverine Marten Silverback KafkaFlow Elastic Sentry Prometheus
 builtins asyncio json decimal socket ssl http urllib urllib3 requests httpx aiohttp sqlalchemy psycopg psycopg2 asyncpg

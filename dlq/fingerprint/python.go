@@ -14,8 +14,6 @@ import "strings"
 //
 // The innermost cause comes first, and the innermost frame comes last. An exception group
 // holds tracebacks that are indented by bars.
-var pythonFormat = format{parse: parsePython, normalize: func(name string) string { return name }}
-
 type pythonParser struct {
 	chain   []exception
 	e       exception
@@ -110,8 +108,12 @@ func (p *pythonParser) frame(line string) {
 	p.file = path
 	name := moduleOf(path) + "." + function
 	p.e.first = name
-	if isOwnPython(path) {
-		p.e.own = name
+	if p.e.thrown = false; isOwnPython(path) {
+		if p.e.thrown = true; isHelper(name) {
+			p.e.helper = name
+		} else {
+			p.e.own, p.e.helper = name, ""
+		}
 	}
 }
 

@@ -9,8 +9,6 @@ import "strings"
 //
 // The cause follows the exception in the same form. A plain backtrace has neither "from" nor
 // message; it may follow a line such as "NoMethodError: undefined method …".
-var rubyFormat = format{parse: parseRuby, normalize: func(name string) string { return name }}
-
 type rubyParser struct {
 	chain     []exception
 	oldest    bool // "Traceback (most recent call last):", the newest frame comes last
@@ -115,12 +113,7 @@ func (p *rubyParser) frame(body string) {
 		e.own = p.own
 		return
 	}
-	if e.first == "" {
-		e.first = name
-	}
-	if e.own == "" && isOwnRuby(path) {
-		e.own = name
-	}
+	e.add(name, isOwnRuby(path), strings.TrimSpace)
 }
 
 // rubyHead reads "undefined method 'rate' for nil (NoMethodError)".

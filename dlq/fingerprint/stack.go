@@ -9,14 +9,18 @@ type trace struct {
 	outer   []string // messages of the exceptions around it, from the inside out
 	causes  int      // exceptions in the chain
 	own     string   // the first own frame of the innermost exception that has one
+	helper  string   // a helper that it called
 	first   string   // the first frame
+	thrown  bool     // own code threw the innermost exception
 }
 
 // exception is one link of a chain of causes, as a parser finds it.
 type exception struct {
 	class, message string
 	first          string // the first frame, as it stands in the text
-	own            string // the first own frame
+	own            string // the first own frame that is no helper
+	helper         string // a helper that it called
+	thrown         bool   // the first frame is own
 	depth          int    // of the group it belongs to, in Python
 }
 
@@ -24,10 +28,7 @@ type exception struct {
 const maxExceptions = 32
 
 // A format finds the exceptions of a stack trace, the innermost first.
-type format struct {
-	parse     func(text string) []exception
-	normalize func(frame string) string
-}
+type format func(text string) []exception
 
 // readStack reads a stack trace, of which message is the message of some exception.
 func readStack(stack, message string) trace {
@@ -53,10 +54,10 @@ func parse(text string) trace {
 	if f == nil {
 		return trace{}
 	}
-	return summarize(f.parse(text), f.normalize)
+	return summarize(f(text))
 }
 
-func summarize(chain []exception, normalize func(string) string) trace {
+func summarize(chain []exception) trace {
 	if len(chain) == 0 {
 		return trace{}
 	}
@@ -65,19 +66,82 @@ func summarize(chain []exception, normalize func(string) string) trace {
 		chain = chain[1:] // how asyncio implements a timeout
 	}
 	t := trace{class: chain[0].class, message: chain[0].message, causes: causes}
+	t.thrown = chain[0].thrown
 	for i := range chain {
 		e := &chain[i]
 		if i > 0 && e.message != "" {
 			t.outer = append(t.outer, e.message)
 		}
-		if t.first == "" && e.first != "" {
-			t.first = normalize(e.first)
-		}
-		if t.own == "" && e.own != "" {
-			t.own = normalize(e.own)
+		t.first = firstOf(t.first, e.first)
+		if t.own == "" {
+			t.helper = firstOf(t.helper, e.helper)
+			t.own = e.own
 		}
 	}
 	return t
+}
+
+// add keeps a frame if it is one of those that matter.
+func (e *exception) add(frame string, own bool, normalize func(string) string) {
+	switch {
+	case e.first == "":
+		e.first, e.thrown = normalize(frame), own
+		e.thrown = own || isAssertion(e.first)
+		frame = e.first
+	case !own || e.own != "":
+		return
+	default:
+		frame = normalize(frame)
+	}
+	switch {
+	case !own:
+	case !isHelper(frame):
+		e.own = frame
+	case e.helper == "":
+		e.helper = frame
+	}
+}
+
+// isHelper recognizes code that others call for many purposes: the names of its class and its
+// method are general words, as in Http.Remote.SendAsync.
+func isHelper(frame string) bool {
+	before, method := splitLast(frame, '.')
+	_, class := splitLast(before, '.')
+	return class != "" && isGeneral(class) && isGeneral(method)
+}
+
+// isGeneral splits a name at underscores and capitals.
+func isGeneral(name string) bool {
+	for start := 0; start < len(name); {
+		end := start + 1
+		for end < len(name) && name[end] != '_' && (!isUpper(name[end]) || isUpper(name[end-1])) {
+			end++
+		}
+		if _, ok := helperWords[strings.ToLower(strings.Trim(name[start:end], "_"))]; !ok {
+			return false
+		}
+		start = end
+	}
+	return true
+}
+
+var helperWords = set(`http https rest remote api client base abstract service helper helpers util utils caller call calls json xml web
+request requests response sender send template wrapper wrap retry retrying retries retryable with resilient rpc grpc transport connection connector
+proxy executor execute exec common default generic internal async sync fetch fetcher net network io support get post put patch delete do invoke
+invoker run exchange bridge await unwrap block join guard guards check checks ensure require assert assertions assertion fail throw
+preconditions precondition validate validation validator perform process handle handled tools object mapper of from to read parse decode
+deserialize lib core shared errors error result results
+exception panic illegal state argument runtime sql psql postgres mongo server value operation operational invalid status kafka
+standard data access application app system bulk write command db database driver programming`)
+
+// isAssertion recognizes the functions that throw what their caller tells them to.
+func isAssertion(frame string) bool {
+	for _, helper := range [...]string{"java.util.Objects.", "com.google.common.base.", "org.springframework.util.Assert.", "kotlin.PreconditionsKt"} {
+		if strings.HasPrefix(frame, helper) {
+			return true
+		}
+	}
+	return false
 }
 
 // window returns at most maxStack bytes of a stack trace. Some formats print the innermost
@@ -113,7 +177,7 @@ func splitMessage(message string) (line, tail string) {
 }
 
 // detect tells the format by the first line that has the form of a frame.
-func detect(text string) *format {
+func detect(text string) format {
 	for text != "" {
 		var line string
 		line, text = nextLine(text)
@@ -128,27 +192,27 @@ func detect(text string) *format {
 	return nil
 }
 
-func formatOfLine(body string, indent int) *format {
+func formatOfLine(body string, indent int) format {
 	if frame, ok := dotnetAt(body); ok && indent > 0 {
 		switch {
 		case isJavaFrame(frame):
-			return &javaFormat
+			return parseJava
 		case isNodeFrame(frame):
-			return &nodeFormat
+			return parseNode
 		case isDotnetFrame(frame):
-			return &dotnetFormat
+			return parseDotnet
 		}
 	}
 	switch {
 	case isPythonFrame(strings.TrimLeft(body, "|+ ")):
-		return &pythonFormat
+		return parsePython
 	case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, "]:"),
 		indent > 0 && isGoLocation(body):
-		return &goFormat
+		return parseGo
 	case isRubyFrame(body):
-		return &rubyFormat
+		return parseRuby
 	case strings.HasPrefix(body, "at ") && isJavaFrame(body[3:]):
-		return &javaFormat
+		return parseJava
 	}
 	return nil
 }

@@ -1,0 +1,151 @@
+package fingerprint
+
+import (
+	"slices"
+	"strings"
+)
+
+// cause is all that is known about the innermost exception.
+type cause struct {
+	*reading
+	*trace
+	class  string
+	outage outage
+}
+
+// outage is the way in which another service failed, "" if none did.
+type outage string
+
+const (
+	timeout      outage = "timeout"
+	unreachable  outage = "unreachable"
+	noConnection outage = "no database connection"
+)
+
+// outageOf looks for the classes and the words of sockets, resolvers, HTTP clients and pools.
+// Their texts differ by the language of the machine and by the moment of the failure.
+func outageOf(class, message string, status bool) outage {
+	class, message = simpleName(class), prefix(message, maxRead)
+	switch {
+	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "JDBCConnection", "ConnectionNotEstablished",
+		"ConnectionTimeoutError", "PoolTimeout"):
+		return noConnection
+	case status:
+		return ""
+	case containsAny(message, "UNAVAILABLE", "= Unavailable"):
+		return unreachable
+	case containsAny(message, "timed out", "imeout", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED", "DeadlineExceeded", "request canceled"):
+		return timeout
+	case containsAny(message, "onnection refused", "onnection reset", "no such host", "o route to host", "nreachable", "not reachable",
+		"ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp"):
+		return unreachable
+	case containsAny(class, "Timeout", "TaskCanceled", "OperationCanceled"):
+		return timeout
+	case containsAny(class, "ConnectException", "ConnectionError", "ConnectionRefused", "ConnectionReset", "Socket", "UnknownHost", "NoRouteToHost"):
+		return unreachable
+	}
+	return ""
+}
+
+func containsAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
+
+func (r *reading) has(kind string) bool { return r.name(kind) != "" }
+
+// name returns the first name of a kind.
+func (r *reading) name(kind string) string {
+	for _, name := range r.names {
+		if strings.HasPrefix(name, kind+" ") {
+			return name
+		}
+	}
+	return ""
+}
+
+func (r *reading) constraint() string { return r.name(nounConstraint) }
+
+// identity returns the names in a message. A constraint says it all: what else is named depends
+// on the version and the language of the database.
+func (r *reading) identity() string {
+	if constraint := r.constraint(); constraint != "" {
+		return constraint
+	}
+	return strings.Join(slices.Sorted(slices.Values(r.names)), ", ") // validators report in any order
+}
+
+// distinction tells causes in one frame apart. Helpers fail for many services, which the host names.
+func (c *cause) distinction() string {
+	names := c.identity()
+	switch {
+	case c.outage != "":
+		names = string(c.outage)
+		if c.helper != "" {
+			names += c.peer()
+		}
+	case c.has(nounStatus) && c.helper != "":
+		names += c.peer()
+	case names == "" && (c.thrown && !isRuntimeClass(c.class) || isGeneral(strings.TrimSuffix(strings.TrimSuffix(simpleName(c.class), "Exception"), "Error"))):
+		return strings.Join(c.words, " ")
+	}
+	return names // else a library wrote the text: it depends on the version and the language
+}
+
+// isRuntimeClass recognizes the failures that a runtime reports by itself, in the language of the
+// machine.
+func isRuntimeClass(class string) bool {
+	return containsAny(class, "NullReference", "NullPointer", "InvalidCast", "IndexOutOf", "DivideByZero", "Overflow", "OutOfMemory", "ArithmeticException")
+}
+
+// sentence returns what the messages of one cause share.
+func (c *cause) sentence() string {
+	names, words := c.identity(), strings.Join(c.words, " ")
+	switch {
+	case c.outage == noConnection:
+		return string(noConnection)
+	case c.outage != "" && len(c.context) > 0:
+		return strings.Join(c.context, " ") + ": " + string(c.outage)
+	case c.outage != "":
+		return string(c.outage) + c.peer()
+	case c.constraint() != "" || c.has(nounColumn) || strings.Contains(names, " ORA-"):
+		return names // the text depends on the language of the database
+	case len(c.words) < enough && c.has(nounStatus):
+		words += c.peer()
+	}
+	switch {
+	case names == "":
+		return words
+	case words == "":
+		return names
+	}
+	return words + " (" + names + ")"
+}
+
+// peer returns the host, which the innermost exception often does not name, as in "Read timed
+// out". Where the words around it tell callers apart, the host is left out: it is an address
+// in some failures of a cause.
+func (c *cause) peer() string {
+	host := c.host
+	for i := 0; i < len(c.outer) && host == ""; i++ {
+		host = read(c.outer[i]).host
+	}
+	if host == "" {
+		return ""
+	}
+	return " " + host
+}
+
+// classOfKey returns "" where the class adds nothing but differences: a constraint and an outage
+// are reported by wrappers and drivers, Go wraps errors in types, and where there is no stack
+// trace, the header may be there or not.
+func (c *cause) classOfKey(rule Rule, f *Failure) string {
+	switch {
+	case c.constraint() != "", c.outage != "", strings.HasPrefix(c.class, "*"):
+		return ""
+	case rule == RuleFrame:
+		return c.class
+	case (len(c.words) >= enough || len(c.names) > 0) && (rule == RuleFrameAndMessage || f.CauseClass == ""):
+		return ""
+	}
+	return simpleName(c.class)
+}

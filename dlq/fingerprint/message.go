@@ -1,0 +1,498 @@
+package fingerprint
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	maxRead  = 4 * 1024 // bytes of a message that are read
+	maxWords = 6        // of one part
+	maxParts = 16
+	enough   = 3 // words that tell failures apart
+)
+
+// reading is what one pass over a message finds.
+type reading struct {
+	words   []string // of the innermost part that says enough: see innermost
+	context []string // of the last part that says more than that a service is away
+	names   []string // "field currency", "status 404": see names.go
+	host    string   // the first host that has a name
+	class   string   // the last class that stands before a colon
+}
+
+// part is the text up to a colon: an error is often "context: context: reason".
+type part struct {
+	words    []string
+	chunks   int    // words, names and variables
+	first    string // the first chunk
+	variable bool
+	closed   bool // what follows is data
+	status   bool // of HTTP
+}
+
+// scanner reads a message once, from left to right. It never goes back: it looks ahead by two
+// words at most, and searches for each kind of closing quote in vain only once.
+type scanner struct {
+	in       string
+	pos      int
+	depth    int // of brackets
+	part     part
+	parts    []part
+	noted    []string // the words in brackets
+	done     bool     // the first line with words has ended
+	start    bool     // a sentence begins
+	previous string   // the last word, in lower case
+	before   string   // the one before it
+	noun     noun     // see names.go
+	muted    bool     // alternatives or a null expression follow
+	value    bool     // "=" was read
+	inner    bool     // a message in a message
+	unclosed [len(quotes)]bool
+	reading
+}
+
+// read finds the words, names and hosts of a message. Variables are left out: all that has a
+// digit, e-mails, hosts, URLs, paths, quoted text, names of people, and what stands in brackets.
+func read(message string) reading {
+	s := scanner{in: strings.ToValidUTF8(prefix(message, maxRead), "\uFFFD"), start: true}
+	s.run()
+	s.endPart()
+	s.innermost()
+	return s.reading
+}
+
+func (s *scanner) run() {
+	for s.pos < len(s.in) {
+		switch c := s.in[s.pos]; {
+		case c == '\n':
+			s.endLine()
+		case c <= ' ':
+			s.pos++
+		case (c == '"' || c == '\'' || c == '`' || c >= 0x80) && s.quoted():
+		case chunkBytes[c]:
+			s.chunk()
+		default:
+			s.pos++
+			s.punctuation(c)
+		}
+	}
+}
+
+// endLine ends the words, unless the line was wrapped: then the next begins in lower case.
+func (s *scanner) endLine() {
+	s.pos++
+	if s.pos < len(s.in) && isLower(s.in[s.pos]) {
+		return
+	}
+	s.start = true
+	if s.endPart(); len(s.parts) > 0 {
+		s.done = true
+	}
+}
+
+// chunkBytes are the characters that can be part of a chunk: a word, a number, a path, an
+// address. White space, quotes and brackets end a chunk.
+var chunkBytes = func() (table [256]bool) {
+	for c := range table {
+		table[c] = c > ' ' && c != 0x7f && strings.IndexByte("\"'`()[]{}<>,;=|", byte(c)) < 0
+	}
+	return table
+}()
+
+func (s *scanner) chunk() {
+	start := s.pos
+	for s.pos < len(s.in) {
+		c := s.in[s.pos]
+		if c == '\'' && s.pos > start && isLetter(s.in[s.pos-1]) && s.pos+1 < len(s.in) && isLetter(s.in[s.pos+1]) {
+			s.pos++ // don't
+			continue
+		}
+		if !chunkBytes[c] || c >= 0x80 && s.pos > start && isTypographic(s.in[s.pos:]) {
+			break
+		}
+		s.pos++
+	}
+	c := s.in[start:s.pos]
+	if scheme := strings.Index(c, "://"); scheme > 0 {
+		s.url(start + scheme + len("://"))
+		return
+	}
+	core := strings.TrimLeft(c, ".:!?#")
+	if core == "" {
+		core = c
+	}
+	s.start = s.start || len(core) < len(c)
+	end := len(strings.TrimRight(core, ".:!?"))
+	if end > 0 {
+		s.whole(core[:end], core[end:])
+	}
+	s.marks(core[end:])
+}
+
+func (s *scanner) marks(text string) {
+	for i := range len(text) {
+		s.punctuation(text[i])
+	}
+}
+
+// url reads an address to its end, which a bracket, a quote, a backslash or white space marks.
+func (s *scanner) url(host int) {
+	s.pos = host
+	for s.pos < len(s.in) && s.in[s.pos] > ' ' && strings.IndexByte("\"'`<>)]}\\", s.in[s.pos]) < 0 {
+		s.pos++
+	}
+	address := strings.TrimRight(s.in[host:s.pos], ".,:;!?")
+	s.pos = host + len(address)
+	s.foundHost(hostOfURL(address))
+	s.variable()
+}
+
+// whole reads a chunk without the punctuation around it.
+func (s *scanner) whole(c, after string) {
+	if s.depth == 0 {
+		s.part.chunks++
+	}
+	if s.part.chunks == 1 {
+		s.part.first = firstOf(s.part.first, c)
+	}
+	switch {
+	case s.code(c):
+	case strings.IndexByte(c, '@') >= 0:
+		s.variable()
+	case hostIn(c) != "":
+		s.foundHost(hostIn(c))
+		s.variable()
+	case s.named(c, after):
+		s.word(c)
+	case hasDigit(c):
+		s.variable()
+		if unit, end := wordAt(s.in, s.pos); isUnit(unit) {
+			s.pos = end
+		}
+	case isLetter(c[0]) || c[0] == '_':
+		s.word(c)
+	default:
+		s.part.variable = s.part.variable || c[0] == '/'
+	}
+}
+
+// word reads a word of the sentence.
+func (s *scanner) word(c string) {
+	s.start = false
+	lower := strings.ToLower(c)
+	s.before, s.previous = s.previous, lower
+	if n := nounOf(lower); n.text != "" && !s.muted {
+		s.noun = n
+	}
+	switch lower {
+	case "known", "accepted", "supported", "because", "enumeration":
+		s.muted = true
+	}
+	key := s.pos < len(s.in) && s.in[s.pos] == '='
+	switch {
+	case s.value, key, hasDigit(c):
+		s.value = false
+	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || isPreposition(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
+		s.part.closed = true // data follow
+	case s.depth > 0:
+		if len(s.noted) < maxWords {
+			s.noted = append(s.noted, lower)
+		}
+	case !s.part.closed && isText(c, s.part.chunks == 1):
+		s.part.words = append(s.part.words, lower)
+		s.part.closed = len(s.part.words) == maxWords
+	}
+}
+
+func isPreposition(word string) bool {
+	switch word {
+	case "after", "at", "in", "on", "within", "with", "of", "from", "by", "to":
+		return true
+	}
+	return false
+}
+
+// isText tells the words that a programmer wrote from data, such as names of people and
+// countries. The first word of a sentence has a capital.
+func isText(c string, first bool) bool {
+	if len(c) < 2 {
+		return false
+	}
+	capitals := 0
+	for i := range len(c) {
+		if isUpper(c[i]) {
+			capitals++
+		}
+	}
+	return capitals == 0 || first && capitals == 1 && isUpper(c[0]) || capitals >= 4 && capitals == len(c) || isMixed(c)
+}
+
+// variable reads a part of the message that is data.
+func (s *scanner) variable() {
+	if s.depth == 0 {
+		s.part.chunks++
+	}
+	s.part.variable = s.part.variable || s.depth == 0
+	s.start, s.value = false, false
+	s.noun = noun{}
+}
+
+// punctuation reads a character that belongs to no word.
+func (s *scanner) punctuation(c byte) {
+	switch c {
+	case '(', '[', '{':
+		s.depth++
+		if strings.HasPrefix(s.in[s.pos:], "Source: ") {
+			s.pos += max(0, strings.Index(s.in[s.pos:], "; line: ")) // Jackson's excerpt of the payload
+		}
+	case ')', ']', '}':
+		s.depth = max(0, s.depth-1)
+		s.muted = false
+	case '=':
+		s.value = s.pos > 1 && s.in[s.pos-2] > ' ' && s.pos < len(s.in) && s.in[s.pos] > ' '
+	case ':':
+		s.start = true
+		if s.depth == 0 && (s.pos == len(s.in) || s.in[s.pos] <= ' ') {
+			s.endPart()
+		}
+	case '.', '!', '?', ';':
+		s.start = true
+		s.endSentence()
+	case ',':
+		s.endSentence()
+	}
+	s.noun.after(c)
+}
+
+// endSentence ends the words, for details follow.
+func (s *scanner) endSentence() {
+	s.part.closed = s.part.closed || s.depth == 0 && len(s.part.words) >= enough
+}
+
+// endPart keeps a part that has words. A part that is a class alone names the class of what follows.
+func (s *scanner) endPart() {
+	p := s.part
+	s.part = part{}
+	s.muted, s.value = false, false
+	switch {
+	case s.done || s.inner:
+	case p.chunks == 1 && isClassName(p.first):
+		s.class = p.first
+	case len(p.words) > 0 && !isNoise(p.words):
+		if len(s.parts) == maxParts {
+			s.parts = append(s.parts[:0], s.parts[1:]...)
+		}
+		s.parts = append(s.parts, p)
+	}
+}
+
+func isNoise(words []string) bool {
+	switch strings.Join(words, " ") {
+	case "panic", "recovered", "runtime error", "fatal error", "error", "fatal", "exception", "uncaught", "caused by", "err":
+		return true
+	}
+	return false
+}
+
+// innermost sets the words of the last part, and of those before it until there are enough.
+// Callers may or may not add their contexts before it: "handle order 17: load tariff: …".
+func (s *scanner) innermost() {
+	if i := slices.IndexFunc(s.parts, func(p part) bool { return p.status }); i >= 0 {
+		s.parts = s.parts[:i+1] // what follows is the body
+	}
+	for i := len(s.parts) - 1; i >= 0 && len(s.words) < enough; i-- {
+		s.words = slices.Concat(s.parts[i].words, s.words)
+	}
+	if len(s.words) == 0 {
+		s.words = s.noted
+	}
+	if i := slices.IndexFunc(s.parts, isSystemCall); i >= 0 {
+		s.parts = s.parts[:i] // what follows depends on the language of the machine
+	}
+	for i := len(s.parts) - 1; i >= 0 && len(s.context) == 0; i-- {
+		if p := &s.parts[i]; !p.variable || len(p.words) >= enough {
+			s.context = slices.DeleteFunc(p.words, isOutageWord)
+		}
+	}
+}
+
+// isSystemCall recognizes "dial tcp 10.1.2.3:80" and "rpc error", with which Go begins its report.
+func isSystemCall(p part) bool {
+	switch strings.Join(p.words[:min(2, len(p.words))], " ") {
+	case "dial tcp", "read tcp", "write tcp", "rpc error":
+		return true
+	}
+	return false
+}
+
+// isOutageWord recognizes the words in which network code reports a failure. They differ by the
+// moment at which a service went away.
+func isOutageWord(word string) bool {
+	_, ok := outageWords[word]
+	return ok || isStopWord(word)
+}
+
+var outageWords = set(`dial tcp read write connect connection connecting refused reset peer timed out timeout i/o io context deadline exceeded such host
+lookup eof unexpected get post put delete patch request canceled cancelled rpc net/http unavailable desc code transport unreachable reachable
+route exception remote while waiting awaiting headers after upstream max retries url httpconnectionpool httpsconnectionpool reply sending
+broken pipe closed aborted further information network is operation response socket client server i/o-error fetch econnrefused etimedout
+enotfound econnreset getaddrinfo hang up service call calling name or resolution temporary failure`)
+
+// wordAt skips white space and reads a word of at most 16 letters.
+func wordAt(text string, pos int) (word string, end int) {
+	for pos < len(text) && text[pos] <= ' ' {
+		pos++
+	}
+	end = pos
+	for end < len(text) && end-pos < 16 && (isLetter(text[end]) || text[end] == '\'' && end > pos) {
+		end++
+	}
+	return text[pos:end], end
+}
+
+// foundHost keeps the first host that is no address.
+func (s *scanner) foundHost(host string) {
+	if s.host == "" && host != "" && len(host) <= 253 && isLetter(host[0]) {
+		s.host = host
+	}
+}
+
+func hostOfURL(address string) string {
+	host := address
+	if i := strings.IndexAny(host, "/?#"); i >= 0 {
+		host = host[:i]
+	}
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		host = host[i+1:]
+	}
+	host, _, _ = cutLine(host)
+	return host
+}
+
+// hostIn returns the host of "pricing.internal", "pricing.shop:8080" or "pricing/10.1.2.3:80".
+func hostIn(c string) string {
+	name, _, hasPort := cutLine(c)
+	if i := strings.IndexByte(name, '/'); i > 0 && (name[i+1:] == "" || isDigit(name[i+1])) {
+		hasPort, name = true, name[:i]
+	}
+	dot := strings.LastIndexByte(name, '.')
+	if name == "" || !isLower(name[0]) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || dot+1 == len(name) {
+		return ""
+	}
+	_, known := topLevel[name[dot+1:]]
+	if hasPort && (dot < 0 || !isSourceFile(name[dot+1:])) || dot > 0 && known {
+		return name
+	}
+	return ""
+}
+
+func isSourceFile(extension string) bool {
+	switch extension {
+	case "py", "js", "ts", "mjs", "go", "rb", "java", "kt", "cs", "php", "json", "xml", "yaml", "rs", "scala":
+		return true
+	}
+	return false
+}
+
+// topLevel are the last labels by which a host is recognized without a port.
+var topLevel = set(`
+com net org edu gov io dev app cloud eu de uk fr nl ch at se no dk fi it es pl us ca au jp cn in br info biz
+internal local localhost lan intra intranet corp svc cluster test example invalid home arpa
+`)
+
+func isUnit(s string) bool {
+	switch s {
+	case "ns", "us", "µs", "ms", "s", "m", "h", "d", "sec", "secs", "second", "seconds", "min", "mins", "minute", "minutes",
+		"hour", "hours", "day", "days", "millis", "millisecond", "milliseconds", "nanoseconds", "microseconds":
+		return true
+	}
+	return false
+}
+
+// isClassName recognizes "org.shop.LateException", "*json.SyntaxError" and "TypeError".
+func isClassName(text string) bool {
+	for i := range len(text) {
+		if !isClassByte(text[i]) {
+			return false
+		}
+	}
+	name := simpleName(text)
+	return name != "" && isUpper(name[0]) && (strings.Count(text, ".") > 1 || strings.Contains(text, "::") ||
+		strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
+}
+
+// simpleName returns "LateException" of "org.shop.LateException".
+func simpleName(class string) string {
+	return class[strings.LastIndexAny(class, ".:$/")+1:]
+}
+
+func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
+
+// quotes are the opening quotation marks, each with those that may close it.
+var quotes = [...]struct{ open, close, other string }{
+	{open: `"`, close: `"`},
+	{open: `'`, close: `'`},
+	{open: "`", close: "`", other: "'"}, // Ruby opens with one and closes with the other
+	{open: "“", close: "”"},
+	{open: "„", close: "“", other: "”"},
+	{open: "«", close: "»"},
+	{open: "»", close: "«"},
+	{open: "‘", close: "’"},
+}
+
+func isTypographic(text string) bool {
+	for i := 3; i < len(quotes); i++ {
+		if strings.HasPrefix(text, quotes[i].open) || strings.HasPrefix(text, quotes[i].close) {
+			return true
+		}
+	}
+	return false
+}
+
+// quoted reads a quoted text. It reports false where no quoted text begins.
+func (s *scanner) quoted() bool {
+	for i := range quotes {
+		q := &quotes[i]
+		if !strings.HasPrefix(s.in[s.pos:], q.open) {
+			continue
+		}
+		if s.unclosed[i] || i == 1 && s.pos > 0 && isAlnum(s.in[s.pos-1]) {
+			s.pos += len(q.open)
+			return true
+		}
+		start := s.pos + len(q.open)
+		end, size := closeOf(s.in, start, q.close, q.other)
+		if end < 0 {
+			s.unclosed[i] = true
+			s.pos = start
+			return true
+		}
+		before := s.pos
+		s.pos = end + size
+		s.quotedText(s.in[start:end], before)
+		return true
+	}
+	return false
+}
+
+// closeOf returns where a quoted text ends, and the length of the mark that closes it.
+func closeOf(text string, start int, mark, other string) (end, size int) {
+	for i := start; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && mark == `"`:
+			i++
+		case c != mark[0] && (other == "" || c != other[0]):
+		case strings.HasPrefix(text[i:], mark) && (mark != "'" || closesApostrophe(text, i)):
+			return i, len(mark)
+		case other != "" && strings.HasPrefix(text[i:], other) && (other != "'" || closesApostrophe(text, i)):
+			return i, len(other)
+		}
+	}
+	return -1, 0
+}
+
+// closesApostrophe tells a closing quote from the apostrophe in "don't".
+func closesApostrophe(text string, i int) bool {
+	return i+1 == len(text) || !isAlnum(text[i+1])
+}
