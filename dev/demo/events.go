@@ -23,8 +23,7 @@ var (
 )
 
 // processable reports whether the services can process the n-th event: the first of
-// every four. The topic follows from the remainder of 3, the header family from that of
-// 13, so every family occurs in every topic.
+// every four. The topic follows from the remainder of 3.
 func processable(n int) bool { return n%4 == 0 }
 
 // newEvent returns the n-th event of a seed, n from 1.

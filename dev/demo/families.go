@@ -15,6 +15,7 @@ type failure struct {
 	// class and cause are exception types, as the JVM frameworks name them.
 	class, cause string
 	message      string
+	frame        string // of the shop's code
 	// permanent failures remain after the shop's bug is fixed.
 	permanent bool
 }
@@ -31,21 +32,35 @@ type family struct {
 	headers func(r *kgo.Record, f failure, group string) []kgo.RecordHeader
 }
 
-var families = []family{
-	{name: "dlq-manager", headers: ownHeaders},
-	{name: "Spring Kafka", headers: springHeaders},
-	{name: "Spring @RetryableTopic", headers: springRetryHeaders},
-	{name: "Spring Cloud Stream", headers: springCloudHeaders},
-	{name: "Kafka Connect", headers: connectHeaders},
-	{name: "Kafka Streams", headers: streamsHeaders},
-	{name: "share group", headers: shareGroupHeaders},
-	{name: "share group, without the record", pointer: true, headers: shareGroupHeaders},
-	{name: "Quarkus (SmallRye)", first: true, headers: smallRyeHeaders},
-	{name: "Watermill", headers: watermillHeaders},
-	{name: "Micronaut", headers: micronautHeaders},
-	{name: "Karafka", headers: karafkaHeaders},
-	{name: "Spring Kafka, two hops", headers: springTwoHopHeaders},
-	{name: "Spring Kafka, bad key", headers: springKeyHeaders},
+// families are those of each topic's service. The frameworks of one service give the same
+// details, so that all failures with one cause are in one group.
+var families = map[string][]family{
+	orders.topic: { // the consumer group and a stack trace
+		{name: "Spring Kafka", headers: springHeaders},
+		{name: "Spring @RetryableTopic", headers: springRetryHeaders},
+		{name: "Spring Kafka, two hops", headers: springTwoHopHeaders},
+		{name: "Spring Kafka, bad key", headers: springKeyHeaders},
+	},
+	payments.topic: { // the message, which is all that some of them have
+		{name: "dlq-manager", headers: ownHeaders},
+		{name: "Quarkus (SmallRye)", first: true, headers: smallRyeHeaders},
+		{name: "Micronaut", headers: micronautHeaders},
+		{name: "Watermill", headers: watermillHeaders},
+		{name: "share group", headers: shareGroupHeaders}, // a consumer group of its own
+		{name: "share group, without the record", pointer: true, headers: shareGroupHeaders},
+	},
+	shipments.topic: { // a stack trace
+		{name: "Spring Cloud Stream", headers: springCloudHeaders},
+		{name: "Kafka Connect", headers: connectHeaders},
+		{name: "Kafka Streams", headers: streamsHeaders},
+		{name: "Karafka", headers: karafkaHeaders}, // no error at all
+	},
+}
+
+// familyOf returns the family of the n-th event.
+func familyOf(topic string, n int) family {
+	of := families[topic]
+	return of[(n/len(routes)+n/12)%len(of)]
 }
 
 func text(key, value string) kgo.RecordHeader {
@@ -233,16 +248,14 @@ func karafkaHeaders(r *kgo.Record, _ failure, group string) []kgo.RecordHeader {
 
 // stackTrace formats a JVM stack trace of an exception around f.
 func stackTrace(class, message string, f failure) string {
-	trace := fmt.Sprintf("%s: %s\n", class, message) +
-		"\tat shop.platform.RecordDispatcher.dispatch(RecordDispatcher.java:131)\n" +
-		"\tat shop.platform.RecordDispatcher.lambda$poll$2(RecordDispatcher.java:88)\n" +
+	const dispatcher = "\tat shop.platform.RecordDispatcher.dispatch(RecordDispatcher.java:131)\n" +
 		"\tat java.base/java.util.concurrent.ThreadPoolExecutor.runWorker(ThreadPoolExecutor.java:1144)\n" +
 		"\tat java.base/java.lang.Thread.run(Thread.java:1583)\n"
+	trace := fmt.Sprintf("%s: %s\n", class, message)
 	if class != f.class {
-		trace += fmt.Sprintf("Caused by: %s: %s\n", f.class, f.message) +
-			"\tat shop.service.Handler.handle(Handler.java:57)\n" +
-			"\t... 12 more\n"
+		trace += dispatcher + fmt.Sprintf("Caused by: %s: %s\n", f.class, f.message)
 	}
+	trace += "\tat " + f.frame + "\n" + dispatcher
 	if f.cause != "" {
 		trace += fmt.Sprintf("Caused by: %s\n\t... 14 more\n", f.cause)
 	}

@@ -31,6 +31,7 @@ func processOrder(r *kgo.Record) (int, *failure) {
 	var o order
 	if err := json.Unmarshal(r.Value, &o); err != nil {
 		return numberOf(r.Key), &failure{
+			frame: "shop.orders.OrderCodec.decode(OrderCodec.java:22)",
 			class: "com.fasterxml.jackson.core.io.JsonEOFException", permanent: true,
 			message: "Unexpected end-of-input within/between Object entries: " + err.Error(),
 		}
@@ -38,11 +39,13 @@ func processOrder(r *kgo.Record) (int, *failure) {
 	switch {
 	case o.Cents < 0:
 		return o.Order, &failure{
+			frame: "shop.orders.OrderService.check(OrderService.java:71)",
 			class: "shop.orders.InvalidOrderException", permanent: true,
 			message: fmt.Sprintf("total must not be negative, but is %d", o.Cents),
 		}
 	case o.Currency != "EUR" && o.Currency != "USD" && o.Currency != "JPY":
 		return o.Order, &failure{
+			frame: "shop.orders.PriceList.rate(PriceList.java:48)",
 			class: "shop.orders.UnknownCurrencyException", cause: "java.util.NoSuchElementException",
 			message: fmt.Sprintf("unknown currency %q in order %d", o.Currency, o.Order),
 		}
@@ -54,6 +57,7 @@ func processPayment(r *kgo.Record) (int, *failure) {
 	numbers, texts, err := protobufFields(r.Value)
 	if err != nil {
 		return numberOf(r.Key), &failure{
+			frame: "shop.payments.PaymentCodec.decode(PaymentCodec.java:19)",
 			class: "com.google.protobuf.InvalidProtocolBufferException", permanent: true, message: err.Error(),
 		}
 	}
@@ -61,11 +65,13 @@ func processPayment(r *kgo.Record) (int, *failure) {
 	switch {
 	case numbers[3] == 0:
 		return n, &failure{
+			frame: "shop.payments.PaymentService.check(PaymentService.java:33)",
 			class: "shop.payments.InvalidAmountException", permanent: true,
 			message: fmt.Sprintf("payment %d: amount must be positive", numbers[1]),
 		}
 	case texts[5] == "acquirer-3":
 		return n, &failure{
+			frame: "shop.payments.AcquirerClient.charge(AcquirerClient.java:57)",
 			class: "java.net.http.HttpTimeoutException", cause: "java.net.SocketTimeoutException",
 			message: fmt.Sprintf("POST https://acquirer-3.example/charges: request timed out after 5000 ms (payment %d)", numbers[1]),
 		}
@@ -100,20 +106,23 @@ func protobufFields(b []byte) (numbers map[protowire.Number]uint64, texts map[pr
 func processShipment(r *kgo.Record) (int, *failure) {
 	if r.Value == nil {
 		return numberOf(r.Key), &failure{
+			frame: "shop.shipments.ShipmentService.ship(ShipmentService.java:40)",
 			class: "java.lang.NullPointerException", message: "Cannot invoke \"Shipment.getCarrier()\" because \"shipment\" is null",
 		}
 	}
 	schema, n, country, err := avroShipment(r.Value)
 	if err != nil {
-		return numberOf(r.Key), &failure{class: "org.apache.avro.AvroRuntimeException", permanent: true, message: err.Error()}
+		return numberOf(r.Key), &failure{frame: "shop.shipments.ShipmentCodec.decode(ShipmentCodec.java:25)", class: "org.apache.avro.AvroRuntimeException", permanent: true, message: err.Error()}
 	}
 	switch {
 	case country == "AQ":
 		return n, &failure{
+			frame: "shop.shipments.CarrierTable.find(CarrierTable.java:64)",
 			class: "shop.shipments.NoCarrierException", permanent: true, message: "no carrier delivers to AQ",
 		}
 	case schema != 12:
 		return n, &failure{
+			frame:   "shop.shipments.ShipmentCodec.decode(ShipmentCodec.java:25)",
 			class:   "org.apache.kafka.common.errors.SerializationException",
 			cause:   "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException",
 			message: fmt.Sprintf("Error retrieving Avro schema for id %d; subject shop.shipments-value; error code: 40403", schema),

@@ -77,7 +77,7 @@ func (s *shop) handle(r *kgo.Record) *kgo.Record {
 	case id != "":
 		back += ": failed again"
 	}
-	framework := families[n%len(families)]
+	framework := familyOf(r.Topic, n)
 	letter := deadLetter(r, framework, *f, s.group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
