@@ -112,7 +112,10 @@ func processShipment(r *kgo.Record) (int, *failure) {
 	}
 	schema, n, country, err := avroShipment(r.Value)
 	if err != nil {
-		return numberOf(r.Key), &failure{frame: "shop.shipments.ShipmentCodec.decode(ShipmentCodec.java:25)", class: "org.apache.avro.AvroRuntimeException", permanent: true, message: err.Error()}
+		return numberOf(r.Key), &failure{
+			frame: "shop.shipments.ShipmentCodec.decode(ShipmentCodec.java:25)",
+			class: "org.apache.avro.AvroRuntimeException", permanent: true, message: err.Error(),
+		}
 	}
 	switch {
 	case country == "AQ":

@@ -14,140 +14,14 @@ import "strings"
 //
 // The innermost cause comes last. Frames that it shares with the exception around it are
 // replaced by "... n more", so the first own frame may stand with that exception.
-type javaParser struct {
-	chain    []exception
-	base     int // indentation of the first line
-	skip     int // indentation of the suppressed exception that is skipped, else -1
-	reversed bool
-	elided   bool   // the last line was "... n more"
-	library  string // what the last frame of a library begins with: "java.base/java."
-	message  int    // start of the message that is read, else -1
-	text     string
-}
+var java = syntax{frame: javaFrame, own: isOwnJava, normalize: normalizeJava}
 
-func parseJava(text string) []exception {
-	p := javaParser{text: text, base: -1, skip: -1, message: -1}
-	p.chain = make([]exception, 0, 4)
-	for at := 0; at < len(text); {
-		line, rest := nextLine(text[at:])
-		body, indent := trimIndent(line)
-		if body != "" {
-			if p.base < 0 {
-				p.base = indent
-			}
-			p.line(body, at+indent, indent)
-		}
-		at = len(text) - len(rest)
+func javaFrame(body string) (string, bool) {
+	frame, ok := strings.CutPrefix(body, "at ")
+	if !ok || !isJavaFrame(frame) {
+		return "", false
 	}
-	p.endMessage(len(text))
-	if !p.reversed {
-		for i, j := 0, len(p.chain)-1; i < j; i, j = i+1, j-1 {
-			p.chain[i], p.chain[j] = p.chain[j], p.chain[i]
-		}
-	}
-	return p.chain
-}
-
-func (p *javaParser) line(body string, at, indent int) {
-	if p.skip >= 0 {
-		if indent > p.skip || indent == p.skip && !strings.HasPrefix(body, "at ") {
-			return
-		}
-		p.skip = -1
-	}
-	switch {
-	case strings.HasPrefix(body, "at ") && p.isNeighbor(body[3:]):
-	case strings.HasPrefix(body, "at ") && isJavaFrame(body[3:]):
-		p.endMessage(at)
-		p.endQuoted()
-		p.frame(body[3:])
-	case strings.HasPrefix(body, "Caused by: ") && indent <= p.base:
-		p.endMessage(at)
-		p.head(body, at, len("Caused by: "))
-	case strings.HasPrefix(body, "Wrapped by: ") && indent <= p.base:
-		// Logback's %rEx prints the root cause first.
-		p.reversed = true
-		p.endMessage(at)
-		p.head(body, at, len("Wrapped by: "))
-	case strings.HasPrefix(body, "Suppressed: ") && indent > p.base:
-		p.endMessage(at)
-		p.skip = indent
-	case strings.HasPrefix(body, "... ") && indent > p.base:
-		p.endMessage(at)
-		p.elided = len(p.chain) > 1
-	case len(p.chain) == 0, len(p.chain) == 1 && p.chain[0].class == "" && p.message >= 0:
-		p.head(body, at, 0)
-	}
-}
-
-// endQuoted drops an exception that was part of a message: frames follow its "... n more",
-// and those belong to the exception whose message holds the stack trace of a remote service.
-func (p *javaParser) endQuoted() {
-	if !p.elided {
-		return
-	}
-	p.elided = false
-	p.chain = p.chain[:len(p.chain)-1]
-	e := &p.chain[len(p.chain)-1]
-	e.first, e.own, e.helper, e.thrown = "", "", "", false
-}
-
-// head begins an exception.
-func (p *javaParser) head(body string, at, skip int) {
-	if strings.HasPrefix(body, `Exception in thread "`) {
-		if i := strings.Index(body[21:], `" `); i >= 0 {
-			skip = 21 + i + 2
-		}
-	}
-	class, message := splitHead(body[skip:])
-	if !strings.Contains(class, ".") {
-		if skip == 0 && len(p.chain) == 0 {
-			p.open(exception{}, at)
-			return
-		}
-		if skip == 0 {
-			return
-		}
-	}
-	if len(p.chain) == 1 && p.chain[0].class == "" && p.chain[0].first == "" {
-		p.chain = p.chain[:0] // what came before was not part of the stack trace
-	}
-	p.open(exception{class: stripModule(class)}, at+len(body)-len(message))
-}
-
-func (p *javaParser) open(e exception, message int) {
-	if len(p.chain) == maxExceptions {
-		p.chain = p.chain[:maxExceptions-1]
-	}
-	p.chain = append(p.chain, e)
-	p.message, p.elided = message, false
-}
-
-func (p *javaParser) endMessage(at int) {
-	if p.message >= 0 && len(p.chain) > 0 && p.message <= at {
-		p.chain[len(p.chain)-1].message = strings.TrimSpace(p.text[p.message:at])
-	}
-	p.message = -1
-}
-
-func (p *javaParser) frame(frame string) {
-	if len(p.chain) == 0 {
-		p.chain = append(p.chain, exception{})
-	}
-	e := &p.chain[len(p.chain)-1]
-	name := javaName(frame)
-	n := libraryPrefix(name)
-	if n > 0 {
-		p.library = frame[:min(len(frame), strings.Index(frame, name)+n)]
-	}
-	e.add(name, n == 0 && isOwnJava(name), normalizeJava)
-}
-
-// isNeighbor reports quickly that a frame cannot matter: it follows other frames of its
-// exception, and belongs to the same library as one of them. Most frames do.
-func (p *javaParser) isNeighbor(frame string) bool {
-	return p.library != "" && p.message < 0 && len(p.chain) > 0 && p.chain[len(p.chain)-1].first != "" &&
-		strings.HasPrefix(frame, p.library)
+	return javaName(frame), true
 }
 
 // javaName returns "shop.Orders.price" of "app//shop.Orders.price(Orders.java:3)".
@@ -205,9 +79,8 @@ func cutLine(location string) (file, number string, ok bool) {
 }
 
 func isOwnJava(name string) bool {
-	class, _ := splitLast(name, '.')
 	// A lambda's class calls the method that holds its code, which is the next frame.
-	return class != "" && !strings.Contains(class, "$$Lambda") && !strings.Contains(class, "$Proxy")
+	return libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$Proxy")
 }
 
 func splitLast(s string, sep byte) (before, after string) {
@@ -216,4 +89,77 @@ func splitLast(s string, sep byte) (before, after string) {
 		return "", s
 	}
 	return s[:i], s[i+1:]
+}
+
+// normalizeJava replaces names that a compiler or a library generated by those in the source:
+//
+//	shop.Orders.lambda$price$3                → shop.Orders.price
+//	shop.Orders$$SpringCGLIB$$0.price         → shop.Orders.price
+//	shop.Orders$price$2.invokeSuspend         → shop.Orders.price
+//	shop.Orders$1.run                         → shop.Orders.run
+//	jdk.internal.reflect.GeneratedMethodAccessor12.invoke → ….GeneratedMethodAccessor.invoke
+func normalizeJava(name string) string {
+	class, method := splitLast(name, '.')
+	if i := strings.Index(class, "$$"); i > 0 {
+		class = class[:i]
+	}
+	class, method = enclosing(class, javaMethod(method))
+	if class == "" {
+		return method
+	}
+	return class + "." + method
+}
+
+// javaMethod returns the method in the source that a method was generated from.
+func javaMethod(method string) string {
+	for _, generated := range [...]string{"lambda$", "access$", "$anonfun$", "CGLIB$"} {
+		if rest, ok := strings.CutPrefix(method, generated); ok {
+			method = rest
+			break
+		}
+	}
+	if i := strings.IndexAny(method, "$-"); i > 0 {
+		method = method[:i]
+	}
+	if method == "" || isDigit(method[0]) {
+		return "access"
+	}
+	return method
+}
+
+// enclosing removes the numbers of anonymous classes. The class of a Kotlin lambda or
+// coroutine ends with the name of the method around it.
+func enclosing(class, method string) (string, string) {
+	anonymous := strings.TrimRight(class, "0123456789$")
+	switch {
+	case anonymous == class || class[len(anonymous)] != '$':
+		if strings.HasPrefix(class, "jdk.internal.reflect.") || strings.HasPrefix(class, "sun.reflect.") || strings.Contains(class, "$Proxy") {
+			class = strings.TrimRight(class, "0123456789")
+		}
+		return class, method
+	case isCall(method):
+		if _, name := splitLast(anonymous, '$'); name != "" && isLower(name[0]) {
+			return outerClass(class), name
+		}
+	}
+	return anonymous, method
+}
+
+// outerClass returns "shop.Orders" of "shop.Orders$price$2$quote$1".
+func outerClass(class string) string {
+	for i := 1; i+1 < len(class); i++ {
+		if class[i] == '$' && isLower(class[i+1]) {
+			return class[:i]
+		}
+	}
+	return class
+}
+
+// isCall reports whether a method only calls the code of a lambda or coroutine.
+func isCall(method string) bool {
+	switch method {
+	case "invokeSuspend", "invoke", "emit", "collect", "resumeWith":
+		return true
+	}
+	return false
 }

@@ -13,79 +13,11 @@ import "strings"
 //	}
 //
 // The innermost cause comes last.
-func parseNode(text string) []exception {
-	var (
-		chain   = make([]exception, 1, 2)
-		message = -1
-		framed  bool // the current exception has frames
-		listed  bool // the next line begins an exception of a list
-	)
-	for at := 0; at < len(text); {
-		line, rest := nextLine(text[at:])
-		body, indent := trimIndent(line)
-		e := &chain[len(chain)-1]
-		head, nested := nodeCause(body)
-		switch {
-		case strings.HasPrefix(body, "at ") && isNodeFrame(body[3:]):
-			if message >= 0 {
-				e.message, message = strings.TrimSpace(text[message:at]), -1
-			}
-			framed = true
-			e.nodeFrame(body[3:])
-		case nested && head == "":
-			listed = true
-		case framed && (nested || listed):
-			if len(chain) == maxExceptions {
-				chain = chain[:maxExceptions-1]
-			}
-			class, _ := splitHead(head)
-			chain = append(chain, exception{class: class})
-			message, framed, listed = at+len(line)-len(head)+headLength(head), false, false
-		case !framed && message < 0:
-			head = strings.TrimPrefix(body, "Uncaught ")
-			if class, _ := splitHead(head); isNodeClass(class) {
-				e.class, message = class, at+indent+len(body)-len(head)+headLength(head)
-			}
-		}
-		at = len(text) - len(rest)
-	}
-	if message >= 0 {
-		chain[len(chain)-1].message = strings.TrimSpace(text[message:])
-	}
-	for i, j := 0, len(chain)-1; i < j; i, j = i+1, j-1 {
-		chain[i], chain[j] = chain[j], chain[i]
-	}
-	return chain
-}
+var node = syntax{frame: nodeFrame, own: isOwnNode, normalize: normalizeNode}
 
-// headLength returns the length of the class and of the colon after it.
-func headLength(head string) int {
-	_, message := splitHead(head)
-	return len(head) - len(message)
-}
-
-// nodeCause returns the head of a nested exception. It is empty if the head follows in the
-// next line.
-func nodeCause(body string) (head string, ok bool) {
-	for _, mark := range [...]string{"[cause]: ", "Caused by: ", "caused by: ", "Caused By: "} {
-		if head, ok = strings.CutPrefix(body, mark); ok {
-			return head, true
-		}
-	}
-	if body == "[errors]: [" {
-		return "", true
-	}
-	return body, false
-}
-
-// isNodeClass tells the head of an exception from source code and other output before it.
-func isNodeClass(class string) bool {
-	return class != "" && !strings.ContainsAny(class, "/:@") &&
-		(isUpper(class[0]) || strings.HasSuffix(class, "Error") || strings.HasSuffix(class, "Exception"))
-}
-
-func (e *exception) nodeFrame(frame string) {
-	e.add(frame, isOwnNode(frame), normalizeNode)
+func nodeFrame(body string) (string, bool) {
+	frame, ok := strings.CutPrefix(body, "at ")
+	return frame, ok && isNodeFrame(frame)
 }
 
 // isNodeFrame recognizes "render (file:///app/render.js:31:7)" and "/app/render.js:31:7".

@@ -196,9 +196,9 @@ func formatOfLine(body string, indent int) format {
 	if frame, ok := dotnetAt(body); ok && indent > 0 {
 		switch {
 		case isJavaFrame(frame):
-			return parseJava
+			return java.parse
 		case isNodeFrame(frame):
-			return parseNode
+			return node.parse
 		case isDotnetFrame(frame):
 			return parseDotnet
 		}
@@ -210,9 +210,9 @@ func formatOfLine(body string, indent int) format {
 		indent > 0 && isGoLocation(body):
 		return parseGo
 	case isRubyFrame(body):
-		return parseRuby
+		return ruby.parse
 	case strings.HasPrefix(body, "at ") && isJavaFrame(body[3:]):
-		return parseJava
+		return java.parse
 	}
 	return nil
 }
