@@ -143,26 +143,3 @@ func isGoClosure(part string) bool {
 	}
 	return false
 }
-
-// goOutage finds the errors of Go's network code. They name addresses, and differ by the moment
-// at which a service went away.
-func goOutage(text string) (at int, state string) {
-	at = -1
-	for _, mark := range [...]string{
-		"dial tcp", "read tcp", "write tcp", "context deadline exceeded", "net/http: request canceled",
-		"rpc error: code = Unavailable", "rpc error: code = DeadlineExceeded",
-	} {
-		if i := strings.Index(text, mark); i >= 0 && (at < 0 || i < at) {
-			at = i
-		}
-	}
-	if at < 0 {
-		return -1, ""
-	}
-	for _, mark := range [...]string{"timeout", "eadline", "canceled"} {
-		if strings.Contains(text[at:], mark) {
-			return at, "timeout"
-		}
-	}
-	return at, "unreachable"
-}

@@ -167,7 +167,7 @@ func (s *scanner) whole(c, after string) {
 		s.word(c)
 	case hasDigit(c):
 		s.variable()
-		if unit, end := wordAt(s.in, s.pos); isUnit(unit) {
+		if unit, end := wordAt(s.in, s.pos); units.has(unit) {
 			s.pos = end
 		}
 	case isLetter(c[0]) || c[0] == '_':
@@ -193,7 +193,7 @@ func (s *scanner) word(c string) {
 	switch {
 	case s.value, key, hasDigit(c):
 		s.value = false
-	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || isPreposition(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
+	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || prepositions.has(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
 		s.part.closed = true // data follow
 	case s.depth > 0:
 		if len(s.noted) < maxWords {
@@ -205,13 +205,12 @@ func (s *scanner) word(c string) {
 	}
 }
 
-func isPreposition(word string) bool {
-	switch word {
-	case "after", "at", "in", "on", "within", "with", "of", "from", "by", "to":
-		return true
-	}
-	return false
-}
+var units = set("ms s sec secs second seconds min minute minutes h hour hours day days millis milliseconds bytes")
+
+var prepositions = set("after at in on within with of from by to")
+
+// noise are the words before a message that say only that it is one.
+var noise = set("panic recovered runtime error fatal exception uncaught caused by err")
 
 // isText tells the words that a programmer wrote from data, such as names of people and
 // countries. The first word of a sentence has a capital.
@@ -279,20 +278,12 @@ func (s *scanner) endPart() {
 	case s.done || s.inner:
 	case p.chunks == 1 && isClassName(p.first):
 		s.class = p.first
-	case len(p.words) > 0 && !isNoise(p.words):
+	case slices.ContainsFunc(p.words, func(word string) bool { return !noise.has(word) }):
 		if len(s.parts) == maxParts {
 			s.parts = append(s.parts[:0], s.parts[1:]...)
 		}
 		s.parts = append(s.parts, p)
 	}
-}
-
-func isNoise(words []string) bool {
-	switch strings.Join(words, " ") {
-	case "panic", "recovered", "runtime error", "fatal error", "error", "fatal", "exception", "uncaught", "caused by", "err":
-		return true
-	}
-	return false
 }
 
 // innermost sets the words of the last part, and of those before it until there are enough.
@@ -312,7 +303,7 @@ func (s *scanner) innermost() {
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.context) == 0; i-- {
 		if p := &s.parts[i]; !p.variable || len(p.words) >= enough {
-			s.context = slices.DeleteFunc(p.words, isOutageWord)
+			s.context = slices.DeleteFunc(p.words, func(word string) bool { return outageWords.has(word) || stopWords.has(word) })
 		}
 	}
 }
@@ -326,13 +317,8 @@ func isSystemCall(p part) bool {
 	return false
 }
 
-// isOutageWord recognizes the words in which network code reports a failure. They differ by the
-// moment at which a service went away.
-func isOutageWord(word string) bool {
-	_, ok := outageWords[word]
-	return ok || isStopWord(word)
-}
-
+// outageWords are those in which network code reports a failure. They differ by the moment at
+// which a service went away.
 var outageWords = set(`dial tcp read write connect connection connecting refused reset peer timed out timeout i/o io context deadline exceeded such host
 lookup eof unexpected get post put delete patch request canceled cancelled rpc net/http unavailable desc code transport unreachable reachable
 route exception remote while waiting awaiting headers after upstream max retries url httpconnectionpool httpsconnectionpool reply sending
@@ -380,19 +366,10 @@ func hostIn(c string) string {
 	if name == "" || !isLower(name[0]) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || dot+1 == len(name) {
 		return ""
 	}
-	_, known := topLevel[name[dot+1:]]
-	if hasPort && (dot < 0 || !isSourceFile(name[dot+1:])) || dot > 0 && known {
+	if hasPort || dot > 0 && topLevel.has(name[dot+1:]) {
 		return name
 	}
 	return ""
-}
-
-func isSourceFile(extension string) bool {
-	switch extension {
-	case "py", "js", "ts", "mjs", "go", "rb", "java", "kt", "cs", "php", "json", "xml", "yaml", "rs", "scala":
-		return true
-	}
-	return false
 }
 
 // topLevel are the last labels by which a host is recognized without a port.
@@ -400,99 +377,3 @@ var topLevel = set(`
 com net org edu gov io dev app cloud eu de uk fr nl ch at se no dk fi it es pl us ca au jp cn in br info biz
 internal local localhost lan intra intranet corp svc cluster test example invalid home arpa
 `)
-
-func isUnit(s string) bool {
-	switch s {
-	case "ns", "us", "µs", "ms", "s", "m", "h", "d", "sec", "secs", "second", "seconds", "min", "mins", "minute", "minutes",
-		"hour", "hours", "day", "days", "millis", "millisecond", "milliseconds", "nanoseconds", "microseconds":
-		return true
-	}
-	return false
-}
-
-// isClassName recognizes "org.shop.LateException", "*json.SyntaxError" and "TypeError".
-func isClassName(text string) bool {
-	for i := range len(text) {
-		if !isClassByte(text[i]) {
-			return false
-		}
-	}
-	name := simpleName(text)
-	return name != "" && isUpper(name[0]) && (strings.Count(text, ".") > 1 || strings.Contains(text, "::") ||
-		strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
-}
-
-// simpleName returns "LateException" of "org.shop.LateException".
-func simpleName(class string) string {
-	return class[strings.LastIndexAny(class, ".:$/")+1:]
-}
-
-func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
-
-// quotes are the opening quotation marks, each with those that may close it.
-var quotes = [...]struct{ open, close, other string }{
-	{open: `"`, close: `"`},
-	{open: `'`, close: `'`},
-	{open: "`", close: "`", other: "'"}, // Ruby opens with one and closes with the other
-	{open: "“", close: "”"},
-	{open: "„", close: "“", other: "”"},
-	{open: "«", close: "»"},
-	{open: "»", close: "«"},
-	{open: "‘", close: "’"},
-}
-
-func isTypographic(text string) bool {
-	for i := 3; i < len(quotes); i++ {
-		if strings.HasPrefix(text, quotes[i].open) || strings.HasPrefix(text, quotes[i].close) {
-			return true
-		}
-	}
-	return false
-}
-
-// quoted reads a quoted text. It reports false where no quoted text begins.
-func (s *scanner) quoted() bool {
-	for i := range quotes {
-		q := &quotes[i]
-		if !strings.HasPrefix(s.in[s.pos:], q.open) {
-			continue
-		}
-		if s.unclosed[i] || i == 1 && s.pos > 0 && isAlnum(s.in[s.pos-1]) {
-			s.pos += len(q.open)
-			return true
-		}
-		start := s.pos + len(q.open)
-		end, size := closeOf(s.in, start, q.close, q.other)
-		if end < 0 {
-			s.unclosed[i] = true
-			s.pos = start
-			return true
-		}
-		before := s.pos
-		s.pos = end + size
-		s.quotedText(s.in[start:end], before)
-		return true
-	}
-	return false
-}
-
-// closeOf returns where a quoted text ends, and the length of the mark that closes it.
-func closeOf(text string, start int, mark, other string) (end, size int) {
-	for i := start; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && mark == `"`:
-			i++
-		case c != mark[0] && (other == "" || c != other[0]):
-		case strings.HasPrefix(text[i:], mark) && (mark != "'" || closesApostrophe(text, i)):
-			return i, len(mark)
-		case other != "" && strings.HasPrefix(text[i:], other) && (other != "'" || closesApostrophe(text, i)):
-			return i, len(other)
-		}
-	}
-	return -1, 0
-}
-
-// closesApostrophe tells a closing quote from the apostrophe in "don't".
-func closesApostrophe(text string, i int) bool {
-	return i+1 == len(text) || !isAlnum(text[i+1])
-}

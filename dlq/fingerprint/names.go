@@ -87,10 +87,10 @@ func (s *scanner) named(c, after string) bool {
 	if isIdentifier(c) && !s.muted {
 		digits := hasDigit(c)
 		switch {
-		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || isDataCode(s.before))):
+		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || dataCodes.has(s.before))):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
 		case pending.text != "" && !pending.named && !pending.quoted &&
-			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !isStopWord(c)):
+			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !stopWords.has(strings.ToLower(c))):
 			s.addName(pending.text, c)
 			s.noun.named = true
 			return true
@@ -103,7 +103,7 @@ func (s *scanner) named(c, after string) bool {
 		}
 	}
 	if pending.text != "" {
-		if pending.gap++; pending.named || pending.gap > 3 || !isStopWord(c) {
+		if pending.gap++; pending.named || pending.gap > 3 || !stopWords.has(strings.ToLower(c)) {
 			s.noun = noun{}
 		}
 	}
@@ -115,7 +115,7 @@ func (s *scanner) code(c string) bool {
 	switch {
 	case strings.HasPrefix(c, "ORA-"):
 		s.addName(nounCode, c)
-	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && !isDataCode(s.before) && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c):
+	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && !dataCodes.has(s.before) && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c):
 		s.addName(nounCode, c)
 	case isStatus(c) && s.saysStatus():
 		s.addName(nounStatus, c)
@@ -127,26 +127,13 @@ func (s *scanner) code(c string) bool {
 	return true
 }
 
-// isDataCode recognizes the words before a code that is data.
-func isDataCode(word string) bool {
-	switch word {
-	case "zip", "postal", "post", "area", "country", "currency", "coupon", "voucher", "promo", "tracking", "discount", "tax", "product", "status":
-		return true
-	}
-	return false
-}
-
 func isStatus(c string) bool {
 	return len(c) == 3 && (c[0] == '4' || c[0] == '5') && isDigit(c[1]) && isDigit(c[2])
 }
 
 // saysStatus reports whether the words around a number say that it is a status.
 func (s *scanner) saysStatus() bool {
-	switch s.previous {
-	case "status", "code", "http", "statuscode", "responded", "response", "returned", "got", "with", "answered", "received", "replied":
-		return true
-	}
-	if s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && (s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0) {
+	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && (s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0) {
 		return true
 	}
 	pos := s.pos
@@ -154,25 +141,20 @@ func (s *scanner) saysStatus() bool {
 		pos++
 	}
 	next, _ := wordAt(s.in, pos)
-	switch next {
-	case "Unauthorized", "Forbidden", "Conflict", "Gone", "Locked", "Unprocessable", "Not", "Bad", "Internal", "Client", "Server", "Service",
-		"Gateway", "Request", "Method", "Too", "Payload", "Payment", "Precondition", "Unsupported":
-		return true
-	}
-	return false
+	return reasons.has(next)
 }
+
+var (
+	statusWords = set("status code http statuscode responded response returned got with answered received replied")
+	reasons     = set(`Unauthorized Forbidden Conflict Gone Locked Unprocessable Not Bad Internal Client Server Service Gateway Request Method Too
+Payload Payment Precondition Unsupported`)
+	grpcCodes = set("CANCELLED UNKNOWN UNAUTHENTICATED ABORTED UNIMPLEMENTED INTERNAL UNAVAILABLE")
+)
 
 // isCode recognizes the code in "NOT_FOUND: no such order" and "declined: CARD_EXPIRED".
 func (s *scanner) isCode(name, after string) bool {
-	if !s.start || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
+	if !s.start || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes.has(name) && strings.IndexByte(name, '_') <= 0 {
 		return false
-	}
-	switch name {
-	case "CANCELLED", "UNKNOWN", "UNAUTHENTICATED", "ABORTED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE": // of gRPC
-	default:
-		if strings.IndexByte(name, '_') <= 0 {
-			return false
-		}
 	}
 	return s.pos == len(s.in) || strings.HasPrefix(after, ":") || s.in[s.pos] == ')'
 }
@@ -186,27 +168,11 @@ func (s *scanner) isSubject(name string) bool {
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
-	switch first {
-	case "must", "can't":
-		return true
-	case "may", "cannot", "should":
-		return second == "not" || second == "be"
-	case "is":
-		switch second {
-		case "required", "missing", "null", "nil", "undefined", "blank", "empty", "mandatory", "a":
-			return true
-		}
-	case "has":
-		return second == "already"
-	case "failed":
-		return second == "on"
-	case "Field", "field":
-		return second == "required"
-	case "Input":
-		return second == "should"
-	}
-	return false
+	return predicates.has(first) || predicates.has(first+"-"+second)
 }
+
+var predicates = set(`must can't may-not may-be cannot-be cannot-not should-not should-be is-required is-missing is-null is-nil is-undefined is-blank
+is-empty is-mandatory is-a has-already failed-on Field-required field-required Input-should`)
 
 // quotedText reads a quoted text: a variable, unless it is a name in the program.
 func (s *scanner) quotedText(text string, before int) {
@@ -349,12 +315,10 @@ func isMixed(name string) bool {
 	return false
 }
 
-// isStopWord reports whether a word can stand between a noun and its name.
-func isStopWord(word string) bool {
-	_, ok := stopWords[strings.ToLower(word)]
-	return ok
-}
+// dataCodes are the words before a code that is data.
+var dataCodes = set("zip postal post area country currency coupon voucher promo tracking discount tax product status")
 
+// stopWords can stand between a noun and its name.
 var stopWords = set(`is was are has have had must may can cannot could not no of in on for with to from the a an and or by at as failed
 fails required missing error errors value values name names found type types does did violation validation violated violates
 mismatch set empty null access called named be were invalid unknown that which unique de unicidad unicidade`)

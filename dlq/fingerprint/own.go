@@ -30,8 +30,7 @@ Google Aws GRPC Sequel Typhoeus Zlib Encoding Racc ROM
 
 // isLibrary reports whether a class, or a name in one, belongs to a language or a library.
 func isLibrary(name string) bool {
-	_, ok := libraries[name]
-	return ok || libraryPrefix(name) > 0
+	return libraries.has(name) || libraryPrefix(name) > 0
 }
 
 // libraryPrefix returns the length of the package or namespace of a library that a name begins
@@ -41,7 +40,7 @@ func libraryPrefix(name string) int {
 		if name[i] != '.' && name[i] != ':' {
 			continue
 		}
-		if _, ok := libraries[name[:i]]; ok {
+		if libraries.has(name[:i]) {
 			return i + 1
 		}
 		if isUpper(name[0]) || i > 24 {
@@ -73,21 +72,22 @@ structs sync syscall testing text time unicode unique unsafe vendor weak
 
 func isGoLibrary(pkg string) bool {
 	first, rest, _ := strings.Cut(pkg, "/")
-	if _, ok := goStandard[first]; ok {
-		return true
-	}
-	if _, ok := goLibraries[first]; ok {
-		return true
-	}
 	owner, _, _ := strings.Cut(rest, "/")
-	_, ok := goLibraries[first+"/"+owner]
+	return goStandard.has(first) || goLibraries.has(first) || goLibraries.has(first+"/"+owner)
+}
+
+// words is a set of names or words.
+type words map[string]struct{}
+
+func (w words) has(word string) bool {
+	_, ok := w[word]
 	return ok
 }
 
-func set(names string) map[string]struct{} {
-	m := map[string]struct{}{}
-	for name := range strings.FieldsSeq(names) {
-		m[name] = struct{}{}
+func set(text string) words {
+	w := words{}
+	for word := range strings.FieldsSeq(text) {
+		w[word] = struct{}{}
 	}
-	return m
+	return w
 }

@@ -117,7 +117,7 @@ func isGeneral(name string) bool {
 		for end < len(name) && name[end] != '_' && (!isUpper(name[end]) || isUpper(name[end-1])) {
 			end++
 		}
-		if _, ok := helperWords[strings.ToLower(strings.Trim(name[start:end], "_"))]; !ok {
+		if !helperWords.has(strings.ToLower(strings.Trim(name[start:end], "_"))) {
 			return false
 		}
 		start = end
