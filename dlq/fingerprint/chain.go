@@ -29,12 +29,10 @@ type chainParser struct {
 // parse returns the exceptions, the innermost first.
 func (s *syntax) parse(text string) []exception {
 	p := chainParser{syntax: s, text: text, base: -1, skip: -1, message: -1, chain: make([]exception, 0, 4)}
-	for at := 0; at < len(text); {
-		line, rest := nextLine(text[at:])
+	for at, line := range lines(text) {
 		if body, indent := trimIndent(line); body != "" {
 			p.line(strings.TrimSuffix(body, "\r"), at+indent, indent)
 		}
-		at = len(text) - len(rest)
 	}
 	p.endMessage(len(text))
 	if !p.rooted {
@@ -146,7 +144,8 @@ func (p *chainParser) head(text string, at int) {
 
 // isStrong tells a class from another word before a colon.
 func isStrong(class string) bool {
-	return strings.IndexByte(class, '.') > 0 && isUpper(simpleName(class)[0]) || strings.Contains(class, "::") ||
+	_, name := splitLast(class, '.')
+	return len(name) < len(class) && name != "" && isUpper(name[0]) || strings.Contains(class, "::") ||
 		strings.HasSuffix(class, "Error") || strings.HasSuffix(class, "Exception")
 }
 

@@ -21,44 +21,34 @@ func parseGo(text string) []exception {
 		message   = text
 		goroutine bool
 	)
-	for at := 0; at < len(text); {
-		line, rest := nextLine(text[at:])
+	for at, line := range lines(text) {
 		body, indent := trimIndent(line)
-		if bar, ok := strings.CutPrefix(body, "| "); ok { // errors of CockroachDB
-			body = strings.TrimLeft(bar, " \t")
-		}
 		switch {
 		case indent > 0 && isGoLocation(body):
-			if strings.HasPrefix(previous, "created by ") {
-				rest = ""
-				break
-			}
 			if e.first == "" && !goroutine {
 				message = text[:max(0, strings.LastIndex(text[:at], previous))]
 			}
-			e.goFrame(previous, body)
-		case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, ":"):
-			if goroutine {
-				rest = ""
+			e.goFrame(goFunction(previous), body)
+		case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(strings.TrimSuffix(body, "\r"), ":"):
+			if !goroutine {
+				goroutine, message = true, text[:at]
 				break
 			}
-			goroutine = true
-			message = text[:at]
+			body = "created by another" // the end
 		}
-		previous = body
-		at = len(text) - len(rest)
+		if previous = body; strings.HasPrefix(body, "created by ") {
+			break
+		}
 	}
 	e.goMessage(message, goroutine)
 	return []exception{e}
 }
 
-func (e *exception) goFrame(function, location string) {
-	name := goFunction(function)
-	if name == "panic" || name == "runtime.gopanic" {
-		e.first, e.own, e.helper, e.thrown = "", "", "", false
-		return
-	}
-	if e.first == "" || name != "runtime.goexit" {
+func (e *exception) goFrame(name, location string) {
+	switch {
+	case name == "panic", name == "runtime.gopanic":
+		*e = exception{}
+	case e.first == "", name != "runtime.goexit":
 		e.add(name, isOwnGo(name, location), normalizeGo)
 	}
 }
@@ -72,14 +62,11 @@ func (e *exception) goMessage(text string, goroutine bool) {
 		return
 	}
 	e.class = classPanic
-	for text != "" {
-		var line string
-		line, text = nextLine(text)
-		for _, mark := range [...]string{"panic: ", "fatal error: "} {
-			if message, ok := strings.CutPrefix(line, mark); ok {
-				e.message, _, _ = strings.Cut(message, " [recovered")
-				return
-			}
+	for _, line := range lines(text) {
+		message, ok := strings.CutPrefix(strings.TrimPrefix(line, "fatal error: "), "panic: ")
+		if ok || len(message) < len(line) {
+			e.message, _, _ = strings.Cut(message, " [recovered")
+			return
 		}
 	}
 }
@@ -108,21 +95,16 @@ func isOwnGo(name, location string) bool {
 	if strings.Contains(location, "/pkg/mod/") || strings.Contains(location, "/vendor/") || strings.Contains(location, "@v") {
 		return false
 	}
-	pkg := name
-	if i := strings.LastIndexByte(pkg, '/'); i >= 0 {
-		if j := strings.IndexByte(pkg[i:], '.'); j >= 0 {
-			pkg = pkg[:i+j]
-		}
-	} else {
-		pkg, _, _ = strings.Cut(pkg, ".")
-	}
+	slash := strings.LastIndexByte(name, '/') + 1
+	pkg, _, _ := strings.Cut(name[slash:], ".")
+	pkg = name[:slash] + pkg
 	return pkg != "" && pkg != "panic" && !isGoLibrary(pkg)
 }
 
 // normalizeGo removes receivers' punctuation, type parameters and the names of closures:
 // "shop/orders.(*Handler).price.func1.2" becomes "shop/orders.Handler.price".
 func normalizeGo(name string) string {
-	name = strings.NewReplacer("(*", "", "(", "", ")", "", "[...]", "", "-fm", "").Replace(name)
+	name = goMarks.Replace(name)
 	for {
 		before, last := splitLast(name, '.')
 		if before == "" || !isGoClosure(last) || strings.HasSuffix(before, "/") {
@@ -132,14 +114,10 @@ func normalizeGo(name string) string {
 	}
 }
 
+var goMarks = strings.NewReplacer("(*", "", "(", "", ")", "", "[...]", "", "-fm", "")
+
 func isGoClosure(part string) bool {
-	if i := strings.IndexByte(part, '-'); i >= 0 {
-		part = part[:i] // "func1-range2"
-	}
+	part, _, _ = strings.Cut(part, "-") // "func1-range2"
 	part = strings.TrimRight(part, "0123456789")
-	switch part {
-	case "", "func", "gowrap", "deferwrap":
-		return true
-	}
-	return false
+	return part == "" || part == "func" || part == "gowrap" || part == "deferwrap"
 }

@@ -1,6 +1,9 @@
 package fingerprint
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Python:
 //
@@ -25,11 +28,9 @@ type pythonParser struct {
 
 func parsePython(text string) []exception {
 	p := pythonParser{text: text, message: -1}
-	for at := 0; at < len(text); {
-		line, rest := nextLine(text[at:])
+	for at, line := range lines(text) {
 		body, depth := trimBars(line)
 		p.line(body, at, at+len(line)-len(body), depth)
-		at = len(text) - len(rest)
 	}
 	p.end(len(text))
 	innermost := 0
@@ -38,11 +39,7 @@ func parsePython(text string) []exception {
 			innermost = i
 		}
 	}
-	if innermost > 0 {
-		rotated := append([]exception{}, p.chain[innermost:]...)
-		return append(rotated, p.chain[:innermost]...)
-	}
-	return p.chain
+	return slices.Concat(p.chain[innermost:], p.chain[:innermost])
 }
 
 // trimBars removes the bars of an exception group.

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -59,6 +60,19 @@ func unixLines(text string) string {
 func nextLine(text string) (line, rest string) {
 	line, rest, _ = strings.Cut(text, "\n")
 	return line, rest
+}
+
+// lines yields the lines of a text, and where they begin.
+func lines(text string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for at := 0; at < len(text); {
+			line, _ := nextLine(text[at:])
+			if !yield(at, line) {
+				return
+			}
+			at += len(line) + 1
+		}
+	}
 }
 
 // trimIndent returns the line without its indentation, and the size of that.
