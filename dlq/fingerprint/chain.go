@@ -8,10 +8,8 @@ import (
 // syntax is how Java, JavaScript and Ruby print an exception: a head, its frames from the
 // inside out, and then its cause in the same form.
 type syntax struct {
-	frame     func(body string) (frame string, ok bool)
-	own       func(frame string) bool
-	normalize func(frame string) string
-	inline    func(body string) (exception, bool) // a head within the line of a frame
+	frame  func(body string) (name string, own, ok bool)
+	inline func(body string) (exception, bool) // a head within the line of a frame
 }
 
 type chainParser struct {
@@ -53,8 +51,8 @@ func (p *chainParser) line(body string, at, indent int) {
 	if last.own != "" && p.message < 0 && !p.elided && strings.HasPrefix(body, "at ") {
 		return // most lines
 	}
-	if frame, ok := p.frame(body); ok {
-		p.addFrame(frame, body, at)
+	if name, own, ok := p.frame(body); ok {
+		p.addFrame(name, own, body, at)
 		return
 	}
 	head, marked := cutMark(body)
@@ -99,7 +97,7 @@ func cutMark(body string) (head string, ok bool) {
 	return body, false
 }
 
-func (p *chainParser) addFrame(frame, body string, at int) {
+func (p *chainParser) addFrame(name string, own bool, body string, at int) {
 	p.endMessage(at)
 	if p.elided {
 		// An exception whose "... 3 more" is followed by frames was part of a message: that of the
@@ -117,7 +115,7 @@ func (p *chainParser) addFrame(frame, body string, at int) {
 	if len(p.chain) == 0 {
 		p.open(exception{})
 	}
-	p.last().add(frame, p.own(frame), p.normalize)
+	p.last().add(name, own)
 }
 
 // head begins an exception, if the text has the form of a head.

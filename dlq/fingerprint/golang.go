@@ -49,7 +49,7 @@ func (e *exception) goFrame(name, location string) {
 	case name == "panic", name == "runtime.gopanic":
 		*e = exception{}
 	case e.first == "", name != "runtime.goexit":
-		e.add(name, isOwnGo(name, location), normalizeGo)
+		e.add(normalizeGo(name), isOwnGo(name, location))
 	}
 }
 

@@ -1,6 +1,9 @@
 package fingerprint
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Java, Kotlin and other languages of the JVM:
 //
@@ -14,22 +17,22 @@ import "strings"
 //
 // The innermost cause comes last. Frames that it shares with the exception around it are
 // replaced by "... n more", so the first own frame may stand with that exception.
-var java = syntax{frame: javaFrame, own: isOwnJava, normalize: normalizeJava}
+var java = syntax{frame: javaFrame}
 
-func javaFrame(body string) (string, bool) {
+// javaFrame returns "shop.Orders.price" of "at app//shop.Orders.price(Orders.java:3)".
+func javaFrame(body string) (name string, own, ok bool) {
 	frame, ok := strings.CutPrefix(body, "at ")
-	if !ok || !isJavaFrame(frame) {
-		return "", false
+	open := strings.IndexByte(frame, '(')
+	if !ok || open < 0 || !isJavaLocation(frame[open+1:]) {
+		return "", false, false
 	}
-	return javaName(frame), true
-}
-
-// javaName returns "shop.Orders.price" of "app//shop.Orders.price(Orders.java:3)".
-func javaName(frame string) string {
-	if i := strings.IndexByte(frame, '('); i >= 0 {
-		frame = frame[:i]
+	name = stripModule(frame[:open])
+	if strings.IndexByte(name, '.') < 0 || strings.IndexByte(name, ' ') >= 0 {
+		return "", false, false
 	}
-	return stripModule(frame)
+	// A lambda's class calls the method that holds its code, which is the next frame.
+	own = libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$Proxy")
+	return normalizeJava(name), own, true
 }
 
 // stripModule removes a class loader and a module: "app//", "java.base/", "app/shop@1.0/".
@@ -42,28 +45,20 @@ func stripModule(name string) string {
 	return name[strings.LastIndexByte(name[:end], '/')+1:]
 }
 
-// isJavaFrame tells "shop.Orders.price(Orders.java:3)" from frames of other languages.
-func isJavaFrame(frame string) bool {
-	open := strings.IndexByte(frame, '(')
-	if open <= 0 || strings.IndexByte(frame[:open], '.') < 0 || strings.IndexByte(frame[:open], ' ') >= 0 {
-		return false
-	}
-	location := frame[open+1:]
+// isJavaLocation tells "Orders.java:3)" from the arguments and files of other languages.
+func isJavaLocation(location string) bool {
 	end := strings.IndexByte(location, ')')
 	if end <= 0 {
 		return false
 	}
-	location = location[:end]
-	switch location {
+	file, _, numbered := cutLine(location[:end])
+	switch file {
 	case "Native Method", "Unknown Source", "<generated>", "SourceFile", "Unknown":
 		return true
 	}
-	file, _, numbered := cutLine(location)
-	if strings.ContainsAny(file, " /\\:<") {
-		return file == "Unknown Source"
-	}
-	return numbered || strings.HasSuffix(file, ".java") || strings.HasSuffix(file, ".kt") ||
-		strings.HasSuffix(file, ".scala") || strings.HasSuffix(file, ".groovy")
+	_, extension := splitLast(file, '.')
+	return !strings.ContainsAny(file, " /\\:<") &&
+		(numbered || extension == "java" || extension == "kt" || extension == "scala" || extension == "groovy")
 }
 
 // cutLine splits "Orders.java:31" into file and line number.
@@ -76,11 +71,6 @@ func cutLine(location string) (file, number string, ok bool) {
 		return location, "", false
 	}
 	return location[:i-1], location[i:], true
-}
-
-func isOwnJava(name string) bool {
-	// A lambda's class calls the method that holds its code, which is the next frame.
-	return libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$Proxy")
 }
 
 func splitLast(s string, sep byte) (before, after string) {
@@ -99,15 +89,15 @@ func splitLast(s string, sep byte) (before, after string) {
 //	shop.Orders$1.run                         → shop.Orders.run
 //	jdk.internal.reflect.GeneratedMethodAccessor12.invoke → ….GeneratedMethodAccessor.invoke
 func normalizeJava(name string) string {
+	if strings.IndexByte(name, '$') < 0 && !strings.Contains(name, "reflect.Generated") && strings.IndexByte(name, '-') < 0 {
+		return name // most names
+	}
 	class, method := splitLast(name, '.')
 	if i := strings.Index(class, "$$"); i > 0 {
 		class = class[:i]
 	}
 	class, method = enclosing(class, javaMethod(method))
-	if class == "" {
-		return method
-	}
-	return class + "." + method
+	return strings.TrimPrefix(class+"."+method, ".")
 }
 
 // javaMethod returns the method in the source that a method was generated from.
@@ -137,29 +127,16 @@ func enclosing(class, method string) (string, string) {
 			class = strings.TrimRight(class, "0123456789")
 		}
 		return class, method
-	case isCall(method):
+	case calls.has(method):
 		if _, name := splitLast(anonymous, '$'); name != "" && isLower(name[0]) {
-			return outerClass(class), name
+			return lowerPart.Split(class, 2)[0], name // "shop.Orders" of "shop.Orders$price$2$quote$1"
 		}
 	}
 	return anonymous, method
 }
 
-// outerClass returns "shop.Orders" of "shop.Orders$price$2$quote$1".
-func outerClass(class string) string {
-	for i := 1; i+1 < len(class); i++ {
-		if class[i] == '$' && isLower(class[i+1]) {
-			return class[:i]
-		}
-	}
-	return class
-}
-
-// isCall reports whether a method only calls the code of a lambda or coroutine.
-func isCall(method string) bool {
-	switch method {
-	case "invokeSuspend", "invoke", "emit", "collect", "resumeWith":
-		return true
-	}
-	return false
-}
+// calls are the methods that only call the code of a lambda or coroutine.
+var (
+	calls     = set("invokeSuspend invoke emit collect resumeWith")
+	lowerPart = regexp.MustCompile(`\$[a-z]`)
+)

@@ -1,11 +1,14 @@
 package fingerprint
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // JavaScript on V8:
 //
 //	MailError: cannot render mail
-//	    at async Renderer.render (file:///app/src/render.js:31:7)
+//	    at async Renderer.render [as next] (file:///app/src/render.js:31:7)
 //	    at /app/src/mails.js:12:3
 //	    at process.processTicksAndRejections (node:internal/process/task_queues:95:5) {
 //	  [cause]: TypeError: Cannot read properties of undefined (reading 'zip')
@@ -13,86 +16,34 @@ import "strings"
 //	}
 //
 // The innermost cause comes last.
-var node = syntax{frame: nodeFrame, own: isOwnNode, normalize: normalizeNode}
+var node = syntax{frame: nodeFrame}
 
-func nodeFrame(body string) (string, bool) {
-	frame, ok := strings.CutPrefix(body, "at ")
-	return frame, ok && isNodeFrame(frame)
-}
+var (
+	nodeLine      = regexp.MustCompile(`^at (?:(.+?)(?: \[as .*\])? \()?(?:async )?([^()]*?)(?::(\d+):(\d+))?\)?(?: \{)?$`)
+	nodeReceivers = regexp.MustCompile(`^(async |new |Object\.|Module\.|Function\.|exports\.|module\.exports\.|process\.)+`)
+)
 
-// isNodeFrame recognizes "render (file:///app/render.js:31:7)" and "/app/render.js:31:7".
-func isNodeFrame(frame string) bool {
-	frame = strings.TrimSuffix(frame, " {")
-	location := nodeLocation(frame)
-	switch location {
-	case "<anonymous>", "native", "node:internal", "unknown location":
-		return location != frame
+// nodeFrame returns "render.Renderer.render".
+func nodeFrame(body string) (name string, own, ok bool) {
+	if !strings.HasPrefix(body, "at ") {
+		return "", false, false
 	}
-	if strings.HasPrefix(location, "index ") && strings.Contains(frame, "Promise.") {
-		return true
+	m := nodeLine.FindStringSubmatch(prefix(body, maxName))
+	if m == nil || m[3] == "" && (m[1] == "" || m[2] != "<anonymous>" && m[2] != "native" && !strings.HasPrefix(m[2], "index ")) {
+		return "", false, false
 	}
-	file, _, ok := cutLine(location)
-	if !ok {
-		return false
-	}
-	_, _, ok = cutLine(file)
-	return ok
-}
-
-// nodeLocation returns what stands between the last parentheses, else the whole frame.
-func nodeLocation(frame string) string {
-	if !strings.HasSuffix(frame, ")") {
-		return strings.TrimPrefix(frame, "async ")
-	}
-	i := strings.LastIndex(frame, " (")
-	if i < 0 {
-		return frame
-	}
-	return frame[i+2 : len(frame)-1]
-}
-
-// isOwnNode also refuses minified code, whose names differ from build to build.
-func isOwnNode(frame string) bool {
-	location := nodeLocation(strings.TrimSuffix(frame, " {"))
-	file, column, ok := cutLine(location)
-	if !ok || strings.Contains(file, "node_modules") || strings.HasPrefix(file, "node:") ||
-		strings.HasPrefix(file, "internal/") || strings.Contains(file, "webpack/bootstrap") || strings.HasPrefix(file, "ext:") {
-		return false
-	}
-	return !isMinified(file, column)
-}
-
-func isMinified(file, column string) bool {
-	return strings.HasSuffix(file, ":1") && len(column) > 3
-}
-
-// normalizeNode returns "render.Renderer.render" of
-// "async Renderer.render [as next] (file:///app/src/render.js:31:7)".
-func normalizeNode(frame string) string {
-	frame = strings.TrimSuffix(frame, " {")
-	location := nodeLocation(frame)
-	function := ""
-	if len(location) < len(frame) && strings.HasSuffix(frame, ")") {
-		function = frame[:len(frame)-len(location)-3]
-	}
-	function = strings.TrimPrefix(strings.TrimPrefix(function, "async "), "new ")
-	if i := strings.Index(function, " [as "); i >= 0 {
-		function = function[:i]
-	}
-	for _, receiver := range [...]string{"Object.", "Module.", "Function.", "exports.", "module.exports.", "process."} {
-		function = strings.TrimPrefix(function, receiver)
-	}
-	if function == "" {
+	function, file := nodeReceivers.ReplaceAllString(m[1], ""), strings.TrimPrefix(m[2], "file://")
+	minified := m[3] == "1" && len(m[4]) > 3 // names in minified code differ from build to build
+	own = m[3] != "" && !minified && !containsAny(file, "node_modules", "node:", "webpack/bootstrap") &&
+		!strings.HasPrefix(file, "internal/") && !strings.HasPrefix(file, "ext:")
+	switch {
+	case minified:
+		function = "<minified>"
+	case function == "":
 		function = "<anonymous>"
 	}
-	file, column, _ := cutLine(location)
-	if isMinified(file, column) {
-		function = "<minified>"
+	if file = moduleOf(strings.TrimPrefix(file, "node:")); file == "" || file == "<anonymous>" {
+		return function, own, true
 	}
-	file, _, _ = cutLine(file)
-	file = moduleOf(strings.TrimPrefix(strings.TrimPrefix(file, "node:"), "file://"))
-	if file == "" || file == "<anonymous>" {
-		return function
-	}
-	return file + "." + function
+	return file + "." + function, own, true
 }

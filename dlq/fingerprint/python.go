@@ -20,9 +20,7 @@ import (
 type pythonParser struct {
 	chain   []exception
 	e       exception
-	file    string // of the last frame
-	frames  int    // of the current exception
-	message int    // start of the message that is read, else -1
+	message int // start of the message that is read, else -1
 	text    string
 }
 
@@ -33,13 +31,8 @@ func parsePython(text string) []exception {
 		p.line(body, at, at+len(line)-len(body), depth)
 	}
 	p.end(len(text))
-	innermost := 0
-	for i := range p.chain {
-		if p.chain[i].depth > p.chain[innermost].depth {
-			innermost = i
-		}
-	}
-	return slices.Concat(p.chain[innermost:], p.chain[:innermost])
+	slices.SortStableFunc(p.chain, func(a, b exception) int { return b.depth - a.depth })
+	return p.chain
 }
 
 // trimBars removes the bars of an exception group.
@@ -68,7 +61,7 @@ func (p *pythonParser) line(body string, start, at, depth int) {
 	case inner == "", strings.HasSuffix(body, "Traceback (most recent call last):"), strings.HasPrefix(body, "-----"),
 		strings.HasPrefix(body, "+-"):
 		p.end(start)
-	case p.message < 0 && p.frames > 0 && indent == 0:
+	case p.message < 0 && p.e.first != "" && indent == 0:
 		class, message := splitHead(body)
 		p.e.class, p.message = class, at+len(body)-len(message)
 	}
@@ -76,7 +69,7 @@ func (p *pythonParser) line(body string, start, at, depth int) {
 
 // end ends an exception if one has been read.
 func (p *pythonParser) end(at int) {
-	if p.frames == 0 {
+	if p.e.first == "" {
 		return
 	}
 	if p.message >= 0 && p.message <= at {
@@ -88,21 +81,19 @@ func (p *pythonParser) end(at int) {
 	if len(p.chain) < maxExceptions {
 		p.chain = append(p.chain, p.e)
 	}
-	p.e, p.frames, p.message, p.file = exception{}, 0, -1, ""
+	p.e, p.message = exception{}, -1
 }
 
 // frame reads `File "/app/shop/orders.py", line 31, in price`. The last frame counts.
 func (p *pythonParser) frame(line string) {
-	p.frames++
 	path, rest, _ := strings.Cut(line[len(`File "`):], `"`)
 	_, function, _ := strings.Cut(rest, ", in ")
 	if function == "" {
 		function = "<module>"
 	}
-	if function[0] == '<' && function != "<module>" && path == p.file {
+	if function[0] == '<' && function != "<module>" && p.e.first != "" {
 		return // a lambda or comprehension belongs to the function around it
 	}
-	p.file = path
 	name := moduleOf(path) + "." + function
 	p.e.first = name
 	if p.e.thrown = false; isOwnPython(path) {
@@ -123,13 +114,9 @@ func isPythonFrame(body string) bool {
 }
 
 func isOwnPython(path string) bool {
-	if path == "" || path[0] == '<' {
-		return false
-	}
-	path = strings.ReplaceAll(path, `\`, "/")
-	return !strings.Contains(path, "/site-packages/") && !strings.Contains(path, "/dist-packages/") &&
-		!strings.Contains(path, "/lib/python") && !strings.Contains(strings.ToLower(path), "/python3") &&
-		!strings.Contains(path, "/lib64/python") && !strings.Contains(path, "/lib-dynload/")
+	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
+	return path != "" && path[0] != '<' &&
+		!containsAny(path, "/site-packages/", "/dist-packages/", "/lib/python", "/python3", "/lib64/python", "/lib-dynload/")
 }
 
 // moduleOf returns the last folder and the file of a path without its extension, as in
@@ -151,10 +138,7 @@ func isRootFolder(name string) bool {
 	if strings.ContainsAny(name, "0123456789:@") {
 		return true
 	}
-	switch name {
-	case "app", "src", "lib", "dist", "build", "out", "task", "code", "work", "workspace", "srv", "opt", "home", "usr", "root",
-		"tmp", "current", "release", "bin", ".":
-		return true
-	}
-	return false
+	return roots.has(name)
 }
+
+var roots = set("app src lib dist build out task code work workspace srv opt home usr root tmp current release bin .")

@@ -1,6 +1,9 @@
 package fingerprint
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Ruby, as full_message prints it, with the quotes of 3.4 or of earlier versions:
 //
@@ -9,71 +12,33 @@ import "strings"
 //
 // The cause follows the exception in the same form. A plain backtrace has neither "from" nor
 // message; it may follow a line such as "NoMethodError: undefined method …".
-var ruby = syntax{frame: rubyFrame, own: isOwnRuby, normalize: normalizeRuby, inline: rubyHead}
+var ruby = syntax{frame: rubyFrame, inline: rubyHead}
 
-// rubyFrame returns "/app/shop/orders.rb:31:in 'Shop::Orders#price'".
-func rubyFrame(body string) (string, bool) {
-	if !isRubyFrame(body) {
-		return "", false
+var (
+	rubyLine = regexp.MustCompile("^(?:\\d+: )?(from )?(.+):\\d+:in ['`](?:[^']* in )?(?:[^']*[#.])?([^']+)'?(?:: (.*))?$")
+	rubyText = regexp.MustCompile(`^(.*) \(([^()]+)\)$`)
+)
+
+// rubyFrame returns "shop.orders.price". Ruby names the class since 3.4 only.
+func rubyFrame(body string) (name string, own, ok bool) {
+	if !strings.Contains(body, ":in ") {
+		return "", false, false
 	}
-	if i := strings.Index(body, "from "); i >= 0 {
-		body = body[i+len("from "):]
+	m := rubyLine.FindStringSubmatch(prefix(body, maxRead))
+	if m == nil {
+		return "", false, false
 	}
-	if end := strings.Index(body, "': "); end >= 0 {
-		body = body[:end]
-	}
-	return body, true
+	return moduleOf(m[2]) + "." + m[3], m[2][0] != '<' && !containsAny(m[2], "/gems/", "/lib/ruby/", "/bundler/"), true
 }
 
-// rubyHead reads "/app/orders.rb:31:in 'price': undefined method 'rate' for nil (NoMethodError)".
+// rubyHead reads the exception in the line of its first frame.
 func rubyHead(body string) (e exception, ok bool) {
-	_, text, ok := strings.Cut(body, "': ")
-	if !ok || strings.HasPrefix(body, "from ") {
+	m := rubyLine.FindStringSubmatch(prefix(body, maxRead))
+	if m == nil || m[1] != "" || m[4] == "" {
 		return e, false
 	}
-	if i := strings.LastIndex(text, " ("); i >= 0 && strings.HasSuffix(text, ")") {
-		return exception{class: text[i+2 : len(text)-1], message: text[:i]}, true
+	if text := rubyText.FindStringSubmatch(m[4]); text != nil {
+		return exception{class: text[2], message: text[1]}, true
 	}
-	return exception{message: text}, true
-}
-
-func normalizeRuby(frame string) string {
-	i := rubyIn(frame)
-	path, _, _ := cutLine(frame[:i])
-	return moduleOf(path) + "." + rubyMethod(strings.TrimSuffix(frame[i+len(":in '"):], "'"))
-}
-
-// rubyIn returns the start of ":in '" or ":in `" after a line number, or -1.
-func rubyIn(body string) int {
-	i := strings.Index(body, ":in ")
-	if i <= 0 || i+len(":in '") > len(body) || !isDigit(body[i-1]) || body[i+4] != '\'' && body[i+4] != '`' {
-		return -1
-	}
-	return i
-}
-
-func isRubyFrame(body string) bool {
-	i := rubyIn(body)
-	if i < 0 {
-		return false
-	}
-	_, _, ok := cutLine(body[:i])
-	return ok
-}
-
-// rubyMethod returns "award" of "block (2 levels) in Loyalty::Points#award". Ruby names the
-// class since 3.4 only.
-func rubyMethod(label string) string {
-	if i := strings.LastIndex(label, " in "); i >= 0 {
-		label = label[i+len(" in "):]
-	}
-	if i := strings.LastIndexAny(label, "#."); i >= 0 && i+1 < len(label) {
-		label = label[i+1:]
-	}
-	return label
-}
-
-func isOwnRuby(path string) bool {
-	return path != "" && path[0] != '<' && !strings.Contains(path, "/gems/") && !strings.Contains(path, "/lib/ruby/") &&
-		!strings.Contains(path, "/bundler/")
+	return exception{message: m[4]}, true
 }

@@ -82,19 +82,12 @@ func summarize(chain []exception) trace {
 }
 
 // add keeps a frame if it is one of those that matter.
-func (e *exception) add(frame string, own bool, normalize func(string) string) {
-	switch {
-	case e.first == "":
-		e.first, e.thrown = normalize(frame), own
-		e.thrown = own || isAssertion(e.first)
-		frame = e.first
-	case !own || e.own != "":
-		return
-	default:
-		frame = normalize(frame)
+func (e *exception) add(frame string, own bool) {
+	if e.first == "" {
+		e.first, e.thrown = frame, own || isAssertion(frame)
 	}
 	switch {
-	case !own:
+	case !own || e.own != "":
 	case !isHelper(frame):
 		e.own = frame
 	case e.helper == "":
@@ -193,26 +186,23 @@ func detect(text string) format {
 }
 
 func formatOfLine(body string, indent int) format {
-	if frame, ok := dotnetAt(body); ok && indent > 0 {
-		switch {
-		case isJavaFrame(frame):
-			return java.parse
-		case isNodeFrame(frame):
-			return node.parse
-		case isDotnetFrame(frame):
-			return parseDotnet
-		}
-	}
+	_, _, isJava := javaFrame(body)
+	_, _, isNode := nodeFrame(body)
+	_, _, isDotnet := dotnetFrame(body)
+	_, _, isRuby := rubyFrame(body)
 	switch {
+	case isJava:
+		return java.parse
+	case isNode:
+		return node.parse
+	case isDotnet && indent > 0:
+		return parseDotnet
 	case isPythonFrame(strings.TrimLeft(body, "|+ ")):
 		return parsePython
-	case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, "]:"),
-		indent > 0 && isGoLocation(body):
+	case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, "]:"), indent > 0 && isGoLocation(body):
 		return parseGo
-	case isRubyFrame(body):
+	case isRuby:
 		return ruby.parse
-	case strings.HasPrefix(body, "at ") && isJavaFrame(body[3:]):
-		return java.parse
 	}
 	return nil
 }
