@@ -16,12 +16,13 @@ type chainParser struct {
 	*syntax
 	text    string
 	chain   []exception
-	base    int  // indentation of the first line
-	skip    int  // indentation of the suppressed exception that is skipped, else -1
-	message int  // start of the message that is read, else -1
-	cause   bool // the next line is the head of a cause
-	rooted  bool // the innermost exception comes first, as with Logback's %rEx
-	elided  bool // the last line was "... 3 more"
+	base    int    // indentation of the first line
+	skip    int    // indentation of the suppressed exception that is skipped, else -1
+	message int    // start of the message that is read, else -1
+	cause   bool   // the next line is the head of a cause
+	rooted  bool   // the innermost exception comes first, as with Logback's %rEx
+	elided  bool   // the last line was "... 3 more"
+	library string // what the last frame of a library began with: "at org.springframework."
 }
 
 // parse returns the exceptions, the innermost first.
@@ -48,7 +49,8 @@ func (p *chainParser) line(body string, at, indent int) {
 	}
 	p.skip = -1
 	last := p.last()
-	if last.own != "" && p.message < 0 && !p.elided && strings.HasPrefix(body, "at ") {
+	if p.message < 0 && !p.elided && last.first != "" &&
+		(last.own != "" && strings.HasPrefix(body, "at ") || p.library != "" && strings.HasPrefix(body, p.library)) {
 		return // most lines
 	}
 	if name, own, ok := p.frame(body); ok {
@@ -116,6 +118,9 @@ func (p *chainParser) addFrame(name string, own bool, body string, at int) {
 		p.open(exception{})
 	}
 	p.last().add(name, own)
+	if n := libraryPrefix(name); n > 0 && strings.HasPrefix(body, "at "+name[:n]) {
+		p.library = body[:len("at ")+n]
+	}
 }
 
 // head begins an exception, if the text has the form of a head.

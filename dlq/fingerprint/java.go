@@ -32,7 +32,10 @@ func javaFrame(body string) (name string, own, ok bool) {
 	}
 	// A lambda's class calls the method that holds its code, which is the next frame.
 	own = libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$Proxy")
-	return normalizeJava(name), own, true
+	if own || strings.Contains(name, "reflect.Generated") {
+		name = normalizeJava(name)
+	}
+	return name, own, true
 }
 
 // stripModule removes a class loader and a module: "app//", "java.base/", "app/shop@1.0/".
@@ -89,9 +92,6 @@ func splitLast(s string, sep byte) (before, after string) {
 //	shop.Orders$1.run                         → shop.Orders.run
 //	jdk.internal.reflect.GeneratedMethodAccessor12.invoke → ….GeneratedMethodAccessor.invoke
 func normalizeJava(name string) string {
-	if strings.IndexByte(name, '$') < 0 && !strings.Contains(name, "reflect.Generated") && strings.IndexByte(name, '-') < 0 {
-		return name // most names
-	}
 	class, method := splitLast(name, '.')
 	if i := strings.Index(class, "$$"); i > 0 {
 		class = class[:i]

@@ -186,23 +186,23 @@ func detect(text string) format {
 }
 
 func formatOfLine(body string, indent int) format {
-	_, _, isJava := javaFrame(body)
-	_, _, isNode := nodeFrame(body)
-	_, _, isDotnet := dotnetFrame(body)
-	_, _, isRuby := rubyFrame(body)
-	switch {
-	case isJava:
+	if _, _, ok := javaFrame(body); ok {
 		return java.parse
-	case isNode:
+	}
+	if _, _, ok := nodeFrame(body); ok {
 		return node.parse
-	case isDotnet && indent > 0:
+	}
+	if _, _, ok := dotnetFrame(body); ok && indent > 0 {
 		return parseDotnet
+	}
+	if _, _, ok := rubyFrame(body); ok {
+		return ruby.parse
+	}
+	switch {
 	case isPythonFrame(strings.TrimLeft(body, "|+ ")):
 		return parsePython
 	case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, "]:"), indent > 0 && isGoLocation(body):
 		return parseGo
-	case isRuby:
-		return ruby.parse
 	}
 	return nil
 }
