@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	maxName1       = 128 // bytes of one name
+	maxIdentifier  = 128 // bytes of one name
 	maxNames       = 8
 	nounField      = "field"
 	nounCode       = "code"
@@ -31,7 +31,8 @@ type noun struct {
 // nounOf returns the zero value for other words.
 func nounOf(word string) noun {
 	switch word {
-	case "field", "fields", "property", "properties", "parameter", "parameters", "param", "argument", "arguments", "attribute", "attributes", "propertypath":
+	case "field", "fields", "property", "properties", "parameter", "parameters", "param", "argument", "arguments", "attribute",
+		"attributes", "propertypath":
 		return noun{text: nounField, strong: true}
 	case "column", "columns", "spalte", "colonne", "columna", "coluna":
 		return noun{text: nounColumn, strong: true, digits: true}
@@ -168,7 +169,7 @@ func (s *scanner) isSubject(name string) bool {
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
-	return predicates.has(first) || predicates.has(first+"-"+second)
+	return predicates.has(first) || len(first) < 7 && predicates.has(first+"-"+second)
 }
 
 var predicates = set(`must can't may-not may-be cannot-be cannot-not should-not should-be is-required is-missing is-null is-nil is-undefined is-blank
@@ -288,7 +289,7 @@ func (s *scanner) keepName(name string) {
 
 // isIdentifier accepts letters, digits and the marks between the parts of a name.
 func isIdentifier(text string) bool {
-	if text == "" || len(text) > maxName1 || !isLetter(text[0]) && text[0] != '_' && text[0] != '$' {
+	if text == "" || len(text) > maxIdentifier || !isLetter(text[0]) && text[0] != '_' && text[0] != '$' {
 		return false
 	}
 	for i := range len(text) {
