@@ -54,7 +54,7 @@ func isJavaLocation(location string) bool {
 	if end <= 0 {
 		return false
 	}
-	file, _, numbered := cutLine(location[:end])
+	file, numbered := cutLine(location[:end])
 	switch file {
 	case "Native Method", "Unknown Source", "<generated>", "SourceFile", "Unknown":
 		return true
@@ -64,16 +64,16 @@ func isJavaLocation(location string) bool {
 		(numbered || extension == "java" || extension == "kt" || extension == "scala" || extension == "groovy")
 }
 
-// cutLine splits "Orders.java:31" into file and line number.
-func cutLine(location string) (file, number string, ok bool) {
+// cutLine removes the line number of "Orders.java:31".
+func cutLine(location string) (file string, ok bool) {
 	i := len(location)
 	for i > 0 && isDigit(location[i-1]) {
 		i--
 	}
 	if i == len(location) || i < 2 || location[i-1] != ':' {
-		return location, "", false
+		return location, false
 	}
-	return location[:i-1], location[i:], true
+	return location[:i-1], true
 }
 
 func splitLast(s string, sep byte) (before, after string) {

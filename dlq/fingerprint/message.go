@@ -352,13 +352,13 @@ func hostOfURL(address string) string {
 	if i := strings.LastIndexByte(host, '@'); i >= 0 {
 		host = host[i+1:]
 	}
-	host, _, _ = cutLine(host)
+	host, _ = cutLine(host)
 	return host
 }
 
 // hostIn returns the host of "pricing.internal", "pricing.shop:8080" or "pricing/10.1.2.3:80".
 func hostIn(c string) string {
-	name, _, hasPort := cutLine(c)
+	name, hasPort := cutLine(c)
 	if i := strings.IndexByte(name, '/'); i > 0 && (name[i+1:] == "" || isDigit(name[i+1])) {
 		hasPort, name = true, name[:i]
 	}

@@ -116,7 +116,7 @@ func (s *scanner) code(c string) bool {
 	switch {
 	case strings.HasPrefix(c, "ORA-"):
 		s.addName(nounCode, c)
-	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && !dataCodes.has(s.before) && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c):
+	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && s.isErrorCode(c):
 		s.addName(nounCode, c)
 	case isStatus(c) && s.saysStatus():
 		s.addName(nounStatus, c)
@@ -128,13 +128,18 @@ func (s *scanner) code(c string) bool {
 	return true
 }
 
+func (s *scanner) isErrorCode(c string) bool {
+	return !dataCodes.has(s.before) && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c)
+}
+
 func isStatus(c string) bool {
 	return len(c) == 3 && (c[0] == '4' || c[0] == '5') && isDigit(c[1]) && isDigit(c[2])
 }
 
 // saysStatus reports whether the words around a number say that it is a status.
 func (s *scanner) saysStatus() bool {
-	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && (s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0) {
+	opens := s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0
+	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens {
 		return true
 	}
 	pos := s.pos
@@ -253,16 +258,17 @@ func (s *scanner) quotedName(text string, before int) bool {
 
 // path reads the rest of "SHOP"."ORDERS"."TOTAL", as databases write a column.
 func (s *scanner) path(name string) string {
-	for range maxNames {
+	parts := []string{name}
+	for len(parts) < maxNames {
 		rest, ok := strings.CutPrefix(s.in[s.pos:], `."`)
 		end := strings.IndexByte(prefix(rest, maxName), '"')
 		if !ok || end < 0 {
 			break
 		}
-		name += "." + rest[:end]
+		parts = append(parts, rest[:end])
 		s.pos += len(`."`) + end + 1
 	}
-	return name
+	return strings.Join(parts, ".")
 }
 
 // isKey recognizes a key of JSON.

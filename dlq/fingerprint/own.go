@@ -28,11 +28,6 @@ RestClient Excon JSON Errno OpenSSL SocketError URI Karafka Rdkafka WaterDrop Ra
 Google Aws GRPC Sequel Typhoeus Zlib Encoding Racc ROM
 `)
 
-// isLibrary reports whether a class, or a name in one, belongs to a language or a library.
-func isLibrary(name string) bool {
-	return libraries.has(name) || libraryPrefix(name) > 0
-}
-
 // libraryPrefix returns the length of the package or namespace of a library that a name begins
 // with, and of the separator after it. It returns 0 if there is none.
 func libraryPrefix(name string) int {
