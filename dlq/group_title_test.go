@@ -17,7 +17,7 @@ func TestATitleNamesTheClassAndThePlaceOrTheMessage(t *testing.T) {
 	for want, f := range map[string]fingerprint.Fingerprint{
 		"shop.NoPrice: shop.Orders.price":            {Rule: "frame", Class: "shop.NoPrice", Frame: "shop.Orders.price"},
 		"shop.NoPrice: shop.Orders.price (currency)": {Rule: "frame", Class: "shop.NoPrice", Frame: "shop.Orders.price", Message: "currency"},
-		"shop.NoPrice: no price for <number>":        {Rule: "frame_and_message", Class: "shop.NoPrice", Frame: "lib.run", Message: "no price for <number>"},
+		"shop.NoPrice: no price for gift cards":      {Rule: "frame_and_message", Class: "shop.NoPrice", Frame: "lib.run", Message: "no price for gift cards"},
 		"shop.NoPrice: no price, no sale":            {Rule: "message", Class: "shop.NoPrice", Message: "no price,\n\tno sale"},
 		"no price":                                   {Rule: "message", Message: "no price"},
 		"shop.NoPrice":                               {Rule: "message", Class: "shop.NoPrice"},
