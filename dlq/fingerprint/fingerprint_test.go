@@ -133,6 +133,9 @@ func TestADetailOfTheMessageDoesNotMatter(t *testing.T) {
 		{`duplicate key value violates unique constraint "orders_pkey"` + "\nDETAIL:  Key (id)=(17) already exists.", "FEHLER: doppelter Schlüsselwert verletzt Unique-Constraint »orders_pkey«", "la valeur d'une clé dupliquée rompt la contrainte unique « orders_pkey »"},
 		{"ORA-00001: unique constraint (SHOP.UK_EMAIL) violated", "ORA-00001: unique constraint (SHOP.UK_EMAIL) violated on table SHOP.CUSTOMERS columns (EMAIL)"},
 		{`ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."TOTAL")`, `ORA-01400: Einfügen von NULL in ("SHOP"."ORDERS"."TOTAL") nicht möglich`},
+		{"handle order 17: charge: dial tcp 10.0.0.7:443: connect: connection refused", "charge: dial tcp [::1]:443: connectex: Es konnte keine Verbindung hergestellt werden"},
+		{"reserve stock for order 17: sku A-1 not in warehouse", "attempt 3/3: reserve stock for order 99: sku X-9 not in warehouse (last retry)"},
+		{"call to stock failed with HTTP 503 Service Unavailable", "call to stock failed with HTTP 503 Service Unavailable: upstream connect error"},
 		{"Order[id=17, type=EXPRESS] has no lines", "Order[id=18, type=SLOW] has no lines"},
 	} {
 		first := fingerprint.Of(fingerprint.Failure{ErrorClass: "shop.A", Message: messages[0]})
