@@ -140,24 +140,11 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		claim, claimed, err = l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
 			return l.Store.ClaimPage(ctx, l.lane, l.scans())
 		})
-		if claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded {
-			// The scan may be long, so the next one is bounded. The claim that timed out
-			// may still commit, so the lane is opened again, which fences it.
-			if err = l.open(ctx); err == nil {
-				l.lane.Bounded = true
-				err = l.sendClaimed(ctx)
-			}
-			if err == nil {
-				continue
-			}
-		}
+		again, err := l.catchUp(ctx, &claim, claimed, err)
 		if err != nil {
 			return LaneResult{}, err
 		}
-		if claim.Unfinished && !claim.Stopped { // the database was restored, and the attempt has not noticed
-			if err := l.sendClaimed(ctx); err != nil {
-				return LaneResult{}, err
-			}
+		if again {
 			continue
 		}
 		l.lane.ScanFirst = claim.Queue != nil // alternate between the queues and the scan
@@ -170,6 +157,25 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		if err := sleep(ctx, min(max(claim.Wait, dueOf(claim.Next)), maxSleep)); err != nil {
 			return LaneResult{}, err
 		}
+	}
+}
+
+// catchUp sends what a claim has left behind. It reports whether to claim again.
+func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
+	switch {
+	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded:
+		// The scan may be long, so the next one is bounded. The claim that timed out may still
+		// commit, so the lane is opened again, which fences it.
+		if err := l.open(ctx); err != nil {
+			return false, err
+		}
+		l.lane.Bounded = true
+		return true, l.sendClaimed(ctx)
+	case err == nil && claim.Unfinished && !claim.Stopped:
+		// The database was restored, and the attempt has not noticed.
+		return true, l.sendClaimed(ctx)
+	default:
+		return false, err
 	}
 }
 
