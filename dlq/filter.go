@@ -64,10 +64,10 @@ func (f *Filter) EffectiveStatuses() []Status {
 	return statuses
 }
 
-// HasNewFields reports whether the filter has fields that workers of version 24 of the schema
+// HasNewFields reports whether the filter has fields that workers of version 23 of the schema
 // do not know.
 func (f *Filter) HasNewFields() bool {
-	return f.Class != "" || f.ConsumerGroup != "" || f.OriginPartition != nil || f.OriginOffset != nil || f.TraceID != "" ||
+	return !f.Group.IsZero() || f.Class != "" || f.ConsumerGroup != "" || f.OriginPartition != nil || f.OriginOffset != nil || f.TraceID != "" ||
 		f.CorrelationID != "" || f.Suspicious != nil || f.ReadsRecords()
 }
 

@@ -150,14 +150,15 @@ func TestTextsThatAGroupHasWriteNothing(t *testing.T) {
 	require.NotEqual(t, first, store("order 17 has no customer"))
 }
 
-// A worker of schema 24 must not take the filter for one of the whole topic.
+// A worker of schema 23 must not take the filter for one of the whole topic.
 func TestAnEarlierWorkerCannotReadASpecificationWithANewerFilter(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	s := New(pool, dlqtest.Topics(t))
-	bulk, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Class: "Late", Within: "^(orders)$"})))
+	filter := dlq.Filter{Group: dlq.NewID(), Within: "^(orders)$"}
+	bulk, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(filter)))
 	require.NoError(t, err)
-	require.Equal(t, "Late", bulk.Spec.Class)
+	require.Equal(t, filter.Group, bulk.Spec.Group)
 	require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retries
 		WHERE jsonb_typeof(spec->'statuses') = 'string' AND spec->>'within' = '^(orders)$'`), "earlier workers expect a list")
 
