@@ -11,6 +11,7 @@ type cause struct {
 	*trace
 	class  string
 	outage outage
+	port   string // of the service that is away, if it tells the kind
 }
 
 // outage is the way in which another service failed, "" if none did.
@@ -28,7 +29,10 @@ func outageOf(class, message string, status bool) outage {
 	class, message = simpleName(class), prefix(message, maxRead)
 	switch {
 	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "JDBCConnection", "ConnectionNotEstablished",
-		"ConnectionTimeoutError", "PoolTimeout"):
+		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "MongoServerSelection"):
+		return noConnection
+	case containsAny(message, "connection to server at", "ould not connect to server", "network-related", "ommunications link failure",
+		"connect to MySQL", "onnection is not available", "too many clients", "QueuePool limit", "system is shutting down", "system is starting up"):
 		return noConnection
 	case status:
 		return ""
@@ -37,7 +41,8 @@ func outageOf(class, message string, status bool) outage {
 	case containsAny(message, "timed out", "imeout", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED", "DeadlineExceeded", "request canceled"):
 		return timeout
 	case containsAny(message, "onnection refused", "onnection reset", "no such host", "o route to host", "nreachable", "not reachable",
-		"ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp"):
+		"ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp",
+		"nable to connect", "ailed to connect", "ailed connecting", "possible to connect", "an't connect"):
 		return unreachable
 	case containsAny(class, "Timeout", "TaskCanceled", "OperationCanceled"):
 		return timeout
@@ -45,6 +50,28 @@ func outageOf(class, message string, status bool) outage {
 		return unreachable
 	}
 	return ""
+}
+
+// servicePorts are those that tell the kind of a service.
+var servicePorts = set("465 587 389 636 1433 1521 3306 5432 5672 6379 9042 9092 9200 11211 27017")
+
+// servicePort returns the port of a known service in "10.1.2.3:6379". What is there besides, a
+// name or an address, differs.
+func servicePort(message string) string {
+	for pos := 0; ; {
+		i := strings.IndexByte(message[pos:], ':')
+		if i < 0 {
+			return ""
+		}
+		pos += i + 1
+		end := pos
+		for end < len(message) && isDigit(message[end]) {
+			end++
+		}
+		if port := message[pos:end]; pos > 1 && message[pos-2] > ' ' && servicePorts.has(port) {
+			return port
+		}
+	}
 }
 
 func containsAny(text string, parts ...string) bool {
@@ -85,16 +112,10 @@ func (c *cause) distinction() string {
 		}
 	case c.has(nounStatus) && c.helper != "":
 		names += c.peer()
-	case names == "" && (c.thrown && !isRuntimeClass(c.class) || isGeneral(strings.TrimSuffix(strings.TrimSuffix(simpleName(c.class), "Exception"), "Error"))):
+	case names == "" && isGeneral(strings.TrimSuffix(strings.TrimSuffix(simpleName(c.class), "Exception"), "Error")):
 		return strings.Join(c.words, " ")
 	}
 	return names // else a library wrote the text: it depends on the version and the language
-}
-
-// isRuntimeClass recognizes the failures that a runtime reports by itself, in the language of the
-// machine.
-func isRuntimeClass(class string) bool {
-	return containsAny(class, "NullReference", "NullPointer", "InvalidCast", "IndexOutOf", "DivideByZero", "Overflow", "OutOfMemory", "ArithmeticException")
 }
 
 // sentence returns what the messages of one cause share.
@@ -103,6 +124,8 @@ func (c *cause) sentence() string {
 	switch {
 	case c.outage == noConnection:
 		return string(noConnection)
+	case c.port != "":
+		return string(c.outage) + " port " + c.port
 	case c.outage != "" && len(c.context) > 0:
 		return strings.Join(c.context, " ") + ": " + string(c.outage)
 	case c.outage != "":

@@ -76,11 +76,14 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	r := read(message)
 	c := cause{reading: &r, trace: &t, class: firstOf(class, r.class), outage: outageOf(class, message, r.has(nounStatus))}
 	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
+	if fp.Frame != "" && (c.outage == timeout || c.outage == unreachable) {
+		c.port = servicePort(prefix(message, maxRead))
+	}
 	frame := ""
 	switch {
 	case fp.Frame == "":
 		fp.Rule, fp.Message = RuleMessage, c.sentence()
-	case t.own == "" || c.outage == noConnection:
+	case t.own == "" || c.outage == noConnection || c.port != "":
 		fp.Rule, fp.Message = RuleFrameAndMessage, c.sentence()
 	default:
 		fp.Rule, fp.Message, frame = RuleFrame, c.distinction(), fp.Frame

@@ -156,7 +156,12 @@ func (s *scanner) whole(c, after string) {
 	if s.part.chunks == 1 {
 		s.part.first = firstOf(s.part.first, c)
 	}
+	if s.previous == "constant" {
+		c, _ = splitLast(c, '.') // the constant of an enumeration is data
+	}
 	switch {
+	case c == "":
+		s.variable()
 	case s.code(c):
 	case strings.IndexByte(c, '@') >= 0:
 		s.variable()
@@ -273,6 +278,9 @@ func (s *scanner) endSentence() {
 func (s *scanner) endPart() {
 	p := s.part
 	s.part = part{}
+	for n := len(p.words); n > 0 && (p.words[n-1] == "for" || prepositions.has(p.words[n-1])); n-- {
+		p.words = p.words[:n-1] // data followed
+	}
 	s.muted, s.value = false, false
 	switch {
 	case s.done || s.inner:

@@ -42,7 +42,7 @@ func nounOf(word string) noun {
 		return noun{text: "table", digits: true}
 	case "reading", "key", "path", "element", "variable", "header":
 		return noun{text: nounField}
-	case "method", "function":
+	case "method", "function", "calling":
 		return noun{text: nounMethod}
 	case "invoke":
 		return noun{text: nounMethod, quoted: true}
@@ -98,7 +98,7 @@ func (s *scanner) named(c, after string) bool {
 		case strings.HasPrefix(c, "$."), (after == "" || after == ":") && s.isSubject(c):
 			s.addName(nounField, c)
 			return true
-		case s.isCode(c, after):
+		case s.isCode(c, after), s.depth == 1 && s.previous == "occurred" && isMixed(c):
 			s.addName(nounCode, c)
 			return true
 		}
@@ -169,8 +169,11 @@ func (s *scanner) isCode(name, after string) bool {
 func (s *scanner) isSubject(name string) bool {
 	first, end := wordAt(s.in, s.pos)
 	second, _ := wordAt(s.in, end)
-	return isPredicate(first, second) && (s.start || isUpper(first[0]) || isCodeShaped(name))
+	return isPredicate(first, second) && second != "have" && !collections.has(name) && (s.start || isUpper(first[0]) || isCodeShaped(name))
 }
+
+// collections are the subjects of "List is empty", which differ by the version of the library.
+var collections = set("List Collection Array Sequence Iterable Map Set Queue Stack Deque")
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
@@ -239,6 +242,8 @@ func (s *scanner) quotedName(text string, before int) bool {
 		return true
 	case s.muted:
 		return false
+	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)):
+		return false // the key of a dictionary
 	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
 		s.addName(s.noun.text, name)
 		s.noun.named = true
@@ -246,7 +251,7 @@ func (s *scanner) quotedName(text string, before int) bool {
 	case digits:
 		return false
 	case isPredicate(first, second), s.isSubscript(before), strings.Contains(name, ".") && strings.Contains(s.in[before:s.pos], `."`),
-		before == 0 && strings.TrimSpace(s.in[s.pos:]) == "":
+		before == 0 && strings.TrimSpace(s.in[s.pos:]) == "" && !isConstant(name):
 		s.addName(nounField, name)
 		return true
 	}
@@ -285,7 +290,31 @@ func (s *scanner) isSubscript(before int) bool {
 	return before > 1 && s.in[before-1] == '[' && isLetter(s.in[before-2]) && s.pos < len(s.in) && s.in[s.pos] == ']'
 }
 
-func (s *scanner) addName(kind, name string) { s.keepName(kind + " " + name) }
+// addName keeps a name. A year in it is data, as in the table orders_2026_03.
+func (s *scanner) addName(kind, name string) {
+	if kind != nounCode && kind != nounStatus && hasYear(name) {
+		name = strings.TrimRight(strings.Map(func(r rune) rune {
+			if '0' <= r && r <= '9' {
+				return '#'
+			}
+			return r
+		}, name), "#._-")
+	}
+	s.keepName(kind + " " + name)
+}
+
+func hasYear(name string) bool {
+	digits := 0
+	for i := range len(name) {
+		if digits++; !isDigit(name[i]) {
+			digits = 0
+		}
+		if digits == 4 {
+			return true
+		}
+	}
+	return false
+}
 
 func (s *scanner) keepName(name string) {
 	if len(s.names) < maxNames && !slices.Contains(s.names, name) {
@@ -311,6 +340,9 @@ func isIdentifier(text string) bool {
 func isCodeShaped(name string) bool {
 	return isMixed(name) || strings.ContainsAny(name, "./") || len(name) >= 3 && strings.ToUpper(name) == name
 }
+
+// isConstant recognizes PLUS, which is more often data than a name.
+func isConstant(name string) bool { return strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" }
 
 // isMixed recognizes snake_case and camelCase.
 func isMixed(name string) bool {

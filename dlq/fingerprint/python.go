@@ -96,8 +96,8 @@ func (p *pythonParser) frame(line string) {
 	}
 	name := moduleOf(path) + "." + function
 	p.e.first = name
-	if p.e.thrown = false; isOwnPython(path) {
-		if p.e.thrown = true; isHelper(name) {
+	if isOwnPython(path) {
+		if isHelper(name) {
 			p.e.helper = name
 		} else {
 			p.e.own, p.e.helper = name, ""

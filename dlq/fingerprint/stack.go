@@ -11,7 +11,6 @@ type trace struct {
 	own     string   // the first own frame of the innermost exception that has one
 	helper  string   // a helper that it called
 	first   string   // the first frame
-	thrown  bool     // own code threw the innermost exception
 }
 
 // exception is one link of a chain of causes, as a parser finds it.
@@ -20,7 +19,6 @@ type exception struct {
 	first          string // the first frame, as it stands in the text
 	own            string // the first own frame that is no helper
 	helper         string // a helper that it called
-	thrown         bool   // the first frame is own
 	depth          int    // of the group it belongs to, in Python
 }
 
@@ -66,7 +64,6 @@ func summarize(chain []exception) trace {
 		chain = chain[1:] // how asyncio implements a timeout
 	}
 	t := trace{class: chain[0].class, message: chain[0].message, causes: causes}
-	t.thrown = chain[0].thrown
 	for i := range chain {
 		e := &chain[i]
 		if i > 0 && e.message != "" {
@@ -83,9 +80,7 @@ func summarize(chain []exception) trace {
 
 // add keeps a frame if it is one of those that matter.
 func (e *exception) add(frame string, own bool) {
-	if e.first == "" {
-		e.first, e.thrown = frame, own || isAssertion(frame)
-	}
+	e.first = firstOf(e.first, frame)
 	switch {
 	case !own || e.own != "":
 	case !isHelper(frame):
@@ -126,16 +121,6 @@ preconditions precondition validate validation validator perform process handle 
 deserialize lib core shared errors error result results
 exception panic illegal state argument runtime sql psql postgres mongo server value operation operational invalid status kafka
 standard data access application app system bulk write command db database driver programming`)
-
-// isAssertion recognizes the functions that throw what their caller tells them to.
-func isAssertion(frame string) bool {
-	for _, helper := range [...]string{"java.util.Objects.", "com.google.common.base.", "org.springframework.util.Assert.", "kotlin.PreconditionsKt"} {
-		if strings.HasPrefix(frame, helper) {
-			return true
-		}
-	}
-	return false
-}
 
 // window returns at most maxStack bytes of a stack trace. Some formats print the innermost
 // cause first and some last, so half comes from the start and half from the end.
