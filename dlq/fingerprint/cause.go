@@ -21,6 +21,7 @@ const (
 	timeout      outage = "timeout"
 	unreachable  outage = "unreachable"
 	noConnection outage = "no database connection"
+	malformed    outage = "malformed"
 )
 
 // outageOf looks for the classes and the words of sockets, resolvers, HTTP clients and pools.
@@ -36,6 +37,9 @@ func outageOf(class, message string, status bool) outage {
 		return noConnection
 	case status:
 		return ""
+	case containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character", "in JSON at position",
+		"not valid JSON", "Unterminated string", "nrecognized token", "invalid start of a value", "any JSON tokens", "Expecting value"):
+		return malformed
 	case containsAny(message, "UNAVAILABLE", "= Unavailable"):
 		return unreachable
 	case containsAny(message, "timed out", "imeout", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED", "DeadlineExceeded", "request canceled"):
@@ -107,9 +111,11 @@ func (c *cause) distinction() string {
 	switch {
 	case c.outage != "":
 		names = string(c.outage)
-		if c.helper != "" {
+		if c.helper != "" && c.outage != malformed {
 			names += c.peer()
 		}
+	case strings.Contains(c.class, "ClassCast"):
+		return "" // the text depends on the version of the JVM
 	case c.has(nounStatus) && c.helper != "":
 		names += c.peer()
 	case names == "" && isGeneral(strings.TrimSuffix(strings.TrimSuffix(simpleName(c.class), "Exception"), "Error")):
@@ -124,6 +130,8 @@ func (c *cause) sentence() string {
 	switch {
 	case c.outage == noConnection:
 		return string(noConnection)
+	case c.outage == malformed:
+		return string(malformed)
 	case c.port != "":
 		return string(c.outage) + " port " + c.port
 	case c.outage != "" && len(c.context) > 0:

@@ -92,7 +92,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	switch {
 	case r.constraint() != "":
 		frame = ""
-	case c.outage != "" && frame != "":
+	case c.outage != "" && c.outage != malformed && frame != "":
 		frame, _ = splitLast(frame, '.') // all methods of a client fail
 	}
 	fp.Key = fp.hash(c.classOfKey(fp.Rule, f), frame)

@@ -7,7 +7,7 @@ import (
 
 const (
 	maxRead  = 4 * 1024 // bytes of a message that are read
-	maxWords = 6        // of one part
+	maxWords = 4        // of one part
 	maxParts = 16
 	enough   = 3 // words that tell failures apart
 )
@@ -41,6 +41,7 @@ type scanner struct {
 	parts    []part
 	noted    []string // the words in brackets
 	done     bool     // the first line with words has ended
+	detail   bool     // what follows is data
 	start    bool     // a sentence begins
 	previous string   // the last word, in lower case
 	before   string   // the one before it
@@ -156,6 +157,10 @@ func (s *scanner) whole(c, after string) {
 	if s.part.chunks == 1 {
 		s.part.first = firstOf(s.part.first, c)
 	}
+	if s.noun.text != "" && !s.noun.strong && !s.noun.digits && isConstant(c) {
+		s.variable()
+		return
+	}
 	if s.previous == "constant" {
 		c, _ = splitLast(c, '.') // the constant of an enumeration is data
 	}
@@ -200,6 +205,8 @@ func (s *scanner) word(c string) {
 		s.value = false
 	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || prepositions.has(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
 		s.part.closed = true // data follow
+	case s.depth == 0 && details.has(lower) && (len(s.part.words) > 1 || len(s.parts) > 0 && len(s.part.words) == 0):
+		s.part.closed = true
 	case s.depth > 0:
 		if len(s.noted) < maxWords {
 			s.noted = append(s.noted, lower)
@@ -212,7 +219,10 @@ func (s *scanner) word(c string) {
 
 var units = set("ms s sec secs second seconds min minute minutes h hour hours day days millis milliseconds bytes")
 
-var prepositions = set("after at in on within with of from by to")
+var prepositions = set("after at in on within with of from by to since")
+
+// details are the words before two values that should be equal.
+var details = set("expected got actual")
 
 // noise are the words before a message that say only that it is one.
 var noise = set("panic recovered runtime error fatal exception uncaught caused by err")
@@ -260,7 +270,11 @@ func (s *scanner) punctuation(c byte) {
 		if s.depth == 0 && (s.pos == len(s.in) || s.in[s.pos] <= ' ') {
 			s.endPart()
 		}
-	case '.', '!', '?', ';':
+	case ';':
+		s.start = true
+		s.endSentence()
+		s.detail = s.detail || s.depth == 0 && (s.part.closed || len(s.parts) > 0)
+	case '.', '!', '?':
 		s.start = true
 		s.endSentence()
 	case ',':
@@ -283,7 +297,7 @@ func (s *scanner) endPart() {
 	}
 	s.muted, s.value = false, false
 	switch {
-	case s.done || s.inner:
+	case s.done || s.inner || s.detail && len(s.parts) > 0 && !p.closed:
 	case p.chunks == 1 && isClassName(p.first):
 		s.class = p.first
 	case slices.ContainsFunc(p.words, func(word string) bool { return !noise.has(word) }):
@@ -301,7 +315,9 @@ func (s *scanner) innermost() {
 		s.parts = s.parts[:i+1] // what follows is the body
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.words) < enough; i-- {
-		s.words = slices.Concat(s.parts[i].words, s.words)
+		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable { // "offset 17" may or may not be there
+			s.words = slices.Concat(p.words, s.words)
+		}
 	}
 	if len(s.words) == 0 {
 		s.words = s.noted
