@@ -14,7 +14,8 @@ type cause struct {
 	port   string // of the service that is away, if it tells the kind
 }
 
-// outage is the way in which another service failed, "" if none did.
+// outage is a kind of failure whose words and classes differ by library: another service is away,
+// or the data cannot be parsed. "" stands for all others.
 type outage string
 
 const (
@@ -26,16 +27,19 @@ const (
 
 // outageOf looks for the classes and the words of sockets, resolvers, HTTP clients and pools.
 // Their texts differ by the language of the machine and by the moment of the failure.
-func outageOf(class, message string, status bool) outage {
+func outageOf(class string, r *reading, message string) outage {
+	driver := containsAny(class, "postgres", "psycopg", "PG::", "Npgsql", "SqlClient", "pgconn", "mysql", "Mysql", "MySql", "mariadb", "oracle")
 	class, message = simpleName(class), prefix(message, maxRead)
 	switch {
+	case driver && len(r.names) == 0 && strings.Contains(message, "onnect"):
+		return noConnection
 	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "JDBCConnection", "ConnectionNotEstablished",
 		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "MongoServerSelection"):
 		return noConnection
-	case containsAny(message, "connection to server at", "ould not connect to server", "network-related", "ommunications link failure",
+	case containsAny(message, "connection to server at", "ould not connect to server", "translate host name", "ommunications link failure",
 		"connect to MySQL", "onnection is not available", "too many clients", "QueuePool limit", "system is shutting down", "system is starting up"):
 		return noConnection
-	case status:
+	case r.has(nounStatus):
 		return ""
 	case containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character", "in JSON at position",
 		"not valid JSON", "Unterminated string", "nrecognized token", "invalid start of a value", "any JSON tokens", "Expecting value"):
@@ -44,9 +48,10 @@ func outageOf(class, message string, status bool) outage {
 		return unreachable
 	case containsAny(message, "timed out", "imeout", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED", "DeadlineExceeded", "request canceled"):
 		return timeout
-	case containsAny(message, "onnection refused", "onnection reset", "no such host", "o route to host", "nreachable", "not reachable",
+	case containsAny(message, "onnection refused", "onnection reset", "o route to host", "nreachable", "not reachable",
 		"ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp",
-		"nable to connect", "ailed to connect", "ailed connecting", "possible to connect", "an't connect"):
+		"nable to connect", "ailed to connect", "ailed connecting", "possible to connect", "an't connect", "ame or service not known", "name resolution",
+		"o such host", "ctively refused", "emporarily unavailable", "EAI_AGAIN", "hang up", "EPIPE", "roken pipe"):
 		return unreachable
 	case containsAny(class, "Timeout", "TaskCanceled", "OperationCanceled"):
 		return timeout
@@ -56,8 +61,11 @@ func outageOf(class, message string, status bool) outage {
 	return ""
 }
 
-// servicePorts are those that tell the kind of a service.
-var servicePorts = set("465 587 389 636 1433 1521 3306 5432 5672 6379 9042 9092 9200 11211 27017")
+// The ports that tell the kind of a service.
+var (
+	databasePorts = set("1433 1521 3306 5432 27017")
+	servicePorts  = set("1433 1521 3306 5432 27017 465 587 389 636 5672 6379 9042 9092 9200 11211")
+)
 
 // servicePort returns the port of a known service in "10.1.2.3:6379". What is there besides, a
 // name or an address, differs.
@@ -173,9 +181,7 @@ func (c *cause) classOfKey(rule Rule, f *Failure) string {
 	switch {
 	case c.constraint() != "", c.outage != "", strings.HasPrefix(c.class, "*"):
 		return ""
-	case rule == RuleFrame:
-		return c.class
-	case (len(c.words) >= enough || len(c.names) > 0) && (rule == RuleFrameAndMessage || f.CauseClass == ""):
+	case rule != RuleFrame && (len(c.words) >= enough || len(c.names) > 0) && (rule == RuleFrameAndMessage || f.CauseClass == ""):
 		return ""
 	}
 	return simpleName(c.class)

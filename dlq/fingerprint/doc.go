@@ -19,18 +19,19 @@
 //
 //   - A constraint of a database is a cause by itself.
 //   - Another service is away (outageOf): the kind of the outage, "timeout" or "unreachable",
-//     stands for class and text. All methods of a class fail together.
-//   - The database has no connection. One outage meets every frame.
+//     stands for class and text. All methods of a class fail together. A port that only one kind
+//     of service has, such as 6379, stands for the frame too.
+//   - A database has no connection. One outage meets every frame.
+//   - The data cannot be parsed: "malformed" stands for class and text.
 //
 // # The distinction and the sentence
 //
 // One method can fail for many causes with one class. Names in the program tell them apart:
 // those that the words around them announce, such as a constraint, column, field, parameter,
 // method, type or code, and a status of HTTP (names.go). They are sorted, because validators
-// report in any order. If a message has none, its words tell causes apart, if own code threw the
-// exception or the class is a general one, such as IllegalStateException. Other texts are those
-// of a library: they depend on its version and on the language of the machine. Helpers fail for
-// many services, which the host tells apart.
+// report in any order. If a message has none, its words tell causes apart, if the class is a
+// general one, such as IllegalStateException. A class of its own is one cause in one frame.
+// Helpers fail for many services, which the host tells apart.
 //
 // The sentence has the words, and the names in brackets. The words are those of the innermost
 // part of "context: context: reason" that has at least three, because callers may or may not add

@@ -74,10 +74,15 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	t := readStack(f.StackTrace, f.Message)
 	class, message := causeOf(f, &t)
 	r := read(message)
-	c := cause{reading: &r, trace: &t, class: firstOf(class, r.class), outage: outageOf(class, message, r.has(nounStatus))}
+	c := cause{reading: &r, trace: &t, class: firstOf(class, r.class), outage: outageOf(class, &r, message)}
 	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
-	if fp.Frame != "" && (c.outage == timeout || c.outage == unreachable) {
+	if c.outage == timeout || c.outage == unreachable {
 		c.port = servicePort(prefix(message, maxRead))
+		if databasePorts.has(c.port) {
+			c.outage = noConnection
+		} else if fp.Frame == "" {
+			c.port = "" // the context tells the service, and is there without the port too
+		}
 	}
 	frame := ""
 	switch {

@@ -107,6 +107,40 @@ func TestOneFrameFailsForManyCauses(t *testing.T) {
 	}
 }
 
+// The same kinds of failures, in whatever words or classes the library has for them.
+func TestTheWordsOfALibraryDoNotMatter(t *testing.T) {
+	t.Parallel()
+	for name, failures := range map[string][]string{
+		"malformed data": {
+			"com.fasterxml.jackson.core.JsonParseException: Unexpected character ('}' (code 125)): was expecting a name\n\tat shop.A.b(A.java:1)\n",
+			"com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input: expected close marker for Object\n\tat shop.A.b(A.java:1)\n",
+		},
+		"a database that is away, in all frames": {
+			"org.postgresql.util.PSQLException: The connection attempt failed.\n\tat shop.A.b(A.java:1)\n",
+			"java.sql.SQLTransientConnectionException: pool-1 - Connection is not available\n\tat shop.C.d(C.java:1)\n",
+			"java.net.ConnectException: connect to 10.1.2.3:5432: Connection refused\n\tat shop.E.f(E.java:1)\n",
+		},
+		"a service with a port of its own, with and without own frames": {
+			"Error: connect ECONNREFUSED 10.1.2.3:6379\n    at TCPConnectWrap.afterConnect (node:net:1607:16)\n",
+			"Error: connect ECONNREFUSED ::1:6379\n    at Cart.load (/srv/cart.js:1:2)\n",
+		},
+		"a key that a dictionary does not have": {
+			"System.Collections.Generic.KeyNotFoundException: The given key 'PLUS' was not present in the dictionary.\n   at Shop.Plans.PriceOf(String plan)\n",
+			"System.Collections.Generic.KeyNotFoundException: The given key 'team_trial' was not present in the dictionary.\n   at Shop.Plans.PriceOf(String plan)\n",
+		},
+		"a class in another package": {
+			"javax.validation.ValidationException: field size\n\tat shop.A.b(A.java:1)\n",
+			"jakarta.validation.ValidationException: field size\n\tat shop.A.b(A.java:1)\n",
+		},
+	} {
+		first := fingerprint.Of(fingerprint.Failure{StackTrace: failures[0]})
+		for _, stack := range failures[1:] {
+			other := fingerprint.Of(fingerprint.Failure{StackTrace: stack})
+			require.Equal(t, first.Key, other.Key, "%s:\n%s\n%s", name, describe(&first), describe(&other))
+		}
+	}
+}
+
 func TestTheHostIsTakenFromTheExceptionsAroundATimeout(t *testing.T) {
 	t.Parallel()
 	of := func(host string) fingerprint.Fingerprint {
@@ -136,6 +170,12 @@ func TestADetailOfTheMessageDoesNotMatter(t *testing.T) {
 		{"handle order 17: charge: dial tcp 10.0.0.7:443: connect: connection refused", "charge: dial tcp [::1]:443: connectex: Es konnte keine Verbindung hergestellt werden"},
 		{"reserve stock for order 17: sku A-1 not in warehouse", "attempt 3/3: reserve stock for order 99: sku X-9 not in warehouse (last retry)"},
 		{"call to stock failed with HTTP 503 Service Unavailable", "call to stock failed with HTTP 503 Service Unavailable: upstream connect error"},
+		{"payload too short: 12 bytes; device gw-17", "payload too short (9 bytes, device gw-3)", "payload too short for device gw-1"},
+		{"frame checksum mismatch: expected 0x9ab1 got 0x0000", "offset 8812: frame checksum mismatch: expected abcd, got cdef"},
+		{"no enum constant shop.Provider.WOBBLEPAY", "no enum constant shop.Provider.FOO_PAY"},
+		{"index doc 17: cluster_block_exception: index catalog-2026.03 is read-only", "index doc 18: cluster_block_exception: index catalog-2026.01 is read-only"},
+		{"missing required field unit", "missing required field unit in reading 17"},
+		{"unexpected end of JSON input", "decode order 17: invalid character '<' looking for beginning of value"},
 		{"Order[id=17, type=EXPRESS] has no lines", "Order[id=18, type=SLOW] has no lines"},
 	} {
 		first := fingerprint.Of(fingerprint.Failure{ErrorClass: "shop.A", Message: messages[0]})

@@ -7,7 +7,7 @@ import (
 
 const (
 	maxRead  = 4 * 1024 // bytes of a message that are read
-	maxWords = 4        // of one part
+	maxWords = 5        // of one part
 	maxParts = 16
 	enough   = 3 // words that tell failures apart
 )
@@ -315,7 +315,8 @@ func (s *scanner) innermost() {
 		s.parts = s.parts[:i+1] // what follows is the body
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.words) < enough; i-- {
-		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable { // "offset 17" may or may not be there
+		// "offset 17" may or may not stand before "checksum mismatch". "order 17: not found" needs it.
+		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable || stopWords.has(s.words[0]) {
 			s.words = slices.Concat(p.words, s.words)
 		}
 	}

@@ -242,8 +242,8 @@ func (s *scanner) quotedName(text string, before int) bool {
 		return true
 	case s.muted:
 		return false
-	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)):
-		return false // the key of a dictionary
+	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)), s.noun.text == nounType && !isCodeShaped(name):
+		return false // the key of a dictionary, or a type of what the data describe
 	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
 		s.addName(s.noun.text, name)
 		s.noun.named = true
