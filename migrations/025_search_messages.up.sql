@@ -20,8 +20,10 @@ $$;
 -- dlq_group_signatures: which groups of three characters the texts of a group have: the error
 -- messages, classes and consumer groups of all messages that it ever had. Each sets one bit. A
 -- search reads only the groups with all bits of its text. A group without a row may have any text.
+-- There is no foreign key: messages keep the id of a group that somebody deletes, and workers
+-- remember which bits are set.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
-    group_id UUID        PRIMARY KEY REFERENCES dlq.dlq_groups ON DELETE CASCADE,
+    group_id UUID        PRIMARY KEY,
     bits     BIT(8192)   NOT NULL
 ) WITH (fillfactor = 50);
 ALTER TABLE dlq.dlq_group_signatures ALTER COLUMN bits SET STORAGE PLAIN;
@@ -48,6 +50,16 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM dlq.dlq_group_signatures WHERE group_id IN (SELECT group_id FROM dlq.dlq_messages WHERE id = NEW.message_id);
+    RETURN NULL;
+END;
+$$;
+
+CREATE OR REPLACE FUNCTION dlq.forget_signatures_of_inserted_bodies() RETURNS TRIGGER
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM dlq.dlq_group_signatures
+    WHERE group_id IN (SELECT m.group_id FROM dlq.dlq_messages m JOIN inserted i ON m.id = i.message_id);
     RETURN NULL;
 END;
 $$;
@@ -107,6 +119,12 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_unsigned
     FOR EACH STATEMENT
     WHEN (current_setting('dlq.signed', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION dlq.forget_inserted_signatures();
+CREATE OR REPLACE TRIGGER trg_dlq_message_bodies_unsigned
+    AFTER INSERT ON dlq.dlq_message_bodies
+    REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT
+    WHEN (current_setting('dlq.signed', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION dlq.forget_signatures_of_inserted_bodies();
 CREATE OR REPLACE TRIGGER trg_dlq_messages_edited
     AFTER UPDATE OF error_message, error_class, group_id ON dlq.dlq_messages
     FOR EACH ROW

@@ -11,7 +11,8 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// createGroupsSQL creates the groups that do not exist, as long as their topics have room.
+// createGroupsSQL creates the groups that do not exist, as long as their topics have room. A
+// group that was deleted by hand keeps its signature. Without one, its messages may have any text.
 const createGroupsSQL = `
 WITH wanted AS (
 	SELECT w.*, row_number() OVER (PARTITION BY w.dlq_topic, w.rule = 'overflow' ORDER BY w.id) AS place
@@ -32,7 +33,12 @@ WITH wanted AS (
 	RETURNING id
 )
 INSERT INTO dlq.dlq_group_signatures (group_id, bits)
-SELECT id, 0::bit(8192) FROM created`
+SELECT c.id, 0::bit(8192)
+FROM created c
+WHERE NOT EXISTS (SELECT FROM dlq.dlq_messages m WHERE m.group_id = c.id AND m.status <> 'RETRYING' OFFSET 0)
+	AND NOT EXISTS (SELECT FROM dlq.dlq_messages m
+		WHERE m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying)) AND m.group_id = c.id OFFSET 0)
+ON CONFLICT (group_id) DO NOTHING`
 
 // groupsLock is the advisory lock of those who create groups, so that they do not exceed the
 // limit together. The number is arbitrary and must never change.

@@ -228,7 +228,7 @@ func TestEveryStatement(t *testing.T) {
 
 		"listGroupSQL":    {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and(messages + " idx_dlq_messages_group")}},
 		"countGroupSQL":   {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and("idx_dlq_messages_group")}},
-		"createGroupsSQL": {{args: created1, uses: groups + " idx_dlq_groups_dlq_topic"}},
+		"createGroupsSQL": {{args: created1, uses: and(groups + " idx_dlq_groups_dlq_topic idx_dlq_messages_group")}},
 		"knownGroupsSQL":  {{args: group, uses: groups}},
 		"fixesSQL":        {{args: group, uses: fixes + " " + groups}},
 		"reopenSQL":       {{args: group, uses: fixes + " " + groups}},
