@@ -87,6 +87,16 @@ func (f *Filter) ReadsRecords() bool { return len(f.Headers)+len(f.Payload) > 0 
 // IsSearch reports whether a list reads the records of a limited number of messages.
 func (f *Filter) IsSearch() bool { return f.ReadsRecords() && !f.IsLookup() && len(f.IDs) == 0 }
 
+// SearchScope is the filter of what a list of IsSearch looks at, and rest the filter that it
+// applies to these messages. Conditions that few messages may meet are in rest: otherwise a list
+// would read a whole topic to look at a limited number of messages.
+func (f *Filter) SearchScope() (scope, rest Filter) {
+	scope = Filter{Topic: f.Topic, Statuses: f.Statuses, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, Within: f.Within}
+	rest = *f
+	rest.CreatedFrom, rest.CreatedTo, rest.Within = time.Time{}, time.Time{}, ""
+	return scope, rest
+}
+
 // PayloadPath splits a path into the names of fields and the positions in arrays, such as
 // "lines.0.sku".
 func PayloadPath(path string) []string { return strings.Split(path, ".") }

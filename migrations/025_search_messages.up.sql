@@ -20,8 +20,7 @@ $$;
 -- dlq_group_signatures: which groups of three characters the texts of a group have: the error
 -- messages, classes and consumer groups of all messages that it ever had. Each sets one bit. A
 -- search reads only the groups with all bits of its text. A group without a row may have any text.
--- There is no foreign key: messages keep the id of a group that somebody deletes, and workers
--- remember which bits are set.
+-- There is no foreign key: messages keep the id of a group that somebody deletes.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
     group_id UUID        PRIMARY KEY,
     bits     BIT(8192)   NOT NULL

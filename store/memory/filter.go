@@ -14,11 +14,6 @@ import (
 
 // matches applies a filter.
 func matches(e *entry, f *dlq.Filter) bool {
-	return matchesIndexed(e, f) && matchesRecord(e, f)
-}
-
-// matchesIndexed applies a filter without headers and payload.
-func matchesIndexed(e *entry, f *dlq.Filter) bool {
 	return inTopic(e, f.Topic) &&
 		slices.Contains(f.EffectiveStatuses(), e.Status) &&
 		(f.Key == nil || e.Record.Key != nil && bytes.Equal(f.Key, e.Record.Key)) &&
@@ -33,7 +28,8 @@ func matchesIndexed(e *entry, f *dlq.Filter) bool {
 		(f.CorrelationID == "" || e.Failure.CorrelationID == dlq.StorableText(f.CorrelationID)) &&
 		(f.Suspicious == nil || e.Suspicious == *f.Suspicious) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, e.ID)) &&
-		(f.ErrorContains == "" || strings.Contains(strings.ToLower(e.ErrorMessage), strings.ToLower(dlq.StorableText(f.ErrorContains))))
+		(f.ErrorContains == "" || strings.Contains(strings.ToLower(e.ErrorMessage), strings.ToLower(dlq.StorableText(f.ErrorContains)))) &&
+		matchesRecord(e, f)
 }
 
 func equals[T comparable](wanted, value *T) bool {

@@ -49,8 +49,9 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 func (m *Store) search(q *dlq.ListQuery) dlq.Page {
 	page := dlq.Page{HasNext: true, Searched: &dlq.Searched{}}
 	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
+	scope, rest := q.SearchScope()
 	for e := range m.inListOrder(q.OldestFirst) {
-		if !matchesIndexed(e, &q.Filter) || q.After != nil && !isBeyond(e.Keyset(), *q) {
+		if !matches(e, &scope) || q.After != nil && !isBeyond(e.Keyset(), *q) {
 			continue
 		}
 		if len(page.Messages) == max(q.PageSize, 1) || page.Searched.Messages == limit {
@@ -60,7 +61,7 @@ func (m *Store) search(q *dlq.ListQuery) dlq.Page {
 		at := e.Keyset()
 		page.Searched.Messages++
 		page.Searched.Last = &at
-		if matchesRecord(e, &q.Filter) {
+		if matches(e, &rest) {
 			page.Messages = append(page.Messages, e.Message)
 		}
 	}

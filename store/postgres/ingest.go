@@ -39,11 +39,16 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 		return nil, nil
 	}
 	in := newIngest(arrivals, advances, s.Outbox)
-	stored, err = s.ingestGrouped(ctx, in)
+	if err := s.assignGroups(ctx, in.rows); err != nil {
+		return nil, err
+	}
+	stored, err = s.ingest(ctx, in)
 	if errors.Is(err, errGroupDeleted) {
 		s.groups.forget()
-		s.signatures.forget()
-		stored, err = s.ingestGrouped(ctx, in)
+		if err := s.assignGroups(ctx, in.rows); err != nil {
+			return nil, err
+		}
+		stored, err = s.ingest(ctx, in)
 	}
 	if !isDataError(err) {
 		return stored, err
@@ -55,18 +60,6 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 		} else if err != nil {
 			return nil, err
 		}
-	}
-	return s.ingest(ctx, in)
-}
-
-// ingestGrouped makes sure that the groups of the messages exist and have their texts, and
-// ingests.
-func (s *Store) ingestGrouped(ctx context.Context, in *ingest) ([]dlq.ID, error) {
-	if err := s.assignGroups(ctx, in.rows); err != nil {
-		return nil, err
-	}
-	if err := s.signGroups(ctx, in.rows); err != nil {
-		return nil, err
 	}
 	return s.ingest(ctx, in)
 }
@@ -86,9 +79,6 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	})
 	if isBlocked(err) {
 		s.endSuspended(ctx)
-	}
-	if errors.Is(err, dlq.ErrPositionMoved) { // the database may have been restored
-		s.signatures.forget()
 	}
 	if err != nil {
 		return nil, wrap(operation, err)
@@ -221,6 +211,7 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 	if len(groups) > 0 {
 		queueQuery(batch, &found, pgx.RowTo[[16]byte], knownGroupsSQL, pgx.NamedArgs{"ids": groups})
 		batch.Queue(fixesSQL, pgx.NamedArgs{"groups": groups}).Query(in.collectFixes)
+		batch.Queue(signSQL, signatureArgs(in.rows))
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, nil, err

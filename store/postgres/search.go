@@ -119,7 +119,7 @@ func searchOf(q *dlq.ListQuery, after *dlq.Keyset) (args pgx.NamedArgs, sql stri
 	next := *q
 	next.After = after
 	args = listArgs(&next)
-	records := conditions(&dlq.Filter{Headers: q.Headers, Payload: q.Payload})
-	next.Headers, next.Payload = nil, nil
-	return args, listed(strings.Replace(pruned(searchSQL, &q.Filter), "true /* record */", "true"+records, 1), &next)
+	var rest dlq.Filter
+	next.Filter, rest = q.SearchScope()
+	return args, listed(strings.Replace(searchSQL, "true /* record */", "true"+conditions(&rest), 1), &next)
 }

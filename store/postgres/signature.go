@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -42,22 +40,6 @@ func (s *signature) add(text string) {
 			bit := last * 0x9e3779b1 >> 19 // the upper 13 bits
 			s[bit/8] |= 0x80 >> (bit % 8)
 		}
-	}
-}
-
-// includes reports whether s has all bits of other.
-func (s *signature) includes(other *signature) bool {
-	for i := range s {
-		if other[i]&^s[i] != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *signature) unite(other *signature) {
-	for i := range s {
-		s[i] |= other[i]
 	}
 }
 
@@ -138,8 +120,8 @@ func pruned(sql string, f *dlq.Filter) string {
 	return strings.ReplaceAll(sql, filterMark, filterMark+possibleMessages)
 }
 
-// signSQL adds bits to the signatures that lack some of them. It locks them in the order of
-// their ids.
+// signSQL adds bits to the signatures that lack some of them, in the transaction that stores the
+// messages. It locks them in the order of their ids. Most messages add nothing.
 const signSQL = `
 WITH lacking AS MATERIALIZED (
 	SELECT s.group_id, w.bits
@@ -154,9 +136,8 @@ SET bits = s.bits | l.bits::bit(8192)
 FROM lacking l
 WHERE s.group_id = l.group_id`
 
-// signGroups adds the texts of the rows to the signatures of their groups, before the rows are
-// stored. Most rows add nothing, and cost no statement.
-func (s *Store) signGroups(ctx context.Context, rows []*arrivalRow) error {
+// signatureArgs are the parameters of signSQL: the groups of the rows, and the bits of their texts.
+func signatureArgs(rows []*arrivalRow) pgx.NamedArgs {
 	wanted := map[dlq.ID]*signature{}
 	for _, row := range rows {
 		if row.group.IsZero() {
@@ -172,56 +153,7 @@ func (s *Store) signGroups(ctx context.Context, rows []*arrivalRow) error {
 	var groups [][16]byte
 	var bits []pgtype.Bits
 	for id, signature := range wanted {
-		if !s.signatures.include(id, signature) {
-			groups, bits = append(groups, id), append(bits, signature.bits())
-		}
+		groups, bits = append(groups, id), append(bits, signature.bits())
 	}
-	if len(groups) == 0 {
-		return nil
-	}
-	err := s.batch(ctx, "sign groups", func(batch *pgx.Batch) {
-		batch.Queue(signSQL, pgx.NamedArgs{"groups": groups, "bits": bits})
-	})
-	if err != nil {
-		return err
-	}
-	for _, id := range groups {
-		s.signatures.add(id, wanted[id])
-	}
-	return nil
-}
-
-// maxKnownSignatures bounds the memory of knownSignatures to 10 MiB.
-const maxKnownSignatures = 10_000
-
-// knownSignatures are bits that the signatures in the database have, unless those were deleted.
-type knownSignatures struct {
-	mu  sync.Mutex
-	ids map[dlq.ID]*signature
-}
-
-func (k *knownSignatures) include(id dlq.ID, bits *signature) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known := k.ids[id]
-	return known != nil && known.includes(bits)
-}
-
-// add forgets everything when there is no room.
-func (k *knownSignatures) add(id dlq.ID, bits *signature) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ids == nil || len(k.ids) >= maxKnownSignatures {
-		k.ids = map[dlq.ID]*signature{}
-	}
-	if k.ids[id] == nil {
-		k.ids[id] = &signature{}
-	}
-	k.ids[id].unite(bits)
-}
-
-func (k *knownSignatures) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ids = nil
+	return pgx.NamedArgs{"groups": groups, "bits": bits}
 }

@@ -58,6 +58,21 @@ func TestASignatureThatAnotherWorkerCreatedAgainGetsTheTextsOfThisOne(t *testing
 	require.Len(t, searchMessages(t, s, "needle"), 1)
 }
 
+// The worker runs on while the database is restored.
+func TestATextThatARestoreTookFromASignatureIsFoundWhenItIsStoredAgain(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	arrival := dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle"))
+	for range 2 {
+		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{arrival})
+		require.NoError(t, err)
+		require.Len(t, searchMessages(t, s, "needle"), 1)
+		_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages; DELETE FROM dlq.dlq_message_bodies; UPDATE dlq.dlq_group_signatures SET bits = 0::bit(8192)`)
+		require.NoError(t, err)
+	}
+}
+
 func TestABodyThatWasReplacedByHandIsFound(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

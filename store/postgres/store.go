@@ -38,9 +38,8 @@ type Store struct {
 	Audit func(dlq.Operation)
 	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups. Set it
 	// before the first use.
-	MaxGroups  int
-	groups     knownGroups
-	signatures knownSignatures
+	MaxGroups int
+	groups    knownGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }
