@@ -87,13 +87,18 @@ const maxBatchIDs = 64
 // of the time, and not longer than Options.IngestTimeout at once.
 func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 	d.preload(ctx, arrivals)
+	left := maxBatchGrowth
 	for _, a := range arrivals {
 		id, ok := dlq.SchemaIDOf(a.Record.Value)
 		if !ok {
 			continue
 		}
 		s, err := d.cached(id)
+		if err == nil && left <= 0 {
+			err = errBatch
+		}
 		decoded, err := d.decode(s, err, id, a.Origin.Topic, false, a.Record.Value)
+		left -= growth(a.Record.Value, decoded, err)
 		a.Schema = decoded.Schema
 		if err == nil {
 			if a.Payload = dlq.PayloadOf(decoded.JSON); a.Payload == nil {
@@ -110,6 +115,23 @@ func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 			a.CorrelationID = decoded.CorrelationID
 		}
 	}
+}
+
+// maxBatchGrowth limits by how much more than usual the values of a batch may grow, all
+// together: a few bytes can be megabytes of JSON, which take memory and time.
+const (
+	maxBatchGrowth = 32 << 20
+	usualGrowth    = 8
+)
+
+var errBatch = &failure{reasonTooLarge, "the values before it in its batch were too large when decoded"}
+
+func growth(value []byte, decoded dlq.Decoded, err error) int {
+	size := len(decoded.JSON)
+	if err != nil && !errors.Is(err, errBatch) && reasonOf(err) == reasonTooLarge && len(value) <= maxValue {
+		size = maxJSON // which was built in vain
+	}
+	return max(0, size-usualGrowth*len(value))
 }
 
 var errNoPayload = errors.New("it was decoded, but the result has a NUL character, or numbers or nesting beyond the limits of a payload")

@@ -69,13 +69,22 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	if !errors.As(err, &known) {
 		d.metrics.requests.WithLabelValues(resultFailed).Inc()
 		if d.breaker.fail(unavailable(err)) {
-			d.log.Warn("the schema registry has failed; values are stored as bytes until it answers", zap.Error(err), zap.Duration("pause", pause))
+			d.log.Warn("the schema registry has failed; values are stored as bytes until it answers", zap.String("error", logged(err)), zap.Duration("pause", pause))
 		}
 		return nil, unavailable(err)
 	}
 	d.metrics.requests.WithLabelValues(resultRefused).Inc()
 	d.cache.addMiss(id, known)
 	return nil, known
+}
+
+// logged is a failure of the registry without the body of its answer, which may be long or
+// quote the credentials.
+func logged(err error) string {
+	if response := (*sr.ResponseError)(nil); errors.As(err, &response) {
+		return unavailable(err).Error()
+	}
+	return short(err)
 }
 
 // unavailable is a failure of the registry in words without hosts.
