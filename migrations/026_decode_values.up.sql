@@ -1,5 +1,21 @@
 -- dlq-db: the schema that a value was written with
 
+-- Between two tries, other sessions continue. They would wait behind an ALTER TABLE that waits.
+DO $$
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
+            LOCK TABLE dlq.dlq_message_bodies IN ACCESS EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            PERFORM pg_sleep(0.3);
+        END;
+    END LOOP;
+    PERFORM set_config('lock_timeout', '0', true);
+END;
+$$;
+
 -- Null for values that name no schema of a Schema Registry. The columns take no space then.
 ALTER TABLE dlq.dlq_message_bodies
     ADD COLUMN IF NOT EXISTS schema_id           BIGINT, -- as the value has it
