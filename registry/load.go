@@ -56,7 +56,7 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
 	f := &fetch{client: d.client, names: map[string]*source{}}
-	err := f.run(ctx, id)
+	err := guard(reasonSchema, func() error { return f.run(ctx, id) })
 	if err == nil {
 		var s *schema
 		if err = guard(reasonSchema, func() (err error) { s, err = compile(ctx, f); return err }); err == nil {
