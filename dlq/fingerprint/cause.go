@@ -33,7 +33,7 @@ func outageOf(class string, r *reading, message string) outage {
 	switch {
 	case driver && len(r.names) == 0 && strings.Contains(message, "onnect"):
 		return noConnection
-	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "JDBCConnection", "ConnectionNotEstablished",
+	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "CannotCreateTransaction", "JDBCConnection", "ConnectionNotEstablished",
 		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "MongoServerSelection"):
 		return noConnection
 	case containsAny(message, "connection to server at", "ould not connect to server", "translate host name", "ommunications link failure",
@@ -86,6 +86,11 @@ func servicePort(message string) string {
 	}
 }
 
+// isDatabaseAway recognizes an exception around the one of a socket.
+func isDatabaseAway(e exception) bool {
+	return outageOf(e.class, &reading{}, e.message) == noConnection
+}
+
 func containsAny(text string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
@@ -115,6 +120,9 @@ func (r *reading) identity() string {
 
 // distinction tells causes in one frame apart. Helpers fail for many services, which the host names.
 func (c *cause) distinction() string {
+	if strings.Contains(c.class, "NullPointer") { // Java names the method, or does not
+		c.names = slices.DeleteFunc(c.names, func(name string) bool { return strings.HasPrefix(name, nounMethod) })
+	}
 	names := c.identity()
 	switch {
 	case c.outage != "":
@@ -142,6 +150,8 @@ func (c *cause) sentence() string {
 		return string(malformed)
 	case c.port != "":
 		return string(c.outage) + " port " + c.port
+	case c.outage != "" && c.inURL && len(c.context) < 2:
+		return string(c.outage) + " " + c.host
 	case c.outage != "" && len(c.context) > 0:
 		return strings.Join(c.context, " ") + ": " + string(c.outage)
 	case c.outage != "":
@@ -166,7 +176,7 @@ func (c *cause) sentence() string {
 func (c *cause) peer() string {
 	host := c.host
 	for i := 0; i < len(c.outer) && host == ""; i++ {
-		host = read(c.outer[i]).host
+		host = read(c.outer[i].message).host
 	}
 	if host == "" {
 		return ""

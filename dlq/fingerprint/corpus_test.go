@@ -37,14 +37,14 @@ func (l *labelled) fingerprint() fingerprint.Fingerprint {
 
 func TestFailuresOfOneCauseShareAKey(t *testing.T) {
 	t.Parallel()
-	measureCorpus(t, "corpus", 0.97, 0.98)
+	measureCorpus(t, "corpus", 0.96, 0.98)
 }
 
 // These failures were labelled by people who had not seen the rules. The rules were made with
 // them since.
 func TestFailuresThatOtherPeopleLabelledShareAKey(t *testing.T) {
 	t.Parallel()
-	measureCorpus(t, "development", 0.99, 0.96)
+	measureCorpus(t, "development", 0.98, 0.98)
 }
 
 // Failures that the rules were not made with measure what to expect of other people's failures.

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strings"
 )
 
@@ -78,7 +79,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
 	if c.outage == timeout || c.outage == unreachable {
 		c.port = servicePort(prefix(message, maxRead))
-		if databasePorts.has(c.port) {
+		if databasePorts.has(c.port) || isDatabaseAway(exception{class: f.ErrorClass}) || slices.ContainsFunc(t.outer, isDatabaseAway) {
 			c.outage = noConnection
 		} else if fp.Frame == "" {
 			c.port = "" // the context tells the service, and is there without the port too
@@ -97,7 +98,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	switch {
 	case r.constraint() != "":
 		frame = ""
-	case c.outage != "" && c.outage != malformed && frame != "":
+	case frame != "" && (c.outage != "" || isLibraryClass(c.class) || strings.HasPrefix(c.name(nounStatus), "status 5")):
 		frame, _ = splitLast(frame, '.') // all methods of a client fail
 	}
 	fp.Key = fp.hash(c.classOfKey(fp.Rule, f), frame)

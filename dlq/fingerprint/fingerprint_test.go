@@ -96,7 +96,7 @@ func TestOneFrameFailsForManyCauses(t *testing.T) {
 		{"shop.RemoteException", "GET http://stock.internal/1 timed out", "timeout"},
 		{"shop.RemoteException", "declined: CARD_EXPIRED", "code CARD_EXPIRED"},
 		{"java.lang.IllegalStateException", "shipment 17 of Anna has no lines", "shipment of has no lines"},
-		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, "method d"},
+		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, ""},
 		{"org.postgresql.util.PSQLException", `ERROR: duplicate key value violates unique constraint "orders_pkey"` + "\n  Detail: Key (id)=(17) already exists.", "constraint orders_pkey"},
 		{"pymysql.err.IntegrityError", `(1062, "Duplicate entry 'ada' for key 'customers.email'")`, "field customers.email"},
 		{"java.sql.SQLException", "ORA-00001: unique constraint (SHOP.UK_EMAIL) violated", "constraint SHOP.UK_EMAIL"},

@@ -31,7 +31,7 @@ func javaFrame(body string) (name string, own, ok bool) {
 		return "", false, false
 	}
 	// A lambda's class calls the method that holds its code, which is the next frame.
-	own = libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$Proxy")
+	own = libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$$serializer") && !strings.Contains(name, "$Proxy")
 	if own || strings.Contains(name, "reflect.Generated") {
 		name = normalizeJava(name)
 	}

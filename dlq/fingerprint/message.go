@@ -18,6 +18,7 @@ type reading struct {
 	context []string // of the last part that says more than that a service is away
 	names   []string // "field currency", "status 404": see names.go
 	host    string   // the first host that has a name
+	inURL   bool     // the host was
 	class   string   // the last class that stands before a colon
 }
 
@@ -145,7 +146,7 @@ func (s *scanner) url(host int) {
 	}
 	address := strings.TrimRight(s.in[host:s.pos], ".,:;!?")
 	s.pos = host + len(address)
-	s.foundHost(hostOfURL(address))
+	s.foundHost(hostOfURL(address), true)
 	s.variable()
 }
 
@@ -171,7 +172,7 @@ func (s *scanner) whole(c, after string) {
 	case strings.IndexByte(c, '@') >= 0:
 		s.variable()
 	case hostIn(c) != "":
-		s.foundHost(hostIn(c))
+		s.foundHost(hostIn(c), false)
 		s.variable()
 	case s.named(c, after):
 		s.word(c)
@@ -323,6 +324,11 @@ func (s *scanner) innermost() {
 	if len(s.words) == 0 {
 		s.words = s.noted
 	}
+	for i := enough; i < len(s.words); i++ {
+		if last := s.words[i-1]; !stopWords.has(last) || prepositions.has(last) { // "has no lines" needs all
+			s.words = s.words[:i]
+		}
+	}
 	if i := slices.IndexFunc(s.parts, isSystemCall); i >= 0 {
 		s.parts = s.parts[:i] // what follows depends on the language of the machine
 	}
@@ -363,9 +369,9 @@ func wordAt(text string, pos int) (word string, end int) {
 }
 
 // foundHost keeps the first host that is no address.
-func (s *scanner) foundHost(host string) {
+func (s *scanner) foundHost(host string, inURL bool) {
 	if s.host == "" && host != "" && len(host) <= 253 && isLetter(host[0]) {
-		s.host = host
+		s.host, s.inURL = host, inURL
 	}
 }
 

@@ -88,6 +88,7 @@ func (s *scanner) named(c, after string) bool {
 	if isIdentifier(c) && !s.muted {
 		digits := hasDigit(c)
 		switch {
+		case strings.HasPrefix(c, "$.") && s.has(nounField): // where the field is
 		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || dataCodes.has(s.before))):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
 		case pending.text != "" && !pending.named && !pending.quoted &&
@@ -191,15 +192,15 @@ func (s *scanner) quotedText(text string, before int) {
 	if !s.quotedName(text, before) {
 		if len(text) <= maxName && s.host == "" {
 			if _, address, ok := strings.Cut(text, "://"); ok {
-				s.foundHost(hostOfURL(address))
+				s.foundHost(hostOfURL(address), true)
 			} else {
-				s.foundHost(hostIn(text))
+				s.foundHost(hostIn(text), false)
 			}
 		}
 		s.quotedSentence(text)
 		s.variable()
 	}
-	s.start, s.value = false, false
+	s.start, s.value, s.previous = false, false, ""
 }
 
 // quotedSentence takes the names from a message in a message, such as
@@ -213,7 +214,7 @@ func (s *scanner) quotedSentence(text string) {
 	for _, name := range inner.names {
 		s.keepName(name)
 	}
-	s.foundHost(inner.host)
+	s.foundHost(inner.host, inner.inURL)
 }
 
 // quotedName reports whether a quoted text is a name. It is one only where the words around it

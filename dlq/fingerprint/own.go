@@ -45,6 +45,15 @@ func libraryPrefix(name string) int {
 	return 0
 }
 
+// isLibraryClass recognizes an exception of a library, whose reason is often outside the method.
+func isLibraryClass(class string) bool {
+	first, _, _ := strings.Cut(class, ".")
+	return libraryPrefix(class) > 0 && !languages.has(first)
+}
+
+// languages are the packages of exceptions that are faults of the method they come from.
+var languages = set("java kotlin scala System builtins decimal datetime")
+
 // goLibraries are the module hosts and owners of well-known Go libraries. Most libraries are
 // recognized by their path; this list is for programs that are built with -trimpath and a
 // vendor folder.

@@ -4,13 +4,13 @@ import "strings"
 
 // trace is what a stack trace says about a failure.
 type trace struct {
-	class   string   // of the innermost cause; "" where the stack trace does not name it
-	message string   // of the innermost cause
-	outer   []string // messages of the exceptions around it, from the inside out
-	causes  int      // exceptions in the chain
-	own     string   // the first own frame of the innermost exception that has one
-	helper  string   // a helper that it called
-	first   string   // the first frame
+	class   string      // of the innermost cause; "" where the stack trace does not name it
+	message string      // of the innermost cause
+	outer   []exception // those around it, from the inside out
+	causes  int         // exceptions in the chain
+	own     string      // the first own frame of the innermost exception that has one
+	helper  string      // a helper that it called
+	first   string      // the first frame
 }
 
 // exception is one link of a chain of causes, as a parser finds it.
@@ -63,12 +63,13 @@ func summarize(chain []exception) trace {
 	if causes > 1 && strings.HasSuffix(chain[0].class, ".CancelledError") {
 		chain = chain[1:] // how asyncio implements a timeout
 	}
-	t := trace{class: chain[0].class, message: chain[0].message, causes: causes}
+	if len(chain) > 1 && containsAny(chain[1].class, "Json") {
+		chain[1].own, chain[1].helper = firstOf(chain[0].own, chain[1].own), firstOf(chain[0].helper, chain[1].helper)
+		chain = chain[1:] // it names the field
+	}
+	t := trace{class: chain[0].class, message: chain[0].message, outer: chain[1:], causes: causes}
 	for i := range chain {
 		e := &chain[i]
-		if i > 0 && e.message != "" {
-			t.outer = append(t.outer, e.message)
-		}
 		t.first = firstOf(t.first, e.first)
 		if t.own == "" {
 			t.helper = firstOf(t.helper, e.helper)
@@ -82,7 +83,7 @@ func summarize(chain []exception) trace {
 func (e *exception) add(frame string, own bool) {
 	e.first = firstOf(e.first, frame)
 	switch {
-	case !own || e.own != "":
+	case !own || e.own != "" || strings.HasSuffix(frame, ".<init>") && isLibraryClass(e.class): // which called it
 	case !isHelper(frame):
 		e.own = frame
 	case e.helper == "":
