@@ -19,10 +19,13 @@
 //
 //   - A constraint of a database is a cause by itself.
 //   - Another service is away (outageOf): the kind of the outage, "timeout" or "unreachable",
-//     stands for class and text. All methods of a class fail together. A port that only one kind
-//     of service has, such as 6379, stands for the frame too.
-//   - A database has no connection. One outage meets every frame.
+//     stands for class and text. A port that only one kind of service has, such as 6379, stands
+//     for the frame too.
+//   - A database has no connection, as an exception around the innermost one may say. One outage
+//     meets every frame.
 //   - The data cannot be parsed: "malformed" stands for class and text.
+//   - Of the frame, the method does not count in these cases, nor for a status 5xx and for the
+//     class of a library, for their reason is often outside the method.
 //
 // # The distinction and the sentence
 //
@@ -30,14 +33,16 @@
 // those that the words around them announce, such as a constraint, column, field, parameter,
 // method, type or code, and a status of HTTP (names.go). They are sorted, because validators
 // report in any order. If a message has none, its words tell causes apart, if the class is a
-// general one, such as IllegalStateException. A class of its own is one cause in one frame.
-// Helpers fail for many services, which the host tells apart.
+// general one, such as IllegalStateException. A class of its own is one cause in one frame, and
+// so is a NullPointerException that names a method, for not every JVM does so. Helpers fail for
+// many services, which the host tells apart.
 //
 // The sentence has the words, and the names in brackets. The words are those of the innermost
-// part of "context: context: reason" that has at least three, because callers may or may not add
-// their contexts. All variables are left out: what has a digit, quoted text, URLs, hosts, names
-// of people, further lines, and what stands in brackets. An outage is told apart by the part
-// before it, else by the host.
+// part of "context: context: reason" that has at least three, because callers may or may not
+// add their contexts. Only the first three count, or more until one says something. All
+// variables are left out: what has a digit, quoted text, URLs, hosts, names of people, further
+// lines, and what stands in brackets. An outage is told apart by the part before it, and by the
+// host if that part has fewer than two words.
 //
 // # Formats
 //

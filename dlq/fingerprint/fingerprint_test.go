@@ -124,6 +124,34 @@ func TestTheWordsOfALibraryDoNotMatter(t *testing.T) {
 			"Error: connect ECONNREFUSED 10.1.2.3:6379\n    at TCPConnectWrap.afterConnect (node:net:1607:16)\n",
 			"Error: connect ECONNREFUSED ::1:6379\n    at Cart.load (/srv/cart.js:1:2)\n",
 		},
+		"a database that is away, as the exceptions around a socket's say": {
+			"org.springframework.jdbc.CannotGetJdbcConnectionException: no connection\n\tat shop.A.b(A.java:1)\nCaused by: java.net.ConnectException: Connection refused\n\t... 1 more\n",
+			"org.postgresql.util.PSQLException: Connection to 10.1.2.3:5432 refused.\n\tat shop.C.d(C.java:1)\nCaused by: java.net.ConnectException: Connection refused\n\t... 1 more\n",
+		},
+		"a null that not every JVM explains": {
+			"java.lang.NullPointerException: Cannot invoke \"shop.C.d()\" because \"<local4>\" is null\n\tat shop.A.b(A.java:1)\n",
+			"java.lang.NullPointerException\n\tat shop.A.b(A.java:1)\n",
+		},
+		"a service that answers 503 to all methods of a client": {
+			"feign.FeignException$ServiceUnavailable: [503 Service Unavailable] during [POST] to [http://stock.internal/1]\n\tat shop.Stock.reserve(A.java:1)\n",
+			"feign.FeignException$ServiceUnavailable: [503 Service Unavailable] during [DELETE] to [http://stock.internal/1]\n\tat shop.Stock.release(A.java:1)\n",
+		},
+		"a store that refuses all commands": {
+			"io.lettuce.core.RedisCommandExecutionException: OOM command not allowed\n\tat shop.Points.add(A.java:1)\n",
+			"io.lettuce.core.RedisCommandExecutionException: OOM command not allowed\n\tat shop.Points.remove(A.java:1)\n",
+		},
+		"a field that a decoder misses, with and without the path": {
+			"kotlinx.serialization.MissingFieldException: Field 'iban' is required, but it was missing\n\tat shop.Payout.<init>(A.kt:1)\n\tat shop.Payout$$serializer.deserialize(A.kt:1)\n\tat shop.Codec.decode(A.kt:1)\n",
+			"kotlinx.serialization.MissingFieldException: Field 'iban' is required, but it was missing at path: $.payouts[0]\n\tat shop.Codec.decode(A.kt:1)\n",
+		},
+		"a value that a decoder cannot convert, with and without the cause": {
+			"System.Text.Json.JsonException: The JSON value could not be converted. Path: $.day | LineNumber: 0.\n ---> System.FormatException: not a date.\n   at System.Text.Json.A.B()\n   --- End of inner exception stack trace ---\n   at Shop.Codec.Decode(Byte[] data)\n",
+			"System.Text.Json.JsonException: The JSON value could not be converted. Path: $.day | LineNumber: 3.\n   at Shop.Codec.Decode(Byte[] data)\n",
+		},
+		"a record that is missing, whatever its number": {
+			"shop.NotFound: no Supplier with 'id'=77\n\tat shop.A.b(A.java:1)\n",
+			"shop.NotFound: no Supplier with 'id'=501\n\tat shop.A.b(A.java:1)\n",
+		},
 		"a key that a dictionary does not have": {
 			"System.Collections.Generic.KeyNotFoundException: The given key 'PLUS' was not present in the dictionary.\n   at Shop.Plans.PriceOf(String plan)\n",
 			"System.Collections.Generic.KeyNotFoundException: The given key 'team_trial' was not present in the dictionary.\n   at Shop.Plans.PriceOf(String plan)\n",
@@ -171,6 +199,7 @@ func TestADetailOfTheMessageDoesNotMatter(t *testing.T) {
 		{"reserve stock for order 17: sku A-1 not in warehouse", "attempt 3/3: reserve stock for order 99: sku X-9 not in warehouse (last retry)"},
 		{"call to stock failed with HTTP 503 Service Unavailable", "call to stock failed with HTTP 503 Service Unavailable: upstream connect error"},
 		{"payload too short: 12 bytes; device gw-17", "payload too short (9 bytes, device gw-3)", "payload too short for device gw-1"},
+		{"550 5.1.1 <a@example.org>: Recipient rejected: User unknown in virtual mailbox table", "550 5.1.1 <b@example.org>: Recipient rejected: User unknown in local recipient table"},
 		{"frame checksum mismatch: expected 0x9ab1 got 0x0000", "offset 8812: frame checksum mismatch: expected abcd, got cdef"},
 		{"no enum constant shop.Provider.WOBBLEPAY", "no enum constant shop.Provider.FOO_PAY"},
 		{"index doc 17: cluster_block_exception: index catalog-2026.03 is read-only", "index doc 18: cluster_block_exception: index catalog-2026.01 is read-only"},
@@ -194,7 +223,8 @@ func TestAMessageKeepsWhatTellsCausesApart(t *testing.T) {
 		"load stock: Get \"http://b.shop/1\": context deadline exceeded", "stock replied 503", "stock replied 404", "404 NOT_FOUND from GET http://a.shop/1",
 		`ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."TOTAL")`, `ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."DAY")`,
 		`ORA-12899: value too large for column "SHOP"."ORDERS"."DAY" (actual: 3, maximum: 2)`,
-		"{'currency': ['Missing data']}", "{'amount': ['Missing data']}", "<17>", "[a]", `rejected: {"code":"expired_card"}`, `rejected: {"code":"stolen_card"}`, "invalid: $.customer.zip: is missing", "invalid: $.customer.name: is missing",
+		"{'currency': ['Missing data']}", "{'amount': ['Missing data']}", "<17>", "[a]", "shipment 17 has no lines", "shipment 17 has no address",
+		"charge: Post \"http://payments.internal/1\": EOF: connection refused", "charge: Post \"http://mail.internal/1\": EOF: connection refused", `rejected: {"code":"expired_card"}`, `rejected: {"code":"stolen_card"}`, "invalid: $.customer.zip: is missing", "invalid: $.customer.name: is missing",
 	} {
 		fp := fingerprint.Of(fingerprint.Failure{Message: m})
 		require.NotContains(t, keys, fp.Key, "%s: %s", m, describe(&fp))

@@ -162,9 +162,6 @@ func (s *scanner) whole(c, after string) {
 		s.variable()
 		return
 	}
-	if s.previous == "constant" {
-		c, _ = splitLast(c, '.') // the constant of an enumeration is data
-	}
 	switch {
 	case c == "":
 		s.variable()

@@ -99,7 +99,7 @@ func (s *scanner) named(c, after string) bool {
 		case strings.HasPrefix(c, "$."), (after == "" || after == ":") && s.isSubject(c):
 			s.addName(nounField, c)
 			return true
-		case s.isCode(c, after), s.depth == 1 && s.previous == "occurred" && isMixed(c):
+		case s.isCode(c, after):
 			s.addName(nounCode, c)
 			return true
 		}
@@ -255,9 +255,6 @@ func (s *scanner) quotedName(text string, before int) bool {
 		before == 0 && strings.TrimSpace(s.in[s.pos:]) == "" && !isConstant(name):
 		s.addName(nounField, name)
 		return true
-	}
-	if s.depth == 0 && !s.part.closed && isMixed(name) {
-		s.part.words = append(s.part.words, strings.ToLower(name))
 	}
 	return false
 }
