@@ -252,7 +252,7 @@ func (s *scanner) quotedName(text string, before int) bool {
 	case digits:
 		return false
 	case isPredicate(first, second), s.isSubscript(before), strings.Contains(name, ".") && strings.Contains(s.in[before:s.pos], `."`),
-		before == 0 && strings.TrimSpace(s.in[s.pos:]) == "" && !isConstant(name):
+		before == 0 && strings.TrimSpace(s.in[s.pos:]) == "" && !isConstant(name) && len(name) > 2: // no code of a country
 		s.addName(nounField, name)
 		return true
 	}
