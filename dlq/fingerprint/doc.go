@@ -57,5 +57,5 @@
 //
 // A change of the rules needs a new Version: keys are stored. testdata/corpus and
 // testdata/development hold failures with the cause that a person gave them. Those in
-// testdata/unseen, if there are any, measure the rules and must not shape them.
+// testdata/unseen measure the rules and must not shape them.
 package fingerprint
