@@ -81,19 +81,17 @@ func bitArgs(args pgx.NamedArgs, bits []int32) {
 	}
 }
 
-// possibleGroupsSQL reads the groups that can have the texts of a search, also those that
-// messages name and that do not exist: somebody deleted them, or inserted the messages. To read single bits
-// takes a third of the time of a comparison of bit strings.
+// possibleGroupsSQL reads the groups of the topic that can have the texts of a search. The counts
+// name also groups that somebody has deleted. To read single bits takes a third of the time of a
+// comparison of bit strings.
 const possibleGroupsSQL = `
-SELECT p.id
+SELECT DISTINCT c.group_id
 FROM (
-	SELECT g.id FROM dlq.dlq_groups g
+	SELECT group_id, dlq_topic, original_topic FROM dlq.dlq_group_count_sums
 	UNION ALL
-	(SELECT c.group_id
-	FROM (SELECT group_id FROM dlq.dlq_group_count_sums UNION SELECT group_id FROM dlq.dlq_count_changes) AS c
-	WHERE c.group_id IS NOT NULL AND NOT EXISTS (SELECT FROM dlq.dlq_groups g WHERE g.id = c.group_id))
-) AS p
-WHERE p.id NOT IN (
+	SELECT group_id, dlq_topic, original_topic FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL
+) AS c
+WHERE (c.dlq_topic = @topic OR c.original_topic = @topic) AND c.group_id NOT IN (
 	SELECT s.group_id
 	FROM dlq.dlq_group_signatures s
 	WHERE get_bit(s.bits, @bit_0) = 0 OR get_bit(s.bits, @bit_1) = 0 OR get_bit(s.bits, @bit_2) = 0 OR get_bit(s.bits, @bit_3) = 0
