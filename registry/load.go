@@ -69,7 +69,8 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	if !errors.As(err, &known) {
 		d.metrics.requests.WithLabelValues(resultFailed).Inc()
 		if d.breaker.fail(unavailable(err)) {
-			d.log.Warn("the schema registry has failed; values are stored as bytes until it answers", zap.String("error", logged(err)), zap.Duration("pause", pause))
+			d.log.Warn("the schema registry has failed; values are stored as bytes until it answers",
+				zap.String("error", logged(err)), zap.Duration("pause", pause))
 		}
 		return nil, unavailable(err)
 	}
