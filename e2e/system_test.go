@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -177,12 +178,27 @@ func (s *system) eventually(what string, condition func() bool) {
 	require.Eventually(s.t, condition, 60*time.Second, 20*time.Millisecond, what)
 }
 
+// givenAddresses are those that freeAddress has returned.
+var givenAddresses sync.Map
+
+// freeAddress returns an address that is unused now. Its port is below those that the system gives
+// to connections and to listeners on port 0. So others do not take it before a program listens
+// there, or while the program restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		require.NoError(t, listener.Close())
+		if _, given := givenAddresses.LoadOrStore(address, true); !given {
+			return address
+		}
+	}
+	require.Fail(t, "no port from 10,000 to 32,000 is free")
+	return ""
 }
 
 // lockedBuffer keeps the buffer unembedded: its ReadFrom would go round the lock.
