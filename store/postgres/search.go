@@ -65,7 +65,8 @@ LEFT JOIN reached ON true
 LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id) ON true
 ORDER BY found.place`
 
-// searchStep is how many messages a search looks at before it asks whether there is time left.
+// searchStep is how many messages a search looks at before it asks whether there is time left. It
+// first looks at a quarter, which fills the page if many messages match.
 const searchStep = 2000
 
 // search lists the messages with some headers or payload. It looks at a limited number of
@@ -76,9 +77,10 @@ func (s *Store) search(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, er
 		page = dlq.Page{Searched: &dlq.Searched{}}
 		last := q.After
 		began := time.Now()
-		for done := false; !done; {
+		step := searchStep / 4
+		for done := false; !done; step = searchStep {
 			args, sql := searchOf(q, last)
-			room, look := pageSizeOf(q)-len(page.Messages), min(searchStep, limit-page.Searched.Messages)
+			room, look := pageSizeOf(q)-len(page.Messages), min(step, limit-page.Searched.Messages)
 			args["limit"], args["look"] = room, look
 			var found []dlq.Message
 			var looked int
