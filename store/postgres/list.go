@@ -130,16 +130,16 @@ func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 // After skips rows one by one, so later pages cost more. ErrorContains, Class and ConsumerGroup
 // read every message of the groups that can have them, until the page is full.
 func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
-	isRare := false
+	isListed := false
 	switch {
 	case q.IsSearch():
 		return s.search(ctx, &q)
 	case q.IsLookup() && len(q.IDs) == 0:
-		page, isRare, err = s.listKey(ctx, &q)
+		page, isListed, err = s.listKey(ctx, &q)
 	case len(searchedBits(&q.Filter)) > 0 && q.Group.IsZero() && len(q.IDs) == 0:
-		page, isRare, err = s.listFew(ctx, &q)
+		page, isListed, err = s.listText(ctx, &q)
 	}
-	if err == nil && !isRare {
+	if err == nil && !isListed {
 		page, err = s.listTopic(ctx, &q)
 	}
 	if err != nil {
@@ -158,40 +158,49 @@ func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err e
 // + 1.
 func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
 	args := listArgs(q)
-	list, count := listed(pruned(listSQL, &q.Filter), q), listed(pruned(countSQL, &q.Filter), q)
+	list, count := listed(pruned(listSQL, &q.Filter, possibleMessages), q), listed(pruned(countSQL, &q.Filter, possibleMessages), q)
 	switch {
 	case !q.Group.IsZero() && !q.IsLookup() && len(q.IDs) == 0:
 		list, count = listed(listGroupSQL, q), listed(countGroupSQL, q)
 	case q.IsLookup() || q.IsText() && len(q.Statuses) == 0:
-		count = listed(pruned(countAnyOrderSQL, &q.Filter), q)
+		count = listed(pruned(countAnyOrderSQL, &q.Filter, possibleMessages), q)
 	}
+	err = s.inSnapshot(ctx, "list messages", func(send snapshotSender) error {
+		page = dlq.Page{}
+		return sendPage(send, q, args, &page, list, inOrderSQL, count)
+	})
+	return page, err
+}
+
+// sendPage reads a page in order and its total, whose statement has a setting of its own.
+func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *dlq.Page, list, setting, count string) error {
 	// A search that does not fill its first page has read all messages. A separate count
 	// would take the same time again.
 	search := q.IsText() && q.After == nil && q.Page <= 1
-	err = s.inSnapshot(ctx, "list messages", func(send snapshotSender) error {
-		queueCount := func(batch *pgx.Batch) {
-			batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
+	queueCount := func(batch *pgx.Batch) {
+		if setting != inOrderSQL {
+			batch.Queue(setting)
 		}
-		err := send(!search, func(batch *pgx.Batch) {
-			if !q.IsLookup() { // keys have an index of their own
-				batch.Queue(inOrderSQL)
-			}
-			queueQuery(batch, &page.Messages, scanMessage, list, args)
-			if !search {
-				queueCount(batch)
-			}
-		})
-		if err != nil || !search {
-			return err
+		batch.Queue(count, args).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
+	}
+	err := send(!search, func(batch *pgx.Batch) {
+		if !q.IsLookup() { // keys have an index of their own
+			batch.Queue(inOrderSQL)
 		}
-		page.Total = int64(len(page.Messages))
-		return send(true, func(batch *pgx.Batch) {
-			if len(page.Messages) > pageSizeOf(q) {
-				queueCount(batch)
-			}
-		})
+		queueQuery(batch, &page.Messages, scanMessage, list, args)
+		if !search {
+			queueCount(batch)
+		}
 	})
-	return page, err
+	if err != nil || !search {
+		return err
+	}
+	page.Total = int64(len(page.Messages))
+	return send(true, func(batch *pgx.Batch) {
+		if len(page.Messages) > pageSizeOf(q) {
+			queueCount(batch)
+		}
+	})
 }
 
 // snapshotSender sends statements in one round trip. The last call ends the snapshot.

@@ -81,6 +81,27 @@ FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
+// countFewSQL counts the same messages, and stops at CountLimit + 1. Where many match, it is soon
+// there: it reads only messages of groups that can match.
+const countFewSQL = `
+SELECT count(*)
+FROM (
+	(SELECT
+	FROM unnest(@groups::uuid[]) AS p (id)
+	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE group_id = p.id AND status <> 'RETRYING' OFFSET 0) AS m
+	WHERE (m.dlq_topic = @topic OR m.original_topic = @topic) AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	UNION ALL
+	(SELECT
+	FROM (SELECT * FROM dlq.dlq_messages WHERE group_id IS NULL AND status <> 'RETRYING' OFFSET 0) AS m
+	WHERE (m.dlq_topic = @topic OR m.original_topic = @topic) AND m.status = ANY (@statuses::text[]) AND true /* filter */)
+	UNION ALL
+	(SELECT
+	FROM dlq.dlq_messages m
+	WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+		AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
+	LIMIT 10001
+) AS counted`
+
 // listKey lists messages by listKeySQL. If there are too many, isRare is false, and there is no
 // page.
 func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
@@ -91,24 +112,44 @@ func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, i
 	return page, isRare, err
 }
 
-// listFew does the same for the texts of a search.
-func (s *Store) listFew(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
+// possibleGroup is a row of possibleGroupsSQL.
+type possibleGroup struct {
+	ID       [16]byte
+	Messages int64
+}
+
+// listText lists messages with the texts of a search. If there are too many groups or messages to
+// read by their group, isListed is false, and there is no page.
+func (s *Store) listText(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isListed bool, err error) {
 	args := listArgs(q)
 	err = s.inSnapshot(ctx, "search messages", func(send snapshotSender) error {
-		var groups [][16]byte
-		err := send(false, func(batch *pgx.Batch) { queueQuery(batch, &groups, pgx.RowTo[[16]byte], possibleGroupsSQL, args) })
+		var groups []possibleGroup
+		err := send(false, func(batch *pgx.Batch) {
+			queueQuery(batch, &groups, pgx.RowToStructByPos[possibleGroup], possibleGroupsSQL, args)
+		})
 		if err != nil {
 			return err
 		}
-		return send(true, func(batch *pgx.Batch) {
-			if len(groups) <= maxPossibleGroups {
-				args["groups"] = groups
+		args["groups"] = column(groups, func(g *possibleGroup) [16]byte { return g.ID })
+		var messages int64
+		for _, g := range groups {
+			messages += g.Messages
+		}
+		switch {
+		case len(groups) <= fewGroups && messages <= fewMessages:
+			return send(true, func(batch *pgx.Batch) {
 				batch.Queue(byIndexSQL)
-				batch.Queue(listed(listFewSQL, q), args).Query(pageCollector(&page, &isRare))
-			}
-		})
+				batch.Queue(listed(listFewSQL, q), args).Query(pageCollector(&page, &isListed))
+			})
+		case len(groups) <= maxPossibleGroups && messages <= maxPossibleMessages:
+			isListed = true
+			list := listed(pruned(listSQL, &q.Filter, ofGroups), q)
+			return sendPage(send, q, args, &page, list, byIndexSQL, listed(countFewSQL, q))
+		}
+		isListed = false
+		return send(true, func(*pgx.Batch) {})
 	})
-	return page, isRare, err
+	return page, isListed, err
 }
 
 func pageCollector(page *dlq.Page, isRare *bool) func(pgx.Rows) error {

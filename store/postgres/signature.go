@@ -81,25 +81,30 @@ func bitArgs(args pgx.NamedArgs, bits []int32) {
 	}
 }
 
-// possibleGroupsSQL reads the groups of the topic that can have the texts of a search. The counts
-// name also groups that somebody has deleted. To read single bits takes a third of the time of a
+// possibleGroupsSQL reads the groups of the topic that can have the texts of a search, and how
+// many messages they have in it. The counts name also groups that somebody has deleted. To read single bits takes a third of the time of a
 // comparison of bit strings.
 const possibleGroupsSQL = `
-SELECT DISTINCT c.group_id
+SELECT c.group_id, sum(c.messages)::bigint
 FROM (
-	SELECT group_id, dlq_topic, original_topic FROM dlq.dlq_group_count_sums
+	SELECT group_id, dlq_topic, original_topic, messages FROM dlq.dlq_group_count_sums
 	UNION ALL
-	SELECT group_id, dlq_topic, original_topic FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL
+	SELECT group_id, dlq_topic, original_topic, messages FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL
 ) AS c
 WHERE (c.dlq_topic = @topic OR c.original_topic = @topic) AND c.group_id NOT IN (
 	SELECT s.group_id
 	FROM dlq.dlq_group_signatures s
 	WHERE get_bit(s.bits, @bit_0) = 0 OR get_bit(s.bits, @bit_1) = 0 OR get_bit(s.bits, @bit_2) = 0 OR get_bit(s.bits, @bit_3) = 0
 		OR get_bit(s.bits, @bit_4) = 0 OR get_bit(s.bits, @bit_5) = 0 OR get_bit(s.bits, @bit_6) = 0 OR get_bit(s.bits, @bit_7) = 0)
-LIMIT 1001`
+GROUP BY c.group_id
+LIMIT 10001`
 
-// maxPossibleGroups is the most groups whose messages are read by their group.
-const maxPossibleGroups = 1000
+const (
+	// With few groups and messages, listFewSQL reads all of them.
+	fewGroups, fewMessages = 1000, 20_000
+	// Their rows are all over the table. Half a million take about a second to count.
+	maxPossibleGroups, maxPossibleMessages = 10_000, 500_000
+)
 
 // possibleMessages is a condition on messages whose groups can have the texts
 // of a search.
@@ -109,13 +114,16 @@ const possibleMessages = ` AND (m.group_id IS NULL OR m.group_id NOT IN (
 	WHERE get_bit(s.bits, @bit_0) = 0 OR get_bit(s.bits, @bit_1) = 0 OR get_bit(s.bits, @bit_2) = 0 OR get_bit(s.bits, @bit_3) = 0
 		OR get_bit(s.bits, @bit_4) = 0 OR get_bit(s.bits, @bit_5) = 0 OR get_bit(s.bits, @bit_6) = 0 OR get_bit(s.bits, @bit_7) = 0))`
 
+// ofGroups is the same condition where these groups are known.
+const ofGroups = ` AND (m.group_id IS NULL OR m.group_id IN (SELECT unnest(@groups::uuid[])))`
+
 // pruned leaves messages out whose groups cannot have the texts of a search, if these are in the
 // bodies. To compare the error of a message is cheaper.
-func pruned(sql string, f *dlq.Filter) string {
+func pruned(sql string, f *dlq.Filter, possible string) string {
 	if f.Class == "" && f.ConsumerGroup == "" || len(searchedBits(f)) == 0 {
 		return sql
 	}
-	return strings.ReplaceAll(sql, filterMark, filterMark+possibleMessages)
+	return strings.ReplaceAll(sql, filterMark, filterMark+possible)
 }
 
 // signSQL adds bits to the signatures that lack some of them, in the transaction that stores the

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,58 @@ func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
 		want = errorsOf(slices.DeleteFunc(all, func(m dlq.Message) bool { return m.ErrorClass != class }))
 		require.Equal(t, want, errorsOf(many.Messages), "%q of %q", part, class)
 		require.Equal(t, want, errorsOf(few.Messages), "%q of %q", part, class)
+	}
+}
+
+// The messages are too many for listFewSQL. A quarter of them have the text.
+func TestASearchInGroupsWithManyMessagesFindsWhatAScanFinds(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{
+		dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle"), func(a *dlq.Arrival) { a.ErrorClass = "shop.Late" }),
+		dlqtest.Arrival(dlqtest.Cause("b"), dlqtest.Error("straw"))})
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		SELECT set_config('dlq.signed', 'on', true);
+		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, error_class, status, group_id, created_at)
+		SELECT m.original_topic, m.dlq_topic, CASE WHEN n % 4 = 0 THEN 'A Needle' ELSE '' END, m.error_class,
+			CASE WHEN n % 3 = 0 THEN 'DEAD' ELSE 'PENDING' END, m.group_id, m.created_at + n * interval '1 s'
+		FROM dlq.dlq_messages m, generate_series(1, 21000) AS n
+		WHERE m.error_message = 'a needle';
+		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message) VALUES ('orders', 'orders.dlq', 'no group, a needle');
+		UPDATE dlq.dlq_messages SET status = 'RETRYING', workflow_id = 'w', owner_token = 'w' WHERE seq % 5000 = 0`)
+	require.NoError(t, err)
+	require.Equal(t, 2, number(t, pool, `SELECT count(*) FROM dlq.dlq_group_signatures`))
+	for name, filter := range map[string]dlq.Filter{
+		"error":             {ErrorContains: "needle"},
+		"error and status":  {ErrorContains: "needle", Statuses: []dlq.Status{dlq.StatusDead, dlq.StatusRetrying}},
+		"error in no group": {ErrorContains: "no group, a needle"},
+		"class":             {Class: "Late"},
+		"class and error":   {Class: "Late", ErrorContains: "needle"},
+		"error of few":      {ErrorContains: "straw"},
+		"error of none":     {ErrorContains: "leened"},
+		"error and time":    {ErrorContains: "needle", CreatedTo: time.Now().Add(time.Hour)},
+	} {
+		for _, oldestFirst := range []bool{false, true} {
+			filter.Topic = "orders"
+			q := dlq.ListQuery{Filter: filter, PageSize: 7, OldestFirst: oldestFirst}
+			for range 3 {
+				found, err := s.List(t.Context(), q)
+				require.NoError(t, err)
+				scanned, err := s.listTopic(t.Context(), &q)
+				require.NoError(t, err)
+				require.Equal(t, min(scanned.Total, dlq.CountLimit), found.Total, name)
+				require.Equal(t, scanned.Total <= dlq.CountLimit, found.TotalExact, name)
+				require.Equal(t, append([]dlq.Message{}, scanned.Messages[:min(7, len(scanned.Messages))]...), append([]dlq.Message{}, found.Messages...), name)
+				require.Equal(t, len(scanned.Messages) > 7, found.HasNext, name)
+				if !found.HasNext {
+					break
+				}
+				after := found.Messages[6].Keyset()
+				q.After = &after
+			}
+		}
 	}
 }
 

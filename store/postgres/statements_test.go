@@ -220,6 +220,7 @@ func TestEveryStatement(t *testing.T) {
 			{args: listArgs(origin), query: origin, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_origin"},
 		},
 		"listFewSQL":        {{args: classArgs, query: class, after: byIndexSQL, uses: and("idx_dlq_messages_group idx_dlq_messages_ungrouped " + bodies)}},
+		"countFewSQL":       {{args: classArgs, query: class, after: byIndexSQL, uses: and("idx_dlq_messages_group idx_dlq_messages_ungrouped " + bodies)}},
 		"possibleGroupsSQL": {{args: classArgs}},
 		"searchSQL":         {{args: searchArgs, search: records, after: inOrderSQL, uses: and(byTopic + " " + bodies)}},
 		"signSQL":           {{args: pgx.NamedArgs{"groups": [][16]byte{id}, "bits": []pgtype.Bits{(&signature{}).bits()}}, uses: signed}},
