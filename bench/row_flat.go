@@ -24,7 +24,7 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 	if err := large.store.FoldCounts(ctx); err != nil {
 		return err
 	}
-	if err := large.exec(ctx, "VACUUM dlq.dlq_count_changes"); err != nil {
+	if err := large.exec(ctx, "VACUUM dlq.dlq_count_batches"); err != nil {
 		return err
 	}
 	return b.onCopy(ctx, "flat", func(small *database, _ *broker) error {

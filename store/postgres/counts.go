@@ -6,14 +6,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// foldCountsSQL adds up to ten thousand changes to the sums of topics and groups, deletes
+// foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes
 // them, and returns their number. Concurrent calls take different changes and lock the sums
 // in the same order. All arrivals of a group count for the hour of the newest of them.
 const foldCountsSQL = `
-WITH change AS (
-	DELETE FROM dlq.dlq_count_changes
-	WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_count_changes LIMIT 10000 FOR UPDATE SKIP LOCKED))
-	RETURNING dlq_topic, original_topic, group_id, status, messages, arrived, arrived_at
+WITH batch AS (
+	DELETE FROM dlq.dlq_count_batches
+	WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_count_batches LIMIT 1000 FOR UPDATE SKIP LOCKED))
+	RETURNING dlq_topic, original_topic, status, group_ids, messages, arrived_at
+), change AS MATERIALIZED (
+	SELECT b.dlq_topic, b.original_topic, b.status, c.group_id, c.messages, c.arrived_at
+	FROM batch b
+	CROSS JOIN LATERAL unnest(b.group_ids, b.messages, b.arrived_at) AS c (group_id, messages, arrived_at)
 ), topics AS (
 	INSERT INTO dlq.dlq_topic_count_sums AS s (dlq_topic, original_topic, status, messages)
 	SELECT dlq_topic, original_topic, status, sum(messages)
@@ -31,9 +35,9 @@ WITH change AS (
 	ON CONFLICT (group_id, dlq_topic, original_topic, status) DO UPDATE SET messages = s.messages + EXCLUDED.messages
 ), arrivals AS (
 	INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
-	SELECT group_id, sum(arrived), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(arrived), 0
+	SELECT group_id, sum(messages), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(messages), 0
 	FROM change
-	WHERE group_id IS NOT NULL AND arrived > 0
+	WHERE group_id IS NOT NULL AND arrived_at IS NOT NULL
 	GROUP BY group_id
 	ORDER BY group_id
 	ON CONFLICT (group_id) DO UPDATE SET
@@ -45,7 +49,7 @@ WITH change AS (
 			WHEN EXCLUDED.hour = a.hour + interval '1 hour' THEN a.hour_count
 			ELSE 0 END
 )
-SELECT count(*) FROM change`
+SELECT count(*) FROM batch`
 
 const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
 
@@ -70,7 +74,7 @@ func (s *Store) FoldCounts(ctx context.Context) error {
 }
 
 // maxFolded is the limit in foldCountsSQL.
-const maxFolded = 10_000
+const maxFolded = 1000
 
 const pendingSQL = `
 SELECT dlq_topic, sum(messages)::bigint

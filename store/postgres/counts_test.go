@@ -32,7 +32,7 @@ FROM (SELECT group_id, dlq_topic, original_topic, status, count(*) AS messages
 FULL JOIN (SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages
 	FROM (SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_group_count_sums
 		UNION ALL
-		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL) AS part
+		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_uncounted WHERE group_id IS NOT NULL) AS part
 	GROUP BY 1, 2, 3, 4 HAVING sum(messages) <> 0) AS c USING (group_id, dlq_topic, original_topic, status)
 WHERE c.messages IS DISTINCT FROM m.messages`
 
@@ -73,7 +73,7 @@ func TestCountsFollowEveryStatement(t *testing.T) {
 		require.NoError(t, p.FoldCounts(t.Context()))
 		requireExactCounts(t, pool)
 	}
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_changes`))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
 
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -168,10 +168,10 @@ func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.FoldCounts(t.Context()))
 	}
-	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_count_changes (dlq_topic, original_topic, status, messages, arrived) SELECT 'x', 'x', 'PENDING', 1, 0 FROM generate_series(1, 150000)`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages) SELECT 'x', 'x', 'PENDING', '{NULL}', '{1}' FROM generate_series(1, 150000)`)
 	require.NoError(t, err)
 	require.NoError(t, p.FoldCounts(t.Context()))
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_changes`))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
 	require.EqualValues(t, 150_008, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
 }
 

@@ -13,7 +13,7 @@ import (
 const changeGroupSQL = `
 WITH arrival AS (
 	SELECT COALESCE((SELECT arrived FROM dlq.dlq_group_arrivals WHERE group_id = @id), 0)
-		+ COALESCE((SELECT sum(arrived) FROM dlq.dlq_count_changes WHERE group_id = @id), 0)::bigint AS arrived
+		+ COALESCE((SELECT sum(arrived) FROM dlq.dlq_uncounted WHERE group_id = @id), 0)::bigint AS arrived
 ), changed AS (
 	UPDATE dlq.dlq_groups g
 	SET owner = COALESCE(@owner, owner), ticket = COALESCE(@ticket, ticket), note = COALESCE(@note, note),

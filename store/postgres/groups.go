@@ -35,14 +35,14 @@ WITH counted AS (
 		FROM dlq.dlq_group_count_sums
 		UNION ALL
 		SELECT group_id, dlq_topic, original_topic, status, messages, @within = '' OR dlq_topic ~ @within
-		FROM dlq.dlq_count_changes
+		FROM dlq.dlq_uncounted
 		WHERE group_id IS NOT NULL) AS c
 	GROUP BY c.group_id
 ), seen AS (
 	SELECT a.group_id, max(a.last_seen) AS last_seen
 	FROM (SELECT group_id, last_seen FROM dlq.dlq_group_arrivals
 		UNION ALL
-		SELECT group_id, arrived_at FROM dlq.dlq_count_changes WHERE arrived > 0 AND group_id IS NOT NULL) AS a
+		SELECT group_id, arrived_at FROM dlq.dlq_uncounted WHERE arrived > 0 AND group_id IS NOT NULL) AS a
 	GROUP BY a.group_id
 ), ranked AS (
 	SELECT g.id, CASE WHEN @sort = 'pending' THEN COALESCE(counted.pending, 0)::bigint
@@ -67,7 +67,7 @@ LIMIT @limit`
 const groupsSQL = `
 WITH change AS MATERIALIZED (
 	SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages, sum(arrived) AS arrived, max(arrived_at) AS arrived_at
-	FROM dlq.dlq_count_changes
+	FROM dlq.dlq_uncounted
 	WHERE group_id = ANY (@ids::uuid[])
 	GROUP BY group_id, dlq_topic, original_topic, status
 ), counted AS (
@@ -140,7 +140,7 @@ const (
 	// The newest messages of a group may have been counted since.
 	groupNotEmpty = `(EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.messages > 0
 			AND (@within = '' OR c.dlq_topic ~ @within) OFFSET 0)
-		OR g.id IN (SELECT c.group_id FROM dlq.dlq_count_changes c WHERE c.messages > 0 AND (@within = '' OR c.dlq_topic ~ @within)))`
+		OR g.id IN (SELECT c.group_id FROM dlq.dlq_uncounted c WHERE c.messages > 0 AND (@within = '' OR c.dlq_topic ~ @within)))`
 )
 
 // grouped puts the conditions of a query into a statement.

@@ -89,7 +89,7 @@ SELECT c.group_id, sum(c.messages)::bigint
 FROM (
 	SELECT group_id, dlq_topic, original_topic, messages FROM dlq.dlq_group_count_sums
 	UNION ALL
-	SELECT group_id, dlq_topic, original_topic, messages FROM dlq.dlq_count_changes WHERE group_id IS NOT NULL
+	SELECT group_id, dlq_topic, original_topic, messages FROM dlq.dlq_uncounted WHERE group_id IS NOT NULL
 ) AS c
 WHERE (c.dlq_topic = @topic OR c.original_topic = @topic) AND c.group_id NOT IN (
 	SELECT s.group_id
