@@ -37,6 +37,11 @@ var tunedTemporal = []string{
 	"matching.numTaskqueueWritePartitions=1",
 }
 
+// sqlitePragmas keeps every commit when processes are killed. When the machine loses power,
+// the last commits may be lost, and the database stays consistent. The defaults sync the disk
+// several times for each commit, which more than halves the rate of workflows.
+var sqlitePragmas = []string{"journal_mode=wal", "synchronous=normal"}
+
 // TemporalOptions configures a Temporal server. Dir is required; every other field has
 // a default.
 type TemporalOptions struct {
@@ -172,6 +177,9 @@ func (o TemporalOptions) arguments() []string {
 	}
 	if !o.InMemory {
 		arguments = append(arguments, "--db-filename", o.database())
+		for _, pragma := range sqlitePragmas {
+			arguments = append(arguments, "--sqlite-pragma", pragma)
+		}
 	}
 	if o.Namespace != client.DefaultNamespace {
 		arguments = append(arguments, "--namespace", o.Namespace)
