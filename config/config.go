@@ -31,6 +31,7 @@ type Config struct {
 	Log      Log      `yaml:"log"`
 
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
+	Targets        Targets        `yaml:"targets"`
 }
 
 // Default is the configuration without a file or variables: loopback addresses,
@@ -96,6 +97,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Worker.validate(r)
 	c.Log.validate(r)
 	c.SchemaRegistry.validate(r)
+	c.validateTargets(r)
 	c.validateProduction(r)
 	return r.problems
 }
@@ -142,6 +144,10 @@ func (c *Config) CheckFiles() error {
 	secret("temporal.api_key_file", c.Temporal.APIKeyFile)
 	secret("schema_registry.password_file", c.SchemaRegistry.PasswordFile)
 	secret("schema_registry.token_file", c.SchemaRegistry.TokenFile)
+	for name, endpoint := range c.Targets.Endpoints {
+		secret("targets.endpoints."+name+".secrets_file", endpoint.SecretsFile)
+		secret("targets.endpoints."+name+".token_file", endpoint.TokenFile)
+	}
 	if _, err := c.SchemaRegistry.TLS.Config(); err != nil {
 		errs = append(errs, err)
 	}

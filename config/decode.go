@@ -145,6 +145,9 @@ func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	case *RoleGrants:
 		d.roles(path, node, t)
 		return
+	case *Endpoints:
+		d.endpoints(path, node, t)
+		return
 	}
 	if problem := scalarProblem(node, target); problem != "" {
 		d.add(node.Line, path, "%s", problem)

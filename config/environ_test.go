@@ -110,6 +110,9 @@ var everyKey = map[string]string{
 	"DLQ_LOG_LEVEL":           "debug",
 	"DLQ_LOG_FORMAT":          "console",
 
+	"DLQ_TARGETS_ROUTES": "orders=orders.retry", "DLQ_TARGETS_ALLOWED": "*.retry",
+	"DLQ_TARGETS_ENDPOINTS": "shop=https://shop.example/in", "DLQ_TARGETS_ALLOWED_NETWORKS": "10.0.0.0/8",
+
 	"DLQ_SCHEMA_REGISTRY_URL": "https://a:8081,https://b:8081", "DLQ_SCHEMA_REGISTRY_USERNAME": "reader",
 	"DLQ_SCHEMA_REGISTRY_PASSWORD": "p5", "DLQ_SCHEMA_REGISTRY_PASSWORD_FILE": "p5.txt",
 	"DLQ_SCHEMA_REGISTRY_TIMEOUT": "3s", "DLQ_SCHEMA_REGISTRY_INGEST_TIMEOUT": "100ms",

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -156,9 +157,14 @@ type Envelope struct {
 	ID            ID
 	Seq           int64
 	OriginalTopic string
-	RetryCount    int
-	Record        Record
+	// TargetTopic is where the message is sent; empty for the original topic. See Targets.
+	TargetTopic string
+	RetryCount  int
+	Record      Record
 }
+
+// Target is where the message is sent: a topic, or the EndpointTarget of an endpoint.
+func (e *Envelope) Target() string { return cmp.Or(e.TargetTopic, e.OriginalTopic) }
 
 // Outcome is how the retry of one claimed message ended.
 type Outcome struct {

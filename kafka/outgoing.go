@@ -28,7 +28,7 @@ func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) 
 }
 
 func outgoingRecord(e *dlq.Envelope, key, value []byte, headers []dlq.Header, republishKey string) *kgo.Record {
-	r := &kgo.Record{Topic: e.OriginalTopic, Key: key, Value: value}
+	r := &kgo.Record{Topic: e.Target(), Key: key, Value: value}
 	if republishKey == RepublishUUIDKey {
 		r.Key = newKey()
 	}

@@ -48,6 +48,7 @@ type parts struct {
 	log      *zap.Logger
 	registry *prometheus.Registry
 	topics   *dlq.Topics
+	targets  *dlq.Targets
 	store    Store
 	// pool is nil if messages are kept in memory.
 	pool      *pgxpool.Pool
@@ -70,6 +71,7 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	if p.topics, err = dlq.NewTopics(cfg.Kafka.DLQTopicPattern, cfg.Kafka.OriginTopics); err != nil {
 		return nil, err
 	}
+	p.targets = cfg.Targets.Rules(p.topics)
 	if err := p.openDecoder(); err != nil {
 		return nil, err
 	}

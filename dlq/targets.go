@@ -1,0 +1,145 @@
+package dlq
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// endpointPrefix marks a target that is an HTTP endpoint. No Kafka topic has a colon in its
+// name, so both kinds of target can stand in one field.
+const endpointPrefix = "http:"
+
+// EndpointTarget is the target that stands for an HTTP endpoint of the configuration.
+func EndpointTarget(name string) string { return endpointPrefix + name }
+
+// EndpointOf is the name of the HTTP endpoint that a target stands for; ok is false for a
+// Kafka topic.
+func EndpointOf(target string) (name string, ok bool) {
+	return strings.CutPrefix(target, endpointPrefix)
+}
+
+// Targets decides where messages go: to their original topic, to another topic, or to an
+// HTTP endpoint. Nil sends all of them to their original topics.
+type Targets struct {
+	topics    *Topics
+	routes    []targetRoute // exact names first, then the longer globs
+	allowed   []targetGlob
+	endpoints []string
+}
+
+// targetRoute is where the messages of the original topics go that match a glob.
+type targetRoute struct {
+	glob, target string
+	matches      *regexp.Regexp
+}
+
+// targetGlob matches names of topics, or of endpoints.
+type targetGlob struct {
+	endpoints bool
+	matches   *regexp.Regexp
+}
+
+func (g targetGlob) has(target string) bool {
+	name, isEndpoint := EndpointOf(target)
+	return isEndpoint == g.endpoints && g.matches.MatchString(name)
+}
+
+// NewTargets compiles globs, in which * stands for any run of characters and ? for one.
+// routes maps globs of original topics to targets: a topic, or the EndpointTarget of one of
+// the endpoints. allowed has globs of the targets that an operator may name for a retry. The
+// error is the first problem found.
+func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []string) (*Targets, error) {
+	t := &Targets{topics: topics, endpoints: endpoints}
+	for glob, target := range routes {
+		matches, err := compileGlob(glob)
+		if err != nil {
+			return nil, err
+		}
+		if reason := t.unusable(target); reason != "" {
+			return nil, fmt.Errorf("the target %q of %q %s", target, glob, reason)
+		}
+		t.routes = append(t.routes, targetRoute{glob: glob, target: target, matches: matches})
+	}
+	slices.SortFunc(t.routes, func(a, b targetRoute) int {
+		return cmp.Or(
+			cmp.Compare(strings.Count(a.glob, "*")+strings.Count(a.glob, "?"), strings.Count(b.glob, "*")+strings.Count(b.glob, "?")),
+			cmp.Compare(len(b.glob), len(a.glob)), cmp.Compare(a.glob, b.glob))
+	})
+	for _, glob := range allowed {
+		name, endpoints := EndpointOf(glob)
+		matches, err := compileGlob(name)
+		if err != nil {
+			return nil, err
+		}
+		t.allowed = append(t.allowed, targetGlob{endpoints, matches})
+	}
+	return t, nil
+}
+
+func compileGlob(glob string) (*regexp.Regexp, error) {
+	if !IsTopicName(wildcards.Replace(glob)) {
+		return nil, fmt.Errorf("must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
+	}
+	return regexp.MustCompile("(?s)^" + expressions.Replace(glob) + "$"), nil
+}
+
+// Of returns the target of a message: a Kafka topic, or the EndpointTarget of an endpoint.
+// requested is the target that the operator has named, or empty. The error is a
+// *TargetError.
+func (t *Targets) Of(originalTopic, requested string) (string, error) {
+	switch {
+	case requested == originalTopic:
+		return originalTopic, nil
+	case t == nil && requested == "":
+		return originalTopic, nil
+	case t == nil:
+		return "", &TargetError{Target: requested, Reason: notAllowed}
+	}
+	if requested == "" {
+		for i := range t.routes {
+			if t.routes[i].matches.MatchString(originalTopic) {
+				return t.routes[i].target, nil
+			}
+		}
+		return originalTopic, nil
+	}
+	if reason := t.unusable(requested); reason != "" {
+		return "", &TargetError{Target: requested, Reason: reason}
+	}
+	if !slices.ContainsFunc(t.allowed, func(glob targetGlob) bool { return glob.has(requested) }) {
+		return "", &TargetError{Target: requested, Reason: notAllowed}
+	}
+	return requested, nil
+}
+
+const notAllowed = "is not among the allowed targets; an administrator can add it to targets.allowed"
+
+// unusable says why nothing can be sent to a target; empty if it can be.
+func (t *Targets) unusable(target string) string {
+	name, isEndpoint := EndpointOf(target)
+	switch {
+	case isEndpoint && !slices.Contains(t.endpoints, name):
+		return "is not an endpoint of targets.endpoints"
+	case isEndpoint:
+		return ""
+	case !IsTopicName(target):
+		return "is not the name of a topic"
+	case t.topics.IsDeadLetter(target):
+		return "is a dead-letter topic, from which the messages would come back at once"
+	default:
+		return ""
+	}
+}
+
+// TargetError refuses to send messages to a target.
+type TargetError struct {
+	Target string `json:"target"`
+	// Reason completes a sentence that begins with the target.
+	Reason string `json:"reason"`
+}
+
+// Error names the target and the reason.
+func (e *TargetError) Error() string { return fmt.Sprintf("target %q %s", e.Target, e.Reason) }
