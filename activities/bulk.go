@@ -61,6 +61,8 @@ type Bulk struct {
 	Memory  *Memory
 	Metrics *Metrics
 	Log     *zap.Logger
+	// Targets decides where messages go; nil for their original topics.
+	Targets *dlq.Targets
 }
 
 // BulkBegun is a job whose scope has been counted.
@@ -80,6 +82,9 @@ func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
 	_, stop := startHeartbeat(ctx, LaneReport{}, CountTimeout)
 	defer stop()
 	bulk, err := a.Store.CountBulk(ctx, id)
+	if err == nil && bulk.Spec.TargetTopic != "" {
+		_, err = a.Targets.Of("", bulk.Spec.TargetTopic) // the API may have another configuration
+	}
 	if err != nil {
 		return BulkBegun{}, toTemporal(err)
 	}

@@ -46,7 +46,7 @@ func toTemporal(err error) error {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 		options.Details = []any{owned}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
-	case errors.Is(err, dlq.ErrSpecUnreadable):
+	case errors.Is(err, dlq.ErrSpecUnreadable), errors.As(err, new(*dlq.TargetError)):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeInvalid, options)
 	case errors.Is(err, dlq.ErrNotFound):
 		options.Category = temporal.ApplicationErrorCategoryBenign

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,6 +36,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 			outcomes = append(outcomes, skipped)
 			continue
 		}
+		e.TargetTopic = l.lane.Spec.TargetTopic
 		page = append(page, e.Envelope)
 	}
 	if l.Publisher == nil {
@@ -112,11 +114,11 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 			open[d.Target], open[dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}] = true, true
 		}
 	}
-	type key struct{ topic, key string }
+	type key struct{ target, key string }
 	firstUndelivered := map[key]dlq.PageOutcome{}
 	for i := range page {
 		e, d := &page[i], &deliveries[i]
-		k := key{e.OriginalTopic, string(e.Record.Key)}
+		k := key{cmp.Or(d.Target.Topic, e.Target()), string(e.Record.Key)}
 		ordered := order != dlq.OrderNone && e.Record.Key != nil
 		earlier, isBlocked := firstUndelivered[k]
 		var o dlq.PageOutcome
@@ -182,7 +184,7 @@ func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.Pag
 		return outcomeOf(e, category.Result(), d.Err)
 	case open:
 		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
-		o.Wait = dlq.Wait{Target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, OfKey: true,
+		o.Wait = dlq.Wait{Target: dlq.Target{Topic: cmp.Or(d.Target.Topic, e.Target()), Partition: dlq.AnyPartition}, OfKey: true,
 			Tries: tries + 1, For: policy.Wait(tries+1, d.Err)}
 		return o
 	default:

@@ -64,6 +64,9 @@ type RetryInput struct {
 	Owner     dlq.Owner `json:"owner"`
 	// OperationID is the row of the audit for the request; zero if there is none.
 	OperationID dlq.ID `json:"operation_id,omitzero"`
+	// TargetTopic is where the message goes; empty unless the operator has named a target.
+	// Republish does not know it; see Redirect.
+	TargetTopic string `json:"target_topic,omitempty"`
 }
 
 // Claimed is the result of MarkRetrying, as the Temporal Web UI shows it.
@@ -124,11 +127,19 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValu
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return Republished{}.Encode(), nil
 	}
+	envelope.TargetTopic = in.TargetTopic
 	delivery := a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0]
 	if delivery.Err != nil {
 		return converter.RawValue{}, toTemporal(delivery.Err)
 	}
 	return Republished{Published: true, At: delivery.Acknowledgement}.Encode(), nil
+}
+
+// Redirect is Republish to RetryInput.TargetTopic. It is an activity of its own, because
+// workers of earlier versions do not know the field. They would send the message to its
+// original topic.
+func (a *Retry) Redirect(ctx context.Context, in RetryInput) (converter.RawValue, error) {
+	return a.Republish(ctx, in)
 }
 
 func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, release func(), err error) {

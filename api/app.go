@@ -67,6 +67,9 @@ type Options struct {
 	// TemporalNamespace is part of those links. Default: "default".
 	TemporalNamespace string
 
+	// Targets decides where messages go; nil for their original topics.
+	Targets *dlq.Targets
+
 	// RetryWait is how long a retry call waits for the end of its workflow
 	// unless the caller prefers otherwise. Default 10 s; negative never waits.
 	RetryWait time.Duration

@@ -70,10 +70,12 @@ type auditedFilter struct {
 	Action dlq.Action  `json:"action,omitempty"`
 	Filter *dlq.Filter `json:"filter"`
 	HasKey bool        `json:"has_key,omitempty"`
+	// TargetTopic is the requested target of a bulk retry.
+	TargetTopic string `json:"target_topic,omitempty"`
 }
 
 // describe puts the filter of a new job into the operation.
-func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
+func describe(ctx context.Context, f *dlq.Filter, action dlq.Action, target string) {
 	o := accessOf(ctx).operation
 	if o == nil {
 		return
@@ -81,7 +83,7 @@ func describe(ctx context.Context, f *dlq.Filter, action dlq.Action) {
 	shown := *f
 	shown.Key, shown.Within = nil, ""
 	shown.Headers, shown.Payload = namesOf(f.Headers), namesOf(f.Payload)
-	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil}) // always encodes
+	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil, TargetTopic: target}) // always encodes
 }
 
 // namesOf has the names without the values.
@@ -176,12 +178,14 @@ func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget
 type auditedCommand struct {
 	Command   string `json:"command"`
 	RateLimit *int   `json:"rate_limit,omitempty"`
+	// TargetTopic is the requested target of a retry.
+	TargetTopic string `json:"target_topic,omitempty"`
 	// JoinedRun is the run that another request had started.
 	JoinedRun string `json:"joined_run,omitempty"`
 }
 
 func (r recordingRetries) StartRetryMessage(ctx context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
-	command, workflowID := auditedCommand{Command: "retry"}, workflows.RetryMessageID(input.MessageID)
+	command, workflowID := auditedCommand{Command: "retry", TargetTopic: input.TargetTopic}, workflows.RetryMessageID(input.MessageID)
 	id, err := r.record(ctx, dlq.TargetMessage, workflowID, command)
 	if err != nil {
 		return workflows.Execution{}, err

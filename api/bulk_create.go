@@ -24,6 +24,9 @@ func (s *Server) createBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 		return err
 	}
 	addLogField(c, zap.String("topic", spec.Topic))
+	if err := s.checkTarget(ctx, "", spec.TargetTopic); err != nil {
+		return err
+	}
 	noteReason(c, spec.Reason)
 	if dryRun {
 		return s.previewBulk(c, spec)

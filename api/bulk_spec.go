@@ -25,7 +25,7 @@ const (
 )
 
 // bulkFields are the fields of a bulk retry's request.
-var bulkFields = slices.Concat([]string{"topic", "rate_limit", "order", "ramp", "include_suspicious", "dry_run", "reason"}, filterFields, recordFields)
+var bulkFields = slices.Concat([]string{"topic", "rate_limit", "order", "ramp", "include_suspicious", targetField, "dry_run", "reason"}, filterFields, recordFields)
 
 // spec reads the specification of a bulk retry.
 func (b *body) spec() dlq.BulkSpec {
@@ -38,6 +38,7 @@ func (b *body) spec() dlq.BulkSpec {
 	}
 	spec.Ramp, spec.IncludeSuspicious = b.ramp(), b.flag("include_suspicious")
 	spec.Reason, _ = b.text("reason", maxBulkText)
+	spec.TargetTopic = b.target()
 	return spec
 }
 

@@ -45,6 +45,8 @@ type bulkView struct {
 	Published *bool `json:"published,omitempty"`
 	// IncludeSuspicious is present when it was requested.
 	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
+	// TargetTopic is present when it was requested.
+	TargetTopic string `json:"target_topic,omitempty"`
 }
 
 type rampView struct {
@@ -63,7 +65,7 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 		StartedAt: timestamp(b.StartedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: optionalTime(b.EndedAt),
 		Filters: viewFilter(&b.Spec.Filter), RateLimit: b.Spec.RateLimit, Order: cmp.Or(b.Spec.Order, dlq.OrderKey),
 		RequestReason: optionalText(b.Spec.Reason), Workflow: s.viewWorkflow(b.Owner()), Counting: b.Counting,
-		IncludeSuspicious: b.Spec.IncludeSuspicious,
+		IncludeSuspicious: b.Spec.IncludeSuspicious, TargetTopic: b.Spec.TargetTopic,
 	}
 	if b.State.IsFinal() {
 		view.PerSecond = view.AveragePerSecond

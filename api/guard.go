@@ -147,7 +147,7 @@ func (g guard) CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetr
 	if err := scope(ctx, &bulk.Spec.Filter, accessOf(ctx).permission); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	describe(ctx, &bulk.Spec.Filter, "")
+	describe(ctx, &bulk.Spec.Filter, "", bulk.Spec.TargetTopic)
 	created, err := g.store.CreateBulk(audited(ctx), bulk)
 	if busy, ok := errors.AsType[*dlq.BulkBusyError](err); ok {
 		a := accessOf(ctx) // the operation of the request is not about the running job
@@ -252,7 +252,7 @@ func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.Bul
 	if err := scopeAction(ctx, &action.Spec); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	describe(ctx, &action.Spec.Filter, action.Spec.Action)
+	describe(ctx, &action.Spec.Filter, action.Spec.Action, "")
 	created, err := g.store.CreateAction(audited(ctx), action)
 	if busy, ok := errors.AsType[*dlq.ActionBusyError](err); ok {
 		a := accessOf(ctx) // the operation of the request is not about the running job

@@ -39,7 +39,10 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	if err != nil {
 		return err
 	}
-	if err := readReason(c); err != nil {
+	b := readBody(c, "reason", targetField)
+	requested := b.target()
+	b.reason(c)
+	if err := b.err(); err != nil {
 		return err
 	}
 	m, err := s.options.Store.Message(ctx, id)
@@ -56,7 +59,10 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 			return err
 		}
 	}
-	execution, err := s.options.Retries.StartRetryMessage(ctx, workflows.RetryMessageInput{MessageID: id})
+	if err := s.checkTarget(ctx, m.OriginalTopic, requested); err != nil {
+		return err
+	}
+	execution, err := s.options.Retries.StartRetryMessage(ctx, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}

@@ -37,12 +37,15 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return err
 	}
 	// A caller who sends other filters here would have the whole topic retried.
-	b := readBody(c, "group")
-	filter := dlq.Filter{Topic: topic, Group: readGroup(b)}
+	b := readBody(c, "group", targetField)
+	spec := dlq.BulkSpec{Filter: dlq.Filter{Topic: topic, Group: readGroup(b)}, Order: dlq.OrderKey, TargetTopic: b.target()}
 	if err := b.err(); err != nil {
 		return err
 	}
-	run, err := s.runBulk(ctx, c, dlq.BulkSpec{Filter: filter, Order: dlq.OrderKey})
+	if err := s.checkTarget(ctx, "", spec.TargetTopic); err != nil {
+		return err
+	}
+	run, err := s.runBulk(ctx, c, spec)
 	if err != nil {
 		return err
 	}

@@ -63,9 +63,15 @@ type BulkSpec struct {
 	Ramp *Ramp `json:"ramp,omitempty"`
 	// IncludeSuspicious also sends messages whose headers are known to attack consumers.
 	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
+	// TargetTopic is where the messages go instead of their original topics; see Targets.Of.
+	TargetTopic string `json:"target_topic,omitempty"`
 	// Reason is the operator's note, kept for the record.
 	Reason string `json:"reason,omitempty"`
 }
+
+// HasNewFields reports whether the specification has fields that workers of version 23 of the
+// schema do not know.
+func (s *BulkSpec) HasNewFields() bool { return s.TargetTopic != "" || s.Filter.HasNewFields() }
 
 // IsSameWork reports whether two specifications ask for the same bulk retry. The rate limit
 // is not compared, because it can be changed later, nor is the reason. The ramp is

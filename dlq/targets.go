@@ -90,21 +90,15 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 // requested is the target that the operator has named, or empty. The error is a
 // *TargetError.
 func (t *Targets) Of(originalTopic, requested string) (string, error) {
-	switch {
-	case requested == originalTopic:
+	routed := t.routeOf(originalTopic)
+	switch requested {
+	case "", routed:
+		return routed, nil
+	case originalTopic:
 		return originalTopic, nil
-	case t == nil && requested == "":
-		return originalTopic, nil
-	case t == nil:
-		return "", &TargetError{Target: requested, Reason: notAllowed}
 	}
-	if requested == "" {
-		for i := range t.routes {
-			if t.routes[i].matches.MatchString(originalTopic) {
-				return t.routes[i].target, nil
-			}
-		}
-		return originalTopic, nil
+	if t == nil {
+		return "", &TargetError{Target: requested, Reason: notAllowed}
 	}
 	if reason := t.unusable(requested); reason != "" {
 		return "", &TargetError{Target: requested, Reason: reason}
@@ -113,6 +107,32 @@ func (t *Targets) Of(originalTopic, requested string) (string, error) {
 		return "", &TargetError{Target: requested, Reason: notAllowed}
 	}
 	return requested, nil
+}
+
+// routeOf is where the messages of a topic go unless an operator names another target.
+func (t *Targets) routeOf(originalTopic string) string {
+	if t != nil {
+		for i := range t.routes {
+			if t.routes[i].matches.MatchString(originalTopic) {
+				return t.routes[i].target
+			}
+		}
+	}
+	return originalTopic
+}
+
+// Routes are the routes in their order, for a store: the messages whose original topic matches
+// an expression go to the target at the same place, and the first match counts. The
+// expressions have the same meaning in RE2 and PostgreSQL.
+func (t *Targets) Routes() (expressions, targets []string) {
+	if t == nil {
+		return nil, nil
+	}
+	for i := range t.routes {
+		expressions = append(expressions, t.routes[i].matches.String())
+		targets = append(targets, t.routes[i].target)
+	}
+	return expressions, targets
 }
 
 const notAllowed = "is not among the allowed targets; an administrator can add it to targets.allowed"

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"dlqmanager/activities"
@@ -41,12 +42,41 @@ func (c *Client) StartRetryMessage(ctx context.Context, in RetryMessageInput) (E
 	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
 	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true
-	run, err := c.temporal.ExecuteWorkflow(ctx, options, RetryMessageType, in)
+	workflowType := RetryMessageType
+	if in.TargetTopic != "" {
+		workflowType, options.Memo = RedirectMessageType, map[string]any{targetMemo: in.TargetTopic}
+	}
+	run, err := c.temporal.ExecuteWorkflow(ctx, options, workflowType, in)
 	var running *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &running) {
-		return Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}, nil
+		joined := Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}
+		return joined, c.checkTarget(ctx, joined, in)
 	}
 	return executionOf(run), toDomain(ctx, err)
+}
+
+// targetMemo is the memo of a retry to a requested target.
+const targetMemo = "target_topic"
+
+// checkTarget returns a *dlq.NotRetryableError when a running retry sends the message to
+// another target than the requested one.
+func (c *Client) checkTarget(ctx context.Context, running Execution, in RetryMessageInput) error {
+	info, err := c.describe(ctx, running.WorkflowID)
+	if errors.Is(err, dlq.ErrNotFound) {
+		return nil // the wait says how it ended
+	}
+	if err != nil {
+		return err
+	}
+	var target string
+	if memo := info.GetMemo().GetFields()[targetMemo]; memo != nil {
+		_ = converter.GetDefaultDataConverter().FromPayload(memo, &target)
+	}
+	if target == in.TargetTopic {
+		return nil
+	}
+	return &dlq.NotRetryableError{ID: in.MessageID, Status: dlq.StatusRetrying,
+		Reason: fmt.Sprintf("workflow %s is sending it to %s; wait for it or cancel it", running.WorkflowID, cmp.Or(target, "its original topic"))}
 }
 
 // AwaitRetryMessage waits for the end of a retry. It returns the error of ctx if that ends

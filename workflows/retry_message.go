@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryMessage sends one dead letter back to its original topic: it marks the message
-// RETRYING, republishes it and finalizes it. It owns the message from the first step to
+// RetryMessage sends one dead letter back to its original topic, or to the target in the
+// input: it marks the message RETRYING, republishes it and finalizes it. It owns the message from the first step to
 // the last, also across crashes.
 //
 // It fails when the message cannot be claimed: the message does not exist, is not
@@ -25,7 +26,7 @@ import (
 // decides the outcome.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
 	var steps *activities.Retry
-	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx), OperationID: in.OperationID}
+	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx), OperationID: in.OperationID, TargetTopic: in.TargetTopic}
 
 	workflow.SetCurrentDetails(ctx, "Claiming the message.")
 	var claimed activities.Claimed
@@ -44,7 +45,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	}
 
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Republishing to **%s**, retry %d of %d.",
-		claimed.OriginalTopic, claimed.RetryCount, claimed.MaxRetries))
+		target(in, claimed), claimed.RetryCount, claimed.MaxRetries))
 	published, publishErr := republish(ctx, step, claimed)
 	outcome := outcomeOf(in.MessageID, publishErr)
 	outcome.Acknowledgement = published.At
@@ -53,7 +54,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		return RetryMessageResult{}, err
 	}
 
-	workflow.SetCurrentDetails(ctx, endDetails(claimed, final, outcome, published))
+	workflow.SetCurrentDetails(ctx, endDetails(target(in, claimed), final, outcome, published))
 	if temporal.IsCanceledError(publishErr) {
 		return RetryMessageResult{}, publishErr
 	}
@@ -62,6 +63,11 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		RetryCount: final.RetryCount, MaxRetries: final.MaxRetries,
 		Published: published.Published, Error: outcome.Error, Category: outcome.Category,
 	}, nil
+}
+
+// target is where the message goes, as far as the workflow knows.
+func target(in RetryMessageInput, claimed activities.Claimed) string {
+	return cmp.Or(in.TargetTopic, claimed.OriginalTopic)
 }
 
 // finalize records the outcome, even when the workflow was cancelled, so that no message
@@ -122,11 +128,14 @@ func typeOf(err error) string {
 // throttles, because the waits differ.
 func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published activities.Republished, err error) {
 	var steps *activities.Retry
+	send, to := steps.Republish, claimed.OriginalTopic
+	if step.TargetTopic != "" {
+		send, to = steps.Redirect, step.TargetTopic
+	}
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)
 	for attempt := 1; ; attempt++ {
 		var result converter.RawValue
-		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+claimed.OriginalTopic), steps.Republish, step).
-			Get(ctx, &result)
+		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+to), send, step).Get(ctx, &result)
 		if err == nil {
 			return activities.DecodeRepublished(result)
 		}
@@ -193,7 +202,7 @@ func reasonOf(err error) string {
 	}
 }
 
-func endDetails(claimed activities.Claimed, final activities.Finalized, outcome dlq.Outcome, published activities.Republished) string {
+func endDetails(target string, final activities.Finalized, outcome dlq.Outcome, published activities.Republished) string {
 	switch {
 	case outcome.Result == dlq.ResultReleased:
 		return fmt.Sprintf("**%s** again, cancelled before it was published: the retry does not count.", final.Status)
@@ -203,8 +212,8 @@ func endDetails(claimed activities.Claimed, final activities.Finalized, outcome 
 		return fmt.Sprintf("**%s** without publishing: Kafka is not configured.", final.Status)
 	case published.At != nil:
 		return fmt.Sprintf("**%s**: acknowledged by %s at offset %d.", final.Status,
-			dlq.Target{Topic: claimed.OriginalTopic, Partition: published.At.Partition}, published.At.Offset)
+			dlq.Target{Topic: target, Partition: published.At.Partition}, published.At.Offset)
 	default:
-		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, claimed.OriginalTopic)
+		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, target)
 	}
 }

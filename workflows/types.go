@@ -22,6 +22,8 @@ type RetryMessageInput struct {
 	MessageID dlq.ID `json:"message_id"`
 	// OperationID is the row of the audit for the request; zero if there is none.
 	OperationID dlq.ID `json:"operation_id,omitzero"`
+	// TargetTopic is where the message goes; empty unless the operator has named a target.
+	TargetTopic string `json:"target_topic,omitempty"`
 }
 
 // RetryMessageResult is how the retry of one message ended.

@@ -26,7 +26,9 @@ type laneState struct {
 	window  rateWindow
 	page    []dlq.ID
 	waiting []waiting
-	blocked map[topicKey]bool // the keys of failed messages
+	blocked map[targetKey]bool // the keys of failed messages
+	// targetOf is where the job sends a message.
+	targetOf func(*entry) string
 }
 
 // rateWindow counts the messages of the current ten seconds and of the previous ten.
@@ -114,7 +116,8 @@ func (m *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 		State: dlq.BulkRunning, Lanes: max(b.Lanes, 1), UpperBound: m.lastSeq, Counting: true, StartedAt: started, UpdatedAt: started}}
 	n.lanes, n.queues = make([]laneState, n.Lanes), map[queueID]*queue{}
 	for i := range n.lanes {
-		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[topicKey]bool{}
+		n.lanes[i].window.startedAt, n.lanes[i].blocked = started, map[targetKey]bool{}
+		n.lanes[i].targetOf = func(e *entry) string { return m.targetOf(e, spec.TargetTopic) }
 	}
 	m.bulks[b.ID] = n
 	m.bulkList = append(m.bulkList, n)
@@ -133,9 +136,9 @@ func (m *Store) CountBulk(_ context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 			if !m.retryable(e, b) {
 				continue
 			}
-			b.MultiTarget = b.MultiTarget || b.Matched > 0 && e.OriginalTopic != target
+			b.MultiTarget = b.MultiTarget || b.Matched > 0 && m.targetOf(e, b.Spec.TargetTopic) != target
 			b.Matched++
-			target = e.OriginalTopic
+			target = m.targetOf(e, b.Spec.TargetTopic)
 		}
 		b.Counting = false
 		return true

@@ -82,7 +82,7 @@ func (m *Store) claimedPage(owner dlq.Owner, state *laneState) []dlq.PageEnvelop
 }
 
 func (l *laneState) envelope(e *entry) dlq.PageEnvelope {
-	return dlq.PageEnvelope{Envelope: e.envelope(), Blocked: e.Record.Key != nil && l.blocked[topicKeyOf(e)]}
+	return dlq.PageEnvelope{Envelope: e.envelope(), Blocked: e.Record.Key != nil && l.blocked[l.keyOf(e)]}
 }
 
 // ReleasePage is like postgres.Store.ReleasePage.
@@ -183,8 +183,8 @@ func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *la
 				state.enqueue(e, name)
 				continue
 			}
-			if m.isKeyRetriedElsewhere(e, lane.Owner) {
-				name := queueID{target: dlq.Target{Topic: e.OriginalTopic, Partition: dlq.AnyPartition}, ofKey: true, keyHash: e.targetKeyHash}
+			if m.isKeyRetriedElsewhere(e, &lane) {
+				name := queueID{target: dlq.Target{Topic: state.targetOf(e), Partition: dlq.AnyPartition}, ofKey: true, keyHash: state.keyHashOf(e)}
 				b.queues[name] = &queue{due: at.Add(time.Second), reason: "an earlier message of the key is being retried or changed by another client"}
 				state.enqueue(e, name)
 				continue
@@ -243,15 +243,16 @@ func (m *Store) sendable(lane dlq.Lane, b *bulk, state *laneState, name queueID)
 			state.removeWaiting(w.id)
 			continue
 		}
-		if e.Status == dlq.StatusRetrying || ordered && (blocked[e.targetKeyHash] || state.earlierWaitsElsewhere(w) || m.isKeyRetriedElsewhere(e, lane.Owner)) {
-			blocked[e.targetKeyHash] = true
+		key := state.keyHashOf(e)
+		if e.Status == dlq.StatusRetrying || ordered && (blocked[key] || state.earlierWaitsElsewhere(w) || m.isKeyRetriedElsewhere(e, &lane)) {
+			blocked[key] = true
 			continue
 		}
 		if b.queues[name].closed {
-			if blocked[e.targetKeyHash] {
+			if blocked[key] {
 				continue
 			}
-			blocked[e.targetKeyHash] = true
+			blocked[key] = true
 		}
 		sendable = append(sendable, e)
 	}
@@ -274,12 +275,21 @@ func (m *Store) mustLeaveQueue(e *entry, b *bulk) bool {
 
 // isKeyRetriedElsewhere reports whether another owner retries an earlier message of the
 // key.
-func (m *Store) isKeyRetriedElsewhere(e *entry, owner dlq.Owner) bool {
+func (m *Store) isKeyRetriedElsewhere(e *entry, lane *dlq.Lane) bool {
 	for _, o := range m.order {
 		if o.Seq >= e.Seq {
 			break
 		}
-		if o.Status == dlq.StatusRetrying && o.keyHash == e.keyHash && o.OriginalTopic == e.OriginalTopic && o.Owner.Token != owner.Token {
+		if o.Status != dlq.StatusRetrying || o.keyHash != e.keyHash || o.Owner.Token == lane.Owner.Token {
+			continue
+		}
+		requested := ""
+		if id, err := dlq.ParseID(o.Owner.Token); err == nil && m.bulks[id] != nil {
+			requested = m.bulks[id].Spec.TargetTopic
+		} else if o.OriginalTopic == e.OriginalTopic {
+			return true // the target of a single retry is unknown
+		}
+		if m.targetOf(o, requested) == m.targetOf(e, lane.Spec.TargetTopic) {
 			return true
 		}
 	}
@@ -325,7 +335,7 @@ func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutco
 			state.counts.Dead++
 		}
 		if o.Result.IsAttempt() && e.Record.Key != nil && b.Spec.Order != dlq.OrderNone {
-			state.blocked[topicKeyOf(e)] = true
+			state.blocked[state.keyOf(e)] = true
 		}
 		processed++
 	}

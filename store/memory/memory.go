@@ -25,6 +25,8 @@ type Store struct {
 	Audit func(dlq.Operation)
 	// MaxGroups is like postgres.Store.MaxGroups.
 	MaxGroups int
+	// Targets is like postgres.Store.Targets.
+	Targets *dlq.Targets
 
 	mu       sync.Mutex
 	lastNow  time.Time // the last result of now
@@ -51,9 +53,6 @@ type Store struct {
 type entry struct {
 	dlq.Detail
 	keyHash int32
-	// targetKeyHash is the hash of the key and the original topic: a key of another topic
-	// is another key.
-	targetKeyHash int32
 }
 
 // New returns an empty store.
@@ -182,7 +181,6 @@ func (m *Store) countCameBack(previous dlq.ID) {
 
 func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 	e := &entry{keyHash: dlq.KeyHash(a.Record.Key, a.ID)}
-	e.targetKeyHash = e.keyHash ^ dlq.KeyHash([]byte(a.Origin.Topic), a.ID)
 	e.Message = dlq.Message{ID: a.ID, Seq: seq, OriginalTopic: a.Origin.Topic, DLQTopic: a.DLQTopic,
 		ErrorMessage: a.ErrorMessage, ErrorClass: a.ErrorClass, RetryCount: a.RetryCount, MaxRetries: a.MaxRetries,
 		// A payload that JSONB refuses is dropped, as in package postgres.

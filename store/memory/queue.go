@@ -33,10 +33,24 @@ type waiting struct {
 	queue   queueID
 }
 
-// topicKey is a record key of an original topic.
-type topicKey struct{ topic, key string }
+// targetKey is a record key of a target. The order of a key is kept for each target.
+type targetKey struct{ target, key string }
 
-func topicKeyOf(e *entry) topicKey { return topicKey{e.OriginalTopic, string(e.Record.Key)} }
+// targetOf is where a message is sent by a retry with a requested target, or with none.
+func (m *Store) targetOf(e *entry, requested string) string {
+	if requested != "" {
+		return requested
+	}
+	target, _ := m.Targets.Of(e.OriginalTopic, "")
+	return target
+}
+
+func (l *laneState) keyOf(e *entry) targetKey { return targetKey{l.targetOf(e), string(e.Record.Key)} }
+
+// keyHashOf is the hash of a key and the target.
+func (l *laneState) keyHashOf(e *entry) int32 {
+	return e.keyHash ^ dlq.KeyHash([]byte(l.targetOf(e)), e.ID)
+}
 
 func (q *queue) laneQueue(name queueID, at time.Time) *dlq.LaneQueue {
 	return &dlq.LaneQueue{Target: name.target, OfKey: name.ofKey, Tries: q.tries, Due: max(q.due.Sub(at), 0), Reason: q.reason, Category: q.category}
@@ -85,7 +99,7 @@ func (b *bulk) waitReason() string {
 func (b *bulk) requeue(state *laneState, e *entry, o *dlq.PageOutcome, at time.Time) queueID {
 	name := queueID{target: o.Wait.Target, ofKey: o.Wait.OfKey, keyHash: -1}
 	if name.ofKey {
-		name.keyHash = e.targetKeyHash
+		name.keyHash = state.keyHashOf(e)
 	}
 	q := b.queues[name]
 	if q == nil || o.Wait.Tries > 0 {
@@ -116,7 +130,7 @@ func (b *bulk) reopen(target dlq.Target, tried map[queueID]bool, at time.Time) {
 
 // enqueue puts a message into a queue, in the order of arrival.
 func (l *laneState) enqueue(e *entry, name queueID) {
-	w := waiting{seq: e.Seq, id: e.ID, keyHash: e.targetKeyHash, queue: name}
+	w := waiting{seq: e.Seq, id: e.ID, keyHash: l.keyHashOf(e), queue: name}
 	at, _ := slices.BinarySearchFunc(l.waiting, w, func(a, b waiting) int { return cmp.Compare(a.seq, b.seq) })
 	l.waiting = slices.Insert(l.waiting, at, w)
 }
@@ -129,7 +143,7 @@ func (l *laneState) removeWaiting(id dlq.ID) {
 // queueOfEarlier is the queue of an earlier message of the key.
 func (l *laneState) queueOfEarlier(e *entry) (queueID, bool) {
 	for i := range l.waiting {
-		if l.waiting[i].keyHash == e.targetKeyHash {
+		if l.waiting[i].keyHash == l.keyHashOf(e) {
 			return l.waiting[i].queue, true
 		}
 	}

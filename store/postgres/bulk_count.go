@@ -16,7 +16,7 @@ WITH job AS MATERIALIZED (
 ), matched AS MATERIALIZED (
 	SELECT count(*) AS n, min(target) AS target, COALESCE(min(target) <> max(target), false) AS multi_target
 	FROM (
-		(SELECT m.original_topic COLLATE "C" AS target
+		(SELECT m.original_topic /* target */ COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
@@ -24,7 +24,7 @@ WITH job AS MATERIALIZED (
 			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics)
 		UNION ALL
-		(SELECT m.original_topic COLLATE "C" AS target
+		(SELECT m.original_topic /* target */ COLLATE "C" AS target
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
@@ -52,7 +52,7 @@ func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	args["id"] = uuid(id)
 	err = s.batch(ctx, "count bulk retry", func(batch *pgx.Batch) {
 		batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
-		batch.Queue(filtered(countBulkSQL, &b.Spec.Filter), args)
+		batch.Queue(s.targeted(filtered(countBulkSQL, &b.Spec.Filter), &b.Spec), args)
 	})
 	if err != nil {
 		return dlq.BulkRetry{}, err
@@ -65,5 +65,6 @@ func (s *Store) bulkArgs(spec *dlq.BulkSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
 	args["dead_letter_topics"] = s.topics.Expression()
 	args["skip_suspicious"] = !spec.IncludeSuspicious
+	s.addTargets(args, spec)
 	return args
 }

@@ -42,8 +42,8 @@ FOR UPDATE`
 //     are all candidates, with a mark on the unlocked ones. Normally the two counts are
 //     equal, and the anti-join is not executed.
 //   - claimed_elsewhere are the keys in the pages of other bulk retries (other_job) that
-//     send to the same topic. The order of a key is kept for each original topic, so
-//     key_hash includes the topic.
+//     send to the same target. The order of a key is kept for each target, so key_hash
+//     includes the target; see targeted.
 //   - checked adds whether each message may be sent. With the order of keys it may not while
 //     an earlier message of its key waits in a queue (queue_id), belongs to a single retry,
 //     or is in claimed_elsewhere.
@@ -114,7 +114,7 @@ WITH clock AS MATERIALIZED (
 ), listed AS MATERIALIZED (
 	SELECT id, place, seq, key_hash, original_topic, record_hash, size
 	FROM (
-		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -129,7 +129,7 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq
 		LIMIT 100)
 		UNION ALL
-		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -163,17 +163,18 @@ WITH clock AS MATERIALIZED (
 	FROM candidate c
 	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM unlocked) AND NOT EXISTS (SELECT FROM unlocked WHERE unlocked.id = c.id)
 ), other_job AS MATERIALIZED (
-	SELECT b.id
+	SELECT b.id, b.spec #>> '{newer_spec,target_topic}' AS target_topic
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
 	WHERE @ordered::bool
 ), claimed_elsewhere AS MATERIALIZED (
-	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
+	SELECT (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647 AS key_hash, min(m.seq) AS seq
 	FROM other_job
 	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = other_job.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
-	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+	WHERE CASE WHEN m.status = 'RETRYING'
+		THEN (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), checked AS MATERIALIZED (
 	SELECT c.id, c.place, c.seq, c.key_hash, c.original_topic, c.size,
@@ -200,10 +201,10 @@ WITH clock AS MATERIALIZED (
 		workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
 	FROM chosen
 	WHERE m.ctid = chosen.place
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
+	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash
 ), queue AS (
 	INSERT INTO dlq.dlq_bulk_retry_queues AS q (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-	SELECT DISTINCT ON (c.key_hash) @bulk, @lane, c.original_topic, -1, c.key_hash, false, 0, clock_timestamp() + interval '1 second',
+	SELECT DISTINCT ON (c.key_hash) @bulk, @lane, c.original_topic /* target */, -1, c.key_hash, false, 0, clock_timestamp() + interval '1 second',
 		'an earlier message of the key is being retried or changed by another client', ''
 	FROM checked c
 	JOIN blocked_from b ON b.key_hash = c.key_hash AND b.seq <= c.seq
@@ -256,7 +257,7 @@ SELECT status.*, next.topic, next.partition, next.of_key, next.tries, next.reaso
 	CASE WHEN status.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
 	CASE WHEN (SELECT failed FROM lane) > 0 THEN EXISTS (
 		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
-		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
+		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic /* target */ AND k.key = b.key OFFSET 0) ELSE false END
 FROM (
 	SELECT EXISTS (SELECT FROM job) AS running, EXISTS (SELECT FROM opened) AS open, EXISTS (SELECT FROM unfinished) AS unfinished,
 		COALESCE((SELECT due FROM lane), false) AS due,
@@ -306,7 +307,7 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 	if f.Key != nil && !lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
 		return dlq.LaneClaim{}, nil // another lane has the key
 	}
-	sql, args := filtered(claimPageSQL, f), s.claimArgs(&lane)
+	sql, args := s.targeted(filtered(claimPageSQL, f), &lane.Spec), s.claimArgs(&lane)
 	args["scan"], args["scan_first"] = scan, lane.ScanFirst
 	for began := time.Now(); ; {
 		status, page, err := s.claimPage(ctx, sql, args)
@@ -314,7 +315,7 @@ func (s *Store) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.La
 			return dlq.LaneClaim{}, err
 		}
 		if status.due && len(page) == 0 {
-			return s.claimQueue(ctx, args, status.closed)
+			return s.claimQueue(ctx, &lane.Spec, args, status.closed)
 		}
 		claim := dlq.LaneClaim{Page: page, Bytes: status.bytes, Closed: status.closed, Next: status.next,
 			Limited: status.limited, StepLimitReached: status.stepLimitReached,

@@ -83,17 +83,18 @@ WITH clock AS MATERIALIZED (
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	FOR UPDATE OF m SKIP LOCKED
 ), other_job AS MATERIALIZED (
-	SELECT b.id
+	SELECT b.id, b.spec #>> '{newer_spec,target_topic}' AS target_topic
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
 	WHERE @ordered::bool
 ), claimed_elsewhere AS MATERIALIZED (
-	SELECT (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, min(m.seq) AS seq
+	SELECT (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647 AS key_hash, min(m.seq) AS seq
 	FROM other_job
 	JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = other_job.id
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
-	WHERE CASE WHEN m.status = 'RETRYING' THEN (m.key_hash # hashtext(m.original_topic)) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+	WHERE CASE WHEN m.status = 'RETRYING'
+		THEN (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), checked AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, unlocked.size, unlocked.id IS NOT NULL AS is_unlocked,
@@ -133,7 +134,7 @@ WITH clock AS MATERIALIZED (
 		workflow_id = @workflow_id, owner_token = @token, in_page = true
 	FROM chosen
 	WHERE m.id = chosen.id
-	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash
+	RETURNING m.id, m.seq, m.original_topic, m.retry_count, m.payload, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash
 ), left_queue AS (
 	DELETE FROM dlq.dlq_bulk_retry_waiting w
 	WHERE w.bulk_id = @bulk AND w.queue_id = (SELECT id FROM queue) AND w.lane = @lane
@@ -198,7 +199,7 @@ SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT limited FROM job), false), lo
 	CASE WHEN load.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
 	CASE WHEN (SELECT failed FROM lane) > 0 THEN EXISTS (
 		SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
-		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic AND k.key = b.key OFFSET 0) ELSE false END
+		WHERE k.bulk_id = @bulk AND k.key_hash = m.key_hash AND k.topic = m.original_topic /* target */ AND k.key = b.key OFFSET 0) ELSE false END
 FROM (SELECT COALESCE(sum(size), 0)::bigint AS bytes FROM chosen) AS load
 LEFT JOIN queue ON true
 LEFT JOIN claimed m ON true
@@ -210,12 +211,12 @@ ORDER BY m.seq`
 const queueRetryDelay = time.Millisecond
 
 // claimQueue claims from a queue that is due. args are those of the claim that found it.
-func (s *Store) claimQueue(ctx context.Context, args pgx.NamedArgs, closed []dlq.Target) (claim dlq.LaneClaim, err error) {
+func (s *Store) claimQueue(ctx context.Context, spec *dlq.BulkSpec, args pgx.NamedArgs, closed []dlq.Target) (claim dlq.LaneClaim, err error) {
 	var open bool
 	var queue nullableQueue
 	err = s.batch(ctx, "claim from queue", func(batch *pgx.Batch) {
 		queueClaimLocks(batch, args)
-		batch.Queue(claimQueueSQL, args).Query(func(rows pgx.Rows) (err error) {
+		batch.Queue(s.targeted(claimQueueSQL, spec), args).Query(func(rows pgx.Rows) (err error) {
 			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Limited, &claim.Bytes}, queue.columns()...)...)
 			return err
 		})

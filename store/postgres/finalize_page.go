@@ -71,7 +71,7 @@ WITH outcome AS MATERIALIZED (
 		in_page = false, updated_at = now()
 	FROM locked o, lane
 	WHERE m.id = o.id
-	RETURNING m.id, m.seq, m.status, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash, m.original_topic,
+	RETURNING m.id, m.seq, m.status, m.retry_count, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash, m.original_topic,
 		m.last_retry_at, m.updated_at, m.dlq_topic, m.max_retries, m.resolution, o.result, o.category, o.error, o.attempt,
 		o.wait_topic, o.wait_partition, o.wait_key, o.wait_tries, o.wait_seconds
 ), attempt AS (
@@ -88,7 +88,7 @@ WITH outcome AS MATERIALIZED (
 	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
 ), blocked AS (
 	INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key)
-	SELECT @bulk, e.key_hash, e.original_topic, b.key
+	SELECT @bulk, e.key_hash, e.original_topic /* target */, b.key
 	FROM ended e
 	JOIN dlq.dlq_message_bodies b ON b.message_id = e.id
 	WHERE e.attempt AND @ordered::bool AND b.key IS NOT NULL
@@ -168,6 +168,7 @@ RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 // has the lane, and dlq.ErrBlocked when another transaction holds a lock for a second.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)
+	s.addTargets(args, &lane.Spec)
 	args["outbox"] = s.Outbox
 	var results []dlq.PageResult
 	err := s.batch(ctx, "finalize page", func(batch *pgx.Batch) {
@@ -175,7 +176,7 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 		queueQuery(batch, &results, func(row pgx.CollectableRow) (r dlq.PageResult, err error) {
 			err = row.Scan(&r.Counts.Retried, &r.Counts.Failed, &r.Counts.Dead, &r.Counts.Skipped, &r.Ended)
 			return r, err
-		}, finalizePageSQL, args)
+		}, s.targeted(finalizePageSQL, &lane.Spec), args)
 	})
 	if err == nil && len(results) == 0 {
 		err = fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)

@@ -74,7 +74,7 @@ func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 // @page_bytes, and at least one.
 const claimedPageSQL = `
 WITH claimed AS MATERIALIZED (
-	SELECT m.id, m.seq, m.original_topic, m.retry_count, (m.key_hash # hashtext(m.original_topic)) & 2147483647 AS key_hash,
+	SELECT m.id, m.seq, m.original_topic, m.retry_count, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash,
 		CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -97,7 +97,7 @@ SELECT load.bytes, p.id, p.seq, p.original_topic, p.retry_count,
 		ELSE b.value END,
 	CASE WHEN load.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
 	EXISTS (SELECT FROM dlq.dlq_bulk_retry_blocked_keys k
-		WHERE k.bulk_id = @bulk AND k.key_hash = p.key_hash AND k.topic = p.original_topic AND k.key = b.key OFFSET 0)
+		WHERE k.bulk_id = @bulk AND k.key_hash = p.key_hash AND k.topic = p.original_topic /* target */ AND k.key = b.key OFFSET 0)
 FROM load
 CROSS JOIN part p
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = p.id
@@ -110,11 +110,12 @@ ORDER BY p.seq`
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	args := laneArgs(&lane)
 	args["page_bytes"] = bytes
+	s.addTargets(args, &lane.Spec)
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
 		queueQuery(batch, &claim.Page, func(row pgx.CollectableRow) (dlq.PageEnvelope, error) {
 			return scanPageEnvelope(withFirst{row, &claim.Bytes})
-		}, claimedPageSQL, args)
+		}, s.targeted(claimedPageSQL, &lane.Spec), args)
 	})
 	return claim, err
 }

@@ -39,7 +39,9 @@ type Store struct {
 	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups. Set it
 	// before the first use.
 	MaxGroups int
-	groups    knownGroups
+	// Targets decides which messages have the same target. Set it before the first use.
+	Targets *dlq.Targets
+	groups  knownGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }

@@ -110,7 +110,7 @@ func (p *parts) openStore() error {
 		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends")
 		store := memory.New(p.topics)
 		store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
-		store.MaxGroups = p.cfg.Groups.MaxPerTopic
+		store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
 		p.store = store
 		return nil
 	}
@@ -131,7 +131,7 @@ func (p *parts) openStore() error {
 	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
 	store := postgres.New(p.pool, p.topics)
 	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
-	store.MaxGroups = p.cfg.Groups.MaxPerTopic
+	store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
 	p.store = store
 	return nil
 }

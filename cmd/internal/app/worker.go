@@ -103,7 +103,7 @@ func newEngine(p *parts) (*engine, error) {
 		Retry: &activities.Retry{
 			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
 		},
-		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log},
+		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log, Targets: p.targets},
 		Action:  &activities.Action{Store: p.store, Metrics: metrics, Log: p.log},
 		Archive: &activities.Archive{Store: p.store, AuditRetention: p.cfg.Audit.Retention.Std(), Metrics: metrics, Log: p.log},
 	}

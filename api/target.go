@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"dlqmanager/dlq"
+)
+
+// targetField is the field in which a request names the target of its messages.
+const targetField = "target_topic"
+
+// target reads it. Without it messages go where the configuration says.
+func (b *body) target() string {
+	target, given := b.text(targetField, maxBulkText)
+	if given && target == "" {
+		b.reject(targetField, "must not be empty; omit it to send to the original topic")
+	}
+	return target
+}
+
+// checkTarget refuses a target before anything is claimed for it. originalTopic is empty for
+// several messages.
+func (s *Server) checkTarget(ctx context.Context, originalTopic, requested string) error {
+	if requested == "" || requested == originalTopic {
+		return nil
+	}
+	if a := accessOf(ctx); !a.principal.MayOn(a.permission, requested) {
+		return forbidden(a.permission, requested)
+	}
+	refused := func(reason string) error {
+		return invalid("invalid request body: "+targetField, detail{Field: targetField, Message: requested + " " + reason})
+	}
+	var wrong *dlq.TargetError
+	if _, err := s.options.Targets.Of(originalTopic, requested); errors.As(err, &wrong) {
+		return refused(wrong.Reason)
+	}
+	if _, isEndpoint := dlq.EndpointOf(requested); isEndpoint || s.options.Ends == nil {
+		return nil
+	}
+	ends, err := s.options.Ends.EndOffsets(ctx, []string{requested})
+	switch {
+	case err != nil:
+		return unavailable("Kafka does not tell whether the target topic exists, so nothing was retried; try again later", err)
+	case len(ends) == 0:
+		return refused("does not exist in Kafka, or the manager may not see it")
+	}
+	return nil
+}
+
+// byTarget are the numbers of messages of a dry run by target, from those by original topic.
+func (s *Server) byTarget(counts []dlq.PreviewCount, matched int64, requested string) []dlq.PreviewCount {
+	if requested != "" && matched > 0 {
+		return []dlq.PreviewCount{{Name: requested, Count: matched}}
+	}
+	var targets []dlq.PreviewCount
+	for _, count := range counts {
+		target, _ := s.options.Targets.Of(count.Name, "")
+		if i := slices.IndexFunc(targets, func(t dlq.PreviewCount) bool { return t.Name == target }); i >= 0 {
+			targets[i].Count += count.Count
+			continue
+		}
+		targets = append(targets, dlq.PreviewCount{Name: target, Count: count.Count})
+	}
+	return targets
+}
