@@ -32,6 +32,14 @@ func Topics(t testing.TB) *dlq.Topics {
 	return topics
 }
 
+// Targets has a route for the original topics routed.*, to routed.
+func Targets(t testing.TB) *dlq.Targets {
+	t.Helper()
+	targets, err := dlq.NewTargets(Topics(t), map[string]string{"routed.*": "routed"}, []string{"*"}, nil)
+	require.NoError(t, err)
+	return targets
+}
+
 // Arrival is a failed JSON order: PENDING, from orders.dlq, with the original topic orders.
 func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
 	offset := lastOffset.Add(1)

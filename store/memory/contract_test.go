@@ -18,6 +18,15 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestContractOfRoutes(t *testing.T) {
+	t.Parallel()
+	storetest.RunRoutes(t, func(t *testing.T) storetest.Store {
+		s := memory.New(dlqtest.Topics(t))
+		s.Targets = dlqtest.Targets(t)
+		return s
+	})
+}
+
 func TestContractOfTheAuditLog(t *testing.T) {
 	t.Parallel()
 	var logged []dlq.Operation
