@@ -1,0 +1,103 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// knownTopics are the topics that exist. As an error it is that of a Kafka that is away.
+type knownTopics map[string]bool
+
+func (k knownTopics) EndOffsets(_ context.Context, topics []string) (ends []dlq.EndOffset, err error) {
+	if k == nil {
+		return nil, fmt.Errorf("%w: kafka", dlq.ErrUnavailable)
+	}
+	for _, topic := range topics {
+		if k[topic] {
+			ends = append(ends, dlq.EndOffset{Topic: topic})
+		}
+	}
+	return ends, nil
+}
+
+// toTargets allows the targets *.retry and http:shop, and routes routed.* to routed.
+func toTargets(t testing.TB, known knownTopics) func(*api.Options) {
+	targets, err := dlq.NewTargets(newTopics(t), map[string]string{"routed.*": "routed"}, []string{"*.retry", "*.dlq", "http:shop"}, []string{"shop"})
+	require.NoError(t, err)
+	return func(o *api.Options) { o.Targets, o.Ends = targets, known }
+}
+
+func TestARefusedTargetClaimsNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
+	id := w.add(1)[0]
+	requests := map[string]string{
+		retryPath(id):                         `{"target_topic": %q}`,
+		"/api/v1/dlq/orders.dlq.v1/retry-all": `{"target_topic": %q}`,
+		"/api/v1/bulk-retries":                `{"topic": "orders.dlq.v1", "target_topic": %q}`,
+	}
+	for target, reason := range map[string]string{
+		"orders.dlq":  "is a dead-letter topic",
+		"or ders":     "is not the name of a topic",
+		"payments":    "is not among the allowed targets",
+		"users.retry": "does not exist",
+		"http:ledger": "is not an endpoint",
+		"":            "must not be empty",
+	} {
+		for path, body := range requests {
+			got := w.json(http.MethodPost, path, fmt.Sprintf(body, target))
+			_, fields := requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+			require.Equal(t, []string{"target_topic"}, fields, got.body)
+			require.Contains(t, got.body, reason)
+		}
+	}
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, "PENDING", w.status(id))
+	bulks, err := w.store.Bulks(t.Context(), "", 10)
+	require.NoError(t, err)
+	require.Empty(t, bulks)
+}
+
+func TestATargetIsCheckedWhileKafkaIsAway(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, nil))
+	id := w.add(1)[0]
+	requireError(t, w.json(http.MethodPost, retryPath(id), `{"target_topic": "orders.retry"}`), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryPath(id), `{"target_topic": "http:shop"}`).status, "an endpoint is not in Kafka")
+}
+
+func TestABulkRetryShowsItsTarget(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
+	w.audited("ann")
+	w.add(2)
+	token := "Authorization: Bearer ann"
+	body := `{"topic": "orders.dlq.v1", "target_topic": "orders.retry"%s}`
+	dry := w.json(http.MethodPost, "/api/v1/bulk-retries", fmt.Sprintf(body, `, "dry_run": true`), token)
+	require.Equal(t, []any{map[string]any{"name": "orders.retry", "count": 2.0}}, dry.field(t, "by_target_topic"))
+	got := w.json(http.MethodPost, "/api/v1/bulk-retries", fmt.Sprintf(body, ""), token)
+	require.Less(t, got.status, http.StatusBadRequest, got.body)
+	require.Equal(t, "orders.retry", got.field(t, "target_topic"))
+	shown := w.call(http.MethodGet, "/api/v1/bulk-retries/"+got.field(t, "id").(string), token)
+	require.Equal(t, "orders.retry", shown.field(t, "target_topic"))
+	require.Contains(t, fmt.Sprint(w.operations(token)), "target_topic:orders.retry")
+}
+
+func TestADryRunShowsRoutes(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, knownTopics{}))
+	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "routed.a" })
+	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "routed.b" })
+	w.add(1)
+	dry := w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic": "orders.dlq.v1", "dry_run": true}`)
+	require.ElementsMatch(t, []any{map[string]any{"name": "routed", "count": 2.0}, map[string]any{"name": "orders.v1", "count": 1.0}},
+		dry.field(t, "by_target_topic"))
+}
