@@ -15,6 +15,7 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/temporaltest"
 	"dlqmanager/store/memory"
 	"dlqmanager/workflows"
@@ -164,7 +165,7 @@ func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 		Retry: &activities.Retry{
 			Store: store, Publisher: s.target, Owners: s.client, Metrics: metrics, Log: log,
 		},
-		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log},
+		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log, Targets: dlqtest.Targets(t)},
 		Action:  &activities.Action{Store: actions, Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
 	}, 5*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
