@@ -67,6 +67,9 @@ type Options struct {
 	// TemporalNamespace is part of those links. Default: "default".
 	TemporalNamespace string
 
+	// Suspicion says why headers are known to attack consumers, and is empty for others. By
+	// default all are.
+	Suspicion func([]dlq.Header) string
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 
@@ -114,6 +117,9 @@ func (o *Options) setDefaults() error {
 	if o.Registerer == nil || o.Gatherer == nil {
 		registry := prometheus.NewRegistry()
 		o.Registerer, o.Gatherer = registry, registry
+	}
+	if o.Suspicion == nil {
+		o.Suspicion = func([]dlq.Header) string { return "" }
 	}
 	if o.Ready == nil {
 		o.Ready = func() map[string]error { return nil }

@@ -23,11 +23,13 @@ type hopView struct {
 	Resolution    *string          `json:"resolution"`
 	OriginalTopic string           `json:"original_topic"`
 	DLQTopic      string           `json:"dlq_topic"`
-	Source        sourceView       `json:"source"`
+	Source        *sourceView      `json:"source"`
 	CreatedAt     timestamp        `json:"created_at"`
 	RetryCount    int              `json:"retry_count"`
 	MaxRetries    int              `json:"max_retries"`
 	Archived      bool             `json:"archived"`
+	EditedFrom    *dlq.ID          `json:"edited_from"`
+	ReplacedBy    *dlq.ID          `json:"replaced_by"`
 	Attempts      []hopAttemptView `json:"attempts"`
 }
 
@@ -76,8 +78,9 @@ func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID) hopView {
 	retries := h.Retries()
 	view := hopView{
 		ID: h.ID, PreviousID: optionalID(h.PreviousID), Status: h.Status, Resolution: optionalText(string(h.Ended())),
-		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: sourceView{h.Source.Partition, h.Source.Offset},
+		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: viewSource(h.Source),
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
+		EditedFrom: optionalID(h.Edits.From), ReplacedBy: optionalID(h.Edits.By),
 		Attempts: make([]hopAttemptView, 0, len(retries)),
 	}
 	for _, a := range retries {

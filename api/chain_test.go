@@ -31,7 +31,7 @@ func TestGetChainHasTheDocumentedBodyByteForByte(t *testing.T) {
 	require.Equal(t, `{"id":"550e8400-e29b-41d4-a716-446655440000","truncated":true,"hops":[`+
 		`{"id":"550e8400-e29b-41d4-a716-446655440000","previous_id":null,"status":"RESOLVED","resolution":"delivered",`+
 		`"original_topic":"orders.events.v1","dlq_topic":"orders.events.dlq.v1","source":{"partition":1,"offset":42},`+
-		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":true,"attempts":[`+
+		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":true,"edited_from":null,"replaced_by":null,"attempts":[`+
 		`{"number":1,"started_at":"2026-02-20T10:30:00.000+00:00","ended_at":"2026-02-20T10:30:59.000+00:00",`+
 		`"workflow":{"workflow_id":"w","run_id":"r1"},"operation_id":null,"target":{"topic":"orders.events.v1","partition":null,"offset":null},`+
 		`"outcome":"failed","category":"transient","error":"no leader"},`+
@@ -40,7 +40,7 @@ func TestGetChainHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"outcome":"delivered","category":null,"error":null}]},`+
 		`{"id":"0199c0de-7000-7000-8000-000000000009","previous_id":"550e8400-e29b-41d4-a716-446655440000","status":"PENDING","resolution":null,`+
 		`"original_topic":"orders.events.v1","dlq_topic":"orders.events.dlq.v1","source":{"partition":1,"offset":57},`+
-		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":false,"attempts":[]}]}`, got.body)
+		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":false,"edited_from":null,"replaced_by":null,"attempts":[]}]}`, got.body)
 }
 
 func TestGetChainFindsAnArchivedMessageAndNoUnknownOne(t *testing.T) {

@@ -117,6 +117,19 @@ func (g guard) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	return g.store.MarkDead(audited(ctx), id)
 }
 
+// Replace makes the request concern the copy, which is sent.
+func (g guard) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
+	if err := g.checkID(ctx, id); err != nil {
+		return dlq.Message{}, err
+	}
+	m, err := g.store.Replace(audited(ctx), id, edited)
+	if err == nil {
+		a := accessOf(ctx)
+		a.concerns(m.ID, m.DLQTopic)
+	}
+	return m, err
+}
+
 func (g guard) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err

@@ -18,7 +18,7 @@ type detailView struct {
 	messageFields
 	DLQTopic        string        `json:"dlq_topic"`
 	Origin          originView    `json:"origin"`
-	Source          sourceView    `json:"source"`
+	Source          *sourceView   `json:"source"`
 	Key             *bytesView    `json:"key"`
 	Value           *bytesView    `json:"value"`
 	Headers         []headerView  `json:"headers"`
@@ -37,6 +37,8 @@ type detailView struct {
 	Suspicion       *string       `json:"suspicion"`
 	Pointed         *pointedView  `json:"pointed"`
 	GroupID         *dlq.ID       `json:"group_id"`
+	EditedFrom      *dlq.ID       `json:"edited_from"`
+	ReplacedBy      *dlq.ID       `json:"replaced_by"`
 	// GroupedBy is absent for a message without a group.
 	GroupedBy *groupedByView `json:"grouped_by,omitempty"`
 	decodedFields
@@ -91,6 +93,14 @@ type sourceView struct {
 	Offset    int64 `json:"offset"`
 }
 
+// viewSource is null for a message that was not read from Kafka.
+func viewSource(s dlq.Source) *sourceView {
+	if s.IsZero() {
+		return nil
+	}
+	return &sourceView{s.Partition, s.Offset}
+}
+
 // headerView shows a header's value as base64, and as text where it is text.
 type headerView struct {
 	Key   string  `json:"key"`
@@ -124,7 +134,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
-		Origin: viewOrigin(&d.Failure), Source: sourceView{d.Source.Partition, d.Source.Offset},
+		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
 		Headers: viewHeaders(d.Record.Headers), RecordTimestamp: optionalTime(&d.Record.Timestamp),
 		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
@@ -132,7 +142,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		PreviousID: optionalID(d.PreviousID),
 		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message), CauseClass: optionalText(d.Failure.CauseClass),
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
-		GroupID: optionalID(d.GroupID),
+		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By),
 	}
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err

@@ -33,6 +33,9 @@ type Store interface {
 	// Revive makes a DEAD message PENDING: dlq.ErrNotFound, or *dlq.NotRetryableError when
 	// it is not DEAD.
 	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	// Replace ends a PENDING message as replaced and stores its edited copy, which it returns:
+	// dlq.ErrNotFound, *dlq.OwnedError, or *dlq.NotRetryableError.
+	Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
 	// CreateBulk takes the snapshot of a bulk retry and writes its row. While another
 	// job runs on messages of the same topic, it returns that job if it does the same
 	// work, and a *dlq.BulkBusyError otherwise.

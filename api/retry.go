@@ -32,15 +32,20 @@ type retryView struct {
 	WorkflowID  string     `json:"workflow_id"`
 	RunID       string     `json:"run_id"`
 	WorkflowURL string     `json:"workflow_url,omitempty"`
+	// EditedFrom is the message whose edited copy is sent.
+	EditedFrom *dlq.ID `json:"edited_from,omitempty"`
 }
+
+// retryFields are the fields of a retry.
+var retryFields = append([]string{"reason", targetField}, editFields...)
 
 func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	id, err := pathID(c, "message")
 	if err != nil {
 		return err
 	}
-	b := readBody(c, "reason", targetField)
-	requested := b.target()
+	b := readBody(c, retryFields...)
+	requested, edit := b.target(), b.edit()
 	b.reason(c)
 	if err := b.err(); err != nil {
 		return err
@@ -53,7 +58,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	// runs, the new one decides, since the row may be outdated.
 	if m.Status != dlq.StatusRetrying {
 		if err := m.CheckRetryable(); err != nil {
-			return err
+			return s.nameCopy(ctx, &m, err)
 		}
 		if err := s.options.Topics.CheckOrigin(&m); err != nil {
 			return err
@@ -62,33 +67,40 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	if err := s.checkTarget(ctx, m.OriginalTopic, requested); err != nil {
 		return err
 	}
+	var editedFrom dlq.ID
+	if edit != nil {
+		if m, err = s.replace(ctx, id, edit); err != nil {
+			return err
+		}
+		editedFrom, id = id, m.ID
+	}
 	execution, err := s.options.Retries.StartRetryMessage(ctx, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return describeUnsent(describeNotFound(err, "dlq message", id), editedFrom, id)
 	}
 	wait := s.waitTime(c)
 	result, ended, err := await(s, c, wait, execution, s.options.Retries.AwaitRetryMessage)
 	switch {
 	case errors.Is(err, workflows.ErrStopped):
-		return s.retryStopped(c, id, execution)
+		return s.retryStopped(c, id, editedFrom, execution)
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return describeNotFound(err, "dlq message", id)
 	case ended:
-		return reply(c, http.StatusOK, s.viewRetry(id, execution, result))
+		return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, result))
 	}
-	return s.retryContinues(c, m, execution) // also if Temporal does not answer: the start was durable
+	return s.retryContinues(c, m, editedFrom, execution) // also if Temporal does not answer: the start was durable
 }
 
 // retryStopped answers with the state of the message after its workflow was cancelled
 // or terminated in Temporal.
-func (s *Server) retryStopped(c *fiber.Ctx, id dlq.ID, execution workflows.Execution) error {
+func (s *Server) retryStopped(c *fiber.Ctx, id, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
-	return reply(c, http.StatusOK, s.viewRetry(id, execution, workflows.RetryMessageResult{
+	return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, workflows.RetryMessageResult{
 		Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Error: "its workflow was cancelled or terminated",
 	}))
 }
@@ -109,13 +121,34 @@ func await[W, R any](s *Server, c *fiber.Ctx, wait time.Duration, workflow W,
 	return result, err == nil, err
 }
 
-func (s *Server) viewRetry(id dlq.ID, execution workflows.Execution, result workflows.RetryMessageResult) retryView {
+func (s *Server) viewRetry(id, editedFrom dlq.ID, execution workflows.Execution, result workflows.RetryMessageResult) retryView {
 	published := result.Published && result.Error == ""
 	return retryView{
 		ID: id, Status: result.Status, Message: retryMessageText(result), RetryCount: result.RetryCount, MaxRetries: result.MaxRetries,
 		Published: &published, Error: optionalText(result.Error), Category: optionalText(string(result.Category)),
 		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
+		EditedFrom: optionalID(editedFrom),
 	}
+}
+
+// nameCopy makes the error of a replaced message name its copy, as far as that is known.
+func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error {
+	if m.Ended() != dlq.ResolutionReplaced {
+		return err
+	}
+	d, failed := s.options.Store.Detail(ctx, m.ID)
+	if failed != nil || d.Edits.By.IsZero() {
+		return err
+	}
+	return dlq.ReplacedError(m, d.Edits.By)
+}
+
+// describeUnsent tells the sender of an edit that its copy is stored, though not sent.
+func describeUnsent(err error, editedFrom, copyID dlq.ID) error {
+	if editedFrom.IsZero() || !errors.Is(err, dlq.ErrUnavailable) {
+		return err
+	}
+	return unavailable(fmt.Sprintf("the edited copy %s is stored and PENDING, but its retry did not start; retry it later", copyID), err)
 }
 
 // retryMessageText is the documented text if the retry succeeded, and otherwise
@@ -140,7 +173,7 @@ func retryMessageText(result workflows.RetryMessageResult) string {
 
 // retryContinues answers 202 with the current state of the message, or with the state
 // before the retry if the store is unavailable. The retry is durable either way.
-func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, execution workflows.Execution) error {
+func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	now, err := s.options.Store.Message(ctx, m.ID)
@@ -154,5 +187,6 @@ func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, execution workflows
 	return reply(c, http.StatusAccepted, retryView{
 		ID: m.ID, Status: m.Status, Message: retryInitiated, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
 		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
+		EditedFrom: optionalID(editedFrom),
 	})
 }

@@ -32,6 +32,9 @@ type Source struct {
 	Offset    int64
 }
 
+// IsZero reports whether the dead letter was not read from Kafka.
+func (s Source) IsZero() bool { return s == Source{} }
+
 // Origin is where the message was before it failed, as far as its headers or the name of
 // its dead-letter topic show.
 type Origin struct {

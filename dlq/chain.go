@@ -18,6 +18,7 @@ type Hop struct {
 	Message
 	Source   Source
 	Archived bool
+	Edits    Edits
 	// Attempts are the retries that ended without delivery, oldest first.
 	Attempts []Attempt
 }

@@ -39,8 +39,8 @@ type Message struct {
 	// Owner is the workflow that retries the message (RETRYING) or that last
 	// did; zero when it was never retried.
 	Owner Owner
-	// PreviousID is the message that this one was before it was republished
-	// and failed again; zero when it did not come back.
+	// PreviousID is the message that this one was before it was republished and failed again,
+	// or before it was edited; zero when neither happened.
 	PreviousID ID
 	// Resolution is the recorded reason why the message ended; Ended is the one to show.
 	Resolution Resolution
@@ -117,6 +117,14 @@ type Detail struct {
 	// Schema and DecodeError are those of the Arrival.
 	Schema      Schema
 	DecodeError string
+	Edits       Edits
+}
+
+// Edits link a message to its edited copies.
+type Edits struct {
+	// From is the message whose edited copy this one is, and By the edited copy that was sent in
+	// its place. Both are zero for most messages.
+	From, By ID
 }
 
 // Attempt is one retry that ended without delivery.

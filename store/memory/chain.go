@@ -56,7 +56,7 @@ func (m *Store) hop(id dlq.ID) (hop dlq.Hop, exists bool) {
 			return dlq.Hop{}, false
 		}
 	}
-	hop = dlq.Hop{Message: e.Message, Source: e.Source, Archived: archived, Attempts: slices.Clone(e.Attempts)}
+	hop = dlq.Hop{Message: e.Message, Source: e.Source, Archived: archived, Edits: e.Edits, Attempts: slices.Clone(e.Attempts)}
 	hop.Payload, hop.ErrorMessage, hop.ErrorClass = nil, "", ""
 	return hop, true
 }

@@ -54,7 +54,7 @@ SELECT (SELECT count(*) FROM found) > 1000,
 	m.id, m.seq, m.original_topic, m.dlq_topic, '', '', m.retry_count, m.max_retries, NULL::jsonb,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
-	m.archived, b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
+	m.archived, (SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id), b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
 	COALESCE(a.number, 0), COALESCE(a.workflow_id, ''), COALESCE(a.owner_token, ''), a.started_at, a.ended_at,
 	COALESCE(a.result, ''), COALESCE(a.category, ''), COALESCE(a.error, '')
 FROM found m
@@ -90,18 +90,19 @@ func (s *Store) Chain(ctx context.Context, id dlq.ID) (chain dlq.Chain, err erro
 // scanHop adds a row of chainSQL to the chain: a hop, or one more attempt of the last hop.
 func scanHop(row pgx.CollectableRow, chain *dlq.Chain) error {
 	var h dlq.Hop
-	var topic *[16]byte
+	var topic, from, by *[16]byte
 	var partition *int32
 	var offset *int64
 	var a dlq.Attempt
 	var attempted bool
 	message, done := messageTargets(&h.Message)
 	targets := append([]any{&chain.Truncated}, message...)
-	targets = append(targets, &h.Archived, &topic, &partition, &offset, &attempted)
+	targets = append(targets, &h.Archived, &from, &by, &topic, &partition, &offset, &attempted)
 	if err := row.Scan(append(targets, attemptTargets(&a)...)...); err != nil {
 		return err
 	}
 	done()
+	h.Edits = editsOf(from, by)
 	if topic != nil && partition != nil && offset != nil {
 		h.Source = dlq.Source{TopicID: *topic, Partition: *partition, Offset: *offset}
 	}

@@ -62,7 +62,8 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 	b.origin_timestamp, COALESCE(b.consumer_group, ''), COALESCE(b.cause_class, ''), COALESCE(b.origin_attempts, 0),
 	COALESCE(b.trace_id, ''), COALESCE(b.correlation_id, ''), COALESCE(b.suspicion, ''),
 	COALESCE(b.schema_id, 0), COALESCE(b.schema_format, ''), COALESCE(b.schema_subject, ''), COALESCE(b.schema_version, 0),
-	COALESCE(b.schema_message_type, ''), COALESCE(b.decode_error, '')
+	COALESCE(b.schema_message_type, ''), COALESCE(b.decode_error, ''),
+	(SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id)
 FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id`
@@ -99,17 +100,19 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	var offset *int64
 	var headers []byte
 	var timestamp, originTimestamp *time.Time
+	var from, by *[16]byte
 	targets, done := messageTargets(&d.Message)
 	f := &d.Failure
 	err := row.Scan(append(targets, &topic, &partition, &offset, &d.Record.Key, &d.Record.Value, &headers, optionalInstant{&timestamp},
 		&f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
 		optionalInstant{&originTimestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
 		&f.TraceID, &f.CorrelationID, &f.Suspicion,
-		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError)...)
+		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError, &from, &by)...)
 	if err != nil {
 		return dlq.Detail{}, err
 	}
 	done()
+	d.Edits = editsOf(from, by)
 	if topic != nil && partition != nil && offset != nil {
 		d.Source = dlq.Source{TopicID: *topic, Partition: *partition, Offset: *offset}
 	}

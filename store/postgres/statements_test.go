@@ -56,6 +56,7 @@ func TestEveryStatement(t *testing.T) {
 	_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(first.Page[:50], dlq.ResultFailed))
 	require.NoError(t, err)
 	for _, sql := range []string{
+		`INSERT INTO dlq.dlq_edits (original_id, copy_id) SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 2000)`,
 		`UPDATE dlq.dlq_messages SET updated_at = now() - interval '1 year' WHERE status = 'DEAD' AND seq % 100 = 0`,
 		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, upper_bound, snapshot_at, ended_at)
 			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'COMPLETED', 4, 0, now(), now() FROM generate_series(1, 2000) AS n`,
@@ -197,13 +198,15 @@ func TestEveryStatement(t *testing.T) {
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
 	cases := map[string][]explained{
 		"messageSQL":  {{args: message, uses: messages}},
-		"detailSQL":   {{args: message, uses: bodies + " " + messages}},
+		"detailSQL":   {{args: message, uses: "dlq_edits_pkey " + bodies + " " + messages + " uq_dlq_edits_copy"}},
 		"attemptsSQL": {{args: message, uses: attempts}},
-		"chainSQL": {{args: message, after: byIndexSQL, uses: bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
-			" idx_dlq_messages_archive_previous idx_dlq_messages_previous"}},
+		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
+			" idx_dlq_messages_archive_previous idx_dlq_messages_previous uq_dlq_edits_copy"}},
 		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
 		"markDeadSQL": {{args: message, uses: messages}},
 		"reviveSQL":   {{args: message, uses: messages}},
+		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
+		"copyOfSQL":   {{args: message, uses: "dlq_edits_pkey"}},
 
 		"listSQL": {
 			{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)},

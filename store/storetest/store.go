@@ -28,6 +28,7 @@ type Store interface {
 	Delete(ctx context.Context, id dlq.ID) error
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
 	Ping(ctx context.Context) error
 
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
@@ -92,7 +93,7 @@ type Store interface {
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps, exhausted,
-		actions, actionJobs, within, audits, groups, searches, redirects)
+		actions, actionJobs, within, audits, groups, searches, redirects, edits)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {

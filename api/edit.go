@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"dlqmanager/dlq"
+)
+
+// editFields are the fields of a retry that change the message. With one of them, the retry
+// sends an edited copy.
+var editFields = []string{"value", "value_base64", "key", "key_base64", "headers"}
+
+// maxEditHeaders limits the headers of a message. Each of them is small compared with the
+// body limit.
+const maxEditHeaders = 1000
+
+// edit reads the changes of a message; nil when the request has none.
+func (b *body) edit() *dlq.Edit {
+	edit := &dlq.Edit{Key: b.bytes("key"), Value: b.bytes("value")}
+	if raw, given := b.fields["value"]; given && string(raw) != "null" {
+		value := []byte(raw) // the JSON as it was sent
+		edit.Value, edit.IsJSON = &value, true
+	}
+	if raw, given := b.fields["headers"]; given {
+		headers := b.recordHeaders(raw)
+		edit.Headers = &headers
+	}
+	if edit.Value != nil {
+		edit.Payload = dlq.PayloadOf(*edit.Value)
+	}
+	if edit.Key == nil && edit.Value == nil && edit.Headers == nil {
+		return nil
+	}
+	return edit
+}
+
+// bytes reads the key or the value of a record: text, bytes in base64, or null. The caller
+// reads a value that is JSON.
+func (b *body) bytes(name string) *[]byte {
+	plain, isPlain := b.fields[name]
+	encoded, isEncoded := b.fields[name+"_base64"]
+	switch {
+	case isPlain && isEncoded:
+		b.reject(name, "cannot be given together with %s_base64", name)
+	case isEncoded:
+		text, _ := textOf(encoded)
+		bytes, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || string(encoded) == "null" {
+			b.reject(name+"_base64", "must be base64 (RFC 4648, with padding)")
+		}
+		return &bytes
+	case isPlain && string(plain) == "null":
+		return new([]byte)
+	case isPlain && name == "key":
+		text, ok := textOf(plain)
+		if !ok {
+			b.reject(name, "must be a string, UTF-8 without NUL, or null; use key_base64 for other bytes")
+		}
+		bytes := []byte(text)
+		return &bytes
+	}
+	return nil
+}
+
+// recordHeaders reads a list of headers, or an object of names and texts.
+func (b *body) recordHeaders(raw json.RawMessage) []dlq.Header {
+	if raw[0] == '{' {
+		named := &body{fieldErrors: b.fieldErrors, prefix: "headers."}
+		named.object("headers", raw, nil)
+		headers := make([]dlq.Header, 0, len(named.fields))
+		for name := range named.fields {
+			headers = append(headers, dlq.Header{Key: name, Value: named.headerValue(name)})
+		}
+		slices.SortFunc(headers, func(x, y dlq.Header) int { return strings.Compare(x.Key, y.Key) })
+		return headers
+	}
+	var items []json.RawMessage
+	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil || len(items) > maxEditHeaders {
+		b.reject("headers", "must be an object of names and texts, or a list of at most %d objects with key and value or value_base64", maxEditHeaders)
+		return nil
+	}
+	headers := make([]dlq.Header, 0, len(items))
+	for i, one := range items {
+		header := &body{fieldErrors: b.fieldErrors, prefix: item("headers", i) + "."}
+		header.object(item("headers", i), one, []string{"key", "value", "value_base64"})
+		header.require("key")
+		key, _ := header.text("key", maxBulkKey)
+		if _, isEncoded := header.fields["value_base64"]; isEncoded {
+			if value := header.bytes("value"); value != nil {
+				headers = append(headers, dlq.Header{Key: key, Value: *value})
+			}
+			continue
+		}
+		header.require("value")
+		headers = append(headers, dlq.Header{Key: key, Value: header.headerValue("value")})
+	}
+	return headers
+}
+
+// headerValue reads a text, or null.
+func (b *body) headerValue(name string) []byte {
+	raw, given := b.fields[name]
+	if !given || string(raw) == "null" {
+		return nil
+	}
+	text, ok := textOf(raw)
+	if !ok {
+		b.reject(name, "must be a string, UTF-8 without NUL, or null; use a list with value_base64 for other bytes")
+	}
+	return []byte(text)
+}
+
+// fixedHeaders decide which class a consumer makes of a record. An edit keeps them.
+var fixedHeaders = []string{"spring_json_header_types", "spring.kafka.serialization.selector"}
+
+// replace sends an edited copy of a message in its place: it stores the copy, and ends the
+// message. The caller retries the copy.
+func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit) (dlq.Message, error) {
+	d, err := s.options.Store.Detail(ctx, id)
+	if err != nil {
+		return dlq.Message{}, describeNotFound(err, "dlq message", id)
+	}
+	suspicion, errs := d.Failure.Suspicion, &fieldErrors{}
+	if edit.Headers != nil {
+		for _, name := range fixedHeaders {
+			if !slices.EqualFunc(headersNamed(d.Record.Headers, name), headersNamed(*edit.Headers, name), equalHeaders) {
+				errs.reject("headers", "%s cannot be edited: it decides which class a consumer makes of the record", name)
+			}
+		}
+		if suspicion = s.options.Suspicion(*edit.Headers); suspicion != "" && d.Failure.Suspicion == "" {
+			errs.reject("headers", "%s", suspicion)
+		}
+	}
+	if d.IsPointer() && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {
+		errs.reject("body", "this message only points to its record in Kafka; give key, value and headers of the copy")
+	}
+	if edit.IsJSON && d.Schema.ID != 0 {
+		errs.reject("value", "the value has schema %d of the Schema Registry, in which this version cannot write; send its bytes as value_base64", d.Schema.ID)
+	}
+	if err := errs.toError("this edit is not possible"); err != nil {
+		return dlq.Message{}, err
+	}
+	edited := edit.Copy(&d, suspicion)
+	describeEdit(ctx, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: edit.Fields()})
+	m, err := s.options.Store.Replace(ctx, id, edited)
+	if err != nil {
+		return dlq.Message{}, describeNotFound(err, "dlq message", id)
+	}
+	return m, nil
+}
+
+func headersNamed(headers []dlq.Header, name string) []dlq.Header {
+	return slices.DeleteFunc(slices.Clone(headers), func(h dlq.Header) bool { return h.Key != name })
+}
+
+func equalHeaders(a, b dlq.Header) bool {
+	return a.Key == b.Key && (a.Value == nil) == (b.Value == nil) && string(a.Value) == string(b.Value)
+}
+
+// auditedEdit is an edit in the audit, without the data.
+type auditedEdit struct {
+	Command string   `json:"command"`
+	CopyID  dlq.ID   `json:"copy_id"`
+	Fields  []string `json:"fields"`
+}
+
+func describeEdit(ctx context.Context, detail auditedEdit) {
+	if o := accessOf(ctx).operation; o != nil {
+		o.Detail, _ = json.Marshal(detail) // always encodes
+	}
+}

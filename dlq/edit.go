@@ -1,0 +1,61 @@
+package dlq
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Edit is what an operator changes of a message before it is sent. Nil fields stay as they
+// are.
+type Edit struct {
+	// Key and Value are new ones; a pointer to nil is Kafka's null.
+	Key, Value *[]byte
+	// IsJSON is set when the value was given as JSON, so that a schema may have to encode it.
+	IsJSON bool
+	// Headers replace all headers.
+	Headers *[]Header
+	// Payload, Schema and DecodeError are those of the new value.
+	Payload     json.RawMessage
+	Schema      Schema
+	DecodeError string
+}
+
+// Fields are the names of what is changed, for the audit.
+func (e *Edit) Fields() (names []string) {
+	if e.Value != nil {
+		names = append(names, "value")
+	}
+	if e.Key != nil {
+		names = append(names, "key")
+	}
+	if e.Headers != nil {
+		names = append(names, "headers")
+	}
+	return names
+}
+
+// Copy is the edited copy of a message, for Store.Replace. It has no place in Kafka of its
+// own. Suspicion says whether its headers are still known to attack consumers.
+func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
+	a := Arrival{
+		ID: NewID(), DLQTopic: d.DLQTopic, Failure: d.Failure, Record: d.Record, Payload: d.Payload,
+		PreviousID: d.ID, Schema: d.Schema, DecodeError: d.DecodeError,
+	}
+	a.Suspicion = suspicion
+	if e.Value != nil {
+		a.Record.Value, a.Payload, a.Schema, a.DecodeError = *e.Value, e.Payload, e.Schema, e.DecodeError
+	}
+	if e.Key != nil {
+		a.Record.Key = *e.Key
+	}
+	if e.Headers != nil {
+		a.Record.Headers = *e.Headers
+	}
+	return a
+}
+
+// ReplacedError refuses a change of a message that an edited copy has replaced.
+func ReplacedError(m *Message, copyID ID) error {
+	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+		Reason: fmt.Sprintf("its edited copy %s was sent in its place; edit or retry that one", copyID)}
+}

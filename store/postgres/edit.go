@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// replaceSQL ends a message that may be retried, and notes its copy, which is inserted next.
+// A message that was edited before can only be PENDING again after a statement by hand.
+const replaceSQL = `
+WITH changed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = 'RESOLVED', resolution = 'replaced', target_partition = NULL, target_offset = NULL, updated_at = now()
+	WHERE m.id = @id AND m.status = 'PENDING' AND m.retry_count < m.max_retries
+		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
+	RETURNING m.id, m.dlq_topic AS topic, m.retry_count, m.max_retries, m.group_id
+), edit AS (
+	INSERT INTO dlq.dlq_edits AS e (original_id, copy_id)
+	SELECT changed.id, @copy FROM changed
+	ON CONFLICT (original_id) DO UPDATE SET copy_id = EXCLUDED.copy_id, edited_at = now()
+) /* audit */
+SELECT topic, retry_count, max_retries, group_id FROM changed`
+
+const copyOfSQL = `SELECT copy_id FROM dlq.dlq_edits WHERE original_id = @id`
+
+// Replace ends a PENDING message as replaced and stores its edited copy as PENDING, in one
+// transaction, and returns the copy. So exactly one of them can be sent. The retries and the
+// group of the copy are those of the message. Replace returns dlq.ErrNotFound, a
+// *dlq.OwnedError while a workflow retries the message, or a *dlq.NotRetryableError, which
+// names the copy if there is one already.
+func (s *Store) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for range maxClaimTries {
+		replaced, err := s.replace(ctx, id, edited)
+		if err != nil {
+			return dlq.Message{}, wrap("replace message", err)
+		}
+		if replaced {
+			return s.Message(ctx, edited.ID)
+		}
+		m, err := s.Message(ctx, id)
+		if err != nil {
+			return dlq.Message{}, err
+		}
+		if err := s.replaceError(ctx, &m); err != nil {
+			return dlq.Message{}, err
+		}
+	}
+	return dlq.Message{}, fmt.Errorf("store: replace message %s: %w", id, errUnsettled)
+}
+
+// replaceError is why a message cannot be replaced; nil if it can, because it has changed.
+func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
+	if m.Ended() == dlq.ResolutionReplaced {
+		copyID, found, err := queryOne(ctx, s, "find edited copy", pgx.RowTo[[16]byte], copyOfSQL, pgx.NamedArgs{"id": uuid(m.ID)})
+		if err != nil {
+			return err
+		}
+		if found {
+			return dlq.ReplacedError(m, copyID)
+		}
+	}
+	if m.Status == dlq.StatusRetrying {
+		return &dlq.OwnedError{ID: m.ID, Owner: m.Owner}
+	}
+	if err := m.CheckRetryable(); err != nil {
+		return err
+	}
+	return s.topics.CheckOrigin(m)
+}
+
+// editsOf has the columns of dlq_edits, which are null for most messages.
+func editsOf(from, by *[16]byte) (e dlq.Edits) {
+	if from != nil {
+		e.From = *from
+	}
+	if by != nil {
+		e.By = *by
+	}
+	return e
+}
+
+// replace runs the transaction of Replace. replaced is false when the message may not be
+// replaced.
+func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (replaced bool, err error) {
+	args := pgx.NamedArgs{"id": uuid(id), "copy": uuid(edited.ID), "dead_letter_topics": s.topics.Expression()}
+	sql, changed := s.audited(ctx, dlq.TargetMessage, replaceSQL, args)
+	var topic string
+	err = retryOnConflict(func() error {
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			// The copy has the texts of the message, so the signature of its group has them too.
+			if _, err := tx.Exec(ctx, shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)}); err != nil {
+				return err
+			}
+			row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]
+			var group *[16]byte
+			err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, &group)
+			if replaced = err == nil; errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if group != nil {
+				row.group = *group
+			}
+			if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, []*arrivalRow{row}, (*arrivalRow).body); err != nil {
+				return err
+			}
+			return copyRows(ctx, tx, "dlq_messages", messageColumns, []*arrivalRow{row}, (*arrivalRow).message)
+		})
+	})
+	if err == nil && replaced {
+		changed(id, topic)
+	}
+	return replaced && err == nil, err
+}
