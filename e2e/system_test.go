@@ -152,7 +152,13 @@ func (p *program) end() error {
 // call makes a request and decodes the answer into a map.
 func (s *system) call(method, path string, headers ...string) (int, map[string]any) {
 	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, http.NoBody)
+	return s.send(method, path, http.NoBody, headers...)
+}
+
+// send is call with a body.
+func (s *system) send(method, path string, content io.Reader, headers ...string) (int, map[string]any) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, content)
 	require.NoError(s.t, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
