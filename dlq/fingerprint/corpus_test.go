@@ -47,12 +47,12 @@ func TestFailuresThatOtherPeopleLabelledShareAKey(t *testing.T) {
 	measureCorpus(t, "development", 0.98, 0.98)
 }
 
-// The person who labelled these failures had not seen the rules, and the rules were not made with
+// The people who labelled these failures had not seen the rules, and the rules were not made with
 // them. They measure what to expect of other people's failures. The aim is 0.95 each; these limits
 // only keep the rules from getting worse.
 func TestUnseenFailuresShareAKey(t *testing.T) {
 	t.Parallel()
-	measureCorpus(t, "unseen", 0.92, 0.84)
+	measureCorpus(t, "unseen", 0.93, 0.88)
 }
 
 func TestLineEndsAndLineNumbersDoNotMatter(t *testing.T) {
