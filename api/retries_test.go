@@ -37,6 +37,7 @@ type run struct {
 	cancelled chan struct{}
 	cancel    func()
 	commands  chan command
+	target    string // of a retry of one message
 	message   workflows.RetryMessageResult
 	all       workflows.RetryAllResult
 	action    dlq.BulkAction
@@ -157,7 +158,7 @@ func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
 }
 
 func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
-	return r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
+	execution, err := r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
 		ctx := dlq.WithOperation(context.Background(), dlq.Operation{ID: input.OperationID})
 		owner := dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
@@ -179,6 +180,18 @@ func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMess
 			Published: !r.silent, Error: outcome.Error, Category: outcome.Category,
 		}
 	})
+	if err != nil {
+		return execution, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.runs[execution.RunID]
+	if !execution.Joined {
+		w.target = input.TargetTopic
+	} else if w.target != input.TargetTopic {
+		err = &dlq.NotRetryableError{ID: input.MessageID, Status: dlq.StatusRetrying, Reason: "it is sent to another target"}
+	}
+	return execution, err
 }
 
 func (r *retries) await(ctx context.Context, w *run) (*run, error) {

@@ -10,6 +10,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/workflows"
 )
 
 // knownTopics are the topics that exist. As an error it is that of a Kafka that is away.
@@ -100,4 +101,33 @@ func TestADryRunShowsRoutes(t *testing.T) {
 	dry := w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic": "orders.dlq.v1", "dry_run": true}`)
 	require.ElementsMatch(t, []any{map[string]any{"name": "routed", "count": 2.0}, map[string]any{"name": "orders.v1", "count": 1.0}},
 		dry.field(t, "by_target_topic"))
+}
+
+func TestARetryToAnotherTargetThanTheRunningOneIsAConflict(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
+	id := w.add(1)[0]
+	w.retries.hold()
+	_, err := w.retries.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	require.NoError(t, err)
+	requireError(t, w.json(http.MethodPost, retryPath(id), `{"target_topic": "orders.retry"}`), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Equal(t, 1, w.retries.starts())
+	w.retries.release()
+}
+
+func TestAGrantMustCoverTheTargetToo(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, toTargets(t, knownTopics{"orders.retry": true, "stock.retry": true}))
+	id := w.add(1)[0]
+	granted := bearer("operator/orders.*")
+	for path, body := range map[string]string{
+		retryPath(id):                         `{"target_topic": "stock.retry"}`,
+		"/api/v1/dlq/orders.dlq.v1/retry-all": `{"target_topic": "stock.retry"}`,
+		bulksPath:                             `{"topic": "orders.dlq.v1", "target_topic": "stock.retry"}`,
+	} {
+		message, _ := requireError(t, w.json(http.MethodPost, path, body, granted), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+		require.Contains(t, message, "on topic stock.retry")
+	}
+	require.Zero(t, w.retries.starts())
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryPath(id), `{"target_topic": "orders.retry"}`, granted).status)
 }
