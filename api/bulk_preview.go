@@ -62,8 +62,9 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	}
 	view := previewView{
 		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
-		ByErrorClass: viewCounts(preview.ByErrorClass), ByTargetTopic: viewCounts(s.byTarget(preview.ByTarget, preview.Matched, spec.TargetTopic)), SkipReasons: viewCounts(preview.SkipReasons),
-		Sample: make([]listedView, 0, len(preview.Sample)), byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
+		ByErrorClass: viewCounts(preview.ByErrorClass), SkipReasons: viewCounts(preview.SkipReasons),
+		ByTargetTopic: viewCounts(s.byTarget(preview.ByTarget, preview.Matched, spec.TargetTopic)),
+		Sample:        make([]listedView, 0, len(preview.Sample)), byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
 	}
 	for i := range preview.Sample {
 		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))

@@ -25,7 +25,8 @@ const (
 )
 
 // bulkFields are the fields of a bulk retry's request.
-var bulkFields = slices.Concat([]string{"topic", "rate_limit", "order", "ramp", "include_suspicious", targetField, "dry_run", "reason"}, filterFields, recordFields)
+var bulkFields = slices.Concat([]string{"topic", "rate_limit", "order", "ramp", "include_suspicious", targetField, "dry_run", "reason"},
+	filterFields, recordFields)
 
 // spec reads the specification of a bulk retry.
 func (b *body) spec() dlq.BulkSpec {

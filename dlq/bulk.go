@@ -71,7 +71,7 @@ type BulkSpec struct {
 
 // HasNewFields reports whether the specification has fields that workers of version 23 of the
 // schema do not know.
-func (s *BulkSpec) HasNewFields() bool { return s.TargetTopic != "" || s.Filter.HasNewFields() }
+func (s BulkSpec) HasNewFields() bool { return s.TargetTopic != "" || s.Filter.HasNewFields() }
 
 // IsSameWork reports whether two specifications ask for the same bulk retry. The rate limit
 // is not compared, because it can be changed later, nor is the reason. The ramp is

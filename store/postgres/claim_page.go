@@ -114,7 +114,8 @@ WITH clock AS MATERIALIZED (
 ), listed AS MATERIALIZED (
 	SELECT id, place, seq, key_hash, original_topic, record_hash, size
 	FROM (
-		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash,
+			m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -129,7 +130,8 @@ WITH clock AS MATERIALIZED (
 		ORDER BY m.seq
 		LIMIT 100)
 		UNION ALL
-		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash, m.original_topic, m.key_hash AS record_hash,
+		(SELECT m.id, m.ctid AS place, m.seq, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash,
+			m.original_topic, m.key_hash AS record_hash,
 			CASE WHEN m.size > 0 THEN m.size
 				ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id),
 					octet_length(m.payload::text), 0) END AS size
@@ -174,7 +176,8 @@ WITH clock AS MATERIALIZED (
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE CASE WHEN m.status = 'RETRYING'
-		THEN (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+		THEN (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647
+			= ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), checked AS MATERIALIZED (
 	SELECT c.id, c.place, c.seq, c.key_hash, c.original_topic, c.size,

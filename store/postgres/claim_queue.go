@@ -94,7 +94,8 @@ WITH clock AS MATERIALIZED (
 	CROSS JOIN unnest(l.page) AS p (id)
 	JOIN dlq.dlq_messages m ON m.id = p.id
 	WHERE CASE WHEN m.status = 'RETRYING'
-		THEN (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647 = ANY (ARRAY(SELECT key_hash FROM candidate)) END
+		THEN (m.key_hash # hashtext(COALESCE(other_job.target_topic, m.original_topic /* route */))) & 2147483647
+			= ANY (ARRAY(SELECT key_hash FROM candidate)) END
 	GROUP BY 1
 ), checked AS MATERIALIZED (
 	SELECT c.id, c.seq, c.key_hash, unlocked.size, unlocked.id IS NOT NULL AS is_unlocked,
