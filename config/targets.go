@@ -115,9 +115,9 @@ func (e Endpoints) validate(r *report) {
 	}
 }
 
-// maxEndpointTimeout is shorter than dlq.ReviveAfter: a message that was marked dead while it
-// was sent must have been answered before it may be revived.
-const maxEndpointTimeout = 20 * time.Second
+// maxEndpointTimeout is webhook.MaxTimeout. It is shorter than dlq.ReviveAfter: a message that
+// was marked dead while it was sent must have been answered before it may be revived.
+const maxEndpointTimeout = 15 * time.Second
 
 // endpointURL checks the URL of an endpoint. Errors and the log show it, so it has no
 // password.

@@ -46,7 +46,7 @@ func TestWrongTargetsStopTheStart(t *testing.T) {
 		"endpoints: {Shop: {url: 'https://a'}}":                              "the name of an endpoint",
 		"endpoints: {shop: {url: 'ftp://a'}}":                                "must be an http or https URL",
 		"endpoints: {shop: {url: 'https://a:b@c'}}":                          "must not contain a user or password",
-		"endpoints: {shop: {url: 'https://a', timeout: 1h}}":                 "targets.endpoints.shop.timeout: must be at most 20s",
+		"endpoints: {shop: {url: 'https://a', timeout: 1h}}":                 "targets.endpoints.shop.timeout: must be at most 15s",
 		"endpoints: {shop: {url: 'https://a', concurrency: 0}}":              "targets.endpoints.shop.concurrency: must be 1 to 1000",
 		"endpoints: {shop: {url: 'https://a', timeout: 0s, retry: 1}}":       "targets.endpoints.shop.retry: unknown key",
 		"endpoints: {shop: {url: 'https://a'}, shop: {url: 'https://a'}}":    "is set twice",

@@ -172,7 +172,10 @@ type DeliveryError struct {
 	// MessageOnly is set when the target was not asked: the record that the message points
 	// to could not be read. So the target is neither open nor closed.
 	MessageOnly bool
-	Err         error
+	// MaybeMessage is set when an HTTP endpoint took the request, and so the message may be at
+	// fault: the endpoint answered 500, or did not answer. See LaneQueue.Keys.
+	MaybeMessage bool
+	Err          error
 }
 
 // Error is the underlying error's text.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 
@@ -25,6 +26,27 @@ func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 // dead letter, so it keeps the headers of families.
 func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) *kgo.Record {
 	return outgoingRecord(e, pointed.Key, pointed.Value, without(pointed.Headers, nil), republishKey)
+}
+
+// Original returns the record that a message had before it became a dead letter, for a target
+// outside Kafka. The record of a message that only points to it is fetched with pointers; nil
+// without Kafka. The error is a *dlq.DeliveryError.
+func Original(ctx context.Context, e *dlq.Envelope, pointers *Pointers) (dlq.Record, error) {
+	origin, isPointer := pointedBy(e)
+	if !isPointer {
+		r := e.Record
+		r.Key, r.Headers = ownKey(&e.Record), ownHeaders(e.Record.Headers)
+		return r, nil
+	}
+	pointed, err := dlq.Record{}, errors.New("the record is in Kafka, which is not configured")
+	if pointers != nil {
+		pointed, err = pointers.Fetch(ctx, origin, e.Record.Timestamp)
+	}
+	if err != nil {
+		return dlq.Record{}, deliveryError(e.Target(), &sourceError{err})
+	}
+	pointed.Headers = without(pointed.Headers, nil)
+	return pointed, nil
 }
 
 func outgoingRecord(e *dlq.Envelope, key, value []byte, headers []dlq.Header, republishKey string) *kgo.Record {

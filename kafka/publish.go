@@ -29,7 +29,7 @@ type Publisher struct {
 	connections *connectionFailures
 	// unanswered counts the requests of both clients.
 	unanswered *unansweredRequests
-	metrics    *publishMetrics
+	metrics    *PublishMetrics
 }
 
 // NewPublisher does not connect; the first use does. So it does not fail when the brokers
@@ -47,7 +47,7 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		return nil, err
 	}
 	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures,
-		unanswered: unanswered, metrics: newPublishMetrics(reg)}, nil
+		unanswered: unanswered, metrics: NewPublishMetrics(reg)}, nil
 }
 
 // Close fails the records that are still being sent.
@@ -55,6 +55,9 @@ func (p *Publisher) Close() {
 	p.batched.Close()
 	p.unbatched.Close()
 }
+
+// Metrics are those of the publisher.
+func (p *Publisher) Metrics() *PublishMetrics { return p.metrics }
 
 // Ping sends a request to any broker. Its errors wrap dlq.ErrUnavailable.
 func (p *Publisher) Ping(ctx context.Context) error { return Ping(ctx, p.batched) }
@@ -270,7 +273,7 @@ func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	d.errs[i] = err
 	if err == nil {
 		d.acknowledgements[i] = acknowledgementOf(r)
-		d.publisher.metrics.duration.Observe(time.Since(d.started).Seconds())
+		d.publisher.metrics.Observe(time.Since(d.started))
 	}
 }
 
@@ -328,7 +331,7 @@ func (d *dispatch) finish() []dlq.Delivery {
 	for i, err := range d.errs {
 		topic, route := d.records[i].Topic, &d.routes[i]
 		result, err := d.classify(topic, err)
-		d.publisher.metrics.count(topic, result)
+		d.publisher.metrics.Count(topic, result)
 		deliveries[i] = dlq.Delivery{Target: route.target(topic), Partitions: route.partitions, Acknowledgement: d.acknowledgements[i], Err: err}
 	}
 	return deliveries

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -13,14 +14,16 @@ const (
 	resultClosed    = "target_closed"
 )
 
-type publishMetrics struct {
+// PublishMetrics counts the messages that are sent, to Kafka or elsewhere.
+type PublishMetrics struct {
 	duration prometheus.Histogram
 	total    *prometheus.CounterVec
 	topics   boundedLabel
 }
 
-func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
-	m := &publishMetrics{
+// NewPublishMetrics registers them. A Publisher has its own; see Publisher.Metrics.
+func NewPublishMetrics(reg prometheus.Registerer) *PublishMetrics {
+	m := &PublishMetrics{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dlq_republish_duration_seconds",
 			Help:    "Time from handing a message to the publisher until its target acknowledged it.",
@@ -28,7 +31,7 @@ func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
 		}),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_republished_total",
-			Help: "Messages sent to their original topic, by result: delivered, held_back when an earlier one of their key failed, " +
+			Help: "Messages sent to their target, a topic or an HTTP endpoint, by result: delivered, held_back when an earlier one of their key failed, " +
 				"target_closed when the target was known to refuse, or the category of the error. " +
 				"Topics beyond the first 1000 are counted as \"other\".",
 		}, []string{"topic", "result"}),
@@ -39,9 +42,13 @@ func newPublishMetrics(reg prometheus.Registerer) *publishMetrics {
 	return m
 }
 
-func (m *publishMetrics) count(topic, result string) {
-	m.total.WithLabelValues(m.topics.of(topic), result).Inc()
+// Count counts a message with its target and its result.
+func (m *PublishMetrics) Count(target, result string) {
+	m.total.WithLabelValues(m.topics.of(target), result).Inc()
 }
+
+// Observe adds the duration of a delivery.
+func (m *PublishMetrics) Observe(took time.Duration) { m.duration.Observe(took.Seconds()) }
 
 // A message's headers name its original topic, and any client that writes to a
 // dead-letter topic chooses them. Without this bound, such a client could fill the memory

@@ -11,12 +11,12 @@ import (
 func TestRepublishedTopicsHaveABoundedNumberOfLabels(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	m := newPublishMetrics(registry)
+	m := NewPublishMetrics(registry)
 	for i := range 1500 {
-		m.count(fmt.Sprint("topic-", i), resultDelivered)
+		m.Count(fmt.Sprint("topic-", i), resultDelivered)
 	}
-	m.count("topic-7", resultDelivered) // known, so still by its name
-	m.count("topic-1400", "auth")
+	m.Count("topic-7", resultDelivered) // known, so still by its name
+	m.Count("topic-1400", "auth")
 	got := map[string]float64{}
 	families, err := registry.Gather()
 	require.NoError(t, err)

@@ -46,12 +46,6 @@ func traceOf(traceparent string) string {
 	return parts[1]
 }
 
-// correlationNames are the names of the header with the correlation id, without case and
-// punctuation.
-var correlationNames = map[string]bool{"correlationid": true, "xcorrelationid": true, "kafkacorrelationid": true}
-
-var withoutPunctuation = strings.NewReplacer("-", "", "_", "", ".", "")
-
 // maxCorrelationID is the longest value that is an id and not something else.
 const maxCorrelationID = 255
 
@@ -59,11 +53,10 @@ const maxCorrelationID = 255
 // are not text, and stay in the headers only.
 func correlationID(headers []dlq.Header) string {
 	for _, header := range headers {
-		if len(header.Key) > 32 || len(header.Value) == 0 || len(header.Value) > maxCorrelationID {
+		if len(header.Value) == 0 || len(header.Value) > maxCorrelationID {
 			continue
 		}
-		name := strings.ToLower(withoutPunctuation.Replace(header.Key))
-		if correlationNames[name] && dlq.StorableText(string(header.Value)) == string(header.Value) {
+		if dlq.IsCorrelationHeader(header.Key) && dlq.StorableText(string(header.Value)) == string(header.Value) {
 			return string(header.Value)
 		}
 	}

@@ -1,0 +1,180 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"dlqmanager/dlq"
+)
+
+const (
+	// statusNonRetryable, or the header with any status but 2xx, is an answer that no retry
+	// changes.
+	statusNonRetryable = 489
+	headerNonRetryable = "Upstash-NonRetryable-Error"
+
+	// maxAnswerText is how much of an answer an error quotes, in bytes.
+	maxAnswerText = 2 << 10
+	// maxAnswerRead is how much of an answer is read, so that its connection can be reused.
+	maxAnswerRead = 64 << 10
+	// answerTime is how long reading the body of an answer may take. The status has decided
+	// already.
+	answerTime = time.Second
+
+	maxRetryAfter = time.Hour
+)
+
+// categoryOf decides by the status of an answer other than 2xx. Besides the statuses that
+// product documents name:
+//   - A later attempt may succeed after 408, 409 (a request with the same idempotency key is
+//     still running), 423 and 425.
+//   - The record itself is refused with 411, 414, 415 and 431.
+//   - All other redirects and 4xx, such as 404, 405 and 410, mean that the URL or the endpoint
+//     has to be changed. The message is not at fault, and no attempt soon helps, as with 401.
+func categoryOf(status int, h http.Header) dlq.Category {
+	if status == statusNonRetryable || strings.EqualFold(strings.TrimSpace(h.Get(headerNonRetryable)), "true") {
+		return dlq.CategoryBadData
+	}
+	switch status {
+	case http.StatusTooManyRequests:
+		return dlq.CategoryRateLimit
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+		http.StatusLengthRequired, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestHeaderFieldsTooLarge:
+		return dlq.CategoryBadData
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked, http.StatusTooEarly:
+		return dlq.CategoryTransient
+	}
+	if status >= 300 && status < 500 {
+		return dlq.CategoryAuth
+	}
+	return dlq.CategoryTransient
+}
+
+// refusal is the error of an answer; nil for 2xx.
+func (t *target) refusal(response *http.Response) error {
+	status := response.StatusCode
+	if status >= 200 && status < 300 {
+		_, _ = io.CopyN(io.Discard, response.Body, maxAnswerRead)
+		return nil
+	}
+	category := categoryOf(status, response.Header)
+	err := &dlq.DeliveryError{
+		Category: category, TargetOnly: isConfiguration(category, status), MaybeMessage: category == dlq.CategoryTransient && !isAway(status),
+	}
+	if category == dlq.CategoryRateLimit {
+		err.RetryAfter = retryAfter(response.Header.Get("Retry-After"), time.Now())
+	}
+	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+	if category == dlq.CategoryAuth && status < 400 {
+		text += ", a redirect, which is not followed"
+	}
+	if body := t.answerText(response); body != "" {
+		text += ": " + body
+	}
+	err.Err = fmt.Errorf("%s answered %s", t.name, text)
+	return err
+}
+
+// isConfiguration tells whether a status refuses all messages, until the URL, the endpoint or
+// its credentials are changed.
+func isConfiguration(category dlq.Category, status int) bool {
+	return category == dlq.CategoryAuth &&
+		(status < 400 || status == http.StatusUnauthorized || status == http.StatusMethodNotAllowed || status == http.StatusGone)
+}
+
+// isAway tells whether a status comes from a proxy whose server is away, or from a server that
+// takes no requests.
+func isAway(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// answerText is the beginning of an answer's body, without secrets that the endpoint may have
+// repeated.
+func (t *target) answerText(response *http.Response) string {
+	data, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswerRead))
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return fmt.Sprintf("(%d bytes, compressed)", len(data))
+	}
+	return shorten(t.scrub(dlq.StorableText(string(data))))
+}
+
+// shorten cuts a text at the border of a character.
+func shorten(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= maxAnswerText {
+		return text
+	}
+	cut := maxAnswerText
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// scrub removes the secrets of the endpoint, as they are or as a page might quote them.
+func (t *target) scrub(text string) string {
+	secrets := slices.Concat(t.token.current(), t.secrets.current())
+	if parsed, err := url.Parse(t.url); err == nil && parsed.RawQuery != "" {
+		secrets = append(secrets, parsed.RawQuery)
+		for _, values := range parsed.Query() {
+			secrets = append(secrets, values...)
+		}
+	}
+	for _, secret := range secrets {
+		bare := strings.TrimPrefix(secret, secretPrefix)
+		for _, form := range []string{secret, bare, url.QueryEscape(bare), url.PathEscape(bare), html.EscapeString(bare), strings.ReplaceAll(bare, "/", `\/`)} {
+			if len(form) >= minScrubbed {
+				text = strings.ReplaceAll(text, form, "[redacted]")
+			}
+		}
+	}
+	return text
+}
+
+// minScrubbed keeps short values of a query, such as 1, in the answers.
+const minScrubbed = 4
+
+// retryAfter reads the header: seconds, or a date. It is 0 if there is none.
+func retryAfter(text string, now time.Time) time.Duration {
+	text = strings.TrimSpace(text)
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+// failure is the error of a request without an answer. sent says that the request was
+// written, so that the message may be the cause.
+func (t *target) failure(err error, sent bool) error {
+	var (
+		refused     *guardError
+		certificate *tls.CertificateVerificationError
+		header      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	failure := &dlq.DeliveryError{Category: dlq.CategoryTransient, MaybeMessage: sent}
+	switch {
+	case errors.As(err, &refused):
+		failure.Category, failure.TargetOnly, failure.MaybeMessage, err = dlq.CategoryAuth, true, false, refused
+	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &header):
+		failure.Category, failure.TargetOnly, failure.MaybeMessage = dlq.CategoryAuth, true, false
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no answer within %s", t.timeout)
+	}
+	failure.Err = fmt.Errorf("send to %s: %s", t.name, shorten(t.scrub(dlq.StorableText(err.Error()))))
+	return failure
+}

@@ -1,0 +1,3 @@
+// Package webhook sends dead letters to HTTP endpoints, as Standard Webhooks. Its publisher
+// stands beside that of Kafka.
+package webhook

@@ -1,0 +1,135 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// page is the messages of one call of Publish to one endpoint.
+type page struct {
+	publisher  *Publisher
+	target     *target
+	envelopes  []dlq.Envelope
+	deliveries []dlq.Delivery
+	closed     bool
+	// chains are the indexes of messages that are sent one after the other, and keys the chain
+	// of each key.
+	chains [][]int
+	keys   map[string]int
+	// stopped is set once further requests would be refused too.
+	stopped atomic.Bool
+}
+
+func (p *page) add(i int, isOrdered bool) {
+	key := p.envelopes[i].Record.Key
+	chain, found := p.keys[string(key)]
+	if !isOrdered || key == nil || !found {
+		chain = len(p.chains)
+		p.chains = append(p.chains, nil)
+	}
+	if isOrdered && key != nil {
+		p.keys[string(key)] = chain
+	}
+	p.chains[chain] = append(p.chains[chain], i)
+}
+
+// run sends the chains, each in the order of its first message.
+func (p *page) run(ctx context.Context) {
+	// A request that starts later might not end in time.
+	deadline, _ := ctx.Deadline()
+	starting, cancel := context.WithDeadline(ctx, deadline.Add(-p.target.timeout))
+	defer cancel()
+	var next atomic.Int64
+	var senders sync.WaitGroup
+	for range min(cap(p.target.slots), len(p.chains)) {
+		senders.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(p.chains)); i = next.Add(1) - 1 {
+				p.sendChain(ctx, starting, p.chains[i])
+			}
+		})
+	}
+	senders.Wait()
+}
+
+func (p *page) sendChain(ctx, starting context.Context, chain []int) {
+	var failed error
+	for _, i := range chain {
+		switch {
+		case failed != nil && errors.Is(failed, dlq.ErrTargetClosed):
+			p.deliveries[i].Err = failed
+		case failed != nil:
+			p.deliveries[i].Err = &dlq.BlockedError{Cause: failed}
+		default:
+			failed = p.send(ctx, starting, i)
+			p.deliveries[i].Err = failed
+		}
+	}
+}
+
+var (
+	errStopped = fmt.Errorf("%w: another request of the page showed it", dlq.ErrTargetClosed)
+	errNoTime  = fmt.Errorf("%w: earlier requests take too long", dlq.ErrTargetClosed)
+)
+
+func (p *page) send(ctx, starting context.Context, i int) error {
+	t := p.target
+	if p.closed {
+		return dlq.ErrTargetClosed
+	}
+	if !t.take(starting) {
+		return errNoTime
+	}
+	defer func() { <-t.slots }()
+	if pause := t.pause(); pause > 0 {
+		return &dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: pause, Err: fmt.Errorf("%s wants no requests for %s", t.name, pause.Round(time.Second))}
+	}
+	if p.stopped.Load() {
+		return errStopped
+	}
+	started := time.Now()
+	err := t.send(ctx, &p.envelopes[i], p.publisher.o.Original)
+	var refused *dlq.DeliveryError
+	switch {
+	case err == nil:
+		p.publisher.o.Metrics.Observe(time.Since(started))
+	case errors.As(err, &refused):
+		p.learn(refused)
+	}
+	return err
+}
+
+// learn stops the page after a refusal that others would get too: the endpoint is away, its
+// credentials or its configuration are wrong, or it wants a pause. A 500 says nothing about
+// others.
+func (p *page) learn(refused *dlq.DeliveryError) {
+	switch {
+	case refused.Category == dlq.CategoryRateLimit:
+		p.target.notBefore.Store(time.Now().Add(max(refused.RetryAfter, defaultPause)).UnixNano())
+	case refused.TargetOnly, refused.Category == dlq.CategoryTransient && !refused.MaybeMessage && !refused.MessageOnly:
+		p.stopped.Store(true)
+	}
+}
+
+// defaultPause is how long an endpoint gets no requests that answered 429 without a
+// Retry-After.
+const defaultPause = time.Second
+
+// count counts the result by the names that the publisher of Kafka uses.
+func (p *Publisher) count(d *dlq.Delivery) {
+	result := "delivered"
+	switch {
+	case errors.Is(d.Err, dlq.ErrTargetClosed):
+		result = "target_closed"
+	case errors.As(d.Err, new(*dlq.BlockedError)):
+		result = "held_back"
+	case d.Err != nil:
+		result = string(dlq.CategoryOf(d.Err))
+	}
+	p.o.Metrics.Count(d.Target.Topic, result)
+}

@@ -1,0 +1,226 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// Endpoint is an HTTP endpoint.
+type Endpoint struct {
+	URL string
+	// Timeout is for one request with its answer. At most MaxTimeout.
+	Timeout time.Duration
+	// Concurrency is how many requests are in flight at once.
+	Concurrency int
+	// SecretsFile has the secrets that sign requests, and TokenFile a bearer token. Both may
+	// be empty.
+	SecretsFile, TokenFile string
+}
+
+// Options configure a publisher.
+type Options struct {
+	Endpoints map[string]Endpoint
+	// AllowedNetworks are networks that may have endpoints although they are not public.
+	AllowedNetworks []netip.Prefix
+	UserAgent       string
+	// Original returns the record that a message had before it became a dead letter.
+	Original func(context.Context, *dlq.Envelope) (dlq.Record, error)
+	Metrics  Metrics
+
+	// resolver and transport are for tests.
+	resolver  *net.Resolver
+	transport func(*http.Transport)
+}
+
+// Metrics counts requests.
+type Metrics interface {
+	// Count counts a message that was sent to a target, or was not, with its result.
+	Count(target, result string)
+	// Observe adds the duration of a delivery.
+	Observe(time.Duration)
+}
+
+const (
+	// MaxTimeout is the longest timeout of an endpoint. It leaves time to wait for a free
+	// connection.
+	MaxTimeout = 15 * time.Second
+	// maxDuration is how long one call of Publish can take. The worker's stop timeout, the
+	// timeouts of the activities and dlq.ReviveAfter are longer.
+	maxDuration = 18 * time.Second
+
+	dialTimeout = 5 * time.Second
+	// maxIdle is shorter than the time after which common servers and load balancers close
+	// a connection: a request on a closed one is sent again.
+	maxIdle = 45 * time.Second
+)
+
+// Publisher sends dead letters to HTTP endpoints. It is safe for concurrent use.
+type Publisher struct {
+	targets map[string]*target // by the name of the target, such as http:shop
+	log     *zap.Logger
+	o       Options
+}
+
+// New reads the secrets. It connects to no endpoint.
+func New(o Options, log *zap.Logger) (*Publisher, error) {
+	p := &Publisher{targets: map[string]*target{}, log: log, o: o}
+	for name, endpoint := range o.Endpoints {
+		t, err := newTarget(dlq.EndpointTarget(name), endpoint, &o, log)
+		if err != nil {
+			return nil, fmt.Errorf("targets.endpoints.%s: %w", name, err)
+		}
+		p.targets[t.name] = t
+	}
+	return p, nil
+}
+
+// Close closes the idle connections.
+func (p *Publisher) Close() {
+	for _, t := range p.targets {
+		t.transport.CloseIdleConnections()
+	}
+}
+
+// target is an endpoint that messages are sent to.
+type target struct {
+	name, url, userAgent string
+	timeout              time.Duration
+	token, secrets       *secretFile // nil without
+	transport            *http.Transport
+	// slots has room for the requests that are in flight at once.
+	slots chan struct{}
+	// notBefore is the time, as nanoseconds since 1970, until which the endpoint wants no
+	// requests.
+	notBefore atomic.Int64
+}
+
+func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*target, error) {
+	t := &target{
+		name: name, url: endpoint.URL, userAgent: o.UserAgent, timeout: min(endpoint.Timeout, MaxTimeout),
+		slots: make(chan struct{}, max(endpoint.Concurrency, 1)),
+	}
+	var err error
+	if t.secrets, err = newSecretFile(endpoint.SecretsFile, checkSigning, log); err != nil {
+		return nil, fmt.Errorf("secrets_file: %w", err)
+	}
+	if t.token, err = newSecretFile(endpoint.TokenFile, checkToken, log); err != nil {
+		return nil, fmt.Errorf("token_file: %w", err)
+	}
+	guard := guard{o.AllowedNetworks}
+	t.transport = &http.Transport{
+		// A proxy would connect to addresses that the guard does not see, so there is none,
+		// whatever HTTP_PROXY says.
+		Proxy:               nil,
+		DialContext:         guard.dialer(min(dialTimeout, t.timeout), o.resolver).DialContext,
+		ForceAttemptHTTP2:   true, // the default, but for a custom dialer
+		TLSHandshakeTimeout: min(dialTimeout, t.timeout),
+		DisableCompression:  true, // a small answer must not become a large one
+		MaxIdleConnsPerHost: cap(t.slots), MaxConnsPerHost: cap(t.slots), IdleConnTimeout: maxIdle,
+		MaxResponseHeaderBytes: maxAnswerRead,
+	}
+	if o.transport != nil {
+		o.transport(t.transport)
+	}
+	return t, nil
+}
+
+// send makes one request. Its error is a *dlq.DeliveryError.
+func (t *target) send(ctx context.Context, e *dlq.Envelope, original func(context.Context, *dlq.Envelope) (dlq.Record, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	record, err := original(ctx, e)
+	if err != nil {
+		return err
+	}
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) { sent.Store(info.Err == nil) }})
+	request, err := t.newRequest(ctx, e, &record)
+	if err != nil {
+		return t.failure(err, false)
+	}
+	// The transport, unlike a client, neither follows redirects nor keeps cookies.
+	response, err := t.transport.RoundTrip(request)
+	if err != nil {
+		return t.failure(err, sent.Load())
+	}
+	defer func() { _ = response.Body.Close() }()
+	defer time.AfterFunc(answerTime, cancel).Stop()
+	return t.refusal(response)
+}
+
+// take waits for a free slot, until a context ends.
+func (t *target) take(ctx context.Context) bool {
+	select {
+	case t.slots <- struct{}{}:
+		if ctx.Err() == nil {
+			return true
+		}
+		<-t.slots
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pause is how long the endpoint wants no requests.
+func (t *target) pause() time.Duration {
+	return time.Until(time.Unix(0, t.notBefore.Load()))
+}
+
+// Publish sends the messages and waits for the answers. Messages with the same key are sent
+// one after the other, others at once. The result has one entry for each message. A message
+// that failed without an answer may still have arrived.
+//
+// A message whose target is closed is not sent, and fails with dlq.ErrTargetClosed. So does
+// one that cannot be sent in time, or after the endpoint turned out to be away.
+//
+// Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
+// messages of its key: they are not sent.
+func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
+	defer cancel()
+	deliveries := make([]dlq.Delivery, len(envelopes))
+	pages := map[string]*page{}
+	var running sync.WaitGroup
+	for i := range envelopes {
+		name := envelopes[i].Target()
+		deliveries[i].Target = dlq.Target{Topic: name, Partition: dlq.AnyPartition}
+		t := p.targets[name]
+		if t == nil {
+			deliveries[i].Err = &dlq.DeliveryError{Category: dlq.CategoryAuth, TargetOnly: true, Err: fmt.Errorf("%s is not an endpoint of targets.endpoints", name)}
+			continue
+		}
+		if pages[name] == nil {
+			pages[name] = &page{publisher: p, target: t, envelopes: envelopes, deliveries: deliveries, closed: isClosed(closed, name), keys: map[string]int{}}
+		}
+		pages[name].add(i, order != dlq.OrderNone)
+	}
+	for _, page := range pages {
+		running.Go(func() { page.run(ctx) })
+	}
+	running.Wait()
+	for i := range deliveries {
+		p.count(&deliveries[i])
+	}
+	return deliveries
+}
+
+func isClosed(closed []dlq.Target, name string) bool {
+	for i := range closed {
+		if closed[i].Topic == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,131 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// secretsFresh is how long a file is not read again.
+	secretsFresh = time.Second
+	// maxSecretsSize limits a file, in bytes.
+	maxSecretsSize = 64 << 10
+	// secretPrefix marks a secret in base64, as Standard Webhooks defines it.
+	secretPrefix = "whsec_"
+)
+
+// secretFile has secrets, one on a line. It is read again when it has changed. A file that
+// cannot be read leaves the secrets as they were.
+type secretFile struct {
+	path  string
+	check func(secrets []string) error
+	log   *zap.Logger
+
+	mu      sync.Mutex
+	read    time.Time
+	data    []byte
+	secrets []string
+	failed  bool
+}
+
+// newSecretFile returns nil for an empty path.
+func newSecretFile(path string, check func([]string) error, log *zap.Logger) (*secretFile, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // a nil file has no secrets
+	}
+	f := &secretFile{path: path, check: check, log: log}
+	return f, f.reload()
+}
+
+// current returns the secrets, the newest first.
+func (f *secretFile) current() []string {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.read) >= secretsFresh {
+		err := f.reload()
+		if err != nil && !f.failed {
+			f.log.Error("cannot read the secrets of an endpoint again; using the earlier ones", zap.String("file", f.path), zap.Error(err))
+		}
+		f.failed = err != nil
+	}
+	return f.secrets
+}
+
+func (f *secretFile) reload() error {
+	f.read = time.Now()
+	file, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxSecretsSize+1))
+	if err != nil || f.secrets != nil && bytes.Equal(data, f.data) {
+		return err
+	}
+	if len(data) > maxSecretsSize {
+		return fmt.Errorf("%s is larger than %d bytes", f.path, maxSecretsSize)
+	}
+	var secrets []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" {
+			secrets = append(secrets, line)
+		}
+	}
+	if len(secrets) == 0 {
+		return fmt.Errorf("%s is empty", f.path)
+	}
+	if err := f.check(secrets); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.data, f.secrets = data, secrets
+	return nil
+}
+
+// checkToken refuses tokens that cannot be in a header.
+func checkToken(tokens []string) error {
+	if len(tokens) != 1 || !isPlain(tokens[0]) {
+		return errors.New("must have one token, of printable ASCII")
+	}
+	return nil
+}
+
+// maxSigningSecrets bounds the signatures of a request.
+const maxSigningSecrets = 8
+
+func checkSigning(secrets []string) error {
+	if len(secrets) > maxSigningSecrets {
+		return fmt.Errorf("has more than %d secrets", maxSigningSecrets)
+	}
+	for i, secret := range secrets {
+		if _, err := signingKey(secret); err != nil {
+			return fmt.Errorf("line %d has %s but no base64 behind it", i+1, secretPrefix)
+		}
+	}
+	return nil
+}
+
+// signingKey is the key of a secret: decoded from base64 if it has the prefix, else the bytes
+// of the text.
+func signingKey(secret string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(secret, secretPrefix)
+	if !ok {
+		return []byte(secret), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err == nil && len(key) == 0 {
+		err = errors.New("empty")
+	}
+	return key, err
+}
