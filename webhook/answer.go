@@ -22,7 +22,7 @@ const (
 	// statusNonRetryable, or the header with any status but 2xx, is an answer that no retry
 	// changes.
 	statusNonRetryable = 489
-	headerNonRetryable = "Upstash-NonRetryable-Error"
+	headerNonRetryable = "Upstash-Nonretryable-Error" // Go's spelling; servers write Upstash-NonRetryable-Error
 
 	// maxAnswerText is how much of an answer an error quotes, in bytes.
 	maxAnswerText = 2 << 10

@@ -87,7 +87,8 @@ func (p *page) send(ctx, starting context.Context, i int) error {
 	}
 	defer func() { <-t.slots }()
 	if pause := t.pause(); pause > 0 {
-		return &dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: pause, Err: fmt.Errorf("%s wants no requests for %s", t.name, pause.Round(time.Second))}
+		err := fmt.Errorf("%s wants no requests for %s", t.name, pause.Round(time.Second))
+		return &dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: pause, Err: err}
 	}
 	if p.stopped.Load() {
 		return errStopped

@@ -198,7 +198,8 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 		deliveries[i].Target = dlq.Target{Topic: name, Partition: dlq.AnyPartition}
 		t := p.targets[name]
 		if t == nil {
-			deliveries[i].Err = &dlq.DeliveryError{Category: dlq.CategoryAuth, TargetOnly: true, Err: fmt.Errorf("%s is not an endpoint of targets.endpoints", name)}
+			err := fmt.Errorf("%s is not an endpoint of targets.endpoints", name)
+			deliveries[i].Err = &dlq.DeliveryError{Category: dlq.CategoryAuth, TargetOnly: true, Err: err}
 			continue
 		}
 		if pages[name] == nil {

@@ -189,11 +189,11 @@ func TestBinaryAndHugeKeysAndHeadersCannotBreakARequest(t *testing.T) {
 		require.Equal(t, "1", got.Get("Dlq-Headers-Omitted"))
 	}
 	huge := make([]byte, 1<<20)
-	many := make([]dlq.Header, 1000)
-	for i := range many {
-		many[i] = dlq.Header{Key: "x-correlation-id", Value: make([]byte, 100)}
+	many := []dlq.Header{{Key: "h", Value: huge}}
+	for range 1000 {
+		many = append(many, dlq.Header{Key: "x-correlation-id", Value: make([]byte, 100)})
 	}
-	require.NoError(t, b.errorOf(message(string(huge), "v", append(many, dlq.Header{Key: "h", Value: huge})...)))
+	require.NoError(t, b.errorOf(message(string(huge), "v", many...)))
 	require.Empty(t, got.Values("Dlq-Binary-Key"))
 	require.NotEqual(t, "0", got.Get("Dlq-Headers-Omitted"))
 }
