@@ -114,6 +114,9 @@ type laneRun struct {
 	acknowledged []Acknowledged
 	// closedPages counts successive pages whose topics are all closed.
 	closedPages int
+	// doubtful is set when the target was closed because messages failed that may be at fault
+	// themselves. The lane then scans on, to find one that shows whether the target is open.
+	doubtful bool
 }
 
 func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
@@ -313,7 +316,7 @@ func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) 
 // scans tells whether the lane also claims messages beyond its cursor, and not only from
 // queues.
 func (l *laneRun) scans() bool {
-	if l.lane.MultiTarget {
+	if l.lane.MultiTarget || l.doubtful {
 		return l.closedPages < maxClosedPages
 	}
 	return l.closedPages == 0

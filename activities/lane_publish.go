@@ -51,9 +51,10 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 		outcomes = append(outcomes, judged...)
 		switch {
 		case answered:
-			l.closedPages = 0
+			l.closedPages, l.doubtful = 0, false
 		case allClosed(judged, deliveries, claim.Closed):
 			l.closedPages++
+			l.doubtful = l.doubtful || slices.ContainsFunc(deliveries, maybeMessage)
 		}
 	}
 	return l.finalize(ctx, outcomes)
@@ -128,6 +129,13 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 			o.Target, o.Acknowledgement = d.Target, d.Acknowledgement
 		case ordered && isBlocked:
 			o = blockedOutcome(e, &earlier)
+		case isThrottledEndpoint(d):
+			o = undelivered(e, d, false, 0)
+		case hasFailedOften(queue, d):
+			o = outcomeOf(e, dlq.CategoryOf(d.Err).Result(), d.Err)
+			if queue.Keys <= 1 {
+				o.Target, open[d.Target] = d.Target, true // nothing is known against others
+			}
 		default:
 			tries, own := previousTries(queue, refusingTarget(d), i == 0)
 			o = undelivered(e, d, own || open[d.Target] || isMessageOnly(d.Err), tries)
@@ -152,6 +160,25 @@ func isRejected(err error) bool {
 func isMessageOnly(err error) bool {
 	var failed *dlq.DeliveryError
 	return errors.As(err, &failed) && failed.MessageOnly
+}
+
+// isThrottledEndpoint tells whether an HTTP endpoint wants requests later.
+func isThrottledEndpoint(d *dlq.Delivery) bool {
+	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
+	return isEndpoint && d.Err != nil && dlq.CategoryOf(d.Err) == dlq.CategoryRateLimit
+}
+
+// maybeMessage tells whether the message may be at fault.
+func maybeMessage(d dlq.Delivery) bool {
+	var failed *dlq.DeliveryError
+	return errors.As(d.Err, &failed) && failed.MaybeMessage
+}
+
+// hasFailedOften tells whether a message that tried a closed endpoint has failed: all keys in
+// its queue were tried often enough.
+func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
+	return queue != nil && !queue.OfKey && queue.Target == d.Target && maybeMessage(*d) &&
+		queue.Tries+1 >= PolicyOf(dlq.CategoryOf(d.Err)).Attempts*max(queue.Keys, 1)
 }
 
 // previousTries returns how often the queue of the page was tried before without success:

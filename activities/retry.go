@@ -123,12 +123,15 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValu
 		return converter.RawValue{}, toTemporal(err)
 	}
 	defer release()
-	if a.Publisher == nil {
+	delivery := dlq.Delivery{Unsent: true}
+	if a.Publisher != nil {
+		envelope.TargetTopic = in.TargetTopic
+		delivery = a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0]
+	}
+	if delivery.Unsent {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return Republished{}.Encode(), nil
 	}
-	envelope.TargetTopic = in.TargetTopic
-	delivery := a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0]
 	if delivery.Err != nil {
 		return converter.RawValue{}, toTemporal(delivery.Err)
 	}

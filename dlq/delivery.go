@@ -46,6 +46,9 @@ type Delivery struct {
 	Partitions int
 	// Acknowledgement is nil when the message failed, or when its offset is unknown.
 	Acknowledgement *Acknowledgement
+	// Unsent is set when the message counts as delivered but was not sent, because Kafka is not
+	// configured.
+	Unsent bool
 	// Err is nil when all in-sync replicas have the message. Otherwise it wraps
 	// ErrTargetClosed, or is a *DeliveryError or a *BlockedError.
 	Err error

@@ -117,6 +117,10 @@ type LaneQueue struct {
 	// Tries is how often in a row the target, or the first message of the key, was tried
 	// without success.
 	Tries int
+	// Keys is how many keys the messages of a closed target have, as far as the lane looked. Each
+	// try is of another key, so each has been tried about Tries / Keys times. It is set for the
+	// queue that a page was claimed from.
+	Keys int
 	// Due is how long until the next try.
 	Due time.Duration
 	// Reason and Category are why the messages wait.

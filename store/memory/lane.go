@@ -201,6 +201,9 @@ func (m *Store) claimQueue(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *
 	q := b.queues[name]
 	claim.Queue = q.laneQueue(name, at)
 	sendable := m.sendable(lane, b, state, name)
+	if !name.ofKey {
+		claim.Queue.Keys = len(sendable)
+	}
 	if q.closed && len(sendable) > 0 {
 		n := q.tries % len(sendable)
 		sendable = sendable[n : n+1]

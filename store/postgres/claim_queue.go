@@ -194,7 +194,7 @@ WITH clock AS MATERIALIZED (
 )
 SELECT EXISTS (SELECT FROM lane), COALESCE((SELECT limited FROM job), false), load.bytes,
 	queue.topic, queue.partition, queue.key_hash >= 0, queue.tries, queue.reason, queue.category,
-	CASE WHEN queue.id IS NOT NULL THEN 0 END::bigint, m.id IS NOT NULL,
+	CASE WHEN queue.id IS NOT NULL THEN 0 END::bigint, COALESCE((SELECT max(total) FROM sendable), 0), m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN load.bytes > @page_bytes THEN NULL WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END,
 	CASE WHEN load.bytes <= @page_bytes THEN b.headers END, b.record_timestamp,
@@ -215,10 +215,12 @@ const queueRetryDelay = time.Millisecond
 func (s *Store) claimQueue(ctx context.Context, spec *dlq.BulkSpec, args pgx.NamedArgs, closed []dlq.Target) (claim dlq.LaneClaim, err error) {
 	var open bool
 	var queue nullableQueue
+	var keys int
 	err = s.batch(ctx, "claim from queue", func(batch *pgx.Batch) {
 		queueClaimLocks(batch, args)
 		batch.Queue(s.targeted(claimQueueSQL, spec), args).Query(func(rows pgx.Rows) (err error) {
-			claim.Page, err = collectAfter(rows, scanPageEnvelope, append([]any{&open, &claim.Limited, &claim.Bytes}, queue.columns()...)...)
+			columns := append([]any{&open, &claim.Limited, &claim.Bytes}, append(queue.columns(), &keys)...)
+			claim.Page, err = collectAfter(rows, scanPageEnvelope, columns...)
 			return err
 		})
 	})
@@ -226,6 +228,9 @@ func (s *Store) claimQueue(ctx context.Context, spec *dlq.BulkSpec, args pgx.Nam
 		return dlq.LaneClaim{}, err
 	}
 	claim.Queue, claim.Closed = queue.queue(), closed
+	if claim.Queue != nil && !claim.Queue.OfKey {
+		claim.Queue.Keys = keys
+	}
 	if len(claim.Page) == 0 {
 		claim.Wait = queueRetryDelay
 	}

@@ -18,6 +18,7 @@ import (
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
 	"dlqmanager/telemetry"
+	"dlqmanager/webhook"
 	"dlqmanager/workflows"
 )
 
@@ -69,9 +70,10 @@ const memoryLimit = 256 << 20
 // engine runs the Temporal worker, the sweeper and the ingest.
 type engine struct {
 	*parts
-	publisher *kafka.Publisher // nil without Kafka
-	ingest    *kafka.Ingest    // nil without Kafka
-	archiver  *kafka.Archiver  // nil if exhausted messages are not published
+	publisher *kafka.Publisher   // nil without Kafka
+	endpoints *webhook.Publisher // nil without endpoints
+	ingest    *kafka.Ingest      // nil without Kafka
+	archiver  *kafka.Archiver    // nil if exhausted messages are not published
 	steps     workflows.Activities
 	sweeper   *workflows.Sweeper
 	started   chan struct{}
@@ -79,7 +81,7 @@ type engine struct {
 
 func newEngine(p *parts) (*engine, error) {
 	e := &engine{parts: p, started: make(chan struct{})}
-	var publisher activities.Publisher
+	router := &activities.Router{Targets: p.targets}
 	if options, ok := p.kafkaOptions(); ok {
 		var err error
 		if e.publisher, err = kafka.NewPublisher(options, p.log, p.registry); err != nil {
@@ -88,10 +90,20 @@ func newEngine(p *parts) (*engine, error) {
 		if e.ingest, err = kafka.NewIngest(options, p.store, p.topics, p.log, p.registry); err != nil {
 			return nil, err
 		}
-		publisher = e.publisher
+		router.Kafka = e.publisher
 		e.addArchiver()
 	} else {
 		p.log.Warn("kafka is not configured: nothing is ingested, and retries resolve messages without publishing them")
+	}
+	if err := e.openEndpoints(); err != nil {
+		return nil, err
+	}
+	var publisher activities.Publisher
+	if e.endpoints != nil {
+		router.HTTP = e.endpoints
+	}
+	if e.publisher != nil || e.endpoints != nil {
+		publisher = router
 	}
 	metrics := activities.NewMetrics(p.registry)
 	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log))
@@ -109,6 +121,35 @@ func newEngine(p *parts) (*engine, error) {
 	}
 	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
 	return e, nil
+}
+
+// openEndpoints makes the publisher of HTTP endpoints, if any are configured.
+func (e *engine) openEndpoints() (err error) {
+	targets := e.cfg.Targets
+	if len(targets.Endpoints) == 0 {
+		return nil
+	}
+	o := webhook.Options{
+		Endpoints: map[string]webhook.Endpoint{}, AllowedNetworks: targets.Networks(), UserAgent: e.cfg.App.Name + "/" + version(e.cfg),
+	}
+	for name, endpoint := range targets.Endpoints {
+		o.Endpoints[name] = webhook.Endpoint{
+			URL: endpoint.URL, Timeout: endpoint.Timeout.Std(), Concurrency: endpoint.Concurrency,
+			SecretsFile: endpoint.SecretsFile, TokenFile: endpoint.TokenFile,
+		}
+	}
+	var pointers *kafka.Pointers
+	if options, ok := e.kafkaOptions(); ok {
+		pointers = kafka.NewPointers(options, e.log)
+		o.Metrics = e.publisher.Metrics()
+	} else {
+		o.Metrics = kafka.NewPublishMetrics(e.registry)
+	}
+	o.Original = func(ctx context.Context, m *dlq.Envelope) (dlq.Record, error) {
+		return kafka.Original(ctx, m, pointers)
+	}
+	e.endpoints, err = webhook.New(o, e.log)
+	return err
 }
 
 // addArchiver makes the archiver, if exhausted messages are to be published.
@@ -174,6 +215,9 @@ func (e *engine) run(ctx context.Context) error {
 	err := group.Wait()
 	if e.publisher != nil {
 		shutdown{e.log}.step("producer", e.publisher.MaxDuration(), e.publisher.Close)
+	}
+	if e.endpoints != nil {
+		e.endpoints.Close()
 	}
 	return err
 }

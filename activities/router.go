@@ -1,0 +1,69 @@
+package activities
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"dlqmanager/dlq"
+)
+
+// Router is the Publisher that sends each message to its target: a topic of Kafka, or an HTTP
+// endpoint.
+type Router struct {
+	// Targets decides where messages go.
+	Targets *dlq.Targets
+	// Kafka is nil when Kafka is not configured. Then messages to topics are resolved without
+	// being sent.
+	Kafka Publisher
+	// HTTP is nil without endpoints.
+	HTTP Publisher
+}
+
+// Publish sends the messages to Kafka and to endpoints at once. The target of each delivery is
+// the one that Targets has decided.
+func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
+	deliveries := make([]dlq.Delivery, len(envelopes))
+	routed := slices.Clone(envelopes)
+	var kafka, http []int // indexes
+	for i := range routed {
+		e := &routed[i]
+		target, err := r.Targets.Of(e.OriginalTopic, e.TargetTopic)
+		if err != nil { // the configuration was changed meanwhile
+			deliveries[i] = dlq.Delivery{
+				Target: dlq.Target{Topic: e.Target(), Partition: dlq.AnyPartition},
+				Err:    &dlq.DeliveryError{Category: dlq.CategoryAuth, TargetOnly: true, Err: err},
+			}
+			continue
+		}
+		e.TargetTopic = target
+		_, isEndpoint := dlq.EndpointOf(target)
+		switch {
+		case isEndpoint:
+			http = append(http, i)
+		case r.Kafka == nil:
+			deliveries[i] = dlq.Delivery{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, Unsent: true}
+		default:
+			kafka = append(kafka, i)
+		}
+	}
+	var sending sync.WaitGroup
+	send := func(publisher Publisher, indexes []int) {
+		if len(indexes) == 0 {
+			return
+		}
+		page := make([]dlq.Envelope, len(indexes))
+		for n, i := range indexes {
+			page[n] = routed[i]
+		}
+		sending.Go(func() {
+			for n, d := range publisher.Publish(ctx, page, order, closed) {
+				deliveries[indexes[n]] = d
+			}
+		})
+	}
+	send(r.Kafka, kafka)
+	send(r.HTTP, http)
+	sending.Wait()
+	return deliveries
+}
