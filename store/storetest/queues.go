@@ -120,6 +120,7 @@ var queues = map[string]func(*testing.T, fixture){
 				require.Len(t, claim.Page, 1)
 				require.Equal(t, closed, claim.Queue.Target)
 				require.Equal(t, tries, claim.Queue.Tries)
+				require.Equal(t, 3, claim.Queue.Keys)
 				require.Equal(t, []dlq.Target{closed}, claim.Closed)
 				asked = append(asked, claim.Page[0].ID)
 				meanwhile := f.tryClaim(lane)
