@@ -129,6 +129,10 @@ bench-quick: ## Run the benchmark at a fiftieth of the size, as a smoke test
 bench-large: ## Measure with ten million messages whatever must not grow: a quarter of an hour, 20 GB of disk
 	go run ./bench -rows 14,19 -stored 10000000 -bare -out ""
 
+.PHONY: endpoint-kills
+endpoint-kills: ## Send 100,000 messages to an HTTP endpoint while the worker is killed five times: two minutes
+	DLQ_TEST_ENDPOINT_MESSAGES=100000 DLQ_TEST_ENDPOINT_KILLS=5 go test ./e2e -run 'TestABulkRetryToAnEndpoint' -count=1 -timeout 10m -v
+
 .PHONY: chaos
 chaos: ## Run half an hour of kills, outages, locks, hangs and manual writes, then check that nothing was lost
 	DLQ_CHAOS_DURATION=30m go test ./e2e -run 'TestChaos$$' -count=1 -timeout 60m -v

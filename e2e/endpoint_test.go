@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+)
+
+// shopEndpoint is an HTTP endpoint that remembers its requests.
+type shopEndpoint struct {
+	mu sync.Mutex
+	// requests are how many came with each idempotency key.
+	requests map[string]int
+	// last is the newest order of each key; disordered counts orders that came first after a
+	// newer one.
+	last       map[string]int
+	disordered int
+	total      int
+	// at calls a function when the number of requests is reached.
+	at map[int]func()
+}
+
+func (s *shopEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var order struct {
+		ID int `json:"order_id,string"`
+	}
+	if json.NewDecoder(r.Body).Decode(&order) != nil {
+		w.WriteHeader(489)
+		return
+	}
+	id, key := r.Header.Get("Idempotency-Key"), r.Header.Get("Dlq-Key")
+	s.mu.Lock()
+	s.total++
+	reached := s.at[s.total]
+	if s.requests[id]++; s.requests[id] == 1 {
+		if last, seen := s.last[key]; seen && last > order.ID {
+			s.disordered++
+		}
+		s.last[key] = order.ID
+	}
+	s.mu.Unlock()
+	if reached != nil {
+		reached()
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// sizeOf reads the size of a test from the environment.
+func sizeOf(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	size, err := strconv.Atoi(text)
+	require.NoError(t, err, name)
+	return size
+}
+
+func TestABulkRetryToAnEndpointSurvivesKillsOfItsWorker(t *testing.T) {
+	t.Parallel()
+	messages, kills := sizeOf(t, "DLQ_TEST_ENDPOINT_MESSAGES", 5_000), sizeOf(t, "DLQ_TEST_ENDPOINT_KILLS", 2)
+	cluster := kafkatest.FakeCluster(t)
+	s := newSystem(t, cluster)
+	reached := make(chan struct{})
+	shop := &shopEndpoint{requests: map[string]int{}, last: map[string]int{}, at: map[int]func(){}}
+	for kill := range kills {
+		shop.at[(kill+1)*messages/(kills+1)] = func() { reached <- struct{}{} } // until the worker is killed
+	}
+	server := httptest.NewServer(shop)
+	t.Cleanup(server.Close)
+	s.env = append(s.env, "DLQ_TARGETS_ENDPOINTS=shop="+server.URL, "DLQ_TARGETS_ROUTES="+s.topic+"=http:shop", "DLQ_TARGETS_ALLOWED_NETWORKS=127.0.0.0/8")
+	worker := s.startWorker()
+	s.startAPI()
+	s.produceDeadLetters(cluster, messages)
+	s.eventually("all are stored", func() bool { return s.pending() == messages })
+
+	started := time.Now()
+	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, status)
+	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	for range kills {
+		<-reached
+		worker.kill(t)
+		worker = s.startWorker()
+	}
+	require.Eventually(t, func() bool {
+		_, answer = s.call(http.MethodGet, bulk)
+		return answer["state"] != "RUNNING"
+	}, 5*time.Minute, 50*time.Millisecond)
+	t.Logf("ended after %s", time.Since(started).Round(time.Millisecond))
+	require.Equal(t, "COMPLETED", answer["state"])
+	require.Equal(t, messages, count(answer, "retried"))
+	require.Equal(t, messages, s.rows("status = 'RESOLVED' AND retry_count = 1"))
+	shop.mu.Lock()
+	defer shop.mu.Unlock()
+	require.Len(t, shop.requests, messages, "each message has one idempotency key")
+	t.Logf("%d requests were sent twice", shop.total-messages)
+	require.LessOrEqual(t, shop.total-messages, kills*lanes*dlq.PageSize, "no more than the pages in flight")
+	require.Zero(t, shop.disordered, "each key in its order")
+	partitions := 0
+	for _, partition := range cluster.PartitionInfos(s.topic) {
+		partitions += int(partition.HighWatermark)
+	}
+	require.Zero(t, partitions, "nothing goes to the original topic")
+}
