@@ -62,7 +62,7 @@ const (
 	// quickDivisor is the divisor of the sizes with -quick.
 	quickDivisor = 50
 	// lastRow is the highest row number.
-	lastRow = 20
+	lastRow = 22
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -135,6 +135,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{1, 2, 3, 4, 15}, b.measureBulk},
 		{[]int{6}, b.measureIngest},
 		{[]int{20}, b.measureSchemas},
+		{[]int{22}, b.measureEndpoint},
 		{[]int{7}, b.measureSingle},
 		{[]int{8}, b.measureCrash},
 		{[]int{11}, b.measureScale},
