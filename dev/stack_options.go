@@ -17,6 +17,7 @@ const (
 	EnvKafkaPort      = "DLQ_DEV_KAFKA_PORT"
 	EnvTemporalPort   = "DLQ_DEV_TEMPORAL_PORT"
 	EnvTemporalUIPort = "DLQ_DEV_TEMPORAL_UI_PORT"
+	EnvReceiptsPort   = "DLQ_DEV_RECEIPTS_PORT"
 	EnvTemporalBinary = "DLQ_DEV_TEMPORAL_BIN"
 
 	EnvDatabaseHost    = "DLQ_DATABASE_HOST"
@@ -36,6 +37,8 @@ type StackOptions struct {
 	// Ports on 127.0.0.1. 0 takes a free one, except for TemporalUIPort, where
 	// 0 means no Web UI.
 	PostgresPort, KafkaPort, TemporalPort, TemporalUIPort int
+	// ReceiptsPort is where the shop of the demo takes messages over HTTP.
+	ReceiptsPort int
 	// DatabaseHost, Brokers and TemporalAddress name external services, which the stack
 	// then does not start.
 	DatabaseHost    string
@@ -59,7 +62,7 @@ type StackOptions struct {
 func DefaultStackOptions() StackOptions {
 	return StackOptions{
 		Dir:          ".data",
-		PostgresPort: 15432, KafkaPort: 19092, TemporalPort: 7233, TemporalUIPort: 8233,
+		PostgresPort: 15432, KafkaPort: 19092, TemporalPort: 7233, TemporalUIPort: 8233, ReceiptsPort: 18081,
 	}
 }
 
@@ -71,7 +74,7 @@ func StackOptionsFromEnv(getenv func(string) string) (StackOptions, error) {
 	}
 	for name, port := range map[string]*int{
 		EnvPostgresPort: &o.PostgresPort, EnvKafkaPort: &o.KafkaPort,
-		EnvTemporalPort: &o.TemporalPort, EnvTemporalUIPort: &o.TemporalUIPort,
+		EnvTemporalPort: &o.TemporalPort, EnvTemporalUIPort: &o.TemporalUIPort, EnvReceiptsPort: &o.ReceiptsPort,
 	} {
 		text := getenv(name)
 		if text == "" {

@@ -36,6 +36,10 @@ func runDemo(ctx context.Context, args, environ []string, out io.Writer) error {
 	options.Brokers, options.Out = brokers, out
 	options.BaseURL = "http://127.0.0.1:" + orDefault(getenv("DLQ_SERVER_PORT"), "8080")
 	options.UIURL = fmt.Sprintf("http://127.0.0.1:%d", stack.TemporalUIPort)
+	options.ReceiptsAddress = fmt.Sprintf("127.0.0.1:%d", stack.ReceiptsPort)
+	if options.ReceiptsSecret, err = demo.ReceiptsSecret(stack.Dir); err != nil {
+		return err
+	}
 	return demo.Run(ctx, options)
 }
 

@@ -20,6 +20,7 @@ It starts, all on 127.0.0.1:
   PostgreSQL       127.0.0.1:15432, database dlq_db,       DLQ_DEV_POSTGRES_PORT
                    user postgres, no password
   Kafka            127.0.0.1:19092, a broker in dlq-dev    DLQ_DEV_KAFKA_PORT
+  Demo's receipts  http://127.0.0.1:18081 (make demo)      DLQ_DEV_RECEIPTS_PORT
 
 The environment can name running services to use instead:
   DLQ_DATABASE_HOST     PostgreSQL; also DLQ_DATABASE_PORT, _NAME, _USER, _PASSWORD, _SSL_MODE
@@ -44,7 +45,7 @@ Exit codes: 0 after a stop, 1 after an error, 2 for a usage error.
 
 const demoHelp = `dlq-dev demo runs a shop whose consumer fails, beside a running dlq-dev. It fills
 dead-letter topics with messages of every header family, and consumes messages that
-are sent back. Ctrl-C stops it.
+are sent back: from Kafka, and receipts over HTTP. Ctrl-C stops it.
 
 Usage:
   dlq-dev demo [flags]

@@ -14,6 +14,8 @@ import (
 	"dlqmanager/cmd/internal/app"
 	"dlqmanager/config"
 	"dlqmanager/dev"
+	"dlqmanager/dev/demo"
+	"dlqmanager/dlq"
 )
 
 func run(ctx context.Context, args, environ []string, out io.Writer) error {
@@ -53,6 +55,9 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := addReceipts(cfg, options); err != nil {
+		return err
+	}
 	logs, err := openLog(options.Dir)
 	if err != nil {
 		return err
@@ -83,6 +88,25 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 		return nil
 	}
 	return err
+}
+
+// addReceipts sends the messages of the demo's receipts to its HTTP endpoint, unless the user
+// has configured targets.
+func addReceipts(cfg *config.Config, o dev.StackOptions) error {
+	if len(cfg.Targets.Endpoints)+len(cfg.Targets.Routes) > 0 {
+		return nil
+	}
+	secret, err := demo.ReceiptsSecret(o.Dir)
+	if err != nil {
+		return err
+	}
+	cfg.Targets.Routes = map[string]string{demo.Receipts: dlq.EndpointTarget("shop")}
+	cfg.Targets.Endpoints = config.Endpoints{"shop": {
+		URL: fmt.Sprintf("http://127.0.0.1:%d/receipts", o.ReceiptsPort), SecretsFile: secret,
+		Timeout: config.Duration(10 * time.Second), Concurrency: 16,
+	}}
+	cfg.Targets.AllowedNetworks = append(cfg.Targets.AllowedNetworks, "127.0.0.0/8")
+	return nil
 }
 
 // environOf adds the addresses of the services. Variables of the user override them.

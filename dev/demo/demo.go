@@ -37,6 +37,9 @@ type Options struct {
 	// BaseURL is the manager's API and UIURL the Temporal Web UI, for the printed
 	// hints. Empty ones are omitted.
 	BaseURL, UIURL string
+	// ReceiptsAddress is where the shop takes receipts over HTTP, and ReceiptsSecret the file
+	// that ReceiptsSecret made. If the address is empty, the shop has no receipts.
+	ReceiptsAddress, ReceiptsSecret string
 	// Client has additional options of the Kafka client, for brokers with TLS or a
 	// password.
 	Client []kgo.Opt
@@ -98,6 +101,14 @@ func (o *Options) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	group.Go(func() error { return s.consume(ctx) })
+	if o.ReceiptsAddress != "" {
+		service, err := o.openReceipts(ctx, client, next, s.say)
+		if err != nil {
+			cancel()
+			return errors.Join(err, group.Wait())
+		}
+		group.Go(func() error { return service.serve(ctx, o.ReceiptsAddress) })
+	}
 	group.Go(func() error {
 		defer cancel() // stops the consumer too
 		produced, last, err := o.produceBatch(ctx, client, next)
@@ -151,6 +162,7 @@ func createTopics(ctx context.Context, admin *kadm.Client) error {
 	for _, r := range routes {
 		names = append(names, r.topic, r.dlq, strings.TrimSuffix(r.dlq, ".v1")+".archive")
 	}
+	names = append(names, Receipts, receiptsDLQ)
 	answers, err := admin.CreateTopics(ctx, 3, -1, nil, names...)
 	if err != nil {
 		return fmt.Errorf("create the shop's topics: %w", err)

@@ -27,6 +27,9 @@ func (s *shop) printSummary(o *Options) {
 	for _, r := range routes {
 		p.line("  %4d in %-20s from %s", s.dead[r.dlq], r.dlq, r.topic)
 	}
+	if o.ReceiptsAddress != "" {
+		p.line("  %4d in %-20s from %s, sent to http://%s", receiptLetters, receiptsDLQ, Receipts, o.ReceiptsAddress)
+	}
 	if o.BaseURL != "" {
 		p.line(`
 Look at them:
