@@ -2,10 +2,15 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +19,7 @@ import (
 
 	"dlqmanager/dlq"
 	"dlqmanager/internal/kafkatest"
+	"dlqmanager/workflows"
 )
 
 // shopEndpoint is an HTTP endpoint that remembers its requests.
@@ -113,4 +119,67 @@ func TestABulkRetryToAnEndpointSurvivesKillsOfItsWorker(t *testing.T) {
 		partitions += int(partition.HighWatermark)
 	}
 	require.Zero(t, partitions, "nothing goes to the original topic")
+}
+
+const (
+	signingSecret = "zq7SigningSecret"
+	tokenSecret   = "zq7EndpointToken"
+	querySecret   = "zq7QuerySecret"
+)
+
+func TestSecretsOfAnEndpointAppearInNoOutput(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	s := newSystem(t, cluster)
+	s.env = append(s.env, "DLQ_LOG_LEVEL=debug", "DLQ_AUDIT_LOG=true")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Upstash-NonRetryable-Error", "true")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = fmt.Fprintf(w, "no such order; %s %v %s", r.URL, r.Header, signingSecret)
+	}))
+	t.Cleanup(server.Close)
+	file := func(name, content string) string {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	configuration := file("config.yaml", fmt.Sprintf(`targets:
+  routes: {%s: "http:shop"}
+  endpoints:
+    shop: {url: "%s/in?token=%s", secrets_file: %s, token_file: %s}
+  allowed_networks: [127.0.0.0/8]
+`, s.topic, server.URL, querySecret, file("secrets", signingSecret), file("token", tokenSecret)))
+	s.image = func(name string, args ...string) *exec.Cmd {
+		return exec.Command(filepath.Join(programs, name), append([]string{"-config", configuration}, args...)...)
+	}
+	worker, api := s.startWorker(), s.startAPI()
+	s.produceDeadLetters(cluster, 2)
+	s.eventually("they are stored", func() bool { return s.pending() == 2 })
+	ids, marks := s.ids(), []string{signingSecret, tokenSecret, querySecret}
+
+	retried := s.show(http.MethodPost, "/api/v1/dlq/messages/"+ids[0]+"/retry", "")
+	require.Contains(t, retried, "http:shop answered 500 Internal Server Error: no such order")
+	require.Contains(t, retried, `"status":"DEAD"`)
+	require.Contains(t, retried, "[redacted]")
+	requireAbsent(t, "the answer", []byte(retried), marks...)
+	s.show(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "")
+	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'DEAD' AND resolution = 'refused' AND retry_count = 1") == 2 })
+	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/dlq/messages/" + ids[1] + "/chain", "/api/v1/bulk-retries", "/api/v1/audit", "/metrics"} {
+		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), marks...)
+	}
+	require.Contains(t, s.show(http.MethodGet, "/api/v1/dlq/messages/"+ids[1], ""), "no such order", "the attempt shows it")
+	requireAbsent(t, "the configuration", s.run("worker", "config"), marks...)
+	metrics, err := http.Get(strings.TrimSuffix(worker.ready, "/readyz") + "/metrics")
+	require.NoError(t, err)
+	content, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	require.NoError(t, metrics.Body.Close())
+	require.Contains(t, string(content), `dlq_republished_total{result="bad_data",topic="http:shop"} 2`)
+	requireAbsent(t, "the worker's metrics", content, marks...)
+	require.NoError(t, api.end())
+	require.NoError(t, worker.end())
+	for name, p := range map[string]*program{"the API's log": api, "the worker's log": worker} {
+		requireAbsent(t, name, []byte(p.log.tail(1<<30)), marks...)
+	}
+	s.requireCleanHistories(ids[0], marks, workflows.RetryMessageType, workflows.RetryAllType)
 }
