@@ -133,7 +133,7 @@ func TestSecretsOfAnEndpointAppearInNoOutput(t *testing.T) {
 	s := newSystem(t, cluster)
 	s.env = append(s.env, "DLQ_LOG_LEVEL=debug", "DLQ_AUDIT_LOG=true")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Upstash-NonRetryable-Error", "true")
+		w.Header().Set("Upstash-Nonretryable-Error", "true")
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = fmt.Fprintf(w, "no such order; %s %v %s", r.URL, r.Header, signingSecret)
 	}))

@@ -128,6 +128,8 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 		DisableCompression:  true, // a small answer must not become a large one
 		MaxIdleConnsPerHost: cap(t.slots), MaxConnsPerHost: cap(t.slots), IdleConnTimeout: maxIdle,
 		MaxResponseHeaderBytes: maxAnswerRead,
+		// A connection that a firewall has forgotten would let each request run into its timeout.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: dialTimeout, PingTimeout: dialTimeout},
 	}
 	if o.transport != nil {
 		o.transport(t.transport)

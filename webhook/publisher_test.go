@@ -321,6 +321,26 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	require.LessOrEqual(t, connections.Load(), int32(4))
 }
 
+func TestEndpointsMayUseHTTP2(t *testing.T) {
+	t.Parallel()
+	var connections, version atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { version.Store(int32(r.ProtoMajor)) }))
+	server.EnableHTTP2 = true
+	server.Config.ConnState = connectionCounter(&connections)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	b := newBench(t, server.URL, func(o *Options, _ *Endpoint) {
+		o.transport = func(t *http.Transport) { t.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone() }
+	})
+	for range 3 {
+		for _, d := range b.publish(message("", "1"), message("", "2"), message("", "3")) {
+			require.NoError(t, d.Err)
+		}
+	}
+	require.Equal(t, int32(2), version.Load())
+	require.LessOrEqual(t, connections.Load(), int32(4))
+}
+
 func TestAPublishEndsInTime(t *testing.T) {
 	t.Parallel()
 	require.Less(t, maxDuration, dlq.ReviveAfter)

@@ -83,7 +83,7 @@ func (r *receipts) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	status, reason := r.print(request.Header, body)
 	r.say("receipt %s: %d %s", request.Header.Get("Dlq-Key"), status, reason)
 	if status == 489 {
-		w.Header().Set("Upstash-NonRetryable-Error", "true")
+		w.Header().Set("Upstash-Nonretryable-Error", "true")
 	}
 	w.WriteHeader(status)
 	if status != http.StatusNoContent {
@@ -95,7 +95,10 @@ func (r *receipts) print(h http.Header, body []byte) (status int, reason string)
 	if !r.isSigned(h, body) {
 		return 489, "the signature is wrong"
 	}
-	var receipt struct{ Order, Cents int }
+	var receipt struct {
+		Order int `json:"order"`
+		Cents int `json:"cents"`
+	}
 	if json.Unmarshal(body, &receipt) != nil || receipt.Cents <= 0 {
 		return 489, "a receipt needs an amount"
 	}
