@@ -330,7 +330,9 @@ func TestEndpointsMayUseHTTP2(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	b := newBench(t, server.URL, func(o *Options, _ *Endpoint) {
-		o.transport = func(t *http.Transport) { t.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone() }
+		o.transport = func(t *http.Transport) {
+			t.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		}
 	})
 	for range 3 {
 		for _, d := range b.publish(message("", "1"), message("", "2"), message("", "3")) {
