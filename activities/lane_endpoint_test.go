@@ -2,10 +2,12 @@ package activities_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,9 +24,9 @@ import (
 	"dlqmanager/webhook"
 )
 
-// endpointTest is a bulk retry of one lane to a real endpoint, at most ten messages per second,
-// so that each page has one message.
-func endpointTest(t *testing.T, handler http.HandlerFunc, arrivals ...dlq.Arrival) (*laneTest, *activities.Router) {
+// endpointTest is a bulk retry of one lane to a real endpoint. At ten messages per second, each
+// page has one message.
+func endpointTest(t *testing.T, perSecond int, handler http.HandlerFunc, arrivals ...dlq.Arrival) (*laneTest, *activities.Router) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -43,7 +45,7 @@ func endpointTest(t *testing.T, handler http.HandlerFunc, arrivals ...dlq.Arriva
 	}
 	_, err = l.store.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	bulk, err := l.store.CreateBulk(t.Context(), dlqtest.Bulk("all.dlq", 1, func(s *dlq.BulkSpec) { s.RateLimit = 10 }))
+	bulk, err := l.store.CreateBulk(t.Context(), dlqtest.Bulk("all.dlq", 1, func(s *dlq.BulkSpec) { s.RateLimit = perSecond }))
 	require.NoError(t, err)
 	_, err = l.store.CountBulk(t.Context(), bulk.ID)
 	require.NoError(t, err)
@@ -65,7 +67,7 @@ func (l *laneTest) runOnce(t *testing.T, publisher activities.Publisher) activit
 func TestAMessageThatBreaksAnEndpointDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Int32
-	l, router := endpointTest(t, func(w http.ResponseWriter, r *http.Request) {
+	l, router := endpointTest(t, 10, func(w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); string(body) == "poison" {
 			if broken.Add(1) < 5 {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -96,7 +98,7 @@ func TestAMessageThatBreaksAnEndpointDoesNotStopTheOthers(t *testing.T) {
 func TestAnEndpointThatIsAwayClosesTheTargetAndCountsNothing(t *testing.T) {
 	t.Parallel()
 	var open atomic.Bool
-	l, router := endpointTest(t, func(w http.ResponseWriter, _ *http.Request) {
+	l, router := endpointTest(t, 10, func(w http.ResponseWriter, _ *http.Request) {
 		if !open.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -110,4 +112,37 @@ func TestAnEndpointThatIsAwayClosesTheTargetAndCountsNothing(t *testing.T) {
 		require.Zero(t, l.counts(t).Failed)
 	}
 	require.Equal(t, dlq.BulkCounts{Retried: 3}, l.counts(t))
+}
+
+func TestAnEndpointThatThrottlesGetsAllMessagesAndNothingIsCounted(t *testing.T) {
+	t.Parallel()
+	const window = 5 // messages that the endpoint takes in a second
+	var mu sync.Mutex
+	var end time.Time
+	taken, throttled := 0, 0
+	var arrivals []dlq.Arrival
+	for i := range 3 * window {
+		arrivals = append(arrivals, message("orders", fmt.Sprint("key-", i), fmt.Sprint(i)))
+	}
+	l, router := endpointTest(t, 0, func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.After(end) {
+			taken, end = 0, now.Add(time.Second)
+		}
+		if taken++; taken > window {
+			throttled++
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}, arrivals...)
+	started := time.Now()
+	for l.runOnce(t, router).End != activities.LaneDone {
+		require.Less(t, time.Since(started), 20*time.Second)
+	}
+	require.Equal(t, dlq.BulkCounts{Retried: 3 * window}, l.counts(t))
+	require.LessOrEqual(t, throttled, 10*window, "it gets few requests that it does not want")
+	for i := range arrivals {
+		require.Equal(t, 1, l.detail(t, fmt.Sprint(i)).RetryCount)
+	}
 }
