@@ -22,6 +22,8 @@ type Republished struct {
 const (
 	partitionMetadata = "target-partition"
 	offsetMetadata    = "target-offset"
+	topicMetadata     = "target-topic"
+	topicIDMetadata   = "target-topic-id"
 )
 
 // Encode returns Published as JSON, with the acknowledgement in the metadata. Workers of
@@ -36,6 +38,10 @@ func (r Republished) Encode() converter.RawValue {
 	if r.At != nil {
 		payload.Metadata[partitionMetadata] = strconv.AppendInt(nil, int64(r.At.Partition), 10)
 		payload.Metadata[offsetMetadata] = strconv.AppendInt(nil, r.At.Offset, 10)
+		payload.Metadata[topicMetadata] = []byte(r.At.Topic)
+		if !r.At.TopicID.IsZero() {
+			payload.Metadata[topicIDMetadata] = []byte(r.At.TopicID.String())
+		}
 	}
 	return converter.NewRawValue(payload)
 }
@@ -53,7 +59,8 @@ func DecodeRepublished(value converter.RawValue) (r Republished, err error) {
 	partition, noPartition := strconv.ParseInt(string(payload.GetMetadata()[partitionMetadata]), 10, 32)
 	offset, noOffset := strconv.ParseInt(string(payload.GetMetadata()[offsetMetadata]), 10, 64)
 	if noPartition == nil && noOffset == nil {
-		r.At = &dlq.Acknowledgement{Partition: int32(partition), Offset: offset}
+		r.At = &dlq.Acknowledgement{Topic: string(payload.GetMetadata()[topicMetadata]), Partition: int32(partition), Offset: offset}
+		r.At.TopicID, _ = dlq.ParseID(string(payload.GetMetadata()[topicIDMetadata]))
 	}
 	return r, nil
 }

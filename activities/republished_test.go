@@ -20,7 +20,8 @@ func TestTheResultOfAPublishIsUnderstoodByEarlierVersions(t *testing.T) {
 		{},
 		{Published: true},
 		{Published: true, At: &dlq.Acknowledgement{}},
-		{Published: true, At: &dlq.Acknowledgement{Partition: 1<<31 - 1, Offset: 1<<63 - 1}},
+		{Published: true, At: &dlq.Acknowledgement{Topic: "http:shop", Partition: dlq.AnyPartition, Offset: -1}},
+		{Published: true, At: &dlq.Acknowledgement{Topic: "orders", TopicID: dlq.NewID(), Partition: 1<<31 - 1, Offset: 1<<63 - 1}},
 	} {
 		payload, err := data.ToPayload(result.Encode())
 		require.NoError(t, err)

@@ -23,18 +23,35 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s[%d]", t.Topic, t.Partition)
 }
 
-// Acknowledgement is where a target has written a message.
+// Acknowledgement is where a target has written a message. An endpoint has neither a topic
+// id, nor a partition (AnyPartition), nor an offset.
 type Acknowledgement struct {
+	// Topic is empty in the results of earlier versions.
+	Topic string `json:"topic,omitempty"`
+	// TopicID is the id that the topic had before the message was sent; zero when unknown. So
+	// it may be that of a topic that was deleted meanwhile, but never that of a later one.
+	TopicID   ID    `json:"topic_id,omitzero"`
 	Partition int32 `json:"partition"`
 	Offset    int64 `json:"offset"`
 }
 
-// Columns are the partition and the offset, both nil when the acknowledgement is nil.
+// Columns are the partition and the offset, both nil when the target has none.
 func (a *Acknowledgement) Columns() (partition *int32, offset *int64) {
-	if a == nil {
+	if a == nil || a.Partition == AnyPartition {
 		return nil, nil
 	}
 	return &a.Partition, &a.Offset
+}
+
+// Target is the topic and its id, both nil when they are unknown.
+func (a *Acknowledgement) Target() (topic *string, topicID *ID) {
+	if a == nil || a.Topic == "" {
+		return nil, nil
+	}
+	if !a.TopicID.IsZero() {
+		topicID = &a.TopicID
+	}
+	return &a.Topic, topicID
 }
 
 // Delivery is the result of publishing one message.

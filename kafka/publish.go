@@ -102,6 +102,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	defer cancel()
 
 	d := newDispatch(p, envelopes, order, closed)
+	d.topicIDs = p.currentTopicIDs(ctx, d.openTopics())
 	d.sendAll(ctx)
 	return d.finish()
 }
@@ -137,6 +138,8 @@ type dispatch struct {
 	errs      []error
 	// acknowledgements are nil until the record is acknowledged.
 	acknowledgements []*dlq.Acknowledgement
+	// topicIDs are the ids that the topics had before anything was sent.
+	topicIDs map[string][16]byte
 	// fetchErr is why records that messages point to cannot be read now.
 	fetchErr error
 	// batched tells which records were sent in shared batches.
@@ -272,17 +275,17 @@ func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	}
 	d.errs[i] = err
 	if err == nil {
-		d.acknowledgements[i] = acknowledgementOf(r)
+		d.acknowledgements[i] = acknowledgementOf(r, d.topicIDs[r.Topic])
 		d.publisher.metrics.Observe(time.Since(d.started))
 	}
 }
 
 // acknowledgementOf is nil when the broker did not name an offset.
-func acknowledgementOf(r *kgo.Record) *dlq.Acknowledgement {
+func acknowledgementOf(r *kgo.Record, topicID [16]byte) *dlq.Acknowledgement {
 	if r.Offset < 0 {
 		return nil
 	}
-	return &dlq.Acknowledgement{Partition: r.Partition, Offset: r.Offset}
+	return &dlq.Acknowledgement{Topic: r.Topic, TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an

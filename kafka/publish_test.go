@@ -440,9 +440,11 @@ func TestPublishSaysWhereTheTargetHasEachMessage(t *testing.T) {
 	page[10].Record.Value = noise(t, tooLargeForABatch)
 	page = append(page, envelope("missing", "k", "v"))
 	deliveries := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), page, dlq.OrderKey, nil)
+	id := dlq.ID(cluster.TopicInfo("orders").TopicID)
+	require.False(t, id.IsZero())
 	written := map[dlq.Acknowledgement][]byte{}
 	for _, r := range read(t, cluster.ListenAddrs(), "orders", 30) {
-		written[dlq.Acknowledgement{Partition: r.Partition, Offset: r.Offset}] = r.Value
+		written[dlq.Acknowledgement{Topic: "orders", TopicID: id, Partition: r.Partition, Offset: r.Offset}] = r.Value
 	}
 	for i, delivery := range deliveries[:30] {
 		require.NoError(t, delivery.Err)

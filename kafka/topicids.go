@@ -39,7 +39,12 @@ func (t *topicIDs) of(topic kgo.FetchTopic) [16]byte {
 // at the start if that offset is beyond the end. When such a broker is upgraded to a
 // version with ids, every topic gets another id and is ingested a second time.
 func (t *topicIDs) known(topic string) [16]byte {
-	if id := t.current[topic]; id != ([16]byte{}) {
+	return topicIDOr(t.current[topic], topic)
+}
+
+// topicIDOr is the id, or the hash of the name if the broker has no ids.
+func topicIDOr(id [16]byte, topic string) [16]byte {
+	if id != ([16]byte{}) {
 		return id
 	}
 	sum := sha256.Sum256([]byte("topic name " + topic))

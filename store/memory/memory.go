@@ -53,6 +53,8 @@ type Store struct {
 type entry struct {
 	dlq.Detail
 	keyHash int32
+	// delivered is where the last retry has delivered the message; nil otherwise.
+	delivered *dlq.Acknowledgement
 }
 
 // New returns an empty store.

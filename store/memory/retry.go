@@ -32,6 +32,7 @@ func (e *entry) finish(o dlq.Outcome, at time.Time) {
 	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
 	e.Resolution = dlq.ResolutionOf(o.Result, e.Status)
 	e.TargetPartition, e.TargetOffset = o.Acknowledgement.Columns()
+	e.delivered = o.Acknowledgement
 	e.UpdatedAt = at
 	if o.Result.IsUncounted() {
 		e.LastRetryAt = e.lastAttempt()

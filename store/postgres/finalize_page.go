@@ -34,13 +34,14 @@ import (
 // are PENDING in its snapshot.
 const finalizePageSQL = `
 WITH outcome AS MATERIALIZED (
-	SELECT o.*
+	SELECT o.*, (SELECT t.id FROM dlq.dlq_targets t WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id) AS target_id
 	FROM unnest(@ids::uuid[], @counts::int[], @left_statuses::text[], @none_statuses::text[], @deltas::int[],
 			@left_resolutions::text[], @none_resolutions::text[], @target_partitions::int[], @target_offsets::bigint[],
+			@target_topics::text[], @target_topic_ids::uuid[],
 			@results::text[], @categories::text[], @errors::text[], @attempts::bool[],
 			@wait_topics::text[], @wait_partitions::int[], @wait_keys::bool[], @wait_tries::int[], @wait_seconds::float8[])
 		AS o (id, claim, left_status, none_status, delta, left_resolution, none_resolution,
-			target_partition, target_offset, result, category, error, attempt,
+			target_partition, target_offset, target_topic, target_topic_id, result, category, error, attempt,
 			wait_topic, wait_partition, wait_key, wait_tries, wait_seconds)
 ), locked AS MATERIALIZED (
 	SELECT o.*
@@ -63,7 +64,7 @@ WITH outcome AS MATERIALIZED (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.left_status ELSE o.none_status END,
 		resolution = CASE WHEN m.retry_count < m.max_retries THEN o.left_resolution ELSE o.none_resolution END,
-		target_partition = o.target_partition, target_offset = o.target_offset,
+		target_partition = o.target_partition, target_offset = o.target_offset, target_id = o.target_id,
 		retry_count = greatest(m.retry_count + o.delta, 0),
 		last_retry_at = CASE WHEN o.result IN ('waiting', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
@@ -173,6 +174,7 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 	var results []dlq.PageResult
 	err := s.batch(ctx, "finalize page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
+		batch.Queue(noteTargetsSQL, args)
 		queueQuery(batch, &results, func(row pgx.CollectableRow) (r dlq.PageResult, err error) {
 			err = row.Scan(&r.Counts.Retried, &r.Counts.Failed, &r.Counts.Dead, &r.Counts.Skipped, &r.Ended)
 			return r, err
@@ -198,6 +200,8 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	var leftResolutions, noneResolutions []*string
 	var targetPartitions []*int32
 	var targetOffsets []*int64
+	var targetTopics []*string
+	var targetTopicIDs []*[16]byte
 	var seconds []float64
 	uncounted := false
 	seen, open := make(map[dlq.ID]bool, len(outcomes)), map[dlq.Target]bool{}
@@ -216,6 +220,8 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 		leftResolutions, noneResolutions = append(leftResolutions, end.retriesLeftResolution), append(noneResolutions, end.noneLeftResolution)
 		partition, offset := o.Acknowledgement.Columns()
 		targetPartitions, targetOffsets = append(targetPartitions, partition), append(targetOffsets, offset)
+		topic, topicID := o.Acknowledgement.Target()
+		targetTopics, targetTopicIDs = append(targetTopics, topic), append(targetTopicIDs, (*[16]byte)(topicID))
 		results, categories = append(results, string(o.Result)), append(categories, string(o.Category))
 		errs, attempts = append(errs, dlq.StorableText(o.Error)), append(attempts, o.Result.IsAttempt())
 		topics, partitions = append(topics, o.Wait.Target.Topic), append(partitions, o.Wait.Target.Partition)
@@ -229,6 +235,7 @@ func finalizeArgs(lane *dlq.Lane, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	args["ids"], args["counts"], args["left_statuses"], args["none_statuses"], args["deltas"] = ids, counts, left, none, deltas
 	args["left_resolutions"], args["none_resolutions"] = leftResolutions, noneResolutions
 	args["target_partitions"], args["target_offsets"] = targetPartitions, targetOffsets
+	args["target_topics"], args["target_topic_ids"] = targetTopics, targetTopicIDs
 	args["results"], args["categories"], args["errors"], args["attempts"] = results, categories, errs, attempts
 	args["wait_topics"], args["wait_partitions"], args["wait_keys"] = topics, partitions, keys
 	args["wait_tries"], args["wait_seconds"] = tries, seconds

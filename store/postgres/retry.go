@@ -179,6 +179,8 @@ WITH m AS (
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN @left_status ELSE @none_status END,
 		resolution = CASE WHEN m.retry_count < m.max_retries THEN @left_resolution ELSE @none_resolution END,
 		target_partition = @target_partition, target_offset = @target_offset,
+		target_id = (SELECT t.id FROM dlq.dlq_targets t
+			WHERE t.topic = @target_topic::text AND t.topic_id IS NOT DISTINCT FROM @target_topic_id::uuid),
 		retry_count = greatest(m.retry_count + @delta::int, 0), updated_at = now(),
 		workflow_id = CASE WHEN @result::text = 'returned' THEN '' ELSE m.workflow_id END,
 		owner_token = CASE WHEN @result::text = 'returned' THEN '' ELSE m.owner_token END,
@@ -218,6 +220,7 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 	end := finalStatusesOf(o.Result)
 	partition, offset := o.Acknowledgement.Columns()
 	args := ownedArgs(o.ID, owner)
+	maps.Copy(args, targetArgs(o.Acknowledgement))
 	maps.Copy(args, pgx.NamedArgs{
 		"left_status": end.retriesLeft, "none_status": end.noneLeft, "delta": end.countDelta,
 		"left_resolution": end.retriesLeftResolution, "none_resolution": end.noneLeftResolution,
@@ -230,6 +233,7 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 		if o.Result == dlq.ResultReleased { // its claim may still be committing
 			batch.Queue(lockMessageSQL, args)
 		}
+		batch.Queue(noteTargetsSQL, args)
 		queueQuery(batch, &found, scanMessage, finalizeSQL, args)
 	})
 	if err == nil && len(found) > 0 {

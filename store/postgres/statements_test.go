@@ -86,6 +86,7 @@ func TestEveryStatement(t *testing.T) {
 			SELECT id, 3, first_seen, date_bin('1 hour', first_seen, 'epoch'), 3, 0 FROM dlq.dlq_groups`,
 		`INSERT INTO dlq.dlq_group_signatures (group_id, bits) SELECT id, 0::bit(8192) FROM dlq.dlq_groups`,
 		`INSERT INTO dlq.dlq_group_fixes (group_id, topic, partition, end_offset) SELECT id, 't', n, 0 FROM dlq.dlq_groups, generate_series(1, 3) AS n`,
+		`INSERT INTO dlq.dlq_targets (topic, topic_id) SELECT 't-' || n, gen_random_uuid() FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
@@ -127,7 +128,7 @@ func TestEveryStatement(t *testing.T) {
 		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
-		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil,
+		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil, "target_topic": "t-1", "target_topic_id": nil,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "outbox": true, "claimed_before": time.Now(), "started_before": time.Now()}
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)
@@ -169,6 +170,7 @@ func TestEveryStatement(t *testing.T) {
 		messages   = "dlq_messages_pkey"
 		offsets    = "dlq_ingest_offsets_pkey"
 		outbox     = "dlq_exhausted_outbox_pkey"
+		targets    = "uq_dlq_targets"
 		status     = "idx_dlq_messages_status"
 		alone      = "idx_dlq_messages_retrying"
 		byTopic    = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
@@ -259,7 +261,8 @@ func TestEveryStatement(t *testing.T) {
 		"claimedSQL":     {{args: message, uses: bodies + " " + messages}},
 		"envelopeSQL":    {{args: message, uses: bodies + " " + messages}},
 		"lockMessageSQL": {{args: message, uses: messages}},
-		"finalizeSQL":    {{args: message, uses: messages + " | " + messages + " " + attempts}},
+		"finalizeSQL":    {{args: message, uses: messages + " " + targets + " | " + messages + " " + attempts + " " + targets}},
+		"noteTargetsSQL": {{args: pgx.NamedArgs{"target_topics": []string{"t-1"}, "target_topic_ids": [][16]byte{id}}, uses: targets}},
 
 		"nowSQL":        {{}},
 		"ownersSQL":     {{args: message, uses: live + " " + alone}},
@@ -299,7 +302,7 @@ func TestEveryStatement(t *testing.T) {
 			{args: claimed, after: lanePlanSQL, filter: &dlq.Filter{IDs: []dlq.ID{id}}, uses: claim},
 		},
 		"claimQueueSQL":   {{args: claimed, after: lanePlanSQL, uses: fromQueue}},
-		"finalizePageSQL": {{args: withOutbox(finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed))), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed}},
+		"finalizePageSQL": {{args: withOutbox(finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed))), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed + " " + targets}},
 
 		"exhaustedTopicsSQL": {{after: byIndexSQL, uses: outbox}},
 		"unpublishedSQL":     {{after: byIndexSQL, uses: outbox}},
