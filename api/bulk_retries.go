@@ -32,16 +32,26 @@ func (s *Server) bulkRetries(ctx context.Context, c *fiber.Ctx, q *query) error 
 	return reply(c, http.StatusOK, view)
 }
 
-func (s *Server) bulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) error {
+func (s *Server) bulkRetry(ctx context.Context, c *fiber.Ctx, q *query) error {
 	id, err := pathID(c, "bulk retry")
 	if err != nil {
+		return err
+	}
+	verify := q.choice("verified")
+	if err := q.err(); err != nil {
 		return err
 	}
 	bulk, err := s.options.Store.Bulk(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "bulk retry", id)
 	}
-	return reply(c, http.StatusOK, s.viewBulk(&bulk, time.Now()))
+	view := s.viewBulk(&bulk, time.Now())
+	if verify != nil && *verify {
+		if view.Verified, err = s.verifyBulk(ctx, id); err != nil {
+			return err
+		}
+	}
+	return reply(c, http.StatusOK, view)
 }
 
 func bulkEnded(b *dlq.BulkRetry, cause error) error {

@@ -47,6 +47,8 @@ type bulkView struct {
 	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
 	// TargetTopic is present when it was requested.
 	TargetTopic string `json:"target_topic,omitempty"`
+	// Verified is present when it was requested.
+	Verified *verificationsView `json:"verified,omitempty"`
 }
 
 type rampView struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -31,6 +32,7 @@ type hopView struct {
 	EditedFrom    *dlq.ID          `json:"edited_from"`
 	ReplacedBy    *dlq.ID          `json:"replaced_by"`
 	Attempts      []hopAttemptView `json:"attempts"`
+	verifiedFields
 }
 
 // hopAttemptView is one retry that has ended.
@@ -40,18 +42,10 @@ type hopAttemptView struct {
 	EndedAt   timestamp     `json:"ended_at"`
 	Workflow  *workflowView `json:"workflow"`
 	Operation *dlq.ID       `json:"operation_id"`
-	Target    hopTargetView `json:"target"`
+	Target    targetView    `json:"target"`
 	Outcome   dlq.Result    `json:"outcome"`
 	Category  *string       `json:"category"`
 	Error     *string       `json:"error"`
-}
-
-// hopTargetView is where a retry sent the message. Partition and Offset are null unless
-// the message was delivered and they are known.
-type hopTargetView struct {
-	Topic     string `json:"topic"`
-	Partition *int32 `json:"partition"`
-	Offset    *int64 `json:"offset"`
 }
 
 func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -67,31 +61,39 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
+	messages := make([]*dlq.Message, len(chain.Hops))
+	for i := range chain.Hops {
+		messages[i] = &chain.Hops[i].Message
+	}
+	verdicts, err := s.verdicts(ctx, messages...)
+	if err != nil {
+		return err
+	}
 	view := chainView{ID: id, Truncated: chain.Truncated, Hops: make([]hopView, 0, len(chain.Hops))}
 	for i := range chain.Hops {
-		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i], operations))
+		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i], operations, verdicts[chain.Hops[i].ID]))
 	}
 	return reply(c, http.StatusOK, view)
 }
 
-func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID) hopView {
+func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.Verdict) hopView {
 	retries := h.Retries()
 	view := hopView{
 		ID: h.ID, PreviousID: optionalID(h.PreviousID), Status: h.Status, Resolution: optionalText(string(h.Ended())),
 		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: viewSource(h.Source),
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
 		EditedFrom: optionalID(h.Edits.From), ReplacedBy: optionalID(h.Edits.By),
-		Attempts: make([]hopAttemptView, 0, len(retries)),
+		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
 	}
 	for _, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
 			Operation: optionalID(operations[a.Owner.Token]),
-			Target:    hopTargetView{Topic: h.OriginalTopic}, Outcome: a.Result,
+			Target:    targetView{Topic: h.OriginalTopic}, Outcome: a.Result,
 			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
 		}
 		if a.Result == dlq.ResultDelivered {
-			retry.Target.Partition, retry.Target.Offset = h.TargetPartition, h.TargetOffset
+			retry.Target = targetView{cmp.Or(verdict.Target, h.OriginalTopic), h.TargetPartition, h.TargetOffset}
 		}
 		view.Attempts = append(view.Attempts, retry)
 	}

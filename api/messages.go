@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type detailView struct {
 	// GroupedBy is absent for a message without a group.
 	GroupedBy *groupedByView `json:"grouped_by,omitempty"`
 	decodedFields
+	verifiedFields
 }
 
 // pointedView is the record of a message that only points to it, or the reason why it
@@ -76,16 +78,17 @@ func viewOrigin(f *dlq.Failure) originView {
 // targetView is where a message was delivered.
 type targetView struct {
 	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
+	Partition *int32 `json:"partition"`
+	Offset    *int64 `json:"offset"`
 }
 
-// viewTarget is null for a message that was not delivered, or whose target is unknown.
-func viewTarget(m *dlq.Message) *targetView {
-	if m.Ended() != dlq.ResolutionDelivered || m.TargetPartition == nil || m.TargetOffset == nil {
+// viewTarget is null for a message that was not delivered, or whose target is unknown. Earlier
+// versions recorded no topic, and sent to the original one.
+func viewTarget(m *dlq.Message, verdict dlq.Verdict) *targetView {
+	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" && (m.TargetPartition == nil || m.TargetOffset == nil) {
 		return nil
 	}
-	return &targetView{Topic: m.OriginalTopic, Partition: *m.TargetPartition, Offset: *m.TargetOffset}
+	return &targetView{Topic: cmp.Or(verdict.Target, m.OriginalTopic), Partition: m.TargetPartition, Offset: m.TargetOffset}
 }
 
 type sourceView struct {
@@ -132,6 +135,11 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
+	verdicts, err := s.verdicts(ctx, &d.Message)
+	if err != nil {
+		return err
+	}
+	verdict := verdicts[d.ID]
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
@@ -140,9 +148,9 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
 		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), Operation: optionalID(operations[d.Owner.Token]),
 		PreviousID: optionalID(d.PreviousID),
-		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message), CauseClass: optionalText(d.Failure.CauseClass),
+		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optionalText(d.Failure.CauseClass),
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
-		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By),
+		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By), verifiedFields: viewVerified(verdict),
 	}
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err

@@ -22,6 +22,11 @@ type Store interface {
 	// Chain returns a message, also an archived one, with all messages that it was before
 	// and that it became, or dlq.ErrNotFound.
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
+	// Verdicts returns whether messages, also archived ones, are verified. Those that were
+	// not delivered are absent.
+	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)
+	// VerifyBulk counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
+	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
 	// Message returns the state of a message, or dlq.ErrNotFound.
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a

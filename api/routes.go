@@ -43,7 +43,7 @@ func (s *Server) table() []route {
 		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.retryAll)},
 		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetries, "limit")},
 		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.createBulkRetry)},
-		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetry)},
+		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetry, "verified")},
 		{http.MethodPatch, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.changeBulkRetry)},
 		{change, "/api/v1/bulk-retries/:id/pause", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.pauseBulkRetry)},
 		{change, "/api/v1/bulk-retries/:id/resume", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.resumeBulkRetry)},

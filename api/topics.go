@@ -73,10 +73,11 @@ type listedView struct {
 	DLQTopic   string  `json:"dlq_topic"`
 	ErrorClass *string `json:"error_class"`
 	GroupID    *dlq.ID `json:"group_id"`
+	verifiedFields
 }
 
-func viewListed(m *dlq.Message) listedView {
-	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID)}
+func viewListed(m *dlq.Message, verdict dlq.Verdict) listedView {
+	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID), viewVerified(verdict)}
 }
 
 type paginationView struct {
@@ -125,8 +126,16 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 			HasNext: page.HasNext, TotalCountExact: page.TotalExact,
 		},
 	}
+	listed := make([]*dlq.Message, len(page.Messages))
 	for i := range page.Messages {
-		view.Messages = append(view.Messages, viewListed(&page.Messages[i]))
+		listed[i] = &page.Messages[i]
+	}
+	verdicts, err := s.verdicts(ctx, listed...)
+	if err != nil {
+		return err
+	}
+	for _, m := range listed {
+		view.Messages = append(view.Messages, viewListed(m, verdicts[m.ID]))
 	}
 	var last *dlq.Keyset
 	if n := len(page.Messages); n > 0 {
@@ -144,7 +153,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort"}, filterFields, recordParameters)
+var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort", "verified"}, filterFields, recordParameters)
 
 // list reads the parameters of a list.
 func (q *query) list(topic string) dlq.ListQuery {
@@ -153,8 +162,9 @@ func (q *query) list(topic string) dlq.ListQuery {
 		Page:     q.integer("page", 1, maxPage),
 		PageSize: q.integer("page_size", defaultPageSize, maxPageSize),
 	}
+	wanted.Verified = q.verified()
 	if wanted.IsSearch() && wanted.Page > 1 {
-		q.reject("page", "must be 1 with a header or payload; use the cursor")
+		q.reject("page", "must be 1 with a header, a payload or verified; use the cursor")
 	}
 	switch sort, given := q.one("sort"); {
 	case sort == "created_at":

@@ -27,6 +27,7 @@ type Config struct {
 	Audit    Audit    `yaml:"audit"`
 	Bulk     Bulk     `yaml:"bulk"`
 	Groups   Groups   `yaml:"groups"`
+	Verify   Verify   `yaml:"verify"`
 	Worker   Worker   `yaml:"worker"`
 	Log      Log      `yaml:"log"`
 
@@ -48,6 +49,7 @@ func Default() *Config {
 		Audit:    defaultAudit(),
 		Bulk:     defaultBulk(),
 		Groups:   defaultGroups(),
+		Verify:   defaultVerify(),
 		Worker:   defaultWorker(),
 		Log:      defaultLog(),
 
@@ -94,6 +96,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Audit.validate(r)
 	c.Bulk.validate(r)
 	c.Groups.validate(r)
+	c.Verify.validate(r)
 	c.Worker.validate(r)
 	c.Log.validate(r)
 	c.SchemaRegistry.validate(r)

@@ -103,6 +103,8 @@ var everyKey = map[string]string{
 	"DLQ_GROUPS_HEADER":              "x-cause",
 	"DLQ_GROUPS_RULES":               "*Timeout*=slow",
 	"DLQ_GROUPS_MAX_PER_TOPIC":       "50",
+	"DLQ_VERIFY_CONSUMER_GROUPS":     "orders.*=shipping",
+	"DLQ_VERIFY_INTERVAL":            "20s",
 	"DLQ_INGEST_MAX_PENDING":         "1000", "DLQ_INGEST_MAX_PENDING_PER_TOPIC": "100",
 	"DLQ_WORKER_HOST":         "0.0.0.0",
 	"DLQ_WORKER_METRICS_PORT": "9091",

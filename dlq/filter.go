@@ -48,6 +48,8 @@ type Filter struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Payload are scalars of the payload as text, by their paths; see PayloadPath.
 	Payload map[string]string `json:"payload,omitempty"`
+	// Verified is that of lists only: messages that are sent have none.
+	Verified Verified `json:"verified,omitempty"`
 	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
 }
@@ -81,8 +83,9 @@ func (f *Filter) IsLookup() bool {
 	return f.Key != nil || f.TraceID != "" || f.CorrelationID != "" || f.OriginOffset != nil
 }
 
-// ReadsRecords reports whether the filter reads the headers or the payload of each message.
-func (f *Filter) ReadsRecords() bool { return len(f.Headers)+len(f.Payload) > 0 }
+// ReadsRecords reports whether the filter reads the headers or the payload of each message, or
+// as much to tell whether it is verified.
+func (f *Filter) ReadsRecords() bool { return len(f.Headers)+len(f.Payload) > 0 || f.Verified != "" }
 
 // IsSearch reports whether a list reads the records of a limited number of messages.
 func (f *Filter) IsSearch() bool { return f.ReadsRecords() && !f.IsLookup() && len(f.IDs) == 0 }
@@ -92,6 +95,9 @@ func (f *Filter) IsSearch() bool { return f.ReadsRecords() && !f.IsLookup() && l
 // would read a whole topic to look at a limited number of messages.
 func (f *Filter) SearchScope() (scope, rest Filter) {
 	scope = Filter{Topic: f.Topic, Statuses: f.Statuses, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, Within: f.Within}
+	if f.Verified != "" && len(f.Statuses) == 0 {
+		scope.Statuses = []Status{StatusResolved}
+	}
 	rest = *f
 	rest.CreatedFrom, rest.CreatedTo, rest.Within = time.Time{}, time.Time{}, ""
 	return scope, rest

@@ -35,6 +35,8 @@ type ListQuery struct {
 	OldestFirst bool
 	// SearchLimit is how many messages a search looks at; 0 stands for the constant.
 	SearchLimit int
+	// VerifyGroups are those of the store, which sets them.
+	VerifyGroups *VerifyGroups
 }
 
 // SearchLimit is how many messages a list of IsSearch looks at, unless it takes SearchTime

@@ -41,7 +41,7 @@ const (
 	familyThisSystem  = "this-system"
 	familyConnect     = "kafka-connect"
 	familyStreams     = "kafka-streams"
-	familyRetryable   = "spring-retryable-topic"
+	familyRetryable   = dlq.FamilyRetryable
 	familySpring      = "spring-kafka"
 	familyCloudStream = "spring-cloud-stream"
 	familySmallRye    = "smallrye"

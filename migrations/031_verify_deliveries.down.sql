@@ -17,4 +17,4 @@ $$;
 
 ALTER TABLE dlq.dlq_messages DROP COLUMN IF EXISTS target_id;
 ALTER TABLE dlq.dlq_messages_archive DROP COLUMN IF EXISTS target_id;
-DROP TABLE IF EXISTS dlq.dlq_targets;
+DROP TABLE IF EXISTS dlq.dlq_targets, dlq.dlq_watermarks, dlq.dlq_watermark_groups, dlq.dlq_watermark_lease;

@@ -1,4 +1,4 @@
--- dlq-db: where each message was delivered
+-- dlq-db: where each message was delivered, and whether a consumer got past it
 
 -- Lock both tables at once. Locked one after the other, they would deadlock with the
 -- statements of running workers. Between two tries, other sessions continue.
@@ -29,6 +29,34 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_targets (
     id       INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic    TEXT NOT NULL, -- a topic, or http:NAME for an endpoint
     topic_id UUID,          -- Kafka's; null for endpoints, and when unknown
+    -- No topic has this id any more, so its offsets mean nothing.
+    changed  BOOLEAN NOT NULL DEFAULT false,
 
     CONSTRAINT uq_dlq_targets UNIQUE NULLS NOT DISTINCT (topic, topic_id)
 );
+
+-- dlq_watermarks: the committed offsets of consumer groups. A delivered message is verified
+-- when its group has committed an offset beyond it.
+CREATE TABLE IF NOT EXISTS dlq.dlq_watermarks (
+    consumer_group   TEXT   NOT NULL,
+    target_id        INT    NOT NULL, -- of dlq_targets
+    partition        INT    NOT NULL,
+    committed_offset BIGINT NOT NULL, -- of the next record to read
+
+    PRIMARY KEY (consumer_group, target_id, partition)
+) WITH (fillfactor = 50);
+
+-- dlq_watermark_groups: the groups that were fetched.
+CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_groups (
+    consumer_group TEXT PRIMARY KEY,
+    error          TEXT NOT NULL -- why Kafka refused its offsets, or ''
+);
+
+-- dlq_watermark_lease: one row, of the process that publishes watermarks.
+CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_lease (
+    only_row     BOOLEAN     PRIMARY KEY DEFAULT true CHECK (only_row),
+    holder       UUID        NOT NULL,
+    epoch        BIGINT      NOT NULL, -- grows with each change of the holder
+    expires_at   TIMESTAMPTZ NOT NULL,
+    watermark_at TIMESTAMPTZ           -- when the published offsets were fetched; null before
+) WITH (fillfactor = 50);

@@ -24,7 +24,7 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	}
 	var page dlq.Page
 	for e := range m.inListOrder(q.OldestFirst) {
-		if !matches(e, &q.Filter) {
+		if !matches(e, &q.Filter) || !m.matchesVerified(e, &q.Filter) {
 			continue
 		}
 		page.Total++
@@ -61,7 +61,7 @@ func (m *Store) search(q *dlq.ListQuery) dlq.Page {
 		at := e.Keyset()
 		page.Searched.Messages++
 		page.Searched.Last = &at
-		if matches(e, &rest) {
+		if matches(e, &rest) && m.matchesVerified(e, &rest) {
 			page.Messages = append(page.Messages, e.Message)
 		}
 	}

@@ -27,6 +27,8 @@ type Store struct {
 	MaxGroups int
 	// Targets is like postgres.Store.Targets.
 	Targets *dlq.Targets
+	// VerifyGroups is like postgres.Store.VerifyGroups.
+	VerifyGroups *dlq.VerifyGroups
 
 	mu       sync.Mutex
 	lastNow  time.Time // the last result of now
@@ -47,6 +49,7 @@ type Store struct {
 	outbox     map[dlq.ID]exhausted
 	publishing bool
 	groups     map[dlq.ID]*group
+	marks      watermarks
 }
 
 // entry is a message with all that is stored of it.

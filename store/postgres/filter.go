@@ -33,7 +33,7 @@ func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	args := pgx.NamedArgs{
 		"topic": f.Topic, "statuses": f.EffectiveStatuses(), "error": containing(f.ErrorContains),
 		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs),
-		"within": f.Within, "group": uuid(f.Group),
+		"within": f.Within, "verified": string(f.Verified), "group": uuid(f.Group),
 		"class": dlq.StorableText(f.Class), "class_ends": classEnds(f.Class), "consumer_group": dlq.StorableText(f.ConsumerGroup),
 		"origin_partition": f.OriginPartition, "origin_offset": f.OriginOffset,
 		"trace_id": dlq.StorableText(f.TraceID), "correlation_id": dlq.StorableText(f.CorrelationID),
@@ -90,6 +90,9 @@ func conditions(f *dlq.Filter) string {
 	}
 	for i := range len(f.Headers) {
 		b.WriteString(ofBody("dlq.has_header(b.headers, @" + numbered("header_name", i) + ", @" + numbered("header_value", i) + ")"))
+	}
+	if f.Verified != "" {
+		b.WriteString(" AND split_part(" + verdictOf + ", ' ', 1) = @verified")
 	}
 	if f.Within != "" {
 		b.WriteString(" AND m.dlq_topic ~ @within")

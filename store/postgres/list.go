@@ -109,7 +109,7 @@ func listed(sql string, q *dlq.ListQuery) string {
 
 // listArgs are the parameters of a list: those of the filter, and the position of the page.
 func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
-	args := filterArgs(&q.Filter)
+	args := verifyArgs(q.VerifyGroups, filterArgs(&q.Filter))
 	size := pageSizeOf(q)
 	if bits := searchedBits(&q.Filter); len(bits) > 0 {
 		bitArgs(args, bits)
@@ -130,6 +130,7 @@ func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 // After skips rows one by one, so later pages cost more. ErrorContains, Class and ConsumerGroup
 // read every message of the groups that can have them, until the page is full.
 func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
+	q.VerifyGroups = s.VerifyGroups
 	isListed := false
 	switch {
 	case q.IsSearch():

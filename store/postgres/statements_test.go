@@ -87,6 +87,8 @@ func TestEveryStatement(t *testing.T) {
 		`INSERT INTO dlq.dlq_group_signatures (group_id, bits) SELECT id, 0::bit(8192) FROM dlq.dlq_groups`,
 		`INSERT INTO dlq.dlq_group_fixes (group_id, topic, partition, end_offset) SELECT id, 't', n, 0 FROM dlq.dlq_groups, generate_series(1, 3) AS n`,
 		`INSERT INTO dlq.dlq_targets (topic, topic_id) SELECT 't-' || n, gen_random_uuid() FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO dlq.dlq_watermark_groups (consumer_group, error) SELECT 'g-' || n, '' FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO dlq.dlq_watermarks (consumer_group, target_id, partition, committed_offset) SELECT 'g-' || n, n, 0, n FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
@@ -157,6 +159,10 @@ func TestEveryStatement(t *testing.T) {
 	batch := newIngest(nil, []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}, true)
 	partitions := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
 
+	verify := verifyArgs(nil, pgx.NamedArgs{"id": uuid(lane.Bulk), "ids": [][16]byte{id}, "limit": 20000, "holder": uuid(id), "seconds": 1, "epoch": 1, "at": time.Now(),
+		"fetched_groups": []string{"g-1"}, "errors": []string{""}, "groups": []string{"g-1"}, "targets": []int32{1}, "partitions": []int32{0}, "offsets": []int64{1},
+		"changed": []int32{}})
+
 	const (
 		attempts   = "dlq_retry_attempts_pkey"
 		groups     = "dlq_groups_pkey"
@@ -171,6 +177,7 @@ func TestEveryStatement(t *testing.T) {
 		offsets    = "dlq_ingest_offsets_pkey"
 		outbox     = "dlq_exhausted_outbox_pkey"
 		targets    = "uq_dlq_targets"
+		verdict    = bodies + " " + messages + " dlq_targets_pkey dlq_watermark_groups_pkey dlq_watermarks_pkey idx_dlq_message_bodies_origin idx_dlq_messages_archive_previous idx_dlq_messages_previous"
 		status     = "idx_dlq_messages_status"
 		alone      = "idx_dlq_messages_retrying"
 		byTopic    = "idx_dlq_messages_dlq_topic idx_dlq_messages_original_topic"
@@ -195,6 +202,11 @@ func TestEveryStatement(t *testing.T) {
 			with = append(with, strings.Join(slices.Compact(names), " "))
 		}
 		return strings.Join(with, " | ")
+	}
+	sorted := func(list string) string {
+		names := strings.Fields(list)
+		slices.Sort(names)
+		return strings.Join(names, " ")
 	}
 	listOfKey := and(messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic")
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
@@ -263,6 +275,13 @@ func TestEveryStatement(t *testing.T) {
 		"lockMessageSQL": {{args: message, uses: messages}},
 		"finalizeSQL":    {{args: message, uses: messages + " " + targets + " | " + messages + " " + attempts + " " + targets}},
 		"noteTargetsSQL": {{args: pgx.NamedArgs{"target_topics": []string{"t-1"}, "target_topic_ids": [][16]byte{id}}, uses: targets}},
+
+		"verdictsSQL":          {{args: verify, after: byIndexSQL, uses: sorted(verdict + " dlq_messages_archive_pkey")}},
+		"verifyBulkSQL":        {{args: verify, after: byIndexSQL, uses: sorted(verdict + " " + jobs + " " + status)}},
+		"leaseWatermarksSQL":   {{args: verify}},
+		"watermarkGroupsSQL":   {{args: verify}},
+		"watermarkTargetsSQL":  {{args: verify}},
+		"publishWatermarksSQL": {{args: verify, uses: ""}},
 
 		"nowSQL":        {{}},
 		"ownersSQL":     {{args: message, uses: live + " " + alone}},
@@ -356,7 +375,7 @@ func TestEveryStatement(t *testing.T) {
 				if (c.after == lanePlanSQL || c.after == batchPlanSQL) && mode != "force_generic_plan" {
 					continue // these set the mode themselves
 				}
-				sql := texts[name]
+				sql := withVerdict(texts[name])
 				switch {
 				case c.query != nil:
 					sql = listed(sql, c.query)

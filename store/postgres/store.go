@@ -41,7 +41,9 @@ type Store struct {
 	MaxGroups int
 	// Targets decides which messages have the same target. Set it before the first use.
 	Targets *dlq.Targets
-	groups  knownGroups
+	// VerifyGroups are the configured consumer groups. Set it before the first use.
+	VerifyGroups *dlq.VerifyGroups
+	groups       knownGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }

@@ -87,13 +87,19 @@ type Store interface {
 	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
 	FoldCounts(ctx context.Context) error
+
+	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)
+	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
+	LeaseWatermarks(ctx context.Context, holder dlq.ID, expiry time.Duration) (lease dlq.WatermarkLease, taken bool, err error)
+	WatermarkScope(ctx context.Context) (dlq.WatermarkScope, error)
+	PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, watermarks *dlq.Watermarks) error
 }
 
 // Run runs the contract tests. open returns an empty store whose topics are those of
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
-		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits)
+		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {

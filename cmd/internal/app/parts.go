@@ -35,6 +35,7 @@ type Store interface {
 	workflows.SweepStore
 	kafka.ArrivalStore
 	kafka.ExhaustedStore
+	kafka.WatermarkStore
 	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
@@ -111,6 +112,7 @@ func (p *parts) openStore() error {
 		store := memory.New(p.topics)
 		store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
 		store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
+		store.VerifyGroups = p.cfg.Verify.Groups()
 		p.store = store
 		return nil
 	}
@@ -132,6 +134,7 @@ func (p *parts) openStore() error {
 	store := postgres.New(p.pool, p.topics)
 	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
 	store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
+	store.VerifyGroups = p.cfg.Verify.Groups()
 	p.store = store
 	return nil
 }

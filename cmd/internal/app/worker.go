@@ -70,10 +70,11 @@ const memoryLimit = 256 << 20
 // engine runs the Temporal worker, the sweeper and the ingest.
 type engine struct {
 	*parts
-	publisher *kafka.Publisher   // nil without Kafka
-	endpoints *webhook.Publisher // nil without endpoints
-	ingest    *kafka.Ingest      // nil without Kafka
-	archiver  *kafka.Archiver    // nil if exhausted messages are not published
+	publisher *kafka.Publisher       // nil without Kafka
+	endpoints *webhook.Publisher     // nil without endpoints
+	ingest    *kafka.Ingest          // nil without Kafka
+	archiver  *kafka.Archiver        // nil if exhausted messages are not published
+	poller    *kafka.WatermarkPoller // nil without Kafka
 	steps     workflows.Activities
 	sweeper   *workflows.Sweeper
 	started   chan struct{}
@@ -91,6 +92,7 @@ func newEngine(p *parts) (*engine, error) {
 			return nil, err
 		}
 		router.Kafka = e.publisher
+		e.poller = kafka.NewWatermarkPoller(e.publisher, p.store, p.topics, p.cfg.Verify.Interval.Std(), p.log)
 		e.addArchiver()
 	} else {
 		p.log.Warn("kafka is not configured: nothing is ingested, and retries resolve messages without publishing them")
@@ -208,6 +210,7 @@ func (e *engine) run(ctx context.Context) error {
 	if e.ingest != nil {
 		// The ingest does not wait for Temporal.
 		group.Go(func() error { return e.ingest.Run(ctx) })
+		group.Go(func() error { e.poller.Run(ctx); return nil })
 	}
 	if e.archiver != nil {
 		group.Go(func() error { e.archiver.Run(ctx); return nil })

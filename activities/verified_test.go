@@ -1,0 +1,212 @@
+package activities_test
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+	"dlqmanager/store/memory"
+)
+
+// verifiedTest is a consumer whose messages fail, and all that takes them in, sends them back
+// and verifies them.
+type verifiedTest struct {
+	*testing.T
+	brokers    []string
+	store      *memory.Store
+	retry      *activities.Retry
+	poller     *kafka.WatermarkPoller
+	client     *kgo.Client // produces, and consumes as the group
+	stopIngest func()
+}
+
+const verifiedWait = 60 * time.Second
+
+func newVerifiedTest(t *testing.T, brokers []string) *verifiedTest {
+	t.Helper()
+	v := &verifiedTest{T: t, brokers: brokers, store: memory.New(dlqtest.Topics(t))}
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("shipping"), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(200*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	v.client = client
+	created, err := kadm.NewClient(client).CreateTopics(t.Context(), 1, 1, nil, "orders", "orders.dlq")
+	require.NoError(t, err)
+	require.NoError(t, created.Error())
+	publisher, err := kafka.NewPublisher(kafka.Options{Brokers: brokers}, zap.NewNop(), prometheus.NewRegistry())
+	require.NoError(t, err)
+	t.Cleanup(publisher.Close)
+	v.retry = &activities.Retry{Store: v.store, Publisher: publisher, Memory: activities.NewMemory(dlq.PageBytes), Log: zap.NewNop(),
+		Metrics: activities.NewMetrics(prometheus.NewRegistry())}
+	v.poller = kafka.NewWatermarkPoller(publisher, v.store, dlqtest.Topics(t), time.Second, zap.NewNop())
+	v.startIngest()
+	t.Cleanup(func() { v.stopIngest() })
+	return v
+}
+
+func (v *verifiedTest) startIngest() {
+	v.Helper()
+	grouping, err := dlq.NewGrouping("", nil)
+	require.NoError(v, err)
+	ingest, err := kafka.NewIngest(kafka.Options{Brokers: v.brokers, ConsumerGroup: "dlq-manager", MaxRetries: 3, MetadataMaxAge: 250 * time.Millisecond, Grouping: grouping},
+		v.store, dlqtest.Topics(v), zap.NewNop(), prometheus.NewRegistry())
+	require.NoError(v, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = ingest.Run(ctx) }()
+	v.stopIngest = func() { cancel(); <-done }
+}
+
+// fail dead-letters a record as Spring does, with the headers that it has.
+func (v *verifiedTest) fail(r *kgo.Record) {
+	v.Helper()
+	headers := append(slices.Clone(r.Headers),
+		kgo.RecordHeader{Key: "kafka_dlt-original-topic", Value: []byte("orders")},
+		kgo.RecordHeader{Key: "kafka_dlt-original-partition", Value: binary.BigEndian.AppendUint32(nil, uint32(r.Partition))},
+		kgo.RecordHeader{Key: "kafka_dlt-original-offset", Value: binary.BigEndian.AppendUint64(nil, uint64(r.Offset))},
+		kgo.RecordHeader{Key: "kafka_dlt-original-consumer-group", Value: []byte("shipping")},
+		kgo.RecordHeader{Key: "kafka_dlt-exception-fqcn", Value: []byte("java.lang.IllegalStateException")},
+		kgo.RecordHeader{Key: "kafka_dlt-exception-message", Value: []byte("no stock")})
+	require.NoError(v, v.client.ProduceSync(v.Context(), &kgo.Record{Topic: "orders.dlq", Key: r.Key, Value: r.Value, Headers: headers}).FirstErr())
+}
+
+// consume returns the next record, not committed.
+func (v *verifiedTest) consume() *kgo.Record {
+	v.Helper()
+	ctx, cancel := context.WithTimeout(v.Context(), verifiedWait)
+	defer cancel()
+	for {
+		fetches := v.client.PollRecords(ctx, 1)
+		if records := fetches.Records(); len(records) > 0 {
+			return records[0]
+		}
+		require.NoError(v, ctx.Err())
+	}
+}
+
+func (v *verifiedTest) commit(r *kgo.Record) {
+	require.NoError(v, v.client.CommitRecords(v.Context(), r))
+}
+
+// message waits for the dead letter with the value that was stored last.
+func (v *verifiedTest) message(value string, n int) (id dlq.ID) {
+	v.Helper()
+	require.Eventually(v, func() bool {
+		page, err := v.store.List(v.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte(value)}, PageSize: 10})
+		require.NoError(v, err)
+		if len(page.Messages) == n {
+			id = page.Messages[0].ID
+		}
+		return len(page.Messages) == n
+	}, verifiedWait, 10*time.Millisecond)
+	return id
+}
+
+// send has the consumer fail on a record, and sends it back.
+func (v *verifiedTest) send(value string) (dlq.ID, *kgo.Record) {
+	v.Helper()
+	require.NoError(v, v.client.ProduceSync(v.Context(), &kgo.Record{Topic: "orders", Key: []byte(value), Value: []byte(value)}).FirstErr())
+	failed := v.consume()
+	v.fail(failed)
+	v.commit(failed)
+	id := v.message(value, 1)
+	in := activities.RetryInput{MessageID: id, Owner: dlqtest.Owner()}
+	_, err := v.retry.MarkRetrying(v.Context(), in)
+	require.NoError(v, err)
+	result, err := v.retry.Republish(v.Context(), in)
+	require.NoError(v, err)
+	sent, err := activities.DecodeRepublished(result)
+	require.NoError(v, err)
+	_, err = v.retry.Finalize(v.Context(), activities.FinalizeInput{Owner: in.Owner, Outcome: dlq.Outcome{ID: id, Result: dlq.ResultDelivered, Acknowledgement: sent.At}})
+	require.NoError(v, err)
+	again := v.consume()
+	require.Equal(v, value, string(again.Value))
+	return id, again
+}
+
+func (v *verifiedTest) verdict(id dlq.ID) string {
+	v.Helper()
+	verdicts, err := v.store.Verdicts(v.Context(), []dlq.ID{id})
+	require.NoError(v, err)
+	return strings.TrimSpace(string(verdicts[id].Verified) + " " + string(verdicts[id].Reason))
+}
+
+// publish polls until watermarks are published that were fetched after the call.
+func (v *verifiedTest) publish(id dlq.ID, never string) {
+	v.Helper()
+	for range 2 { // the first may have been fetched before
+		require.Eventually(v, func() bool {
+			published, err := v.poller.Poll(v.Context())
+			require.NoError(v, err)
+			require.NotEqual(v, never, v.verdict(id))
+			return published
+		}, verifiedWait, 10*time.Millisecond)
+	}
+}
+
+func verifies(t *testing.T, brokers []string) {
+	t.Helper()
+	v := newVerifiedTest(t, brokers)
+	id, again := v.send("is down")
+	require.Equal(t, "unknown not_read", v.verdict(id))
+	v.publish(id, "yes")
+	require.Equal(t, "no", v.verdict(id), "the consumer is down")
+	v.commit(again)
+	v.publish(id, "")
+	require.Equal(t, "yes", v.verdict(id), "it is up again")
+
+	id, again = v.send("fails again")
+	v.stopIngest()
+	v.fail(again)
+	v.commit(again)
+	for range 3 {
+		published, err := v.poller.Poll(t.Context())
+		require.NoError(t, err)
+		require.False(t, published, "ingest is behind")
+	}
+	require.Equal(t, "no", v.verdict(id))
+	v.startIngest()
+	v.publish(id, "yes")
+	require.Equal(t, "no came_back", v.verdict(id))
+
+	id, again = v.send("commits before it works")
+	v.commit(again)
+	v.publish(id, "")
+	require.Equal(t, "yes", v.verdict(id), "passed, not processed")
+	v.fail(again)
+	v.message("commits before it works", 2)
+	require.Equal(t, "no came_back", v.verdict(id))
+
+	id, again = v.send("is in a topic that is made anew")
+	v.commit(again)
+	admin := kadm.NewClient(v.client)
+	deleted, err := admin.DeleteTopics(t.Context(), "orders")
+	require.NoError(t, err)
+	require.NoError(t, deleted.Error())
+	v.publish(id, "yes")
+	require.Equal(t, "unknown topic_changed", v.verdict(id))
+}
+
+func TestADeliveryIsVerifiedByTheOffsetsOfItsGroup(t *testing.T) {
+	t.Parallel()
+	verifies(t, kafkatest.FakeCluster(t).ListenAddrs())
+}
+
+func TestRealDeliveryIsVerifiedByTheOffsetsOfItsGroup(t *testing.T) {
+	t.Parallel()
+	verifies(t, kafkatest.RealCluster(t).Brokers())
+}

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+
+	"dlqmanager/dlq"
+)
+
+// verifiedFields tell whether a consumer got past a delivered message; null unless it was
+// delivered.
+type verifiedFields struct {
+	Verified       *string `json:"verified"`
+	VerifiedReason *string `json:"verified_reason"`
+}
+
+func viewVerified(v dlq.Verdict) verifiedFields {
+	return verifiedFields{optionalText(string(v.Verified)), optionalText(string(v.Reason))}
+}
+
+// verdicts verifies those messages that were delivered.
+func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
+	var delivered []dlq.ID
+	for _, m := range messages {
+		if m.Ended() == dlq.ResolutionDelivered {
+			delivered = append(delivered, m.ID)
+		}
+	}
+	if len(delivered) == 0 {
+		return nil, nil //nolint:nilnil // a nil map has no verdicts
+	}
+	return s.options.Store.Verdicts(ctx, delivered)
+}
+
+// verificationsView counts what a bulk retry has delivered.
+type verificationsView struct {
+	Yes      int64                        `json:"yes"`
+	No       int64                        `json:"no"`
+	Unknown  int64                        `json:"unknown"`
+	CameBack int64                        `json:"came_back"`
+	Reasons  map[dlq.VerifiedReason]int64 `json:"unknown_reasons"`
+	// Partial is set when only the newest messages were counted.
+	Partial bool `json:"partial"`
+}
+
+func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
+	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Store.VerifyBulk(ctx, id) })
+	if err != nil {
+		return nil, err
+	}
+	view := &verificationsView{Yes: v.Yes, No: v.No, Unknown: v.Unknown, CameBack: v.CameBack, Reasons: v.Reasons, Partial: v.IsPartial}
+	if view.Reasons == nil {
+		view.Reasons = map[dlq.VerifiedReason]int64{}
+	}
+	return view, nil
+}
+
+// verified reads the filter of a list. A body has none, since messages that are sent are not
+// verified.
+func (q *query) verified() dlq.Verified {
+	text, given := q.one("verified")
+	switch value := dlq.Verified(text); value {
+	case dlq.VerifiedYes, dlq.VerifiedNo, dlq.VerifiedUnknown:
+		return value
+	default:
+		if given {
+			q.reject("verified", "must be yes, no or unknown")
+		}
+		return ""
+	}
+}

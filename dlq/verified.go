@@ -1,0 +1,193 @@
+package dlq
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verified tells whether a consumer got past a delivered message. It is empty for messages
+// that were not delivered.
+type Verified string
+
+// The values of Verified.
+const (
+	// VerifiedYes means that the consumer group has committed an offset beyond the message,
+	// and that the message has not come back.
+	VerifiedYes Verified = "yes"
+	// VerifiedNo means that it has not done so yet, or that the message has come back.
+	VerifiedNo Verified = "no"
+	// VerifiedUnknown means that nobody can say.
+	VerifiedUnknown Verified = "unknown"
+)
+
+// VerifiedReason says why a message is not verified. docs/verified.md explains each.
+type VerifiedReason string
+
+// The values of VerifiedReason. The first goes with VerifiedNo, the others with VerifiedUnknown.
+const (
+	ReasonCameBack VerifiedReason = "came_back"
+	// ReasonNoTarget: delivered by an earlier version, or without Kafka.
+	ReasonNoTarget VerifiedReason = "no_target"
+	// ReasonHTTP: an endpoint has no consumer group.
+	ReasonHTTP VerifiedReason = "http_target"
+	// ReasonNoOffset: Kafka named no offset or topic id.
+	ReasonNoOffset VerifiedReason = "no_offset"
+	// ReasonTopicChanged: the topic was deleted, or created again.
+	ReasonTopicChanged VerifiedReason = "topic_changed"
+	// ReasonShareGroup: a share group commits no offsets.
+	ReasonShareGroup VerifiedReason = "share_group"
+	// ReasonRetryTopics: the consumer may have passed the message to a retry topic.
+	ReasonRetryTopics VerifiedReason = "retry_topics"
+	// ReasonNoGroup: the headers name no consumer group, and none is configured.
+	ReasonNoGroup VerifiedReason = "no_group"
+	// ReasonNotRead: the offsets of the group have not been fetched yet.
+	ReasonNotRead VerifiedReason = "not_read"
+	// ReasonRefused: Kafka refuses to show the offsets of the group.
+	ReasonRefused VerifiedReason = "refused"
+	// ReasonGroupGone: the group has no offset of the topic: it is gone, or does not read it.
+	ReasonGroupGone VerifiedReason = "group_gone"
+	// ReasonOutdated: the offsets of the group are older than WatermarksOutdated.
+	ReasonOutdated VerifiedReason = "outdated"
+)
+
+// FamilyRetryable is the family of dead letters that went through retry topics.
+const FamilyRetryable = "spring-retryable-topic"
+
+// WatermarksOutdated is how old the watermarks may be before a message counts as unknown
+// that has not been passed: Kafka is away, or ingest is behind.
+const WatermarksOutdated = 2 * time.Minute
+
+// Verdict is whether a message is verified, with its target.
+type Verdict struct {
+	Verified Verified
+	Reason   VerifiedReason
+	// Target is a topic or the name of an endpoint; empty when unknown.
+	Target string
+}
+
+// Verifications counts the delivered messages of a bulk retry.
+type Verifications struct {
+	Yes, No, Unknown int64
+	// CameBack are those of No that came back.
+	CameBack int64
+	// Reasons counts Unknown by reason.
+	Reasons map[VerifiedReason]int64
+	// IsPartial is set when the job has delivered more than VerificationLimit messages of
+	// those that can be found. Then only the newest were counted.
+	IsPartial bool
+}
+
+// Add counts one message, or several.
+func (v *Verifications) Add(d Verdict, messages int64) {
+	switch d.Verified {
+	case VerifiedYes:
+		v.Yes += messages
+	case VerifiedNo:
+		v.No += messages
+		if d.Reason == ReasonCameBack {
+			v.CameBack += messages
+		}
+	case VerifiedUnknown:
+		v.Unknown += messages
+		if v.Reasons == nil {
+			v.Reasons = map[VerifiedReason]int64{}
+		}
+		v.Reasons[d.Reason] += messages
+	}
+}
+
+// VerificationLimit is how many messages of a bulk retry are counted.
+const VerificationLimit = 20_000
+
+// VerifyGroups are the consumer groups of topics, for dead letters that name none.
+type VerifyGroups struct {
+	// Expressions match original topics, exact names first, then the longer globs. Groups has
+	// the group of each.
+	Expressions, Groups []string
+	matchers            []*regexp.Regexp
+}
+
+// NewVerifyGroups compiles globs of original topics, in which * stands for any run of
+// characters and ? for one. The error is the first problem found.
+func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
+	v := &VerifyGroups{Expressions: []string{}, Groups: []string{}}
+	globs := make([]string, 0, len(groups))
+	for glob, group := range groups {
+		if !IsTopicName(wildcards.Replace(glob)) {
+			return nil, fmt.Errorf("%q is not a pattern of topic names", glob)
+		}
+		if group == "" {
+			return nil, fmt.Errorf("the consumer group of %q is empty", glob)
+		}
+		globs = append(globs, glob)
+	}
+	slices.SortFunc(globs, func(a, b string) int {
+		return cmp.Or(strings.Count(a, "*")+strings.Count(a, "?")-strings.Count(b, "*")-strings.Count(b, "?"), len(b)-len(a), cmp.Compare(a, b))
+	})
+	for _, glob := range globs {
+		expression := "^(?:" + expressions.Replace(glob) + ")$"
+		matcher, err := regexp.Compile(expression)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", glob, err)
+		}
+		v.Expressions, v.Groups, v.matchers = append(v.Expressions, expression), append(v.Groups, groups[glob]), append(v.matchers, matcher)
+	}
+	return v, nil
+}
+
+// Of is the configured group of a topic; empty when none is.
+func (v *VerifyGroups) Of(topic string) string {
+	if v == nil {
+		return ""
+	}
+	for i, m := range v.matchers {
+		if m.MatchString(topic) {
+			return v.Groups[i]
+		}
+	}
+	return ""
+}
+
+// WatermarkLease is the right of one process to publish watermarks. A later lease ends it.
+type WatermarkLease struct {
+	Holder ID
+	Epoch  int64
+}
+
+// WatermarkScope is what to fetch: the consumer groups that may have failed on messages, and
+// the Kafka topics that messages were delivered to.
+type WatermarkScope struct {
+	Groups  []string
+	Targets []WatermarkTarget
+}
+
+// WatermarkTarget is a topic with the id that it had when messages were delivered to it.
+type WatermarkTarget struct {
+	ID      int32
+	Topic   string
+	TopicID ID
+}
+
+// Watermarks are the committed offsets of groups at one moment.
+type Watermarks struct {
+	// At is when their fetch began.
+	At time.Time
+	// Groups has every group that was fetched, with why Kafka refused it; empty if it did not.
+	Groups map[string]string
+	// Committed are the offsets of the groups.
+	Committed []Watermark
+	// Changed are the targets whose topic does not exist any more.
+	Changed []int32
+}
+
+// Watermark is the committed offset of a group: the next one that it will read.
+type Watermark struct {
+	Group     string
+	Target    int32
+	Partition int32
+	Offset    int64
+}

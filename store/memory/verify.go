@@ -1,0 +1,201 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// watermarks are the published offsets, and the lease of the process that publishes them.
+type watermarks struct {
+	targets   []dlq.WatermarkTarget // by ID, from 1
+	lease     dlq.WatermarkLease
+	expires   time.Time
+	at        time.Time
+	groups    map[string]string
+	committed map[dlq.Watermark]int64 // the key has no offset
+	changed   []int32
+}
+
+// targetOf is the id of a target; it gives it one if it has none.
+func (w *watermarks) targetOf(a *dlq.Acknowledgement) int32 {
+	for _, t := range w.targets {
+		if t.Topic == a.Topic && t.TopicID == a.TopicID {
+			return t.ID
+		}
+	}
+	id := int32(len(w.targets) + 1)
+	w.targets = append(w.targets, dlq.WatermarkTarget{ID: id, Topic: a.Topic, TopicID: a.TopicID})
+	return id
+}
+
+// Verdicts is like postgres.Store.Verdicts.
+func (m *Store) Verdicts(_ context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	verdicts := map[dlq.ID]dlq.Verdict{}
+	for _, id := range ids {
+		if e := cmp.Or(m.byID[id], m.archive[id]); e != nil {
+			if v := m.verdict(e); v.Verified != "" {
+				verdicts[id] = v
+			}
+		}
+	}
+	return verdicts, nil
+}
+
+// matchesVerified applies the filter that matches does not.
+func (m *Store) matchesVerified(e *entry, f *dlq.Filter) bool {
+	return f.Verified == "" || m.verdict(e).Verified == f.Verified
+}
+
+// verdict is like verdictOf of package postgres.
+func (m *Store) verdict(e *entry) (v dlq.Verdict) {
+	if e.Status != dlq.StatusResolved || e.Ended() != dlq.ResolutionDelivered {
+		return v
+	}
+	to := e.delivered
+	unknown := func(reason dlq.VerifiedReason) dlq.Verdict {
+		v.Verified, v.Reason = dlq.VerifiedUnknown, reason
+		return v
+	}
+	var target int32
+	if to != nil && to.Topic != "" {
+		v.Target, target = to.Topic, m.marks.targetOf(to)
+	}
+	if m.hasComeBack(e) {
+		return dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack, Target: v.Target}
+	}
+	group := cmp.Or(m.VerifyGroups.Of(e.OriginalTopic), e.Failure.Origin.ConsumerGroup)
+	reason, fetched := m.marks.groups[group]
+	committed, found := int64(0), false
+	if target != 0 && e.TargetPartition != nil {
+		committed, found = m.marks.committed[dlq.Watermark{Group: group, Target: target, Partition: *e.TargetPartition}]
+	}
+	switch {
+	case target == 0:
+		return unknown(dlq.ReasonNoTarget)
+	case strings.HasPrefix(to.Topic, "http:"):
+		return unknown(dlq.ReasonHTTP)
+	case to.TopicID.IsZero() || e.TargetOffset == nil:
+		return unknown(dlq.ReasonNoOffset)
+	case slices.Contains(m.marks.changed, target):
+		return unknown(dlq.ReasonTopicChanged)
+	case e.Failure.Origin.Family == dlq.FamilyShareGroup:
+		return unknown(dlq.ReasonShareGroup)
+	case e.Failure.Origin.Family == dlq.FamilyRetryable:
+		return unknown(dlq.ReasonRetryTopics)
+	case group == "":
+		return unknown(dlq.ReasonNoGroup)
+	case found && committed > *e.TargetOffset:
+		v.Verified = dlq.VerifiedYes
+		return v
+	case !fetched:
+		return unknown(dlq.ReasonNotRead)
+	case reason != "":
+		return unknown(dlq.ReasonRefused)
+	case !found && !m.reads(group, target):
+		return unknown(dlq.ReasonGroupGone)
+	case time.Since(m.marks.at) > dlq.WatermarksOutdated:
+		return unknown(dlq.ReasonOutdated)
+	}
+	v.Verified = dlq.VerifiedNo
+	return v
+}
+
+// reads tells whether a group has an offset of a target.
+func (m *Store) reads(group string, target int32) bool {
+	for w := range m.marks.committed {
+		if w.Group == group && w.Target == target {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Store) hasComeBack(e *entry) bool {
+	for _, c := range m.archive {
+		if c.PreviousID == e.ID {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.order, func(c *entry) bool {
+		at := &c.Failure.Origin
+		return c.PreviousID == e.ID || e.delivered != nil && e.TargetOffset != nil && at.Offset != nil && *at.Offset == *e.TargetOffset &&
+			at.Partition != nil && *at.Partition == *e.TargetPartition && c.OriginalTopic == e.delivered.Topic && c.Seq > e.Seq
+	})
+}
+
+// VerifyBulk is like postgres.Store.VerifyBulk, without a limit.
+func (m *Store) VerifyBulk(_ context.Context, id dlq.ID) (counts dlq.Verifications, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.order {
+		if e.Owner.Token == id.String() {
+			counts.Add(m.verdict(e), 1)
+		}
+	}
+	return counts, nil
+}
+
+// LeaseWatermarks is like postgres.Store.LeaseWatermarks.
+func (m *Store) LeaseWatermarks(_ context.Context, holder dlq.ID, expiry time.Duration) (dlq.WatermarkLease, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := &m.marks
+	if w.lease.Holder != holder {
+		if time.Now().Before(w.expires) {
+			return dlq.WatermarkLease{}, false, nil
+		}
+		w.lease = dlq.WatermarkLease{Holder: holder, Epoch: w.lease.Epoch + 1}
+	}
+	w.expires = time.Now().Add(expiry)
+	return w.lease, true, nil
+}
+
+// WatermarkScope is like postgres.Store.WatermarkScope.
+func (m *Store) WatermarkScope(context.Context) (scope dlq.WatermarkScope, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, g := range m.groups {
+		if g.Fingerprint.Scope != g.dlqTopic {
+			scope.Groups = append(scope.Groups, g.Fingerprint.Scope)
+		}
+	}
+	if m.VerifyGroups != nil {
+		scope.Groups = append(scope.Groups, m.VerifyGroups.Groups...)
+	}
+	for _, e := range m.byID {
+		if e.delivered != nil && e.delivered.Topic != "" {
+			m.marks.targetOf(e.delivered)
+		}
+	}
+	for _, t := range m.marks.targets {
+		if !t.TopicID.IsZero() {
+			scope.Targets = append(scope.Targets, t)
+		}
+	}
+	return scope, nil
+}
+
+// PublishWatermarks is like postgres.Store.PublishWatermarks.
+func (m *Store) PublishWatermarks(_ context.Context, lease dlq.WatermarkLease, w *dlq.Watermarks) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.marks.lease != lease {
+		return dlq.ErrFenced
+	}
+	m.marks.at, m.marks.groups, m.marks.changed = w.At, maps.Clone(w.Groups), slices.Clone(w.Changed)
+	m.marks.committed = map[dlq.Watermark]int64{}
+	for _, c := range w.Committed {
+		offset := c.Offset
+		c.Offset = 0
+		m.marks.committed[c] = offset
+	}
+	return nil
+}
