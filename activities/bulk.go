@@ -26,6 +26,8 @@ type BulkStore interface {
 	SetBulkRate(ctx context.Context, id dlq.ID, perSecond int) error
 	// SetStepLimit sets how many messages may be sent from now on; nil lifts the limit.
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
+	// VerifyBulk counts what the job has delivered by whether it is verified.
+	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
 	// EndBulk releases what is still claimed and closes the job.
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	LaneStore
@@ -165,6 +167,12 @@ type StepLimitInput struct {
 // name is older than the term; it is fixed, because workflow histories contain it.
 func (a *Bulk) SetBulkAllowance(ctx context.Context, in StepLimitInput) error {
 	return toTemporal(a.Store.SetStepLimit(ctx, in.ID, in.Messages))
+}
+
+// VerifyBulk counts what the job has delivered by whether it is verified.
+func (a *Bulk) VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error) {
+	counts, err := a.Store.VerifyBulk(ctx, id)
+	return counts, toTemporal(err)
 }
 
 // EndInput is the input of EndBulk: the final state, and the reason.

@@ -81,13 +81,14 @@ func (s *Server) previewAction(c *fiber.Ctx, spec dlq.ActionSpec) error {
 	if err != nil {
 		return err
 	}
+	sample, err := s.viewSample(c, preview.Sample)
+	if err != nil {
+		return err
+	}
 	view := actionPreviewView{
 		DryRun: true, Action: spec.Action, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped,
-		ByStatus: countsOf(preview.ByStatus), Sample: make([]listedView, 0, len(preview.Sample)),
+		ByStatus: countsOf(preview.ByStatus), Sample: sample,
 		byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
-	}
-	for i := range preview.Sample {
-		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))
 	}
 	return reply(c, http.StatusOK, view)
 }

@@ -60,14 +60,15 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	if err != nil {
 		return err
 	}
+	sample, err := s.viewSample(c, preview.Sample)
+	if err != nil {
+		return err
+	}
 	view := previewView{
 		DryRun: true, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
 		ByErrorClass: viewCounts(preview.ByErrorClass), SkipReasons: viewCounts(preview.SkipReasons),
 		ByTargetTopic: viewCounts(s.byTarget(preview.ByTarget, preview.Matched, spec.TargetTopic)),
-		Sample:        make([]listedView, 0, len(preview.Sample)), byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
-	}
-	for i := range preview.Sample {
-		view.Sample = append(view.Sample, viewListed(&preview.Sample[i]))
+		Sample:        sample, byGroupView: viewByGroup(preview.ByGroup, preview.Groups),
 	}
 	return reply(c, http.StatusOK, view)
 }

@@ -109,7 +109,7 @@ func (b *body) ids() []dlq.ID {
 }
 
 func (b *body) ramp() *dlq.Ramp {
-	inner := b.nested("ramp", "steps", "wait", "max_came_back")
+	inner := b.nested("ramp", "steps", "wait", "max_came_back", "confirm")
 	if inner == nil {
 		return nil
 	}
@@ -135,6 +135,18 @@ func (b *body) ramp() *dlq.Ramp {
 			inner.reject("max_came_back", "must be a number from 0 to 1")
 		}
 		ramp.MaxCameBack = math.Abs(share) // JSON has -0
+	}
+	if raw, given := inner.fields["confirm"]; given {
+		if ramp.Confirm, _ = textOf(raw); ramp.Confirm != dlq.ConfirmVerified {
+			inner.reject("confirm", "must be verified")
+		}
+		sum := 0
+		for _, step := range ramp.Steps {
+			if sum = min(sum+step, dlq.VerificationLimit); sum >= dlq.VerificationLimit {
+				inner.reject("steps", "must be fewer than %d messages together with confirm", dlq.VerificationLimit)
+				break
+			}
+		}
 	}
 	return ramp
 }

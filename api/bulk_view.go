@@ -55,6 +55,8 @@ type rampView struct {
 	Steps       []int   `json:"steps"`
 	Wait        string  `json:"wait"`
 	MaxCameBack float64 `json:"max_came_back"`
+	// Confirm is present when it was requested.
+	Confirm string `json:"confirm,omitempty"`
 }
 
 // viewBulk computes progress, rates and the estimated end as of now.
@@ -73,7 +75,7 @@ func (s *Server) viewBulk(b *dlq.BulkRetry, now time.Time) bulkView {
 		view.PerSecond = view.AveragePerSecond
 	}
 	if ramp := b.Spec.Ramp; ramp != nil {
-		view.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack}
+		view.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack, Confirm: ramp.Confirm}
 	}
 	return view
 }

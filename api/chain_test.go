@@ -26,7 +26,7 @@ func TestGetChainHasTheDocumentedBodyByteForByte(t *testing.T) {
 		}}},
 		{Message: back, Source: dlq.Source{Partition: 1, Offset: 57}},
 	}}
-	got := start(t, with(&fixed{chain: chain, operations: map[string]dlq.ID{"r2": back.ID}})).call(http.MethodGet, "/api/v1/dlq/messages/"+someID+"/chain")
+	got := start(t, with(&fixed{chain: chain, verdict: dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack}, operations: map[string]dlq.ID{"r2": back.ID}})).call(http.MethodGet, "/api/v1/dlq/messages/"+someID+"/chain")
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, `{"id":"550e8400-e29b-41d4-a716-446655440000","truncated":true,"hops":[`+
 		`{"id":"550e8400-e29b-41d4-a716-446655440000","previous_id":null,"status":"RESOLVED","resolution":"delivered",`+
@@ -37,10 +37,10 @@ func TestGetChainHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"outcome":"failed","category":"transient","error":"no leader"},`+
 		`{"number":2,"started_at":"2026-02-20T10:31:00.000+00:00","ended_at":"2026-02-20T10:31:01.000+00:00",`+
 		`"workflow":{"workflow_id":"w","run_id":"r2"},"operation_id":"0199c0de-7000-7000-8000-000000000009","target":{"topic":"orders.events.v1","partition":3,"offset":1311},`+
-		`"outcome":"delivered","category":null,"error":null}]},`+
+		`"outcome":"delivered","category":null,"error":null}],"verified":"no","verified_reason":"came_back"},`+
 		`{"id":"0199c0de-7000-7000-8000-000000000009","previous_id":"550e8400-e29b-41d4-a716-446655440000","status":"PENDING","resolution":null,`+
 		`"original_topic":"orders.events.v1","dlq_topic":"orders.events.dlq.v1","source":{"partition":1,"offset":57},`+
-		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":false,"edited_from":null,"replaced_by":null,"attempts":[]}]}`, got.body)
+		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":false,"edited_from":null,"replaced_by":null,"attempts":[],"verified":null,"verified_reason":null}]}`, got.body)
 }
 
 func TestGetChainFindsAnArchivedMessageAndNoUnknownOne(t *testing.T) {

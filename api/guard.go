@@ -94,6 +94,21 @@ func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	return chain, nil
 }
 
+// Verdicts are those of messages that the principal has read.
+func (g guard) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error) {
+	if a := accessOf(ctx); !a.principal.May(a.permission) {
+		return map[dlq.ID]dlq.Verdict{}, nil
+	}
+	return g.store.Verdicts(ctx, ids)
+}
+
+func (g guard) VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error) {
+	if _, err := g.Bulk(ctx, id); err != nil {
+		return dlq.Verifications{}, err
+	}
+	return g.store.VerifyBulk(ctx, id)
+}
+
 // checkID checks a message before it is changed. Its topic never changes.
 func (g guard) checkID(ctx context.Context, id dlq.ID) error {
 	if a := accessOf(ctx); a.principal.May(a.permission) && a.within() == "" {

@@ -80,6 +80,29 @@ func viewListed(m *dlq.Message, verdict dlq.Verdict) listedView {
 	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID), viewVerified(verdict)}
 }
 
+func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message) ([]listedView, error) {
+	listed := make([]*dlq.Message, len(messages))
+	for i := range messages {
+		listed[i] = &messages[i]
+	}
+	verdicts, err := s.verdicts(ctx, listed...)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]listedView, len(listed))
+	for i, m := range listed {
+		views[i] = viewListed(m, verdicts[m.ID])
+	}
+	return views, nil
+}
+
+// viewSample shows the messages of a dry run.
+func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message) ([]listedView, error) {
+	ctx, cancel := s.deadline(c)
+	defer cancel()
+	return s.viewMessages(ctx, messages)
+}
+
 type paginationView struct {
 	TotalCount      int64   `json:"total_count"`
 	Page            int     `json:"page"`
@@ -120,22 +143,13 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 		return err
 	}
 	view := listView{
-		Messages: make([]listedView, 0, len(page.Messages)),
 		Pagination: paginationView{
 			TotalCount: page.Total, Page: wanted.Page, PageSize: wanted.PageSize,
 			HasNext: page.HasNext, TotalCountExact: page.TotalExact,
 		},
 	}
-	listed := make([]*dlq.Message, len(page.Messages))
-	for i := range page.Messages {
-		listed[i] = &page.Messages[i]
-	}
-	verdicts, err := s.verdicts(ctx, listed...)
-	if err != nil {
+	if view.Messages, err = s.viewMessages(ctx, page.Messages); err != nil {
 		return err
-	}
-	for _, m := range listed {
-		view.Messages = append(view.Messages, viewListed(m, verdicts[m.ID]))
 	}
 	var last *dlq.Keyset
 	if n := len(page.Messages); n > 0 {

@@ -19,6 +19,7 @@ func viewVerified(v dlq.Verdict) verifiedFields {
 
 // verdicts verifies those messages that were delivered.
 func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
+	verdicts := map[dlq.ID]dlq.Verdict{}
 	var delivered []dlq.ID
 	for _, m := range messages {
 		if m.Ended() == dlq.ResolutionDelivered {
@@ -26,7 +27,7 @@ func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dl
 		}
 	}
 	if len(delivered) == 0 {
-		return nil, nil //nolint:nilnil // a nil map has no verdicts
+		return verdicts, nil
 	}
 	return s.options.Store.Verdicts(ctx, delivered)
 }

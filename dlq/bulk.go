@@ -71,7 +71,9 @@ type BulkSpec struct {
 
 // HasNewFields reports whether the specification has fields that workers of version 23 of the
 // schema do not know.
-func (s BulkSpec) HasNewFields() bool { return s.TargetTopic != "" || s.Filter.HasNewFields() }
+func (s BulkSpec) HasNewFields() bool {
+	return s.TargetTopic != "" || s.Filter.HasNewFields() || s.Ramp != nil && s.Ramp.Confirm != ""
+}
 
 // IsSameWork reports whether two specifications ask for the same bulk retry. The rate limit
 // is not compared, because it can be changed later, nor is the reason. The ramp is
@@ -98,7 +100,12 @@ type Ramp struct {
 	// MaxCameBack is the fraction of the messages sent so far, from 0 to 1, that may come
 	// back. When more come back, the job pauses itself.
 	MaxCameBack float64 `json:"max_came_back,omitempty"`
+	// Confirm is ConfirmVerified to go on only when what was sent is verified, or came back.
+	Confirm string `json:"confirm,omitempty"`
 }
+
+// ConfirmVerified is the value of Ramp.Confirm.
+const ConfirmVerified = "verified"
 
 // BulkRetry is one retry of many messages: its scope, fixed by a snapshot when it was
 // created, and its progress.

@@ -2,10 +2,15 @@ package workflows
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"dlqmanager/activities"
+	"dlqmanager/dlq"
 )
 
 // openStep sets the step limit of the ramp's next step, or lifts it after the last step.
@@ -42,6 +47,13 @@ func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 	if r.pause != nil {
 		return false, nil // paused by an operator; the step is checked again after the resume
 	}
+	unknown := ""
+	if ramp.Confirm == dlq.ConfirmVerified {
+		var verified bool
+		if verified, unknown, err = r.awaitVerified(ctx); err != nil || !verified && unknown == "" {
+			return false, err // paused by an operator, or the history is long
+		}
+	}
 	r.rampStep, r.stepOpen = r.rampStep+1, false
 	if err := r.readBulk(ctx); err != nil {
 		return false, err
@@ -52,5 +64,54 @@ func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to continue, or cancel",
 			back, sent, r.rampStep, ramp.MaxCameBack*100)}
 	}
+	if r.pause == nil && unknown != "" {
+		r.pause = &Pause{Reason: fmt.Sprintf("nobody knows whether consumers got past the messages of step %d of the ramp: %s; resume to continue, or cancel",
+			r.rampStep, unknown)}
+	}
 	return r.bulk.Counts.Done() >= r.bulk.Matched && r.pause == nil, nil
+}
+
+// The wait between two looks at what is verified doubles. A reason that is gone once the
+// offsets are fetched counts only after verifyPatience.
+const (
+	verifyCheckMin = 2 * time.Second
+	verifyCheckMax = time.Minute
+	verifyPatience = time.Minute
+)
+
+// awaitVerified waits until all that the job has sent is verified, or came back. unknown says
+// why it cannot know that. Without either, an operator has paused the job, or the history is
+// long.
+func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown string, err error) {
+	began := workflow.Now(ctx)
+	for wait := verifyCheckMin; ; wait = min(2*wait, verifyCheckMax) {
+		var v dlq.Verifications
+		if err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "are the messages verified"), r.steps.VerifyBulk, r.bulk.ID).Get(ctx, &v); err != nil {
+			return false, "", err
+		}
+		isNew := v.Unknown == v.Reasons[dlq.ReasonNotRead]+v.Reasons[dlq.ReasonGroupGone] && workflow.Now(ctx).Sub(began) < verifyPatience
+		switch {
+		case v.IsPartial:
+			return false, fmt.Sprintf("it has sent more than %d messages", dlq.VerificationLimit), nil
+		case v.Unknown > 0 && !isNew:
+			return false, reasonsOf(v.Reasons), nil
+		case v.Unknown == 0 && v.No == v.CameBack:
+			return true, "", nil
+		}
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Waiting until consumers get past step %d of the ramp: %d messages verified, %d not yet.",
+			r.rampStep+1, v.Yes, v.No-v.CameBack+v.Unknown))
+		stops := func() bool { return r.pause != nil || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
+		if stopped, err := workflow.AwaitWithTimeout(ctx, wait, stops); stopped || err != nil {
+			return false, "", err
+		}
+	}
+}
+
+// reasonsOf lists reasons by name, such as "no_group (3 messages)".
+func reasonsOf(reasons map[dlq.VerifiedReason]int64) string {
+	var texts []string
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		texts = append(texts, fmt.Sprintf("%s (%d messages)", reason, reasons[reason]))
+	}
+	return strings.Join(texts, ", ")
 }

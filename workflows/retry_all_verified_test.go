@@ -1,0 +1,78 @@
+package workflows_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/store/memory"
+)
+
+// verifyingStore is a store whose watermarks are those of the test.
+type verifyingStore struct {
+	*memory.Store
+	counts atomic.Pointer[dlq.Verifications]
+	asked  atomic.Int64
+}
+
+func (s *verifyingStore) VerifyBulk(context.Context, dlq.ID) (dlq.Verifications, error) {
+	defer s.asked.Add(1)
+	return *s.counts.Load(), nil
+}
+
+var _ activities.BulkStore = (*verifyingStore)(nil)
+
+func startVerifying(t *testing.T, counts *dlq.Verifications) (*system, *verifyingStore, dlq.ID) {
+	t.Helper()
+	s := startlessSystem(t)
+	store := &verifyingStore{Store: s.store}
+	store.counts.Store(counts)
+	s.counting = store
+	s.start(t)
+	s.add(t, 100, 100)
+	return s, store, s.startAll(t, func(spec *dlq.BulkSpec) {
+		spec.Ramp = &dlq.Ramp{Steps: []int{10}, Wait: 50 * time.Millisecond, MaxCameBack: 1, Confirm: dlq.ConfirmVerified}
+	})
+}
+
+func TestRampWaitsUntilWhatItHasSentIsVerified(t *testing.T) {
+	t.Parallel()
+	s, store, job := startVerifying(t, &dlq.Verifications{Yes: 8, No: 2, CameBack: 1})
+	eventually(t, "it has looked twice", func() bool { return store.asked.Load() >= 2 })
+	require.Equal(t, 10, s.target.count())
+	require.Equal(t, dlq.BulkRunning, s.state(job))
+	store.counts.Store(&dlq.Verifications{Yes: 9, No: 1, CameBack: 1})
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, err)
+	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+}
+
+func TestRampPausesWhenNobodyKnowsWhetherItIsVerified(t *testing.T) {
+	t.Parallel()
+	s, _, job := startVerifying(t, &dlq.Verifications{Yes: 7, Unknown: 3, Reasons: map[dlq.VerifiedReason]int64{dlq.ReasonNoGroup: 2, dlq.ReasonRetryTopics: 1}})
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	require.Equal(t, 10, s.target.count())
+	require.Contains(t, s.bulk(t, job).Reason, "step 1 of the ramp: no_group (2 messages), retry_topics (1 messages)")
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, err)
+	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+}
+
+func TestAnOperatorPausesAJobThatWaitsUntilItIsVerified(t *testing.T) {
+	t.Parallel()
+	s, store, job := startVerifying(t, &dlq.Verifications{No: 10})
+	eventually(t, "it waits", func() bool { return store.asked.Load() >= 1 })
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "lunch"))
+	require.Equal(t, "lunch", s.bulk(t, job).Reason)
+	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	store.counts.Store(&dlq.Verifications{Yes: 10})
+	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, err)
+	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+}
