@@ -54,6 +54,10 @@ const (
 	ReasonOutdated VerifiedReason = "outdated"
 )
 
+// UnknownReasons are the reasons of VerifiedUnknown.
+var UnknownReasons = []VerifiedReason{ReasonNoTarget, ReasonHTTP, ReasonNoOffset, ReasonTopicChanged, ReasonShareGroup,
+	ReasonRetryTopics, ReasonNoGroup, ReasonNotRead, ReasonRefused, ReasonGroupGone, ReasonOutdated}
+
 // FamilyRetryable is the family of dead letters that went through retry topics.
 const FamilyRetryable = "spring-retryable-topic"
 

@@ -2,8 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,11 +105,13 @@ func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown st
 	}
 }
 
-// reasonsOf lists reasons by name, such as "no_group (3 messages)".
+// reasonsOf lists reasons, such as "no_group (3 messages)".
 func reasonsOf(reasons map[dlq.VerifiedReason]int64) string {
 	var texts []string
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		texts = append(texts, fmt.Sprintf("%s (%d messages)", reason, reasons[reason]))
+	for _, reason := range dlq.UnknownReasons {
+		if n := reasons[reason]; n > 0 {
+			texts = append(texts, fmt.Sprintf("%s (%d messages)", reason, n))
+		}
 	}
 	return strings.Join(texts, ", ")
 }

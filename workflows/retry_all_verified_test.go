@@ -57,7 +57,7 @@ func TestRampPausesWhenNobodyKnowsWhetherItIsVerified(t *testing.T) {
 	s, _, job := startVerifying(t, &dlq.Verifications{Yes: 7, Unknown: 3, Reasons: map[dlq.VerifiedReason]int64{dlq.ReasonNoGroup: 2, dlq.ReasonRetryTopics: 1}})
 	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
 	require.Equal(t, 10, s.target.count())
-	require.Contains(t, s.bulk(t, job).Reason, "step 1 of the ramp: no_group (2 messages), retry_topics (1 messages)")
+	require.Contains(t, s.bulk(t, job).Reason, "step 1 of the ramp: retry_topics (1 messages), no_group (2 messages)")
 	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
 	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)

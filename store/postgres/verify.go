@@ -134,7 +134,8 @@ func (s *Store) VerifyBulk(ctx context.Context, id dlq.ID) (counts dlq.Verificat
 	err = s.batch(ctx, "verify bulk retry", func(batch *pgx.Batch) {
 		counts = dlq.Verifications{}
 		batch.Queue(byIndexSQL)
-		batch.Queue(withVerdict(verifyBulkSQL), verifyArgs(s.VerifyGroups, pgx.NamedArgs{"id": uuid(id), "limit": dlq.VerificationLimit})).Query(func(rows pgx.Rows) error {
+		args := verifyArgs(s.VerifyGroups, pgx.NamedArgs{"id": uuid(id), "limit": dlq.VerificationLimit})
+		batch.Queue(withVerdict(verifyBulkSQL), args).Query(func(rows pgx.Rows) error {
 			var verdict string
 			var messages, all int64
 			_, err := pgx.ForEachRow(rows, []any{&verdict, &messages}, func() error {

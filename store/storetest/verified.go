@@ -13,7 +13,7 @@ import (
 // failedIn is an arrival whose headers name a consumer group.
 func failedIn(group string) dlq.Arrival {
 	return dlqtest.Arrival(func(a *dlq.Arrival) {
-		a.Failure.Origin.ConsumerGroup, a.Failure.Origin.Family = group, "spring-kafka"
+		a.Origin.ConsumerGroup, a.Origin.Family = group, "spring-kafka"
 		a.Fingerprint = dlqtest.Arrival(dlqtest.Cause("boom " + group)).Fingerprint
 		a.Fingerprint.Scope = group
 	})
@@ -38,12 +38,12 @@ func (f fixture) verdict(id dlq.ID) dlq.Verdict {
 	return verdicts[id]
 }
 
-// publish publishes the offset of a group in partition 0 of the first target.
-func (f fixture) publish(group string, offset int64, at time.Time) {
+// publish publishes the offset of the group shipping in partition 0 of the first target.
+func (f fixture) publish(offset int64, at time.Time) {
 	f.t.Helper()
-	w := dlq.Watermarks{At: at, Groups: map[string]string{group: ""}}
+	w := dlq.Watermarks{At: at, Groups: map[string]string{"shipping": ""}}
 	if offset >= 0 {
-		w.Committed = []dlq.Watermark{{Group: group, Target: f.targets()[0].ID, Offset: offset}}
+		w.Committed = []dlq.Watermark{{Group: "shipping", Target: f.targets()[0].ID, Offset: offset}}
 	}
 	f.publishAll(&w)
 }
@@ -86,22 +86,22 @@ var verified = map[string]func(*testing.T, fixture){
 		require.Equal(t, []string{"shipping"}, scope.Groups)
 		require.Equal(t, []dlq.WatermarkTarget{{ID: scope.Targets[0].ID, Topic: "orders", TopicID: dlq.ID{9}}}, scope.Targets)
 		for offset, want := range map[int64]dlq.Verdict{0: no, 7: no, 8: yes, 100: yes, -1: unknown(dlq.ReasonGroupGone)} {
-			f.publish("shipping", offset, time.Now())
+			f.publish(offset, time.Now())
 			require.Equal(t, want, f.verdict(id), offset)
 		}
-		f.publish("shipping", 7, time.Now().Add(-dlq.WatermarksOutdated-time.Second))
+		f.publish(7, time.Now().Add(-dlq.WatermarksOutdated-time.Second))
 		require.Equal(t, unknown(dlq.ReasonOutdated), f.verdict(id))
-		f.publish("shipping", 8, time.Now().Add(-time.Hour))
+		f.publish(8, time.Now().Add(-time.Hour))
 		require.Equal(t, yes, f.verdict(id), "it stays so")
 	},
 
 	"a message that came back is not verified": func(t *testing.T, f fixture) {
 		first, second := f.deliver(failedIn("shipping"), sent(7)), f.deliver(failedIn("shipping"), sent(8))
-		f.publish("shipping", 9, time.Now())
+		f.publish(9, time.Now())
 		require.Equal(t, yes, f.verdict(first))
 		partition, offset := int32(0), int64(8)
 		f.store(cameBackFrom(first), dlqtest.Arrival(func(a *dlq.Arrival) { // this one has lost the header with the id
-			a.Failure.Origin.Partition, a.Failure.Origin.Offset = &partition, &offset
+			a.Origin.Partition, a.Origin.Offset = &partition, &offset
 		}))
 		cameBack := dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack, Target: "orders"}
 		require.Equal(t, cameBack, f.verdict(first))
@@ -111,11 +111,11 @@ var verified = map[string]func(*testing.T, fixture){
 	"the reason says why nobody knows": func(t *testing.T, f fixture) {
 		family := func(name string) dlq.Arrival {
 			a := failedIn("shipping")
-			a.Failure.Origin.Family = name
+			a.Origin.Family = name
 			return a
 		}
 		f.deliver(failedIn("shipping"), sent(7))
-		f.publish("shipping", 100, time.Now())
+		f.publish(100, time.Now())
 		for reason, id := range map[dlq.VerifiedReason]dlq.ID{
 			dlq.ReasonNoGroup:     f.deliver(dlqtest.Arrival(), sent(7)),
 			dlq.ReasonShareGroup:  f.deliver(family(dlq.FamilyShareGroup), sent(7)),
@@ -191,7 +191,7 @@ var verified = map[string]func(*testing.T, fixture){
 			outcomes[i].Acknowledgement = sent(int64(i))
 		}
 		f.finalizePage(lane, outcomes)
-		f.publish("shipping", 2, time.Now())
+		f.publish(2, time.Now())
 		f.store(cameBackFrom(page[1].ID))
 
 		counts, err := f.VerifyBulk(t.Context(), b.ID)
