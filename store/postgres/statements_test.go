@@ -88,7 +88,7 @@ func TestEveryStatement(t *testing.T) {
 		`INSERT INTO dlq.dlq_group_fixes (group_id, topic, partition, end_offset) SELECT id, 't', n, 0 FROM dlq.dlq_groups, generate_series(1, 3) AS n`,
 		`INSERT INTO dlq.dlq_targets (topic, topic_id) SELECT 't-' || n, gen_random_uuid() FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_watermark_groups (consumer_group, error) SELECT 'g-' || n, '' FROM generate_series(1, 20000) AS n`,
-		`INSERT INTO dlq.dlq_watermarks (consumer_group, target_id, partition, committed_offset) SELECT 'g-' || n, n, 0, 1 FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO dlq.dlq_watermarks (target_id, consumer_group, partition, committed_offset) SELECT n, 'g-' || n, 0, 1 FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash, topic, key) SELECT id, n, 't', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, 10) AS n`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
