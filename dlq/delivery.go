@@ -28,8 +28,7 @@ func (t Target) String() string {
 type Acknowledgement struct {
 	// Topic is empty in the results of earlier versions.
 	Topic string `json:"topic,omitempty"`
-	// TopicID is the id that the topic had before the message was sent; zero when unknown. So
-	// it may be that of a topic that was deleted meanwhile, but never that of a later one.
+	// TopicID is the id of the topic at about the time of the delivery; zero when unknown.
 	TopicID   ID    `json:"topic_id,omitzero"`
 	Partition int32 `json:"partition"`
 	Offset    int64 `json:"offset"`

@@ -30,6 +30,7 @@ type Publisher struct {
 	// unanswered counts the requests of both clients.
 	unanswered *unansweredRequests
 	metrics    *PublishMetrics
+	targetIDs  targetIDs
 }
 
 // NewPublisher does not connect; the first use does. So it does not fail when the brokers
@@ -47,7 +48,7 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		return nil, err
 	}
 	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures,
-		unanswered: unanswered, metrics: NewPublishMetrics(reg)}, nil
+		unanswered: unanswered, metrics: NewPublishMetrics(reg), targetIDs: targetIDs{known: map[string]targetID{}}}, nil
 }
 
 // Close fails the records that are still being sent.
@@ -102,8 +103,8 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	defer cancel()
 
 	d := newDispatch(p, envelopes, order, closed)
-	d.topicIDs = p.currentTopicIDs(ctx, d.openTopics())
 	d.sendAll(ctx)
+	d.nameTopicIDs(ctx)
 	return d.finish()
 }
 
@@ -138,8 +139,6 @@ type dispatch struct {
 	errs      []error
 	// acknowledgements are nil until the record is acknowledged.
 	acknowledgements []*dlq.Acknowledgement
-	// topicIDs are the ids that the topics had before anything was sent.
-	topicIDs map[string][16]byte
 	// fetchErr is why records that messages point to cannot be read now.
 	fetchErr error
 	// batched tells which records were sent in shared batches.
@@ -275,17 +274,17 @@ func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	}
 	d.errs[i] = err
 	if err == nil {
-		d.acknowledgements[i] = acknowledgementOf(r, d.topicIDs[r.Topic])
+		d.acknowledgements[i] = acknowledgementOf(r)
 		d.publisher.metrics.Observe(time.Since(d.started))
 	}
 }
 
 // acknowledgementOf is nil when the broker did not name an offset.
-func acknowledgementOf(r *kgo.Record, topicID [16]byte) *dlq.Acknowledgement {
+func acknowledgementOf(r *kgo.Record) *dlq.Acknowledgement {
 	if r.Offset < 0 {
 		return nil
 	}
-	return &dlq.Acknowledgement{Topic: r.Topic, TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
+	return &dlq.Acknowledgement{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an

@@ -2,55 +2,81 @@ package kafka
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"dlqmanager/dlq"
 )
 
 const (
-	// targetIDAge is how old the id of a target may be. An id of before is no harm: a topic
+	// targetIDAge is how old the id of a target may be. An id of before does no harm: a topic
 	// that was made anew is recognised by its other id.
 	targetIDAge = 10 * time.Second
-	// targetIDTimeout bounds the request, since a message is sent without the id too.
+	// targetIDTimeout bounds the request. Without it the message is delivered, but nobody can
+	// tell whether a consumer got past it.
 	targetIDTimeout = 2 * time.Second
 )
 
-// openTopics are the topics of the records, without those that are closed.
-func (d *dispatch) openTopics() []string {
+// targetIDs are the ids of the topics that were sent to last.
+type targetIDs struct {
+	mu    sync.Mutex
+	known map[string]targetID
+}
+
+type targetID struct {
+	id [16]byte
+	at time.Time
+}
+
+// nameTopicIDs adds the ids of the topics to the acknowledgements. It asks afterwards, so that
+// nothing waits for it while Kafka is away.
+func (d *dispatch) nameTopicIDs(ctx context.Context) {
 	var topics []string
 	seen := map[string]bool{}
-	for _, r := range d.records {
-		if !seen[r.Topic] && !d.closed.has(r.Topic, dlq.AnyPartition) {
+	for i, r := range d.records {
+		if d.acknowledgements[i] != nil && !seen[r.Topic] {
 			seen[r.Topic] = true
 			topics = append(topics, r.Topic)
 		}
 	}
-	return topics
+	ids := d.publisher.currentTopicIDs(ctx, topics)
+	for i, r := range d.records {
+		if a := d.acknowledgements[i]; a != nil {
+			a.TopicID = ids[r.Topic]
+		}
+	}
 }
 
 // currentTopicIDs are the ids of topics, as far as they are known now or soon.
 func (p *Publisher) currentTopicIDs(ctx context.Context, topics []string) map[string][16]byte {
-	ids := map[string][16]byte{}
-	if len(topics) == 0 {
-		return ids // a request without topics would ask for all
-	}
-	ctx, cancel := context.WithTimeout(ctx, targetIDTimeout)
-	defer cancel()
-	request := kmsg.NewPtrMetadataRequest()
+	ids, request := map[string][16]byte{}, kmsg.NewPtrMetadataRequest()
+	p.targetIDs.mu.Lock()
 	for _, topic := range topics {
+		if known := p.targetIDs.known[topic]; time.Since(known.at) < targetIDAge {
+			ids[topic] = known.id
+			continue
+		}
 		wanted := kmsg.NewMetadataRequestTopic()
 		wanted.Topic = new(topic)
 		request.Topics = append(request.Topics, wanted)
 	}
-	response, err := p.batched.RequestCachedMetadata(ctx, request, targetIDAge)
+	p.targetIDs.mu.Unlock()
+	if len(request.Topics) == 0 {
+		return ids // a request without topics would ask for all
+	}
+	ctx, cancel := context.WithTimeout(ctx, targetIDTimeout)
+	defer cancel()
+	asked := time.Now()
+	response, err := request.RequestWith(ctx, p.batched)
 	if err != nil {
 		return ids
 	}
+	p.targetIDs.mu.Lock()
+	defer p.targetIDs.mu.Unlock()
 	for _, topic := range response.Topics {
 		if topic.Topic != nil && topic.ErrorCode == 0 {
-			ids[*topic.Topic] = topicIDOr(topic.TopicID, *topic.Topic)
+			id := topicIDOr(topic.TopicID, *topic.Topic)
+			ids[*topic.Topic], p.targetIDs.known[*topic.Topic] = id, targetID{id, asked}
 		}
 	}
 	return ids
