@@ -70,6 +70,8 @@ type Options struct {
 	// Suspicion says why headers are known to attack consumers, and is empty for others. By
 	// default all are.
 	Suspicion func([]dlq.Header) string
+	// Intake makes arrivals of dead letters that services hand in.
+	Intake Intake
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 

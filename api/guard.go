@@ -145,6 +145,25 @@ func (g guard) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.
 	return m, err
 }
 
+// HandIn refuses an original topic that the sender may not choose: whoever may send a message
+// back could otherwise write to any topic.
+func (g guard) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
+	a := accessOf(ctx)
+	for i := range arrivals {
+		topic := arrivals[i].DLQTopic
+		if !a.principal.MayOn(a.permission, topic) {
+			return nil, false, forbidden(a.permission, topic)
+		}
+		a.concerns(dlq.ID{}, topic)
+		origin, _ := g.topics.OriginOf(topic)
+		if chosen := arrivals[i].Origin.Topic; a.within() != "" && chosen != origin && !a.principal.MayOn(a.permission, chosen) {
+			return nil, false, forbidden(a.permission, chosen)
+		}
+	}
+	describeHandIn(ctx, arrivals)
+	return g.store.HandIn(audited(ctx), arrivals, key)
+}
+
 func (g guard) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err

@@ -41,6 +41,10 @@ type Store interface {
 	// Replace ends a PENDING message as replaced and stores its edited copy, which it returns:
 	// dlq.ErrNotFound, *dlq.OwnedError, or *dlq.NotRetryableError.
 	Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
+	// HandIn stores arrivals that do not come from Kafka, and returns their ids. A repeated call
+	// with the same key stores nothing and returns the ids of the first one. The error is
+	// dlq.ErrKeyReused if that was another request.
+	HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
 	// CreateBulk takes the snapshot of a bulk retry and writes its row. While another
 	// job runs on messages of the same topic, it returns that job if it does the same
 	// work, and a *dlq.BulkBusyError otherwise.

@@ -40,6 +40,7 @@ func (s *Server) table() []route {
 		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", s.withDeadline(s.markDead)},
 		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", s.withDeadline(s.reviveMessage)},
 		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", s.withDeadline(s.list, listParameters...)},
+		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", s.withDeadline(s.handIn)},
 		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.retryAll)},
 		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetries, "limit")},
 		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.createBulkRetry)},

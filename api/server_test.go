@@ -18,6 +18,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/kafka"
 )
 
 // world is a server on a loopback port with an in-memory store and workflows.
@@ -41,7 +42,7 @@ func start(t testing.TB, change ...func(*api.Options)) *world {
 	w.retries = newRetries(t, w.store)
 	options := api.Options{
 		Store: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
-		Registerer: w.metrics, Gatherer: w.metrics,
+		Registerer: w.metrics, Gatherer: w.metrics, Intake: &kafka.Intake{Topics: topics, MaxRetries: dlq.DefaultMaxRetries},
 	}
 	for _, c := range change {
 		c(&options)

@@ -14,6 +14,7 @@ type Permission string
 const (
 	PermTopicRead         Permission = "dlq:topic:read"
 	PermMessageRead       Permission = "dlq:message:read"
+	PermMessageCreate     Permission = "dlq:message:create"
 	PermMessageRetry      Permission = "dlq:message:retry"
 	PermMessageDead       Permission = "dlq:message:dead"
 	PermMessageRevive     Permission = "dlq:message:revive"
@@ -46,7 +47,7 @@ var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 // addedPermissions are those that a role has beyond the roles before it.
 var addedPermissions = map[Role][]Permission{
 	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermGroupRead, PermAuditRead, PermMetricsRead},
-	RoleOperator: {PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
+	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
 		PermBulkActionCreate, PermBulkActionControl, PermGroupUpdate},
 	RoleAdmin: {PermMessageDelete},
 }

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -77,6 +78,27 @@ type Failure struct {
 	// Suspicion says why the message must not be sent back unseen: its headers attack
 	// consumers, or its framework has damaged it. Normally empty.
 	Suspicion string
+}
+
+// FamilyHandedIn is the family of an origin that a service has named over HTTP.
+const FamilyHandedIn = "handed-in"
+
+// Over is the failure with the fields of another one where it has none. The error and the origin
+// are taken as a whole.
+func (f Failure) Over(other Failure) Failure {
+	merged := other
+	if f.ErrorMessage+f.ErrorClass+f.StackTrace != "" {
+		merged.ErrorMessage, merged.ErrorClass = cmp.Or(f.ErrorMessage, UnknownError), f.ErrorClass
+		merged.CauseClass, merged.StackTrace = f.CauseClass, f.StackTrace
+	}
+	if f.Origin.Topic != "" {
+		merged.Origin = f.Origin
+	}
+	merged.Origin.ConsumerGroup = cmp.Or(f.Origin.ConsumerGroup, other.Origin.ConsumerGroup)
+	merged.Attempts = cmp.Or(f.Attempts, other.Attempts)
+	merged.TraceID = cmp.Or(f.TraceID, other.TraceID)
+	merged.CorrelationID = cmp.Or(f.CorrelationID, other.CorrelationID)
+	return merged
 }
 
 // Arrival is a dead letter that is about to be stored.

@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"context"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -21,21 +23,52 @@ const maxHeaderRetryCount = 10_000
 // headers and values are stored as bytes only.
 func ArrivalOf(topics *dlq.Topics, grouping *dlq.Grouping, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
 	record := recordOf(r)
-	previous, count := previousRetry(record.Headers)
 	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
-	arrival := dlq.Arrival{
-		ID:         dlq.RecordID(source, r.Timestamp),
-		DLQTopic:   r.Topic,
-		Source:     source,
-		Failure:    failureOf(topics, r.Topic, record.Headers),
+	arrival := arrivalOf(r.Topic, record, failureOf(topics, r.Topic, record.Headers), maxRetries)
+	arrival.ID, arrival.Source = dlq.RecordID(source, r.Timestamp), source
+	arrival.Fingerprint = grouping.Fingerprint(&arrival)
+	return arrival
+}
+
+func arrivalOf(dlqTopic string, record dlq.Record, failure dlq.Failure, maxRetries int) dlq.Arrival {
+	previous, count := previousRetry(record.Headers)
+	return dlq.Arrival{
+		DLQTopic:   dlqTopic,
+		Failure:    failure,
 		Record:     record,
-		Payload:    dlq.PayloadOf(r.Value),
+		Payload:    dlq.PayloadOf(record.Value),
 		MaxRetries: maxRetries,
 		RetryCount: min(count, maxRetries),
 		PreviousID: previous,
 	}
-	arrival.Fingerprint = grouping.Fingerprint(&arrival)
-	return arrival
+}
+
+// Intake makes arrivals of dead letters that do not come from Kafka. They are what they would
+// be as records of a dead-letter topic.
+type Intake struct {
+	Topics     *dlq.Topics
+	Grouping   *dlq.Grouping
+	MaxRetries int
+	Decoder    Decoder // may be nil
+}
+
+// Arrivals returns the arrivals of letters for a dead-letter topic, each with a new id.
+func (i *Intake) Arrivals(ctx context.Context, dlqTopic string, letters []dlq.Letter) []dlq.Arrival {
+	arrivals, decoded := make([]dlq.Arrival, len(letters)), make([]*dlq.Arrival, len(letters))
+	for n, l := range letters {
+		if l.Record.Timestamp.IsZero() {
+			l.Record.Timestamp = time.Now().UTC().Truncate(time.Millisecond)
+		}
+		said := failureOf(i.Topics, dlqTopic, l.Record.Headers)
+		a := arrivalOf(dlqTopic, l.Record, l.Failure.Over(said), i.MaxRetries)
+		a.ID = dlq.NewID()
+		a.Fingerprint = i.Grouping.Fingerprint(&a)
+		arrivals[n], decoded[n] = a, &arrivals[n]
+	}
+	if i.Decoder != nil {
+		i.Decoder.DecodeArrivals(ctx, decoded)
+	}
+	return arrivals
 }
 
 // previousRetry reads the two headers that Publisher adds. Anyone can write headers, so

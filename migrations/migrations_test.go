@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 31
+const newest = 32
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,7 +53,7 @@ func version(t *testing.T, pool *pgxpool.Pool) int {
 
 // documented are the migrations that document 003 describes; next is the one that
 // follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted,
-// actions, audit, runs, apart, groups, search, schemas, locked, batches, edits and verified are those after.
+// actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified and handed are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -78,6 +78,7 @@ const (
 	batches   = "029_count_in_batches"
 	edits     = "030_edit_messages"
 	verified  = "031_verify_deliveries"
+	handed    = "032_hand_in"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -151,11 +152,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 23)
+	require.Len(t, ups, 24)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -182,11 +183,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed)
 		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}

@@ -50,6 +50,7 @@ type Store struct {
 	publishing bool
 	groups     map[dlq.ID]*group
 	marks      watermarks
+	keys       map[[32]byte]usedKey
 }
 
 // entry is a message with all that is stored of it.
@@ -72,6 +73,7 @@ func New(topics *dlq.Topics) *Store {
 		outbox:   map[dlq.ID]exhausted{},
 		runs:     map[dlq.ID]string{},
 		groups:   map[dlq.ID]*group{},
+		keys:     map[[32]byte]usedKey{},
 	}
 }
 
@@ -107,6 +109,10 @@ func (m *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stor
 func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.ingest(arrivals, advances)
+}
+
+func (m *Store) ingest(arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	for _, a := range advances {
 		if p, found := m.offsets[a.Partition]; !found || p.Next != a.From.Next {
 			return nil, fmt.Errorf("store: store arrivals: %w", dlq.ErrPositionMoved)

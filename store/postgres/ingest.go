@@ -38,7 +38,10 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 	if len(arrivals) == 0 && len(advances) == 0 {
 		return nil, nil
 	}
-	in := newIngest(arrivals, advances, s.Outbox)
+	return s.storeBatch(ctx, newIngest(arrivals, advances, s.Outbox))
+}
+
+func (s *Store) storeBatch(ctx context.Context, in *ingest) (stored []dlq.ID, err error) {
 	if err := s.assignGroups(ctx, in.rows); err != nil {
 		return nil, err
 	}
@@ -114,6 +117,8 @@ type ingest struct {
 	outbox   bool
 	// fixes are those of the fixed groups of the rows.
 	fixes map[dlq.ID]dlq.GroupFix
+	// begin, if it is set, is called first in the transaction.
+	begin func(ctx context.Context, tx pgx.Tx) error
 }
 
 // arrivalRow is an arrival as it is stored, with what the columns have besides.
@@ -145,6 +150,11 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 // order of seq. The jobs of messages that came back are locked last, in the order of their
 // ids.
 func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
+	if in.begin != nil {
+		if err := in.begin(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
 	bodies, messages, err := in.unknown(ctx, tx)
 	if err != nil {
 		return nil, err

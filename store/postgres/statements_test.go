@@ -56,6 +56,8 @@ func TestEveryStatement(t *testing.T) {
 	_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(first.Page[:50], dlq.ResultFailed))
 	require.NoError(t, err)
 	for _, sql := range []string{
+		`INSERT INTO dlq.dlq_idempotency_keys (key, request, message_ids, used_at)
+			SELECT uuid_send(gen_random_uuid()), '', '{}', now() - n * interval '1 minute' FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_edits (original_id, copy_id) SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 2000)`,
 		`UPDATE dlq.dlq_messages SET updated_at = now() - interval '1 year' WHERE status = 'DEAD' AND seq % 100 = 0`,
 		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, state, lanes, upper_bound, snapshot_at, ended_at)
@@ -221,6 +223,10 @@ func TestEveryStatement(t *testing.T) {
 		"reviveSQL":   {{args: message, uses: messages}},
 		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
 		"copyOfSQL":   {{args: message, uses: "dlq_edits_pkey"}},
+
+		"useKeySQL":     {{args: pgx.NamedArgs{"key": id[:], "request": id[:], "ids": [][16]byte{id}}, uses: ""}},
+		"usedKeySQL":    {{args: pgx.NamedArgs{"key": id[:]}, uses: "dlq_idempotency_keys_pkey"}},
+		"forgetKeysSQL": {{uses: "dlq_idempotency_keys_pkey idx_dlq_idempotency_keys_used_at"}},
 
 		"listSQL": {
 			{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)},

@@ -16,6 +16,7 @@ import (
 // need.
 type Store interface {
 	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
+	HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
 	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
@@ -99,7 +100,7 @@ type Store interface {
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
-		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified)
+		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {

@@ -1,0 +1,47 @@
+package dlq
+
+import (
+	"crypto/sha256"
+	"errors"
+)
+
+// Letter is a dead letter that a service hands in without Kafka. Failure has what the service
+// says about it; fields that are zero follow from the headers and the name of the topic, as for
+// a record of Kafka.
+type Letter struct {
+	Record  Record
+	Failure Failure
+}
+
+// MaxLetters is how many letters can be handed in at once. They are one transaction.
+const MaxLetters = 1000
+
+// IdempotencyKey makes it harmless to hand the same letters in twice.
+type IdempotencyKey struct {
+	// Key identifies the request: the key that the sender gave it, with the sender and the topic.
+	Key [sha256.Size]byte
+	// Request identifies its content.
+	Request [sha256.Size]byte
+}
+
+// ErrKeyReused means that the sender has used the idempotency key for other letters.
+var ErrKeyReused = errors.New("the idempotency key was used for another request")
+
+// NewIdempotencyKey hashes what identifies a request. Each part is hashed with its length, so
+// that no other parts have the same hash.
+func NewIdempotencyKey(key []string, request ...[]byte) *IdempotencyKey {
+	parts := make([][]byte, len(key))
+	for i := range key {
+		parts[i] = []byte(key[i])
+	}
+	return &IdempotencyKey{Key: hashOf(parts), Request: hashOf(request)}
+}
+
+func hashOf(parts [][]byte) [sha256.Size]byte {
+	var sums []byte
+	for _, part := range parts {
+		sum := sha256.Sum256(part)
+		sums = append(sums, sum[:]...)
+	}
+	return sha256.Sum256(sums)
+}

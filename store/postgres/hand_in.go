@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// useKeySQL waits for another transaction that uses the same key.
+const useKeySQL = `
+INSERT INTO dlq.dlq_idempotency_keys (key, request, message_ids)
+VALUES (@key, @request, @ids)
+ON CONFLICT (key) DO NOTHING`
+
+const usedKeySQL = `SELECT request, message_ids FROM dlq.dlq_idempotency_keys WHERE key = @key`
+
+// forgetKeysSQL deletes some old keys whenever a new one is used, so their number stays bounded.
+const forgetKeysSQL = `
+DELETE FROM dlq.dlq_idempotency_keys
+WHERE key = ANY (ARRAY(
+	SELECT key FROM dlq.dlq_idempotency_keys
+	WHERE used_at < now() - interval '48 hours'
+	ORDER BY used_at
+	LIMIT 10
+	FOR UPDATE SKIP LOCKED))`
+
+// errKeyUsed ends a transaction whose idempotency key was used before.
+var errKeyUsed = errors.New("the idempotency key was used before")
+
+// HandIn stores arrivals that do not come from Kafka, all in one transaction, and returns their
+// ids. A repeated call with the same key, which may be nil, stores nothing and returns the ids of
+// the first one, for at least 24 hours and also if the messages were deleted since. The error is
+// dlq.ErrKeyReused if the first call was for another request.
+func (s *Store) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
+	o, isAudited := dlq.StoredOperation(ctx, dlq.TargetMessage, dlq.OperationDone)
+	in := newIngest(arrivals, nil, s.Outbox)
+	ids = idsOf(in.rows) // in their order; the transaction sorts the rows
+	in.begin = func(ctx context.Context, tx pgx.Tx) error {
+		if key != nil {
+			args := pgx.NamedArgs{"key": key.Key[:], "request": key.Request[:], "ids": uuids(ids)}
+			used, err := tx.Exec(ctx, useKeySQL, args)
+			if err != nil {
+				return err
+			}
+			if used.RowsAffected() == 0 {
+				return errKeyUsed
+			}
+			if _, err := tx.Exec(ctx, forgetKeysSQL); err != nil {
+				return err
+			}
+		}
+		if !isAudited {
+			return nil
+		}
+		return recordCreation(ctx, tx, &o)
+	}
+	_, err = s.storeBatch(ctx, in)
+	switch {
+	case errors.Is(err, errKeyUsed):
+		ids, err = s.usedKey(ctx, key)
+		return ids, true, err
+	case err != nil:
+		return nil, false, err
+	case isAudited:
+		s.recorded(&o)
+	}
+	return ids, false, nil
+}
+
+// usedKey returns the ids of the first call with a key.
+func (s *Store) usedKey(ctx context.Context, key *dlq.IdempotencyKey) ([]dlq.ID, error) {
+	type usedKey struct {
+		Request []byte
+		IDs     [][16]byte
+	}
+	used, found, err := queryOne(ctx, s, "find idempotency key", pgx.RowToStructByPos[usedKey], usedKeySQL, pgx.NamedArgs{"key": key.Key[:]})
+	switch {
+	case err != nil:
+		return nil, err
+	case !found: // it was forgotten just now
+		return nil, fmt.Errorf("idempotency key: %w", dlq.ErrUnavailable)
+	case !bytes.Equal(used.Request, key.Request[:]):
+		return nil, dlq.ErrKeyReused
+	}
+	ids := make([]dlq.ID, len(used.IDs))
+	for i := range ids {
+		ids[i] = used.IDs[i]
+	}
+	return ids, nil
+}
