@@ -136,6 +136,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{6}, b.measureIngest},
 		{[]int{20}, b.measureSchemas},
 		{[]int{22}, b.measureEndpoint},
+		{[]int{21}, b.measureHandIn},
 		{[]int{7}, b.measureSingle},
 		{[]int{8}, b.measureCrash},
 		{[]int{11}, b.measureScale},
