@@ -52,9 +52,18 @@ func readBody(c *fiber.Ctx, known ...string) *body {
 	case !utf8.Valid(raw):
 		b.reject("body", "must be UTF-8")
 	default:
-		b.object("body", raw, known)
+		b.parse(raw, known)
 	}
 	return b
+}
+
+// parse reads the whole body.
+func (b *body) parse(raw []byte, known []string) {
+	if !json.Valid(raw) {
+		b.reject("body", "is not valid JSON: %v", json.Unmarshal(raw, new(json.RawMessage)))
+		return
+	}
+	b.object("body", bytes.Trim(raw, jsonSpace), known)
 }
 
 func (b *body) err() error { return b.toError("invalid request body") }
@@ -70,25 +79,16 @@ func (b *body) require(name string) {
 	}
 }
 
-// object splits a JSON object into its fields. label names the object in errors. If known is
-// nil, its fields may have any name.
+// object splits an object of valid JSON into its fields. label names the object in errors. If
+// known is nil, its fields may have any name.
 func (b *body) object(label string, raw []byte, known []string) {
-	var whole json.RawMessage
-	if err := json.Unmarshal(raw, &whole); err != nil {
-		b.fieldErrors.reject(label, "is not valid JSON: %v", err)
-		return
-	}
-	decoder := json.NewDecoder(bytes.NewReader(whole))
-	if opening, _ := decoder.Token(); opening != json.Delim('{') { // valid JSON has no errors
+	if raw[0] != '{' {
 		b.fieldErrors.reject(label, "must be a JSON object")
 		return
 	}
 	b.fields = map[string]json.RawMessage{}
-	for decoder.More() {
-		token, _ := decoder.Token()
-		name, _ := token.(string)
-		var value json.RawMessage
-		_ = decoder.Decode(&value)
+	for _, field := range membersOf(raw) {
+		name, value := field.name, field.value
 		_, twice := b.fields[name]
 		switch {
 		case known != nil && len(known) == 0:
@@ -196,7 +196,10 @@ func (b *body) list(name string, most int) []json.RawMessage {
 		return nil
 	}
 	var items []json.RawMessage
-	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil || len(items) == 0 || len(items) > most {
+	if raw[0] == '[' {
+		items = elementsOf(raw)
+	}
+	if len(items) == 0 || len(items) > most {
 		b.reject(name, "must be a list of 1 to %d", most)
 		return nil
 	}

@@ -79,7 +79,10 @@ func (b *body) recordHeaders(raw json.RawMessage) []dlq.Header {
 		return headers
 	}
 	var items []json.RawMessage
-	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil || len(items) > maxEditHeaders {
+	if raw[0] == '[' {
+		items = elementsOf(raw)
+	}
+	if raw[0] != '[' || len(items) > maxEditHeaders {
 		b.reject("headers", "must be an object of names and texts, or a list of at most %d objects with key and value or value_base64", maxEditHeaders)
 		return nil
 	}

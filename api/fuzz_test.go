@@ -90,7 +90,7 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b := &body{fieldErrors: &fieldErrors{}}
-		b.object("body", raw, bulkFields)
+		b.parse(raw, bulkFields)
 		spec := b.spec()
 		if err := b.err(); err != nil {
 			requirePrintable(t, err)

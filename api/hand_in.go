@@ -46,7 +46,7 @@ const (
 
 // keptHeaders are headers of such a request that the record keeps under their own names. The
 // others describe the request.
-var keptHeaders = []string{"content-type", "traceparent", "tracestate", "correlation-id", "x-correlation-id", "dlq-message-id", "dlq-retry-count"}
+var keptHeaders = []string{"content-type", "traceparent", "tracestate", "dlq-message-id", "dlq-retry-count"}
 
 // handedInView has the ids of the stored messages, in the order of the request.
 type handedInView struct {
@@ -233,7 +233,7 @@ func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 			l.Failure.ErrorMessage = value
 		case name == headerErrorClass:
 			l.Failure.ErrorClass = value
-		case slices.Contains(keptHeaders, strings.ToLower(name)):
+		case slices.Contains(keptHeaders, strings.ToLower(name)) || dlq.IsCorrelationHeader(name):
 			l.Record.Headers = append(l.Record.Headers, dlq.Header{Key: strings.ToLower(name), Value: []byte(value)})
 		}
 	})
