@@ -159,6 +159,12 @@ func (g guard) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.Idem
 		if chosen := arrivals[i].Origin.Topic; a.within() != "" && chosen != origin && !a.principal.MayOn(a.permission, chosen) {
 			return nil, false, forbidden(a.permission, chosen)
 		}
+		if previous := arrivals[i].PreviousID; !previous.IsZero() && a.within() != "" {
+			// Otherwise it would count as come back for a job that the sender may not see.
+			if m, err := g.store.Message(ctx, previous); err != nil || !a.principal.MayOn(a.permission, m.DLQTopic) {
+				arrivals[i].PreviousID = dlq.ID{}
+			}
+		}
 	}
 	describeHandIn(ctx, arrivals)
 	return g.store.HandIn(audited(ctx), arrivals, key)

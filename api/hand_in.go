@@ -110,12 +110,17 @@ func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey
 		return nil, invalid("invalid header: Idempotency-Key", detail{Field: "Idempotency-Key", Message: fmt.Sprintf("must have at most %d printable ASCII characters", maxIdempotencyKey)})
 	}
 	a := accessOf(c.UserContext())
-	request := [][]byte{c.Request().Body(), []byte(c.Get(fiber.HeaderContentType))}
+	var described []string // sorted, since a proxy may change the order
 	c.Request().Header.VisitAll(func(name, value []byte) {
 		if strings.HasPrefix(string(name), "Dlq-") {
-			request = append(request, slices.Clone(name), slices.Clone(value))
+			described = append(described, string(name)+": "+string(value))
 		}
 	})
+	slices.Sort(described)
+	request := [][]byte{c.Request().Body(), []byte(c.Get(fiber.HeaderContentType))}
+	for _, header := range described {
+		request = append(request, []byte(header))
+	}
 	return dlq.NewIdempotencyKey([]string{a.principal.Method, a.principal.Subject, topic, key}, request...), nil
 }
 

@@ -69,6 +69,9 @@ func (p *page) sendChain(ctx, starting context.Context, chain []int) {
 			failed = p.send(ctx, starting, i)
 			p.deliveries[i].Err = failed
 		}
+		if d := &p.deliveries[i]; d.Err == nil {
+			d.Acknowledgement = &dlq.Acknowledgement{Topic: d.Target.Topic, Partition: dlq.AnyPartition, Offset: -1}
+		}
 	}
 }
 

@@ -229,7 +229,7 @@ func TestMessagesOfAKeyAreSentOneAfterTheOther(t *testing.T) {
 	for _, d := range b.publish(page...) {
 		require.NoError(t, d.Err)
 		require.Equal(t, dlq.Target{Topic: "http:shop", Partition: dlq.AnyPartition}, d.Target)
-		require.Nil(t, d.Acknowledgement)
+		require.Equal(t, &dlq.Acknowledgement{Topic: "http:shop", Partition: dlq.AnyPartition, Offset: -1}, d.Acknowledgement)
 	}
 	for _, key := range []string{"a", "b", "c", "d"} {
 		require.Equal(t, []string{"1", "2", "3"}, order[key], key)

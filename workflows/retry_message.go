@@ -210,10 +210,18 @@ func endDetails(target string, final activities.Finalized, outcome dlq.Outcome, 
 		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, outcome.Error)
 	case !published.Published:
 		return fmt.Sprintf("**%s** without publishing: Kafka is not configured.", final.Status)
-	case published.At != nil:
+	case published.At != nil && published.At.Partition != dlq.AnyPartition:
 		return fmt.Sprintf("**%s**: acknowledged by %s at offset %d.", final.Status,
-			dlq.Target{Topic: target, Partition: published.At.Partition}, published.At.Offset)
+			dlq.Target{Topic: acknowledgedBy(published.At, target), Partition: published.At.Partition}, published.At.Offset)
 	default:
-		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, target)
+		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, acknowledgedBy(published.At, target))
 	}
+}
+
+// acknowledgedBy is the target that has the message. Only the publisher knows the routes.
+func acknowledgedBy(at *dlq.Acknowledgement, target string) string {
+	if at == nil {
+		return target
+	}
+	return cmp.Or(at.Topic, target)
 }
