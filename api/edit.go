@@ -16,7 +16,7 @@ var editFields = []string{"value", "value_base64", "key", "key_base64", "headers
 
 // maxEditHeaders limits the headers of a message. Each of them is small compared with the
 // body limit.
-const maxEditHeaders = 1000
+const maxEditHeaders = 10_000
 
 // edit reads the changes of a message; nil when the request has none.
 func (b *body) edit() *dlq.Edit {
@@ -134,26 +134,38 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit) (dlq.Me
 				errs.reject("headers", "%s cannot be edited: it decides which class a consumer makes of the record", name)
 			}
 		}
-		if suspicion = s.options.Suspicion(*edit.Headers); suspicion != "" && d.Failure.Suspicion == "" {
+		if suspicion = s.options.Suspicion(*edit.Headers); suspicion != "" && suspicion != d.Failure.Suspicion {
 			errs.reject("headers", "%s", suspicion)
 		}
 	}
 	if d.IsPointer() && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {
 		errs.reject("body", "this message only points to its record in Kafka; give key, value and headers of the copy")
 	}
-	if edit.IsJSON && d.Schema.ID != 0 {
-		errs.reject("value", "the value has schema %d of the Schema Registry, in which this version cannot write; send its bytes as value_base64", d.Schema.ID)
+	if schema, ok := dlq.SchemaIDOf(d.Record.Value); ok && edit.IsJSON {
+		errs.reject("value", "the value has schema %d of the Schema Registry, in which this version cannot write; send its bytes as value_base64", schema)
+	}
+	edited := edit.Copy(&d, suspicion)
+	if isPointer(&edited) {
+		errs.reject("body", "a copy without key and value must have no %s headers: it would only point to a record, which would be sent instead", pointerHeaders)
 	}
 	if err := errs.toError("this edit is not possible"); err != nil {
 		return dlq.Message{}, err
 	}
-	edited := edit.Copy(&d, suspicion)
 	describeEdit(ctx, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: edit.Fields()})
 	m, err := s.options.Store.Replace(ctx, id, edited)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
 	}
 	return m, nil
+}
+
+// pointerHeaders begin the names of the headers of a share group's dead letter.
+const pointerHeaders = "__dlq.errors."
+
+// isPointer reports whether the publisher would send the record that a copy points to.
+func isPointer(a *dlq.Arrival) bool {
+	return a.Record.Key == nil && a.Record.Value == nil &&
+		slices.ContainsFunc(a.Record.Headers, func(h dlq.Header) bool { return strings.HasPrefix(h.Key, pointerHeaders) })
 }
 
 func headersNamed(headers []dlq.Header, name string) []dlq.Header {

@@ -179,3 +179,57 @@ func TestAnEditIsInTheAuditWithoutItsData(t *testing.T) {
 	require.Contains(t, all, "copy_id:"+got.field(t, "id").(string))
 	require.Equal(t, 2, strings.Count(all, "wrong card"), "the edit, and the retry of the copy")
 }
+
+// Its publisher would send the record that the headers point to, and not the copy.
+func TestACopyIsNoPointer(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	pointer := dlqtest.Headers(dlq.Header{Key: "__dlq.errors.topic", Value: []byte("orders.v1")})
+	family := func(a *dlq.Arrival) { a.Origin.Family, a.Record.Key, a.Record.Value = dlq.FamilyShareGroup, nil, nil }
+	added := `{"key": null, "value": null, "headers": {"__dlq.errors.topic": "orders.v1"}}`
+	for name, id := range map[string]dlq.ID{
+		"of a pointer":                 w.add(1, pointer, family)[0],
+		"of a message with a record":   w.add(1)[0],
+		"of a record of a share group": w.add(1, pointer, family, dlqtest.Key("k"))[0],
+	} {
+		requireError(t, w.json(http.MethodPost, retryPath(id), added), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, "PENDING", w.status(id), name)
+	}
+	require.Zero(t, w.retries.starts())
+}
+
+// The schema of a message that was stored without a Schema Registry is not known.
+func TestAValueInConfluentsFormatIsNotReplacedByJSON(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1, dlqtest.Value("\x00\x00\x00\x00\x07abc"))[0]
+	_, fields := requireError(t, w.json(http.MethodPost, retryPath(id), `{"value": {"a": 1}}`), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.Equal(t, []string{"value"}, fields)
+	require.Equal(t, "PENDING", w.status(id))
+	w.edited(id, `{"value_base64": "AAAAAAhhYmM="}`)
+}
+
+func TestASuspiciousMessageGetsNoOtherSuspiciousHeader(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) {
+		o.Suspicion = func(headers []dlq.Header) string {
+			for _, h := range headers {
+				if strings.HasPrefix(h.Key, "bad") {
+					return h.Key
+				}
+			}
+			return ""
+		}
+	})
+	suspicious := func(a *dlq.Arrival) { a.Suspicion = "bad-1" }
+	id := w.add(1, suspicious, dlqtest.Headers(dlq.Header{Key: "bad-1"}))[0]
+	requireError(t, w.json(http.MethodPost, retryPath(id), `{"headers": {"bad-2": ""}}`), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	w.edited(id, `{"headers": {"bad-1": null, "x": "y"}}`)
+}
+
+func TestAnEditCanHaveAsManyHeadersAsItsMessage(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1)[0]
+	w.edited(id, `{"headers": [`+strings.Repeat(`{"key": "h", "value": "1"},`, 4999)+`{"key": "h", "value": null}]}`)
+}
