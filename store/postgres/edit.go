@@ -26,6 +26,10 @@ WITH changed AS (
 ) /* audit */
 SELECT topic, retry_count, max_retries, group_id FROM changed`
 
+// groupCopySQL puts a copy into the group of its message. Inserted with its group, the copy would
+// count as another failure of the group, and a held group might open.
+const groupCopySQL = `UPDATE dlq.dlq_messages SET group_id = @group WHERE id = @copy AND @group::uuid IS NOT NULL`
+
 const copyOfSQL = `SELECT copy_id FROM dlq.dlq_edits WHERE original_id = @id`
 
 // Replace ends a PENDING message as replaced and stores its edited copy as PENDING, in one
@@ -107,13 +111,14 @@ func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (rep
 			if err != nil {
 				return err
 			}
-			if group != nil {
-				row.group = *group
-			}
 			if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, []*arrivalRow{row}, (*arrivalRow).body); err != nil {
 				return err
 			}
-			return copyRows(ctx, tx, "dlq_messages", messageColumns, []*arrivalRow{row}, (*arrivalRow).message)
+			if err := copyRows(ctx, tx, "dlq_messages", messageColumns, []*arrivalRow{row}, (*arrivalRow).message); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, groupCopySQL, pgx.NamedArgs{"copy": uuid(edited.ID), "group": group})
+			return err
 		})
 	})
 	if err == nil && replaced {

@@ -218,11 +218,12 @@ func TestEveryStatement(t *testing.T) {
 		"attemptsSQL": {{args: message, uses: attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous uq_dlq_edits_copy"}},
-		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
-		"markDeadSQL": {{args: message, uses: messages}},
-		"reviveSQL":   {{args: message, uses: messages}},
-		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
-		"copyOfSQL":   {{args: message, uses: "dlq_edits_pkey"}},
+		"deleteSQL":    {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
+		"markDeadSQL":  {{args: message, uses: messages}},
+		"reviveSQL":    {{args: message, uses: messages}},
+		"replaceSQL":   {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
+		"groupCopySQL": {{args: pgx.NamedArgs{"copy": uuid(id), "group": uuid(dlq.NewID())}, uses: messages}},
+		"copyOfSQL":    {{args: message, uses: "dlq_edits_pkey"}},
 
 		"useKeySQL":     {{args: pgx.NamedArgs{"key": id[:], "request": id[:], "ids": [][16]byte{id}}, uses: ""}},
 		"usedKeySQL":    {{args: pgx.NamedArgs{"key": id[:]}, uses: "dlq_idempotency_keys_pkey"}},

@@ -156,6 +156,26 @@ var edits = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.ID{copied.ID}, f.drain(f.startLane()), "the next one sends the copy")
 	},
 
+	"a copy is in the group of its message, which has not failed again": func(t *testing.T, f fixture) {
+		original := f.store(dlqtest.Arrival(dlqtest.Cause("boom")))[0]
+		before := f.group(original.GroupID)
+		held := dlq.GroupHeld
+		require.NoError(t, f.ChangeGroup(t.Context(), before.ID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 1}}))
+		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "x"))
+		require.NoError(t, err)
+		require.Equal(t, before.ID, copied.GroupID)
+		for range 2 { // before and after the sums have the changes
+			after := f.group(original.GroupID)
+			require.Equal(t, before.Arrived, after.Arrived)
+			require.Equal(t, before.LastSeen, after.LastSeen)
+			require.EqualValues(t, 1, after.Pending())
+			require.NoError(t, f.FoldCounts(t.Context()))
+		}
+		opened, err := f.OpenHeldGroups(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, opened)
+	},
+
 	"a copy that comes back is linked to the copy": func(t *testing.T, f fixture) {
 		original := f.store(dlqtest.Arrival())[0]
 		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "x"))
