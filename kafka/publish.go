@@ -253,7 +253,7 @@ func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope
 	switch {
 	case err == nil, errors.Is(err, dlq.ErrGone):
 		return pointed, err
-	case errors.Is(err, kerr.UnknownTopicOrPartition): // the target is the same topic
+	case errors.Is(err, kerr.UnknownTopicOrPartition) && e.Target() == e.OriginalTopic:
 		return pointed, err
 	default:
 		d.fetchErr = &sourceError{err}

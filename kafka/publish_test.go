@@ -454,3 +454,15 @@ func TestPublishSaysWhereTheTargetHasEachMessage(t *testing.T) {
 	require.Error(t, deliveries[30].Err)
 	require.Nil(t, deliveries[30].Acknowledgement)
 }
+
+// Otherwise no message would go to the target while the record's topic is missing.
+func TestARedirectedPointerWithoutItsTopicFailsAlone(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.retry")).ListenAddrs()
+	message := pointer("orders", 0, 0)
+	message.TargetTopic = "orders.retry"
+	err := newPublisher(t, quickOptions(brokers)).Publish(deadline(t), []dlq.Envelope{message}, dlq.OrderKey, nil)[0].Err
+	var failed *dlq.DeliveryError
+	require.ErrorAs(t, err, &failed)
+	require.True(t, failed.MessageOnly, err)
+}
