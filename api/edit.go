@@ -146,7 +146,8 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit) (dlq.Me
 	}
 	edited := edit.Copy(&d, suspicion)
 	if isPointer(&edited) {
-		errs.reject("body", "a copy without key and value must have no %s headers: it would only point to a record, which would be sent instead", pointerHeaders)
+		errs.reject("body", "a copy without key and value must have no %s headers: it would only point to a record, which would be sent instead",
+			pointerHeaders)
 	}
 	if err := errs.toError("this edit is not possible"); err != nil {
 		return dlq.Message{}, err

@@ -54,7 +54,9 @@ SELECT (SELECT count(*) FROM found) > 1000,
 	m.id, m.seq, m.original_topic, m.dlq_topic, '', '', m.retry_count, m.max_retries, NULL::jsonb,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
-	m.archived, (SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id), b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
+	m.archived,
+	(SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id),
+	b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
 	COALESCE(a.number, 0), COALESCE(a.workflow_id, ''), COALESCE(a.owner_token, ''), a.started_at, a.ended_at,
 	COALESCE(a.result, ''), COALESCE(a.category, ''), COALESCE(a.error, '')
 FROM found m

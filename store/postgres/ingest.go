@@ -272,7 +272,8 @@ var (
 func (r *arrivalRow) body() []any {
 	fromKafka := !r.Source.IsZero()
 	return []any{
-		uuid(r.ID), nilIf(r.Source.TopicID, !fromKafka), nilIf(r.Source.Partition, !fromKafka), nilIf(r.Source.Offset, !fromKafka), r.Record.Key, nilIf(r.keyHash, r.Record.Key == nil),
+		uuid(r.ID), nilIf(r.Source.TopicID, !fromKafka), nilIf(r.Source.Partition, !fromKafka), nilIf(r.Source.Offset, !fromKafka),
+		r.Record.Key, nilIf(r.keyHash, r.Record.Key == nil),
 		r.Record.Value, r.headers, nilIf(r.Record.Timestamp, r.Record.Timestamp.IsZero()),
 		r.Origin.Partition, r.Origin.Offset, r.Origin.Family, r.StackTrace,
 		nilIf(r.Origin.Timestamp, r.Origin.Timestamp.IsZero()), r.Origin.ConsumerGroup,

@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -102,7 +102,7 @@ var edits = map[string]func(*testing.T, fixture){
 		var mu sync.Mutex
 		won, lost := map[dlq.ID]bool{}, []error{}
 		for i := range 8 {
-			edited := f.editedCopy(original.ID, fmt.Sprint(i))
+			edited := f.editedCopy(original.ID, strconv.Itoa(i))
 			wait.Go(func() {
 				copied, err := f.Replace(t.Context(), original.ID, edited)
 				mu.Lock()
