@@ -64,7 +64,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return err
 	}
 	if !s.options.Topics.IsDeadLetter(topic) {
-		return invalid(fmt.Sprintf("%s is no dead-letter topic: its name must match kafka.dlq_topic_pattern", topic),
+		return invalid(topic+" is no dead-letter topic: its name must match kafka.dlq_topic_pattern",
 			detail{Field: "topic", Message: "must match kafka.dlq_topic_pattern, such as orders.dlq"})
 	}
 	key, err := s.idempotencyKey(c, topic)
@@ -107,7 +107,8 @@ func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey
 		return nil, nil //nolint:nilnil // no key
 	}
 	if len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return nil, invalid("invalid header: Idempotency-Key", detail{Field: "Idempotency-Key", Message: fmt.Sprintf("must have at most %d printable ASCII characters", maxIdempotencyKey)})
+		return nil, invalid("invalid header: Idempotency-Key",
+			detail{Field: "Idempotency-Key", Message: fmt.Sprintf("must have at most %d printable ASCII characters", maxIdempotencyKey)})
 	}
 	a := accessOf(c.UserContext())
 	var described []string // sorted, since a proxy may change the order

@@ -17,8 +17,9 @@ func handedIn(options ...func(*dlq.Arrival)) dlq.Arrival {
 	return a
 }
 
-func idempotent(key, request string) *dlq.IdempotencyKey {
-	return dlq.NewIdempotencyKey([]string{key}, []byte(request))
+// idempotent is the same key for each request.
+func idempotent(request string) *dlq.IdempotencyKey {
+	return dlq.NewIdempotencyKey([]string{"k"}, []byte(request))
 }
 
 var handIns = map[string]func(*testing.T, fixture){
@@ -40,17 +41,17 @@ var handIns = map[string]func(*testing.T, fixture){
 	},
 
 	"a repeated key stores nothing and returns the same ids": func(t *testing.T, f fixture) {
-		first, repeated, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("k", "a"))
+		first, repeated, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
 		require.NoError(t, err)
 		require.False(t, repeated)
 		require.NoError(t, f.Delete(t.Context(), first[0]))
-		again, repeated, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("k", "a"))
+		again, repeated, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
 		require.NoError(t, err)
 		require.True(t, repeated)
 		require.Equal(t, first, again)
 		_, err = f.Message(t.Context(), first[0])
 		require.ErrorIs(t, err, dlq.ErrNotFound, "what was deleted does not come back")
-		_, _, err = f.HandIn(t.Context(), []dlq.Arrival{handedIn()}, idempotent("k", "b"))
+		_, _, err = f.HandIn(t.Context(), []dlq.Arrival{handedIn()}, idempotent("b"))
 		require.ErrorIs(t, err, dlq.ErrKeyReused)
 		require.Len(t, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 50}).Messages, 1)
 	},
@@ -60,7 +61,7 @@ var handIns = map[string]func(*testing.T, fixture){
 		answers := make([][]dlq.ID, 6)
 		for i := range answers {
 			wait.Go(func() {
-				ids, _, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("k", "a"))
+				ids, _, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
 				if err == nil {
 					answers[i] = ids
 				}
@@ -76,7 +77,7 @@ var handIns = map[string]func(*testing.T, fixture){
 	"letters are in the audit in their transaction": func(t *testing.T, f fixture) {
 		ctx := dlq.WithOperation(t.Context(), dlq.Operation{Subject: "shop", Action: dlq.PermMessageCreate, Topic: "orders.dlq"})
 		for range 2 {
-			_, _, err := f.HandIn(ctx, []dlq.Arrival{handedIn()}, idempotent("k", "a"))
+			_, _, err := f.HandIn(ctx, []dlq.Arrival{handedIn()}, idempotent("a"))
 			require.NoError(t, err)
 		}
 		page, err := f.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})

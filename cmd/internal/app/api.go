@@ -51,7 +51,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 	server, err := api.New(api.Options{
 		Auth: authenticator, Open: cfg.Auth.Open, LocalOnly: len(cfg.Auth.Mode) == 0,
-		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(), Suspicion: kafka.Suspicion, Pointers: p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
+		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(), Suspicion: kafka.Suspicion,
+		Pointers: p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
