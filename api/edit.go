@@ -29,9 +29,6 @@ func (b *body) edit() *dlq.Edit {
 		headers := b.recordHeaders(raw)
 		edit.Headers = &headers
 	}
-	if edit.Value != nil {
-		edit.Payload = dlq.PayloadOf(*edit.Value)
-	}
 	if edit.Key == nil && edit.Value == nil && edit.Headers == nil {
 		return nil
 	}

@@ -102,12 +102,12 @@ func TestStackOptionsComeFromTheEnvironment(t *testing.T) {
 	require.Equal(t, DefaultStackOptions(), o)
 
 	o, err = StackOptionsFromEnv(environment(map[string]string{
-		EnvDir: "elsewhere", EnvPostgresPort: "1", EnvKafkaPort: "2", EnvTemporalPort: "3", EnvTemporalUIPort: "0",
+		EnvDir: "elsewhere", EnvPostgresPort: "1", EnvKafkaPort: "2", EnvTemporalPort: "3", EnvTemporalUIPort: "0", EnvReceiptsPort: "4",
 		EnvTemporalBinary: "/opt/temporal", "TEMPORAL_ADDRESS": "own.example:7233",
 	}))
 	require.NoError(t, err)
 	require.Equal(t, StackOptions{
-		Dir: "elsewhere", PostgresPort: 1, KafkaPort: 2, TemporalPort: 3,
+		Dir: "elsewhere", PostgresPort: 1, KafkaPort: 2, TemporalPort: 3, ReceiptsPort: 4,
 		TemporalBinary: "/opt/temporal", TemporalAddress: "own.example:7233",
 	}, o)
 

@@ -1,9 +1,6 @@
 package dlq
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // Edit is what an operator changes of a message before it is sent. Nil fields stay as they
 // are.
@@ -14,10 +11,6 @@ type Edit struct {
 	IsJSON bool
 	// Headers replace all headers.
 	Headers *[]Header
-	// Payload, Schema and DecodeError are those of the new value.
-	Payload     json.RawMessage
-	Schema      Schema
-	DecodeError string
 }
 
 // Fields are the names of what is changed, for the audit.
@@ -43,7 +36,8 @@ func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 	}
 	a.Suspicion = suspicion
 	if e.Value != nil {
-		a.Record.Value, a.Payload, a.Schema, a.DecodeError = *e.Value, e.Payload, e.Schema, e.DecodeError
+		a.Record.Value, a.Payload = *e.Value, PayloadOf(*e.Value)
+		a.Schema, a.DecodeError = Schema{}, "" // a value in the wire format is decoded when it is read
 	}
 	if e.Key != nil {
 		a.Record.Key = *e.Key

@@ -75,14 +75,16 @@ type Verdict struct {
 
 // Verifications counts the delivered messages of a bulk retry.
 type Verifications struct {
-	Yes, No, Unknown int64
+	Yes     int64 `json:"yes"`
+	No      int64 `json:"no"`
+	Unknown int64 `json:"unknown"`
 	// CameBack are those of No that came back.
-	CameBack int64
+	CameBack int64 `json:"came_back"`
 	// Reasons counts Unknown by reason.
-	Reasons map[VerifiedReason]int64
+	Reasons map[VerifiedReason]int64 `json:"reasons"`
 	// IsPartial is set when the job has delivered more than VerificationLimit messages of
 	// those that can be found. Then only the newest were counted.
-	IsPartial bool
+	IsPartial bool `json:"partial"`
 }
 
 // Add counts one message, or several.

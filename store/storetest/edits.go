@@ -15,7 +15,7 @@ import (
 func (f fixture) editedCopy(id dlq.ID, value string) dlq.Arrival {
 	f.t.Helper()
 	bytes := []byte(value)
-	edit := dlq.Edit{Value: &bytes, Payload: dlq.PayloadOf(bytes)}
+	edit := dlq.Edit{Value: &bytes}
 	d := f.detail(id)
 	return edit.Copy(&d, "")
 }
