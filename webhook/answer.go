@@ -102,6 +102,9 @@ func isAway(status int) bool {
 // answerText is the beginning of an answer's body, without secrets that the endpoint may have
 // repeated.
 func (t *target) answerText(response *http.Response) string {
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return "" // its body is the bare connection, which the end of ctx does not close
+	}
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswerRead))
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return fmt.Sprintf("(%d bytes, compressed)", len(data))

@@ -72,6 +72,14 @@ func drip(begin string) func(net.Conn) {
 	}
 }
 
+// stays answers with the text, and keeps the connection until the client closes it.
+func stays(answer string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, _ = io.WriteString(c, answer)
+		silent(c)
+	}
+}
+
 // silent answers nothing until the client closes the connection.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
@@ -163,6 +171,7 @@ func TestAServerThatMisbehaves(t *testing.T) {
 		"a header without a colon":          {text("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), transient},
 		"a status that is no number":        {text("HTTP/1.1 abc OK\r\n\r\n"), transient},
 		"101":                               {text("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), transient},
+		"101 that stays open":               {stays("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), transient},
 		"a second answer nobody asked for":  {text("HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 500 X\r\n\r\n"), refusalOf{}},
 		"500 with the header of 489, twice": {status(500, headerNonRetryable+": true", headerNonRetryable+": false"), bad},
 	} {
