@@ -119,16 +119,17 @@ func (m *Store) reads(group string, target int32) bool {
 }
 
 func (m *Store) hasComeBack(e *entry) bool {
-	for _, c := range m.archive {
-		if c.PreviousID == e.ID {
-			return true
-		}
-	}
-	return slices.ContainsFunc(m.order, func(c *entry) bool {
+	isCopy := func(c *entry) bool {
 		at := &c.Failure.Origin
 		return c.PreviousID == e.ID || e.delivered != nil && e.TargetOffset != nil && at.Offset != nil && *at.Offset == *e.TargetOffset &&
 			at.Partition != nil && *at.Partition == *e.TargetPartition && c.OriginalTopic == e.delivered.Topic && c.Seq > e.Seq
-	})
+	}
+	for _, c := range m.archive {
+		if isCopy(c) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.order, isCopy)
 }
 
 // VerifyBulk is like postgres.Store.VerifyBulk, without a limit.

@@ -18,7 +18,12 @@ const verdictOf = `(
 		WHEN EXISTS (SELECT FROM dlq.dlq_messages c WHERE c.previous_id = m.id)
 			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id)
 			OR EXISTS (SELECT FROM dlq.dlq_message_bodies o
-				CROSS JOIN LATERAL (SELECT c.original_topic, c.seq FROM dlq.dlq_messages c WHERE c.id = o.message_id LIMIT 1) AS c
+				CROSS JOIN LATERAL (
+					SELECT c.original_topic, c.seq FROM dlq.dlq_messages c WHERE c.id = o.message_id
+					UNION ALL
+					SELECT c.original_topic, c.seq FROM dlq.dlq_messages_archive c WHERE c.id = o.message_id
+					LIMIT 1
+				) AS c
 				WHERE o.origin_offset = m.target_offset AND o.origin_partition = m.target_partition
 					AND c.original_topic = t.topic AND c.seq > m.seq AND NOT t.changed) THEN 'no came_back'
 		WHEN t.id IS NULL THEN 'unknown no_target'

@@ -108,6 +108,17 @@ var verified = map[string]func(*testing.T, fixture){
 		require.Equal(t, cameBack, f.verdict(second))
 	},
 
+	"a message that came back without our headers stays so when it is archived": func(t *testing.T, f fixture) {
+		id := f.deliver(failedIn("shipping"), sent(7))
+		f.publish(9, time.Now())
+		partition, offset := int32(0), int64(7)
+		f.deliver(dlqtest.Arrival(func(a *dlq.Arrival) { a.Origin.Partition, a.Origin.Offset = &partition, &offset }), sent(8))
+		archived, err := f.ArchiveBatch(t.Context(), 0, 10)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, archived)
+		require.Equal(t, dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack, Target: "orders"}, f.verdict(id))
+	},
+
 	"the reason says why nobody knows": func(t *testing.T, f fixture) {
 		family := func(name string) dlq.Arrival {
 			a := failedIn("shipping")
