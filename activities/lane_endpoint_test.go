@@ -95,6 +95,21 @@ func TestAMessageThatBreaksAnEndpointDoesNotStopTheOthers(t *testing.T) {
 	l.requireUnchanged(t, "later")
 }
 
+func TestAMessageThatAnEndpointDoesNotKnowDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	l, router := endpointTest(t, 10, func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); string(body) == "unknown" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}, message("orders", "a", "unknown"), message("orders", "b", "1"), message("orders", "c", "2"))
+	started := time.Now()
+	for l.counts(t).Retried < 2 {
+		require.Less(t, time.Since(started), 10*time.Second)
+		l.runOnce(t, router)
+	}
+	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t), "the URL may be wrong, so the message is not counted")
+}
+
 func TestAnEndpointThatIsAwayClosesTheTargetAndCountsNothing(t *testing.T) {
 	t.Parallel()
 	var open atomic.Bool

@@ -54,7 +54,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
 			l.closedPages, l.doubtful = 0, false
 		case allClosed(judged, deliveries, claim.Closed):
 			l.closedPages++
-			l.doubtful = l.doubtful || slices.ContainsFunc(deliveries, maybeMessage)
+			l.doubtful = l.doubtful || slices.ContainsFunc(deliveries, isDoubtful)
 		}
 	}
 	return l.finalize(ctx, outcomes)
@@ -172,6 +172,14 @@ func isThrottledEndpoint(d *dlq.Delivery) bool {
 func maybeMessage(d dlq.Delivery) bool {
 	var failed *dlq.DeliveryError
 	return errors.As(d.Err, &failed) && failed.MaybeMessage
+}
+
+// isDoubtful tells whether a target that refused a message may accept others. An endpoint may
+// answer 403 or 404 for one message only; alone, it would keep the lane from all others.
+func isDoubtful(d dlq.Delivery) bool {
+	var failed *dlq.DeliveryError
+	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
+	return maybeMessage(d) || isEndpoint && errors.As(d.Err, &failed) && failed.Category == dlq.CategoryAuth && !failed.TargetOnly
 }
 
 // hasFailedOften tells whether a message that tried a closed endpoint has failed: all keys in
