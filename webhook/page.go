@@ -114,7 +114,11 @@ func (p *page) send(ctx, starting context.Context, i int) error {
 func (p *page) learn(refused *dlq.DeliveryError) {
 	switch {
 	case refused.Category == dlq.CategoryRateLimit:
-		p.target.notBefore.Store(time.Now().Add(max(refused.RetryAfter, defaultPause)).UnixNano())
+		// The answer to a request that was under way does not shorten the pause.
+		end, known := time.Now().Add(max(refused.RetryAfter, defaultPause)).UnixNano(), p.target.notBefore.Load()
+		for known < end && !p.target.notBefore.CompareAndSwap(known, end) {
+			known = p.target.notBefore.Load()
+		}
 	case refused.TargetOnly, refused.Category == dlq.CategoryTransient && !refused.MaybeMessage && !refused.MessageOnly:
 		p.stopped.Store(true)
 	}

@@ -286,6 +286,14 @@ func TestAnEndpointThatAsksForAPauseGetsNoRequests(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
+func TestAShorterPauseDoesNotEndALongerOne(t *testing.T) {
+	t.Parallel()
+	p := &page{target: &target{}}
+	p.learn(&dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: time.Minute})
+	p.learn(&dlq.DeliveryError{Category: dlq.CategoryRateLimit}) // the answer to a request that was under way
+	require.Greater(t, p.target.pause(), 30*time.Second)
+}
+
 func TestAPageStopsWhenTheEndpointIsAway(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
