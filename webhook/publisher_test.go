@@ -294,6 +294,14 @@ func TestAShorterPauseDoesNotEndALongerOne(t *testing.T) {
 	require.Greater(t, p.target.pause(), 30*time.Second)
 }
 
+func TestATopicThatIsNoTopicNameDoesNotCloseTheEndpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, serve(t, func(http.ResponseWriter, *http.Request) {}), nil)
+	odd := message("", "x")
+	odd.OriginalTopic = "or\nders" // of a row that another program has inserted
+	require.NoError(t, b.errorOf(odd))
+}
+
 func TestAPageStopsWhenTheEndpointIsAway(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32

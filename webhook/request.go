@@ -54,7 +54,9 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	h.set(headerIdempotencyKey, id)
 	h.set(headerID, e.ID.String())
 	h.set(headerRetryCount, strconv.Itoa(e.RetryCount))
-	h.set(headerOriginalTopic, e.OriginalTopic)
+	if isPlain(e.OriginalTopic) { // else no request could be made
+		h.set(headerOriginalTopic, e.OriginalTopic)
+	}
 	h.set("Content-Type", contentType(record))
 	if record.Key != nil {
 		h.put(headerKey, headerBinaryKey, record.Key)
