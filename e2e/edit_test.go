@@ -19,6 +19,7 @@ type editing struct {
 	*system
 	cluster *kfake.Cluster
 	worker  *program
+	api     *program
 }
 
 func newEditing(t *testing.T, messages int) *editing {
@@ -28,7 +29,7 @@ func newEditing(t *testing.T, messages int) *editing {
 	e := &editing{system: s, cluster: cluster}
 	s.produceDeadLetters(cluster, messages)
 	e.worker = s.startWorker()
-	s.startAPI()
+	e.api = s.startAPI()
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
 	return e
 }
@@ -116,6 +117,7 @@ func TestEdits(t *testing.T) {
 		e.eventually("the copy is delivered", func() bool { return e.rows("resolution = 'delivered'") == delivered+1 })
 		require.Equal(t, 1, e.values()[`"late"`])
 	})
+	e.part("an API that is killed leaves each edit whole", e.editWhileTheAPIIsKilled)
 }
 
 // part runs a part of the test, unless an earlier one has failed.
@@ -123,6 +125,50 @@ func (e *editing) part(name string, test func(t *testing.T)) {
 	if !e.t.Failed() {
 		e.t.Run(name, test)
 	}
+}
+
+// editWhileTheAPIIsKilled edits messages until the API is gone. Then each message is either
+// replaced, with a copy, or as before, and a bulk retry sends what was not sent.
+func (e *editing) editWhileTheAPIIsKilled(t *testing.T) {
+	const messages = 60
+	before := len(e.values())
+	e.produceDeadLetters(e.cluster, messages)
+	e.eventually("all are stored", func() bool { return e.pending() == messages })
+	ids := e.ids()[len(e.ids())-messages:]
+	var wait sync.WaitGroup
+	for w := range 4 {
+		wait.Go(func() {
+			for i := w; i < messages; i += 4 {
+				if i == messages/2 {
+					_ = e.api.Process.Kill()
+				}
+				request, err := http.NewRequest(http.MethodPost, e.base+"/api/v1/dlq/messages/"+ids[i]+"/retry", strings.NewReader(`{"value": "kill-`+ids[i]+`"}`))
+				if err != nil {
+					return
+				}
+				request.Header.Set("Content-Type", "application/json")
+				if answer, err := http.DefaultClient.Do(request); err == nil {
+					_ = answer.Body.Close()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	e.eventually("no retry runs", func() bool { return e.rows("status = 'RETRYING'") == 0 })
+	const lost = `SELECT count(*) FROM dlq.dlq_messages o WHERE o.resolution = 'replaced' AND NOT EXISTS (
+		SELECT FROM dlq.dlq_edits e JOIN dlq.dlq_messages c ON c.id = e.copy_id WHERE e.original_id = o.id)`
+	var withoutCopy int
+	require.NoError(t, e.pool.QueryRow(t.Context(), lost).Scan(&withoutCopy))
+	require.Zero(t, withoutCopy)
+	e.startAPI()
+	status, answer := e.post("/api/v1/dlq/"+e.dlqTopic+"/retry-all", "", "Prefer", "wait=60")
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Zero(t, e.rows("status <> 'RESOLVED'"))
+	sent := 0
+	for _, n := range e.values() {
+		sent += n
+	}
+	require.Equal(t, before+messages, sent, "each message, or its copy, once")
 }
 
 func (e *editing) editDuringBulkRetry(t *testing.T, ids []string) {
