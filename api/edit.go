@@ -119,7 +119,7 @@ var fixedHeaders = []string{"spring_json_header_types", "spring.kafka.serializat
 
 // replace sends an edited copy of a message in its place: it stores the copy, and ends the
 // message. The caller retries the copy.
-func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit) (dlq.Message, error) {
+func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit, requested string) (dlq.Message, error) {
 	d, err := s.options.Store.Detail(ctx, id)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
@@ -135,21 +135,22 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit) (dlq.Me
 			errs.reject("headers", "%s", suspicion)
 		}
 	}
-	if d.IsPointer() && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {
+	changed := edit.Fields()
+	if d.IsPointer() && len(changed) > 0 && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {
 		errs.reject("body", "this message only points to its record in Kafka; give key, value and headers of the copy")
 	}
 	if schema, ok := dlq.SchemaIDOf(d.Record.Value); ok && edit.IsJSON {
 		errs.reject("value", "the value has schema %d of the Schema Registry, in which this version cannot write; send its bytes as value_base64", schema)
 	}
 	edited := edit.Copy(&d, suspicion)
-	if isPointer(&edited) {
+	if len(changed) > 0 && isPointer(&edited) {
 		errs.reject("body", "a copy without key and value must have no %s headers: it would only point to a record, which would be sent instead",
 			pointerHeaders)
 	}
 	if err := errs.toError("this edit is not possible"); err != nil {
 		return dlq.Message{}, err
 	}
-	describeEdit(ctx, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: edit.Fields()})
+	describeEdit(ctx, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
 	m, err := s.options.Store.Replace(ctx, id, edited)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
@@ -176,9 +177,10 @@ func equalHeaders(a, b dlq.Header) bool {
 
 // auditedEdit is an edit in the audit, without the data.
 type auditedEdit struct {
-	Command string   `json:"command"`
-	CopyID  dlq.ID   `json:"copy_id"`
-	Fields  []string `json:"fields"`
+	Command     string   `json:"command"`
+	CopyID      dlq.ID   `json:"copy_id"`
+	Fields      []string `json:"fields"`
+	TargetTopic string   `json:"target_topic,omitempty"`
 }
 
 func describeEdit(ctx context.Context, detail auditedEdit) {

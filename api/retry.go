@@ -46,6 +46,9 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	b := readBody(c, retryFields...)
 	requested, edit := b.target(), b.edit()
+	if edit == nil && requested != "" {
+		edit = &dlq.Edit{} // an unchanged copy, so that the message shows that it went elsewhere
+	}
 	b.reason(c)
 	if err := b.err(); err != nil {
 		return err
@@ -69,7 +72,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	var editedFrom dlq.ID
 	if edit != nil {
-		if m, err = s.replace(ctx, id, edit); err != nil {
+		if m, err = s.replace(ctx, id, edit, requested); err != nil {
 			return err
 		}
 		editedFrom, id = id, m.ID
@@ -148,7 +151,7 @@ func describeUnsent(err error, editedFrom, copyID dlq.ID) error {
 	if editedFrom.IsZero() || !errors.Is(err, dlq.ErrUnavailable) {
 		return err
 	}
-	return unavailable(fmt.Sprintf("the edited copy %s is stored and PENDING, but its retry did not start; retry it later", copyID), err)
+	return unavailable(fmt.Sprintf("the edited copy %s is stored and PENDING, but its retry did not start; retry it later, with its target_topic if it had one", copyID), err)
 }
 
 // retryMessageText is the documented text if the retry succeeded, and otherwise

@@ -10,6 +10,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/workflows"
 )
 
@@ -73,6 +74,32 @@ func TestATargetIsCheckedWhileKafkaIsAway(t *testing.T) {
 	requireError(t, w.json(http.MethodPost, retryPath(id), `{"target_topic": "orders.retry"}`), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Zero(t, w.retries.starts())
 	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryPath(id), `{"target_topic": "http:shop"}`).status, "an endpoint is not in Kafka")
+}
+
+// Otherwise the message would read as if its own topic had received it.
+func TestARetryToATargetSendsAnUnchangedCopy(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
+	w.audited("ann")
+	const body = `{"target_topic": "orders.retry"}`
+	pointer := func(a *dlq.Arrival) { a.Origin.Family, a.Record.Key, a.Record.Value = dlq.FamilyShareGroup, nil, nil }
+	for name, id := range map[string]dlq.ID{
+		"record":  w.add(1, dlqtest.Key("k"), dlqtest.Value("v"), dlqtest.Headers(dlq.Header{Key: "a"}))[0],
+		"pointer": w.add(1, pointer, dlqtest.Headers(dlq.Header{Key: "__dlq.errors.topic", Value: []byte("orders.v1")}))[0],
+	} {
+		before, err := w.store.Detail(t.Context(), id)
+		require.NoError(t, err)
+		records := w.sent()
+		got := w.json(http.MethodPost, retryPath(id), body, "Authorization: Bearer ann")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Equal(t, id.String(), got.field(t, "edited_from"), name)
+		copied, err := dlq.ParseID(got.field(t, "id").(string))
+		require.NoError(t, err)
+		require.Equal(t, map[dlq.ID]dlq.Record{copied: before.Record}, records, name)
+		message, _ := requireError(t, w.json(http.MethodPost, retryPath(id), body, "Authorization: Bearer ann"), http.StatusConflict, "SYS_DLQ_CONFLICT")
+		require.Contains(t, message, copied.String())
+	}
+	require.Contains(t, fmt.Sprint(w.operations("Authorization: Bearer ann")), "fields:[] target_topic:orders.retry")
 }
 
 func TestABulkRetryShowsItsTarget(t *testing.T) {

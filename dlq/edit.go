@@ -14,7 +14,8 @@ type Edit struct {
 }
 
 // Fields are the names of what is changed, for the audit.
-func (e *Edit) Fields() (names []string) {
+func (e *Edit) Fields() []string {
+	names := []string{}
 	if e.Value != nil {
 		names = append(names, "value")
 	}
