@@ -12,6 +12,9 @@ type Decoder interface {
 	// Decode decodes the value or the key of a record of a topic. The text of its error is
 	// for operators. The schema of the result is known as far as possible also then.
 	Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error)
+	// Encode encodes an edited value with the schema of the original value, and returns the
+	// result also as Decode would. The error is a *dlq.EncodeError if the value does not fit.
+	Encode(ctx context.Context, topic string, original []byte, edited json.RawMessage) (value []byte, decoded dlq.Decoded, err error)
 }
 
 // decodedFields are what the registry says about the value and the key of a message.

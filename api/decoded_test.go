@@ -2,8 +2,11 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +28,18 @@ func (decoder) Decode(_ context.Context, topic string, isKey bool, data []byte) 
 		part = "-key"
 	}
 	return dlq.Decoded{JSON: []byte(`{"a": 1}`), Schema: dlq.Schema{Format: "AVRO", ID: id, Subject: topic + part, Version: 2, MessageType: "m.M"}}, nil
+}
+
+// Encode encodes objects only, as their text.
+func (decoder) Encode(_ context.Context, topic string, original []byte, edited json.RawMessage) ([]byte, dlq.Decoded, error) {
+	switch {
+	case string(edited) == `"away"`:
+		return nil, dlq.Decoded{}, fmt.Errorf("%w: the registry", dlq.ErrUnavailable)
+	case edited[0] != '{':
+		return nil, dlq.Decoded{}, &dlq.EncodeError{Reason: "/a is missing"}
+	}
+	id, _ := dlq.SchemaIDOf(original)
+	return slices.Concat(original[:dlq.SchemaPrefix], edited), dlq.Decoded{JSON: edited, Schema: dlq.Schema{Format: "AVRO", ID: id, Subject: topic + "-value"}}, nil
 }
 
 func TestAMessageThatTheIngestCouldNotDecodeIsDecodedWhenItIsRead(t *testing.T) {

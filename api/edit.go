@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -139,10 +140,16 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit, request
 	if d.IsPointer() && len(changed) > 0 && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {
 		errs.reject("body", "this message only points to its record in Kafka; give key, value and headers of the copy")
 	}
-	if schema, ok := dlq.SchemaIDOf(d.Record.Value); ok && edit.IsJSON {
-		errs.reject("value", "the value has schema %d of the Schema Registry, in which this version cannot write; send its bytes as value_base64", schema)
+	var decoded dlq.Decoded
+	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && edit.IsJSON {
+		if decoded, err = s.encode(ctx, &d, edit); err != nil && !errs.rejectUnencodable(err) {
+			return dlq.Message{}, err
+		}
 	}
 	edited := edit.Copy(&d, suspicion)
+	if decoded.JSON != nil {
+		edited.Schema, edited.Payload = decoded.Schema, dlq.PayloadOf(decoded.JSON)
+	}
 	if len(changed) > 0 && isPointer(&edited) {
 		errs.reject("body", "a copy without key and value must have no %s headers: it would only point to a record, which would be sent instead",
 			pointerHeaders)
@@ -156,6 +163,30 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit, request
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
 	}
 	return m, nil
+}
+
+// encode encodes the JSON of an edit with the schema of the message's value.
+func (s *Server) encode(ctx context.Context, d *dlq.Detail, edit *dlq.Edit) (dlq.Decoded, error) {
+	if s.options.Decoder == nil {
+		return dlq.Decoded{}, &dlq.EncodeError{Reason: "its schema is not known without schema_registry.url"}
+	}
+	value, decoded, err := s.options.Decoder.Encode(ctx, d.OriginalTopic, d.Record.Value, *edit.Value)
+	switch {
+	case errors.Is(err, dlq.ErrUnavailable):
+		return decoded, unavailable("the value was not encoded, so nothing was changed: "+err.Error()+"; try later, or send bytes as value_base64", err)
+	case err == nil:
+		edit.Value = &value
+	}
+	return decoded, err
+}
+
+// rejectUnencodable reports whether the error is that of a value that does not fit its schema.
+func (e *fieldErrors) rejectUnencodable(err error) bool {
+	var refused *dlq.EncodeError
+	if errors.As(err, &refused) {
+		e.reject("value", "cannot be encoded with the schema of the value: %s; value_base64 takes any bytes", refused.Reason)
+	}
+	return refused != nil
 }
 
 // pointerHeaders begin the names of the headers of a share group's dead letter.

@@ -209,6 +209,27 @@ func TestAValueInConfluentsFormatIsNotReplacedByJSON(t *testing.T) {
 	w.edited(id, `{"value_base64": "AAAAAAhhYmM="}`)
 }
 
+func TestAnEditedValueIsEncodedWithItsSchema(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) { o.Decoder = decoder{} })
+	original := "\x00\x00\x00\x00\x07abc"
+	id := w.add(1, dlqtest.Value(original))[0]
+	message, fields := requireError(t, w.json(http.MethodPost, retryPath(id), `{"value": [1]}`), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	require.Equal(t, []string{"value"}, fields)
+	require.Contains(t, message, "this edit is not possible")
+	message, _ = requireError(t, w.json(http.MethodPost, retryPath(id), `{"value": "away"}`), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Contains(t, message, "so nothing was changed")
+	require.Equal(t, "PENDING", w.status(id))
+
+	records := w.sent()
+	copied := w.edited(id, `{"value": {"a": 2}}`)
+	require.Equal(t, original[:5]+`{"a": 2}`, string(records[copied].Value))
+	d, err := w.store.Detail(t.Context(), copied)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a": 2}`, string(d.Payload))
+	require.Equal(t, dlq.Schema{Format: "AVRO", ID: 7, Subject: "orders.v1-value"}, d.Schema)
+}
+
 func TestASuspiciousMessageGetsNoOtherSuspiciousHeader(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) {

@@ -151,7 +151,7 @@ func describeUnsent(err error, editedFrom, copyID dlq.ID) error {
 	if editedFrom.IsZero() || !errors.Is(err, dlq.ErrUnavailable) {
 		return err
 	}
-	return unavailable(fmt.Sprintf("the edited copy %s is stored and PENDING, but its retry did not start; retry it later, with its target_topic if it had one", copyID), err)
+	return unavailable(fmt.Sprintf("the edited copy %s is stored, but its retry did not start; retry it later, with the same target_topic if any", copyID), err)
 }
 
 // retryMessageText is the documented text if the retry succeeded, and otherwise

@@ -43,3 +43,10 @@ func SchemaIDOf(data []byte) (id uint32, ok bool) {
 	id = binary.BigEndian.Uint32(data[1:])
 	return id, id != 0
 }
+
+// EncodeError refuses an edited value that cannot be encoded with its schema.
+type EncodeError struct {
+	Reason string // for operators
+}
+
+func (e *EncodeError) Error() string { return e.Reason }

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,9 +75,12 @@ func TestValuesOfASchemaRegistryAreDecodedAndSentBackAsTheyWere(t *testing.T) {
 		"plain":    []byte(`{"amount": 8}`),
 	}
 	producer := newClient(t, cluster)
-	for key, value := range values {
+	deadLetter := func(key string, value []byte) {
 		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: s.dlqTopic, Key: []byte(key), Value: value,
 			Headers: []kgo.RecordHeader{{Key: "original_topic", Value: []byte(s.topic)}, {Key: "error", Value: []byte("boom")}}}).FirstErr())
+	}
+	for key, value := range values {
+		deadLetter(key, value)
 	}
 	s.startWorker()
 	s.startAPI()
@@ -93,16 +98,40 @@ func TestValuesOfASchemaRegistryAreDecodedAndSentBackAsTheyWere(t *testing.T) {
 	require.Equal(t, 3, s.rows("payload IS NOT NULL"), "the decoded values are stored")
 
 	consumer := newClient(t, cluster, kgo.ConsumeTopics(s.topic))
-	for key, value := range values {
-		id, _ := s.decodedOf(key)["id"].(string)
-		_, retried := s.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", "Prefer", "wait=30")
-		require.Equal(t, "RESOLVED", retried["status"], key)
+	next := func() *kgo.Record {
 		var records []*kgo.Record
 		for len(records) == 0 { // a fetch may be empty
 			require.NoError(t, t.Context().Err())
 			records = consumer.PollRecords(t.Context(), 1).Records()
 		}
-		record := records[0]
+		return records[0]
+	}
+	edit := func(key, value string) (int, map[string]any) {
+		id, _ := s.decodedOf(key)["id"].(string)
+		return s.send(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", strings.NewReader(`{"value": `+value+`}`),
+			"Prefer", "wait=30", "Content-Type", "application/json")
+	}
+	status, answer := edit("avro", `{"amount": "8"}`)
+	require.Equal(t, http.StatusBadRequest, status, answer)
+	require.Contains(t, fmt.Sprint(answer), "/amount must be Avro's int")
+	for key, value := range values {
+		id, _ := s.decodedOf(key)["id"].(string)
+		_, retried := s.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", "Prefer", "wait=30")
+		require.Equal(t, "RESOLVED", retried["status"], key)
+		record := next()
 		require.Equal(t, []string{key, base64.StdEncoding.EncodeToString(value)}, []string{string(record.Key), base64.StdEncoding.EncodeToString(record.Value)})
 	}
+
+	// The newest version has another field, which a consumer fills with its default.
+	register("payments", sr.Schema{Schema: strings.Replace(payment, `"fields": [`, `"fields": [{"name": "currency", "type": "string", "default": "JPY"}, `, 1)})
+	deadLetter("mended", values["avro"])
+	status, answer = edit("mended", `{"amount": -9, "note": "mended"}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Equal(t, "RESOLVED", answer["status"], answer)
+	var sent map[string]any
+	record := next()
+	require.Equal(t, inWireFormat(t, paid, nil), record.Value[:5])
+	_, err = avro.MustParse(payment).Decode(record.Value[5:], &sent)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"amount": int32(-9), "note": "mended"}, sent)
 }

@@ -10,13 +10,15 @@ import (
 
 // avroCodec is the codec of an Avro schema.
 type avroCodec struct {
-	root *avroType
-	name string
+	root    *avroType
+	name    string
+	sources []*source
 }
 
 // avroType is a type of an Avro schema, whose references to named types are resolved.
 type avroType struct {
 	kind     string // int, record, union …
+	name     string // of a record, an enum or a fixed, with its namespace
 	logical  string
 	fields   []avroField // of a record
 	item     *avroType   // of an array or a map
@@ -27,6 +29,7 @@ type avroType struct {
 }
 
 type avroField struct {
+	name   string
 	prefix string // its name as JSON, and the colon
 	value  *avroType
 }
@@ -36,7 +39,7 @@ type avroField struct {
 func compileAvro(sources []*source) (codec, error) {
 	var parsed avro.SchemaCache
 	names := map[string]*avroType{}
-	var codec avroCodec
+	codec := avroCodec{sources: sources}
 	for _, s := range sources {
 		schema, err := parsed.Parse(s.text, avro.WithLaxNames(nil))
 		if err != nil {
@@ -64,7 +67,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale}
 	if node.Name != "" {
 		name := fullName(node.Name, node.Namespace)
-		names[name] = t
+		names[name], t.name = t, name
 		namespace = name[:max(strings.LastIndexByte(name, '.'), 0)]
 	}
 	switch node.Type {
@@ -72,7 +75,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 	case "record", "error":
 		t.kind = "record"
 		for i := range node.Fields {
-			field := avroField{prefix: string(appendText(nil, node.Fields[i].Name)) + ":"}
+			field := avroField{name: node.Fields[i].Name, prefix: string(appendText(nil, node.Fields[i].Name)) + ":"}
 			if field.value, err = resolveAvro(&node.Fields[i].Type, namespace, names); err != nil {
 				return nil, err
 			}

@@ -216,12 +216,19 @@ func FuzzDecode(f *testing.F) {
 		f.Add(i, append([]byte{0}, message(1, "x", 2, message(1, "type.googleapis.com/p.M", 2, "x"), 3, 7)...))
 	}
 	f.Fuzz(func(t *testing.T, schema int, content []byte) {
-		decoded, err := decoder.Decode(t.Context(), "orders", false, wire(ids[uint(schema)%uint(len(ids))], content...))
-		if err == nil {
-			require.NotEmpty(t, decoded.JSON)
-		} else {
+		value := wire(ids[uint(schema)%uint(len(ids))], content...)
+		decoded, err := decoder.Decode(t.Context(), "orders", false, value)
+		if err != nil {
 			require.NotContains(t, err.Error(), "the library", "no panic")
+			return
 		}
+		require.NotEmpty(t, decoded.JSON)
+		_, again, err := decoder.Encode(t.Context(), "orders", value, decoded.JSON)
+		if err != nil {
+			require.NotContains(t, err.Error(), "the library", "no panic")
+			return
+		}
+		require.JSONEq(t, string(decoded.JSON), string(again.JSON))
 	})
 }
 

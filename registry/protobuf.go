@@ -1,13 +1,19 @@
 package registry
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -100,6 +106,73 @@ func (p *protobuf) decode(into *dlq.Decoded, data []byte) error {
 	return nil
 }
 
+// encode keeps the message indexes of the original. Fields of it that its schema does not know
+// would be lost, so then there is an error.
+func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, error) {
+	md, data, err := p.message(original)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.known(md, data); err != nil {
+		return nil, badValue("the original %s", err)
+	}
+	if bytes.Count(edited, []byte("{")) > maxWeight/messageWeight {
+		return nil, &failure{reasonTooLarge, "it has too many messages"}
+	}
+	m := dynamicpb.NewMessage(md)
+	if err := (protojson.UnmarshalOptions{Resolver: p.types, RecursionLimit: maxNesting}).Unmarshal(edited, m); err != nil {
+		return nil, badValue("it is not the JSON of a message %s: %s", md.FullName(), short(err))
+	}
+	indexes := original[:len(original)-len(data)]
+	encoded, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(slices.Clone(indexes), m)
+	if err != nil {
+		return nil, badValue("it cannot be encoded as a message %s: %s", md.FullName(), short(err))
+	}
+	return encoded, nil
+}
+
+// reads finds the message by its name, since its indexes may have changed.
+func (p *protobuf) reads(writer codec, data []byte) error {
+	other, ok := writer.(*protobuf)
+	if !ok {
+		return badSchema("it has another format")
+	}
+	md, data, err := other.message(data)
+	if err != nil {
+		return err
+	}
+	read, err := p.types.FindMessageByName(md.FullName())
+	if err != nil {
+		return badValue("it has no message %s", md.FullName())
+	}
+	m, err := p.known(read.Descriptor(), data)
+	if err == nil {
+		err = proto.CheckInitialized(m)
+	}
+	if err != nil {
+		return badValue("the value %s", short(err))
+	}
+	return nil
+}
+
+// known returns an error if a message has fields that the schema does not know, or that have
+// another type there.
+func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynamicpb.Message, error) {
+	m := dynamicpb.NewMessage(md)
+	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: p.types, RecursionLimit: 2 * maxNesting}).Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("is not a message %s: %s", md.FullName(), short(err))
+	}
+	return m, protorange.Range(m, func(values protopath.Values) error {
+		last := values.Index(-1)
+		inner, ok := last.Value.Interface().(protoreflect.Message)
+		if !ok || len(inner.GetUnknown()) == 0 {
+			return nil
+		}
+		number, _, _ := protowire.ConsumeTag(inner.GetUnknown())
+		return fmt.Errorf("has field %d of a message %s, which is not in the schema or has another type there", number, inner.Descriptor().FullName())
+	})
+}
+
 // message reads the message indexes, which lead from the messages of the file to that of the
 // value. They are zigzag varints: their number and themselves. 0 stands for the first message.
 func (p *protobuf) message(data []byte) (md protoreflect.MessageDescriptor, rest []byte, err error) {
@@ -164,7 +237,10 @@ func eventMetadata(m protoreflect.Message) (traceID, correlationID string) {
 }
 
 // maxWeight limits the memory that a decoded message and its JSON may need, in bytes.
-const maxWeight = 32 << 20
+const (
+	maxWeight     = 32 << 20
+	messageWeight = 200 // of an empty one
+)
 
 // weigher estimates the memory of a message before it is decoded. Two bytes can be an empty
 // message of two hundred bytes, or stand for a name of many thousands.
@@ -184,7 +260,7 @@ func (w *weigher) message(md protoreflect.MessageDescriptor, data []byte, depth 
 	if depth > maxNesting {
 		return &failure{reasonTooLarge, "its messages are nested too deep"}
 	}
-	if err := w.spend(200); err != nil {
+	if err := w.spend(messageWeight); err != nil {
 		return err
 	}
 	var packed [2][]byte // the URL and the value of an Any

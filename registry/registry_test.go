@@ -67,6 +67,16 @@ func (w *world) requireJSON(want string, value []byte) dlq.Decoded {
 	return decoded
 }
 
+// requireRoundTrip is requireJSON for a value whose JSON can be encoded as such a value again.
+func (w *world) requireRoundTrip(want string, value []byte) dlq.Decoded {
+	w.t.Helper()
+	decoded := w.requireJSON(want, value)
+	again, _, err := w.decoder.Encode(w.t.Context(), "orders", value, decoded.JSON)
+	require.NoError(w.t, err, "%s", decoded.JSON)
+	w.requireJSON(want, again)
+	return decoded
+}
+
 func (w *world) requireError(want string, value []byte) {
 	w.t.Helper()
 	decoded, err := w.decode(value)

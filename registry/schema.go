@@ -20,10 +20,15 @@ type schema struct {
 	size     int // of its text and those of its references
 }
 
-// codec decodes the bytes after the id. It sets the JSON, the message type and the ids of the
-// event's metadata.
+// codec decodes and encodes the bytes after the id.
 type codec interface {
+	// decode sets the JSON, the message type and the ids of the event's metadata.
 	decode(into *dlq.Decoded, data []byte) error
+	// encode is the inverse of decode, for another value in the place of the original.
+	encode(original []byte, edited json.RawMessage) ([]byte, error)
+	// reads returns an error if consumers with this schema could not read bytes that a writer of
+	// the same format has encoded.
+	reads(writer codec, data []byte) error
 }
 
 // maxVersions limits the subjects of one schema that are kept.
@@ -48,7 +53,7 @@ func compile(ctx context.Context, f *fetch) (*schema, error) {
 	case sr.TypeProtobuf:
 		s.codec, err = compileProtobuf(ctx, f.sources)
 	case sr.TypeJSON:
-		s.codec = plainJSON{}
+		s.codec = &jsonSchema{f.sources}
 	default:
 		err = badSchema("its schema has the unknown format %s", s.format)
 	}
@@ -95,19 +100,6 @@ func (s *schema) describe(id uint32, topic string, isKey bool) dlq.Schema {
 
 func (s *schema) decodeInto(decoded *dlq.Decoded, data []byte) error {
 	return guard(reasonValue, func() error { return s.codec.decode(decoded, data) })
-}
-
-// plainJSON is the codec of JSON Schema. The value need not conform to its schema: the consumer
-// may have failed on that.
-type plainJSON struct{}
-
-func (plainJSON) decode(into *dlq.Decoded, data []byte) error {
-	if !json.Valid(data) {
-		return badValue("its schema is a JSON Schema, but it is not JSON")
-	}
-	into.JSON = data
-	into.TraceID, into.CorrelationID = metadataOf(data)
-	return nil
 }
 
 // metadataOf returns the trace id and the correlation id of an event's metadata, in the names

@@ -1,0 +1,413 @@
+package registry
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/twmb/avro"
+)
+
+func (c avroCodec) encode(_ []byte, edited json.RawMessage) ([]byte, error) {
+	value, err := parseJSON(edited)
+	if err != nil {
+		return nil, err
+	}
+	w := avroWriter{left: maxAvroSteps}
+	if err := w.value(c.root, value); err != nil {
+		return nil, err
+	}
+	return w.out, nil
+}
+
+// reads resolves the schemas as Avro's readers do.
+func (c avroCodec) reads(writer codec, data []byte) error {
+	other, ok := writer.(avroCodec)
+	if !ok {
+		return badSchema("it has another format")
+	}
+	from, err := parseAvro(other.sources)
+	if err != nil {
+		return err
+	}
+	to, err := parseAvro(c.sources)
+	if err != nil {
+		return err
+	}
+	resolved, err := avro.Resolve(from, to)
+	if err != nil {
+		return badValue("%s", short(err))
+	}
+	var value any
+	if _, err := resolved.Decode(data, &value); err != nil {
+		return badValue("%s", short(err))
+	}
+	return nil
+}
+
+// parseAvro returns the last schema. The others are those that it refers to.
+func parseAvro(sources []*source) (schema *avro.Schema, err error) {
+	var parsed avro.SchemaCache
+	for _, s := range sources {
+		if schema, err = parsed.Parse(s.text, avro.WithLaxNames(nil)); err != nil {
+			return nil, badSchema("its schema cannot be parsed: %s", short(err))
+		}
+	}
+	return schema, nil
+}
+
+// maxAvroSteps limits the time of an encoding: of nested unions, each branch is tried.
+const maxAvroSteps = 4 << 20
+
+// avroWriter is the inverse of avroReader.
+type avroWriter struct {
+	out  []byte
+	left int // steps
+}
+
+// errAvroSteps ends an encoding, also where another branch of a union might fit.
+var errAvroSteps = &failure{reasonTooLarge, "it has too many values, or too many nested unions"}
+
+// value writes a value of parseJSON.
+func (w *avroWriter) value(t *avroType, value any) error {
+	if w.left--; w.left < 0 {
+		return errAvroSteps
+	}
+	switch t.kind {
+	case "null":
+		if value == nil {
+			return nil
+		}
+	case "boolean":
+		if b, ok := value.(bool); ok {
+			w.out = append(w.out, map[bool]byte{true: 1}[b])
+			return nil
+		}
+	case "int", "long":
+		if n, ok := avroNumber(value, t.logical); ok && (t.kind == "long" || n == int64(int32(n))) {
+			w.out = binary.AppendVarint(w.out, n)
+			return nil
+		}
+	case "float", "double":
+		f, ok := avroFloat(value)
+		if ok && t.kind == "double" {
+			w.out = binary.LittleEndian.AppendUint64(w.out, math.Float64bits(f))
+			return nil
+		}
+		if ok && math.IsInf(float64(float32(f)), 0) == math.IsInf(f, 0) { // not beyond its range
+			w.out = binary.LittleEndian.AppendUint32(w.out, math.Float32bits(float32(f)))
+			return nil
+		}
+	case "string":
+		if text, ok := value.(string); ok {
+			w.block([]byte(text))
+			return nil
+		}
+	case "bytes", "fixed":
+		b, ok := avroBytes(value, t)
+		if ok && t.kind == "bytes" {
+			w.block(b)
+			return nil
+		}
+		if ok && len(b) == t.size {
+			w.out = append(w.out, b...)
+			return nil
+		}
+	case "enum":
+		if i := slices.IndexFunc(t.symbols, func(s string) bool { return s == value }); i >= 0 {
+			w.out = binary.AppendVarint(w.out, int64(i))
+			return nil
+		}
+	case "union":
+		return w.union(t, value)
+	case "record":
+		return w.record(t, value)
+	default: // array, map
+		return w.list(t, value)
+	}
+	return &misfit{wanted: t}
+}
+
+// misfit says where a value does not fit. Of a union most branches do not, so its text is made
+// only when it is read.
+type misfit struct {
+	path   string // a JSON Pointer, made on the way back
+	wanted *avroType
+	text   string // if no type was wanted
+}
+
+func (m *misfit) Error() string {
+	text := m.text
+	if m.wanted != nil {
+		text = "must be " + m.wanted.String()
+	}
+	return fmt.Sprintf("%.300s %s", cmp.Or(m.path, "the value"), text)
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// in puts the name of an element before the path of a misfit.
+func in(name string, err error) error {
+	if m, ok := err.(*misfit); ok { //nolint:errorlint // never wrapped
+		m.path = "/" + pointerEscapes.Replace(name) + m.path
+	}
+	return err
+}
+
+func (t *avroType) String() string {
+	text := "Avro's " + t.kind
+	if t.kind == "record" {
+		return "an object, since " + t.name + " is a record"
+	}
+	if t.logical != "" {
+		text += " (" + t.logical + ")"
+	}
+	switch {
+	case t.kind == "enum":
+		text += " " + strings.Join(t.symbols, ", ")
+	case t.kind == "fixed" && t.logical == "":
+		text += fmt.Sprintf(" of %d bytes, as base64", t.size)
+	case t.kind == "bytes" && t.logical == "":
+		text += ", as base64"
+	}
+	return text
+}
+
+func (w *avroWriter) block(b []byte) {
+	w.out = append(binary.AppendVarint(w.out, int64(len(b))), b...)
+}
+
+// record needs all fields: the defaults of a schema are for readers.
+func (w *avroWriter) record(t *avroType, value any) error {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return &misfit{wanted: t}
+	}
+	for _, field := range t.fields {
+		content, given := object[field.name]
+		if !given {
+			return in(field.name, &misfit{text: "is missing"})
+		}
+		if err := w.value(field.value, content); err != nil {
+			return in(field.name, err)
+		}
+	}
+	for name := range object {
+		if len(object) > len(t.fields) && !slices.ContainsFunc(t.fields, func(f avroField) bool { return f.name == name }) {
+			return in(name, &misfit{text: "is not in the schema"})
+		}
+	}
+	return nil
+}
+
+func (w *avroWriter) list(t *avroType, value any) error {
+	array, isArray := value.([]any)
+	object, isObject := value.(map[string]any)
+	switch {
+	case isArray && t.kind == "array":
+		w.count(len(array))
+		for i, item := range array {
+			if err := w.value(t.item, item); err != nil {
+				return in(strconv.Itoa(i), err)
+			}
+		}
+	case isObject && t.kind == "map":
+		w.count(len(object))
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			w.block([]byte(name))
+			if err := w.value(t.item, object[name]); err != nil {
+				return in(name, err)
+			}
+		}
+	default:
+		return &misfit{wanted: t}
+	}
+	w.out = append(w.out, 0)
+	return nil
+}
+
+// count begins the only block of a list, which a 0 ends.
+func (w *avroWriter) count(n int) {
+	if n > 0 {
+		w.out = binary.AppendVarint(w.out, int64(n))
+	}
+}
+
+// union takes the only branch that the value fits. The JSON of the reader does not say which
+// branch it was, so of several ones the writer does not choose: they can be named as in Avro's
+// JSON encoding, {"long": 5}.
+func (w *avroWriter) union(t *avroType, value any) error {
+	start := len(w.out)
+	var found []byte
+	var fitting []string
+	var wrong error
+	for i, branch := range t.branches {
+		w.out = binary.AppendVarint(w.out[:start], int64(i))
+		switch err := w.value(branch, value); {
+		case err == errAvroSteps: //nolint:errorlint // never wrapped
+			return err
+		case err == nil:
+			found = slices.Clone(w.out[start:])
+			fitting = append(fitting, branch.branchName())
+		case branch.kind != "null" || wrong == nil:
+			wrong = err
+		}
+	}
+	w.out = w.out[:start]
+	if len(fitting) == 1 {
+		w.out = append(w.out, found...)
+		return nil
+	}
+	if named, ok := value.(map[string]any); ok && len(named) == 1 {
+		for i, branch := range t.branches {
+			if content, ok := named[branch.branchName()]; ok {
+				w.out = binary.AppendVarint(w.out, int64(i))
+				return in(branch.branchName(), w.value(branch, content))
+			}
+		}
+	}
+	if len(fitting) > 1 {
+		return &misfit{text: fmt.Sprintf("fits several branches of its union: %s; name one, as in {%q: …}", strings.Join(fitting, ", "), fitting[0])}
+	}
+	return wrong
+}
+
+// branchName is how Avro's JSON encoding names the branch of a union.
+func (t *avroType) branchName() string {
+	if t.name != "" {
+		return t.name
+	}
+	return t.kind
+}
+
+// avroNumber reads an integer, or what avroReader writes for one with a logical type.
+func avroNumber(value any, logical string) (int64, bool) {
+	text, isText := value.(string)
+	if !isText {
+		number, ok := value.(json.Number)
+		n, err := strconv.ParseInt(number.String(), 10, 64)
+		return n, ok && err == nil
+	}
+	unit, found := strings.CutPrefix(strings.TrimPrefix(logical, "local-"), "timestamp-")
+	layout := time.RFC3339Nano
+	switch {
+	case strings.HasPrefix(logical, "local-"):
+		layout = "2006-01-02T15:04:05.999999999"
+	case logical == "date":
+		layout, unit, found = time.DateOnly, "days", true
+	case !found:
+		unit, found = strings.CutPrefix(logical, "time-")
+		layout, text = time.RFC3339Nano, "1970-01-01T"+text+"Z"
+	}
+	at, err := time.Parse(layout, text)
+	if err != nil || !found {
+		return 0, false
+	}
+	var n int64
+	var size time.Duration
+	switch unit {
+	case "days":
+		return at.Unix() / 86400, true
+	case "millis":
+		n, size = at.UnixMilli(), time.Millisecond
+	case "micros":
+		n, size = at.UnixMicro(), time.Microsecond
+	case "nanos":
+		n, size = at.UnixNano(), 1
+	default:
+		return 0, false
+	}
+	back := time.Unix(0, n).UTC()
+	if size > 1 {
+		back = time.UnixMicro(n * int64(size/time.Microsecond)).UTC()
+	}
+	return n, back.Equal(at) // nothing finer than the unit, and in the range of nanoseconds
+}
+
+func avroFloat(value any) (float64, bool) {
+	switch v := value.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	case string:
+		named := map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
+		f, ok := named[v]
+		return f, ok
+	}
+	return 0, false
+}
+
+// avroBytes reads base64, or what avroReader writes for a logical type.
+func avroBytes(value any, t *avroType) ([]byte, bool) {
+	if t.logical == "duration" && t.size == 12 {
+		return avroDuration(value)
+	}
+	text, ok := value.(string)
+	if !ok {
+		return nil, false
+	}
+	if t.logical == "decimal" && t.scale <= 1000 {
+		if b, ok := unscaled(text, t); ok {
+			return b, true
+		}
+		b, err := base64.StdEncoding.DecodeString(text)
+		return b, err == nil && len(b) > maxDecimal
+	}
+	if t.logical == "uuid" && t.size == 16 {
+		b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+		return b, err == nil && len(text) == 36
+	}
+	b, err := base64.StdEncoding.DecodeString(text)
+	return b, err == nil
+}
+
+func avroDuration(value any) (b []byte, ok bool) {
+	parts, _ := value.(map[string]any)
+	for _, name := range []string{"months", "days", "milliseconds"} {
+		number, _ := parts[name].(json.Number)
+		n, err := strconv.ParseUint(number.String(), 10, 32)
+		if err != nil {
+			return nil, false
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	return b, len(parts) == 3
+}
+
+// unscaled is the inverse of decimal: the shortest two's complement, or one that fills a fixed.
+func unscaled(text string, t *avroType) ([]byte, bool) {
+	digits, fraction, _ := strings.Cut(text, ".")
+	if len(fraction) > max(t.scale, 0) || len(text) > 3*maxDecimal || !utf8.ValidString(text) {
+		return nil, false
+	}
+	digits += fraction + strings.Repeat("0", max(t.scale, 0)-len(fraction))
+	n, ok := new(big.Int).SetString(digits, 10)
+	if !ok || strings.ContainsAny(text, "_+") {
+		return nil, false
+	}
+	length := n.BitLen()/8 + 1
+	if n.Sign() < 0 {
+		length = new(big.Int).Not(n).BitLen()/8 + 1
+		n.Add(n, new(big.Int).Lsh(big.NewInt(1), uint(length)*8))
+	}
+	b := n.FillBytes(make([]byte, length))
+	for t.kind == "fixed" && len(b) < t.size {
+		sign := byte(0)
+		if b[0]&0x80 != 0 {
+			sign = 0xff
+		}
+		b = append([]byte{sign}, b...)
+	}
+	return b, true
+}

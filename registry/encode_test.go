@@ -1,0 +1,234 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/sr"
+
+	"dlqmanager/dlq"
+	"dlqmanager/registry"
+)
+
+// encode encodes an edit of a value of the topic orders.
+func (w *world) encode(original []byte, edited string) ([]byte, error) {
+	w.t.Helper()
+	value, decoded, err := w.decoder.Encode(w.t.Context(), "orders", original, json.RawMessage(edited))
+	if err == nil {
+		again, err := w.decode(value)
+		require.NoError(w.t, err)
+		require.Equal(w.t, again, decoded)
+	}
+	return value, err
+}
+
+// refuses encodes an edit, which must be refused.
+func (w *world) refuses(why string, original []byte, edited string) {
+	w.t.Helper()
+	_, err := w.encode(original, edited)
+	var refused *dlq.EncodeError
+	require.ErrorAs(w.t, err, &refused, edited)
+	require.Contains(w.t, refused.Reason, why, edited)
+}
+
+const avroOrder = `{"type": "record", "name": "Order", "namespace": "shop", "fields": [
+	{"name": "id", "type": "string"}, {"name": "count", "type": "int"}, {"name": "rate", "type": "float"}, {"name": "raw", "type": "bytes"},
+	{"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 2}}, {"name": "note", "type": ["null", "string"]},
+	{"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "DONE"]}},
+	{"name": "tags", "type": {"type": "array", "items": "string"}}, {"name": "by/day", "type": {"type": "map", "values": "long"}},
+	{"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}, {"name": "paid", "type": "boolean"},
+	{"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}}]}`
+
+func TestAnEditedAvroValueMustFitItsSchema(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, avroOrder))
+	fields := map[string]string{"id": `"o-1"`, "count": `1`, "rate": `0.5`, "raw": `"AP8="`, "hash": `"AQI="`, "note": `null`, "state": `"NEW"`,
+		"tags": `["a"]`, "by/day": `{"mo": 1}`, "at": `"2026-02-20T10:30:00.123Z"`, "paid": `true`, "amount": `"-12.5"`}
+	order := func(name, value string) string {
+		var text []string
+		for field, content := range fields {
+			if field == name {
+				content = value
+			}
+			if content != "" {
+				text = append(text, `"`+field+`": `+content)
+			}
+		}
+		if fields[name] == "" && name != "" {
+			text = append(text, `"`+name+`": `+value)
+		}
+		return "{" + strings.Join(text, ", ") + "}"
+	}
+	value, err := w.encode(original, order("", ""))
+	require.NoError(t, err)
+	w.requireRoundTrip(order("amount", `"-12.50"`), value)
+
+	for _, test := range []struct{ field, value, why string }{
+		{"id", `7`, "/id must be Avro's string"},
+		{"id", ``, "/id is missing"},
+		{"other", `1`, "/other is not in the schema"},
+		{"count", `2147483648`, "/count must be Avro's int"},
+		{"count", `1.5`, "/count must be Avro's int"},
+		{"count", `"1"`, "/count must be Avro's int"},
+		{"rate", `1e39`, "/rate must be Avro's float"},
+		{"raw", `"é"`, "/raw must be Avro's bytes, as base64"},
+		{"hash", `"AQ=="`, "/hash must be Avro's fixed of 2 bytes"},
+		{"note", `5`, "/note must be Avro's string"},
+		{"state", `"OLD"`, "/state must be Avro's enum NEW, DONE"},
+		{"tags", `{"a": 1}`, "/tags must be Avro's array"},
+		{"tags", `["a", null]`, "/tags/1 must be Avro's string"},
+		{"by/day", `{"mo": "x"}`, "/by~1day/mo must be Avro's long"},
+		{"at", `"2026-02-20T10:30:00.1234Z"`, "/at must be Avro's long (timestamp-millis)"},
+		{"at", `"yesterday"`, "/at must be Avro's long"},
+		{"paid", `"yes"`, "/paid must be Avro's boolean"},
+		{"amount", `"1.234"`, "/amount must be Avro's bytes (decimal)"},
+		{"amount", `"0x10"`, "/amount must be Avro's bytes (decimal)"},
+	} {
+		w.refuses(test.why, original, order(test.field, test.value))
+	}
+	w.refuses("must be an object, since shop.Order is a record", original, `[]`)
+	w.refuses(`the name "id" occurs twice`, original, `{"id": "a", "id": "b"}`)
+	w.refuses("something follows", original, `{} {}`)
+	w.refuses("nested more than 100 levels", original, strings.Repeat("[", 5000))
+	w.refuses("at most 4194304 are encoded", original, `"`+strings.Repeat("x", 4<<20)+`"`)
+}
+
+func TestABranchOfAUnionIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `["null", "int", "long", "string", "bytes",
+		{"type": "record", "name": "A", "namespace": "n", "fields": [{"name": "x", "type": "int"}]},
+		{"type": "record", "name": "B", "namespace": "n", "fields": [{"name": "x", "type": "int"}]}]`))
+	for edited, want := range map[string][]byte{
+		`null`: {0}, `5000000000`: {4, 128, 200, 175, 160, 37}, `{"int": 5}`: {2, 10}, `{"long": 5}`: {4, 10}, `"é"`: {6, 4, 0xc3, 0xa9},
+		`{"bytes": "AP8="}`: {8, 4, 0, 255}, `{"n.B": {"x": 1}}`: {12, 2},
+	} {
+		value, err := w.encode(original, edited)
+		require.NoError(t, err, edited)
+		require.Equal(t, append(original[:5:5], want...), value, edited)
+	}
+	w.refuses(`fits several branches of its union: int, long; name one, as in {"int": …}`, original, `5`)
+	w.refuses("several branches of its union: string, bytes", original, `"AP8="`)
+	w.refuses("several branches of its union: n.A, n.B", original, `{"x": 1}`)
+	w.refuses("must be Avro's int", original, `{"int": "x"}`)
+	w.refuses("since n.B is a record", original, `true`)
+}
+
+// Each level has two branches, and each of them has the same levels below.
+func TestNestedUnionsTakeBoundedTime(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `{"type": "record", "name": "A", "fields": [{"name": "x", "type":
+		["null", "A", {"type": "record", "name": "B", "fields": [{"name": "x", "type": ["null", "A", "B"]}]}]}]}`))
+	w.refuses("too many nested unions", original, strings.Repeat(`{"x": `, 45)+"null"+strings.Repeat("}", 45))
+}
+
+func TestTheNewestVersionMustReadAnEditedValue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		format            sr.SchemaType
+		writer, newest    string
+		original          []byte
+		fits, doesNot, as string
+	}{
+		"Avro": {
+			format: sr.TypeAvro, writer: `{"type": "record", "name": "O", "fields": [{"name": "a", "type": ["string", "int"]}]}`,
+			newest: `{"type": "record", "name": "O", "fields": [{"name": "a", "type": ["string", "long"]}, {"name": "b", "type": "int", "default": 1}]}`,
+			fits:   `{"a": "x"}`, doesNot: `{"a": true}`, as: "/a must be Avro's int",
+		},
+		"Avro with a new field": {
+			format: sr.TypeAvro, writer: `{"type": "record", "name": "O", "fields": []}`,
+			newest:  `{"type": "record", "name": "O", "fields": [{"name": "b", "type": "int"}]}`,
+			doesNot: `{}`, as: "version 2 of orders-value does not read it: avro: incompatible at b",
+		},
+		"Protobuf": {
+			format: sr.TypeProtobuf, writer: `syntax = "proto2"; message X {} message O { optional string a = 1; optional int32 gone = 2; }`,
+			newest: `syntax = "proto2"; message O { optional string a = 1; } message X {}`, original: []byte{2, 2},
+			fits: `{"a": "x"}`, doesNot: `{"a": "x", "gone": 3}`, as: "the value has field 2 of a message O, which is not in the schema",
+		},
+		"Protobuf with a required field": {
+			format: sr.TypeProtobuf, writer: `syntax = "proto2"; message O { optional string a = 1; }`,
+			newest: `syntax = "proto2"; message O { required string a = 1; }`, original: []byte{0},
+			fits: `{"a": "x"}`, doesNot: `{}`, as: "required field O.a not set",
+		},
+		"JSON Schema": {
+			format: sr.TypeJSON, writer: `{"type": "object"}`, newest: `{"type": "object", "required": ["a"]}`,
+			fits: `{"a": 1}`, doesNot: `{}`, as: "version 2 of orders-value does not read it: it does not conform to its JSON Schema: at '': missing property 'a'",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			require.NoError(t, w.fake.SetCompat("orders-value", sr.CompatNone))
+			original := wire(w.register("orders-value", test.format, test.writer), test.original...)
+			w.register("orders-value", test.format, test.newest)
+			if test.fits != "" {
+				_, err := w.encode(original, test.fits)
+				require.NoError(t, err)
+			}
+			w.refuses(test.as, original, test.doesNot)
+		})
+	}
+}
+
+func TestAnEditedProtobufValueKeepsItsMessageIndexes(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.register("orders-value", sr.TypeProtobuf, `syntax = "proto3"; message A { message B { int64 n = 1; oneof c { string s = 2; bytes d = 3; } map<string, B> m = 4; } }`)
+	original := append(wire(id, 4, 0, 0), message(1, 7)...)
+	value, err := w.encode(original, `{"n": "8", "d": "AP8=", "m": {"k": {"s": "é"}}}`)
+	require.NoError(t, err)
+	require.Equal(t, append(wire(id, 4, 0, 0), message(1, 8, 4, message(1, "k", 2, message(2, "é")), 3, []byte{0, 255})...), value)
+	w.refuses("unknown field \"x\"", original, `{"x": 1}`)
+	w.refuses("duplicate field", original, `{"n": 1, "n": 2}`)
+	w.refuses("is already set", original, `{"s": "a", "d": "AA=="}`)
+	w.refuses("too many messages", original, `{"m": {`+strings.Repeat(`"k": {}, `, 200_000)+`"l": {}}}`)
+	w.refuses("the original has field 9 of a message A.B", append(original, message(9, 1)...), `{"n": 1}`)
+}
+
+func TestAnEditedValueConformsToItsJSONSchemaAndItsReferences(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.register("customer", sr.TypeJSON, `{"$id": "https://shop.example/customer.json", "type": "object", "properties": {"name": {"type": "string"}}}`)
+	id := w.register("orders-value", sr.TypeJSON, `{"$id": "https://shop.example/order.json", "type": "object",
+		"properties": {"customer": {"$ref": "customer.json"}, "amount": {"type": "number", "minimum": 0.1}}, "additionalProperties": false}`,
+		sr.SchemaReference{Name: "customer.json", Subject: "customer", Version: 1})
+	original := wire(id, []byte(`{"amount": -1}`)...) // which does not conform: that is why it is here
+	value, err := w.encode(original, `{"customer": {"name": "é"},  "amount": 1.50}`)
+	require.NoError(t, err)
+	require.Equal(t, wire(id, []byte(`{"customer": {"name": "é"},  "amount": 1.50}`)...), value, "as it was sent")
+	w.refuses("at '/customer/name': got number, want string", original, `{"customer": {"name": 1}}`)
+	w.refuses("at '/amount'", original, `{"amount": 0.05}`)
+	w.refuses("additional properties 'x' not allowed", original, `{"x": 1}`)
+
+	away := w.register("away-value", sr.TypeJSON, `{"$ref": "https://other.example/schema.json"}`)
+	w.refuses("its JSON Schema cannot be used", wire(away), `{}`)
+}
+
+func TestNothingIsEncodedWhileTheRegistryIsAway(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *registry.Options) { o.Timeout = 100 * time.Millisecond })
+	original := wire(w.register("orders-value", sr.TypeAvro, `"string"`), 2, 'x')
+	w.requireJSON(`"x"`, original) // so the schema is cached
+	w.fake.Close()
+	_, err := w.encode(original, `"y"`)
+	require.ErrorIs(t, err, dlq.ErrUnavailable)
+}
+
+func TestASubjectThatIsGoneHasNoNewestVersion(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `"string"`), 2, 'x')
+	w.requireJSON(`"x"`, original)
+	client, err := sr.NewClient(sr.URLs(w.fake.URL()))
+	require.NoError(t, err)
+	_, err = client.DeleteSubject(t.Context(), "orders-value", sr.SoftDelete)
+	require.NoError(t, err)
+	value, err := w.encode(original, `"y"`)
+	require.NoError(t, err)
+	require.Equal(t, append(original[:5:5], 2, 'y'), value)
+}

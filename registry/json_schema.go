@@ -1,0 +1,71 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"dlqmanager/dlq"
+)
+
+// jsonSchema is the codec of a JSON Schema. A value that is decoded need not conform to it: the
+// consumer may have failed on that. An edited one must.
+type jsonSchema struct {
+	sources []*source
+}
+
+func (*jsonSchema) decode(into *dlq.Decoded, data []byte) error {
+	if !json.Valid(data) {
+		return badValue("its schema is a JSON Schema, but it is not JSON")
+	}
+	into.JSON = data
+	into.TraceID, into.CorrelationID = metadataOf(data)
+	return nil
+}
+
+// encode keeps the JSON as it was sent.
+func (j *jsonSchema) encode(_ []byte, edited json.RawMessage) ([]byte, error) {
+	return edited, j.reads(j, edited)
+}
+
+func (j *jsonSchema) reads(_ codec, data []byte) error {
+	value, err := parseJSON(data)
+	if err != nil {
+		return err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft7) // as Confluent's serializers
+	compiler.UseLoader(j)
+	schema, err := compiler.Compile(rootSchema)
+	if err != nil {
+		return badSchema("its JSON Schema cannot be used: %s", short(err))
+	}
+	var invalid *jsonschema.ValidationError
+	if err := schema.Validate(value); errors.As(err, &invalid) {
+		_, text, _ := strings.Cut(short(invalid), "\n- ") // the first line names the schema
+		return badValue("it does not conform to its JSON Schema: %s", strings.ReplaceAll(text, "\n", "; "))
+	} else if err != nil {
+		return badValue("it cannot be checked: %s", short(err))
+	}
+	return nil
+}
+
+// rootSchema is the URL of the schema itself. The registry gives it no name.
+const rootSchema = "registry:///schema"
+
+// Load returns the schema that a reference names, which may have been resolved against the
+// identifier of another one. Nothing else is loaded.
+func (j *jsonSchema) Load(url string) (any, error) {
+	last := len(j.sources) - 1
+	if url == rootSchema {
+		return parseJSON([]byte(j.sources[last].text))
+	}
+	for _, s := range j.sources[:last] {
+		if url == s.name || strings.HasSuffix(url, "/"+s.name) {
+			return parseJSON([]byte(s.text))
+		}
+	}
+	return nil, badSchema("%.200q is not among its references", url)
+}
