@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"dlqmanager/dlq"
 )
 
@@ -20,10 +23,13 @@ const (
 // send publishes a page and records the outcome of each message. A cancellation does not
 // interrupt the publish, because its outcome would be unknown. The publisher bounds its
 // duration.
-func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) error {
+func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 	if len(claim.Page) == 0 {
 		return nil
 	}
+	ctx, span := startSpan(ctx, "page", trace.WithAttributes(attribute.Int("dlq.messages", len(claim.Page))))
+	linkMessages(span, claim.Page)
+	defer func() { endSpan(span, err) }()
 	outcomes := make([]dlq.PageOutcome, 0, len(claim.Page))
 	page := make([]dlq.Envelope, 0, len(claim.Page))
 	for i := range claim.Page {

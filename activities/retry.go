@@ -126,7 +126,9 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValu
 	delivery := dlq.Delivery{Unsent: true}
 	if a.Publisher != nil {
 		envelope.TargetTopic = in.TargetTopic
+		end := startPublish(ctx, &envelope)
 		delivery = a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0]
+		end(delivery.Err)
 	}
 	if delivery.Unsent {
 		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
@@ -185,7 +187,8 @@ func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, erro
 		a.Metrics.retried(in.Outcome)
 		a.Log.Info("retry finished", zap.Stringer("message_id", message.ID), zap.String("workflow_id", in.Owner.WorkflowID),
 			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
-			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))
+			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error),
+			traceField(ctx))
 	}
 	return Finalized{Status: message.Status, RetryCount: message.RetryCount, MaxRetries: message.MaxRetries}, nil
 }

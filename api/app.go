@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
@@ -26,6 +27,8 @@ type Options struct {
 	Topics *dlq.Topics
 	// Pointers reads the records of messages that only point to them. Nil without Kafka.
 	Pointers Pointers
+	// Tracing makes a span of each request; nil for none.
+	Tracing trace.TracerProvider
 	// Decoder decodes values and keys of messages. Nil without a Schema Registry.
 	Decoder Decoder
 	// Ends reads the end offsets of original topics. Nil without Kafka.

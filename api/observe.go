@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -28,6 +29,7 @@ func (s *Server) observe(c *fiber.Ctx) error {
 
 	s.assignClient(c)
 	s.setCommonHeaders(c, assignRequestID(c))
+	span := s.startSpan(c)
 	err := s.recoverPanic(c)
 	if allow := c.GetRespHeader(fiber.HeaderAllow); allow != "" && errors.Is(err, fiber.ErrMethodNotAllowed) {
 		c.Set(fiber.HeaderAllow, allow+", OPTIONS")
@@ -37,6 +39,7 @@ func (s *Server) observe(c *fiber.Ctx) error {
 		}
 	}
 	s.finish(c, err, routeOf(c), started)
+	endSpan(c, span, err)
 	return nil // answered already; Fiber would answer an error again
 }
 
@@ -100,6 +103,9 @@ func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time
 	fields := []zap.Field{
 		zap.String("request_id", requestIDOf(c)), zap.String("method", method), zap.String("route", route),
 		zap.Int("status", status), zap.Duration("duration", took),
+	}
+	if span := trace.SpanContextFromContext(c.UserContext()); span.IsValid() {
+		fields = append(fields, zap.Stringer("trace_id", span.TraceID()))
 	}
 	if extra, ok := c.Locals(logFieldsKey{}).([]zap.Field); ok {
 		fields = append(fields, extra...)

@@ -30,6 +30,7 @@ type Config struct {
 	Verify   Verify   `yaml:"verify"`
 	Worker   Worker   `yaml:"worker"`
 	Log      Log      `yaml:"log"`
+	Tracing  Tracing  `yaml:"tracing"`
 
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 	Targets        Targets        `yaml:"targets"`
@@ -52,6 +53,7 @@ func Default() *Config {
 		Verify:   defaultVerify(),
 		Worker:   defaultWorker(),
 		Log:      defaultLog(),
+		Tracing:  defaultTracing(),
 
 		SchemaRegistry: defaultSchemaRegistry(),
 	}
@@ -99,6 +101,7 @@ func (c *Config) problems(sources map[string]source) Problems {
 	c.Verify.validate(r)
 	c.Worker.validate(r)
 	c.Log.validate(r)
+	c.Tracing.validate(r)
 	c.SchemaRegistry.validate(r)
 	c.validateTargets(r)
 	c.validateProduction(r)
@@ -152,6 +155,9 @@ func (c *Config) CheckFiles() error {
 		secret("targets.endpoints."+name+".token_file", endpoint.TokenFile)
 	}
 	if _, err := c.SchemaRegistry.TLS.Config(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := c.Tracing.TLS.Config(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := c.Temporal.TLS.check(); err != nil {

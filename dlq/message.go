@@ -169,6 +169,8 @@ type Envelope struct {
 	TargetTopic string
 	RetryCount  int
 	Record      Record
+	// TraceID is that of the message; empty if it has none. The messages of a page may lack it.
+	TraceID string
 }
 
 // Target is where the message is sent: a topic, or the EndpointTarget of an endpoint.

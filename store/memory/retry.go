@@ -16,7 +16,7 @@ func (e *entry) claim(owner dlq.Owner, at time.Time) {
 }
 
 func (e *entry) envelope() dlq.Envelope {
-	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record}
+	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record, TraceID: e.Failure.TraceID}
 }
 
 func (e *entry) asClaim() dlq.Claim {

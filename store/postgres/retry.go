@@ -49,7 +49,8 @@ WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND 
 // the documented columns only has no body. Its payload is sent instead.
 const envelopeSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+	COALESCE(b.trace_id, '')
 FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
@@ -123,7 +124,11 @@ func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Cl
 // Envelope reads the part of a claimed message that its owner has to send. The errors are
 // those of Claimed.
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	e, found, err := queryOne(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, ownedArgs(id, owner))
+	var traceID string
+	e, found, err := queryOne(ctx, s, "read claimed message", func(row pgx.CollectableRow) (dlq.Envelope, error) {
+		return scanEnvelope(withLast{row, &traceID})
+	}, envelopeSQL, ownedArgs(id, owner))
+	e.TraceID = traceID
 	if err == nil && !found {
 		err = s.claimError(ctx, id, owner)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -54,7 +55,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(), Suspicion: kafka.Suspicion,
 		Pointers: p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
 		Ready:  telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
-		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
+		Logger: p.log, Registerer: p.registry, Gatherer: p.registry, Tracing: p.tracerProvider(),
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
 		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PreviewTimeout: cfg.Server.DryRunTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
@@ -108,6 +109,14 @@ func (p *parts) pointers() api.Pointers {
 		return nil
 	}
 	return kafka.NewPointers(options, p.log)
+}
+
+// tracerProvider is nil without tracing.
+func (p *parts) tracerProvider() trace.TracerProvider {
+	if p.tracing == nil {
+		return nil
+	}
+	return p.tracing
 }
 
 // apiDecoder is nil without a Schema Registry.

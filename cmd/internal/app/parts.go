@@ -7,8 +7,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
 
@@ -58,6 +60,7 @@ type parts struct {
 	decoder   *registry.Decoder // nil without a Schema Registry
 	// stopMetrics stops the export of the Temporal SDK's metrics.
 	stopMetrics func(context.Context) error
+	tracing     *sdktrace.TracerProvider // nil without tracing
 }
 
 func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err error) {
@@ -74,6 +77,9 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	}
 	p.targets = cfg.Targets.Rules(p.topics)
 	if err := p.openDecoder(); err != nil {
+		return nil, err
+	}
+	if err := p.openTracing(name); err != nil {
 		return nil, err
 	}
 	if err := p.openStore(); err != nil {
@@ -105,6 +111,22 @@ func (p *parts) openDecoder() (err error) {
 	return err
 }
 
+func (p *parts) openTracing(process string) error {
+	t := p.cfg.Tracing
+	if !t.Configured() {
+		return nil
+	}
+	encryption, err := t.TLS.Config()
+	if err != nil {
+		return err
+	}
+	p.tracing, err = telemetry.NewTracerProvider(telemetry.TraceOptions{
+		Endpoint: t.Endpoint, Protocol: t.Protocol, TLS: encryption, SampleRatio: float64(t.SampleRatio),
+		Service: p.cfg.App.Name, Version: version(p.cfg), Process: process,
+	}, p.log)
+	return err
+}
+
 func (p *parts) openStore() error {
 	db := p.cfg.Database
 	if !db.Configured() {
@@ -123,6 +145,9 @@ func (p *parts) openStore() error {
 	options.MaxConns = int32(db.MaxOpenConns)
 	options.MinIdleConns = int32(min(db.MaxIdleConns, 1)) // the first request need not wait for a connection
 	options.MaxConnLifetime = db.ConnMaxLifetime.Std()
+	if p.tracing != nil {
+		options.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(p.tracing), otelpgx.WithTrimSQLInSpanName(), otelpgx.WithQuerySpanNamePrefix())
+	}
 	login := &login{database: db}
 	login.apply(options)
 	p.pool, err = postgres.NewPool(context.Background(), options)
@@ -163,6 +188,13 @@ func (p *parts) openTemporal() error {
 	options.Logger = telemetry.NewTemporalLogger(p.log)
 	if options.MetricsHandler, p.stopMetrics, err = telemetry.NewTemporalMetrics(p.registry, p.log); err != nil {
 		return err
+	}
+	if p.tracing != nil {
+		tracing, err := telemetry.NewTemporalTracing(p.tracing)
+		if err != nil {
+			return fmt.Errorf("temporal: %w", err)
+		}
+		options.Interceptors = append(options.Interceptors, tracing)
 	}
 	if p.temporal, err = client.NewLazyClient(options); err != nil {
 		return fmt.Errorf("temporal: %w", err)
@@ -212,6 +244,9 @@ func (p *parts) close() {
 	}
 	if p.stopMetrics != nil {
 		_ = p.stopMetrics(context.Background()) // metrics are scraped, so there is nothing to flush
+	}
+	if p.tracing != nil {
+		stop.step("tracing", 5*time.Second, func() { _ = p.tracing.Shutdown(context.Background()) }) // its errors are logged
 	}
 	if p.pool != nil {
 		stop.step("database pool", 10*time.Second, p.pool.Close)

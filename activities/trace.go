@@ -1,0 +1,117 @@
+package activities
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// traceField is the trace of an activity for the log.
+func traceField(ctx context.Context) zap.Field {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		return zap.Stringer("trace_id", span.TraceID())
+	}
+	return zap.Skip()
+}
+
+// maxLinks limits the dead letters that the span of a page is linked to.
+const maxLinks = 5
+
+// traceparentHeader is that of W3C Trace Context.
+const traceparentHeader = "traceparent"
+
+// startSpan starts a span below that of ctx. Nothing is recorded if that one is not.
+func startSpan(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return tracerOf(ctx).Start(ctx, name, options...)
+}
+
+func tracerOf(ctx context.Context) trace.Tracer {
+	return trace.SpanFromContext(ctx).TracerProvider().Tracer("dlqmanager/activities")
+}
+
+// endSpan ends a span with the error, if there is one.
+func endSpan(span trace.Span, err error) {
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// startPublish starts the span of one message that is sent, linked to the trace in which the
+// message was produced. If that trace is kept, it gets a span too, and the record carries it on:
+// its traceparent names the new span. Otherwise the record keeps its headers.
+func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return func(error) {}
+	}
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+		attribute.String("messaging.destination.name", e.Target()), attribute.Stringer("dlq.message_id", e.ID))}
+	message := originalTrace(e)
+	link := trace.Link{SpanContext: message}
+	if !message.HasSpanID() && message.HasTraceID() { // such a link needs an attribute to be kept
+		link.Attributes = []attribute.KeyValue{attribute.Stringer("dlq.trace_id", message.TraceID())}
+	}
+	ctx, publish := startSpan(ctx, "publish", append(options, trace.WithLinks(link))...)
+	if !message.IsSampled() {
+		return func(err error) { endSpan(publish, err) }
+	}
+	back := append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
+	ctx, republish := tracerOf(ctx).Start(trace.ContextWithRemoteSpanContext(ctx, message), "republish", back...)
+	carryOn(ctx, e)
+	return func(err error) {
+		endSpan(republish, err)
+		endSpan(publish, err)
+	}
+}
+
+// originalTrace is the trace in which the message was produced: the last valid traceparent, or the
+// trace id of its event's metadata.
+func originalTrace(e *dlq.Envelope) (found trace.SpanContext) {
+	for i := range e.Record.Headers {
+		if h := &e.Record.Headers[i]; strings.EqualFold(h.Key, traceparentHeader) {
+			carrier := propagation.MapCarrier{traceparentHeader: string(h.Value)}
+			if read := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier)); read.IsValid() {
+				found = read
+			}
+		}
+	}
+	if id, err := trace.TraceIDFromHex(e.TraceID); !found.IsValid() && err == nil {
+		return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, Remote: true})
+	}
+	return found
+}
+
+// carryOn replaces the traceparent of the record. Its headers may be shared.
+func carryOn(ctx context.Context, e *dlq.Envelope) {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	e.Record.Headers = slices.Clone(e.Record.Headers)
+	for i := range e.Record.Headers {
+		if h := &e.Record.Headers[i]; strings.EqualFold(h.Key, traceparentHeader) {
+			h.Value = []byte(carrier[traceparentHeader])
+		}
+	}
+}
+
+// linkMessages links the span of a page to the traces of a few of its messages.
+func linkMessages(span trace.Span, page []dlq.PageEnvelope) {
+	if !span.IsRecording() {
+		return
+	}
+	links := 0
+	for i := range page {
+		if message := originalTrace(&page[i].Envelope); message.IsValid() && links < maxLinks {
+			span.AddLink(trace.Link{SpanContext: message, Attributes: []attribute.KeyValue{attribute.Stringer("dlq.message_id", page[i].ID)}})
+			links++
+		}
+	}
+}
