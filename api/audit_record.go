@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -117,13 +118,26 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 		s.metrics.unrecorded.Inc()
 		return
 	}
+	s.recordOutcome(c, r, map[string]any{"status": answer.status, "code": answer.code, "message": answer.message})
+}
+
+// recordUnanswered records that a command may or may not take effect, though its request is
+// answered with success.
+func (s *Server) recordUnanswered(c *fiber.Ctx, status int, message string) {
+	if r := accessOf(c.UserContext()).operation; r != nil && r.acceptedBy != "" {
+		r.Outcome = dlq.OperationUnknown
+		s.recordOutcome(c, r, map[string]any{"status": status, "message": message})
+	}
+}
+
+func (s *Server) recordOutcome(c *fiber.Ctx, r *requested, detail map[string]any) {
 	r.WorkflowID = r.acceptedBy
-	r.Detail, _ = json.Marshal(map[string]any{"status": answer.status, "code": answer.code, "message": answer.message}) // always encodes
+	r.Detail, _ = json.Marshal(detail) // always encodes
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	s.completeRefusal(ctx, c, r)
 	if err := s.options.Store.RecordOperation(ctx, r.Operation); err != nil {
-		s.options.Logger.Warn("cannot record a refused request", zap.String("request_id", r.RequestID), zap.Error(err))
+		s.options.Logger.Warn("cannot record the outcome of a request", zap.String("request_id", r.RequestID), zap.Error(err))
 	}
 }
 
@@ -131,8 +145,8 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 // before its handler read them.
 func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested) {
 	b := readBody(c, "reason", "topic")
-	if reason, given := b.text("reason", maxBulkText); given {
-		r.Reason = reason
+	if reason, given := b.text("reason", math.MaxInt); given {
+		r.Reason = reason // the store shortens it
 	} else if r.Reason == "" {
 		r.Reason = c.Query("reason")
 	}
@@ -146,6 +160,8 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 		_, _ = s.options.Store.Message(ctx, r.TargetID)
 	case r.Target == dlq.TargetBulkRetry:
 		_, _ = s.options.Store.Bulk(ctx, r.TargetID)
+	case r.Target == dlq.TargetGroup:
+		_, _ = s.options.Store.Group(ctx, r.TargetID, "")
 	default:
 		_, _ = s.options.Store.Action(ctx, r.TargetID)
 	}

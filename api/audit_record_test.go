@@ -11,6 +11,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 // operations reads the audit, the newest row first.
@@ -181,6 +182,25 @@ func TestACommandThatFailsAfterItsRowHasASecondOne(t *testing.T) {
 	}
 }
 
+func TestACommandThatTemporalDoesNotAnswerHasASecondRow(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	path, _ := w.startBulk(1)
+	w.retries.mu.Lock()
+	w.retries.unavailable = dlq.ErrUnavailable
+	w.retries.mu.Unlock()
+	for _, command := range commands {
+		got := w.json(command[0], path+command[1], command[2])
+		requireError(t, got, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+		rows := w.operations()
+		require.Equal(t, []any{"unknown", "accepted"}, []any{rows[0]["outcome"], rows[1]["outcome"]}, command)
+		for _, row := range rows[:2] {
+			require.Equal(t, got.header.Get("X-Request-Id"), row["request_id"])
+			require.Equal(t, rows[0]["workflow"], row["workflow"])
+		}
+	}
+}
+
 func TestARetryThatItsWorkflowRefusesHasASecondRow(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -204,8 +224,12 @@ func TestARefusedRequestHasItsReasonAndTopic(t *testing.T) {
 	w.add(1)
 	created := w.json(http.MethodPost, actionsPath, `{"topic":"orders.v1","action":"delete"}`, bearer("admin"))
 	require.Equal(t, http.StatusOK, created.status, created.body)
-	id := w.add(1)[0].String()
+	id := w.add(1, dlqtest.Cause("no price"))[0].String()
+	group := "/api/v1/groups/" + w.groupOf(id)
 	for _, c := range []struct{ method, path, body, token, topic string }{
+		{http.MethodPost, retryPath(mustID(t, id)), `{"reason":"why","value":{"a":1},"target_topic":"x"}`, "viewer", topicOfAccess},
+		{http.MethodPatch, group, `{"reason":"why","owner":"eve"}`, "viewer", topicOfAccess},
+		{http.MethodPost, group + "/fixed", `{"reason":"why"}`, "viewer/orders.*", topicOfAccess},
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/dead", `{"reason":"why"}`, "viewer", topicOfAccess},
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "admin", topicOfAccess}, // it is PENDING
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "viewer/stock.*", topicOfAccess},
@@ -224,6 +248,18 @@ func TestARefusedRequestHasItsReasonAndTopic(t *testing.T) {
 		topic, _ := rows[0]["topic"].(string)
 		require.Equal(t, []any{"refused", "why", c.topic}, []any{rows[0]["outcome"], rows[0]["reason"], topic}, c)
 	}
+}
+
+func TestALongReasonOfARefusedRequestIsShortened(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	id := w.add(1)[0]
+	reason := strings.Repeat("why ", 5000)
+	got := w.json(http.MethodPost, retryPath(id), `{"unknown":1,"reason":"`+reason+`"}`, bearer("viewer"))
+	require.Equal(t, http.StatusForbidden, got.status)
+	shown := w.operations(bearer("admin"))[0]["reason"].(string)
+	require.Contains(t, reason, shown)
+	require.InDelta(t, 2<<10, len(shown), 10)
 }
 
 // unrecorded is a store that cannot write the audit.

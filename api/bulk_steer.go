@@ -122,9 +122,10 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 		return reply(c, http.StatusOK, s.viewBulk(&bulk, time.Now()))
 	case bulk.State.IsFinal():
 		return bulkEnded(&bulk, nil)
-	default:
-		return reply(c, http.StatusAccepted, s.viewBulk(&bulk, time.Now()))
+	case err != nil:
+		s.recordUnanswered(c, http.StatusAccepted, "Temporal has not confirmed the command in time")
 	}
+	return reply(c, http.StatusAccepted, s.viewBulk(&bulk, time.Now()))
 }
 
 // watchBulk reads the job's row into bulk until stop says so, the job has ended, or

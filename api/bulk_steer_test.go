@@ -249,6 +249,13 @@ func TestCommandsAnswer202WhenStoreOrTemporalDoesNotAnswer(t *testing.T) {
 			got := start(t, func(o *api.Options) { change(o, w) }).call(http.MethodPost, path+"/pause")
 			require.Equal(t, http.StatusAccepted, got.status, got.body)
 			require.Equal(t, "RUNNING", got.field(t, "state"))
+			if row := w.operations()[0]; name == "workflow" {
+				require.Equal(t, "unknown", row["outcome"])
+				require.Equal(t, map[string]any{"status": 202.0, "message": "Temporal has not confirmed the command in time"}, row["detail"])
+				require.Equal(t, got.header.Get("X-Request-Id"), row["request_id"])
+			} else {
+				require.Equal(t, "accepted", row["outcome"], "Temporal has confirmed it")
+			}
 		})
 	}
 }

@@ -150,9 +150,8 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit, request
 	if decoded.JSON != nil {
 		edited.Schema, edited.Payload = decoded.Schema, dlq.PayloadOf(decoded.JSON)
 	}
-	if len(changed) > 0 && isPointer(&edited) {
-		errs.reject("body", "a copy without key and value must have no %s headers: it would only point to a record, which would be sent instead",
-			pointerHeaders)
+	if len(changed) > 0 && isPointer(&edited.Record) {
+		errs.reject("body", "a copy %s", badPointer)
 	}
 	if err := errs.toError("this edit is not possible"); err != nil {
 		return dlq.Message{}, err
@@ -192,10 +191,13 @@ func (e *fieldErrors) rejectUnencodable(err error) bool {
 // pointerHeaders begin the names of the headers of a share group's dead letter.
 const pointerHeaders = "__dlq.errors."
 
-// isPointer reports whether the publisher would send the record that a copy points to.
-func isPointer(a *dlq.Arrival) bool {
-	return a.Record.Key == nil && a.Record.Value == nil &&
-		slices.ContainsFunc(a.Record.Headers, func(h dlq.Header) bool { return strings.HasPrefix(h.Key, pointerHeaders) })
+const badPointer = "without key and value must have no " + pointerHeaders +
+	" headers: it would only point to a record, which would be shown and sent instead"
+
+// isPointer reports whether the publisher would send the record that a record points to.
+func isPointer(r *dlq.Record) bool {
+	return r.Key == nil && r.Value == nil &&
+		slices.ContainsFunc(r.Headers, func(h dlq.Header) bool { return strings.HasPrefix(h.Key, pointerHeaders) })
 }
 
 func headersNamed(headers []dlq.Header, name string) []dlq.Header {

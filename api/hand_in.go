@@ -166,6 +166,9 @@ func (b *body) letter() (l dlq.Letter) {
 			l.Record.Headers = *edit.Headers
 		}
 	}
+	if isPointer(&l.Record) {
+		b.reject("headers", "a letter %s", badPointer)
+	}
 	f := &l.Failure
 	f.Attempts = b.integer("attempts", 1_000_000)
 	if e := b.nested("error", "message", "class", "cause_class", "stack_trace"); e != nil {
@@ -205,7 +208,7 @@ func (b *body) optionalInteger(name string, most int) *int64 {
 func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 	var l dlq.Letter
 	errs := &fieldErrors{}
-	l.Record.Value = slices.Clone(c.Request().Body())
+	l.Record.Value = append([]byte{}, c.Request().Body()...) // never null, so that it is no pointer
 	if c.Get(fiber.HeaderContentEncoding, "identity") != "identity" {
 		errs.reject(fiber.HeaderContentEncoding, "must not be given: send the value as it is")
 	}

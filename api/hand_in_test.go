@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"dlqmanager/api"
 	"dlqmanager/dlq"
 )
 
@@ -133,6 +134,56 @@ func TestABadLetterStoresNothing(t *testing.T) {
 	topics, err := w.store.TopicsWithin(t.Context(), "")
 	require.NoError(t, err)
 	require.Empty(t, topics)
+}
+
+// Otherwise a grant for a dead-letter topic would show every record of its original topic.
+func TestALetterIsNoPointer(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, func(o *api.Options) { o.Pointers = everyRecord{} })
+	const pointer = `"headers": {"__dlq.errors.topic": "orders.v1", "__dlq.errors.partition": "0", "__dlq.errors.offset": "7"}`
+	for body, field := range map[string]string{
+		`{` + pointer + `}`: "headers",
+		`{"messages": [{"value": 1}, {"value": null, "origin": {"topic": "orders.v1"}, ` + pointer + `}]}`: "messages[1].headers",
+	} {
+		_, fields := requireError(t, w.json(http.MethodPost, handInPath, body, bearer("operator/orders.dlq.*")), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Equal(t, []string{field}, fields)
+	}
+	_, got := w.send(http.MethodPost, handInPath, nil, bearer("operator/orders.dlq.*"), "Content-Type: text/plain", "Dlq-Header-__dlq.errors.topic: orders.v1")
+	require.Equal(t, http.StatusCreated, got.status, "its value is empty, and not null")
+	require.Nil(t, w.call(http.MethodGet, "/api/v1/dlq/messages/"+got.handedIn(t)[0].String(), bearer("admin")).field(t, "pointed"))
+	require.Equal(t, http.StatusCreated, w.json(http.MethodPost, handInPath, `{"value": 1, `+pointer+`}`, bearer("operator/orders.*")).status)
+}
+
+func TestAnIdempotencyKeyBelongsToItsSender(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	ids := map[dlq.ID]bool{}
+	for _, token := range []string{"operator", "operator/orders.*", "admin"} {
+		got := w.json(http.MethodPost, handInPath, `{"value": 1}`, bearer(token), "Idempotency-Key: a-1")
+		require.Equal(t, http.StatusCreated, got.status, got.body)
+		ids[got.handedIn(t)[0]] = true
+		other := w.json(http.MethodPost, handInPath, `{"value": "other"}`, bearer(token), "Idempotency-Key: a-1")
+		requireError(t, other, http.StatusConflict, "SYS_DLQ_CONFLICT")
+	}
+	require.Len(t, ids, 3)
+}
+
+// A message that came back is shown with the one that it was before, and counts for its job.
+func TestALetterOfALimitedSenderIsLinkedToNoHiddenMessage(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	hidden := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })[0].String()
+	own := w.add(1)[0].String()
+	for token, linked := range map[string]map[string]bool{
+		"operator/orders.*": {hidden: false, own: true}, "operator/orders.*+viewer/stock.*": {hidden: false, own: true}, "operator": {hidden: true, own: true},
+	} {
+		for previous, want := range linked {
+			got := w.json(http.MethodPost, handInPath, `{"value": 1, "headers": {"dlq-message-id": "`+previous+`"}}`, bearer(token))
+			require.Equal(t, http.StatusCreated, got.status, got.body)
+			shown := w.call(http.MethodGet, "/api/v1/dlq/messages/"+got.handedIn(t)[0].String(), bearer("viewer"))
+			require.Equal(t, want, shown.field(t, "previous_id") == previous, token)
+		}
+	}
 }
 
 func TestWhoMaySeeSomeTopicsCannotHandInForAnother(t *testing.T) {
