@@ -137,12 +137,16 @@ func TestTheAPIReportsThatItsOwnCertificateIsNoLongerValid(t *testing.T) {
 	const report = "server.tls.cert_file: the certificate expired at "
 	require.Contains(t, out.String(), report)
 
-	files.Replace(t, authority.Issue(t, "server"))
-	require.Eventually(t, func() bool {
+	accepted := func() bool {
 		_, err := get(health.URL(), trusting)
 		return err == nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}
+	files.Replace(t, authority.Issue(t, "server"))
+	require.Eventually(t, accepted, 10*time.Second, 50*time.Millisecond)
 	require.Equal(t, 1, strings.Count(out.String(), report), "it is logged once")
+	files.Replace(t, authority.Issue(t, "server", certtest.Expired()))
+	require.Eventually(t, func() bool { return !accepted() }, 10*time.Second, 50*time.Millisecond)
+	require.Equal(t, 2, strings.Count(out.String(), report), "it is logged again")
 }
 
 func TestClientsNeedACertificateOfTheConfiguredAuthorities(t *testing.T) {

@@ -147,6 +147,8 @@ func TestACertificateForKafkaMayChangeWhileTheProgramRuns(t *testing.T) {
 	stranger := certtest.NewAuthority(t)
 	files.Replace(t, stranger.Issue(t, "dlq-manager"))
 	_ = refused(t, "kafka.tls.cert_file: ", "remote error: tls: ", func() error { return connect(t, options, section) })
+	files.Replace(t, cluster.authority.Issue(t, "dlq-manager", certtest.Expired()))
+	_ = refused(t, "kafka.tls.cert_file: ", "remote error: tls: expired certificate", func() error { return connect(t, options, section) })
 	files.Replace(t, cluster.authority.Issue(t, "dlq-manager"))
 	require.NoError(t, connect(t, options, section))
 	certtest.Replace(t, section.TLS.CAFile, stranger.PEM())

@@ -148,6 +148,8 @@ func renewsTheClientCertificate(t *testing.T, server *securePostgres) {
 
 	files.Replace(t, server.authority.Issue(t, "somebody else"))
 	require.ErrorContains(t, reconnect(), `database.ssl_cert: `)
+	files.Replace(t, server.authority.Issue(t, "bearer", certtest.Expired()))
+	_ = refused(t, "database.ssl_cert: ", "tls: expired certificate", reconnect)
 	files.Replace(t, server.authority.Issue(t, "bearer"))
 	require.NoError(t, reconnect())
 	certtest.Replace(t, d.SSLRootCert, certtest.NewAuthority(t).PEM())

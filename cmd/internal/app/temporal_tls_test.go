@@ -197,6 +197,8 @@ func TestACertificateForTemporalMayChangeWhileTheProgramRuns(t *testing.T) {
 	works := func() bool { return p.askTemporal(t) == nil }
 	files.Replace(t, stranger.Issue(t, "dlq-manager"))
 	fails("temporal.tls.cert_file: ", "tls: unknown certificate authority")
+	files.Replace(t, server.authority.Issue(t, "dlq-manager", certtest.Expired()))
+	fails("temporal.tls.cert_file: ", "remote error: tls: expired certificate")
 	files.Replace(t, server.authority.Issue(t, "dlq-manager"))
 	require.Eventually(t, works, 20*time.Second, 10*time.Millisecond)
 	certtest.Replace(t, section.TLS.CAFile, stranger.PEM())
