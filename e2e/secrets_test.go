@@ -46,11 +46,14 @@ const (
 	keyMark        = "zq7RecordKey"
 	valueMark      = "zq7RecordValue"
 	headerMark     = "zq7RecordHeader"
+	editMark       = "zq7EditedRecord"
+	letterMark     = "zq7LetterHandedIn"
+	requestMark    = "zq7IdempotencyKey"
 )
 
 var (
 	secretMarks = []string{databaseSecret, migratorSecret, kafkaSecret, temporalSecret, bearerSecret}
-	recordMarks = []string{keyMark, valueMark, headerMark}
+	recordMarks = []string{keyMark, valueMark, headerMark, editMark, letterMark, requestMark}
 )
 
 // requireAbsent fails if the text has a mark, as it is, in hexadecimal or inside base64.
@@ -121,9 +124,10 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	ids := s.ids()
 	retried := s.show(http.MethodPost, "/api/v1/dlq/messages/"+ids[0]+"/retry", "")
 	require.Contains(t, retried, "RESOLVED")
+	s.editAndHandIn(ids[1])
 	require.Contains(t, s.show(http.MethodPost, "/api/v1/bulk-retries", `{"unknown":"`+valueMark+`"}`), "unknown field")
 	s.show(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"`+s.dlqTopic+`","key":"`+keyMark+`","reason":"a reason"}`)
-	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'RESOLVED'") == 3 })
+	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'RESOLVED'") == 5 }) // with the copy and the letter
 	require.NoError(t, cluster.CreateTopic("nowhere.dlq.v1", 1, nil))
 	s.dlqTopic, s.topic = "nowhere.dlq.v1", "nowhere.v1" // a topic that does not exist
 	s.produceMarked(cluster, 2)
@@ -163,6 +167,24 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 		requireAbsent(t, name, []byte(log), append(recordMarks, secretMarks...)...)
 	}
 	s.requireCleanHistories(ids[0], append(recordMarks, secretMarks...), workflows.RetryMessageType, workflows.RetryAllType, workflows.BulkActionType)
+}
+
+// editAndHandIn sends an edited copy of a message, and hands in a letter that is not retried yet.
+func (s *system) editAndHandIn(id string) {
+	s.t.Helper()
+	path, marked := "/api/v1/dlq/messages/"+id+"/retry", `{"card":"`+editMark+`"}`
+	refused := s.show(http.MethodPost, path, `{"value":`+marked+`,"headers":{"spring_json_header_types":"`+editMark+`"}}`)
+	require.Contains(s.t, refused, "400 Bad Request")
+	edited := s.show(http.MethodPost, path, `{"value":`+marked+`,"key":"`+editMark+`","headers":{"customer":"`+editMark+`"},"reason":"a reason"}`)
+	require.Contains(s.t, edited, "RESOLVED")
+	require.Contains(s.t, edited, `"edited_from":"`+id)
+	letters := "/api/v1/dlq/" + s.dlqTopic + "/messages"
+	letter := `{"key":"` + keyMark + `","value":{"card":"` + letterMark + `"},"headers":{"customer":"` + letterMark + `"}}`
+	require.Contains(s.t, s.show(http.MethodPost, letters, letter), "201 Created")
+	require.Contains(s.t, s.show(http.MethodPost, letters, `{"value":"another"}`), "409 Conflict", "the same key")
+	for _, answer := range []string{refused, edited} {
+		requireAbsent(s.t, "the answer", []byte(answer), recordMarks...)
+	}
 }
 
 // authenticate switches authentication on, and returns the token of an administrator.
@@ -215,6 +237,7 @@ func (s *system) show(method, path, body string) string {
 	request.Header.Set("Authorization", "Bearer "+cmp.Or(s.token, bearerSecret))
 	request.Header.Set("Cookie", "session="+bearerSecret)
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", requestMark)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(s.t, err)
 	defer func() { _ = response.Body.Close() }()
