@@ -15,18 +15,23 @@ var within = map[string]func(*testing.T, fixture){
 		operator, err := dlq.NewGrant(dlq.RoleOperator, []string{"orders.*", "bills?dlq"})
 		require.NoError(t, err)
 		principal := dlq.Principal{Grants: []dlq.Grant{operator}}
+		in := func(topic string) dlq.Arrival {
+			return dlqtest.Arrival(dlqtest.FromTopic(topic, "orders"), dlqtest.Key("k"), dlqtest.Cause("no price"))
+		}
 		stored := f.store(
-			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")),
-			dlqtest.Arrival(dlqtest.FromTopic("stock.dlq", "orders")),
-			dlqtest.Arrival(dlqtest.FromTopic("my.orders.dlq", "orders")),
-			dlqtest.Arrival(dlqtest.FromTopic("bills.dlq", "orders")),
-			dlqtest.Arrival(dlqtest.FromTopic("billsdlq", "orders")))
+			in("orders.dlq"),
+			in("stock.dlq"),
+			in("my.orders.dlq"),
+			in("bills.dlq"),
+			in("billsdlq"))
 		everything := make([]dlq.ID, len(stored))
 		for i := range stored {
 			everything[i] = stored[i].ID
 		}
 		for name, filter := range map[string]dlq.Filter{
 			"by topic": {}, "by error": {ErrorContains: stored[0].ErrorMessage}, "by ids": {IDs: everything},
+			"by key": {Key: []byte("k")}, "by group": {Group: f.message(everything[1]).GroupID},
+			"by status": {Statuses: []dlq.Status{dlq.StatusPending}},
 		} {
 			filter.Topic, filter.Within = "orders", principal.Within(dlq.PermBulkRetryCreate)
 			page := f.list(dlq.ListQuery{Filter: filter, PageSize: 10, OldestFirst: true})
