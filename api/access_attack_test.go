@@ -101,6 +101,7 @@ func TestForeignWebPagesAreRefusedWithoutAuthentication(t *testing.T) {
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site", "Origin: http://localhost:3000"},
 		{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, // a form
+		{"Origin: http://evil.example"}, {"Origin: http://127.0.0.1:1"}, {"Origin: null"},
 	} {
 		got := w.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/dead", headers...)
 		requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
@@ -108,7 +109,7 @@ func TestForeignWebPagesAreRefusedWithoutAuthentication(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(mustID(t, id)))
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site: same-origin"}, {"Sec-Fetch-Site: none"}, {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"},
-		{"Sec-Fetch-Site: cross-site", "Origin: https://ops.example"},
+		{"Sec-Fetch-Site: cross-site", "Origin: https://ops.example"}, {"Origin: https://ops.example"}, {"Origin: http://" + w.address},
 	} {
 		require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq", headers...).status, headers)
 	}
@@ -182,6 +183,36 @@ func TestALimitedJobOnASharedOriginalTopicIsHiddenFromOtherTeams(t *testing.T) {
 		require.Contains(t, w.call(http.MethodGet, path+"?limit=1", bearer("operator/stock.*"+shared)).body, id, "behind a hidden job")
 		require.NotContains(t, w.call(http.MethodGet, auditPath, bearer(other)).body, `"within"`)
 		require.Less(t, w.call(http.MethodPost, location+"/cancel", bearer("operator/stock.*"+shared)).status, 300)
+	}
+}
+
+func TestAnEditOutsideTheGrantChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, toTargets(t, knownTopics{"orders.retry": true, "stock.retry": true}))
+	orders := w.add(1)[0]
+	stock := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })[0]
+	for _, c := range []struct {
+		id          dlq.ID
+		body, token string
+		status      int
+	}{
+		{stock, `{"value":1}`, "operator/orders.*", http.StatusNotFound},
+		{stock, `{"value":1,"target_topic":"orders.retry"}`, "operator/orders.*", http.StatusNotFound},
+		{stock, `{"value":1}`, "viewer+operator/orders.*", http.StatusForbidden},
+		{orders, `{"value":1}`, "viewer", http.StatusForbidden},
+		{orders, `{"value":1,"target_topic":"stock.retry"}`, "operator/orders.*", http.StatusForbidden},
+		{orders, `{"value":1,"target_topic":"http:shop"}`, "operator/orders.*", http.StatusForbidden},
+	} {
+		got := w.json(http.MethodPost, retryPath(c.id), c.body, bearer(c.token))
+		require.Equal(t, c.status, got.status, got.body)
+		require.Equal(t, "refused", w.operations(bearer("admin"))[0]["outcome"], c)
+	}
+	require.Zero(t, w.retries.starts())
+	for _, id := range []dlq.ID{orders, stock} {
+		d, err := w.store.Detail(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, dlq.StatusPending, d.Status)
+		require.Zero(t, d.Edits, "no copy is stored")
 	}
 }
 

@@ -33,10 +33,13 @@ func (s *Server) allowOrigin(c *fiber.Ctx) {
 
 // checkBrowser refuses requests of foreign web pages while nobody is asked for a token: a
 // browser sends them to loopback addresses too. A page can also give a name of its own to a
-// loopback address, which Host shows.
+// loopback address, which Host shows. Browsers send Sec-Fetch-Site with HTTPS and to loopback
+// addresses only.
 func (s *Server) checkBrowser(c *fiber.Ctx) error {
-	site := c.Get("Sec-Fetch-Site")
-	isForeign := (site == "cross-site" || site == "same-site") && !slices.Contains(s.options.CORSOrigins, c.Get(fiber.HeaderOrigin))
+	site, origin := c.Get("Sec-Fetch-Site"), c.Get(fiber.HeaderOrigin)
+	_, originHost, _ := strings.Cut(origin, "://")
+	isForeign := site == "cross-site" || site == "same-site" || site == "" && origin != "" && originHost != string(c.Request().Host())
+	isForeign = isForeign && !slices.Contains(s.options.CORSOrigins, origin)
 	isLink := c.Method() == http.MethodGet && c.Get("Sec-Fetch-Mode") == "navigate"
 	switch {
 	case isForeign && !isLink:
