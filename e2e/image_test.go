@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -57,22 +58,39 @@ func TestTheImageNeedsNoPrivilegesAndNoWritableFiles(t *testing.T) {
 	require.NoError(t, worker.end())
 }
 
-// mountImage returns a read-only folder with the files that the Dockerfile copies.
+// copyImage copies the files of the Dockerfile's last stages.
+func copyImage(t *testing.T, built, root string) {
+	t.Helper()
+	dockerfile, err := os.ReadFile("../Dockerfile")
+	require.NoError(t, err)
+	_, image, found := strings.Cut(string(dockerfile), "\nFROM scratch AS base\n")
+	require.True(t, found)
+	require.Contains(t, image, fmt.Sprintf("\nUSER %[1]d:%[1]d\n", imageUser))
+	for line := range strings.Lines(image) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] != "COPY" {
+			continue
+		}
+		folder := filepath.Join(root, words[len(words)-1])
+		require.NoError(t, os.MkdirAll(folder, 0o755))
+		for _, path := range words[2 : len(words)-1] { // after COPY --from=build
+			if name, isProgram := strings.CutPrefix(path, "/src/.build/bin/"); isProgram {
+				path = filepath.Join(built, name)
+			}
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(folder, filepath.Base(path)), content, 0o755))
+		}
+	}
+}
+
+// mountImage returns a read-only folder with the files of the image.
 func mountImage(t *testing.T, built string) string {
 	t.Helper()
 	root := t.TempDir()
-	certificates, proc := filepath.Join(root, "etc", "ssl", "certs"), filepath.Join(root, "proc")
-	require.NoError(t, os.MkdirAll(certificates, 0o755))
+	copyImage(t, built, root)
+	proc := filepath.Join(root, "proc")
 	require.NoError(t, os.Mkdir(proc, 0o755))
-	for _, path := range []string{filepath.Join(built, "dlq-api"), filepath.Join(built, "dlq-worker"), "/etc/ssl/certs/ca-certificates.crt"} {
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
-		folder := root
-		if filepath.Ext(path) == ".crt" {
-			folder = certificates
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(folder, filepath.Base(path)), content, 0o755))
-	}
 	require.NoError(t, syscall.Mount(root, root, "", syscall.MS_BIND, ""), "only root may mount")
 	t.Cleanup(func() { _ = syscall.Unmount(root, syscall.MNT_DETACH) })
 	require.NoError(t, syscall.Mount("proc", proc, "proc", syscall.MS_RDONLY, ""))
