@@ -3,7 +3,9 @@ package activities_test
 import (
 	"context"
 	"encoding/binary"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"dlqmanager/activities"
@@ -209,4 +213,39 @@ func TestADeliveryIsVerifiedByTheOffsetsOfItsGroup(t *testing.T) {
 func TestRealDeliveryIsVerifiedByTheOffsetsOfItsGroup(t *testing.T) {
 	t.Parallel()
 	verifies(t, kafkatest.RealCluster(t).Brokers())
+}
+
+func TestAGroupWhoseCoordinatorIsAwayDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	v := newVerifiedTest(t, cluster.ListenAddrs())
+	groups, err := dlq.NewVerifyGroups(map[string]string{"invoices": "billing"})
+	require.NoError(t, err)
+	v.store.VerifyGroups = groups
+	id, again := v.send("passes")
+	v.commit(again)
+	cluster.ControlKey(int16(kmsg.FindCoordinator), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		find := request.(*kmsg.FindCoordinatorRequest)
+		if !slices.Contains(find.CoordinatorKeys, "billing") {
+			return nil, nil, false //nolint:nilnil // not handled: the broker answers as always
+		}
+		response := find.ResponseKind().(*kmsg.FindCoordinatorResponse)
+		for _, key := range find.CoordinatorKeys {
+			coordinator := kmsg.NewFindCoordinatorResponseCoordinator()
+			if coordinator.Key = key; key == "billing" {
+				coordinator.ErrorCode = kerr.CoordinatorNotAvailable.Code
+			} else {
+				host, port, err := net.SplitHostPort(v.brokers[0])
+				require.NoError(t, err)
+				number, err := strconv.ParseInt(port, 10, 32)
+				require.NoError(t, err)
+				coordinator.NodeID, coordinator.Host, coordinator.Port = cluster.CoordinatorFor(key), host, int32(number)
+			}
+			response.Coordinators = append(response.Coordinators, coordinator)
+		}
+		return response, nil, true
+	})
+	v.publish(id, "")
+	require.Equal(t, "yes", v.verdict(id))
 }

@@ -184,6 +184,9 @@ type Watermarks struct {
 	At time.Time
 	// Groups has every group that was fetched, with why Kafka refused it; empty if it did not.
 	Groups map[string]string
+	// Away are the groups that were not fetched because their coordinator is away. Their
+	// earlier offsets stay.
+	Away []string
 	// Committed are the offsets of the groups.
 	Committed []Watermark
 	// Changed are the targets whose topic does not exist any more.

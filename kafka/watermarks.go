@@ -30,6 +30,10 @@ type WatermarkStore interface {
 // watermarkTimeout bounds one poll. The lease lasts longer.
 const watermarkTimeout = 20 * time.Second
 
+// offsetsTimeout bounds the fetch of the committed offsets, within a poll. A group whose
+// coordinator is away takes all of it.
+const offsetsTimeout = 5 * time.Second
+
 // WatermarkPoller publishes how far consumer groups have committed. Of several pollers, one
 // at a time has the lease.
 //
@@ -126,7 +130,9 @@ func (w *WatermarkPoller) fetch(ctx context.Context) (*pendingWatermarks, error)
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
 	slices.Sort(scope.Groups)
-	offsets := w.admin.FetchManyOffsets(ctx, slices.Compact(scope.Groups)...)
+	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
+	offsets := w.admin.FetchManyOffsets(limited, slices.Compact(scope.Groups)...)
+	cancel()
 	after, err := w.admin.ListTopics(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
@@ -140,14 +146,17 @@ func (w *WatermarkPoller) fetch(ctx context.Context) (*pendingWatermarks, error)
 			p.Changed = append(p.Changed, t.ID)
 		}
 	}
+	var awayErr error
 	for group, fetched := range offsets {
-		p.Groups[group] = ""
 		switch err := fetched.Err; {
 		case err == nil:
+			p.Groups[group] = ""
 		case errors.Is(err, kerr.GroupIDNotFound):
+			p.Groups[group] = ""
 			continue
 		case kerr.IsRetriable(err) || !errors.As(err, new(*kerr.Error)):
-			return nil, fmt.Errorf("offsets of consumer group %s: %w", group, err)
+			p.Away, awayErr = append(p.Away, group), fmt.Errorf("offsets of consumer group %s: %w", group, err)
+			continue
 		default:
 			p.Groups[group] = err.Error()
 			continue
@@ -157,6 +166,13 @@ func (w *WatermarkPoller) fetch(ctx context.Context) (*pendingWatermarks, error)
 				p.Committed = append(p.Committed, dlq.Watermark{Group: group, Target: target, Partition: o.Partition, Offset: o.At})
 			}
 		})
+	}
+	switch {
+	case awayErr == nil:
+	case len(p.Groups) == 0:
+		return nil, awayErr
+	default:
+		w.log.Warn("cannot fetch how far some consumer groups have committed; trying again", zap.Int("groups", len(p.Away)), zap.Error(awayErr))
 	}
 	p.ends, err = w.deadLetterEnds(ctx, after)
 	return p, err

@@ -192,7 +192,10 @@ func (m *Store) PublishWatermarks(_ context.Context, lease dlq.WatermarkLease, w
 		return dlq.ErrFenced
 	}
 	m.marks.at, m.marks.groups, m.marks.changed = w.At, maps.Clone(w.Groups), slices.Clone(w.Changed)
-	m.marks.committed = map[dlq.Watermark]int64{}
+	maps.DeleteFunc(m.marks.committed, func(c dlq.Watermark, _ int64) bool { return !slices.Contains(w.Away, c.Group) })
+	if m.marks.committed == nil {
+		m.marks.committed = map[dlq.Watermark]int64{}
+	}
 	for _, c := range w.Committed {
 		offset := c.Offset
 		c.Offset = 0

@@ -222,7 +222,8 @@ WITH lease AS MATERIALIZED (
 	ON CONFLICT (consumer_group) DO UPDATE SET error = EXCLUDED.error WHERE g.error <> EXCLUDED.error
 ), forgotten AS (
 	DELETE FROM dlq.dlq_watermarks w USING lease
-	WHERE NOT EXISTS (SELECT FROM committed c WHERE c.consumer_group = w.consumer_group AND c.target_id = w.target_id AND c.partition = w.partition)
+	WHERE w.consumer_group <> ALL (@away::text[])
+		AND NOT EXISTS (SELECT FROM committed c WHERE c.consumer_group = w.consumer_group AND c.target_id = w.target_id AND c.partition = w.partition)
 ), noted AS (
 	INSERT INTO dlq.dlq_watermarks AS w (consumer_group, target_id, partition, committed_offset)
 	SELECT consumer_group, target_id, partition, committed_offset FROM committed
@@ -242,6 +243,7 @@ func (s *Store) PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease,
 	}
 	_, held, err := queryOne(ctx, s, "publish watermarks", pgx.RowTo[int64], publishWatermarksSQL, pgx.NamedArgs{
 		"holder": uuid(lease.Holder), "epoch": lease.Epoch, "at": w.At, "fetched_groups": groups, "errors": errs, "changed": append([]int32{}, w.Changed...),
+		"away":       append([]string{}, w.Away...),
 		"groups":     column(w.Committed, func(c *dlq.Watermark) string { return c.Group }),
 		"targets":    column(w.Committed, func(c *dlq.Watermark) int32 { return c.Target }),
 		"partitions": column(w.Committed, func(c *dlq.Watermark) int32 { return c.Partition }),

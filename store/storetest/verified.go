@@ -165,6 +165,18 @@ var verified = map[string]func(*testing.T, fixture){
 		require.Equal(t, unknown(dlq.ReasonGroupGone), f.verdict(before), "a broker may have been mistaken")
 	},
 
+	"the offsets of a group that is away stay": func(t *testing.T, f fixture) {
+		passed, next := f.deliver(failedIn("shipping"), sent(7)), f.deliver(failedIn("shipping"), sent(8))
+		f.publish(8, time.Now())
+		require.Equal(t, yes, f.verdict(passed))
+		require.Equal(t, dlq.VerifiedNo, f.verdict(next).Verified)
+		f.publishAll(&dlq.Watermarks{At: time.Now(), Groups: map[string]string{"billing": ""}, Away: []string{"shipping"}})
+		require.Equal(t, yes, f.verdict(passed))
+		require.Equal(t, unknown(dlq.ReasonNotRead), f.verdict(next), "it may have committed since")
+		f.publish(9, time.Now())
+		require.Equal(t, yes, f.verdict(next))
+	},
+
 	"only the holder of the lease publishes": func(t *testing.T, f fixture) {
 		id := f.deliver(failedIn("shipping"), sent(7))
 		first, taken, err := f.LeaseWatermarks(t.Context(), dlq.ID{1}, -time.Second)
