@@ -75,6 +75,10 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s.replay(t, "retry_message_unknown", unknown)
 
 	s.target.answers(nil)
+	redirected, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0], TargetTopic: "orders.retry"})
+	require.NoError(t, err)
+	s.replay(t, "redirect_message_resolved", redirected)
+
 	s.add(t, 300, 300)
 	s.replay(t, "retry_all_completed", execution(s.startAll(t)))
 	s.add(t, 300, 300)

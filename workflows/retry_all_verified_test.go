@@ -50,6 +50,7 @@ func TestRampWaitsUntilWhatItHasSentIsVerified(t *testing.T) {
 	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+	s.replay(t, "retry_all_ramp_verified", execution(job))
 }
 
 func TestRampPausesWhenNobodyKnowsWhetherItIsVerified(t *testing.T) {
@@ -62,6 +63,7 @@ func TestRampPausesWhenNobodyKnowsWhetherItIsVerified(t *testing.T) {
 	result, err := s.client.AwaitRetryAll(t.Context(), job)
 	require.NoError(t, err)
 	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+	s.replay(t, "retry_all_ramp_unverified", execution(job))
 }
 
 func TestAnOperatorPausesAJobThatWaitsUntilItIsVerified(t *testing.T) {
