@@ -46,15 +46,15 @@ func toTemporal(err error) error {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 		options.Details = []any{owned}
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
+	case errors.As(err, &delivery): // also of a target that is not allowed any more
+		options.NonRetryable = delivery.Category != dlq.CategoryTransient
+		options.Details = []any{delivery.RetryAfter}
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(delivery.Category), options)
 	case errors.Is(err, dlq.ErrSpecUnreadable), errors.As(err, new(*dlq.TargetError)):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeInvalid, options)
 	case errors.Is(err, dlq.ErrNotFound):
 		options.Category = temporal.ApplicationErrorCategoryBenign
 		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotFound, options)
-	case errors.As(err, &delivery):
-		options.NonRetryable = delivery.Category != dlq.CategoryTransient
-		options.Details = []any{delivery.RetryAfter}
-		return temporal.NewApplicationErrorWithOptions(err.Error(), string(delivery.Category), options)
 	default:
 		return err
 	}

@@ -5,13 +5,19 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
 )
 
 func TestSingleRetryIsSentInOrder(t *testing.T) {
@@ -40,6 +46,36 @@ func TestAMessageOfAnotherOwnerIsNotRepublished(t *testing.T) {
 	_, err = retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner()})
 	require.Error(t, err)
 	require.Empty(t, l.target.calls)
+}
+
+func TestARedirectIsRefusedWhileItsTargetIsNotAllowedOrDoesNotExist(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
+	publisher, err := kafka.NewPublisher(kafka.Options{Brokers: cluster.ListenAddrs(), DeliveryTimeout: time.Second}, zap.NewNop(), prometheus.NewRegistry())
+	require.NoError(t, err)
+	t.Cleanup(publisher.Close)
+	in := activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner(), TargetTopic: "orders.retry"}
+	redirect := func(allowed ...string) error {
+		targets, err := dlq.NewTargets(dlqtest.Topics(t), nil, allowed, nil)
+		require.NoError(t, err)
+		retry := &activities.Retry{Store: l.store, Publisher: &activities.Router{Targets: targets, Kafka: publisher}, Log: zap.NewNop()}
+		_, err = retry.Redirect(t.Context(), in)
+		return err
+	}
+	_, err = l.store.Claim(t.Context(), in.MessageID, in.Owner)
+	require.NoError(t, err)
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, redirect(), &refused)
+	require.True(t, refused.Type() == string(dlq.CategoryAuth) && refused.NonRetryable())
+	require.ErrorContains(t, refused, `target "orders.retry" is not among the allowed targets`)
+	require.ErrorAs(t, redirect("*.retry"), &refused)
+	require.True(t, refused.Type() == string(dlq.CategoryTransient) && !refused.NonRetryable(), "the topic may come back")
+	require.ErrorContains(t, refused, "UNKNOWN_TOPIC_OR_PARTITION")
+	require.Zero(t, cluster.PartitionInfo("orders", 0).HighWatermark, "nothing goes to the original topic")
+	require.NoError(t, cluster.CreateTopic("orders.retry", 1, nil))
+	require.NoError(t, redirect("*.retry"))
+	require.EqualValues(t, 1, cluster.PartitionInfo("orders.retry", 0).HighWatermark)
 }
 
 // meeting is a publisher that answers once a number of publishes run at the same time.
