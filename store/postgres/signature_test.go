@@ -213,6 +213,10 @@ func TestAnEarlierWorkerCannotReadASpecificationWithANewerFilter(t *testing.T) {
 	require.Equal(t, filter.Group, bulk.Spec.Group)
 	require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retries
 		WHERE jsonb_typeof(spec->'statuses') = 'string' AND spec->>'within' = '^(orders)$'`), "earlier workers expect a list")
+	_, err = s.CreateBulk(t.Context(), dlqtest.Bulk("stock", 1, func(spec *dlq.BulkSpec) { spec.TargetTopic = "stock.retry" }))
+	require.NoError(t, err)
+	require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retries
+		WHERE jsonb_typeof(spec->'statuses') = 'string' AND spec->'newer_spec'->>'target_topic' = 'stock.retry'`), "nor must it miss the target")
 
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET spec = '{"topic": "orders", "filter_of_a_later_version": 1}'`)
 	require.NoError(t, err)
