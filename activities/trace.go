@@ -30,7 +30,7 @@ const traceparentHeader = "traceparent"
 
 // startSpan starts a span below that of ctx. Nothing is recorded if that one is not.
 func startSpan(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	return tracerOf(ctx).Start(ctx, name, options...)
+	return tracerOf(ctx).Start(ctx, name, options...) //nolint:spancheck // the caller ends it
 }
 
 func tracerOf(ctx context.Context) trace.Tracer {
@@ -60,14 +60,14 @@ func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
 	if !message.HasSpanID() && message.HasTraceID() { // such a link needs an attribute to be kept
 		link.Attributes = []attribute.KeyValue{attribute.Stringer("dlq.trace_id", message.TraceID())}
 	}
-	ctx, publish := startSpan(ctx, "publish", append(options, trace.WithLinks(link))...)
+	ctx, publish := startSpan(ctx, "publish", append(slices.Clip(options), trace.WithLinks(link))...)
 	if !message.IsSampled() {
 		return func(err error) { endSpan(publish, err) }
 	}
-	back := append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
-	ctx, republish := tracerOf(ctx).Start(trace.ContextWithRemoteSpanContext(ctx, message), "republish", back...)
+	options = append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
+	ctx, republish := tracerOf(ctx).Start(trace.ContextWithRemoteSpanContext(ctx, message), "republish", options...) //nolint:spancheck // see below
 	carryOn(ctx, e)
-	return func(err error) {
+	return func(err error) { //nolint:spancheck // the caller calls it
 		endSpan(republish, err)
 		endSpan(publish, err)
 	}

@@ -15,10 +15,11 @@ func (s *Server) startSpan(c *fiber.Ctx) trace.Span {
 	}
 	carrier := propagation.MapCarrier{"traceparent": c.Get("traceparent"), "tracestate": c.Get("tracestate")}
 	ctx := propagation.TraceContext{}.Extract(c.UserContext(), carrier)
+	//nolint:spancheck // the caller ends it
 	ctx, span := s.options.Tracing.Tracer("dlqmanager/api").Start(ctx, c.Method(), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("http.request.method", c.Method()), attribute.String("dlq.request_id", requestIDOf(c))))
 	c.SetUserContext(ctx)
-	return span
+	return span //nolint:spancheck // the caller ends it
 }
 
 // endSpan ends it. Its route is known only now.

@@ -146,7 +146,7 @@ func (p *parts) openStore() error {
 	options.MinIdleConns = int32(min(db.MaxIdleConns, 1)) // the first request need not wait for a connection
 	options.MaxConnLifetime = db.ConnMaxLifetime.Std()
 	if p.tracing != nil {
-		options.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(p.tracing), otelpgx.WithTrimSQLInSpanName(), otelpgx.WithQuerySpanNamePrefix())
+		options.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(p.tracing), otelpgx.WithQuerySpanNamePrefix())
 	}
 	login := &login{database: db}
 	login.apply(options)
