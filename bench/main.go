@@ -62,7 +62,7 @@ const (
 	// quickDivisor is the divisor of the sizes with -quick.
 	quickDivisor = 50
 	// lastRow is the highest row number.
-	lastRow = 22
+	lastRow = 23
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -137,6 +137,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{20}, b.measureSchemas},
 		{[]int{22}, b.measureEndpoint},
 		{[]int{21}, b.measureHandIn},
+		{[]int{23}, b.measureTracing},
 		{[]int{7}, b.measureSingle},
 		{[]int{8}, b.measureCrash},
 		{[]int{11}, b.measureScale},

@@ -52,8 +52,9 @@ func (b *bench) measureMemory(ctx context.Context) error {
 }
 
 // memoryOf retries a topic of a copy of the template in a new worker process. It
-// returns the peak memory in bytes and the messages per second.
-func (b *bench) memoryOf(ctx context.Context, template, topic string, messages int) (peak, speed float64, err error) {
+// returns the peak memory in bytes and the messages per second. The variables are added to its
+// environment.
+func (b *bench) memoryOf(ctx context.Context, template, topic string, messages int, env ...string) (peak, speed float64, err error) {
 	db, err := b.copyOf(ctx, template)
 	if err != nil {
 		return 0, 0, err
@@ -65,7 +66,7 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	}
 	defer k.stop(ctx)
 	s := b.newSite(db, k, b.tuned)
-	worker, err := b.start(ctx, s, "worker")
+	worker, err := b.start(ctx, s, "worker", env...)
 	if err != nil {
 		return 0, 0, err
 	}
