@@ -98,7 +98,7 @@ func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time
 	if !slices.Contains(methods, method) {
 		method = "OTHER"
 	}
-	s.metrics.observe(method, route, status, took)
+	s.metrics.observe(c.UserContext(), method, route, status, took)
 
 	fields := []zap.Field{
 		zap.String("request_id", requestIDOf(c)), zap.String("method", method), zap.String("route", route),

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -361,4 +362,28 @@ func TestIngestMeasuresItsLagWhileTheStoreIsUnavailable(t *testing.T) {
 	store.refuseWith(nil)
 	awaitValues(t, store, want)
 	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 0 }, timeout, tick)
+}
+
+func TestIngestCountsUnreadRecordsThatRetentionDeletesSoon(t *testing.T) {
+	t.Parallel()
+	day := 24 * time.Hour
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	require.NoError(t, err)
+	defer client.Close()
+	retention := strconv.FormatInt((10 * day).Milliseconds(), 10)
+	_, err = kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &retention}}, "orders.dlq")
+	require.NoError(t, err)
+	for _, age := range []time.Duration{9 * day, 8*day + time.Hour, 7 * day, 0} {
+		r := &kgo.Record{Topic: "orders.dlq", Value: []byte(age.String()), Timestamp: time.Now().Add(-age)}
+		require.NoError(t, client.ProduceSync(t.Context(), r).FirstErr())
+	}
+	store := newMemory()
+	store.refuseWith(func([]dlq.Arrival) error { return errStoreAway })
+	o := quickOptions(brokers)
+	o.StopGrace = 50 * time.Millisecond
+	ingest := startIngest(t, o, store)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_expiring_records") == 2 }, timeout, tick)
+	store.refuseWith(nil)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_expiring_records") == 0 }, timeout, tick)
 }

@@ -275,7 +275,7 @@ func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	d.errs[i] = err
 	if err == nil {
 		d.acknowledgements[i] = acknowledgementOf(r)
-		d.publisher.metrics.Observe(time.Since(d.started))
+		d.publisher.metrics.Observe(r.Context, time.Since(d.started))
 	}
 }
 

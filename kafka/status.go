@@ -150,6 +150,7 @@ type ingestMetrics struct {
 	cameBack    *prometheus.CounterVec
 	lost        *prometheus.CounterVec
 	lag         *prometheus.GaugeVec
+	expiring    *prometheus.GaugeVec
 	lastArrival *prometheus.GaugeVec
 	held        *prometheus.GaugeVec
 	stalled     prometheus.Gauge
@@ -169,6 +170,9 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 			Name: "dlq_ingest_lost_offsets_total", Help: "Offsets that Kafka had deleted before they were read, by dead-letter topic."}, topic),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_lag", Help: "Records of this process's partitions that are not stored yet, by dead-letter topic."}, topic),
+		expiring: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dlq_ingest_expiring_records", Help: "Records of this process's partitions that are not stored yet and that the topic's retention.ms deletes soon: " +
+				"four fifths of it have passed. By dead-letter topic; absent without a lag. A limit in bytes is not considered."}, topic),
 		lastArrival: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_last_arrival_timestamp_seconds", Help: "When a dead letter was last stored, by dead-letter topic."}, topic),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -179,7 +183,7 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 			Name: "dlq_ingest_partitions", Help: "Partitions assigned to this process."}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lost, m.lag, m.lastArrival, m.held, m.stalled, m.partitions)
+		reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lost, m.lag, m.expiring, m.lastArrival, m.held, m.stalled, m.partitions)
 	}
 	return m
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -106,6 +107,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	}
 	in.logRanges.set(asked, starts, ends)
 	in.metrics.lag.Reset() // drops the topics that are no longer assigned
+	var behind []string
 	for topic, partitions := range positions {
 		lag := int64(0)
 		for partition, stored := range partitions {
@@ -119,8 +121,60 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 			lag += max(end.Offset-max(stored, 0), 0)
 		}
 		in.metrics.lag.WithLabelValues(topic).Set(float64(lag))
+		if lag > 0 {
+			behind = append(behind, topic)
+		}
+	}
+	return in.observeExpiring(ctx, admin, positions, starts, behind)
+}
+
+// observeExpiring counts the records that retention deletes soon, of the topics that have a
+// lag. Topics with the same retention share a request.
+func (in *Ingest) observeExpiring(ctx context.Context, admin *kadm.Client, positions map[string]map[int32]int64, starts kadm.ListedOffsets, behind []string) error {
+	in.metrics.expiring.Reset()
+	if len(behind) == 0 {
+		return nil
+	}
+	configs, err := admin.DescribeTopicConfigs(ctx, behind...)
+	if err != nil {
+		return err
+	}
+	byRetention := map[int64][]string{}
+	for _, config := range configs {
+		if retention := retentionOf(&config); config.Err == nil && retention > 0 {
+			byRetention[retention] = append(byRetention[retention], config.Name)
+		}
+	}
+	for retention, topics := range byRetention {
+		safe, err := admin.ListOffsetsAfterMilli(ctx, time.Now().UnixMilli()-retention/5*4, topics...)
+		if err != nil {
+			return err
+		}
+		for _, topic := range topics {
+			expiring := int64(0)
+			for partition, stored := range positions[topic] {
+				first, ok := safe.Lookup(topic, partition)
+				start, _ := starts.Lookup(topic, partition)
+				if ok && first.Err == nil && start.Err == nil {
+					expiring += max(first.Offset-max(stored, start.Offset), 0)
+				}
+			}
+			in.metrics.expiring.WithLabelValues(topic).Set(float64(expiring))
+		}
 	}
 	return nil
+}
+
+// retentionOf is the topic's retention.ms, or zero if it is unknown. It is negative without a
+// limit.
+func retentionOf(config *kadm.ResourceConfig) int64 {
+	for _, c := range config.Configs {
+		if c.Key == "retention.ms" {
+			retention, _ := strconv.ParseInt(c.MaybeValue(), 10, 64)
+			return retention
+		}
+	}
+	return 0
 }
 
 // logRanges are the start and end offsets of the partitions at the last request.

@@ -16,7 +16,7 @@ const backlogInterval = 15 * time.Second
 
 var (
 	backlogMessages = prometheus.NewDesc("dlq_messages",
-		"Messages in the store, by dead-letter topic and status. Every replica has the same value.", []string{"topic", "status"}, nil)
+		"Messages in the store, by dead-letter topic and status. Topics beyond the first 1000 are \"other\". Every replica has the same value.", []string{"topic", "status"}, nil)
 	backlogOldest = prometheus.NewDesc("dlq_oldest_pending_age_seconds",
 		"Age of the oldest PENDING message; absent when nothing is pending.", []string{"topic"}, nil)
 	backlogCounted = prometheus.NewDesc("dlq_messages_counted_timestamp_seconds",
@@ -50,14 +50,30 @@ func (b *backlogCollector) Collect(metrics chan<- prometheus.Metric) {
 	if counted.IsZero() {
 		return // unknown values are absent; zero would be wrong
 	}
-	for _, summary := range summaries {
-		for _, status := range dlq.Statuses {
-			metrics <- prometheus.MustNewConstMetric(backlogMessages, prometheus.GaugeValue,
-				float64(summary.Counts[status]), summary.DLQTopic, string(status))
+	type sum struct {
+		counts map[dlq.Status]int64
+		oldest *time.Time
+	}
+	sums := map[string]sum{}
+	var topics boundedTopics
+	for i := range summaries {
+		topic := topics.label(summaries[i].DLQTopic)
+		s := sums[topic]
+		if s.counts == nil {
+			s.counts = map[dlq.Status]int64{}
 		}
-		if summary.OldestPending != nil {
-			age := max(time.Since(*summary.OldestPending), 0)
-			metrics <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, age.Seconds(), summary.DLQTopic)
+		for _, status := range dlq.Statuses {
+			s.counts[status] += summaries[i].Counts[status]
+		}
+		s.oldest = earlier(s.oldest, summaries[i].OldestPending)
+		sums[topic] = s
+	}
+	for topic, s := range sums {
+		for _, status := range dlq.Statuses {
+			metrics <- prometheus.MustNewConstMetric(backlogMessages, prometheus.GaugeValue, float64(s.counts[status]), topic, string(status))
+		}
+		if s.oldest != nil {
+			metrics <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, ageOf(*s.oldest), topic)
 		}
 	}
 	metrics <- prometheus.MustNewConstMetric(backlogCounted, prometheus.GaugeValue, float64(counted.UnixMilli())/1000)

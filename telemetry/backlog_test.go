@@ -29,7 +29,7 @@ func TestBacklogIsShownByTopicAndStatusAndCountedSeldom(t *testing.T) {
 	}, zap.NewNop())
 	for range 10 {
 		require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP dlq_messages Messages in the store, by dead-letter topic and status. Every replica has the same value.
+# HELP dlq_messages Messages in the store, by dead-letter topic and status. Topics beyond the first 1000 are "other". Every replica has the same value.
 # TYPE dlq_messages gauge
 dlq_messages{status="DEAD",topic="idle.dlq"} 0
 dlq_messages{status="DEAD",topic="orders.dlq"} 2

@@ -101,7 +101,7 @@ func (p *page) send(ctx, starting context.Context, i int) error {
 	var refused *dlq.DeliveryError
 	switch {
 	case err == nil:
-		p.publisher.o.Metrics.Observe(time.Since(started))
+		p.publisher.o.Metrics.Observe(ctx, time.Since(started))
 	case errors.As(err, &refused):
 		p.learn(refused)
 	}

@@ -48,7 +48,7 @@ type Metrics interface {
 	// Count counts a message that was sent to a target, or was not, with its result.
 	Count(target, result string)
 	// Observe adds the duration of a delivery.
-	Observe(time.Duration)
+	Observe(context.Context, time.Duration)
 }
 
 const (

@@ -38,7 +38,7 @@ func (c *counted) Count(target, result string) {
 	c.results[target+" "+result]++
 }
 
-func (*counted) Observe(time.Duration) {}
+func (*counted) Observe(context.Context, time.Duration) {}
 
 // bench is a publisher with one endpoint, http:shop.
 type bench struct {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+
+	"dlqmanager/dlq"
 )
 
 // EnsureArchiveSchedule creates the archive's schedule, or updates the times and the input
@@ -42,4 +45,44 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in Arch
 		return fmt.Errorf("update schedule %s: %w", id, toDomain(ctx, err))
 	}
 	return nil
+}
+
+// ArchiveRun is the newest run that the archive's schedule has started. Without one, Started
+// is when the schedule was created.
+type ArchiveRun struct {
+	Started         time.Time
+	Running, Failed bool
+}
+
+// LastArchiveRun asks Temporal for the newest run of the archive.
+func (c *Client) LastArchiveRun(ctx context.Context) (run ArchiveRun, err error) {
+	id := c.installationID(ArchiveScheduleID)
+	schedule, err := c.temporal.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
+	if err != nil {
+		return ArchiveRun{}, fmt.Errorf("describe schedule %s: %w", id, toDomain(ctx, err))
+	}
+	actions := schedule.Info.RecentActions
+	if len(actions) == 0 {
+		return ArchiveRun{Started: schedule.Info.CreatedAt}, nil
+	}
+	last := actions[len(actions)-1]
+	run.Started = last.ActualTime
+	if last.StartWorkflowResult == nil {
+		return run, nil
+	}
+	workflow, err := c.temporal.DescribeWorkflowExecution(ctx, last.StartWorkflowResult.WorkflowID, "")
+	if err != nil { // Temporal deletes ended workflows after a while
+		err = toDomain(ctx, err)
+		if errors.Is(err, dlq.ErrNotFound) {
+			err = nil
+		}
+		return run, err
+	}
+	switch workflow.GetWorkflowExecutionInfo().GetStatus() {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		run.Running = true
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		run.Failed = true
+	}
+	return run, nil
 }

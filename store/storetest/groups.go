@@ -119,6 +119,45 @@ var groups = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"groups with PENDING messages are counted by state": func(t *testing.T, f fixture) {
+		backlogs := func() map[dlq.BacklogState]dlq.GroupBacklog {
+			require.NoError(t, f.FoldCounts(t.Context()))
+			list, err := f.GroupBacklogs(t.Context())
+			require.NoError(t, err)
+			byState := map[dlq.BacklogState]dlq.GroupBacklog{}
+			for _, b := range list {
+				require.Equal(t, "orders.dlq", b.DLQTopic)
+				byState[b.State] = b
+			}
+			return byState
+		}
+		price := f.store(dlqtest.Arrival(noPrice, ordersAt(0, 1, earlier)))[0]
+		stock := f.store(dlqtest.Arrival(noStock), dlqtest.Arrival(noStock))
+		f.store(dlqtest.Arrival())
+		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
+			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 2, Pending: 3},
+		}, backlogs())
+
+		held := dlq.GroupHeld
+		require.NoError(t, f.ChangeGroup(t.Context(), stock[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
+		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
+			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 1, Pending: 1, OldestPending: &price.CreatedAt},
+			"held":         {DLQTopic: "orders.dlq", State: "held", Groups: 1, Pending: 2, OldestPending: &stock[0].CreatedAt},
+		}, backlogs(), "the oldest messages tell which of them are held")
+
+		f.retry(stock[0].ID, dlq.ResultDelivered)
+		f.retry(stock[1].ID, dlq.ResultDelivered)
+		f.fix(price.GroupID)
+		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
+			"fixed": {DLQTopic: "orders.dlq", State: "fixed", Groups: 1, Pending: 1},
+		}, backlogs(), "a group without PENDING messages is not counted")
+
+		f.store(dlqtest.Arrival(noPrice, ordersAt(0, 2, nextDay)))
+		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
+			dlq.BacklogRegressed: {DLQTopic: "orders.dlq", State: dlq.BacklogRegressed, Groups: 1, Pending: 2},
+		}, backlogs())
+	},
+
 	"groups are selected by topic and state": func(t *testing.T, f fixture) {
 		price := f.store(dlqtest.Arrival(noPrice))[0]
 		f.store(dlqtest.Arrival(noStock, dlqtest.FromTopic("shop.dlq", "shop")))

@@ -87,6 +87,7 @@ type Store interface {
 	ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error
 	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
+	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
 	FoldCounts(ctx context.Context) error
 
 	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)

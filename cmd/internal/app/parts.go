@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/exaring/otelpgx"
@@ -39,6 +40,7 @@ type Store interface {
 	kafka.ExhaustedStore
 	kafka.WatermarkStore
 	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
+	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	Ping(ctx context.Context) error
@@ -72,6 +74,7 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	}
 	p.log = p.log.With(zap.String("process", name))
 	p.registry = telemetry.NewRegistry(cfg.App.Name, version(cfg))
+	p.registry.MustRegister(telemetry.NewCertificateCollector(p.certificates(), p.log))
 	if p.topics, err = dlq.NewTopics(cfg.Kafka.DLQTopicPattern, cfg.Kafka.OriginTopics); err != nil {
 		return nil, err
 	}
@@ -98,6 +101,17 @@ func version(cfg *config.Config) string {
 		return cfg.App.Version
 	}
 	return Version
+}
+
+// certificates are the files whose expiry is in the metrics, by their use.
+func (p *parts) certificates() map[string]string {
+	files := map[string]string{
+		"server": p.cfg.Server.TLS.CertFile, "client_ca": p.cfg.Server.TLS.ClientCAFile,
+		"kafka": p.cfg.Kafka.TLS.CertFile, "temporal": p.cfg.Temporal.TLS.CertFile,
+		"schema_registry": p.cfg.SchemaRegistry.TLS.CertFile, "tracing": p.cfg.Tracing.TLS.CertFile,
+	}
+	maps.DeleteFunc(files, func(_, file string) bool { return file == "" })
+	return files
 }
 
 func (p *parts) openDecoder() (err error) {

@@ -108,7 +108,14 @@ func newEngine(p *parts) (*engine, error) {
 		publisher = router
 	}
 	metrics := activities.NewMetrics(p.registry)
-	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log))
+	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log),
+		telemetry.NewGroupCollector(p.store.GroupBacklogs, p.log))
+	if p.pool != nil { // else there is no schedule
+		p.registry.MustRegister(telemetry.NewArchiveCollector(func(ctx context.Context) (telemetry.ArchiveRun, error) {
+			run, err := p.workflows.LastArchiveRun(ctx)
+			return telemetry.ArchiveRun(run), err
+		}, p.log))
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}

@@ -1,0 +1,34 @@
+package dlq
+
+import "time"
+
+// NewGroupAge is how long a group counts as new after its first message.
+const NewGroupAge = time.Hour
+
+// BacklogState is the state of a group for the alerts. Unlike GroupState it tells an open
+// group that is new, or open again after a fix, from the others.
+type BacklogState string
+
+// The states that a group has beside those of GroupState.
+const (
+	BacklogNew       BacklogState = "new"
+	BacklogRegressed BacklogState = "regressed"
+)
+
+// BacklogStates lists every state.
+var BacklogStates = []BacklogState{
+	BacklogNew, BacklogRegressed, BacklogState(GroupOpen), BacklogState(GroupHeld), BacklogState(GroupFixed),
+}
+
+// GroupBacklog counts the groups of a dead-letter topic that are in one state and have
+// PENDING messages, and these messages.
+type GroupBacklog struct {
+	DLQTopic string
+	State    BacklogState
+	Groups   int64
+	Pending  int64
+	// OldestPending is the arrival of the oldest PENDING message of these groups. It is nil
+	// unless the topic has a held group: then the oldest message of the topic may be one that
+	// nobody is to be told about.
+	OldestPending *time.Time
+}

@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// groupBacklogsSQL reads the sums of the counts, so a message is counted some seconds after
+// its arrival. Its cost grows with the number of groups, not with that of messages. The oldest
+// message of a group is found by index, and may be in another topic of the group.
+const groupBacklogsSQL = `
+WITH pending AS (
+	SELECT c.dlq_topic, c.group_id, sum(c.messages)::bigint AS messages,
+		CASE WHEN g.state <> 'open' THEN g.state
+			WHEN g.regressed_by IS NOT NULL THEN 'regressed'
+			WHEN g.first_seen > now() - @new_age::interval THEN 'new'
+			ELSE 'open' END AS state,
+		bool_or(g.state = 'held') OVER (PARTITION BY c.dlq_topic) AS has_held
+	FROM dlq.dlq_group_count_sums c
+	JOIN dlq.dlq_groups g ON g.id = c.group_id
+	WHERE c.status = 'PENDING'
+	GROUP BY c.dlq_topic, c.group_id, g.id
+	HAVING sum(c.messages) > 0
+)
+SELECT p.dlq_topic, p.state, count(*), sum(p.messages)::bigint, min(oldest.created_at)
+FROM pending p
+LEFT JOIN LATERAL (
+	SELECT m.created_at
+	FROM dlq.dlq_messages m
+	WHERE p.has_held AND m.group_id = p.group_id AND m.status = 'PENDING' AND m.status <> 'RETRYING'
+	ORDER BY m.created_at, m.seq
+	LIMIT 1
+) AS oldest ON true
+GROUP BY p.dlq_topic, p.state
+ORDER BY p.dlq_topic COLLATE "C", p.state COLLATE "C"`
+
+// GroupBacklogs counts the groups that have PENDING messages, by dead-letter topic and state.
+func (s *Store) GroupBacklogs(ctx context.Context) (backlogs []dlq.GroupBacklog, err error) {
+	err = s.batch(ctx, "count groups", func(batch *pgx.Batch) {
+		queueQuery(batch, &backlogs, scanGroupBacklog, groupBacklogsSQL, pgx.NamedArgs{"new_age": dlq.NewGroupAge})
+	})
+	return backlogs, err
+}
+
+func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {
+	err = row.Scan(&b.DLQTopic, (*string)(&b.State), &b.Groups, &b.Pending, optionalInstant{&b.OldestPending})
+	return b, err
+}

@@ -1,0 +1,82 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// slowInterval is how often values are read that change seldom.
+const slowInterval = time.Minute
+
+var certificateExpiry = prometheus.NewDesc("dlq_certificate_expiry_timestamp_seconds",
+	"When the first of the certificates of a configured file expires, in Unix time, by the use of the file.", []string{"use"}, nil)
+
+type certificateCollector struct {
+	expiries *latest[map[string]time.Time]
+}
+
+// NewCertificateCollector reads PEM files by their use, such as "server". It reads them again
+// every minute, since certificates are renewed while the program runs. The caller registers
+// the collector.
+func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {
+	return certificateCollector{&latest[map[string]time.Time]{
+		what: "the certificates", interval: slowInterval, logger: logger,
+		read: func(context.Context) (map[string]time.Time, error) {
+			expiries := map[string]time.Time{}
+			for use, file := range files {
+				expiry, err := firstExpiry(file)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", use, err)
+				}
+				expiries[use] = expiry
+			}
+			return expiries, nil
+		},
+	}}
+}
+
+// Describe implements prometheus.Collector.
+func (c certificateCollector) Describe(descs chan<- *prometheus.Desc) { descs <- certificateExpiry }
+
+// Collect implements prometheus.Collector.
+func (c certificateCollector) Collect(metrics chan<- prometheus.Metric) {
+	expiries, _ := c.expiries.get()
+	for use, expiry := range expiries {
+		metrics <- prometheus.MustNewConstMetric(certificateExpiry, prometheus.GaugeValue, float64(expiry.Unix()), use)
+	}
+}
+
+// firstExpiry is when the first certificate of a PEM file expires.
+func firstExpiry(file string) (first time.Time, err error) {
+	rest, err := os.ReadFile(file)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if first.IsZero() || certificate.NotAfter.Before(first) {
+			first = certificate.NotAfter
+		}
+	}
+	if first.IsZero() {
+		return time.Time{}, fmt.Errorf("no certificate in %s", file)
+	}
+	return first, nil
+}

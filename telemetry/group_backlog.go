@@ -1,0 +1,94 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+var (
+	groupsPending = prometheus.NewDesc("dlq_groups",
+		"Groups that have PENDING messages, by dead-letter topic and state: new (its first message is less than an hour old), "+
+			"regressed (failed again after its fix), open, held or fixed. Every replica has the same value.", []string{"topic", "state"}, nil)
+	groupMessages = prometheus.NewDesc("dlq_group_pending_messages",
+		"PENDING messages of these groups. Messages without a group are only in dlq_messages.", []string{"topic", "state"}, nil)
+	groupOldest = prometheus.NewDesc("dlq_group_oldest_pending_age_seconds",
+		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
+)
+
+// groupCollector exports the groups by state, so that alerts can leave out the held ones.
+type groupCollector struct {
+	backlogs *latest[[]dlq.GroupBacklog]
+}
+
+// NewGroupCollector reads the counts with read, which is Store.GroupBacklogs. The caller
+// registers the collector.
+func NewGroupCollector(read func(context.Context) ([]dlq.GroupBacklog, error), logger *zap.Logger) prometheus.Collector {
+	return &groupCollector{backlogs: &latest[[]dlq.GroupBacklog]{
+		what: "the groups", read: read, interval: backlogInterval, logger: logger,
+	}}
+}
+
+// Describe implements prometheus.Collector.
+func (g *groupCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- groupsPending
+	descs <- groupMessages
+	descs <- groupOldest
+}
+
+// Collect implements prometheus.Collector.
+func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
+	backlogs, _ := g.backlogs.get()
+	// By topic and state; the topics beyond the limit are one.
+	type place struct{ topic, state string }
+	sums := map[place]dlq.GroupBacklog{}
+	var topics boundedTopics
+	for _, b := range backlogs {
+		at := place{topics.label(b.DLQTopic), string(b.State)}
+		sum := sums[at]
+		sum.Groups, sum.Pending = sum.Groups+b.Groups, sum.Pending+b.Pending
+		sum.OldestPending = earlier(sum.OldestPending, b.OldestPending)
+		sums[at] = sum
+	}
+	for at, sum := range sums {
+		metrics <- prometheus.MustNewConstMetric(groupsPending, prometheus.GaugeValue, float64(sum.Groups), at.topic, at.state)
+		metrics <- prometheus.MustNewConstMetric(groupMessages, prometheus.GaugeValue, float64(sum.Pending), at.topic, at.state)
+		if sum.OldestPending != nil {
+			metrics <- prometheus.MustNewConstMetric(groupOldest, prometheus.GaugeValue, ageOf(*sum.OldestPending), at.topic, at.state)
+		}
+	}
+}
+
+func ageOf(at time.Time) float64 { return max(time.Since(at), 0).Seconds() }
+
+// earlier is the earlier of two times of which each may be nil.
+func earlier(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.Before(*a) {
+		return b
+	}
+	return a
+}
+
+// Topics beyond maxTopicLabels share the label otherTopicLabel in the metrics of one scrape.
+// They come sorted by name, so the same topics have a label of their own each time.
+const (
+	maxTopicLabels  = 1000
+	otherTopicLabel = "other"
+)
+
+type boundedTopics map[string]struct{}
+
+func (b *boundedTopics) label(topic string) string {
+	if *b == nil {
+		*b = boundedTopics{}
+	}
+	if _, known := (*b)[topic]; !known && len(*b) >= maxTopicLabels {
+		return otherTopicLabel
+	}
+	(*b)[topic] = struct{}{}
+	return topic
+}

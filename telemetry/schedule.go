@@ -1,0 +1,55 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+var (
+	archiveStarted = prometheus.NewDesc("dlq_archive_last_start_timestamp_seconds",
+		"When the schedule last started a run of the archive, or was created, in Unix time. Every replica has the same value.", nil, nil)
+	archiveFailed = prometheus.NewDesc("dlq_archive_last_run_failed",
+		"1 if the last run of the archive has failed, was terminated or timed out, else 0. Every replica has the same value.", nil, nil)
+	archiveRunning = prometheus.NewDesc("dlq_archive_running",
+		"1 while a run of the archive is active, else 0. Every replica has the same value.", nil, nil)
+)
+
+// ArchiveRun is the newest run of the archive.
+type ArchiveRun struct {
+	Started         time.Time
+	Running, Failed bool
+}
+
+type archiveCollector struct {
+	runs *latest[ArchiveRun]
+}
+
+// NewArchiveCollector asks Temporal with read. The caller registers the collector.
+func NewArchiveCollector(read func(context.Context) (ArchiveRun, error), logger *zap.Logger) prometheus.Collector {
+	return archiveCollector{&latest[ArchiveRun]{what: "the archive's schedule", read: read, interval: slowInterval, logger: logger}}
+}
+
+// Describe implements prometheus.Collector.
+func (a archiveCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- archiveStarted
+	descs <- archiveFailed
+	descs <- archiveRunning
+}
+
+// Collect implements prometheus.Collector.
+func (a archiveCollector) Collect(metrics chan<- prometheus.Metric) {
+	run, at := a.runs.get()
+	if at.IsZero() {
+		return
+	}
+	gauge := func(desc *prometheus.Desc, value float64) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
+	}
+	flag := map[bool]float64{true: 1}
+	gauge(archiveStarted, float64(run.Started.Unix()))
+	gauge(archiveFailed, flag[run.Failed])
+	gauge(archiveRunning, flag[run.Running])
+}
