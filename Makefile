@@ -103,6 +103,10 @@ vulncheck: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabi
 licences: ## Compare docs/licences.csv with the licences of the linked packages, and refuse other licences
 	@go run ./dev/supplychain licences
 
+.PHONY: docs-metrics
+docs-metrics: ## Write docs/metrics.md
+	@go test ./cmd/internal/app -run TestTheMetricsPageIsCurrent -count=1 -args -write-docs
+
 .PHONY: licences-write
 licences-write: ## Write docs/licences.csv
 	@go run ./dev/supplychain licences -write
