@@ -1,11 +1,14 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
 )
 
 func TestRepublishedTopicsHaveABoundedNumberOfLabels(t *testing.T) {
@@ -36,4 +39,28 @@ func TestRepublishedTopicsHaveABoundedNumberOfLabels(t *testing.T) {
 	require.InDelta(t, 2, got["topic-7 delivered"], 0)
 	require.InDelta(t, 500, got["other delivered"], 0)
 	require.InDelta(t, 1, got["other auth"], 0)
+}
+
+func TestDeliveriesOfSampledTracesAreExemplars(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	m := NewPublishMetrics(registry)
+	span := func(flags trace.TraceFlags) context.Context {
+		return trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: flags,
+		}))
+	}
+	m.Observe(span(trace.FlagsSampled), 15*time.Millisecond)
+	m.Observe(span(0), 1500*time.Millisecond)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	histogram := families[0].GetMetric()[0].GetHistogram()
+	require.NotEmpty(t, histogram.GetPositiveSpan(), "it is a native histogram too")
+	exemplars := map[float64]string{}
+	for _, bucket := range histogram.GetBucket() {
+		if e := bucket.GetExemplar(); e != nil {
+			exemplars[bucket.GetUpperBound()] = e.GetLabel()[0].GetValue()
+		}
+	}
+	require.Equal(t, map[float64]string{.02: "01000000000000000000000000000000"}, exemplars)
 }

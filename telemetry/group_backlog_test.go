@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
+	"dlqmanager/internal/certtest"
 	"dlqmanager/telemetry"
 )
 
@@ -46,7 +48,28 @@ func TestTopicsBeyondTheLimitShareALabelAndNothingIsLost(t *testing.T) {
 	collector := telemetry.NewBacklogCollector(func(context.Context) ([]dlq.TopicSummary, error) { return summaries, nil }, zap.NewNop())
 	require.Equal(t, 1001, testutil.CollectAndCount(collector, "dlq_oldest_pending_age_seconds"))
 	require.Equal(t, 1001*len(dlq.Statuses), testutil.CollectAndCount(collector, "dlq_messages"))
-	text, err := testutil.CollectAndFormat(collector, "text/plain", "dlq_messages")
-	require.NoError(t, err)
-	require.Contains(t, string(text), `dlq_messages{status="PENDING",topic="other"} 500`)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector)
+	for _, metric := range gather(t, registry)["dlq_messages"].GetMetric() {
+		if of := labels(metric); of["topic"] == "other" && of["status"] == "PENDING" {
+			require.InDelta(t, 500, metric.GetGauge().GetValue(), 0)
+		}
+	}
+}
+
+func TestCertificatesShowWhenTheFirstOfThemExpires(t *testing.T) {
+	t.Parallel()
+	authority := certtest.NewAuthority(t)
+	files := certtest.Write(t, authority.Issue(t, "kafka"))
+	expired, _ := certtest.PEM(t, authority.Issue(t, "old", certtest.Expired()))
+	both := certtest.File(t, append(authority.PEM(), expired...))
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(telemetry.NewCertificateCollector(map[string]string{"kafka": files.Cert, "client_ca": both}, zap.NewNop()))
+	now, expiries := float64(time.Now().Unix()), map[string]float64{}
+	for _, metric := range gather(t, registry)["dlq_certificate_expiry_timestamp_seconds"].GetMetric() {
+		expiries[labels(metric)["use"]] = metric.GetGauge().GetValue()
+	}
+	require.Len(t, expiries, 2)
+	require.Greater(t, expiries["kafka"], now)
+	require.Less(t, expiries["client_ca"], now)
 }

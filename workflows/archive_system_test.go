@@ -53,3 +53,29 @@ func TestArchiveScheduleIsCreatedOnceAndKeptUpToDate(t *testing.T) {
 	require.Len(t, described.Info.NextActionTimes, 10)
 	require.Equal(t, "04:30", described.Info.NextActionTimes[0].UTC().Format("15:04"))
 }
+
+func TestTheLastRunOfTheArchiveIsKnown(t *testing.T) {
+	t.Parallel()
+	s := startlessSystem(t)
+	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@yearly", workflows.ArchiveInput{}))
+	handle := s.temporal.ScheduleClient().GetHandle(t.Context(), s.queue+"/"+workflows.ArchiveScheduleID)
+	t.Cleanup(func() { _ = handle.Delete(context.Background()) })
+	run, err := s.client.LastArchiveRun(t.Context())
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), run.Started, time.Minute, "without a run it is when the schedule was created")
+	require.False(t, run.Running)
+
+	require.NoError(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
+	require.Eventually(t, func() bool {
+		run, err = s.client.LastArchiveRun(t.Context())
+		return err == nil && run.Running
+	}, time.Minute, 50*time.Millisecond)
+	described, err := handle.Describe(t.Context())
+	require.NoError(t, err)
+	id := described.Info.RecentActions[0].StartWorkflowResult.WorkflowID
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), id, "", "by ops"))
+	require.Eventually(t, func() bool {
+		run, err = s.client.LastArchiveRun(t.Context())
+		return err == nil && run.Failed && !run.Running
+	}, time.Minute, 50*time.Millisecond)
+}
