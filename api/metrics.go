@@ -65,8 +65,9 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 func (m *httpMetrics) observe(ctx context.Context, method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	duration := m.duration.WithLabelValues(method, route)
-	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
-		duration.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
+	span := trace.SpanContextFromContext(ctx)
+	if traced, ok := duration.(prometheus.ExemplarObserver); ok && span.IsSampled() {
+		traced.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
 		return
 	}
 	duration.Observe(took.Seconds())

@@ -54,8 +54,9 @@ func (m *PublishMetrics) Count(target, result string) {
 // Observe adds the duration of a delivery. The trace of ctx, if it is sampled, becomes the
 // exemplar of its bucket.
 func (m *PublishMetrics) Observe(ctx context.Context, took time.Duration) {
-	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
-		m.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
+	span := trace.SpanContextFromContext(ctx)
+	if traced, ok := m.duration.(prometheus.ExemplarObserver); ok && span.IsSampled() {
+		traced.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
 		return
 	}
 	m.duration.Observe(took.Seconds())

@@ -171,8 +171,9 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_lag", Help: "Records of this process's partitions that are not stored yet, by dead-letter topic."}, topic),
 		expiring: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dlq_ingest_expiring_records", Help: "Records of this process's partitions that are not stored yet and that the topic's retention.ms deletes soon: " +
-				"four fifths of it have passed. By dead-letter topic; absent without a lag. A limit in bytes is not considered."}, topic),
+			Name: "dlq_ingest_expiring_records", Help: "Records of this process's partitions that are not stored yet " +
+				"and that the topic's retention.ms deletes soon: four fifths of it have passed. By dead-letter topic; absent without a lag. " +
+				"A limit in bytes is not considered."}, topic),
 		lastArrival: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dlq_ingest_last_arrival_timestamp_seconds", Help: "When a dead letter was last stored, by dead-letter topic."}, topic),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{

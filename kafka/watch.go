@@ -130,7 +130,9 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 
 // observeExpiring counts the records that retention deletes soon, of the topics that have a
 // lag. Topics with the same retention share a request.
-func (in *Ingest) observeExpiring(ctx context.Context, admin *kadm.Client, positions map[string]map[int32]int64, starts kadm.ListedOffsets, behind []string) error {
+func (in *Ingest) observeExpiring(
+	ctx context.Context, admin *kadm.Client, positions map[string]map[int32]int64, starts kadm.ListedOffsets, behind []string,
+) error {
 	in.metrics.expiring.Reset()
 	if len(behind) == 0 {
 		return nil

@@ -16,7 +16,8 @@ const backlogInterval = 15 * time.Second
 
 var (
 	backlogMessages = prometheus.NewDesc("dlq_messages",
-		"Messages in the store, by dead-letter topic and status. Topics beyond the first 1000 are \"other\". Every replica has the same value.", []string{"topic", "status"}, nil)
+		"Messages in the store, by dead-letter topic and status. Topics beyond the first 1000 are \"other\". "+
+			"Every replica has the same value.", []string{"topic", "status"}, nil)
 	backlogOldest = prometheus.NewDesc("dlq_oldest_pending_age_seconds",
 		"Age of the oldest PENDING message; absent when nothing is pending.", []string{"topic"}, nil)
 	backlogCounted = prometheus.NewDesc("dlq_messages_counted_timestamp_seconds",

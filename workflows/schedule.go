@@ -78,11 +78,9 @@ func (c *Client) LastArchiveRun(ctx context.Context) (run ArchiveRun, err error)
 		}
 		return run, err
 	}
-	switch workflow.GetWorkflowExecutionInfo().GetStatus() {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		run.Running = true
-	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		run.Failed = true
-	}
+	status := workflow.GetWorkflowExecutionInfo().GetStatus()
+	run.Running = status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	run.Failed = status == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED || status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED ||
+		status == enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT
 	return run, nil
 }
