@@ -1,3 +1,3 @@
 // Package registry decodes values and keys in Confluent's wire format with the schemas of a
-// Schema Registry.
+// Schema Registry, and encodes edited values.
 package registry
