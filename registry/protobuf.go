@@ -116,8 +116,9 @@ func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, erro
 	if _, err := p.known(md, data); err != nil {
 		return nil, badValue("the original %s", err)
 	}
-	if bytes.Count(edited, []byte("{")) > maxWeight/messageWeight {
-		return nil, &failure{reasonTooLarge, "it has too many messages"}
+	// A message need not have braces: that of a well-known type can be a number.
+	if bytes.Count(edited, []byte("{"))+bytes.Count(edited, []byte(",")) > maxWeight/messageWeight {
+		return nil, &failure{reasonTooLarge, "it has too many messages or elements"}
 	}
 	m := dynamicpb.NewMessage(md)
 	if err := (protojson.UnmarshalOptions{Resolver: p.types, RecursionLimit: maxNesting}).Unmarshal(edited, m); err != nil {
@@ -162,7 +163,7 @@ func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynam
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: p.types, RecursionLimit: 2 * maxNesting}).Unmarshal(data, m); err != nil {
 		return nil, fmt.Errorf("is not a message %s: %s", md.FullName(), short(err))
 	}
-	return m, protorange.Range(m, func(values protopath.Values) error {
+	return m, protorange.Options{Resolver: p.types}.Range(m, func(values protopath.Values) error {
 		last := values.Index(-1)
 		inner, ok := last.Value.Interface().(protoreflect.Message)
 		if !ok || len(inner.GetUnknown()) == 0 {
@@ -170,7 +171,7 @@ func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynam
 		}
 		number, _, _ := protowire.ConsumeTag(inner.GetUnknown())
 		return fmt.Errorf("has field %d of a message %s, which is not in the schema or has another type there", number, inner.Descriptor().FullName())
-	})
+	}, nil)
 }
 
 // message reads the message indexes, which lead from the messages of the file to that of the
