@@ -48,7 +48,10 @@ func short(err error) string {
 // guard turns a panic of a library into an error: schemas and values come from anywhere.
 func guard(reason string, f func() error) (err error) {
 	defer func() {
-		if value := recover(); value != nil {
+		value := recover()
+		if f, ok := value.(*failure); ok {
+			err = f
+		} else if value != nil {
 			err = &failure{reason, "the library that decodes it has failed: " + short(fmt.Errorf("%v", value))}
 		}
 	}()

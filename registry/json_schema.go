@@ -38,6 +38,7 @@ func (j *jsonSchema) reads(_ codec, data []byte) error {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft7) // as Confluent's serializers
 	compiler.UseLoader(j)
+	countSteps(compiler)
 	schema, err := compiler.Compile(rootSchema)
 	if err != nil {
 		return badSchema("its JSON Schema cannot be used: %s", short(err))
@@ -50,6 +51,29 @@ func (j *jsonSchema) reads(_ codec, data []byte) error {
 		return badValue("it cannot be checked: %s", short(err))
 	}
 	return nil
+}
+
+// maxJSONSteps limits the time of a validation: schemas that refer to each other can double it at
+// each step.
+const maxJSONSteps = 1 << 20
+
+// jsonSteps is an extension of each schema that only counts. The library cannot be cancelled, so a
+// panic ends it, which guard recovers.
+type jsonSteps struct{ left int }
+
+func (s *jsonSteps) Validate(*jsonschema.ValidatorContext, any) {
+	if s.left--; s.left < 0 {
+		panic(&failure{reasonTooLarge, "its JSON Schema takes too many steps"})
+	}
+}
+
+func countSteps(compiler *jsonschema.Compiler) {
+	steps := &jsonSteps{maxJSONSteps}
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL:     "registry:///steps",
+		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return steps, nil },
+	})
+	compiler.AssertVocabs()
 }
 
 // rootSchema is the URL of the schema itself. The registry gives it no name.
