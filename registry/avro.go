@@ -26,6 +26,7 @@ type avroType struct {
 	symbols  []string    // of an enum
 	size     int         // of a fixed
 	scale    int         // of a decimal
+	digits   int         // of a decimal, its precision
 }
 
 type avroField struct {
@@ -64,7 +65,7 @@ func fullName(name, namespace string) string {
 // resolveAvro converts a type. Definitions come before references, as the parser has checked,
 // and a type may refer to itself.
 func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avroType) (t *avroType, err error) {
-	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale}
+	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale, digits: node.Precision}
 	if node.Name != "" {
 		name := fullName(node.Name, node.Namespace)
 		names[name], t.name = t, name
@@ -96,7 +97,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 			t.branches = append(t.branches, branch)
 		}
 	default:
-		for _, name := range []string{node.Type, fullName(node.Type, namespace)} {
+		for _, name := range []string{fullName(node.Type, namespace), node.Type} {
 			if known := names[name]; known != nil {
 				return known, nil
 			}

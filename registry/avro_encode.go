@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/twmb/avro"
 )
@@ -100,12 +99,12 @@ func (w *avroWriter) value(t *avroType, value any) error {
 			return nil
 		}
 	case "float", "double":
-		f, ok := avroFloat(value)
+		f, ok := avroFloat(value, map[string]int{"float": 32, "double": 64}[t.kind])
 		if ok && t.kind == "double" {
 			w.out = binary.LittleEndian.AppendUint64(w.out, math.Float64bits(f))
 			return nil
 		}
-		if ok && math.IsInf(float64(float32(f)), 0) == math.IsInf(f, 0) { // not beyond its range
+		if ok {
 			w.out = binary.LittleEndian.AppendUint32(w.out, math.Float32bits(float32(f)))
 			return nil
 		}
@@ -246,7 +245,7 @@ func (w *avroWriter) count(n int) {
 
 // union takes the only branch that the value fits. The JSON of the reader does not say which
 // branch it was, so of several ones the writer does not choose: they can be named as in Avro's
-// JSON encoding, {"long": 5}.
+// JSON encoding, {"long": 5}. A map can fit that too.
 func (w *avroWriter) union(t *avroType, value any) error {
 	start := len(w.out)
 	var found []byte
@@ -264,18 +263,28 @@ func (w *avroWriter) union(t *avroType, value any) error {
 			wrong = err
 		}
 	}
+	if named, ok := value.(map[string]any); ok && len(named) == 1 {
+		for i, branch := range t.branches {
+			content, ok := named[branch.branchName()]
+			if !ok {
+				continue
+			}
+			w.out = binary.AppendVarint(w.out[:start], int64(i))
+			switch err := w.value(branch, content); {
+			case err == errAvroSteps: //nolint:errorlint // never wrapped
+				return err
+			case err == nil:
+				found = slices.Clone(w.out[start:])
+				fitting = append(fitting, branch.branchName())
+			case len(fitting) == 0:
+				return in(branch.branchName(), err)
+			}
+		}
+	}
 	w.out = w.out[:start]
 	if len(fitting) == 1 {
 		w.out = append(w.out, found...)
 		return nil
-	}
-	if named, ok := value.(map[string]any); ok && len(named) == 1 {
-		for i, branch := range t.branches {
-			if content, ok := named[branch.branchName()]; ok {
-				w.out = binary.AppendVarint(w.out, int64(i))
-				return in(branch.branchName(), w.value(branch, content))
-			}
-		}
 	}
 	if len(fitting) > 1 {
 		return &misfit{text: fmt.Sprintf("fits several branches of its union: %s; name one, as in {%q: …}", strings.Join(fitting, ", "), fitting[0])}
@@ -335,10 +344,10 @@ func avroNumber(value any, logical string) (int64, bool) {
 	return n, back.Equal(at) // nothing finer than the unit, and in the range of nanoseconds
 }
 
-func avroFloat(value any) (float64, bool) {
+func avroFloat(value any, bits int) (float64, bool) {
 	switch v := value.(type) {
 	case json.Number:
-		f, err := v.Float64()
+		f, err := strconv.ParseFloat(v.String(), bits)
 		return f, err == nil
 	case string:
 		named := map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
@@ -388,12 +397,16 @@ func avroDuration(value any) (b []byte, ok bool) {
 // unscaled is the inverse of decimal: the shortest two's complement, or one that fills a fixed.
 func unscaled(text string, t *avroType) ([]byte, bool) {
 	digits, fraction, _ := strings.Cut(text, ".")
-	if len(fraction) > max(t.scale, 0) || len(text) > 3*maxDecimal || !utf8.ValidString(text) {
+	if len(fraction) > max(t.scale, 0) || len(text) > 3*maxDecimal || !strings.ContainsAny(text, "0123456789") {
 		return nil, false
 	}
 	digits += fraction + strings.Repeat("0", max(t.scale, 0)-len(fraction))
 	n, ok := new(big.Int).SetString(digits, 10)
 	if !ok || strings.ContainsAny(text, "_+") {
+		return nil, false
+	}
+	// Some readers round to the precision.
+	if t.digits > 0 && len(new(big.Int).Abs(n).String()) > t.digits && n.Sign() != 0 {
 		return nil, false
 	}
 	length := n.BitLen()/8 + 1

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"dlqmanager/dlq"
 )
@@ -94,16 +96,22 @@ func (d *Decoder) newest(ctx context.Context, subject string) (id uint32, versio
 	}
 }
 
-// parseJSON is stricter than encoding/json: a name may occur once, and nothing may follow.
-// Numbers are json.Number.
+// parseJSON is stricter than encoding/json: a name may occur once, and no text is replaced since
+// it is not Unicode. Numbers are json.Number.
 func parseJSON(text []byte) (value any, err error) {
+	if !json.Valid(text) || !utf8.Valid(text) {
+		return nil, badValue("it is not JSON in UTF-8, or something follows it")
+	}
+	if bytes.Contains(wholeEscapes.ReplaceAll(text, nil), []byte(`\u`)) {
+		return nil, badValue("it has half a surrogate pair")
+	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	if value, err = parseNext(decoder, 0); err == nil && decoder.More() {
-		err = badValue("something follows the JSON")
-	}
-	return value, err
+	return parseNext(decoder, 0)
 }
+
+// wholeEscapes are those of JSON that stand for a character.
+var wholeEscapes = regexp.MustCompile(`\\(u[dD][89abAB]..\\u[dD][c-fC-F]|u[^dD]|u[dD][0-7]|[^u])`)
 
 func parseNext(decoder *json.Decoder, depth int) (any, error) {
 	token, err := decoder.Token()

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,9 @@ func TestAnEditedAvroValueMustFitItsSchema(t *testing.T) {
 		{"at", `"yesterday"`, "/at must be Avro's long"},
 		{"paid", `"yes"`, "/paid must be Avro's boolean"},
 		{"amount", `"1.234"`, "/amount must be Avro's bytes (decimal)"},
+		{"amount", `""`, "/amount must be Avro's bytes (decimal)"},
+		{"amount", `"-"`, "/amount must be Avro's bytes (decimal)"},
+		{"amount", `"12345678.90"`, "/amount must be Avro's bytes (decimal)"},
 		{"amount", `"0x10"`, "/amount must be Avro's bytes (decimal)"},
 	} {
 		w.refuses(test.why, original, order(test.field, test.value))
@@ -93,7 +97,14 @@ func TestAnEditedAvroValueMustFitItsSchema(t *testing.T) {
 	w.refuses("must be an object, since shop.Order is a record", original, `[]`)
 	w.refuses(`the name "id" occurs twice`, original, `{"id": "a", "id": "b"}`)
 	w.refuses("something follows", original, `{} {}`)
-	w.refuses("nested more than 100 levels", original, strings.Repeat("[", 5000))
+	w.refuses("something follows", original, `{}}`)
+	w.refuses("not JSON", original, `{"id": "a"`)
+	w.refuses("half a surrogate pair", original, order("id", `"\ud83d\u0041"`))
+	w.refuses("half a surrogate pair", original, order("id", `"\\\uDC00"`))
+	w.refuses("not JSON in UTF-8", original, order("id", "\"\xff\""))
+	_, err = w.encode(original, order("id", `"\ud83d\uDE00 \ufffd \ud7ff \\ud800"`))
+	require.NoError(t, err)
+	w.refuses("nested more than 100 levels", original, strings.Repeat("[", 5000)+strings.Repeat("]", 5000))
 	w.refuses("at most 4194304 are encoded", original, `"`+strings.Repeat("x", 4<<20)+`"`)
 }
 
@@ -186,6 +197,7 @@ func TestAnEditedProtobufValueKeepsItsMessageIndexes(t *testing.T) {
 	w.refuses("unknown field \"x\"", original, `{"x": 1}`)
 	w.refuses("duplicate field", original, `{"n": 1, "n": 2}`)
 	w.refuses("is already set", original, `{"s": "a", "d": "AA=="}`)
+	w.refuses("too many messages", original, `{"n": [1`+strings.Repeat(",1", 200_000)+`]}`)
 	w.refuses("too many messages", original, `{"m": {`+strings.Repeat(`"k": {}, `, 200_000)+`"l": {}}}`)
 	w.refuses("the original has field 9 of a message A.B", append(original, message(9, 1)...), `{"n": 1}`)
 }
@@ -231,4 +243,58 @@ func TestASubjectThatIsGoneHasNoNewestVersion(t *testing.T) {
 	value, err := w.encode(original, `"y"`)
 	require.NoError(t, err)
 	require.Equal(t, append(original[:5:5], 2, 'y'), value)
+}
+
+func TestAMapThatAlsoNamesABranchIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `["int", "long", {"type": "map", "values": "long"}]`))
+	w.refuses("fits several branches of its union: map, int", original, `{"int": 5}`)
+	value, err := w.encode(original, `{"map": {"int": 5}}`)
+	require.NoError(t, err)
+	require.Equal(t, append(original[:5:5], 4, 2, 6, 'i', 'n', 't', 10, 0), value)
+}
+
+func TestATypeIsThatOfItsOwnNamespace(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `{"type": "record", "name": "R", "namespace": "n", "fields": [
+		{"name": "a", "type": {"type": "record", "name": "B", "namespace": "", "fields": [{"name": "x", "type": "string"}]}},
+		{"name": "b", "type": {"type": "record", "name": "B", "fields": [{"name": "y", "type": "int"}]}}, {"name": "c", "type": "B"}]}`))
+	value, err := w.encode(original, `{"a": {"x": "q"}, "b": {"y": 1}, "c": {"y": 2}}`)
+	require.NoError(t, err)
+	require.Equal(t, append(original[:5:5], 2, 'q', 2, 4), value)
+}
+
+func TestAFloatIsRoundedOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `"float"`))
+	value, err := w.encode(original, `1.00000017881393432617187499`)
+	require.NoError(t, err)
+	require.Equal(t, append(original[:5:5], 1, 0, 0x80, 0x3f), value)
+}
+
+func TestFieldsInAnAnyAreNotLost(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.register("orders-value", sr.TypeProtobuf, `syntax = "proto3"; import "google/protobuf/any.proto";
+		message A { google.protobuf.Any any = 1; } message B { int32 x = 1; }`)
+	original := append(wire(id, 0), message(1, message(1, "type.googleapis.com/B", 2, message(1, 7, 9, 5)))...)
+	w.refuses("the original has field 9 of a message B", original, `{"any": {"@type": "type.googleapis.com/B", "x": 8}}`)
+}
+
+// Each definition is twice the work of the next.
+func TestAJSONSchemaTakesBoundedTime(t *testing.T) {
+	t.Parallel()
+	for _, draft := range []string{"http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"} {
+		w := start(t)
+		var schema strings.Builder
+		fmt.Fprintf(&schema, `{"$schema": %q, "$ref": "#/definitions/a0", "definitions": {`, draft)
+		for i := range 60 {
+			fmt.Fprintf(&schema, `"a%d": {"allOf": [{"$ref": "#/definitions/a%d"}, {"$ref": "#/definitions/a%d"}]}, `, i, i+1, i+1)
+		}
+		schema.WriteString(`"a60": {"type": "object"}}}`)
+		w.refuses("too many steps", wire(w.register("orders-value", sr.TypeJSON, schema.String())), `{}`)
+	}
 }
