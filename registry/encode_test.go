@@ -287,14 +287,31 @@ func TestFieldsInAnAnyAreNotLost(t *testing.T) {
 // Each definition is twice the work of the next.
 func TestAJSONSchemaTakesBoundedTime(t *testing.T) {
 	t.Parallel()
-	for _, draft := range []string{"http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"} {
-		w := start(t)
-		var schema strings.Builder
-		fmt.Fprintf(&schema, `{"$schema": %q, "$ref": "#/definitions/a0", "definitions": {`, draft)
-		for i := range 60 {
-			fmt.Fprintf(&schema, `"a%d": {"allOf": [{"$ref": "#/definitions/a%d"}, {"$ref": "#/definitions/a%d"}]}, `, i, i+1, i+1)
-		}
-		schema.WriteString(`"a60": {"type": "object"}}}`)
-		w.refuses("too many steps", wire(w.register("orders-value", sr.TypeJSON, schema.String())), `{}`)
+	for name, test := range map[string]struct{ draft, root, step, leaf string }{
+		"draft 7":          {"http://json-schema.org/draft-07/schema#", `"allOf": [{"$ref": "#/definitions/a0"}]`, `"allOf": [%[1]s, %[1]s]`, `"object"`},
+		"draft 2020-12":    {"https://json-schema.org/draft/2020-12/schema", `"$ref": "#/definitions/a0"`, `"allOf": [%[1]s, %[1]s]`, `"object"`},
+		"nothing conforms": {"http://json-schema.org/draft-07/schema#", `"not": {"$ref": "#/definitions/a0"}`, `"dependencies": {"x": %[1]s, "y": %[1]s}`, `"string"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			var schema strings.Builder
+			fmt.Fprintf(&schema, `{"$schema": %q, %s, "definitions": {`, test.draft, test.root)
+			for i := range 60 {
+				fmt.Fprintf(&schema, `"a%d": {%s}, `, i, fmt.Sprintf(test.step, fmt.Sprintf(`{"$ref": "#/definitions/a%d"}`, i+1)))
+			}
+			fmt.Fprintf(&schema, `"a60": {"type": %s}}}`, test.leaf)
+			w.refuses("too many steps", wire(w.register("orders-value", sr.TypeJSON, schema.String())), `{"x": 1, "y": 1}`)
+		})
 	}
+}
+
+func TestFormatsAreChecked(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeJSON, `{"properties": {"a": {"format": "date"}, "b": {"format": "regex"}}}`))
+	_, err := w.encode(original, `{"a": "2026-02-20", "b": "x+"}`)
+	require.NoError(t, err)
+	w.refuses("at '/a'", original, `{"a": "x"}`)
+	w.refuses("at '/b'", original, `{"b": "("}`)
 }

@@ -57,21 +57,26 @@ func (j *jsonSchema) reads(_ codec, data []byte) error {
 // each step.
 const maxJSONSteps = 1 << 20
 
-// jsonSteps is an extension of each schema that only counts. The library cannot be cancelled, so a
-// panic ends it, which guard recovers.
-type jsonSteps struct{ left int }
-
-func (s *jsonSteps) Validate(*jsonschema.ValidatorContext, any) {
-	if s.left--; s.left < 0 {
-		panic(&failure{reasonTooLarge, "its JSON Schema takes too many steps"})
-	}
-}
-
+// countSteps counts in the check of each schema's format, which comes before all schemas below. The
+// library cannot be cancelled, so a panic ends it, which guard recovers.
 func countSteps(compiler *jsonschema.Compiler) {
-	steps := &jsonSteps{maxJSONSteps}
+	left := maxJSONSteps
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
-		URL:     "registry:///steps",
-		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return steps, nil },
+		URL: "registry:///steps",
+		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
+			schema := ctx.Enqueue(nil) // the one that is being compiled
+			format := schema.Format
+			if format == nil {
+				format = &jsonschema.Format{Validate: func(any) error { return nil }}
+			}
+			schema.Format = &jsonschema.Format{Name: format.Name, Validate: func(v any) error {
+				if left--; left < 0 {
+					panic(&failure{reasonTooLarge, "its JSON Schema takes too many steps"})
+				}
+				return format.Validate(v)
+			}}
+			return nil, nil
+		},
 	})
 	compiler.AssertVocabs()
 }
