@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -13,6 +14,8 @@ type avroCodec struct {
 	root    *avroType
 	name    string
 	sources []*source
+	// defaults is the length of the defaults of all fields, as JSON.
+	defaults int
 }
 
 // avroType is a type of an Avro schema, whose references to named types are resolved.
@@ -33,6 +36,8 @@ type avroField struct {
 	name   string
 	prefix string // its name as JSON, and the colon
 	value  *avroType
+	// standard is the length of its default.
+	standard int
 }
 
 // compileAvro parses the schema and its references. Names need not be those that Avro allows:
@@ -51,6 +56,11 @@ func compileAvro(sources []*source) (codec, error) {
 			return nil, err
 		}
 		codec.name = fullName(root.Name, root.Namespace)
+	}
+	for _, t := range names {
+		for _, field := range t.fields {
+			codec.defaults += field.standard
+		}
 	}
 	return codec, nil
 }
@@ -77,6 +87,10 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 		t.kind = "record"
 		for i := range node.Fields {
 			field := avroField{name: node.Fields[i].Name, prefix: string(appendText(nil, node.Fields[i].Name)) + ":"}
+			if node.Fields[i].HasDefault {
+				standard, _ := json.Marshal(node.Fields[i].Default) // NaN has no JSON
+				field.standard = len(standard)
+			}
 			if field.value, err = resolveAvro(&node.Fields[i].Type, namespace, names); err != nil {
 				return nil, err
 			}

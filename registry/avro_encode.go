@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
@@ -47,6 +48,14 @@ func (c avroCodec) reads(writer codec, data []byte) error {
 	resolved, err := avro.Resolve(from, to)
 	if err != nil {
 		return badValue("%s", short(err))
+	}
+	// Each record may get all defaults.
+	written := avroReader{data: data}
+	if err := written.value(other.root, 0); err != nil {
+		return err
+	}
+	if bytes.Count(written.out, []byte("{")) > maxWeight/max(c.defaults, 1) {
+		return &failure{reasonTooLarge, "it would be too large with the defaults of the schema"}
 	}
 	var value any
 	if _, err := resolved.Decode(data, &value); err != nil {

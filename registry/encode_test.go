@@ -315,3 +315,14 @@ func TestFormatsAreChecked(t *testing.T) {
 	w.refuses("at '/a'", original, `{"a": "x"}`)
 	w.refuses("at '/b'", original, `{"b": "("}`)
 }
+
+func TestDefaultsOfAReaderDoNotGrowBeyondBounds(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro, `{"type": "array", "items": {"type": "record", "name": "R", "fields": []}}`))
+	w.register("orders-value", sr.TypeAvro, `{"type": "array", "items": {"type": "record", "name": "R", "fields": [
+		{"name": "a", "type": {"type": "array", "items": "int"}, "default": [1`+strings.Repeat(",1", 20_000)+`]}]}}`)
+	_, err := w.encode(original, `[{}, {}]`)
+	require.NoError(t, err)
+	w.refuses("too large with the defaults of the schema", original, `[{}`+strings.Repeat(", {}", 2000)+`]`)
+}
