@@ -13,6 +13,7 @@ import (
 
 type alertRule struct {
 	Alert       string            `yaml:"alert"`
+	Record      string            `yaml:"record"`
 	Expr        string            `yaml:"expr"`
 	Labels      map[string]string `yaml:"labels"`
 	Annotations map[string]string `yaml:"annotations"`

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/internal/promtest"
+)
+
+// query runs an expression in Prometheus, and returns how many series it has.
+func (s *system) query(prometheus, expr string) int {
+	s.t.Helper()
+	response, err := http.Get(prometheus + "/api/v1/query?query=" + url.QueryEscape(expr))
+	require.NoError(s.t, err)
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Error string
+		Data  struct{ Result []any }
+	}
+	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&answer))
+	require.Empty(s.t, answer.Error, expr)
+	return len(answer.Data.Result)
+}
+
+// A real Prometheus scrapes the programs, and a real Alertmanager tells its receivers.
+func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
+	t.Parallel()
+	promtest.Tool(t, "prometheus")
+	alertmanager, notified := promtest.StartAlertmanager(t)
+	cluster := kafkatest.FakeCluster(t)
+	s := newSystem(t, cluster)
+	worker, api := s.startWorker(), s.startAPI()
+	prometheus := promtest.StartPrometheus(t, alertmanager, address(t, worker), address(t, api))
+	s.eventually("both are scraped", func() bool { return s.query(prometheus, "dlq_build_info") == 2 })
+	const messages = 20
+	s.produceDeadLetters(cluster, messages)
+
+	// Arrival, which is also a new group.
+	titles := ""
+	for !strings.Contains(titles, s.dlqTopic+" has dead letters\"") || !strings.Contains(titles, "new cause") {
+		titles += notified.Next(t, "slack")
+	}
+	require.Contains(t, titles, "What happened: https://dlq.test/api/v1/groups?topic="+s.dlqTopic)
+
+	// The panels have data while messages go out.
+	s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "rate_limit": 2}`, s.dlqTopic)),
+		"Content-Type", "application/json", "Prefer", "respond-async")
+	for title, expr := range panels(t) {
+		s.eventually("panel "+title+" has data: "+expr, func() bool { return s.query(prometheus, expr) > 0 })
+	}
+
+	// Drained.
+	s.eventually("all are sent", func() bool { return s.pending() == 0 })
+	for resolved := ""; !strings.Contains(resolved, "Resolved: "+s.dlqTopic+" has dead letters\""); {
+		resolved = notified.Next(t, "slack")
+	}
+}
+
+// panels are the expressions of all dashboards, by their titles.
+func panels(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../deploy/grafana/*.json")
+	require.NoError(t, err)
+	exprs := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var d struct {
+			UID    string
+			Panels []struct {
+				Title   string
+				Targets []struct{ RefID, Expr string }
+			}
+		}
+		require.NoError(t, json.Unmarshal(text, &d))
+		for _, panel := range d.Panels {
+			for _, target := range panel.Targets {
+				exprs[d.UID+" "+panel.Title+" "+target.RefID] = strings.NewReplacer("$topic", ".*", "$__rate_interval", "30s").Replace(target.Expr)
+			}
+		}
+	}
+	require.NotEmpty(t, exprs)
+	return exprs
+}
+
+// address is where a program has its metrics.
+func address(t *testing.T, p *program) string {
+	t.Helper()
+	u, err := url.Parse(p.ready)
+	require.NoError(t, err)
+	return u.Host
+}
