@@ -44,12 +44,30 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	const messages = 20
 	s.produceDeadLetters(cluster, messages)
 
-	// Arrival, which is also a new group.
-	titles := ""
-	for !strings.Contains(titles, s.dlqTopic+" has dead letters\"") || !strings.Contains(titles, "new cause") {
-		titles += notified.Next(t, "slack")
+	// told waits until a receiver is told something.
+	told := func(receiver, text string) {
+		for said := ""; !strings.Contains(said, text); {
+			said = notified.Next(t, receiver)
+		}
 	}
-	require.Contains(t, titles, "What happened: https://dlq.test/api/v1/groups?topic="+s.dlqTopic)
+	change := func(method, path, body string) {
+		status, answer := s.send(method, path, strings.NewReader(body), "Content-Type", "application/json")
+		require.Less(t, status, http.StatusBadRequest, answer)
+	}
+	arrived := s.dlqTopic + ` has dead letters"`
+	told("slack", arrived)
+	told("teams", s.dlqTopic+" has dead letters with a new cause")
+
+	_, list := s.call(http.MethodGet, "/api/v1/groups?topic="+s.dlqTopic)
+	groups, _ := list["groups"].([]any)
+	require.Len(t, groups, 1)
+	group := "/api/v1/groups/" + groups[0].(map[string]any)["id"].(string)
+	change(http.MethodPatch, group, `{"state": "held", "until": {"count": 1000}, "reason": "the release is on Monday"}`)
+	told("slack", "Resolved: "+arrived)
+	change(http.MethodPatch, group, `{"state": "open"}`)
+	_, err := s.pool.Exec(t.Context(), "UPDATE dlq.dlq_messages SET created_at = created_at - interval '25 hours'")
+	require.NoError(t, err)
+	told("slack", "wait for more than a day")
 
 	// The panels have data while messages go out.
 	s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "rate_limit": 2}`, s.dlqTopic)),
@@ -58,11 +76,12 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 		s.eventually("panel "+title+" has data: "+expr, func() bool { return s.query(prometheus, expr) > 0 })
 	}
 
-	// Drained.
 	s.eventually("all are sent", func() bool { return s.pending() == 0 })
-	for resolved := ""; !strings.Contains(resolved, "Resolved: "+s.dlqTopic+" has dead letters\""); {
-		resolved = notified.Next(t, "slack")
-	}
+	told("slack", "Resolved: "+arrived)
+
+	change(http.MethodPost, group+"/fixed", `{"reason": "released"}`)
+	s.produceDeadLetters(cluster, 1)
+	told("pager", "A fixed cause is back in "+s.dlqTopic)
 }
 
 // panels are the expressions of all dashboards, by their titles.

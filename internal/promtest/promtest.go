@@ -40,7 +40,7 @@ func (n Notified) Next(t *testing.T, receiver string) string {
 	select {
 	case text := <-n[receiver]:
 		return text
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute): // the programs count every 15 seconds
 		t.Fatalf("%s is not notified", receiver)
 		return ""
 	}
