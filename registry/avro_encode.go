@@ -75,8 +75,12 @@ func parseAvro(sources []*source) (schema *avro.Schema, err error) {
 	return schema, nil
 }
 
-// maxAvroSteps limits the time of an encoding: of nested unions, each branch is tried.
-const maxAvroSteps = 4 << 20
+// maxAvroSteps limits the time of an encoding: of nested unions, each branch is tried. A step is
+// a value, and also each avroStep bytes of a text, or symbols of an enum.
+const (
+	maxAvroSteps = 4 << 20
+	avroStep     = 64
+)
 
 // avroWriter is the inverse of avroReader.
 type avroWriter struct {
@@ -89,7 +93,8 @@ var errAvroSteps = &failure{reasonTooLarge, "it has too many values, or too many
 
 // value writes a value of parseJSON.
 func (w *avroWriter) value(t *avroType, value any) error {
-	if w.left--; w.left < 0 {
+	text, isText := value.(string)
+	if w.left -= 1 + (len(text)+len(t.symbols))/avroStep; w.left < 0 {
 		return errAvroSteps
 	}
 	switch t.kind {
@@ -118,7 +123,7 @@ func (w *avroWriter) value(t *avroType, value any) error {
 			return nil
 		}
 	case "string":
-		if text, ok := value.(string); ok {
+		if isText {
 			w.block([]byte(text))
 			return nil
 		}
@@ -133,7 +138,7 @@ func (w *avroWriter) value(t *avroType, value any) error {
 			return nil
 		}
 	case "enum":
-		if i := slices.IndexFunc(t.symbols, func(s string) bool { return s == value }); i >= 0 {
+		if i := slices.Index(t.symbols, text); isText && i >= 0 {
 			w.out = binary.AppendVarint(w.out, int64(i))
 			return nil
 		}
@@ -160,7 +165,7 @@ func (m *misfit) Error() string {
 	if m.wanted != nil {
 		text = "must be " + m.wanted.String()
 	}
-	return fmt.Sprintf("%.300s %s", cmp.Or(m.path, "the value"), text)
+	return fmt.Sprintf("%.300s %.1000s", cmp.Or(m.path, "the value"), text)
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

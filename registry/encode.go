@@ -151,5 +151,14 @@ func parseNext(decoder *json.Decoder, depth int) (any, error) {
 		_, _ = decoder.Token() // its end
 		return object, nil
 	}
+	if number, ok := token.(json.Number); ok && (len(number) > maxDigits || largeExponent.MatchString(number.String())) {
+		return nil, badValue("it has a number with more than %d characters or an exponent beyond 999", maxDigits)
+	}
 	return token, nil
 }
+
+// Numbers are bounded, since a JSON Schema computes with exact fractions. All doubles fit, also
+// those that are written without an exponent.
+const maxDigits = 400
+
+var largeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9]\d{3}`)

@@ -316,6 +316,20 @@ func TestFormatsAreChecked(t *testing.T) {
 	w.refuses("at '/b'", original, `{"b": "("}`)
 }
 
+func TestAnEnumIsCheckedBesideOtherKeywords(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for _, draft := range []string{"http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2020-12/schema"} {
+		original := wire(w.register("orders-value", sr.TypeJSON, `{"$schema": "`+draft+`", "allOf": [{"type": "string"}], "enum": ["x", 1, null], "not": {"enum": ["z"]}}`))
+		_, err := w.encode(original, `"x"`)
+		require.NoError(t, err)
+		w.refuses("value must be one of 'x', 1, <nil>", original, `"y"`)
+		w.refuses("want string", original, `1`)
+	}
+	original := wire(w.register("orders-value", sr.TypeJSON, `{"not": {"enum": ["z"]}}`))
+	w.refuses("'not' failed", original, `"z"`)
+}
+
 func TestDefaultsOfAReaderDoNotGrowBeyondBounds(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -325,4 +339,50 @@ func TestDefaultsOfAReaderDoNotGrowBeyondBounds(t *testing.T) {
 	_, err := w.encode(original, `[{}, {}]`)
 	require.NoError(t, err)
 	w.refuses("too large with the defaults of the schema", original, `[{}`+strings.Repeat(", {}", 2000)+`]`)
+}
+
+// A validation computes with exact fractions, so this number would be one of a million digits.
+func TestNumbersAreBounded(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeJSON, `{"items": {"minimum": 0}}`))
+	for _, number := range []string{"1e999999", "1E-1000", "0.1e+0001000", "1e99999999999", strings.Repeat("1", 401)} {
+		w.refuses("a number with more than 400 characters or an exponent beyond 999", original, "["+number+"]")
+	}
+	_, err := w.encode(original, `[1.7976931348623157e308, 5e-324, 1e0000999, `+strings.Repeat("1", 400)+`]`)
+	require.NoError(t, err)
+}
+
+// Each schema is small, and so is each value.
+func TestAStepOfAnEditIsBounded(t *testing.T) {
+	t.Parallel()
+	numbered := func(format string, n int) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(format, i))
+		}
+		return strings.Join(list, ",")
+	}
+	list := func(item string) string { return "[" + item + strings.Repeat(","+item, 100_000) + "]" }
+	text := `"` + strings.Repeat("A", 1<<20) + `"`
+	for name, test := range map[string]struct {
+		format             sr.SchemaType
+		schema, value, why string
+	}{
+		"an enum of JSON Schema":    {sr.TypeJSON, `{"items": {"enum": [` + numbered("%d.5", 20_000) + `]}}`, list("0"), "too many steps"},
+		"required of JSON Schema":   {sr.TypeJSON, `{"items": {"required": [` + numbered(`"f%d"`, 20_000) + `]}}`, list("{}"), "too many steps"},
+		"a pattern of JSON Schema":  {sr.TypeJSON, `{"pattern": "^` + strings.Repeat("[AB]?", 40_000) + `$"}`, text, "too many steps"},
+		"an enum of Avro":           {sr.TypeAvro, `{"type": "array", "items": {"type": "enum", "name": "E", "symbols": [` + numbered(`"S%d"`, 20_000) + `]}}`, list(`"S19999"`), "too many values"},
+		"a union of Avro's fixed":   {sr.TypeAvro, `[` + numbered(`{"type": "fixed", "name": "F%d", "size": 1}`, 5000) + `]`, text, "too many values"},
+		"a long list of the errors": {sr.TypeJSON, `{"items": {"enum": [` + numbered("%d", 500) + `]}}`, "[" + numbered(`"%d"`, 2000) + "]", "value must be one of"},
+		"a long name of an error":   {sr.TypeAvro, `{"type": "enum", "name": "E", "symbols": [` + numbered(`"S%d"`, 20_000) + `]}`, `"x"`, "must be Avro's enum S0, S1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			_, err := w.encode(wire(w.register("orders-value", test.format, test.schema)), test.value)
+			require.ErrorContains(t, err, test.why)
+			require.Less(t, len(err.Error()), 2000)
+		})
+	}
 }

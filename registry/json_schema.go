@@ -3,7 +3,10 @@ package registry
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
+	"regexp/syntax"
 	"strings"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -45,6 +48,8 @@ func (j *jsonSchema) reads(_ codec, data []byte) error {
 	}
 	var invalid *jsonschema.ValidationError
 	if err := schema.Validate(value); errors.As(err, &invalid) {
+		most := 10
+		cutCauses(invalid, &most)
 		_, text, _ := strings.Cut(short(invalid), "\n- ") // the first line names the schema
 		return badValue("it does not conform to its JSON Schema: %s", strings.ReplaceAll(text, "\n", "; "))
 	} else if err != nil {
@@ -53,14 +58,30 @@ func (j *jsonSchema) reads(_ codec, data []byte) error {
 	return nil
 }
 
-// maxJSONSteps limits the time of a validation: schemas that refer to each other can double it at
-// each step.
-const maxJSONSteps = 1 << 20
+// A validation is limited in its steps and, as some of them take longer, in its time: schemas that
+// refer to each other can double it at each step.
+const (
+	maxJSONSteps = 1 << 20
+	maxJSONTime  = time.Second
+)
 
-// countSteps counts in the check of each schema's format, which comes before all schemas below. The
-// library cannot be cancelled, so a panic ends it, which guard recovers.
+// jsonSteps counts the steps of a validation. The library cannot be cancelled, so a panic ends it,
+// which guard recovers.
+type jsonSteps struct {
+	left int
+	end  time.Time
+}
+
+func (s *jsonSteps) take(n int) {
+	if s.left -= n; s.left < 0 || time.Now().After(s.end) {
+		panic(&failure{reasonTooLarge, "its JSON Schema takes too many steps"})
+	}
+}
+
+// countSteps counts in the check of each schema's format, which comes before all schemas below, and
+// in each match of a pattern.
 func countSteps(compiler *jsonschema.Compiler) {
-	left := maxJSONSteps
+	steps := &jsonSteps{maxJSONSteps, time.Now().Add(maxJSONTime)}
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "registry:///steps",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
@@ -70,15 +91,54 @@ func countSteps(compiler *jsonschema.Compiler) {
 				format = &jsonschema.Format{Validate: func(any) error { return nil }}
 			}
 			schema.Format = &jsonschema.Format{Name: format.Name, Validate: func(v any) error {
-				if left--; left < 0 {
-					panic(&failure{reasonTooLarge, "its JSON Schema takes too many steps"})
-				}
+				steps.take(1)
 				return format.Validate(v)
 			}}
+			if schema.Enum != nil { // it would be checked before the format
+				schema.AllOf = append(schema.AllOf, &jsonschema.Schema{DraftVersion: schema.DraftVersion, Enum: schema.Enum})
+				schema.Enum = nil
+			}
 			return nil, nil //nolint:nilnil // so the library wants it if there is nothing to extend
 		},
 	})
 	compiler.AssertVocabs()
+	compiler.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
+		parsed, err := syntax.Parse(text, syntax.Perl)
+		if err != nil {
+			return nil, err
+		}
+		program, err := syntax.Compile(parsed.Simplify())
+		if err != nil {
+			return nil, err
+		}
+		compiled, err := regexp.Compile(text)
+		return &countedRegexp{compiled, steps, len(program.Inst)}, err
+	})
+}
+
+// countedRegexp is a pattern whose match takes at most the product of its size and the text's.
+type countedRegexp struct {
+	*regexp.Regexp
+
+	steps *jsonSteps
+	size  int
+}
+
+func (r *countedRegexp) MatchString(text string) bool {
+	const inOneStep = 256
+	r.steps.take(1 + r.size*len(text)/inOneStep)
+	return r.Regexp.MatchString(text)
+}
+
+// cutCauses keeps the first causes of an error: the text of all of them could be huge.
+func cutCauses(e *jsonschema.ValidationError, left *int) {
+	for i, cause := range e.Causes {
+		if *left--; *left < 0 {
+			e.Causes = e.Causes[:i]
+			return
+		}
+		cutCauses(cause, left)
+	}
 }
 
 // rootSchema is the URL of the schema itself. The registry gives it no name.
