@@ -36,6 +36,7 @@ require (
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
+	go.opentelemetry.io/proto/otlp v1.11.0
 	go.temporal.io/api v1.63.5
 	go.temporal.io/sdk v1.50.0
 	go.temporal.io/sdk/contrib/envconfig v1.0.2
@@ -48,10 +49,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require (
-	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
-	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
-)
+require github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 
 require (
 	github.com/BurntSushi/toml v1.6.0 // indirect
