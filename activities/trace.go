@@ -108,8 +108,8 @@ func linkMessages(span trace.Span, page []dlq.PageEnvelope) {
 		return
 	}
 	links := 0
-	for i := range page {
-		if message := originalTrace(&page[i].Envelope); message.IsValid() && links < maxLinks {
+	for i := 0; i < len(page) && links < maxLinks; i++ {
+		if message := originalTrace(&page[i].Envelope); message.IsValid() {
 			span.AddLink(trace.Link{SpanContext: message, Attributes: []attribute.KeyValue{attribute.Stringer("dlq.message_id", page[i].ID)}})
 			links++
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"dlqmanager/internal/promtest"
 )
 
 type alertRule struct {
@@ -42,12 +44,7 @@ func readYAML(t *testing.T, path string, into any) {
 
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	path, err := exec.LookPath("promtool")
-	if err != nil {
-		require.NotEqual(t, "true", os.Getenv("CI"), "promtool is missing; install Debian's package prometheus")
-		t.Skip("promtool is missing; install Debian's package prometheus")
-	}
-	command := exec.CommandContext(t.Context(), path, args...)
+	command := exec.CommandContext(t.Context(), promtest.Tool(t, "promtool"), args...)
 	command.Dir = "prometheus"
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -20,12 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tool finds a program of Debian's packages, which .ci/run installs.
+// Tool finds a program of Debian's packages prometheus and prometheus-alertmanager, which .ci/run
+// installs. Without it the test is skipped, and fails in CI.
 func Tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil && os.Getenv("CI") == "" {
-		t.Skipf("SKIPPED: %s is not installed", name)
+		t.Skipf("SKIPPED: %s is not in PATH; install Debian's packages prometheus and prometheus-alertmanager", name)
 	}
 	require.NoError(t, err)
 	return path
