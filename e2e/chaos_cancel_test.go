@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +65,7 @@ func (c *chaos) cancelRetries(d *dice) bool {
 
 // cancelRetry reports whether the retry of the message ended cancelled.
 func (c *chaos) cancelRetry(ctx context.Context, temporal client.Client, id string, wait time.Duration) bool {
-	answer := c.ask(ctx, "retry one to cancel it", http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", nil)
+	answer := c.askRetry(ctx, "retry one to cancel it", id)
 	if !answer.ok() {
 		return false
 	}

@@ -26,7 +26,7 @@ type letter struct {
 	runID      string
 	failures   int      // recorded attempts
 	cancelled  []string // the numbers of those that were cancelled single retries
-	bySingle   bool     // a single retry sent it, or tried to
+	bySingle   bool     // a single retry of it was asked for
 	byNone     bool     // a job without order tried without success
 	byHand     bool     // its row was changed by hand
 	written    *handwritten
@@ -105,7 +105,7 @@ func (c *chaos) readLetters() []*letter {
 	letters, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*letter, error) {
 		l := &letter{}
 		err := row.Scan(&l.id, &l.source.topic, &l.source.partition, &l.source.offset, &l.seq, &l.status, &l.retryCount, &l.workflowID, &l.runID)
-		l.bySingle = strings.HasPrefix(l.workflowID, "retry-message-")
+		l.bySingle = strings.HasPrefix(l.workflowID, "retry-message-") || c.hands.isSingled(l.id)
 		l.byHand = c.hands.changedOne(l.id)
 		return l, err
 	})

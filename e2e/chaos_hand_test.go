@@ -65,7 +65,7 @@ func (c *chaos) writeByHand(d *dice) bool {
 		}
 		done++
 		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // it has no owner, so it can be retried
-			c.ask(ctx, "retry one by hand", http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", nil)
+			c.askRetry(ctx, "retry one by hand", id)
 		}
 	}
 	for _, s := range byHand {
@@ -111,10 +111,11 @@ type hands struct {
 	topics  map[string]int // how many of each
 	rows    map[string]handwritten
 	runs    map[string]bool // cancelled runs of single retries
+	singled map[string]bool // ids of messages for which a single retry was asked
 }
 
 func newHands() *hands {
-	return &hands{topics: map[string]int{}, rows: map[string]handwritten{}, runs: map[string]bool{}}
+	return &hands{topics: map[string]int{}, rows: map[string]handwritten{}, runs: map[string]bool{}, singled: map[string]bool{}}
 }
 
 func (h *hands) add(id, topic string) {
@@ -134,6 +135,18 @@ func (h *hands) cancelled(run string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs[run] = true
+}
+
+func (h *hands) single(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.singled[id] = true
+}
+
+func (h *hands) isSingled(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.singled[id]
 }
 
 func (h *hands) isCancelled(run string) bool {

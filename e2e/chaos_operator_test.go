@@ -131,7 +131,13 @@ func (c *chaos) retryOne(ctx context.Context, topic chaosTopic, number int) {
 		return
 	}
 	c.singles.Add(1)
-	c.ask(ctx, "retry one", http.MethodPost, "/api/v1/dlq/messages/"+page.Messages[number%len(page.Messages)].ID+"/retry", nil)
+	c.askRetry(ctx, "retry one", page.Messages[number%len(page.Messages)].ID)
+}
+
+// askRetry asks for a single retry. The proof no longer judges the order of this message.
+func (c *chaos) askRetry(ctx context.Context, what, id string) chaosAnswer {
+	c.hands.single(id)
+	return c.ask(ctx, what, http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", nil)
 }
 
 // liveJob returns the topic's job; known is false when the API does not answer.

@@ -315,8 +315,9 @@ func (e *evidence) isUnordered(l *letter) bool {
 // key that a job leaves are later than all that it sent, because a failure blocks the
 // later ones.
 //
-// Some messages are not checked: those of single retries, since the operator chose their
-// order, those changed by hand, those that a job with order "none" sent, and keys of which
+// Some messages are not checked: those for which a single retry was asked, since the operator
+// chose their order (a running job skips a message whose single retry was cancelled, because
+// it changed after the job's snapshot, and sends the later ones), those changed by hand, those that a job with order "none" sent, and keys of which
 // such a job failed to send one.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
