@@ -253,7 +253,7 @@ func TestAPasswordThatStaysWrongIsReported(t *testing.T) {
 	o.DeliveryTimeout = time.Second
 	p := newPublisher(t, o)
 	started := time.Now()
-	errs := errorsOf(p.Publish(t.Context(), []dlq.Envelope{envelope("orders", "k", "1"), envelope("orders", "k", "2")}, dlq.OrderKey, nil))
+	errs := errorsOf(p.Publish(t.Context(), []dlq.Envelope{envelope("orders", "k", "1"), envelope("orders", "other", "2")}, dlq.OrderKey, nil))
 	require.Less(t, time.Since(started), p.MaxDuration())
 	require.Equal(t, dlq.CategoryAuth, deliveryError(t, errs[0]).Category)
 	require.ErrorIs(t, errs[0], kerr.SaslAuthenticationFailed)
