@@ -86,7 +86,7 @@ func (s *Server) authorize(r route) fiber.Handler {
 		if err != nil {
 			return err
 		}
-		addLogField(c, zap.String("subject", principal.Subject))
+		addLogField(c, zap.String("actor", principal.Subject))
 		a := access{principal: principal, permission: r.permission}
 		if r.method != http.MethodGet {
 			a.operation = newOperation(c, r, &principal)
@@ -94,6 +94,9 @@ func (s *Server) authorize(r route) fiber.Handler {
 		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, a))
 		if err = a.checkRoute(); err == nil {
 			err = c.Next()
+		}
+		if a.operation != nil && a.operation.acceptedBy != "" {
+			addLogField(c, zap.String("workflow_id", a.operation.acceptedBy))
 		}
 		if err != nil && a.operation != nil {
 			s.recordRefusal(c, a.operation, err)
@@ -106,7 +109,7 @@ func (a *access) checkRoute() error {
 	switch {
 	case a.permission != "" && !a.principal.May(a.permission):
 		return forbidden(a.permission, "")
-	case a.permission == dlq.PermMetricsRead && a.within() != "": // the metrics are those of all topics
+	case a.permission.IsForAllTopics() && a.within() != "":
 		return forbidden(a.permission, "*")
 	case a.permission != "" && a.principal.IsTooWide(): // of several claims; each grant is short enough
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,

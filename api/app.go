@@ -59,6 +59,11 @@ type Options struct {
 	// only the names. Default: no dependencies.
 	Ready func() map[string]error
 
+	// LogLevel changes the level of Logger.
+	LogLevel LogLevel
+	// Profiles serves the profiles of the process below /debug/pprof.
+	Profiles http.Handler
+
 	// Logger receives the access log and the causes of errors.
 	Logger *zap.Logger
 	// Registerer receives the HTTP metrics. /metrics serves Gatherer.
@@ -111,8 +116,8 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.Store == nil || o.Retries == nil || o.Topics == nil {
-		return errors.New("api: Store, Retries and Topics are required")
+	if o.Store == nil || o.Retries == nil || o.Topics == nil || o.LogLevel == nil || o.Profiles == nil {
+		return errors.New("api: Store, Retries, Topics, LogLevel and Profiles are required")
 	}
 	o.Store = guard{o.Store, o.Topics} // handlers have no other
 	o.Retries = recordingRetries{o.Retries, o.Store}

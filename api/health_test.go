@@ -14,6 +14,7 @@ import (
 	"dlqmanager/api"
 
 	"dlqmanager/dlq"
+	"dlqmanager/telemetry"
 )
 
 func ready(results map[string]error) func(*api.Options) {
@@ -118,7 +119,8 @@ func TestShutdownEndsThoughAClientKeepsItsConnectionBusy(t *testing.T) {
 func TestShutdownEndsAServerThatIsJustStarting(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		server, err := api.New(api.Options{Store: newMemory(newTopics(t)), Retries: newRetries(t, nil), Topics: newTopics(t)})
+		server, err := api.New(api.Options{Store: newMemory(newTopics(t)), Retries: newRetries(t, nil), Topics: newTopics(t),
+			LogLevel: logLevel(t), Profiles: telemetry.Profiles()})
 		require.NoError(t, err)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/telemetry"
 )
 
 func TestRequestIDOfTheCallerIsKeptWhenWellFormed(t *testing.T) {
@@ -160,7 +161,8 @@ dlq_http_requests_total{method="PATCH",route="/api/v1/bulk-retries/:id",status="
 func TestNewRefusesDuplicateMetricsAndMissingOptions(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	options := api.Options{Store: w.store, Retries: w.retries, Topics: newTopics(t), Registerer: w.metrics, Gatherer: w.metrics}
+	options := api.Options{Store: w.store, Retries: w.retries, Topics: newTopics(t), Registerer: w.metrics, Gatherer: w.metrics,
+		LogLevel: logLevel(t), Profiles: telemetry.Profiles()}
 	_, err := api.New(options)
 	require.ErrorContains(t, err, "HTTP metrics")
 	for _, without := range []func(*api.Options){

@@ -8,6 +8,7 @@ import (
 
 	"dlqmanager/dlq"
 	"dlqmanager/store/memory"
+	"dlqmanager/telemetry"
 )
 
 // A route that is not in the table, or that needs no permission by mistake, must not appear.
@@ -15,7 +16,8 @@ func TestEveryRouteIsInTheTableAndAlmostAllNeedAPermission(t *testing.T) {
 	t.Parallel()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
-	s, err := New(Options{Store: memory.New(topics), Retries: recordingRetries{}, Topics: topics})
+	s, err := New(Options{Store: memory.New(topics), Retries: recordingRetries{}, Topics: topics,
+		LogLevel: &telemetry.LogLevel{}, Profiles: telemetry.Profiles()})
 	require.NoError(t, err)
 	table, free := map[string]bool{}, []string{}
 	for _, r := range s.table() {

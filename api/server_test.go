@@ -19,6 +19,7 @@ import (
 	"dlqmanager/api"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
+	"dlqmanager/telemetry"
 )
 
 // world is a server on a loopback port with an in-memory store and workflows.
@@ -43,6 +44,7 @@ func start(t testing.TB, change ...func(*api.Options)) *world {
 	options := api.Options{
 		Store: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
 		Registerer: w.metrics, Gatherer: w.metrics, Intake: &kafka.Intake{Topics: topics, MaxRetries: dlq.DefaultMaxRetries},
+		LogLevel: logLevel(t), Profiles: telemetry.Profiles(),
 	}
 	for _, c := range change {
 		c(&options)
@@ -65,6 +67,13 @@ func start(t testing.TB, change ...func(*api.Options)) *world {
 		require.NoError(t, <-served)
 	})
 	return w
+}
+
+func logLevel(t testing.TB) *telemetry.LogLevel {
+	t.Helper()
+	level, err := telemetry.NewLogLevel("info")
+	require.NoError(t, err)
+	return level
 }
 
 func newTopics(t testing.TB) *dlq.Topics {

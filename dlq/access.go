@@ -29,7 +29,15 @@ const (
 	PermGroupUpdate       Permission = "dlq:group:update"
 	PermAuditRead         Permission = "dlq:audit:read"
 	PermMetricsRead       Permission = "dlq:metrics:read"
+	PermProcessRead       Permission = "dlq:process:read"
+	PermProcessUpdate     Permission = "dlq:process:update"
 )
+
+// IsForAllTopics reports whether the permission needs a grant for all topics, since what it is
+// for belongs to no topic.
+func (p Permission) IsForAllTopics() bool {
+	return p == PermMetricsRead || p == PermProcessRead || p == PermProcessUpdate
+}
 
 // Role is a set of permissions.
 type Role string
@@ -49,7 +57,7 @@ var addedPermissions = map[Role][]Permission{
 	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermGroupRead, PermAuditRead, PermMetricsRead},
 	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
 		PermBulkActionCreate, PermBulkActionControl, PermGroupUpdate},
-	RoleAdmin: {PermMessageDelete},
+	RoleAdmin: {PermMessageDelete, PermProcessRead, PermProcessUpdate},
 }
 
 // Permissions are those of the role; none for an unknown role.

@@ -43,6 +43,7 @@ const (
 	TargetBulkRetry  OperationTarget = "bulk-retry"
 	TargetBulkAction OperationTarget = "bulk-action"
 	TargetGroup      OperationTarget = "group"
+	TargetProcess    OperationTarget = "process"
 )
 
 // OperationOutcome is what became of an operation.

@@ -16,7 +16,7 @@ func TestAnOperationIsOneLineOfTheAuditLog(t *testing.T) {
 	o := dlq.Operation{ID: dlq.NewID(), Subject: "ann", Method: "token", Address: "192.0.2.1", Action: dlq.PermMessageDelete, Topic: "orders.dlq",
 		Target: dlq.TargetMessage, TargetID: dlq.NewID(), Reason: "two\nlines", RequestID: "r", WorkflowID: "w", Outcome: dlq.OperationDone,
 		Detail: json.RawMessage(`{"matched": 3}`)}
-	lines := logged(t, telemetry.LogOptions{Level: "info"}, func(log *zap.Logger) {
+	lines := logged(t, telemetry.LogOptions{Level: level(t, "info")}, func(log *zap.Logger) {
 		write := telemetry.NewAuditLog(log)
 		write(o)
 		write(dlq.Operation{})
@@ -24,7 +24,7 @@ func TestAnOperationIsOneLineOfTheAuditLog(t *testing.T) {
 	require.Len(t, lines, 2)
 	delete(lines[0], "time")
 	require.Equal(t, map[string]any{
-		"level": "info", "logger": "audit", "msg": "operation", "operation_id": o.ID.String(), "subject": "ann", "method": "token", "address": "192.0.2.1",
+		"level": "info", "logger": "audit", "msg": "operation", "operation_id": o.ID.String(), "actor": "ann", "method": "token", "address": "192.0.2.1",
 		"action": "dlq:message:delete", "topic": "orders.dlq", "target": "message", "target_id": o.TargetID.String(), "reason": "two\nlines",
 		"request_id": "r", "workflow_id": "w", "outcome": "done", "detail": map[string]any{"matched": 3.0},
 	}, lines[0])

@@ -10,8 +10,8 @@ import (
 
 // LogOptions configure a logger.
 type LogOptions struct {
-	// Level is debug, info, warn or error.
-	Level string
+	// Level may be changed later.
+	Level *LogLevel
 	// Format is json, or console for reading on a terminal; empty means json.
 	Format string
 	// Name and Version of the program are on every line where they are set.
@@ -23,10 +23,6 @@ type LogOptions struct {
 // level, msg, logger, caller, then the fields; durations are in seconds. There is no
 // sampling, because each line about a message may be needed as evidence.
 func NewLogger(w io.Writer, options LogOptions) (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(options.Level)
-	if err != nil {
-		return nil, fmt.Errorf("log level: %w", err)
-	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey = "time"
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -47,6 +43,6 @@ func NewLogger(w io.Writer, options LogOptions) (*zap.Logger, error) {
 	if options.Version != "" {
 		fields = append(fields, zap.String("version", options.Version))
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), options.Level.current)
 	return zap.New(core, zap.AddCaller(), zap.AddStacktrace(zapcore.DPanicLevel), zap.Fields(fields...)), nil
 }

@@ -38,7 +38,7 @@ func logged(t *testing.T, options telemetry.LogOptions, write func(*zap.Logger))
 
 func TestLinesAreJSONWithTimeLevelAndProgram(t *testing.T) {
 	t.Parallel()
-	lines := logged(t, telemetry.LogOptions{Level: "info", Format: "json", Name: "dlq-manager", Version: "1.2.3"}, func(l *zap.Logger) {
+	lines := logged(t, telemetry.LogOptions{Level: level(t, "info"), Format: "json", Name: "dlq-manager", Version: "1.2.3"}, func(l *zap.Logger) {
 		l.Named("api").Info("stored", zap.String("message_id", "m"), zap.Duration("took", 1500*time.Millisecond), zap.Error(errors.New("boom")))
 	})
 	require.Len(t, lines, 1)
@@ -56,7 +56,7 @@ func TestLinesAreJSONWithTimeLevelAndProgram(t *testing.T) {
 
 func TestLevelDropsLowerLines(t *testing.T) {
 	t.Parallel()
-	lines := logged(t, telemetry.LogOptions{Level: "warn"}, func(l *zap.Logger) {
+	lines := logged(t, telemetry.LogOptions{Level: level(t, "warn")}, func(l *zap.Logger) {
 		l.Debug("a")
 		l.Info("b")
 		l.Warn("c")
@@ -69,7 +69,7 @@ func TestLevelDropsLowerLines(t *testing.T) {
 
 func TestNoLineIsSampledAway(t *testing.T) {
 	t.Parallel()
-	lines := logged(t, telemetry.LogOptions{Level: "info"}, func(l *zap.Logger) {
+	lines := logged(t, telemetry.LogOptions{Level: level(t, "info")}, func(l *zap.Logger) {
 		for range 500 {
 			l.Info("same")
 		}
@@ -80,7 +80,7 @@ func TestNoLineIsSampledAway(t *testing.T) {
 func TestConsoleFormatIsForReading(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	logger, err := telemetry.NewLogger(&out, telemetry.LogOptions{Level: "info", Format: "console"})
+	logger, err := telemetry.NewLogger(&out, telemetry.LogOptions{Level: level(t, "info"), Format: "console"})
 	require.NoError(t, err)
 	logger.Info("hello")
 	require.Contains(t, out.String(), "\tinfo\t")
@@ -89,15 +89,15 @@ func TestConsoleFormatIsForReading(t *testing.T) {
 
 func TestUnknownLevelAndFormatAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := telemetry.NewLogger(&bytes.Buffer{}, telemetry.LogOptions{Level: "loud"})
+	_, err := telemetry.NewLogLevel("loud")
 	require.ErrorContains(t, err, "loud")
-	_, err = telemetry.NewLogger(&bytes.Buffer{}, telemetry.LogOptions{Level: "info", Format: "xml"})
+	_, err = telemetry.NewLogger(&bytes.Buffer{}, telemetry.LogOptions{Level: level(t, "info"), Format: "xml"})
 	require.ErrorContains(t, err, "xml")
 }
 
 func TestTemporalLogsLikeEverythingElse(t *testing.T) {
 	t.Parallel()
-	lines := logged(t, telemetry.LogOptions{Level: "debug"}, func(l *zap.Logger) {
+	lines := logged(t, telemetry.LogOptions{Level: level(t, "debug")}, func(l *zap.Logger) {
 		logger := telemetry.NewTemporalLogger(l)
 		logger.Debug("one", "WorkflowID", "w", "RunID", "r", "TaskQueue", "q", "Error", errors.New("boom"))
 		bound := log.With(logger, "ActivityType", "publish", "message_id", "m")

@@ -31,15 +31,16 @@ type Server struct {
 }
 
 // Listen opens address (host:port; port 0 takes a free one) and serves until Stop. metrics
-// serves /metrics. checks are the dependencies by name. /readyz runs them concurrently,
+// serves /metrics and debug what is below /debug/. checks are the dependencies by name. /readyz runs them concurrently,
 // and answers 503 with their results when one of them fails.
-func Listen(address string, metrics http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
+func Listen(address string, metrics, debug http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
+	mux.Handle("/debug/", debug)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, healthBody{Status: "ok"})
 	})

@@ -17,7 +17,7 @@ import (
 
 func listen(t *testing.T, metrics http.Handler, checks map[string]telemetry.Check) *telemetry.Server {
 	t.Helper()
-	server, err := telemetry.Listen("127.0.0.1:0", metrics, checks, zap.NewNop())
+	server, err := telemetry.Listen("127.0.0.1:0", metrics, http.NotFoundHandler(), checks, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -136,6 +136,6 @@ func TestStopCancelsRequestsThatOutliveItsContext(t *testing.T) {
 func TestPortInUseIsAnError(t *testing.T) {
 	t.Parallel()
 	server := listen(t, http.NotFoundHandler(), nil)
-	_, err := telemetry.Listen(server.Address(), http.NotFoundHandler(), nil, zap.NewNop())
+	_, err := telemetry.Listen(server.Address(), http.NotFoundHandler(), http.NotFoundHandler(), nil, zap.NewNop())
 	require.ErrorContains(t, err, "address already in use")
 }

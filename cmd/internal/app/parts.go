@@ -51,6 +51,7 @@ type Store interface {
 type parts struct {
 	cfg      *config.Config
 	log      *zap.Logger
+	level    *telemetry.LogLevel
 	registry *prometheus.Registry
 	topics   *dlq.Topics
 	targets  *dlq.Targets
@@ -67,8 +68,11 @@ type parts struct {
 
 func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err error) {
 	p := &parts{cfg: cfg}
+	if p.level, err = telemetry.NewLogLevel(cfg.Log.Level); err != nil {
+		return nil, err
+	}
 	if p.log, err = telemetry.NewLogger(out, telemetry.LogOptions{
-		Level: cfg.Log.Level, Format: cfg.Log.Format, Name: cfg.App.Name, Version: version(cfg),
+		Level: p.level, Format: cfg.Log.Format, Name: cfg.App.Name, Version: version(cfg),
 	}); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// LogLevel is the level of this process's log.
+type LogLevel interface {
+	// Level returns the level, the configured one, and when that one returns: zero if it never
+	// does.
+	Level() (current, configured string, until time.Time)
+	// Set changes the level. The configured one returns after the period; zero is never.
+	Set(level string, period time.Duration) error
+}
+
+// logLevels are those of zap that may be set.
+var logLevels = []string{"debug", "info", "warn", "error"}
+
+// profiles are those of net/http/pprof. The command line is not among them.
+var profiles = []string{"allocs", "block", "goroutine", "heap", "mutex", "profile", "threadcreate", "trace"}
+
+// Limits of a change of the log level, and of a profile in seconds.
+const (
+	maxLogLevelPeriod = 24 * time.Hour
+	maxProfile        = 120
+)
+
+type logLevelView struct {
+	Level      string     `json:"level"`
+	Configured string     `json:"configured"`
+	Until      *timestamp `json:"until"`
+}
+
+func (s *Server) logLevel(_ context.Context, c *fiber.Ctx, _ *query) error {
+	return s.replyLogLevel(c)
+}
+
+func (s *Server) replyLogLevel(c *fiber.Ctx) error {
+	var view logLevelView
+	var until time.Time
+	if view.Level, view.Configured, until = s.options.LogLevel.Level(); !until.IsZero() {
+		view.Until = (*timestamp)(&until)
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+// changeLogLevel works without the database too, since an outage is when it is needed. The
+// operation is then only in the log.
+func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	b := readBody(c, "level", "for", "reason")
+	b.require("level")
+	level, _ := b.text("level", maxBulkText)
+	if _, given := b.fields["level"]; given && !slices.Contains(logLevels, level) {
+		b.reject("level", "must be one of %s", strings.Join(logLevels, ", "))
+	}
+	period := b.period("for", maxLogLevelPeriod)
+	b.reason(c)
+	if err := b.err(); err != nil {
+		return err
+	}
+	if err := s.options.LogLevel.Set(level, period); err != nil {
+		return err
+	}
+	a := accessOf(ctx)
+	s.options.Logger.Warn("log level changed", zap.String("request_id", requestIDOf(c)), zap.String("actor", a.principal.Subject),
+		zap.String("log_level", level), zap.Duration("for", period))
+	s.recordLogLevel(ctx, c, a.operation, level, period)
+	return s.replyLogLevel(c)
+}
+
+func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, o *requested, level string, period time.Duration) {
+	o.Outcome = dlq.OperationDone
+	o.Detail, _ = json.Marshal(map[string]string{"level": level, "for": period.String()}) // always encodes
+	if err := s.options.Store.RecordOperation(ctx, o.Identified()); err != nil {
+		s.options.Logger.Warn("cannot record the change of the log level", zap.String("request_id", requestIDOf(c)), zap.Error(err))
+	}
+}
+
+// period reads a duration that is zero when it is not given.
+func (b *body) period(name string, most time.Duration) time.Duration {
+	raw, given := b.fields[name]
+	if !given {
+		return 0
+	}
+	text, _ := textOf(raw)
+	period, err := time.ParseDuration(text)
+	if err != nil || period <= 0 || period > most {
+		b.reject(name, "must be a duration up to %s, such as \"10m\"", durationText(most))
+	}
+	return period
+}
+
+// profile serves a profile of this process. It has no deadline: a profile takes the time that
+// is asked for.
+func (s *Server) profile() fiber.Handler {
+	serve := adaptor.HTTPHandler(s.options.Profiles)
+	return func(c *fiber.Ctx) error {
+		name, _ := pathValue(c, "profile")
+		if !slices.Contains(profiles, name) {
+			return &apiError{status: http.StatusNotFound, code: codeNotFound,
+				message: "there is no profile " + excerpt(name) + "; use one of " + strings.Join(profiles, ", ")}
+		}
+		if text := c.Query("seconds"); text != "" {
+			if seconds, err := strconv.Atoi(text); err != nil || seconds < 1 || seconds > maxProfile {
+				return invalid("seconds must be a number from 1 to " + strconv.Itoa(maxProfile))
+			}
+		}
+		if err := serve(c); err != nil {
+			return err
+		}
+		if status := c.Response().StatusCode(); status >= http.StatusBadRequest { // such as a second profile at a time
+			return conflict(strings.TrimSpace(string(c.Response().Body())), nil)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof" // it also registers with http.DefaultServeMux, which nobody serves
+	"path"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Profiles serves the profiles of net/http/pprof, whose name is the last part of the path. It
+// does not serve the command line.
+func Profiles() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch name := path.Base(r.URL.Path); name {
+		case "profile":
+			pprof.Profile(w, r)
+		case "trace":
+			pprof.Trace(w, r)
+		default:
+			pprof.Handler(name).ServeHTTP(w, r)
+		}
+	})
+}
+
+// NewDebugHandler serves the profiles and the log level of a program without an API. Only
+// clients of the same host may use it, such as kubectl port-forward: it asks for no token.
+func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /debug/pprof/{profile}", Profiles())
+	mux.HandleFunc("GET /debug/log-level", func(w http.ResponseWriter, _ *http.Request) { writeLevel(w, level) })
+	mux.HandleFunc("PUT /debug/log-level", func(w http.ResponseWriter, r *http.Request) {
+		period, text, err := readLevel(w, r)
+		if err == nil {
+			err = level.Set(text, period)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		logger.Warn("log level changed", zap.String("log_level", text), zap.Duration("for", period), zap.String("address", r.RemoteAddr))
+		writeLevel(w, level)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLocal(r.RemoteAddr) || !isLocal(r.Host) {
+			http.Error(w, "only for clients on this host, such as kubectl port-forward", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// isLocal reports whether an address is 127.0.0.1, ::1 or localhost. A service mesh may forward
+// the requests of other hosts from other loopback addresses.
+func isLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || host == "localhost"
+}
+
+// levelBody is the request and the answer for the log level.
+type levelBody struct {
+	Level      string     `json:"level"`
+	Configured string     `json:"configured,omitempty"`
+	Until      *time.Time `json:"until,omitempty"`
+	For        string     `json:"for,omitempty"`
+}
+
+func readLevel(w http.ResponseWriter, r *http.Request) (period time.Duration, level string, err error) {
+	var body levelBody
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&body); err != nil {
+		return 0, "", fmt.Errorf(`the body must be like {"level": "debug", "for": "10m"}: %w`, err)
+	}
+	if body.For != "" {
+		if period, err = time.ParseDuration(body.For); err != nil || period <= 0 {
+			return 0, "", errors.New("for must be a duration, such as 10m")
+		}
+	}
+	return period, body.Level, nil
+}
+
+func writeLevel(w http.ResponseWriter, level *LogLevel) {
+	body := levelBody{}
+	var until time.Time
+	if body.Level, body.Configured, until = level.Level(); !until.IsZero() {
+		body.Until = &until
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
