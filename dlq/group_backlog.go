@@ -31,4 +31,16 @@ type GroupBacklog struct {
 	// unless the topic has a held group: then the oldest message of the topic may be one that
 	// nobody is to be told about.
 	OldestPending *time.Time
+	// Causes are the first MaxBacklogCauses of these groups, by their first message, if they are
+	// new or regressed. So a group does not lose its place to a later one.
+	Causes []BacklogCause
+}
+
+// MaxBacklogCauses is how many groups of a dead-letter topic and a state are named.
+const MaxBacklogCauses = 10
+
+// BacklogCause is a group by its title, with its PENDING messages.
+type BacklogCause struct {
+	Title   string
+	Pending int64
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"dlqmanager/internal/kafkatest"
 	"dlqmanager/internal/promtest"
@@ -45,10 +47,11 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	s.produceDeadLetters(cluster, messages)
 
 	// told waits until a receiver is told something.
-	told := func(receiver, text string) {
-		for said := ""; !strings.Contains(said, text); {
+	told := func(receiver, text string) (said string) {
+		for !strings.Contains(said, text) {
 			said = notified.Next(t, receiver)
 		}
+		return said
 	}
 	change := func(method, path, body string) {
 		status, answer := s.send(method, path, strings.NewReader(body), "Content-Type", "application/json")
@@ -57,6 +60,13 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	arrived := s.dlqTopic + ` has dead letters"`
 	told("slack", arrived)
 	told("teams", s.dlqTopic+" has dead letters with a new cause")
+	mail := told("mail", "Subject: "+s.dlqTopic+" has dead letters with a new cause")
+	for _, text := range []string{
+		fmt.Sprintf("%d messages of %s: payment: timeout.", messages, s.dlqTopic), "Since 20",
+		"What happened: https://dlq.test/api/v1/groups?topic=" + s.dlqTopic, "What to do: https://docs.test/runbook.md#dlqnewgroup",
+	} {
+		require.Contains(t, mail, text)
+	}
 
 	_, list := s.call(http.MethodGet, "/api/v1/groups?topic="+s.dlqTopic)
 	groups, _ := list["groups"].([]any)
@@ -82,6 +92,24 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	change(http.MethodPost, group+"/fixed", `{"reason": "released"}`)
 	s.produceDeadLetters(cluster, 1)
 	told("pager", "A fixed cause is back in "+s.dlqTopic)
+
+	missing := s.topic + ".missing"
+	s.produceTo(cluster, missing)
+	s.eventually("it is stored", func() bool { return s.rows("original_topic = '"+missing+"'") == 1 })
+	_, list = s.call(http.MethodGet, "/api/v1/dlq/"+missing)
+	s.send(http.MethodPost, "/api/v1/dlq/messages/"+list["messages"].([]any)[0].(map[string]any)["id"].(string)+"/retry", http.NoBody, "Prefer", "respond-async")
+	told("slack", "Messages cannot be sent to "+missing)
+}
+
+// produceTo writes a dead letter whose original topic is another one.
+func (s *system) produceTo(cluster *kfake.Cluster, original string) {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(s.dlqTopic))
+	require.NoError(s.t, err)
+	defer client.Close()
+	require.NoError(s.t, client.ProduceSync(s.t.Context(), &kgo.Record{Value: []byte("{}"), Headers: []kgo.RecordHeader{
+		{Key: "original_topic", Value: []byte(original)}, {Key: "error", Value: []byte("no such topic")},
+	}}).FirstErr())
 }
 
 // panels are the expressions of all dashboards, by their titles.

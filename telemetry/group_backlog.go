@@ -16,6 +16,9 @@ var (
 			"regressed (failed again after its fix), open, held or fixed. Every replica has the same value.", []string{"topic", "state"}, nil)
 	groupMessages = prometheus.NewDesc("dlq_group_pending_messages",
 		"PENDING messages of these groups. Messages without a group are only in dlq_messages.", []string{"topic", "state"}, nil)
+	causeMessages = prometheus.NewDesc("dlq_cause_pending_messages",
+		"PENDING messages of each group that is new or regressed. cause is its title; groups beyond the first ten of a topic and a "+
+			"state share the cause other.", []string{"topic", "state", "cause"}, nil)
 	groupOldest = prometheus.NewDesc("dlq_group_oldest_pending_age_seconds",
 		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
 )
@@ -38,6 +41,7 @@ func (g *groupCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- groupsPending
 	descs <- groupMessages
 	descs <- groupOldest
+	descs <- causeMessages
 }
 
 // Collect implements prometheus.Collector.
@@ -46,6 +50,7 @@ func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
 	// By topic and state; the topics beyond the limit are one.
 	type place struct{ topic, state string }
 	sums := map[place]dlq.GroupBacklog{}
+	causes := map[cause]int64{}
 	var topics boundedTopics
 	for _, b := range backlogs {
 		at := place{topics.label(b.DLQTopic), string(b.State)}
@@ -53,6 +58,12 @@ func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
 		sum.Groups, sum.Pending = sum.Groups+b.Groups, sum.Pending+b.Pending
 		sum.OldestPending = earlier(sum.OldestPending, b.OldestPending)
 		sums[at] = sum
+		if b.State == dlq.BacklogNew || b.State == dlq.BacklogRegressed {
+			addCauses(causes, at.topic, &b)
+		}
+	}
+	for of, pending := range causes {
+		metrics <- prometheus.MustNewConstMetric(causeMessages, prometheus.GaugeValue, float64(pending), of.topic, of.state, of.cause)
 	}
 	for at, sum := range sums {
 		metrics <- prometheus.MustNewConstMetric(groupsPending, prometheus.GaugeValue, float64(sum.Groups), at.topic, at.state)
@@ -60,6 +71,27 @@ func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
 		if sum.OldestPending != nil {
 			metrics <- prometheus.MustNewConstMetric(groupOldest, prometheus.GaugeValue, ageOf(*sum.OldestPending), at.topic, at.state)
 		}
+	}
+}
+
+// cause is a group in the metrics, by its title.
+type cause struct{ topic, state, cause string }
+
+// otherCause are the groups that are not named.
+const otherCause = "other"
+
+// addCauses counts the messages of the groups. Those of topics without a label of their own are
+// not named.
+func addCauses(causes map[cause]int64, topic string, b *dlq.GroupBacklog) {
+	rest := b.Pending
+	if topic != otherTopicLabel {
+		for _, c := range b.Causes {
+			causes[cause{topic, string(b.State), c.Title}] += c.Pending
+			rest -= c.Pending
+		}
+	}
+	if rest > 0 {
+		causes[cause{topic, string(b.State), otherCause}] += rest
 	}
 }
 

@@ -23,15 +23,23 @@ func TestGroupsAreShownByTopicAndState(t *testing.T) {
 	collector := telemetry.NewGroupCollector(func(context.Context) ([]dlq.GroupBacklog, error) {
 		return []dlq.GroupBacklog{
 			{DLQTopic: "orders.dlq", State: "held", Groups: 1, Pending: 600, OldestPending: &arrived},
-			{DLQTopic: "shop.dlq", State: dlq.BacklogNew, Groups: 2, Pending: 3},
+			{DLQTopic: "shop.dlq", State: dlq.BacklogNew, Groups: 3, Pending: 30,
+				Causes: []dlq.BacklogCause{{Title: "no price: \"\\\n", Pending: 3}, {Title: "no stock", Pending: 20}}},
 		}, nil
 	}, zap.NewNop())
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
 # HELP dlq_group_pending_messages PENDING messages of these groups. Messages without a group are only in dlq_messages.
 # TYPE dlq_group_pending_messages gauge
 dlq_group_pending_messages{state="held",topic="orders.dlq"} 600
-dlq_group_pending_messages{state="new",topic="shop.dlq"} 3
+dlq_group_pending_messages{state="new",topic="shop.dlq"} 30
 `), "dlq_group_pending_messages"))
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP dlq_cause_pending_messages PENDING messages of each group that is new or regressed. cause is its title; groups beyond the first ten of a topic and a state share the cause other.
+# TYPE dlq_cause_pending_messages gauge
+dlq_cause_pending_messages{cause="no price: \"\\\n",state="new",topic="shop.dlq"} 3
+dlq_cause_pending_messages{cause="no stock",state="new",topic="shop.dlq"} 20
+dlq_cause_pending_messages{cause="other",state="new",topic="shop.dlq"} 7
+`), "dlq_cause_pending_messages"))
 	require.Equal(t, 2, testutil.CollectAndCount(collector, "dlq_groups"))
 	require.Equal(t, 1, testutil.CollectAndCount(collector, "dlq_group_oldest_pending_age_seconds"))
 }

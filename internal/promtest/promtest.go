@@ -53,7 +53,10 @@ func StartAlertmanager(t *testing.T) (base string, n Notified) {
 	t.Helper()
 	program := Tool(t, "prometheus-alertmanager")
 	dir := t.TempDir()
-	n = Notified{"slack": make(chan string, 10), "teams": make(chan string, 10), "pager": make(chan string, 10), "mail": make(chan string, 10)}
+	n = Notified{}
+	for _, receiver := range []string{"slack", "teams", "pager", "mail"} {
+		n[receiver] = make(chan string, 1000) // a full one would stop the receiver
+	}
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		n[strings.Trim(r.URL.Path, "/")] <- string(body)
@@ -75,19 +78,23 @@ func StartAlertmanager(t *testing.T) (base string, n Notified) {
 	return run(t, program, "--config.file="+config, "--storage.path="+dir, "--cluster.listen-address="), n
 }
 
-// StartPrometheus scrapes the programs at the addresses every second, with the shipped rules, and
-// sends alerts to an Alertmanager. It returns its URL.
+// StartPrometheus scrapes the programs at the addresses every second, with the shipped rules, whose
+// alerts are not pending for minutes, and sends them to an Alertmanager. All belong to the team
+// that gets e-mail. It returns its URL.
 func StartPrometheus(t *testing.T, alertmanager string, addresses ...string) (base string) {
 	t.Helper()
 	program := Tool(t, "prometheus")
 	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yaml")
+	config, rules := filepath.Join(dir, "prometheus.yaml"), filepath.Join(dir, "rules.yaml")
+	shipped, err := os.ReadFile(deployed("prometheus/rules.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(rules, bytes.ReplaceAll(shipped, []byte("for: 5m"), []byte("for: 1s")), 0o600))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-global: {scrape_interval: 1s, evaluation_interval: 1s, external_labels: {dlq_api: "https://dlq.test", dlq_docs: "https://docs.test"}}
+global: {scrape_interval: 1s, evaluation_interval: 1s, external_labels: {dlq_api: "https://dlq.test", dlq_docs: "https://docs.test", team: payments}}
 rule_files: [%s]
 alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
 scrape_configs: [{job_name: dlq-manager, static_configs: [{targets: ["%s"]}]}]
-`, deployed("prometheus/rules.yaml"), strings.TrimPrefix(alertmanager, "http://"), strings.Join(addresses, `", "`)), 0o600))
+`, rules, strings.TrimPrefix(alertmanager, "http://"), strings.Join(addresses, `", "`)), 0o600))
 	return run(t, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"))
 }
 
@@ -150,7 +157,7 @@ func mailServer(t *testing.T, received chan<- string) string {
 					case command == "DATA":
 						_ = c.PrintfLine("354 go on")
 						text, _ := c.ReadDotBytes()
-						received <- string(text)
+						received <- strings.NewReplacer("=\n", "", "=3D", "=").Replace(string(text)) // quoted-printable
 						_ = c.PrintfLine("250 taken")
 					case command == "QUIT":
 						_ = c.PrintfLine("221 bye")

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ func (m *Store) GroupBacklogs(context.Context) (backlogs []dlq.GroupBacklog, err
 		topic string
 		state dlq.BacklogState
 	}
-	found, counted, hasHeld := map[place]*dlq.GroupBacklog{}, map[place]map[dlq.ID]bool{}, map[string]bool{}
+	found, counted, hasHeld := map[place]*dlq.GroupBacklog{}, map[place]map[dlq.ID]int64{}, map[string]bool{}
 	for _, e := range m.order { // the oldest first
 		g := m.groups[e.GroupID]
 		if g == nil || e.Status != dlq.StatusPending {
@@ -25,15 +26,18 @@ func (m *Store) GroupBacklogs(context.Context) (backlogs []dlq.GroupBacklog, err
 		}
 		at := place{e.DLQTopic, g.backlogState()}
 		if found[at] == nil {
-			found[at], counted[at] = &dlq.GroupBacklog{DLQTopic: at.topic, State: at.state, OldestPending: &e.CreatedAt}, map[dlq.ID]bool{}
+			found[at], counted[at] = &dlq.GroupBacklog{DLQTopic: at.topic, State: at.state, OldestPending: &e.CreatedAt}, map[dlq.ID]int64{}
 		}
 		found[at].Pending++
-		counted[at][g.ID] = true
+		counted[at][g.ID]++
 		hasHeld[at.topic] = hasHeld[at.topic] || g.State == dlq.GroupHeld
 	}
 	for at, b := range found {
 		if b.Groups = int64(len(counted[at])); !hasHeld[at.topic] {
 			b.OldestPending = nil
+		}
+		if at.state == dlq.BacklogNew || at.state == dlq.BacklogRegressed {
+			b.Causes = m.causes(counted[at])
 		}
 		backlogs = append(backlogs, *b)
 	}
@@ -41,6 +45,17 @@ func (m *Store) GroupBacklogs(context.Context) (backlogs []dlq.GroupBacklog, err
 		return cmp.Or(cmp.Compare(a.DLQTopic, b.DLQTopic), cmp.Compare(a.State, b.State))
 	})
 	return backlogs, nil
+}
+
+// causes are the first groups of those whose messages were counted.
+func (m *Store) causes(counted map[dlq.ID]int64) (causes []dlq.BacklogCause) {
+	byFirstSeen := slices.SortedFunc(maps.Keys(counted), func(a, b dlq.ID) int {
+		return cmp.Or(m.groups[a].FirstSeen.Compare(m.groups[b].FirstSeen), slices.Compare(a[:], b[:]))
+	})
+	for _, id := range byFirstSeen[:min(len(byFirstSeen), dlq.MaxBacklogCauses)] {
+		causes = append(causes, dlq.BacklogCause{Title: dlq.GroupTitle(&m.groups[id].Fingerprint), Pending: counted[id]})
+	}
+	return causes
 }
 
 func (g *group) backlogState() dlq.BacklogState {

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/fingerprint"
 )
 
 // groupBacklogsSQL reads the sums of the counts, so a message is counted some seconds after
@@ -13,7 +14,7 @@ import (
 // message of a group is found by index, and may be in another topic of the group.
 const groupBacklogsSQL = `
 WITH pending AS (
-	SELECT c.dlq_topic, c.group_id, sum(c.messages)::bigint AS messages,
+	SELECT c.dlq_topic, c.group_id, g.first_seen, g.rule, g.scope, g.class, g.frame, g.message, sum(c.messages)::bigint AS messages,
 		CASE WHEN g.state <> 'open' THEN g.state
 			WHEN g.regressed_by IS NOT NULL THEN 'regressed'
 			WHEN g.first_seen > now() - @new_age::interval THEN 'new'
@@ -24,9 +25,14 @@ WITH pending AS (
 	WHERE c.status = 'PENDING'
 	GROUP BY c.dlq_topic, c.group_id, g.id
 	HAVING sum(c.messages) > 0
+), placed AS (
+	SELECT pending.*, row_number() OVER (PARTITION BY dlq_topic, state ORDER BY first_seen, group_id) AS place
+	FROM pending
 )
-SELECT p.dlq_topic, p.state, count(*), sum(p.messages)::bigint, min(oldest.created_at)
-FROM pending p
+SELECT p.dlq_topic, p.state, count(*), sum(p.messages)::bigint, min(oldest.created_at),
+	COALESCE(json_agg(json_build_object('Rule', p.rule, 'Scope', p.scope, 'Class', p.class, 'Frame', p.frame, 'Message', p.message,
+		'Pending', p.messages) ORDER BY p.place) FILTER (WHERE p.place <= @causes AND p.state IN ('new', 'regressed')), '[]')
+FROM placed p
 LEFT JOIN LATERAL (
 	SELECT m.created_at
 	FROM dlq.dlq_messages m
@@ -40,12 +46,19 @@ ORDER BY p.dlq_topic COLLATE "C", p.state COLLATE "C"`
 // GroupBacklogs counts the groups that have PENDING messages, by dead-letter topic and state.
 func (s *Store) GroupBacklogs(ctx context.Context) (backlogs []dlq.GroupBacklog, err error) {
 	err = s.batch(ctx, "count groups", func(batch *pgx.Batch) {
-		queueQuery(batch, &backlogs, scanGroupBacklog, groupBacklogsSQL, pgx.NamedArgs{"new_age": dlq.NewGroupAge})
+		queueQuery(batch, &backlogs, scanGroupBacklog, groupBacklogsSQL, pgx.NamedArgs{"new_age": dlq.NewGroupAge, "causes": dlq.MaxBacklogCauses})
 	})
 	return backlogs, err
 }
 
 func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {
-	err = row.Scan(&b.DLQTopic, (*string)(&b.State), &b.Groups, &b.Pending, optionalInstant{&b.OldestPending})
+	var causes []struct {
+		fingerprint.Fingerprint
+		Pending int64
+	}
+	err = row.Scan(&b.DLQTopic, (*string)(&b.State), &b.Groups, &b.Pending, optionalInstant{&b.OldestPending}, &causes)
+	for i := range causes {
+		b.Causes = append(b.Causes, dlq.BacklogCause{Title: dlq.GroupTitle(&causes[i].Fingerprint), Pending: causes[i].Pending})
+	}
 	return b, err
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,14 +136,16 @@ var groups = map[string]func(*testing.T, fixture){
 		stock := f.store(dlqtest.Arrival(noStock), dlqtest.Arrival(noStock))
 		f.store(dlqtest.Arrival())
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
-			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 2, Pending: 3},
+			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 2, Pending: 3,
+				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 1}, {Title: "no stock", Pending: 2}}},
 		}, backlogs())
 
 		held := dlq.GroupHeld
 		require.NoError(t, f.ChangeGroup(t.Context(), stock[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
-			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 1, Pending: 1, OldestPending: &price.CreatedAt},
-			"held":         {DLQTopic: "orders.dlq", State: "held", Groups: 1, Pending: 2, OldestPending: &stock[0].CreatedAt},
+			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 1, Pending: 1, OldestPending: &price.CreatedAt,
+				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 1}}},
+			"held": {DLQTopic: "orders.dlq", State: "held", Groups: 1, Pending: 2, OldestPending: &stock[0].CreatedAt},
 		}, backlogs(), "the oldest messages tell which of them are held")
 
 		f.retry(stock[0].ID, dlq.ResultDelivered)
@@ -154,8 +157,22 @@ var groups = map[string]func(*testing.T, fixture){
 
 		f.store(dlqtest.Arrival(noPrice, ordersAt(0, 2, nextDay)))
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
-			dlq.BacklogRegressed: {DLQTopic: "orders.dlq", State: dlq.BacklogRegressed, Groups: 1, Pending: 2},
+			dlq.BacklogRegressed: {DLQTopic: "orders.dlq", State: dlq.BacklogRegressed, Groups: 1, Pending: 2,
+				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 2}}},
 		}, backlogs())
+	},
+
+	"the groups that began first are named": func(t *testing.T, f fixture) {
+		for i := range dlq.MaxBacklogCauses + 5 {
+			f.store(dlqtest.Arrival(dlqtest.Cause("no " + strings.Repeat("x", i+1))))
+		}
+		require.NoError(t, f.FoldCounts(t.Context()))
+		list, err := f.GroupBacklogs(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Len(t, list[0].Causes, dlq.MaxBacklogCauses)
+		require.Equal(t, dlq.BacklogCause{Title: "no x", Pending: 1}, list[0].Causes[0])
+		require.EqualValues(t, dlq.MaxBacklogCauses+5, list[0].Pending)
 	},
 
 	"groups are selected by topic and state": func(t *testing.T, f fixture) {
