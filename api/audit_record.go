@@ -200,14 +200,14 @@ type auditedCommand struct {
 	JoinedRun string `json:"joined_run,omitempty"`
 }
 
-func (r recordingRetries) StartRetryMessage(ctx context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
+func (r recordingRetries) StartRetryMessage(ctx context.Context, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error) {
 	command, workflowID := auditedCommand{Command: "retry", TargetTopic: input.TargetTopic}, workflows.RetryMessageID(input.MessageID)
 	id, err := r.record(ctx, dlq.TargetMessage, workflowID, command)
 	if err != nil {
 		return workflows.Execution{}, err
 	}
 	input.OperationID = id
-	execution, err := r.retries.StartRetryMessage(ctx, input)
+	execution, err := r.retries.StartRetryMessage(audited(ctx), m, input)
 	if err == nil && execution.Joined {
 		command.JoinedRun = execution.RunID
 		_, err = r.record(ctx, dlq.TargetMessage, workflowID, command)
@@ -242,11 +242,11 @@ func (r recordingRetries) SetRetryAllRate(ctx context.Context, id dlq.ID, perSec
 // The store records the creation of the jobs, and the stop of a bulk action.
 
 func (r recordingRetries) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (workflows.Execution, error) {
-	return r.retries.StartRetryAll(ctx, bulk)
+	return r.retries.StartRetryAll(audited(ctx), bulk)
 }
 
 func (r recordingRetries) StartBulkAction(ctx context.Context, action dlq.BulkAction) (workflows.Execution, error) {
-	return r.retries.StartBulkAction(ctx, action)
+	return r.retries.StartBulkAction(audited(ctx), action)
 }
 
 func (r recordingRetries) CancelBulkAction(ctx context.Context, id dlq.ID) error {

@@ -116,7 +116,7 @@ type ActionStore interface {
 type Retries interface {
 	// StartRetryMessage starts the retry of a message, or joins the one that
 	// is running.
-	StartRetryMessage(ctx context.Context, input workflows.RetryMessageInput) (workflows.Execution, error)
+	StartRetryMessage(ctx context.Context, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
 	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
 	// returns ctx's error and the workflow continues. Errors of the workflow are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.

@@ -157,7 +157,7 @@ func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
 	return dlq.Outcome{ID: envelope.ID, Result: category.Result(), Category: category, Error: err.Error()}
 }
 
-func (r *retries) StartRetryMessage(_ context.Context, input workflows.RetryMessageInput) (workflows.Execution, error) {
+func (r *retries) StartRetryMessage(_ context.Context, _ *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error) {
 	execution, err := r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
 		ctx := dlq.WithOperation(context.Background(), dlq.Operation{ID: input.OperationID})
 		owner := dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}

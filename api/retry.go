@@ -77,7 +77,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 		}
 		editedFrom, id = id, m.ID
 	}
-	execution, err := s.options.Retries.StartRetryMessage(ctx, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
+	execution, err := s.options.Retries.StartRetryMessage(ctx, &m, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
 	if err != nil {
 		return describeUnsent(describeNotFound(err, "dlq message", id), editedFrom, id)
 	}

@@ -135,7 +135,7 @@ func TestARetryToAnotherTargetThanTheRunningOneIsAConflict(t *testing.T) {
 	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
 	id := w.add(1)[0]
 	w.retries.hold()
-	_, err := w.retries.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	_, err := w.retries.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	requireError(t, w.json(http.MethodPost, retryPath(id), `{"target_topic": "orders.retry"}`), http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Equal(t, 1, w.retries.starts())

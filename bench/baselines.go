@@ -116,7 +116,7 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 	group.SetLimit(starters)
 	for i, id := range ids {
 		group.Go(func() (err error) {
-			executions[i], err = e.client.StartRetryMessage(groupCtx, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
+			executions[i], err = e.client.StartRetryMessage(groupCtx, &dlq.Message{}, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
 			return err
 		})
 	}

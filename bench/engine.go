@@ -32,7 +32,7 @@ var queues atomic.Int64
 
 func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publisher) (*engine, error) {
 	queue := fmt.Sprintf("bench-%d", queues.Add(1))
-	e := &engine{temporal: t, db: db, client: workflows.NewClient(t.client, queue), timings: &timings{}}
+	e := &engine{temporal: t, db: db, client: workflows.NewClient(t.client, queue, workflows.ClientOptions{}), timings: &timings{}}
 	timed := timedStore{db.store, e.timings}
 	sender := timedPublisher{publisher, e.timings}
 	metrics, log := activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()

@@ -54,7 +54,7 @@ func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.
 	if err != nil {
 		return 0, 0, err
 	}
-	client := workflows.NewClient(s.temporal.client, s.queue)
+	client := workflows.NewClient(s.temporal.client, s.queue, workflows.ClientOptions{})
 	job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, 0)
 	if err == nil {
 		err = s.awaitWritten(ctx, bulkTopic, int64(messages/3))

@@ -105,7 +105,7 @@ func (b *bench) largeOnce(ctx context.Context, size, messages int) (peak float64
 	if err := errors.Join(fill(), stored(messages)); err != nil {
 		return 0, err
 	}
-	client := workflows.NewClient(s.temporal.client, s.queue)
+	client := workflows.NewClient(s.temporal.client, s.queue, workflows.ClientOptions{})
 	job, err := startBulk(ctx, s.db, client, largeTopic+".dlq", b.lanes, 0)
 	if err != nil {
 		return 0, err

@@ -76,7 +76,7 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	defer stop()
 	go k.keepEmpty(deleting, topic)
 	started := time.Now()
-	client := workflows.NewClient(s.temporal.client, s.queue)
+	client := workflows.NewClient(s.temporal.client, s.queue, workflows.ClientOptions{})
 	job, err := startBulk(ctx, s.db, client, topic+".dlq", b.lanes, 0)
 	if err != nil {
 		return 0, 0, err

@@ -106,7 +106,7 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult
 		base = p.base
 	}
 	defer http.DefaultClient.CloseIdleConnections()
-	job, err := b.startShared(ctx, s, workflows.NewClient(s.temporal.client, s.queue), k)
+	job, err := b.startShared(ctx, s, workflows.NewClient(s.temporal.client, s.queue, workflows.ClientOptions{}), k)
 	if err != nil {
 		return found, err
 	}

@@ -88,7 +88,7 @@ func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed,
 	if err := join(); err != nil {
 		return 0, 0, err
 	}
-	client := workflows.NewClient(s.temporal.client, s.queue)
+	client := workflows.NewClient(s.temporal.client, s.queue, workflows.ClientOptions{})
 	job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, 0)
 	if err != nil {
 		return 0, 0, err

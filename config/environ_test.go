@@ -35,6 +35,7 @@ var everyKey = map[string]string{
 	"DLQ_SERVER_RATE_LIMIT":          "7",
 	"DLQ_SERVER_MAX_CONNECTIONS":     "70",
 	"DLQ_SERVER_TRUSTED_PROXIES":     "10.0.0.0/8,192.0.2.1",
+	"DLQ_SERVER_PUBLIC_URL":          "https://dlq.example",
 	"DLQ_SERVER_CORS_ORIGINS":        "https://ops.example",
 	"DLQ_SERVER_SHUTDOWN_TIMEOUT":    "21s",
 	"DLQ_SERVER_DRAIN_DELAY":         "4s",

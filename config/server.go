@@ -13,6 +13,8 @@ type Server struct {
 	// Host defaults to loopback, since the API changes data.
 	Host string `yaml:"host"`
 	Port int    `yaml:"port"`
+	// PublicURL is where people reach the API, for links in Temporal; empty for none.
+	PublicURL string `yaml:"public_url"`
 	// RetryWait is how long a retry call waits for its workflow before it
 	// answers 202.
 	RetryWait Duration `yaml:"retry_wait"`
@@ -101,6 +103,9 @@ func (s Server) validate(r *report) {
 	r.host("server.host", s.Host)
 	r.port("server.port", s.Port)
 	s.TLS.validate(r)
+	if s.PublicURL != "" {
+		r.webURL("server.public_url", s.PublicURL)
+	}
 	r.atLeast("server.retry_wait", s.RetryWait, 0)
 	r.atLeast("server.read_timeout", s.ReadTimeout, time.Millisecond)
 	r.atLeast("server.write_timeout", s.WriteTimeout, time.Millisecond)

@@ -42,6 +42,9 @@ var tunedTemporal = []string{
 // several times for each commit, which more than halves the rate of workflows.
 var sqlitePragmas = []string{"journal_mode=wal", "synchronous=normal"}
 
+// SearchAttributes are those of the workflows. The server creates them, with the type Keyword.
+var SearchAttributes = []string{"DlqTopic", "DlqGroup", "DlqActor"}
+
 // TemporalOptions configures a Temporal server. Dir is required; every other field has
 // a default.
 type TemporalOptions struct {
@@ -183,6 +186,9 @@ func (o TemporalOptions) arguments() []string {
 	}
 	if o.Namespace != client.DefaultNamespace {
 		arguments = append(arguments, "--namespace", o.Namespace)
+	}
+	for _, name := range SearchAttributes {
+		arguments = append(arguments, "--search-attribute", name+"=Keyword")
 	}
 	if o.Tuned {
 		for _, value := range tunedTemporal {

@@ -52,9 +52,9 @@ func BulkAction(ctx workflow.Context, in BulkActionInput) (dlq.BulkAction, error
 // describeAction shows the job in the Temporal Web UI. While it runs, its progress is in the
 // heartbeat of the activity.
 func describeAction(ctx workflow.Context, a *dlq.BulkAction) {
-	text := fmt.Sprintf("**%s** %s in %s: %d of %d changed, %d skipped.", a.State, a.Spec.Action, a.Spec.Topic, a.Changed, a.Matched, a.Skipped)
+	text := fmt.Sprintf("**%s** %s in %s: %d of %d changed, %d skipped.", a.State, a.Spec.Action, markdown(a.Spec.Topic), a.Changed, a.Matched, a.Skipped)
 	if a.Reason != "" {
-		text += " " + a.Reason
+		text += " " + markdown(a.Reason)
 	}
 	workflow.SetCurrentDetails(ctx, text)
 }

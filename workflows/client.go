@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"go.uber.org/zap"
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
@@ -27,18 +28,33 @@ var ErrStopped = errors.New("the workflow was stopped")
 // Its errors are those of the domain: *dlq.NotRetryableError, *dlq.OwnedError,
 // dlq.ErrNotFound, ErrStopped, and dlq.ErrUnavailable when Temporal is unavailable.
 type Client struct {
-	temporal  client.Client
-	taskQueue string
+	temporal   client.Client
+	taskQueue  string
+	options    ClientOptions
+	attributes attributes
+}
+
+// ClientOptions say what the Temporal Web UI shows.
+type ClientOptions struct {
+	// Namespace is the one of the connection.
+	Namespace string
+	// PublicURL is the address of the API, for links; empty for none.
+	PublicURL string
+	// Log may be nil.
+	Log *zap.Logger
 }
 
 // NewClient uses a connection that the caller closes.
-func NewClient(temporal client.Client, taskQueue string) *Client {
-	return &Client{temporal: temporal, taskQueue: taskQueue}
+func NewClient(temporal client.Client, taskQueue string, options ClientOptions) *Client {
+	if options.Log == nil {
+		options.Log = zap.NewNop()
+	}
+	return &Client{temporal: temporal, taskQueue: taskQueue, options: options}
 }
 
-// StartRetryMessage starts the retry of one message, or joins the one that is
+// StartRetryMessage starts the retry of a message, or joins the one that is
 // running. The error of a workflow that is running tells the two cases apart.
-func (c *Client) StartRetryMessage(ctx context.Context, in RetryMessageInput) (Execution, error) {
+func (c *Client) StartRetryMessage(ctx context.Context, m *dlq.Message, in RetryMessageInput) (Execution, error) {
 	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
 	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true
@@ -46,7 +62,9 @@ func (c *Client) StartRetryMessage(ctx context.Context, in RetryMessageInput) (E
 	if in.TargetTopic != "" {
 		workflowType, options.Memo = RedirectMessageType, map[string]any{targetMemo: in.TargetTopic}
 	}
-	run, err := c.temporal.ExecuteWorkflow(ctx, options, workflowType, in)
+	operation, _ := dlq.OperationOf(ctx)
+	c.describe(ctx, &options, &subject{topic: m.DLQTopic, group: m.GroupID, path: "/api/v1/dlq/messages/" + in.MessageID.String(), reason: operation.Reason})
+	run, err := c.execute(ctx, options, workflowType, in)
 	var running *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &running) {
 		joined := Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}
@@ -61,7 +79,7 @@ const targetMemo = "target_topic"
 // checkTarget returns a *dlq.NotRetryableError when a running retry sends the message to
 // another target than the requested one.
 func (c *Client) checkTarget(ctx context.Context, running Execution, in RetryMessageInput) error {
-	info, err := c.describe(ctx, running.WorkflowID)
+	info, err := c.info(ctx, running.WorkflowID)
 	if errors.Is(err, dlq.ErrNotFound) {
 		return nil // the wait says how it ended
 	}
@@ -95,7 +113,7 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	if owner.Token == "" || !isWorkflowID(owner.WorkflowID) {
 		return false, nil
 	}
-	info, err := c.describe(ctx, owner.WorkflowID)
+	info, err := c.info(ctx, owner.WorkflowID)
 	var impossible *serviceerror.InvalidArgument // the id is longer than the server allows
 	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &impossible) {
 		return false, nil
@@ -120,7 +138,7 @@ func isWorkflowID(id string) bool {
 	return id != "" && len(id) <= maxWorkflowIDLength && !strings.ContainsFunc(id, notPrintable)
 }
 
-func (c *Client) describe(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
+func (c *Client) info(ctx context.Context, workflowID string) (*workflowpb.WorkflowExecutionInfo, error) {
 	described, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
 	return described.GetWorkflowExecutionInfo(), toDomain(ctx, err)
 }

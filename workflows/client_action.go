@@ -14,7 +14,7 @@ import (
 // the workflow has closed.
 func (c *Client) StartBulkAction(ctx context.Context, job dlq.BulkAction) (Execution, error) {
 	options := c.startOptions(BulkActionID(job.ID), fmt.Sprintf("%s messages of %s", job.Spec.Action, job.Spec.Topic))
-	options.StaticDetails = job.Spec.Reason
+	c.describe(ctx, &options, &subject{topic: job.Spec.Topic, group: job.Spec.Filter.Group, path: "/api/v1/bulk-actions/" + job.ID.String(), reason: job.Spec.Reason})
 	return c.startOnce(ctx, options, BulkActionType, BulkActionInput{ID: job.ID})
 }
 
@@ -34,7 +34,7 @@ func (c *Client) CancelBulkAction(ctx context.Context, id dlq.ID) error {
 
 // cancel cancels a workflow. It returns dlq.ErrNotFound when the workflow does not run.
 func (c *Client) cancel(ctx context.Context, workflowID string) error {
-	info, err := c.describe(ctx, workflowID)
+	info, err := c.info(ctx, workflowID)
 	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		err = fmt.Errorf("workflow: %w", dlq.ErrNotFound) // CancelWorkflow itself returns no error then
 	}

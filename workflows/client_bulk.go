@@ -18,7 +18,7 @@ import (
 // the workflow has closed.
 func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Execution, error) {
 	options := c.startOptions(RetryAllID(bulk.ID), "retry all of "+bulk.Spec.Topic)
-	options.StaticDetails = bulk.Spec.Reason
+	c.describe(ctx, &options, &subject{topic: bulk.Spec.Topic, group: bulk.Spec.Filter.Group, path: "/api/v1/bulk-retries/" + bulk.ID.String(), reason: bulk.Spec.Reason})
 	return c.startOnce(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
 }
 
@@ -27,7 +27,7 @@ func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Executi
 func (c *Client) startOnce(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (Execution, error) {
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when it has closed; a running one is joined
-	run, err := c.temporal.ExecuteWorkflow(ctx, options, workflowType, in)
+	run, err := c.execute(ctx, options, workflowType, in)
 	var closed *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &closed) {
 		return Execution{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
@@ -64,7 +64,7 @@ func (c *Client) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
 // SetRetryAllRate changes the rate limit of a bulk retry, in messages per
 // second; 0 lifts it. It returns dlq.ErrNotFound when its workflow does not run.
 func (c *Client) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error {
-	return c.update(ctx, id, UpdateSetRate, RateUpdate{PerSecond: perSecond})
+	return c.update(ctx, id, UpdateSetRate, RateUpdate{PerSecond: &perSecond})
 }
 
 // update sends a command and waits for its effect. It returns dlq.ErrUnavailable when no

@@ -16,14 +16,14 @@ func TestARedirectedMessageGoesToItsTargetAndNoOther(t *testing.T) {
 	publishing, goOn := make(chan struct{}), make(chan struct{})
 	s.target.answers(func(dlq.Envelope) error { close(publishing); <-goOn; return nil })
 	in := workflows.RetryMessageInput{MessageID: id, TargetTopic: "orders.retry"}
-	first, err := s.client.StartRetryMessage(t.Context(), in)
+	first, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, in)
 	require.NoError(t, err)
 	<-publishing
-	joined, err := s.client.StartRetryMessage(t.Context(), in)
+	joined, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, in)
 	require.NoError(t, err)
 	require.Equal(t, first.RunID, joined.RunID)
 	for _, other := range []string{"", "orders.other"} {
-		_, err = s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id, TargetTopic: other})
+		_, err = s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id, TargetTopic: other})
 		require.ErrorAs(t, err, new(*dlq.NotRetryableError), other)
 		require.ErrorContains(t, err, "is sending it to orders.retry")
 	}
@@ -43,10 +43,10 @@ func TestARedirectDoesNotJoinARetryToTheOriginalTopic(t *testing.T) {
 	id := s.add(t, 1, 1)[0]
 	publishing, goOn := make(chan struct{}), make(chan struct{})
 	s.target.answers(func(dlq.Envelope) error { close(publishing); <-goOn; return nil })
-	first, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	first, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	<-publishing
-	_, err = s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id, TargetTopic: "orders.retry"})
+	_, err = s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id, TargetTopic: "orders.retry"})
 	require.ErrorContains(t, err, "is sending it to its original topic")
 	close(goOn)
 	_, err = s.client.AwaitRetryMessage(t.Context(), first)

@@ -48,7 +48,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s := newSystem(t)
 	retryThat := func(answer func(dlq.Envelope) error) workflows.Execution {
 		s.target.answers(answer)
-		execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0]})
+		execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0]})
 		require.NoError(t, err)
 		return execution
 	}
@@ -70,12 +70,12 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), cancelled.WorkflowID, cancelled.RunID))
 	s.replay(t, "retry_message_cancelled", cancelled)
 
-	unknown, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: dlq.NewID()})
+	unknown, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: dlq.NewID()})
 	require.NoError(t, err)
 	s.replay(t, "retry_message_unknown", unknown)
 
 	s.target.answers(nil)
-	redirected, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0], TargetTopic: "orders.retry"})
+	redirected, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0], TargetTopic: "orders.retry"})
 	require.NoError(t, err)
 	s.replay(t, "redirect_message_resolved", redirected)
 

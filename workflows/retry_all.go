@@ -283,7 +283,7 @@ func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 func (r *bulkRun) describe(ctx workflow.Context) {
 	b := r.bulk
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",
-		b.State, b.Spec.Topic, b.Counts.Done(), b.Matched, b.Counts.Retried, b.Counts.Failed, b.Counts.Dead, b.Counts.Skipped, b.CameBack)
+		b.State, markdown(b.Spec.Topic), b.Counts.Done(), b.Matched, b.Counts.Retried, b.Counts.Failed, b.Counts.Dead, b.Counts.Skipped, b.CameBack)
 	if b.State == dlq.BulkRunning && b.RecentPerSecond > 0 {
 		text += fmt.Sprintf(" %.0f messages a second.", b.RecentPerSecond)
 	}
@@ -294,7 +294,7 @@ func (r *bulkRun) describe(ctx workflow.Context) {
 		text += fmt.Sprintf(" %d wait.", b.Waiting)
 	}
 	if b.Reason != "" {
-		text += " " + b.Reason
+		text += " " + markdown(b.Reason)
 	}
 	workflow.SetCurrentDetails(ctx, text)
 }

@@ -1,6 +1,9 @@
 package workflows
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -23,9 +26,42 @@ type PauseUpdate struct {
 	Reason string `json:"reason"`
 }
 
+// UnmarshalJSON also takes the reason alone, as somebody may type it into the Web UI.
+func (p *PauseUpdate) UnmarshalJSON(text []byte) error {
+	var reason string
+	if json.Unmarshal(text, &reason) == nil {
+		*p = PauseUpdate{Reason: reason}
+		return nil
+	}
+	type object PauseUpdate // without this method
+	return json.Unmarshal(text, (*object)(p))
+}
+
 // RateUpdate is a new limit, in messages per second; 0 lifts it.
 type RateUpdate struct {
-	PerSecond int `json:"per_second"`
+	PerSecond *int `json:"per_second"`
+}
+
+// UnmarshalJSON also takes the number alone.
+func (u *RateUpdate) UnmarshalJSON(text []byte) error {
+	var perSecond *int
+	if json.Unmarshal(text, &perSecond) == nil {
+		*u = RateUpdate{PerSecond: perSecond}
+		return nil
+	}
+	type object RateUpdate // without this method
+	return json.Unmarshal(text, (*object)(u))
+}
+
+// maxRate is also the limit of the API.
+const maxRate = 1_000_000
+
+// check refuses an update without a number: an empty form must not lift the limit.
+func (u RateUpdate) check() error {
+	if u.PerSecond == nil || *u.PerSecond < 0 || *u.PerSecond > maxRate {
+		return fmt.Errorf(`per_second must be a number from 0 to %d, such as {"per_second": 100}; 0 lifts the limit`, maxRate)
+	}
+	return nil
 }
 
 const typeEnded = "Ended"
@@ -34,13 +70,22 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.BulkRetry, error) { return r.bulk, nil }); err != nil {
 		return err
 	}
-	if err := workflow.SetUpdateHandler(ctx, UpdatePause, r.onPause); err != nil {
+	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.onPause, workflow.UpdateHandlerOptions{
+		Description: `Pauses the job. Input: {"reason": "…"}, or nothing.`,
+	})
+	if err != nil {
 		return err
 	}
-	if err := workflow.SetUpdateHandler(ctx, UpdateResume, r.onResume); err != nil {
+	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, r.onResume, workflow.UpdateHandlerOptions{
+		Description: "Resumes the job. No input.",
+	})
+	if err != nil {
 		return err
 	}
-	return workflow.SetUpdateHandler(ctx, UpdateSetRate, r.onSetRate)
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateSetRate, r.onSetRate, workflow.UpdateHandlerOptions{
+		Description: `Limits the job to so many messages per second. Input: {"per_second": 100}; 0 lifts the limit.`,
+		Validator:   func(_ workflow.Context, in RateUpdate) error { return in.check() },
+	})
 }
 
 // onPause returns once no message of the job is RETRYING. The claims stop immediately; the
@@ -76,13 +121,17 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 	if _, err := r.await(ctx, func() bool { return r.phase == phaseRunning }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
+	var perSecond int
+	if in.PerSecond != nil { // nil in histories of earlier versions, where it lifted the limit
+		perSecond = *in.PerSecond
+	}
 	ctx = storeOptions(ctx, "set the rate limit")
 	err := workflow.ExecuteActivity(ctx, r.steps.SetBulkRate,
-		activities.RateInput{ID: r.bulk.ID, PerSecond: in.PerSecond}).Get(ctx, nil)
+		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond}).Get(ctx, nil)
 	if err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	r.bulk.Spec.RateLimit = in.PerSecond
+	r.bulk.Spec.RateLimit = perSecond
 	return r.bulk, nil
 }
 

@@ -40,12 +40,12 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		return RetryMessageResult{}, ctx.Err()
 	}
 	if err != nil {
-		workflow.SetCurrentDetails(ctx, "Not retried: "+reasonOf(err))
+		workflow.SetCurrentDetails(ctx, "Not retried: "+markdown(reasonOf(err)))
 		return RetryMessageResult{}, err
 	}
 
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Republishing to **%s**, retry %d of %d.",
-		target(in, claimed), claimed.RetryCount, claimed.MaxRetries))
+		markdown(target(in, claimed)), claimed.RetryCount, claimed.MaxRetries))
 	published, publishErr := republish(ctx, step, claimed)
 	outcome := outcomeOf(in.MessageID, publishErr)
 	outcome.Acknowledgement = published.At
@@ -207,14 +207,14 @@ func endDetails(target string, final activities.Finalized, outcome dlq.Outcome, 
 	case outcome.Result == dlq.ResultReleased:
 		return fmt.Sprintf("**%s** again, cancelled before it was published: the retry does not count.", final.Status)
 	case outcome.Result != dlq.ResultDelivered:
-		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, outcome.Error)
+		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, markdown(outcome.Error))
 	case !published.Published:
 		return fmt.Sprintf("**%s** without publishing: Kafka is not configured.", final.Status)
 	case published.At != nil && published.At.Partition != dlq.AnyPartition:
 		return fmt.Sprintf("**%s**: acknowledged by %s at offset %d.", final.Status,
-			dlq.Target{Topic: acknowledgedBy(published.At, target), Partition: published.At.Partition}, published.At.Offset)
+			dlq.Target{Topic: markdown(acknowledgedBy(published.At, target)), Partition: published.At.Partition}, published.At.Offset)
 	default:
-		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, acknowledgedBy(published.At, target))
+		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, markdown(acknowledgedBy(published.At, target)))
 	}
 }
 

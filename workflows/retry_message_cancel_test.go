@@ -43,7 +43,7 @@ func (s *system) lastRetry(t *testing.T) dlq.ID {
 
 func (s *system) startRetry(t *testing.T, id dlq.ID) workflows.Execution {
 	t.Helper()
-	execution, err := s.client.StartRetryMessage(t.Context(), workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	return execution
 }

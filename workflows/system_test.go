@@ -140,7 +140,7 @@ func startlessSystem(t *testing.T) *system {
 		temporal: temporaltest.Client(t), queue: temporaltest.TaskQueue(t),
 		store: memory.New(topics), target: &target{},
 	}
-	s.client = workflows.NewClient(s.temporal, s.queue)
+	s.client = workflows.NewClient(s.temporal, s.queue, workflows.ClientOptions{Namespace: "default", PublicURL: "https://dlq.test"})
 	return s
 }
 

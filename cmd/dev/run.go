@@ -58,6 +58,9 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	if err := addReceipts(cfg, options); err != nil {
 		return err
 	}
+	if cfg.Server.PublicURL == "" {
+		cfg.Server.PublicURL = "http://" + cfg.Server.Address()
+	}
 	logs, err := openLog(options.Dir)
 	if err != nil {
 		return err

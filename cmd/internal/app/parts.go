@@ -217,7 +217,9 @@ func (p *parts) openTemporal() error {
 	if p.temporal, err = client.NewLazyClient(options); err != nil {
 		return fmt.Errorf("temporal: %w", err)
 	}
-	p.workflows = workflows.NewClient(p.temporal, p.cfg.Temporal.TaskQueue)
+	p.workflows = workflows.NewClient(p.temporal, p.cfg.Temporal.TaskQueue, workflows.ClientOptions{
+		Namespace: p.cfg.Temporal.Namespace, PublicURL: p.cfg.Server.PublicURL, Log: p.log,
+	})
 	return nil
 }
 

@@ -1,0 +1,137 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+// SearchAttributes are those that workflows have, all of the type Keyword. A namespace that
+// does not know them is not an error.
+var SearchAttributes = []string{"DlqTopic", "DlqGroup", "DlqActor"}
+
+var (
+	topicAttribute = temporal.NewSearchAttributeKeyKeyword(SearchAttributes[0])
+	groupAttribute = temporal.NewSearchAttributeKeyKeyword(SearchAttributes[1])
+	actorAttribute = temporal.NewSearchAttributeKeyKeyword(SearchAttributes[2])
+)
+
+// maxAttribute is far below the servers' limit for the value of a search attribute, in
+// characters.
+const maxAttribute = 250
+
+// attributePause is how long the attributes are left out after the namespace did not know them.
+const attributePause = time.Minute
+
+// subject is what a workflow is about, for the Temporal Web UI.
+type subject struct {
+	topic string // its dead-letter topic, or the original topic of a job
+	group dlq.ID
+	// path is the page of the message or the job in the API, reason the operator's.
+	path, reason string
+}
+
+// describe gives the workflow search attributes, and details with links to the API.
+func (c *Client) describe(ctx context.Context, options *client.StartWorkflowOptions, s *subject) {
+	operation, _ := dlq.OperationOf(ctx)
+	var updates []temporal.SearchAttributeUpdate
+	var details []string
+	add := func(key temporal.SearchAttributeKeyKeyword, value, detail string) {
+		if value != "" {
+			updates = append(updates, key.ValueSet(firstCharacters(value, maxAttribute)))
+			details = append(details, detail)
+		}
+	}
+	link := func(text, path string) string {
+		if c.options.PublicURL == "" {
+			return text
+		}
+		return "[" + text + "](" + strings.TrimSuffix(c.options.PublicURL, "/") + path + ")"
+	}
+	add(topicAttribute, s.topic, link("Topic", "/api/v1/groups?topic="+s.topic)+" "+markdown(s.topic))
+	if !s.group.IsZero() {
+		add(groupAttribute, s.group.String(), link("Group", "/api/v1/groups/"+s.group.String())+" "+s.group.String())
+	}
+	add(actorAttribute, operation.Subject, "Asked for by "+markdown(operation.Subject))
+	if s.reason != "" {
+		details = append(details, "Reason: "+markdown(s.reason))
+	}
+	if c.options.PublicURL != "" {
+		details = append(details, link("In the API", s.path))
+	}
+	options.TypedSearchAttributes = temporal.NewSearchAttributes(updates...)
+	options.StaticDetails = strings.Join(details, "\n\n")
+}
+
+// execute starts a workflow, without its search attributes while the namespace does not know
+// them.
+func (c *Client) execute(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (client.WorkflowRun, error) {
+	plain := options
+	plain.TypedSearchAttributes = temporal.SearchAttributes{}
+	if !c.attributes.areKnown() {
+		return c.temporal.ExecuteWorkflow(ctx, plain, workflowType, in)
+	}
+	run, err := c.temporal.ExecuteWorkflow(ctx, options, workflowType, in)
+	if !isUnknownAttribute(err) {
+		return run, err
+	}
+	c.attributes.miss()
+	c.options.Log.Warn("the Temporal namespace does not know the search attributes; workflows start without them. Create them with: "+
+		CreateSearchAttributes(c.options.Namespace), zap.Error(err))
+	return c.temporal.ExecuteWorkflow(ctx, plain, workflowType, in)
+}
+
+// CreateSearchAttributes is the command that creates the search attributes in a namespace.
+func CreateSearchAttributes(namespace string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "temporal operator search-attribute create --namespace %s", namespace)
+	for _, name := range SearchAttributes {
+		b.WriteString(" --name " + name + " --type Keyword")
+	}
+	return b.String()
+}
+
+func isUnknownAttribute(err error) bool {
+	var invalid *serviceerror.InvalidArgument
+	return errors.As(err, &invalid) && strings.Contains(strings.ToLower(invalid.Message), "search attribute")
+}
+
+// attributes remembers when the namespace did not know the search attributes. So each start
+// is not sent twice, and attributes that are created later are used soon.
+type attributes struct{ missedAt atomic.Int64 } // in Unix nanoseconds
+
+func (a *attributes) areKnown() bool {
+	return time.Since(time.Unix(0, a.missedAt.Load())) > attributePause
+}
+
+func (a *attributes) miss() { a.missedAt.Store(time.Now().UnixNano()) }
+
+// markdown escapes a text of somebody else within a line, so that the Temporal Web UI shows it as
+// it is.
+func markdown(text string) string {
+	var b strings.Builder
+	for _, c := range strings.Join(strings.Fields(text), " ") {
+		if strings.ContainsRune("\\`*_{}[]()<>~&", c) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func firstCharacters(text string, limit int) string {
+	if characters := []rune(text); len(characters) > limit {
+		return string(characters[:limit])
+	}
+	return text
+}
