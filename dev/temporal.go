@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
@@ -187,9 +190,6 @@ func (o TemporalOptions) arguments() []string {
 	if o.Namespace != client.DefaultNamespace {
 		arguments = append(arguments, "--namespace", o.Namespace)
 	}
-	for _, name := range SearchAttributes {
-		arguments = append(arguments, "--search-attribute", name+"=Keyword")
-	}
 	if o.Tuned {
 		for _, value := range tunedTemporal {
 			arguments = append(arguments, "--dynamic-config-value", value)
@@ -217,7 +217,7 @@ func (t *Temporal) waitReady(ctx context.Context) error {
 		_, err := c.WorkflowService().DescribeNamespace(attempt, request)
 		cancelAttempt()
 		if err == nil {
-			return nil
+			return createSearchAttributes(ctx, c, t.Namespace)
 		}
 		select {
 		case <-t.process.exited:
@@ -230,6 +230,23 @@ func (t *Temporal) waitReady(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// createSearchAttributes creates those that are missing. The server's own flag for them has no
+// effect on a namespace that exists.
+func createSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, temporalStartTimeout)
+	defer cancel()
+	for _, name := range SearchAttributes {
+		_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+			Namespace: namespace, SearchAttributes: map[string]enumspb.IndexedValueType{name: enumspb.INDEXED_VALUE_TYPE_KEYWORD},
+		})
+		var exists *serviceerror.AlreadyExists
+		if err != nil && !errors.As(err, &exists) {
+			return fmt.Errorf("create the search attribute %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // PID is the server's process id.

@@ -58,19 +58,19 @@ func (c *Client) describe(ctx context.Context, options *client.StartWorkflowOpti
 		}
 		return "[" + text + "](" + strings.TrimSuffix(c.options.PublicURL, "/") + path + ")"
 	}
+	if c.options.PublicURL != "" {
+		details = append(details, link("In the API", s.path))
+	}
 	add(topicAttribute, s.topic, link("Topic", "/api/v1/groups?topic="+s.topic)+" "+markdown(s.topic))
 	if !s.group.IsZero() {
 		add(groupAttribute, s.group.String(), link("Group", "/api/v1/groups/"+s.group.String())+" "+s.group.String())
 	}
-	add(actorAttribute, operation.Subject, "Asked for by "+markdown(operation.Subject))
-	if s.reason != "" {
-		details = append(details, "Reason: "+markdown(s.reason))
-	}
-	if c.options.PublicURL != "" {
-		details = append(details, link("In the API", s.path))
-	}
+	add(actorAttribute, operation.Subject, "asked for by "+markdown(operation.Subject))
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(updates...)
-	options.StaticDetails = strings.Join(details, "\n\n")
+	options.StaticDetails = strings.Join(details, " · ")
+	if s.reason != "" {
+		options.StaticDetails += "\n\nReason: " + markdown(s.reason)
+	}
 }
 
 // execute starts a workflow, without its search attributes while the namespace does not know

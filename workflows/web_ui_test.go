@@ -53,7 +53,7 @@ func TestAWorkflowIsFoundByTopicGroupAndActor(t *testing.T) {
 	require.Contains(t, details, `[Topic](https://dlq.test/api/v1/groups?topic=orders_*.dlq) orders\_\*.dlq`)
 	require.Contains(t, details, "[Group](https://dlq.test/api/v1/groups/"+m.GroupID.String()+")")
 	require.Contains(t, details, "[In the API](https://dlq.test/api/v1/dlq/messages/"+id.String()+")")
-	require.Contains(t, details, "Asked for by ann")
+	require.Contains(t, details, " · asked for by ann")
 	require.Contains(t, details, `Reason: see \[here\]\(https://evil.example\) # now`, "a reason is shown as it is")
 }
 
