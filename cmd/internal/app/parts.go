@@ -266,7 +266,13 @@ func (p *parts) close() {
 		_ = p.stopMetrics(context.Background()) // metrics are scraped, so there is nothing to flush
 	}
 	if p.tracing != nil {
-		stop.step("tracing", 5*time.Second, func() { _ = p.tracing.Shutdown(context.Background()) }) // its errors are logged
+		stop.step("tracing", 2*time.Second, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond) // a collector may hang
+			defer cancel()
+			if err := p.tracing.Shutdown(ctx); err != nil {
+				p.log.Warn("the last spans were not exported", zap.Error(err))
+			}
+		})
 	}
 	if p.pool != nil {
 		stop.step("database pool", 10*time.Second, p.pool.Close)
