@@ -107,6 +107,10 @@ licences: ## Compare docs/licences.csv with the licences of the linked packages,
 docs-metrics: ## Write docs/metrics.md
 	@go test ./cmd/internal/app -run TestTheMetricsPageIsCurrent -count=1 -args -write-docs
 
+.PHONY: docs-images
+docs-images: ## Take the screenshots of the Temporal Web UI again; needs Chromium
+	@go test ./e2e -run TestTheTemporalWebUIShowsRetries -count=1 -args -write-docs
+
 .PHONY: licences-write
 licences-write: ## Write docs/licences.csv
 	@go run ./dev/supplychain licences -write

@@ -239,12 +239,7 @@ func (o *operated) shell(commands string) string {
 	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands)
-	queue := temporaltest.TaskQueue(o.t)
-	for _, variable := range o.env {
-		if name, value, _ := strings.Cut(variable, "="); name == "DLQ_TEMPORAL_TASK_QUEUE" {
-			queue = value
-		}
-	}
+	queue := o.variable("DLQ_TEMPORAL_TASK_QUEUE")
 	command.Env = []string{
 		"PATH=" + temporalFolder(o.t) + ":" + os.Getenv("PATH"), "HOME=" + o.t.TempDir(), "TEMPORAL_ADDRESS=" + temporaltest.Address(o.t),
 		"DLQ_URL=" + o.base, "DLQ_WORKER_URL=http://" + address(o.t, o.worker), "TOPIC=" + o.dlqTopic, "SCHEDULE=" + queue + "/dlq-archive", "TASK_QUEUE=" + queue,
