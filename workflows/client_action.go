@@ -14,7 +14,7 @@ import (
 // the workflow has closed.
 func (c *Client) StartBulkAction(ctx context.Context, job dlq.BulkAction) (Execution, error) {
 	options := c.startOptions(BulkActionID(job.ID), fmt.Sprintf("%s messages of %s", job.Spec.Action, job.Spec.Topic))
-	c.describe(ctx, &options, &subject{topic: job.Spec.Topic, group: job.Spec.Filter.Group,
+	c.describe(ctx, &options, &subject{topic: job.Spec.Topic, group: job.Spec.Group,
 		path: "/api/v1/bulk-actions/" + job.ID.String(), reason: job.Spec.Reason})
 	return c.startOnce(ctx, options, BulkActionType, BulkActionInput{ID: job.ID})
 }

@@ -18,7 +18,7 @@ import (
 // the workflow has closed.
 func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Execution, error) {
 	options := c.startOptions(RetryAllID(bulk.ID), "retry all of "+bulk.Spec.Topic)
-	c.describe(ctx, &options, &subject{topic: bulk.Spec.Topic, group: bulk.Spec.Filter.Group,
+	c.describe(ctx, &options, &subject{topic: bulk.Spec.Topic, group: bulk.Spec.Group,
 		path: "/api/v1/bulk-retries/" + bulk.ID.String(), reason: bulk.Spec.Reason})
 	return c.startOnce(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
 }

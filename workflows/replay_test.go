@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"dlqmanager/dlq"
+	"dlqmanager/telemetry"
 	"dlqmanager/workflows"
 )
 
@@ -37,6 +40,14 @@ func TestWorkflowsReplay(t *testing.T) {
 			replayer := worker.NewWorkflowReplayer()
 			workflows.Register(replayer)
 			require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file))
+
+			// The histories were recorded without traces.
+			tracing, err := telemetry.NewTemporalTracing(sdktrace.NewTracerProvider())
+			require.NoError(t, err)
+			traced, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{tracing}})
+			require.NoError(t, err)
+			workflows.Register(traced)
+			require.NoError(t, traced.ReplayWorkflowHistoryFromJSONFile(nil, file), "with traces")
 		})
 	}
 }
