@@ -13,6 +13,7 @@ GOVULNCHECK_VERSION := v1.9.0
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
 PROGRAMS ?= api worker dev
+POSTGRES_VERSIONS ?= 15 17
 FUZZTIME ?= 10s
 FUZZ_API_SECONDS ?= 90
 LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
@@ -35,8 +36,9 @@ test: ## Run every test: unit, PostgreSQL, Temporal, Kafka (in process and real)
 
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on the oldest and the newest supported PostgreSQL
-	DLQ_TEST_POSTGRES_VERSION=15 go test -count=1 -timeout 10m ./store/postgres ./migrations
-	DLQ_TEST_POSTGRES_VERSION=17 go test -count=1 -timeout 10m ./store/postgres ./migrations
+	for version in $(POSTGRES_VERSIONS); do \
+		DLQ_TEST_POSTGRES_VERSION=$$version go test -count=1 -timeout 10m ./store/postgres ./migrations || exit 1; \
+	done
 
 .PHONY: test-frameworks
 test-frameworks: ## Compare the dead letters of Spring, Kafka Connect and others with the corpus, and connect to Kafka over TLS; needs Java and Maven
