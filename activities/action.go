@@ -47,7 +47,7 @@ func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, er
 		a.explain(ctx, id, err)
 		return dlq.BulkAction{}, toTemporal(err)
 	}
-	a.Log.Info("bulk action started", zap.Stringer("bulk_action_id", id), zap.String("action", string(job.Spec.Action)),
+	logger(ctx, a.Log).Info("bulk action started", zap.Stringer("bulk_action_id", id), zap.String("action", string(job.Spec.Action)),
 		zap.String("topic", job.Spec.Topic), zap.String("reason", job.Spec.Reason), zap.Int64("matched", job.Matched))
 	job.Spec.Filter = forHistory(job.Spec.Filter)
 	return job, nil
@@ -71,7 +71,8 @@ func (a *Action) explain(ctx context.Context, id dlq.ID, cause error) {
 		return
 	}
 	if err := a.Store.ExplainAction(ctx, id, cause); err != nil {
-		a.Log.Warn("could not record why a bulk action does not continue", zap.Stringer("bulk_action_id", id), zap.Error(err), zap.NamedError("cause", cause))
+		logger(ctx, a.Log).Warn("could not record why a bulk action does not continue", zap.Stringer("bulk_action_id", id),
+			zap.Error(err), zap.NamedError("cause", cause))
 	}
 }
 
@@ -124,7 +125,7 @@ func (a *Action) EndAction(ctx context.Context, in EndInput) (dlq.BulkAction, er
 	if err != nil {
 		return dlq.BulkAction{}, toTemporal(err)
 	}
-	a.Log.Info("bulk action ended", zap.Stringer("bulk_action_id", in.ID), zap.String("action", string(ended.Spec.Action)),
+	logger(ctx, a.Log).Info("bulk action ended", zap.Stringer("bulk_action_id", in.ID), zap.String("action", string(ended.Spec.Action)),
 		zap.String("topic", ended.Spec.Topic), zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("changed", ended.Changed), zap.Int64("skipped", ended.Skipped))
 	ended.Spec.Filter = forHistory(ended.Spec.Filter)

@@ -90,10 +90,10 @@ func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
 	if err != nil {
 		return BulkBegun{}, toTemporal(err)
 	}
-	a.Log.Info("bulk retry started", zap.Stringer("bulk_retry_id", bulk.ID), zap.String("topic", bulk.Spec.Topic),
+	logger(ctx, a.Log).Info("bulk retry started", zap.Stringer("bulk_retry_id", bulk.ID), zap.String("topic", bulk.Spec.Topic),
 		zap.Int64("matched", bulk.Matched), zap.Int("lanes", bulk.Lanes))
 	if a.Publisher == nil {
-		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("bulk_retry_id", bulk.ID))
+		logger(ctx, a.Log).Warn("kafka is not configured: resolving without publishing", zap.Stringer("bulk_retry_id", bulk.ID))
 	}
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return BulkBegun{Bulk: bulk, Published: a.Publisher != nil}, nil
@@ -130,7 +130,7 @@ type PauseInput struct {
 func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, error) {
 	bulk, err := a.Store.PauseBulk(ctx, in.ID, in.Reason)
 	if err == nil {
-		a.Log.Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
+		logger(ctx, a.Log).Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
@@ -140,7 +140,7 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 func (a *Bulk) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	bulk, err := a.Store.ResumeBulk(ctx, id)
 	if err == nil {
-		a.Log.Info("bulk retry resumed", zap.Stringer("bulk_retry_id", id))
+		logger(ctx, a.Log).Info("bulk retry resumed", zap.Stringer("bulk_retry_id", id))
 	}
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
@@ -188,7 +188,7 @@ func (a *Bulk) EndBulk(ctx context.Context, in EndInput) (dlq.BulkRetry, error) 
 	if err != nil {
 		return dlq.BulkRetry{}, toTemporal(err)
 	}
-	a.Log.Info("bulk retry ended", zap.Stringer("bulk_retry_id", ended.ID), zap.String("topic", ended.Spec.Topic),
+	logger(ctx, a.Log).Info("bulk retry ended", zap.Stringer("bulk_retry_id", ended.ID), zap.String("topic", ended.Spec.Topic),
 		zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("retried", ended.Counts.Retried),
 		zap.Int64("failed", ended.Counts.Failed), zap.Int64("dead", ended.Counts.Dead), zap.Int64("skipped", ended.Counts.Skipped))

@@ -131,7 +131,7 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValu
 		end(delivery.Err)
 	}
 	if delivery.Unsent {
-		a.Log.Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
+		logger(ctx, a.Log).Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
 		return Republished{}.Encode(), nil
 	}
 	if delivery.Err != nil {
@@ -185,10 +185,9 @@ func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, erro
 	}
 	if ended { // else an earlier call has counted and logged it
 		a.Metrics.retried(in.Outcome)
-		a.Log.Info("retry finished", zap.Stringer("message_id", message.ID), zap.String("workflow_id", in.Owner.WorkflowID),
+		logger(ctx, a.Log).Info("retry finished", zap.Stringer("message_id", message.ID),
 			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
-			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error),
-			traceField(ctx))
+			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))
 	}
 	return Finalized{Status: message.Status, RetryCount: message.RetryCount, MaxRetries: message.MaxRetries}, nil
 }

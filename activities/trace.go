@@ -9,17 +9,21 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/activity"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
 
-// traceField is the trace of an activity for the log.
-func traceField(ctx context.Context) zap.Field {
-	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
-		return zap.Stringer("trace_id", span.TraceID())
+// logger adds the workflow and the trace of an activity to a log.
+func logger(ctx context.Context, log *zap.Logger) *zap.Logger {
+	if activity.IsActivity(ctx) {
+		log = log.With(zap.String("workflow_id", activity.GetInfo(ctx).WorkflowExecution.ID))
 	}
-	return zap.Skip()
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		log = log.With(zap.Stringer("trace_id", span.TraceID()))
+	}
+	return log
 }
 
 // maxLinks limits the dead letters that the span of a page is linked to.
