@@ -13,6 +13,7 @@ type Metrics struct {
 	purged   prometheus.Counter
 	orphans  prometheus.Counter
 	acted    *prometheus.CounterVec
+	folded   prometheus.Gauge
 }
 
 // NewMetrics registers the counters.
@@ -34,8 +35,13 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		acted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_bulk_action_messages_total", Help: "Messages that bulk actions changed, by action (revive, dead, delete).",
 		}, []string{"action"}),
+		folded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dlq_counts_folded_timestamp_seconds",
+			Help: "When this process last added the recent changes to the counts of topics and groups, or was started, in Unix time.",
+		}),
 	}
-	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans, m.acted)
+	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans, m.acted, m.folded)
+	m.folded.SetToCurrentTime()
 	for _, action := range dlq.Actions {
 		m.acted.WithLabelValues(string(action)) // so that each has a value before its first message
 	}
@@ -61,6 +67,9 @@ func (m *Metrics) pageEnded(finalized int, outcomes []dlq.PageOutcome) {
 
 // Released counts claims that were released because their workflow is gone.
 func (m *Metrics) Released(messages int64) { m.orphans.Add(float64(messages)) }
+
+// Folded notes that the changes of the counts are added up.
+func (m *Metrics) Folded() { m.folded.SetToCurrentTime() }
 
 func (m *Metrics) actedOn(action dlq.Action, messages int64) {
 	if messages > 0 { // an unknown action changes none

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -27,6 +28,30 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 }
 
 func (m *Metrics) failed(reason Reason) { m.failures.WithLabelValues(string(reason)).Inc() }
+
+// Expiry is a metric of the tokens of the file. It has no names, since a file may have many.
+func (t *Tokens) Expiry() prometheus.Collector { return tokensExpiry{t} }
+
+type tokensExpiry struct{ tokens *Tokens }
+
+var tokenExpiry = prometheus.NewDesc("dlq_token_expiry_timestamp_seconds",
+	"When the next of the static tokens expires, in Unix time. Tokens that have expired, or never do, are not considered.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (e tokensExpiry) Describe(descs chan<- *prometheus.Desc) { descs <- tokenExpiry }
+
+// Collect implements prometheus.Collector.
+func (e tokensExpiry) Collect(metrics chan<- prometheus.Metric) {
+	var next time.Time
+	for _, token := range e.tokens.current() {
+		if token.expires.After(e.tokens.now()) && (next.IsZero() || token.expires.Before(next)) {
+			next = token.expires
+		}
+	}
+	if !next.IsZero() {
+		metrics <- prometheus.MustNewConstMetric(tokenExpiry, prometheus.GaugeValue, float64(next.Unix()))
+	}
+}
 
 // Count returns an authenticator that counts the failures of another one.
 func (m *Metrics) Count(authenticator Authenticator) Authenticator { return counted{authenticator, m} }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -290,4 +291,17 @@ func TestNewTokensAreRandomAndRecognisable(t *testing.T) {
 	require.ErrorContains(t, err, "unknown role")
 	_, err = Entry{Role: dlq.RoleAdmin}.Marshal(NewToken())
 	require.ErrorContains(t, err, "name is required")
+}
+
+func TestTheMetricIsTheNextExpiryOfATokenThatIsStillValid(t *testing.T) {
+	t.Parallel()
+	tokens, _ := tokensWith(t, "- {name: old, hash: %s, role: viewer, expires: 2026-01-01T00:00:00Z}\n"+
+		"- {name: ci, hash: '"+hashOf(NewToken())+"', role: viewer, expires: 2026-03-01T00:00:00Z}\n"+
+		"- {name: ops, hash: '"+hashOf(NewToken())+"', role: viewer, expires: 2026-02-01T00:00:00Z}\n"+
+		"- {name: ever, hash: '"+hashOf(NewToken())+"', role: viewer}")
+	at := func(day time.Time) { tokens.now = func() time.Time { return day } }
+	at(time.Date(2026, 1, 20, 0, 0, 0, 0, time.UTC))
+	require.InDelta(t, float64(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC).Unix()), testutil.ToFloat64(tokens.Expiry()), 0)
+	at(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	require.Zero(t, testutil.CollectAndCount(tokens.Expiry()))
 }

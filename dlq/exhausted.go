@@ -37,9 +37,8 @@ func (e *Exhausted) Reason() string {
 	return string(reason)
 }
 
-// Unpublished counts the exhausted messages of a dead-letter topic that are not published,
-// up to CountLimit.
-type Unpublished struct {
+// TopicCount is a number of messages of a dead-letter topic.
+type TopicCount struct {
 	DLQTopic string
 	Messages int64
 }

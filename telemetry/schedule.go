@@ -15,12 +15,15 @@ var (
 		"1 if the last run of the archive has failed, was terminated or timed out, else 0. Every replica has the same value.", nil, nil)
 	archiveRunning = prometheus.NewDesc("dlq_archive_running",
 		"1 while a run of the archive is active, else 0. Every replica has the same value.", nil, nil)
+	archiveInterval = prometheus.NewDesc("dlq_archive_interval_seconds",
+		"The longest interval between the next ten starts of the archive by its schedule. Every replica has the same value.", nil, nil)
 )
 
 // ArchiveRun is the newest run of the archive.
 type ArchiveRun struct {
 	Started         time.Time
 	Running, Failed bool
+	Interval        time.Duration // 0 if it is unknown
 }
 
 type archiveCollector struct {
@@ -37,6 +40,7 @@ func (a archiveCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- archiveStarted
 	descs <- archiveFailed
 	descs <- archiveRunning
+	descs <- archiveInterval
 }
 
 // Collect implements prometheus.Collector.
@@ -52,4 +56,7 @@ func (a archiveCollector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(archiveStarted, float64(run.Started.Unix()))
 	gauge(archiveFailed, flag[run.Failed])
 	gauge(archiveRunning, flag[run.Running])
+	if run.Interval > 0 {
+		gauge(archiveInterval, run.Interval.Seconds())
+	}
 }

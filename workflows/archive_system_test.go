@@ -64,6 +64,12 @@ func TestTheLastRunOfTheArchiveIsKnown(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), run.Started, time.Minute, "without a run it is when the schedule was created")
 	require.False(t, run.Running)
+	require.Equal(t, 366*24*time.Hour, run.Interval, "a leap year is among the next ten")
+	require.NoError(t, handle.Pause(t.Context(), client.SchedulePauseOptions{}))
+	run, err = s.client.LastArchiveRun(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 366*24*time.Hour, run.Interval, "a pause leaves it")
+	require.NoError(t, handle.Unpause(t.Context(), client.ScheduleUnpauseOptions{}))
 
 	require.NoError(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
 	require.Eventually(t, func() bool {

@@ -52,6 +52,8 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in Arch
 type ArchiveRun struct {
 	Started         time.Time
 	Running, Failed bool
+	// Interval is the longest one between the next starts of the schedule; 0 if it has no two.
+	Interval time.Duration
 }
 
 // LastArchiveRun asks Temporal for the newest run of the archive.
@@ -61,9 +63,14 @@ func (c *Client) LastArchiveRun(ctx context.Context) (run ArchiveRun, err error)
 	if err != nil {
 		return ArchiveRun{}, fmt.Errorf("describe schedule %s: %w", id, toDomain(ctx, err))
 	}
+	next := schedule.Info.NextActionTimes
+	for i := 1; i < len(next); i++ {
+		run.Interval = max(run.Interval, next[i].Sub(next[i-1]))
+	}
 	actions := schedule.Info.RecentActions
 	if len(actions) == 0 {
-		return ArchiveRun{Started: schedule.Info.CreatedAt}, nil
+		run.Started = schedule.Info.CreatedAt
+		return run, nil
 	}
 	last := actions[len(actions)-1]
 	run.Started = last.ActualTime

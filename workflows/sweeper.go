@@ -90,6 +90,9 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	var failed failures
 	// First, since the next steps may wait for Temporal.
 	_, err := within(ctx, readTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
+	if err == nil {
+		s.Metrics.Folded()
+	}
 	failed.add(err)
 	failed.add(s.openHeldGroups(ctx))
 	for _, kind := range s.kindsOfJobs() {

@@ -48,6 +48,7 @@ type sweepable struct {
 	released               []string
 	ended, endedActions    []dlq.ID
 	folded                 bool
+	foldError              error
 	due                    int
 	opened                 bool
 	openError              error
@@ -90,7 +91,7 @@ func (s *sweepable) EndAction(_ context.Context, id dlq.ID, _ dlq.BulkState, _ s
 
 func (s *sweepable) FoldCounts(context.Context) error {
 	s.folded = true
-	return nil
+	return s.foldError
 }
 
 // OpenHeldGroups requires that the counts are up to date.
@@ -139,6 +140,29 @@ func TestAFailureForOneOwnerDoesNotStopTheSweepOfTheOthers(t *testing.T) {
 	require.Equal(t, []dlq.ID{jobs[0], jobs[2]}, store.ended)
 	require.Equal(t, []dlq.ID{jobs[2]}, store.endedActions)
 	require.True(t, store.folded)
+}
+
+func TestASweepTellsWhenTheCountsWereAddedUp(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	store := &sweepable{foldError: errors.New("the disk is full")}
+	sweeper := &workflows.Sweeper{Store: store, Owners: &runningOwners{t: t}, Metrics: activities.NewMetrics(registry), Log: zap.NewNop()}
+	folded := func() float64 {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == "dlq_counts_folded_timestamp_seconds" {
+				return family.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return 0
+	}
+	started := folded()
+	require.ErrorIs(t, sweeper.Sweep(t.Context(), time.Now()), store.foldError)
+	require.InDelta(t, started, folded(), 0)
+	store.foldError = nil
+	require.NoError(t, sweeper.Sweep(t.Context(), time.Now()))
+	require.Greater(t, folded(), started)
 }
 
 func TestASweepReportsAFewOfManyFailures(t *testing.T) {

@@ -34,7 +34,7 @@ func (m *Store) ExhaustedTopics(ctx context.Context) (topics []string, err error
 }
 
 // Unpublished is like postgres.Store.Unpublished.
-func (m *Store) Unpublished(context.Context) (unpublished []dlq.Unpublished, err error) {
+func (m *Store) Unpublished(context.Context) (unpublished []dlq.TopicCount, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	counts := map[string]int64{}
@@ -42,7 +42,7 @@ func (m *Store) Unpublished(context.Context) (unpublished []dlq.Unpublished, err
 		counts[e.dlqTopic]++
 	}
 	for _, topic := range slices.Sorted(maps.Keys(counts)) {
-		unpublished = append(unpublished, dlq.Unpublished{DLQTopic: topic, Messages: min(counts[topic], dlq.CountLimit)})
+		unpublished = append(unpublished, dlq.TopicCount{DLQTopic: topic, Messages: min(counts[topic], dlq.CountLimit)})
 	}
 	return unpublished, nil
 }

@@ -70,3 +70,19 @@ func (g *group) backlogState() dlq.BacklogState {
 		return dlq.BacklogState(dlq.GroupOpen)
 	}
 }
+
+// HeldDead is like postgres.Store.HeldDead.
+func (m *Store) HeldDead(context.Context) (counts []dlq.TopicCount, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	byTopic := map[string]int64{}
+	for _, e := range m.order {
+		if g := m.groups[e.GroupID]; g != nil && g.State == dlq.GroupHeld && e.Status == dlq.StatusDead {
+			byTopic[e.DLQTopic]++
+		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		counts = append(counts, dlq.TopicCount{DLQTopic: topic, Messages: byTopic[topic]})
+	}
+	return counts, nil
+}

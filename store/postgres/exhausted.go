@@ -44,10 +44,10 @@ ORDER BY name`
 
 // Unpublished counts the exhausted messages that are not published yet. The count of a topic
 // stops at dlq.CountLimit.
-func (s *Store) Unpublished(ctx context.Context) (counts []dlq.Unpublished, err error) {
+func (s *Store) Unpublished(ctx context.Context) (counts []dlq.TopicCount, err error) {
 	err = s.batch(ctx, "count exhausted messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
-		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.Unpublished], unpublishedSQL, pgx.NamedArgs{})
+		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{})
 	})
 	return counts, err
 }

@@ -122,5 +122,5 @@ func TestTheCountOfUnpublishedMessagesIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	counts, err := postgres.New(pool, dlqtest.Topics(t)).Unpublished(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []dlq.Unpublished{{DLQTopic: "a.dlq", Messages: 3}, {DLQTopic: "orders.dlq", Messages: dlq.CountLimit}}, counts)
+	require.Equal(t, []dlq.TopicCount{{DLQTopic: "a.dlq", Messages: 3}, {DLQTopic: "orders.dlq", Messages: dlq.CountLimit}}, counts)
 }

@@ -62,3 +62,18 @@ func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {
 	}
 	return b, err
 }
+
+// heldDeadSQL reads the sums of the counts, like groupBacklogsSQL.
+const heldDeadSQL = `
+SELECT c.dlq_topic, sum(c.messages)::bigint
+FROM dlq.dlq_groups g
+JOIN dlq.dlq_group_count_sums c ON c.group_id = g.id
+WHERE g.state = 'held' AND c.status = 'DEAD'
+GROUP BY c.dlq_topic
+HAVING sum(c.messages) > 0
+ORDER BY c.dlq_topic COLLATE "C"`
+
+// HeldDead counts the DEAD messages of held groups by dead-letter topic.
+func (s *Store) HeldDead(ctx context.Context) ([]dlq.TopicCount, error) {
+	return queryAll(ctx, s, "count DEAD messages of held groups", pgx.RowToStructByPos[dlq.TopicCount], heldDeadSQL, pgx.NamedArgs{})
+}

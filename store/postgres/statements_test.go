@@ -260,6 +260,7 @@ func TestEveryStatement(t *testing.T) {
 		"newestGroupsSQL":  {{args: group, groups: newest, after: byIndexSQL, uses: sums + " idx_dlq_groups_first_seen"}},
 		"rankedGroupsSQL":  {{args: group, groups: ranked, uses: groups + " | "}},
 		"groupBacklogsSQL": {{args: pgx.NamedArgs{"new_age": dlq.NewGroupAge, "causes": dlq.MaxBacklogCauses}, after: inOrderSQL, uses: "idx_dlq_messages_group"}},
+		"heldDeadSQL":      {{uses: "dlq_group_count_sums_pkey idx_dlq_groups_held"}},
 		"groupsSQL":        {{args: group, groups: newest, uses: "dlq_group_arrivals_pkey " + sums + " " + groups + " idx_dlq_messages_group"}},
 		"changeGroupSQL":   {{args: change, uses: fixes + " " + groups + " | dlq_group_arrivals_pkey " + fixes + " " + groups}},
 		"fixGroupSQL":      {{args: group, uses: fixes + " " + groups}},

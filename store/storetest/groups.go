@@ -162,6 +162,31 @@ var groups = map[string]func(*testing.T, fixture){
 		}, backlogs())
 	},
 
+	"DEAD messages of held groups are counted by topic": func(t *testing.T, f fixture) {
+		heldDead := func() []dlq.TopicCount {
+			require.NoError(t, f.FoldCounts(t.Context()))
+			counts, err := f.HeldDead(t.Context())
+			require.NoError(t, err)
+			return counts
+		}
+		price := f.store(dlqtest.Arrival(noPrice), dlqtest.Arrival(noPrice), dlqtest.Arrival(noPrice, dlqtest.FromTopic("shop.dlq", "shop")))
+		stock, single := f.store(dlqtest.Arrival(noStock))[0], f.store(dlqtest.Arrival())[0]
+		for _, m := range []dlq.Message{price[0], price[2], stock, single} {
+			f.retry(m.ID, dlq.ResultRejected)
+		}
+		require.Empty(t, heldDead())
+
+		held, open := dlq.GroupHeld, dlq.GroupOpen
+		require.NoError(t, f.ChangeGroup(t.Context(), price[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
+		require.Equal(t, []dlq.TopicCount{{DLQTopic: "orders.dlq", Messages: 1}, {DLQTopic: "shop.dlq", Messages: 1}}, heldDead())
+
+		require.NoError(t, f.Delete(t.Context(), price[2].ID))
+		require.Equal(t, []dlq.TopicCount{{DLQTopic: "orders.dlq", Messages: 1}}, heldDead())
+
+		require.NoError(t, f.ChangeGroup(t.Context(), price[0].GroupID, dlq.GroupChange{State: &open}))
+		require.Empty(t, heldDead())
+	},
+
 	"the groups that began first are named": func(t *testing.T, f fixture) {
 		for i := range dlq.MaxBacklogCauses + 5 {
 			f.store(dlqtest.Arrival(dlqtest.Cause("no " + strings.Repeat("x", i+1))))

@@ -60,7 +60,7 @@ type Store interface {
 	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
 
 	ExhaustedTopics(ctx context.Context) ([]string, error)
-	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
+	Unpublished(ctx context.Context) ([]dlq.TopicCount, error)
 	PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error)
 
 	CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error)
@@ -88,6 +88,7 @@ type Store interface {
 	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
 	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
+	HeldDead(ctx context.Context) ([]dlq.TopicCount, error)
 	FoldCounts(ctx context.Context) error
 
 	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)

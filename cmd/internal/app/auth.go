@@ -26,6 +26,7 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 		if err != nil {
 			return nil, fmt.Errorf("auth.tokens_file: %w", err)
 		}
+		p.registry.MustRegister(tokens.Expiry())
 		authenticators = append(authenticators, tokens)
 		checks["tokens"] = tokens.Check
 	}

@@ -39,8 +39,9 @@ type Store interface {
 	kafka.ArrivalStore
 	kafka.ExhaustedStore
 	kafka.WatermarkStore
-	Unpublished(ctx context.Context) ([]dlq.Unpublished, error)
+	Unpublished(ctx context.Context) ([]dlq.TopicCount, error)
 	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
+	HeldDead(ctx context.Context) ([]dlq.TopicCount, error)
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
 	Ping(ctx context.Context) error
@@ -113,6 +114,7 @@ func (p *parts) certificates() map[string]string {
 		"server": p.cfg.Server.TLS.CertFile, "client_ca": p.cfg.Server.TLS.ClientCAFile,
 		"kafka": p.cfg.Kafka.TLS.CertFile, "temporal": p.cfg.Temporal.TLS.CertFile,
 		"schema_registry": p.cfg.SchemaRegistry.TLS.CertFile, "tracing": p.cfg.Tracing.TLS.CertFile,
+		"database": p.cfg.Database.SSLCert,
 	}
 	maps.DeleteFunc(files, func(_, file string) bool { return file == "" })
 	return files

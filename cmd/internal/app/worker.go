@@ -110,7 +110,7 @@ func newEngine(p *parts) (*engine, error) {
 	}
 	metrics := activities.NewMetrics(p.registry)
 	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log),
-		telemetry.NewGroupCollector(p.store.GroupBacklogs, p.log))
+		telemetry.NewGroupCollector(p.store.GroupBacklogs, p.log), telemetry.NewHeldDeadCollector(p.store.HeldDead, p.log))
 	if p.pool != nil { // else there is no schedule
 		p.registry.MustRegister(telemetry.NewArchiveCollector(func(ctx context.Context) (telemetry.ArchiveRun, error) {
 			run, err := p.workflows.LastArchiveRun(ctx)

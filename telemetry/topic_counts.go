@@ -1,0 +1,56 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+var unpublishedMessages = prometheus.NewDesc("dlq_exhausted_unpublished",
+	fmt.Sprintf("Exhausted messages that are not in their archive topic yet, by dead-letter topic. %d means that many or more. "+
+		"Every replica has the same value.", dlq.CountLimit), []string{"topic"}, nil)
+
+var heldDeadMessages = prometheus.NewDesc("dlq_held_dead_messages",
+	"DEAD messages of held groups, by dead-letter topic. Every replica has the same value.", []string{"topic"}, nil)
+
+// topicCountCollector exports a number of messages. A topic without such messages is absent.
+type topicCountCollector struct {
+	desc   *prometheus.Desc
+	counts *latest[[]dlq.TopicCount]
+}
+
+// NewUnpublishedCollector reads the counts with read, which is Store.Unpublished. The caller
+// registers the collector.
+func NewUnpublishedCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
+	return newTopicCountCollector(unpublishedMessages, "exhausted messages", read, logger)
+}
+
+// NewHeldDeadCollector reads the counts with read, which is Store.HeldDead. The caller
+// registers the collector.
+func NewHeldDeadCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
+	return newTopicCountCollector(heldDeadMessages, "DEAD messages of held groups", read, logger)
+}
+
+func newTopicCountCollector(desc *prometheus.Desc, what string, read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
+	return &topicCountCollector{desc, &latest[[]dlq.TopicCount]{what: what, read: read, interval: backlogInterval, logger: logger}}
+}
+
+// Describe implements prometheus.Collector.
+func (t *topicCountCollector) Describe(descs chan<- *prometheus.Desc) { descs <- t.desc }
+
+// Collect implements prometheus.Collector.
+func (t *topicCountCollector) Collect(metrics chan<- prometheus.Metric) {
+	counts, _ := t.counts.get()
+	sums := map[string]int64{}
+	var topics boundedTopics
+	for _, c := range counts {
+		sums[topics.label(c.DLQTopic)] += c.Messages
+	}
+	for topic, messages := range sums {
+		metrics <- prometheus.MustNewConstMetric(t.desc, prometheus.GaugeValue, float64(messages), topic)
+	}
+}
