@@ -24,7 +24,7 @@ type certificateCollector struct {
 
 // NewCertificateCollector reads PEM files by their use, such as "server". It reads them again
 // every minute, since certificates are renewed while the program runs. The caller registers
-// the collector.
+// the collector. A file that cannot be read is in the log.
 func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {
 	return certificateCollector{&latest[map[string]time.Time]{
 		what: "the certificates", interval: slowInterval, logger: logger,
@@ -33,7 +33,8 @@ func NewCertificateCollector(files map[string]string, logger *zap.Logger) promet
 			for use, file := range files {
 				expiry, err := firstExpiry(file)
 				if err != nil {
-					return nil, fmt.Errorf("%s: %w", use, err)
+					logger.Warn("cannot read a certificate for the metrics", zap.String("use", use), zap.Error(err))
+					continue
 				}
 				expiries[use] = expiry
 			}

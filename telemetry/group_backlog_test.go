@@ -81,3 +81,10 @@ func TestCertificatesShowWhenTheFirstOfThemExpires(t *testing.T) {
 	require.Greater(t, expiries["kafka"], now)
 	require.Less(t, expiries["client_ca"], now)
 }
+
+func TestABrokenCertificateDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	files := certtest.Write(t, certtest.NewAuthority(t).Issue(t, "kafka"))
+	collector := telemetry.NewCertificateCollector(map[string]string{"kafka": files.Cert, "server": certtest.File(t, nil)}, zap.NewNop())
+	require.Equal(t, 1, testutil.CollectAndCount(collector))
+}
