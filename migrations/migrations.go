@@ -144,6 +144,9 @@ func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.
 		_, _ = lock.Exec(ctx, "SELECT pg_advisory_unlock($1)", int64(lockID))
 	}()
 
+	if err := ensureVersionTable(ctx, lock); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
 	source, err := iofs.New(Files, ".")
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -174,4 +177,19 @@ func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.
 		return grant(ctx, own, roles.Application)
 	}
 	return nil
+}
+
+// ensureVersionTable makes the table if it is missing, as golang-migrate would. That keeps its
+// connection when it may not, and the pool would wait for the connection for ever.
+func ensureVersionTable(ctx context.Context, conn *pgxpool.Conn) error {
+	var exists bool
+	if err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, versionTable).Scan(&exists); err != nil {
+		return err
+	}
+	statement := `CREATE TABLE ` + versionTable + ` (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)`
+	if exists {
+		statement = `SELECT FROM ` + versionTable + ` LIMIT 0`
+	}
+	_, err := conn.Exec(ctx, statement)
+	return err
 }

@@ -16,6 +16,9 @@ replicas as you like: they share the work.`,
   /metrics, /healthz, /readyz`,
 	Stops: `On a stop it waits for the running activities, up to worker.stop_timeout (default 20s).
 Other workers continue the rest.`,
+	Services: map[string]app.Service{"migrate": app.Migrate},
+	Usage: `  dlq-worker [-config FILE] migrate  apply the migrations of the database, and end
+`,
 }
 
 func main() {

@@ -62,6 +62,9 @@ func Command(name string, about About, service Service, health func(*config.Conf
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
 		}
 		// Before the configuration is read, since help must work with an invalid one.
+		if once := about.Services[command]; once != nil {
+			service = once
+		}
 		switch command {
 		case "", "healthcheck", "config":
 		case "help":
@@ -69,7 +72,9 @@ func Command(name string, about About, service Service, health func(*config.Conf
 		case "version":
 			return write(out, Version+"\n")
 		default:
-			return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
+			if about.Services[command] == nil {
+				return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
+			}
 		}
 		cfg, err := config.Load(*path, environ)
 		if err != nil {

@@ -65,7 +65,9 @@ type About struct {
 	Does, Listens, Stops string
 	// Commands are those that only this service has, by name. They need no configuration.
 	Commands map[string]func(args []string, out io.Writer) error
-	// Usage has a line for each of them.
+	// Services are commands with the configuration, by name.
+	Services map[string]Service
+	// Usage has a line for each of both.
 	Usage string
 }
 
