@@ -9,6 +9,9 @@ GOLANGCI_LINT_VERSION := v2.12.2
 WORKFLOWCHECK_VERSION := v0.6.0
 SCHEMATHESIS_VERSION := 4.32.5
 GOVULNCHECK_VERSION := v1.9.0
+HELM_VERSION := v3.19.5
+KUBECONFORM_VERSION := v0.7.0
+KUBERNETES_SCHEMAS_VERSION := 1.37.0
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
@@ -31,8 +34,11 @@ demo: ## Run a shop beside `make run`: its consumer fails and fills dead-letter 
 	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev demo
 
 .PHONY: test
-test: ## Run every test: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
+test: chart-tools ## Run every test: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
 	go test -timeout 20m ./...
+
+.PHONY: chart-tools
+chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) ## Build the tools of the Helm chart's tests; needs python3 with pip
 
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on the oldest and the newest supported PostgreSQL
@@ -159,6 +165,27 @@ $(BIN)/golangci-lint-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv $(BIN)/golangci-lint $@
+
+$(BIN)/helm-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install -ldflags '-s -w' helm.sh/helm/v3/cmd/helm@$*
+	@mv $(BIN)/helm $@
+
+$(BIN)/kubeconform-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install github.com/yannh/kubeconform/cmd/kubeconform@$*
+	@mv $(BIN)/kubeconform $@
+
+# The schemas of Kubernetes, of the oldest version that the chart supports and of the newest. Their
+# references are to the internet; here they become those to the file beside them.
+.build/kubernetes-schemas-%:
+	@rm -rf $@.new
+	python3 -m pip download --quiet --no-deps --dest $@.new kubernetes-validate==$*
+	@cd $@.new && python3 -m zipfile -e *.whl . && rm *.whl
+	@for version in 1.25.0 $*; do mv $@.new/kubernetes_validate/kubernetes-json-schema/v$$version-local-strict $@.new/v$$version; done
+	@rm -rf $@.new/kubernetes_validate*
+	@sed -i 's|"$$id":|"$$comment":|; s|"/api/_definitions|"_definitions|' $@.new/v*/*.json
+	@mv $@.new $@
 
 $(BIN)/govulncheck-%:
 	@mkdir -p $(BIN)

@@ -1,0 +1,477 @@
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"dlqmanager/config"
+	"dlqmanager/internal/certtest"
+)
+
+const chart = "helm/dlq-manager"
+
+// chartTool is the path of something that `make chart-tools` makes. Without it the test is skipped, and
+// fails in CI.
+func chartTool(t *testing.T, folder, name, variable string) string {
+	t.Helper()
+	version := regexp.MustCompile(variable + ` := (\S+)`).FindStringSubmatch(read(t, "../Makefile"))
+	require.NotNil(t, version, variable)
+	path, err := filepath.Abs(filepath.Join("..", folder, name+"-"+version[1]))
+	require.NoError(t, err)
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skipf("SKIPPED: %s is missing; run make chart-tools", path)
+		}
+		require.NoError(t, err, "make chart-tools")
+	}
+	return path
+}
+
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), chartTool(t, ".build/bin", "helm", "HELM_VERSION"), append(args, "--kube-version", "1.37.0")...)
+	var out, problems bytes.Buffer
+	command.Stdout, command.Stderr = &out, &problems
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("%w: %s%s", err, out.String(), problems.String())
+	}
+	return out.String(), nil
+}
+
+// required are the values without which nothing is rendered.
+const required = `{config: {auth: {mode: none}, database: {host: db.example, user: app}, temporal: {address: "temporal.example:7233"}}, kafka: {brokers: ["kafka.example:9092"]}}`
+
+// cases are values with each optional part, by name; the values of required are beneath them.
+var cases = map[string]string{
+	"required only": `{}`,
+	"example dev":   "examples/dev.yaml", "example staging": "examples/staging.yaml", "example prod": "examples/prod.yaml",
+	"without kafka":          `{kafka: {enabled: false}, config: {app: {environment: dev}}}`,
+	"workers migrate":        `{migration: {enabled: false}, secretFiles: {database.migrations.password_file: {secret: m, key: p}}, config: {database: {migrations: {user: m}}}}`,
+	"every part":             `{autoscaling: {enabled: true}, worker: {autoscaling: {enabled: true}}, ingress: {enabled: true, hosts: [a.example]}, networkPolicy: {enabled: true, egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}, serviceMonitor: {enabled: true, labels: {release: p}, api: {scheme: https}}, prometheusRule: {enabled: true}, dashboards: {enabled: true}}`,
+	"no part":                `{podDisruptionBudget: {enabled: false}, topologySpreadConstraints: [], serviceAccount: {create: false}, migration: {enabled: false}}`,
+	"one replica":            `{replicaCount: 1, worker: {replicaCount: 1}, fullnameOverride: other}`,
+	"extras":                 `{image: {registry: r.example, tag: "7"}, imagePullSecrets: [{name: r}], extraEnv: [{name: GOMEMLIMIT, value: 300MiB}], extraVolumes: [{name: x, emptyDir: {}}], extraVolumeMounts: [{name: x, mountPath: /x}], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {}}, priorityClassName: high}`,
+	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
+	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
+	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}}`,
+	"other ports":            `{container: {port: 8443}, worker: {container: {port: 9191}}, service: {type: NodePort, port: 8080}}`,
+	"values of the document": `{image: {registry: harbor.example, repository: system/dlq-manager, tag: ""}, replicaCount: 2, container: {port: 8080, grpcPort: null}, service: {type: ClusterIP, port: 80, grpcPort: null}, autoscaling: {enabled: true, minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70}, kafka: {enabled: true, brokers: ["kafka.example:9092"]}, vault: {enabled: true, role: system, secrets: [{path: secret/data/system/dlq-manager/database, key: password, mountPath: /vault/secrets/db-password}]}, config: {database: {password_file: /vault/secrets/db-password}}}`,
+}
+
+// manifest and pod have the fields of Kubernetes that the tests look at.
+type manifest struct {
+	Kind     string
+	Metadata struct {
+		Name                string
+		Labels, Annotations map[string]string
+	}
+	Data map[string]string
+	Spec struct {
+		Replicas                    *int
+		Selector, Groups, Endpoints json.RawMessage
+		Template                    pod
+		MaxUnavailable              any
+	}
+}
+
+type pod struct {
+	Metadata struct{ Labels, Annotations map[string]string }
+	Spec     struct {
+		AutomountServiceAccountToken, EnableServiceLinks *bool
+		TerminationGracePeriodSeconds                    int
+		SecurityContext                                  json.RawMessage
+		Containers                                       []struct {
+			Command                                     []string
+			SecurityContext                             json.RawMessage
+			Ports                                       []struct{ ContainerPort int }
+			StartupProbe, LivenessProbe, ReadinessProbe probe
+			Resources                                   struct{ Requests, Limits map[string]string }
+			VolumeMounts                                []struct {
+				Name     string
+				ReadOnly bool
+			}
+		}
+		Volumes []struct {
+			Projected struct {
+				Sources []struct {
+					Secret struct{ Items []struct{ Path string } }
+				}
+			}
+		}
+	}
+}
+
+type probe struct {
+	HTTPGet   struct{ Path, Scheme string }
+	Exec      struct{ Command []string }
+	TCPSocket struct{ Port string }
+}
+
+// render renders the chart with one of the cases.
+func render(t *testing.T, name string) (text string, objects map[string]manifest) {
+	t.Helper()
+	dir := t.TempDir()
+	base := filepath.Join(dir, "required.yaml")
+	require.NoError(t, os.WriteFile(base, []byte(required), 0o600))
+	args := []string{"template", "release", chart, "--namespace", "dlq"}
+	if strings.HasPrefix(cases[name], "examples/") {
+		args = append(args, "-f", filepath.Join(chart, cases[name]))
+	} else {
+		own := filepath.Join(dir, "own.yaml")
+		require.NoError(t, os.WriteFile(own, []byte(cases[name]), 0o600))
+		args = append(args, "-f", base, "-f", own)
+	}
+	text, err := helm(t, args...)
+	require.NoError(t, err)
+	objects = map[string]manifest{}
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		var content any
+		require.NoError(t, yaml.Unmarshal([]byte(part), &content), part)
+		var m manifest
+		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, content)), &m), part)
+		if m.Kind != "" {
+			key := m.Kind + " " + regexp.MustCompile(`^(release-dlq-manager|other)-?`).ReplaceAllString(m.Metadata.Name, "")
+			require.NotContains(t, objects, key)
+			objects[key] = m
+		}
+	}
+	return text, objects
+}
+
+func jsonOf(t *testing.T, value any) string {
+	t.Helper()
+	data, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func eachCase(t *testing.T, test func(t *testing.T, text string, objects map[string]manifest)) {
+	t.Helper()
+	for name := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, objects := render(t, name)
+			test(t, text, objects)
+		})
+	}
+}
+
+func TestTheChartPassesHelmsOwnLint(t *testing.T) {
+	t.Parallel()
+	_, err := helm(t, "lint", "--strict", chart)
+	require.NoError(t, err)
+}
+
+func TestKubernetesAcceptsTheManifests(t *testing.T) {
+	t.Parallel()
+	schemas := chartTool(t, ".build", "kubernetes-schemas", "KUBERNETES_SCHEMAS_VERSION")
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		text, _ := render(t, name)
+		all.WriteString(text + "\n---\n")
+	}
+	for _, version := range []string{"1.25.0", "1.37.0"} {
+		command := exec.CommandContext(t.Context(), chartTool(t, ".build/bin", "kubeconform", "KUBECONFORM_VERSION"), "-strict",
+			"-skip", "ServiceMonitor,PrometheusRule", // of Prometheus's operator
+			"-schema-location", filepath.Join(schemas, "v"+version, "{{ .ResourceKind }}{{ .KindSuffix }}.json"))
+		command.Stdin = strings.NewReader(all.String())
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "Kubernetes %s: %s", version, out)
+	}
+}
+
+func TestPodsRunWithoutPrivileges(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(t *testing.T, text string, objects map[string]manifest) {
+		for key, m := range objects {
+			if m.Kind != "Deployment" && m.Kind != "Job" {
+				continue
+			}
+			spec := m.Spec.Template.Spec
+			require.JSONEq(t, `{"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}}`,
+				string(spec.SecurityContext), "%s: as in the Dockerfile", key)
+			require.Equal(t, strings.Contains(text, "vault.hashicorp.com"), *spec.AutomountServiceAccountToken, "%s: only Vault needs the token", key)
+			require.False(t, *spec.EnableServiceLinks, key)
+			container := spec.Containers[0]
+			require.JSONEq(t, `{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}`,
+				string(container.SecurityContext), key)
+			require.NotEmpty(t, container.Resources.Limits["memory"], key)
+			require.NotEmpty(t, container.Resources.Requests["cpu"], key)
+			for _, mount := range container.VolumeMounts {
+				require.True(t, mount.ReadOnly || mount.Name == "x", "%s: %s", key, mount.Name)
+			}
+		}
+	})
+}
+
+func TestProbesAskWhatTheProgramsAnswer(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
+		for _, part := range []string{"api", "worker"} {
+			container := objects["Deployment "+part].Spec.Template.Spec.Containers[0]
+			require.Equal(t, []string{"/dlq-" + part}, container.Command)
+			require.Contains(t, named(t, dockerfile(t), "base").lines[1], "/src/.build/bin/dlq-"+part+" ", "the image has it")
+			c := configuration(t, objects, part)
+			port := c.Worker.MetricsPort
+			if part == "api" {
+				port = c.Server.Port
+				require.Equal(t, "0.0.0.0", c.Server.Host)
+			} else {
+				require.Equal(t, "0.0.0.0", c.Worker.Host)
+			}
+			require.Equal(t, port, container.Ports[0].ContainerPort)
+			switch {
+			case part == "api" && c.Server.TLS.ClientCAFile != "":
+				require.Equal(t, []string{"/dlq-api", "healthcheck"}, container.ReadinessProbe.Exec.Command)
+				require.Equal(t, "http", container.LivenessProbe.TCPSocket.Port)
+				continue
+			case part == "api" && c.Server.TLS.Configured():
+				require.Equal(t, "HTTPS", container.ReadinessProbe.HTTPGet.Scheme)
+			}
+			require.Equal(t, "/readyz", container.ReadinessProbe.HTTPGet.Path)
+			require.Equal(t, "/healthz", container.LivenessProbe.HTTPGet.Path, "a restart mends no dependency")
+			require.Equal(t, "/healthz", container.StartupProbe.HTTPGet.Path)
+		}
+	})
+}
+
+func TestSelectorsAreDisjointAndNeverChange(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
+		for key, m := range objects {
+			part := m.Metadata.Name[strings.LastIndex(m.Metadata.Name, "-")+1:]
+			wanted := map[string]string{
+				"app.kubernetes.io/name": "dlq-manager", "app.kubernetes.io/instance": "release", "app.kubernetes.io/component": part,
+			}
+			switch m.Kind {
+			case "Service":
+				require.JSONEq(t, jsonOf(t, wanted), string(m.Spec.Selector), key)
+			case "Deployment", "PodDisruptionBudget", "ServiceMonitor":
+				require.JSONEq(t, jsonOf(t, map[string]any{"matchLabels": wanted}), string(m.Spec.Selector), key)
+			default:
+				continue
+			}
+			require.Subset(t, objects["Deployment "+part].Spec.Template.Metadata.Labels, wanted, key)
+		}
+	})
+}
+
+func TestProgramsHaveTheTimeToStop(t *testing.T) {
+	t.Parallel()
+	const closing = 20 * time.Second // of Temporal's client, the traces and the pool
+	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
+		grace := func(part string) time.Duration {
+			return time.Duration(objects["Deployment "+part].Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
+		}
+		api, worker := configuration(t, objects, "api"), configuration(t, objects, "worker")
+		require.Greater(t, grace("api"), api.Server.DrainDelay.Std()+api.Server.ShutdownTimeout.Std()+time.Second+closing)
+		const producer, metrics = 18 * time.Second, 2 * time.Second
+		require.Greater(t, grace("worker"), worker.Worker.StopTimeout.Std()*5/4+producer+metrics+closing)
+	})
+}
+
+func TestAnAutoscalerOwnsTheReplicas(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
+		for _, part := range []string{"api", "worker"} {
+			_, scaled := objects["HorizontalPodAutoscaler "+part]
+			require.Equal(t, scaled, objects["Deployment "+part].Spec.Replicas == nil, part)
+			if budget, ok := objects["PodDisruptionBudget "+part]; ok {
+				require.EqualValues(t, 1, budget.Spec.MaxUnavailable, "%s: one replica can be drained too", part)
+			}
+		}
+	})
+}
+
+func TestTheMigrationRunsFirstWithItsOwnCredentials(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(t *testing.T, text string, objects map[string]manifest) {
+		job, ok := objects["Job migration"]
+		if !ok {
+			return
+		}
+		for _, kind := range []string{"Job", "ConfigMap", "ServiceAccount"} {
+			require.Equal(t, "pre-install,pre-upgrade", objects[kind+" migration"].Metadata.Annotations["helm.sh/hook"], kind)
+		}
+		require.Less(t, objects["ConfigMap migration"].Metadata.Annotations["helm.sh/hook-weight"], job.Metadata.Annotations["helm.sh/hook-weight"])
+		require.Equal(t, []string{"/dlq-worker", "migrate"}, job.Spec.Template.Spec.Containers[0].Command)
+		c := configuration(t, objects, "migration")
+		require.False(t, c.Kafka.Configured() || c.Temporal.Configured())
+		for _, part := range []string{"api", "worker"} {
+			require.Equal(t, config.Migrations{}, configuration(t, objects, part).Database.Migrations)
+			require.NotContains(t, secrets(objects["Deployment "+part]), "migrations", part)
+		}
+		if strings.Contains(text, "migrations") { // that is, they have a user of their own
+			_, password, err := c.Database.MigrationCredentials()
+			require.NoError(t, err)
+			require.Equal(t, "secret of database.migrations.password_file", password)
+			require.NotContains(t, secrets(job), "database.password_file")
+			require.NotContains(t, secrets(job), "db-password")
+		}
+	})
+}
+
+// secrets are the names of the secret files of a pod.
+func secrets(m manifest) string {
+	var names []string
+	for _, volume := range m.Spec.Template.Spec.Volumes {
+		for _, source := range volume.Projected.Sources {
+			names = append(names, source.Secret.Items[0].Path)
+		}
+	}
+	for annotation := range m.Spec.Template.Metadata.Annotations {
+		if name, ok := strings.CutPrefix(annotation, "vault.hashicorp.com/agent-inject-file-"); ok {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// vaultKeys are the keys of the configuration that name the files of Vault in the cases.
+var vaultKeys = map[string]string{
+	"db-user": "database.user_file", "db-password": "database.password_file", "db-migrations-user": "database.migrations.user_file",
+	"db-migrations-password": "database.migrations.password_file", "kafka-password": "kafka.sasl.password_file",
+}
+
+// configuration is what the program reads in its pod, with a file for each secret that the pod has.
+func configuration(t *testing.T, objects map[string]manifest, part string) *config.Config {
+	t.Helper()
+	m, ok := objects["Deployment "+part]
+	if !ok {
+		m = objects["Job "+part]
+	}
+	dir := t.TempDir()
+	authority := certtest.NewAuthority(t)
+	certificate, key := certtest.PEM(t, authority.Issue(t, "api"))
+	for name := range strings.FieldsSeq(secrets(m)) {
+		configured := name
+		if of := vaultKeys[name]; of != "" {
+			configured = of
+		}
+		content := []byte("secret of " + configured)
+		switch {
+		case strings.HasSuffix(name, "ca_file"), strings.HasSuffix(name, "root_cert"):
+			content = authority.PEM()
+		case strings.HasSuffix(name, "cert_file"):
+			content = certificate
+		case strings.HasSuffix(name, "key_file"):
+			content = key
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	text := strings.NewReplacer("/etc/dlq-manager-secrets", dir, "/vault/secrets", dir).Replace(objects["ConfigMap "+part].Data["config.yaml"])
+	file := filepath.Join(dir, "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	c, err := config.Load(file, nil)
+	require.NoError(t, err, "%s: %s", part, text)
+	require.NoError(t, c.CheckFiles(), part)
+	return c
+}
+
+func TestTheProgramsReadTheProductionExample(t *testing.T) {
+	t.Parallel()
+	_, objects := render(t, "example prod")
+	for _, part := range []string{"api", "worker"} {
+		c := configuration(t, objects, part)
+		require.True(t, c.App.Production())
+		require.Equal(t, "SASL_SSL", c.Kafka.SecurityProtocol)
+		require.Len(t, c.Kafka.Brokers, 3)
+		require.Equal(t, "dlq", c.Temporal.Namespace)
+		require.Equal(t, "verify-full", c.Database.SSLMode)
+		require.Equal(t, "https://dlq.example.com", c.Server.PublicURL, "%s writes links", part)
+		user, password, err := c.Database.Credentials()
+		require.NoError(t, err)
+		require.Equal(t, []string{"secret of database.user_file", "secret of database.password_file"}, []string{user, password})
+		kafka, err := c.Kafka.SASL.Password()
+		require.NoError(t, err)
+		require.Equal(t, "secret of kafka.sasl.password_file", kafka)
+		require.Equal(t, part == "api", c.Auth.Has("oidc"), part)
+	}
+	job := configuration(t, objects, "migration").Database
+	require.Equal(t, config.Migrations{Role: "dlq_owner"}, job.Migrations)
+	require.Equal(t, "dlq_app", job.ApplicationRole)
+	annotations := objects["Deployment worker"].Spec.Template.Metadata.Annotations
+	require.Equal(t, `{{- with secret "database/creds/dlq-manager-rw" -}}{{ index .Data "password" }}{{- end -}}`,
+		annotations["vault.hashicorp.com/agent-inject-template-db-password"])
+	require.Equal(t, `{{- with secret "secret/data/k1s0/system/kafka/sasl" -}}{{ index .Data.data "password" }}{{- end -}}`,
+		annotations["vault.hashicorp.com/agent-inject-template-kafka-password"])
+	require.Equal(t, "true", objects["Job migration"].Spec.Template.Metadata.Annotations["vault.hashicorp.com/agent-pre-populate-only"], "else the job never ends")
+}
+
+func TestTheChartHasTheShippedRulesAndDashboards(t *testing.T) {
+	t.Parallel()
+	_, objects := render(t, "every part")
+	var rules struct{ Groups []any }
+	readYAML(t, "prometheus/rules.yaml", &rules)
+	require.JSONEq(t, jsonOf(t, rules.Groups), string(objects["PrometheusRule "].Spec.Groups))
+	for file := range dashboards(t) {
+		name := filepath.Base(file)
+		require.Equal(t, read(t, file), objects["ConfigMap dashboard-"+strings.TrimSuffix(name, ".json")].Data[name])
+	}
+	require.JSONEq(t, `[{"port": "http", "path": "/metrics", "interval": "30s", "scheme": "https"}]`, string(objects["ServiceMonitor api"].Spec.Endpoints))
+	text, _ := render(t, "example prod")
+	require.NotContains(t, text, "externalLabels")
+	require.Contains(t, text, "https://git.example.com/dlq/docs/runbook.md#dlqfirstarrival")
+}
+
+func TestBadValuesAreRefusedByTheirKeys(t *testing.T) {
+	t.Parallel()
+	for value, wanted := range map[string]string{
+		"replicaCount=many": "replicaCount", "replicas=2": "replicas", "config.databases.host=x": "databases",
+		"config.server.port=1": "port",
+		"config.database.password=x": "/config/database/password", "config.database.migrations.password=x": "/config/database/migrations/password",
+		"config.kafka.sasl.password=x": "/config/kafka/sasl/password", "config.temporal.api_key=x": "/config/temporal/api_key",
+		"config.schema_registry.password=x": "/config/schema_registry/password", "config.schema_registry.token=x": "/config/schema_registry/token",
+		"kafka.brokers={kafka}": "brokers", "secretFiles.database\\.password.secret=x": "database.password",
+		"podDisruptionBudget.maxUnavailable=0": "maxUnavailable", "config.database.host=": "config.database.host is required",
+		"config.temporal.address=": "config.temporal.address is required", "config.auth.mode=": "config.auth.mode is required",
+		"kafka.brokers=null": "kafka.brokers is required",
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			base := filepath.Join(t.TempDir(), "required.yaml")
+			require.NoError(t, os.WriteFile(base, []byte(required), 0o600))
+			_, err := helm(t, "template", "release", chart, "-f", base, "--set", value)
+			require.ErrorContains(t, err, wanted)
+		})
+	}
+}
+
+func TestTheSchemaKnowsEverySectionOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	var schema struct {
+		Properties struct {
+			Config struct{ Properties map[string]any }
+		}
+	}
+	readYAML(t, chart+"/values.schema.json", &schema)
+	data, err := yaml.Marshal(config.Default().Redacted())
+	require.NoError(t, err)
+	var sections map[string]any
+	require.NoError(t, yaml.Unmarshal(data, &sections))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(sections)), slices.Collect(maps.Keys(schema.Properties.Config.Properties)))
+}
+
+func TestTheChartsReadmeExplainsEveryValue(t *testing.T) {
+	t.Parallel()
+	var values map[string]any
+	readYAML(t, chart+"/values.yaml", &values)
+	var explained []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)`").FindAllStringSubmatch(read(t, chart+"/README.md"), -1) {
+		explained = append(explained, row[1])
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(values)), explained)
+}
