@@ -40,6 +40,11 @@ test: chart-tools ## Run every test: unit, PostgreSQL, Temporal, Kafka (in proce
 .PHONY: chart-tools
 chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) ## Build the tools of the Helm chart's tests; needs python3 with pip
 
+.PHONY: test-upgrade
+test-upgrade: ## Upgrade from the programs of another commit and roll back, under load: make test-upgrade FROM=v0.1.0
+	rm -rf .build/upgrade && mkdir -p .build/upgrade && git archive $(FROM) | tar -x -C .build/upgrade
+	DLQ_TEST_UPGRADE_FROM=$(abspath .build/upgrade) go test -count=1 -v -run TestAnUpgradeAndItsRollbackUnderLoad ./e2e
+
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on the oldest and the newest supported PostgreSQL
 	for version in $(POSTGRES_VERSIONS); do \

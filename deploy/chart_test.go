@@ -431,7 +431,7 @@ func TestBadValuesAreRefusedByTheirKeys(t *testing.T) {
 	t.Parallel()
 	for value, wanted := range map[string]string{
 		"replicaCount=many": "replicaCount", "replicas=2": "replicas", "config.databases.host=x": "databases",
-		"config.server.port=1": "port",
+		"config.server.port=1":       "port",
 		"config.database.password=x": "/config/database/password", "config.database.migrations.password=x": "/config/database/migrations/password",
 		"config.kafka.sasl.password=x": "/config/kafka/sasl/password", "config.temporal.api_key=x": "/config/temporal/api_key",
 		"config.schema_registry.password=x": "/config/schema_registry/password", "config.schema_registry.token=x": "/config/schema_registry/token",

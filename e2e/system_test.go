@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,6 +38,8 @@ type system struct {
 	topic, dlqTopic string
 	// token is the bearer token of requests that show sends.
 	token string
+	// programs is the folder of another version's programs, if they are not this one's.
+	programs string
 	// image makes the commands of programs that run in their image.
 	image func(name string, args ...string) *exec.Cmd
 }
@@ -119,7 +122,7 @@ func (s *system) command(name string, args ...string) *exec.Cmd {
 	if s.image != nil {
 		return s.image(name, args...)
 	}
-	return exec.Command(filepath.Join(programs, name), args...)
+	return exec.Command(filepath.Join(cmp.Or(s.programs, programs), name), args...)
 }
 
 // readiness is the status of /readyz, 0 while nothing listens.

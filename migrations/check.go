@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,11 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// checkSQL also tells whether another process migrates right now: then the
-// version is marked dirty too, though nothing is wrong. It looks at that
+// checkSQL also tells whether another process migrates right now. It looks at that
 // process's lock without taking any.
 const checkSQL = `
-SELECT version, dirty, dirty AND EXISTS (
+SELECT version, dirty, EXISTS (
 	SELECT FROM pg_locks
 	WHERE locktype = 'advisory' AND granted AND objsubid = 1
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -27,12 +27,18 @@ FROM ` + versionTable
 // noSuchTable is the SQLSTATE of a table that is not there.
 const noSuchTable = "42P01"
 
-// Check returns nil when the program can work with the schema of the database: it is
-// that of this program, or a newer one, since an upgrade migrates first. After an
-// interrupted migration of this program the error is a *DirtyError. Check changes
-// nothing and waits for no lock.
+// howToMigrate ends the errors about a schema that is not there yet.
+const howToMigrate = "a worker applies migrations at its start, and so does `dlq-worker migrate`"
+
+// Check returns nil when the program can work with the schema of the database: it has what
+// this program needs, or more, since an upgrade migrates first. Check changes nothing and
+// waits for no lock.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
-	needed, err := newest()
+	list, err := versions(Files)
+	if err != nil {
+		return fmt.Errorf("check the database schema: %w", err)
+	}
+	needed, err := required(Files, list)
 	if err != nil {
 		return fmt.Errorf("check the database schema: %w", err)
 	}
@@ -42,26 +48,41 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	var refusal *pgconn.PgError
 	switch {
 	case errors.Is(err, pgx.ErrNoRows), errors.As(err, &refusal) && refusal.Code == noSuchTable:
-		return fmt.Errorf("the database has no schema yet, and version %d is needed: a worker applies migrations at its start", needed)
+		return fmt.Errorf("the database has no schema yet, and version %d is needed: %s", needed, howToMigrate)
 	case err != nil:
 		return fmt.Errorf("check the database schema: %w", err)
-	case underWay:
+	}
+	has := version
+	if dirty { // it is not there yet
+		has = before(list, version)
+	}
+	newest := list[len(list)-1]
+	switch {
+	case has < needed && underWay:
 		return fmt.Errorf("the database schema is being migrated, at version %d now, and version %d is needed: wait for it", version, needed)
-	case dirty && version <= needed:
-		return &DirtyError{Version: version}
-	case dirty:
-		return fmt.Errorf("the database schema is marked dirty at version %d, and version %d is the newest that this program knows: "+
-			"look in the logs of the newer program, whose migration failed or was interrupted", version, needed)
-	case version < needed:
-		return fmt.Errorf("the database schema has version %d, and version %d is needed: a worker applies migrations at its start",
-			version, needed)
+	case has < needed:
+		return fmt.Errorf("the database schema has version %d, and version %d is needed: %s", has, needed, howToMigrate)
+	case version > newest:
+		return worksWith(ctx, pool, version, newest)
 	}
 	return nil
 }
 
-// versions are the numbers of Files, which have gaps: 005 to 010 were never released.
-func versions() ([]int, error) {
-	names, err := fs.Glob(Files, "*.up.sql")
+// required is the newest version that a program cannot do without. Indexes that are built
+// concurrently make it faster, and no more.
+func required(files fs.FS, list []int) (int, error) {
+	for _, version := range slices.Backward(list) {
+		index, _, err := indexOf(files, version)
+		if err != nil || index == "" {
+			return version, err
+		}
+	}
+	return 0, nil
+}
+
+// versions are the numbers of the files, which have gaps: 005 to 010 were never released.
+func versions(files fs.FS) ([]int, error) {
+	names, err := fs.Glob(files, "*.up.sql")
 	if err != nil || len(names) == 0 {
 		return nil, errors.Join(err, errors.New("the program has no migrations"))
 	}
@@ -73,13 +94,4 @@ func versions() ([]int, error) {
 		}
 	}
 	return list, nil
-}
-
-// newest is the number of the last of Files.
-func newest() (int, error) {
-	list, err := versions()
-	if err != nil {
-		return 0, err
-	}
-	return list[len(list)-1], nil
 }

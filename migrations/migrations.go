@@ -1,17 +1,25 @@
 // Package migrations holds the database schema as numbered SQL files and brings
-// a database to it. Every file is one transaction and may run again, so what was
-// interrupted can be repeated.
+// a database to it. Every file is one transaction, or the concurrent build of one index,
+// and may run again: what was interrupted is repeated at the next start.
+//
+// Programs of the version before run on while a migration is applied, and after it.
+// A migration therefore only adds. What no program needs any more is taken away by a later
+// release, in a migration that raises dlq.dlq_schema.oldest_program.
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
 	driver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
@@ -32,95 +40,139 @@ const versionTable = `"public"."schema_migrations"`
 // number is arbitrary and must never change.
 const lockID = 7_305_011_990_412
 
-// DirtyError means that a migration was interrupted between its work and the
-// note that it is done. A person must look before anything else runs.
-type DirtyError struct{ Version int }
+// Options are how UpAs brings a database to the newest version.
+type Options struct {
+	Roles Roles
+	// LeaveLarge leaves the index builds on tables of more than 128 MiB, and whatever follows
+	// them, to a later call without it.
+	LeaveLarge bool
+	// Log is told what is left, and what a migration waits for. It may be nil.
+	Log func(message string)
 
-// Error says what to look at and what to do then.
-func (e *DirtyError) Error() string {
-	reset, before := "DELETE FROM public.schema_migrations", 0
-	list, _ := versions()
-	for _, version := range list {
-		if version < e.Version {
-			before = version
-		}
-	}
-	if before > 0 {
-		reset = fmt.Sprintf("UPDATE public.schema_migrations SET version = %d, dirty = false", before)
-	}
-	return fmt.Sprintf("the database schema is marked dirty at version %d: migration %03d failed or was interrupted. "+
-		"It is one transaction, so it happened wholly or not at all, and it may run again. "+
-		"See in the logs why it failed, mend the cause, then run %q and start again", e.Version, e.Version, reset)
+	files fs.FS // Files, but in tests
 }
 
 // Up brings the database to the newest version. Any number of processes may
 // call it at once: one works, the others wait for it until ctx ends. It connects
-// as the pool does, on connections of its own. A schema that an interrupted
-// migration left behind is a *DirtyError. A schema that is newer than this
-// program is an error too, and stays as it is.
+// as the pool does, on connections of its own. A schema that is newer than this
+// program stays as it is; it is an error if this program cannot work with it.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
-	return UpAs(ctx, pool, Roles{})
+	return UpAs(ctx, pool, Options{})
 }
 
-// UpAs is Up with database roles.
-func UpAs(ctx context.Context, pool *pgxpool.Pool, roles Roles) error {
-	return run(ctx, pool, roles, known((*migrate.Migrate).Up))
-}
-
-// Down drops the schema with all messages. It refuses the schemas that Up refuses.
-func Down(ctx context.Context, pool *pgxpool.Pool) error {
-	return run(ctx, pool, Roles{}, known((*migrate.Migrate).Down))
-}
-
-// known refuses a schema whose version this program does not know, also a dirty one:
-// only the program that made it knows how to repair it or to revert it.
-func known(do func(*migrate.Migrate) error) func(*migrate.Migrate) error {
-	return func(m *migrate.Migrate) error {
-		list, err := versions()
+// UpAs is Up with options.
+func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	if o.files == nil {
+		o.files = Files
+	}
+	return run(ctx, pool, o, func(own *pgxpool.Pool, m *migrate.Migrate) error {
+		list, err := versions(o.files)
 		if err != nil {
 			return err
 		}
-		version, _, err := m.Version()
-		if err == nil && !slices.Contains(list, int(version)) {
-			return fmt.Errorf("the database schema has version %d, which this program does not know; its newest is %d. "+
-				"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
-				"Otherwise run the newer program that made it", version, list[len(list)-1])
+		newest := list[len(list)-1]
+		version, dirty, err := current(m)
+		switch {
+		case err != nil:
+			return err
+		case version > newest:
+			return worksWith(ctx, own, version, newest)
+		case version != 0 && !slices.Contains(list, version):
+			return unknown(version, newest)
+		case dirty: // whoever was at work has ended, since this process has the lock
+			version = before(list, version)
+			if err := m.Force(cmp.Or(version, database.NilVersion)); err != nil {
+				return err
+			}
 		}
-		return do(m)
-	}
+		target := newest
+		if o.LeaveLarge {
+			if target, err = beforeLarge(ctx, own, o, list, version); err != nil {
+				return err
+			}
+		}
+		if target > version {
+			if err := m.Migrate(uint(target)); err != nil {
+				return err
+			}
+		}
+		if o.Roles.Application != "" && ctx.Err() == nil {
+			return grant(ctx, own, o.Roles.Application)
+		}
+		return nil
+	})
 }
 
-// Version is the number of the newest migration in the database; 0 before the
-// first.
-func Version(ctx context.Context, pool *pgxpool.Pool) (int, error) {
-	version := 0
-	err := run(ctx, pool, Roles{}, func(m *migrate.Migrate) error {
-		v, dirty, err := m.Version()
-		if errors.Is(err, migrate.ErrNilVersion) {
-			return nil
+// Down drops the schema with all messages. It refuses a schema that this program does not
+// know, and one whose migration was interrupted.
+func Down(ctx context.Context, pool *pgxpool.Pool) error {
+	return run(ctx, pool, Options{Log: func(string) {}, files: Files}, func(_ *pgxpool.Pool, m *migrate.Migrate) error {
+		list, err := versions(Files)
+		if err != nil {
+			return err
 		}
-		version = int(v)
-		if err == nil && dirty {
-			return migrate.ErrDirty{Version: version}
+		if version, _, err := current(m); err == nil && version != 0 && !slices.Contains(list, version) {
+			return unknown(version, list[len(list)-1])
 		}
-		return err
+		return m.Down()
 	})
-	return version, err
+}
+
+// current is the version in the database, 0 before the first, and whether a process is or
+// was at work on it.
+func current(m *migrate.Migrate) (version int, dirty bool, err error) {
+	v, dirty, err := m.Version()
+	if errors.Is(err, migrate.ErrNilVersion) {
+		return 0, false, nil
+	}
+	return int(v), dirty, err
+}
+
+// before is the version that precedes another; 0 before the first.
+func before(list []int, version int) int {
+	i, _ := slices.BinarySearch(list, version)
+	if i == 0 {
+		return 0
+	}
+	return list[i-1]
+}
+
+func unknown(version, newest int) error {
+	return fmt.Errorf("the database schema has version %d, which this program does not know; its newest is %d. "+
+		"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
+		"Otherwise run the newer program that made it", version, newest)
+}
+
+// worksWith returns nil if a program whose newest migration is known can work with a newer
+// schema.
+func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) error {
+	var oldest int
+	if err := pool.QueryRow(ctx, `SELECT oldest_program FROM dlq.dlq_schema`).Scan(&oldest); err != nil {
+		return fmt.Errorf("read which programs the schema is for: %w", err)
+	}
+	if oldest > known {
+		return fmt.Errorf("the database schema has version %d, and needs a program that knows version %d; the newest that this one knows is %d: "+
+			"run a newer program, or restore the database from before the upgrade", version, oldest, known)
+	}
+	return nil
 }
 
 // run does one thing to the schema while holding the lock. golang-migrate has a
 // lock of its own, but gives up waiting for it after seconds.
-func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.Migrate) error) (err error) {
+func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Pool, *migrate.Migrate) error) (err error) {
 	config := pool.Config()
 	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 3
-	// A migration of much data takes long, and waits for others; what limits the
-	// program's own statements must not stop it.
+	// A migration of much data takes long; what limits the program's own statements must not
+	// stop it.
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `SET default_transaction_isolation = 'read committed'`) // to see what was written before a lock was granted
 		return err
 	}
-	roles.configure(config)
-	delete(config.ConnConfig.RuntimeParams, "lock_timeout")
+	o.Roles.configure(config)
+	config.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	if _, limited := config.ConnConfig.RuntimeParams["statement_timeout"]; limited {
 		config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
 	}
@@ -135,8 +187,8 @@ func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.
 		return fmt.Errorf("migrate: %w", err)
 	}
 	defer lock.Release() // closing the pool ends the connection, and so the lock
-	if _, err := lock.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(lockID)); err != nil {
-		return fmt.Errorf("migrate: wait for another process that migrates: %w", err)
+	if needed, err := o.lock(ctx, lock, pool); err != nil || !needed {
+		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -147,15 +199,15 @@ func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.
 	if err := ensureVersionTable(ctx, lock); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	source, err := iofs.New(Files, ".")
+	source, err := iofs.New(o.files, ".")
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	database, err := driver.WithInstance(stdlib.OpenDBFromPool(own), &driver.Config{MigrationsTable: versionTable, MigrationsTableQuoted: true})
+	library, err := driver.WithInstance(stdlib.OpenDBFromPool(own), &driver.Config{MigrationsTable: versionTable, MigrationsTableQuoted: true})
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	m, err := migrate.NewWithInstance("iofs", source, "pgx5", database)
+	m, err := migrate.NewWithInstance("iofs", source, "pgx5", newPatient(ctx, library, own, o.Log))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -164,19 +216,33 @@ func run(ctx context.Context, pool *pgxpool.Pool, roles Roles, do func(*migrate.
 	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
 	defer stop()
 
-	err = do(m)
-	var dirty migrate.ErrDirty
-	switch {
-	case errors.As(err, &dirty):
-		return &DirtyError{Version: dirty.Version}
-	case err != nil && !errors.Is(err, migrate.ErrNoChange):
+	if err = do(own, m); err == nil || errors.Is(err, migrate.ErrNoChange) {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
-	case ctx.Err() != nil:
-		return fmt.Errorf("migrate: %w", ctx.Err())
-	case roles.Application != "":
-		return grant(ctx, own, roles.Application)
 	}
 	return nil
+}
+
+// lock waits until this process may change the schema. A start does not wait for another
+// process that goes beyond what it needs, such as one that builds indexes: needed is false.
+func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Pool) (needed bool, err error) {
+	if o.LeaveLarge {
+		var held bool
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(lockID)).Scan(&held); err != nil || held {
+			return held, err
+		}
+		if Check(ctx, pool) == nil {
+			o.Log("another process migrates the database; this one has the schema that it needs")
+			return false, nil
+		}
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = 0; SELECT pg_advisory_lock(%d); RESET lock_timeout", lockID))
+	if err != nil {
+		return false, fmt.Errorf("migrate: wait for another process that migrates: %w", err)
+	}
+	return true, nil
 }
 
 // ensureVersionTable makes the table if it is missing, as golang-migrate would. That keeps its

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +22,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 32
+const newest = 33
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -44,16 +46,15 @@ func texts(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) []string {
 	return list
 }
 
-func version(t *testing.T, pool *pgxpool.Pool) int {
+// version is that of the schema, with its mark while a process is or was at work.
+func version(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
-	v, err := migrations.Version(t.Context(), pool)
-	require.NoError(t, err)
-	return v
+	return strings.Join(texts(t, pool, `SELECT version || CASE WHEN dirty THEN ' dirty' ELSE '' END FROM public.schema_migrations`), ",")
 }
 
 // documented are the migrations that document 003 describes; next is the one that
 // follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted,
-// actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified and handed are those after.
+// actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed and oldest are those after.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -79,6 +80,7 @@ const (
 	edits     = "030_edit_messages"
 	verified  = "031_verify_deliveries"
 	handed    = "032_hand_in"
+	oldest    = "033_name_the_oldest_program"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -152,11 +154,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 24)
+	require.Len(t, ups, 25)
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -164,14 +166,13 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 func TestUpDownAndUpAgainWithData(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
-	require.Zero(t, version(t, pool))
 	for range 2 {
 		require.NoError(t, migrations.Up(t.Context(), pool))
 		require.NoError(t, migrations.Up(t.Context(), pool), "there is nothing left to do")
-		require.Equal(t, newest, version(t, pool))
+		require.Equal(t, strconv.Itoa(newest), version(t, pool))
 		fill(t, pool)
 		require.NoError(t, migrations.Down(t.Context(), pool))
-		require.Zero(t, version(t, pool))
+		require.Empty(t, version(t, pool))
 		require.Empty(t, texts(t, pool, `SELECT nspname::text FROM pg_namespace WHERE nspname = 'dlq'`))
 		require.Empty(t, texts(t, pool, `SELECT extname::text FROM pg_extension WHERE extname = 'pgcrypto'`))
 	}
@@ -183,11 +184,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest)
 		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}
@@ -211,7 +212,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	require.Equal(t, before, schema(t, pool))
 }
 
-func TestASchemaThatIsNewerThanTheProgramSaysWhatToDo(t *testing.T) {
+func TestASchemaThatNoProgramHasIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	refusal := fmt.Sprintf("migrate: the database schema has version 10, which this program does not know; its newest is %d. "+
@@ -219,9 +220,47 @@ func TestASchemaThatIsNewerThanTheProgramSaysWhatToDo(t *testing.T) {
 		"Otherwise run the newer program that made it", newest)
 	for _, dirty := range []bool{false, true} {
 		exec(t, pool, `UPDATE public.schema_migrations SET version = 10, dirty = $1`, dirty)
+		before := version(t, pool)
 		require.EqualError(t, migrations.Up(t.Context(), pool), refusal)
 		require.EqualError(t, migrations.Down(t.Context(), pool), refusal)
-		require.Equal(t, []string{fmt.Sprintf("10 %t", dirty)}, texts(t, pool, `SELECT version || ' ' || dirty FROM public.schema_migrations`))
+		require.Equal(t, before, version(t, pool))
+	}
+}
+
+// So a release can be rolled back, and its earlier workers may restart while it is rolled out.
+func TestAProgramWorksWithANewerSchemaUntilThatNamesALaterProgram(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	for _, dirty := range []bool{false, true} { // the newer migration is done, or under way
+		exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = $2`, newest+2, dirty)
+		exec(t, pool, `UPDATE dlq.dlq_schema SET oldest_program = $1`, newest)
+		before := version(t, pool)
+		require.NoError(t, migrations.Up(t.Context(), pool))
+		require.NoError(t, migrations.Check(t.Context(), pool))
+
+		exec(t, pool, `UPDATE dlq.dlq_schema SET oldest_program = $1`, newest+1)
+		refusal := fmt.Sprintf("the database schema has version %d, and needs a program that knows version %d; the newest that this one knows is %d: "+
+			"run a newer program, or restore the database from before the upgrade", newest+2, newest+1, newest)
+		require.EqualError(t, migrations.Up(t.Context(), pool), "migrate: "+refusal)
+		require.EqualError(t, migrations.Check(t.Context(), pool), refusal)
+		require.ErrorContains(t, migrations.Down(t.Context(), pool), "which this program does not know")
+		require.Equal(t, before, version(t, pool))
+	}
+}
+
+// What earlier programs need is taken away by a later release than the one that stops to
+// need it. This reads what changed since programs can work with a newer schema.
+func TestAMigrationThatTakesSomethingAwayNamesTheOldestProgram(t *testing.T) {
+	t.Parallel()
+	takes := regexp.MustCompile(`(?i)\b(DROP (TABLE|COLUMN|VIEW|FUNCTION|PROCEDURE|SCHEMA|TYPE)|RENAME|SET NOT NULL|ALTER COLUMN \w+ TYPE|TRUNCATE)\b`)
+	files, err := fs.Glob(migrations.Files, "*.up.sql")
+	require.NoError(t, err)
+	for _, file := range files {
+		sql, err := migrations.Files.ReadFile(file)
+		require.NoError(t, err)
+		if file > oldest+".up.sql" && takes.Match(sql) {
+			require.Contains(t, string(sql), "UPDATE dlq.dlq_schema SET oldest_program", file)
+		}
 	}
 }
 
@@ -236,7 +275,7 @@ func TestSeveralProcessesMigrateOnce(t *testing.T) {
 	}
 	group.Wait()
 	require.NoError(t, errors.Join(failures...))
-	require.Equal(t, newest, version(t, dbtest.Pool(t, url)))
+	require.Equal(t, strconv.Itoa(newest), version(t, dbtest.Pool(t, url)))
 }
 
 func TestAProcessThatWaitsForTheLockCanBeStopped(t *testing.T) {
@@ -252,26 +291,30 @@ func TestAProcessThatWaitsForTheLockCanBeStopped(t *testing.T) {
 	require.ErrorIs(t, migrations.Up(ctx, pool), context.DeadlineExceeded)
 }
 
-func TestADirtySchemaSaysWhatToDo(t *testing.T) {
+func TestAFailedMigrationIsRepeatedAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
 	exec(t, pool, `CREATE SCHEMA dlq CREATE TABLE dlq_messages (id UUID)`) // in the way of 002
-	err := migrations.Up(t.Context(), pool)
-	require.Error(t, err)
-	var dirty *migrations.DirtyError
-	require.NotErrorAs(t, err, &dirty, "the first error is the reason itself")
-
-	err = migrations.Up(t.Context(), pool)
-	require.ErrorAs(t, err, &dirty)
-	require.Equal(t, 2, dirty.Version)
-	_, statement, found := strings.Cut(err.Error(), `then run "`)
-	require.True(t, found, err)
-	statement, _, _ = strings.Cut(statement, `"`)
+	first := migrations.Up(t.Context(), pool)
+	require.ErrorContains(t, first, `column "original_topic" does not exist`)
+	require.Equal(t, "2 dirty", version(t, pool))
+	require.EqualError(t, migrations.Up(t.Context(), pool), first.Error(), "it tells the reason each time")
 
 	exec(t, pool, `DROP TABLE dlq.dlq_messages`)
-	exec(t, pool, statement)
 	require.NoError(t, migrations.Up(t.Context(), pool))
-	require.Equal(t, newest, version(t, pool))
+	require.Equal(t, strconv.Itoa(newest), version(t, pool))
+}
+
+func TestAMigrationWhoseProcessWasKilledIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, interrupted := range []int{1, 2, 33} {
+		pool := dbtest.New(t)
+		made := schema(t, pool)
+		exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, interrupted)
+		require.NoError(t, migrations.Up(t.Context(), pool), interrupted)
+		require.Equal(t, strconv.Itoa(newest), version(t, pool))
+		require.Equal(t, made, schema(t, pool))
+	}
 }
 
 func TestEveryMigrationMayRunAgain(t *testing.T) {
@@ -296,10 +339,10 @@ func TestAUserNamedAsTheSchemaKeepsOneVersion(t *testing.T) {
 	exec(t, dbtest.Pool(t, url), `ALTER DATABASE "`+dbtest.Pool(t, url).Config().ConnConfig.Database+`" SET search_path = dlq, public`)
 	pool := dbtest.Pool(t, url)
 	require.NoError(t, migrations.Up(t.Context(), pool))
-	require.Equal(t, newest, version(t, pool))
+	require.Equal(t, strconv.Itoa(newest), version(t, pool))
 	require.NoError(t, migrations.Up(t.Context(), pool))
 	require.NoError(t, migrations.Down(t.Context(), pool))
-	require.Zero(t, version(t, pool))
+	require.Empty(t, version(t, pool))
 }
 
 func TestDownKeepsAnExtensionOfSomebodyElse(t *testing.T) {

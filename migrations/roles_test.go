@@ -62,7 +62,7 @@ func (a *administrator) login(t *testing.T, name, options string) *pgxpool.Pool 
 func TestTheDocumentedRolesAreEnough(t *testing.T) {
 	t.Parallel()
 	a := setUp(t)
-	require.NoError(t, migrations.UpAs(t.Context(), a.login(t, a.Owner+"_user", "IN ROLE "+a.Owner), a.Roles))
+	require.NoError(t, migrations.UpAs(t.Context(), a.login(t, a.Owner+"_user", "IN ROLE "+a.Owner), migrations.Options{Roles: a.Roles}))
 	require.Equal(t, []string{a.Owner}, texts(t, a.Pool, `SELECT DISTINCT relowner::regrole::text FROM pg_class
 		WHERE relnamespace = 'dlq'::regnamespace OR oid = 'public.schema_migrations'::regclass`))
 	application := a.login(t, a.Application+"_user", "IN ROLE "+a.Application)
@@ -85,7 +85,7 @@ func TestAnInstallationWithOneUserGetsAnOwner(t *testing.T) {
 
 	exec(t, a.Pool, fmt.Sprintf("REASSIGN OWNED BY %s TO %s", name, a.Owner))
 	exec(t, a.Pool, fmt.Sprintf("GRANT %s TO %s", a.Application, name))
-	require.NoError(t, migrations.UpAs(t.Context(), a.login(t, a.Owner+"_user", "IN ROLE "+a.Owner), a.Roles))
+	require.NoError(t, migrations.UpAs(t.Context(), a.login(t, a.Owner+"_user", "IN ROLE "+a.Owner), migrations.Options{Roles: a.Roles}))
 	require.Len(t, texts(t, one, `SELECT id::text FROM dlq.dlq_audit`), 1)
 	_, err := one.Exec(t.Context(), `ALTER TABLE dlq.dlq_audit DISABLE TRIGGER ALL`)
 	require.ErrorContains(t, err, "must be owner of table dlq_audit")

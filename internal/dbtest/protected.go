@@ -51,7 +51,7 @@ func (p *Protected) Migrate(t testing.TB, user string) error {
 	pool, err := pgxpool.New(t.Context(), user)
 	require.NoError(t, err)
 	defer pool.Close()
-	return migrations.UpAs(t.Context(), pool, migrations.Roles{Owner: p.Owner, Application: p.Application})
+	return migrations.UpAs(t.Context(), pool, migrations.Options{Roles: migrations.Roles{Owner: p.Owner, Application: p.Application}})
 }
 
 // Copy is the connection string of a user for a new database with the same contents.

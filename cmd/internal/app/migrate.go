@@ -22,7 +22,7 @@ func Migrate(ctx context.Context, cfg *config.Config, out io.Writer) error {
 		return err
 	}
 	defer p.close()
-	if err := p.explained("database", p.migrate)(ctx); err != nil {
+	if err := p.explained("database", p.migrate(false))(ctx); err != nil {
 		return err
 	}
 	p.log.Info("the database has the schema of this version", zap.String("host", cfg.Database.Host))

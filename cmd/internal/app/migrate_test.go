@@ -32,7 +32,7 @@ func TestMigrateLeavesNothingToDoForTheWorkers(t *testing.T) {
 	worker := s.section(t, "worker", "w")
 	worker.Name = "nowhere"
 	parts := open(t, worker)
-	require.ErrorContains(t, parts.migrate(t.Context()), "permission denied for schema public", "the worker may not")
+	require.ErrorContains(t, parts.migrate(true)(t.Context()), "permission denied for schema public", "the worker may not")
 
 	owner := s.section(t, "migrator", "m")
 	owner.Name = "nowhere"
@@ -40,7 +40,7 @@ func TestMigrateLeavesNothingToDoForTheWorkers(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 {
 		require.NoError(t, Migrate(t.Context(), job, io.Discard))
-		require.NoError(t, parts.migrate(t.Context()))
+		require.NoError(t, parts.migrate(true)(t.Context()))
 		require.NoError(t, parts.checkDatabase(t.Context()))
 	}
 }

@@ -192,12 +192,17 @@ func (p *parts) auditLog() func(dlq.Operation) {
 	return telemetry.NewAuditLog(p.log)
 }
 
-// migrate applies the migrations.
-func (p *parts) migrate(ctx context.Context) error {
+// migrate applies the migrations. A start leaves what takes long.
+func (p *parts) migrate(start bool) func(context.Context) error {
 	db := p.cfg.Database
-	return migrations.UpAs(ctx, p.pool, migrations.Roles{
-		Credentials: db.MigrationCredentials, Owner: db.Migrations.Role, Application: db.ApplicationRole,
-	})
+	options := migrations.Options{
+		Roles: migrations.Roles{
+			Credentials: db.MigrationCredentials, Owner: db.Migrations.Role, Application: db.ApplicationRole,
+		},
+		LeaveLarge: start,
+		Log:        func(message string) { p.log.Warn(message) },
+	}
+	return func(ctx context.Context) error { return migrations.UpAs(ctx, p.pool, options) }
 }
 
 func (p *parts) openTemporal() error {

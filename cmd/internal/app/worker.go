@@ -209,7 +209,7 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 // batch, and then the producer closes.
 func (e *engine) run(ctx context.Context) error {
 	if e.pool != nil {
-		if err := waitFor(ctx, e.log, "database", e.explained("database", e.migrate)); err != nil {
+		if err := waitFor(ctx, e.log, "database", e.explained("database", e.migrate(true))); err != nil {
 			return err
 		}
 	}

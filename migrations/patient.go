@@ -1,0 +1,188 @@
+package migrations
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// lockTimeout is how long a migration waits for a lock. Whoever asks for the table after it
+// waits behind it for so long, also to read.
+const lockTimeout = time.Second
+
+// largeTable is the size from which on an index takes longer to build than a start may last.
+const largeTable = 128 << 20
+
+// SQLSTATEs of a transaction that another one was in the way of.
+const (
+	lockNotAvailable = "55P03"
+	deadlockDetected = "40P01"
+)
+
+// patient is the library's driver, which runs a migration again while others hold its locks.
+type patient struct {
+	database.Driver
+	retry func(func() error) error
+	build func(index, sql string) error
+}
+
+func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool, log func(string)) *patient {
+	return &patient{
+		Driver: library,
+		retry:  func(do func() error) error { return retry(ctx, pool, log, do) },
+		build:  func(index, sql string) error { return build(ctx, pool, index, sql) },
+	}
+}
+
+// Run applies one file.
+func (p *patient) Run(migration io.Reader) error {
+	sql, err := io.ReadAll(migration)
+	if err != nil {
+		return err
+	}
+	if match := concurrently.FindSubmatch(sql); match != nil {
+		return p.build(string(match[1]), string(sql))
+	}
+	return p.retry(func() error { return p.Driver.Run(bytes.NewReader(sql)) })
+}
+
+// SetVersion notes how far the schema is.
+func (p *patient) SetVersion(version int, dirty bool) error {
+	return p.retry(func() error { return p.Driver.SetVersion(version, dirty) })
+}
+
+// retry calls do until no other transaction is in its way. In between, the others go on.
+func retry(ctx context.Context, pool *pgxpool.Pool, log func(string), do func() error) error {
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		err := do()
+		if !inTheWay(err) {
+			return err
+		}
+		log(fmt.Sprintf("a migration waits for the locks of other sessions, and tries again in %s; %s", wait, holder(ctx, pool)))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func inTheWay(err error) bool {
+	// The library's error hides the one of PostgreSQL.
+	var value database.Error
+	var pointer *database.Error
+	switch {
+	case errors.As(err, &value):
+		err = value.OrigErr
+	case errors.As(err, &pointer):
+		err = pointer.OrigErr
+	}
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (refusal.Code == lockNotAvailable || refusal.Code == deadlockDetected)
+}
+
+// holderSQL finds the oldest transaction of another session that holds a lock on a table of
+// the schema.
+const holderSQL = `
+SELECT format('the oldest is pid %s, %s of user %s, in a transaction since %s',
+	a.pid, COALESCE(NULLIF(a.application_name, ''), 'a program'), a.usename, a.xact_start)
+FROM pg_locks l
+JOIN pg_class c ON c.oid = l.relation
+JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.granted AND a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL
+	AND (c.relnamespace = to_regnamespace('dlq') OR c.oid = to_regclass('public.schema_migrations'))
+ORDER BY a.xact_start
+LIMIT 1`
+
+// holder says for whom a migration waits.
+func holder(ctx context.Context, pool *pgxpool.Pool) string {
+	var text string
+	if err := pool.QueryRow(ctx, holderSQL).Scan(&text); err != nil {
+		return "pg_locks and pg_stat_activity name them"
+	}
+	return text
+}
+
+// concurrently matches a file that builds or drops an index while others read and write its
+// table. That cannot be part of a transaction, so it is the only statement of its file.
+var concurrently = regexp.MustCompile(`(?m)^(?:CREATE(?: UNIQUE)?|DROP) INDEX CONCURRENTLY IF (?:NOT )?EXISTS (?:dlq\.)?(\w+)(?:\s+ON (dlq\.\w+))?`)
+
+// build runs the statement of such a file. It waits for the transactions of others for as long
+// as they last; nobody waits behind it.
+func build(ctx context.Context, pool *pgxpool.Pool, index, sql string) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, `SET lock_timeout = 0`); err != nil {
+		return err
+	}
+	// An index whose build was interrupted is there, and of no use.
+	var invalid bool
+	const invalidSQL = `SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('dlq.' || $1) AND NOT indisvalid)`
+	if err := conn.QueryRow(ctx, invalidSQL, index).Scan(&invalid); err != nil {
+		return err
+	}
+	if invalid {
+		if _, err := conn.Exec(ctx, `DROP INDEX CONCURRENTLY dlq.`+index); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// beforeLarge is the newest version that can be had without building an index on a large
+// table.
+func beforeLarge(ctx context.Context, pool *pgxpool.Pool, o Options, list []int, version int) (int, error) {
+	for _, next := range list {
+		if next <= version {
+			continue
+		}
+		index, table, err := indexOf(o.files, next)
+		if err != nil {
+			return 0, err
+		}
+		if table == "" {
+			continue
+		}
+		var size int64
+		const sizeSQL = `SELECT COALESCE(pg_table_size(to_regclass($1)), 0)`
+		if err := pool.QueryRow(ctx, sizeSQL, table).Scan(&size); err != nil {
+			return 0, err
+		}
+		if size > largeTable {
+			o.Log(fmt.Sprintf("the index %s is not built, since %s has %d MiB: run `dlq-worker migrate`; programs can go on meanwhile",
+				index, table, size>>20))
+			return before(list, next), nil
+		}
+	}
+	return list[len(list)-1], nil
+}
+
+// indexOf is the index that a migration builds concurrently, and its table; both are empty for
+// any other migration.
+func indexOf(files fs.FS, version int) (index, table string, err error) {
+	names, err := fs.Glob(files, fmt.Sprintf("%03d_*.up.sql", version))
+	if err != nil || len(names) != 1 {
+		return "", "", errors.Join(err, fmt.Errorf("migration %03d has %d files", version, len(names)))
+	}
+	sql, err := fs.ReadFile(files, names[0])
+	if err != nil {
+		return "", "", err
+	}
+	if match := concurrently.FindSubmatch(sql); match != nil {
+		return string(match[1]), string(match[2]), nil
+	}
+	return "", "", nil
+}

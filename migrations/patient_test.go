@@ -1,0 +1,172 @@
+package migrations_test
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/migrations"
+)
+
+// release is a later program, with more migrations than this one.
+func release(t *testing.T, more map[string]string) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	require.NoError(t, err)
+	for _, name := range names {
+		data, err := migrations.Files.ReadFile(name)
+		require.NoError(t, err)
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	for name, sql := range more {
+		files[name+".up.sql"] = &fstest.MapFile{Data: []byte(sql)}
+	}
+	return files
+}
+
+// told is a log, and what it was told first.
+func told() (log func(string), first <-chan string) {
+	messages := make(chan string, 1)
+	return func(message string) {
+		select {
+		case messages <- message:
+		default:
+		}
+	}, messages
+}
+
+// inBackground migrates, and gives the result at the end.
+func inBackground(t *testing.T, pool *pgxpool.Pool, files fs.FS, o migrations.Options) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	t.Cleanup(cancel)
+	go func() { done <- migrations.UpWith(ctx, pool, files, o) }()
+	return done
+}
+
+// A dump reads all tables for hours. Without the time limit, every reader after the migration
+// would wait for the end of the dump.
+func TestAMigrationLetsReadersPassWhileItWaitsForALongOne(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"dlq.dlq_messages", "public.schema_migrations"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			dump, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = dump.Exec(t.Context(), `SET LOCAL application_name = 'pg_dump'; LOCK TABLE `+table+` IN ACCESS SHARE MODE`)
+			require.NoError(t, err)
+
+			log, first := told()
+			files := release(t, map[string]string{"034_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
+			done := inBackground(t, pool, files, migrations.Options{Log: log})
+			require.Regexp(t, `waits for the locks of other sessions, and tries again in 1s; the oldest is pid \d+, pg_dump of user`, <-first)
+			exec(t, pool, `SELECT FROM `+table) // it is between two attempts
+			require.NoError(t, migrations.Check(t.Context(), pool), "programs of this version go on")
+			require.NoError(t, dump.Rollback(t.Context()))
+			require.NoError(t, <-done)
+			require.Equal(t, "34", version(t, pool))
+			exec(t, pool, `SELECT note FROM dlq.dlq_messages`)
+		})
+	}
+}
+
+func TestAMigrationThatIsStoppedWhileItWaitsGoesOnAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	dump, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = dump.Exec(t.Context(), `LOCK TABLE dlq.dlq_messages IN ACCESS SHARE MODE`)
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(t.Context())
+	files := release(t, map[string]string{"034_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
+	err = migrations.UpWith(ctx, pool, files, migrations.Options{Log: func(string) { stop() }})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "34 dirty", version(t, pool))
+	require.NoError(t, dump.Rollback(t.Context()))
+	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{}))
+	require.Equal(t, "34", version(t, pool))
+}
+
+const index = `-- an index of a later release
+CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_dlq_messages_note ON dlq.dlq_messages (error_message)`
+
+func TestAnIndexIsBuiltWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	writer, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = writer.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+	require.NoError(t, err)
+
+	done := inBackground(t, pool, release(t, map[string]string{"034_index": index}), migrations.Options{})
+	require.Eventually(t, func() bool {
+		return len(texts(t, pool, `SELECT pid::text FROM pg_stat_progress_create_index WHERE phase = 'waiting for writers before build'`)) > 0
+	}, 20*time.Second, 10*time.Millisecond)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+	require.NoError(t, migrations.Check(t.Context(), pool))
+	require.NoError(t, writer.Commit(t.Context()))
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"true"}, texts(t, pool, `SELECT indisvalid::text FROM pg_index WHERE indexrelid = 'dlq.idx_dlq_messages_note'::regclass`))
+}
+
+func TestAnIndexWhoseBuildWasInterruptedIsBuiltAgain(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'orders', 'boom' FROM generate_series(1, 2)`)
+	_, err := pool.Exec(t.Context(), `CREATE UNIQUE INDEX CONCURRENTLY idx_dlq_messages_note ON dlq.dlq_messages (error_message)`)
+	require.ErrorContains(t, err, "could not create unique index", "it stays, and is invalid")
+	exec(t, pool, `UPDATE public.schema_migrations SET version = 34, dirty = true`)
+
+	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"034_index": index}), migrations.Options{}))
+	require.Equal(t, []string{"true false"}, texts(t, pool,
+		`SELECT indisvalid || ' ' || indisunique FROM pg_index WHERE indexrelid = 'dlq.idx_dlq_messages_note'::regclass`))
+}
+
+func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	// One row fills a page.
+	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"034_large": `
+		CREATE TABLE dlq.large (id INT, filler TEXT) WITH (fillfactor = 10);
+		INSERT INTO dlq.large SELECT n, repeat('x', 1000) FROM generate_series(1, 17000) AS n`}), migrations.Options{}))
+	files := release(t, map[string]string{
+		"034_large": `SELECT`,
+		"035_small": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_small ON dlq.dlq_messages (error_message)`,
+		"036_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_large ON dlq.large (id)`,
+		"037_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_later ON dlq.dlq_messages (error_message)`,
+	})
+	required, err := migrations.Required(files)
+	require.NoError(t, err)
+	require.Equal(t, 34, required, "a program can do without indexes")
+
+	log, first := told()
+	for range 2 {
+		require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true, Log: log}))
+		require.Regexp(t, "^the index idx_large is not built, since dlq.large has 13\\d MiB: run `dlq-worker migrate`", <-first)
+		require.Equal(t, "35", version(t, pool))
+	}
+	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{}))
+	require.Equal(t, "37", version(t, pool))
+}
+
+func TestAStartDoesNotWaitForAProcessThatGoesBeyondWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	holder, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer holder.Release()
+	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_lock(7305011990412)`)
+	require.NoError(t, err)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, newest+1)
+	require.NoError(t, migrations.UpAs(t.Context(), pool, migrations.Options{LeaveLarge: true}))
+}
