@@ -142,6 +142,10 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKF
 bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md and its chart
 	go run ./bench
 
+.PHONY: soak
+soak: ## Load everything at once for half an hour, and write docs/soak.md and its chart: does anything grow?
+	go run ./bench -soak 30m
+
 .PHONY: bench-quick
 bench-quick: ## Run the benchmark at a fiftieth of the size, as a smoke test
 	go run ./bench -quick

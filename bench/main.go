@@ -7,6 +7,7 @@
 //	go run ./bench                  everything, about half an hour
 //	go run ./bench -quick           a fiftieth of the sizes, as a smoke test
 //	go run ./bench -rows 1,4 -runs 9
+//	go run ./bench -soak 30m        everything at once, to see what grows
 //
 // The table goes to the standard output. The folder -out gets the table and the chart.
 package main
@@ -24,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -54,6 +56,10 @@ type options struct {
 	// bare omits payloads and bodies in the large table, for rows that do not read
 	// them.
 	bare bool
+	// soak is how long everything runs at once, instead of the rows; soakRate is how many dead
+	// letters then arrive each second.
+	soak     time.Duration
+	soakRate int
 	// calls is how many calls each run times, for rows that measure single calls.
 	calls int
 }
@@ -80,6 +86,8 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.BoolVar(&o.bare, "bare", false, "a large table without payloads and bodies, for rows 9 and 14")
 	flags.IntVar(&o.single, "single", 400, "messages that get a workflow each")
 	flags.IntVar(&o.lanes, "lanes", 4, "lanes of a bulk retry, and connections of the ingest")
+	flags.DurationVar(&o.soak, "soak", 0, "instead of the rows, load everything at once for this time; write soak.md and soak.svg")
+	flags.IntVar(&o.soakRate, "soak-rate", 200, "dead letters that arrive each second of -soak")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -107,7 +115,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 		}
 		o.rows = append(o.rows, number)
 	}
-	if min(o.runs, o.messages, o.few, o.stored, o.single, o.lanes) < 1 {
+	if min(o.runs, o.messages, o.few, o.stored, o.single, o.lanes, o.soakRate) < 1 {
 		return o, errors.New("sizes must be at least 1")
 	}
 	return o, nil
@@ -128,6 +136,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	defer b.close()
+	if o.soak > 0 {
+		s, err := b.runSoak(ctx)
+		if err != nil {
+			return err
+		}
+		return s.write(out)
+	}
 	for _, group := range []struct {
 		rows    []int
 		measure func(context.Context) error

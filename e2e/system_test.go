@@ -62,11 +62,18 @@ func newSystem(t *testing.T, cluster *kfake.Cluster) *system {
 // of proxies.
 func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Cluster) *system {
 	t.Helper()
-	password, _ := u.User.Password()
 	s := &system{t: t, pool: dbtest.Pool(t, dbtest.URL(t)), topic: t.Name() + ".v1", dlqTopic: t.Name() + ".dlq.v1"}
 	require.NoError(t, cluster.CreateTopic(s.topic, 3, nil))
 	require.NoError(t, cluster.CreateTopic(s.dlqTopic, 3, nil))
-	s.env = []string{
+	s.env = environment(t, u, temporal, cluster)
+	return s
+}
+
+// environment is that of the programs.
+func environment(t *testing.T, u *url.URL, temporal string, cluster *kfake.Cluster) []string {
+	t.Helper()
+	password, _ := u.User.Password()
+	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
 		"DLQ_DATABASE_HOST=" + u.Hostname(), "DLQ_DATABASE_PORT=" + u.Port(),
 		"DLQ_DATABASE_NAME=" + strings.TrimPrefix(u.Path, "/"), "DLQ_DATABASE_USER=" + u.User.Username(),
@@ -75,7 +82,6 @@ func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Clust
 		"DLQ_KAFKA_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","),
 		"DLQ_TEMPORAL_ADDRESS=" + temporal, "DLQ_TEMPORAL_TASK_QUEUE=" + temporaltest.TaskQueue(t),
 	}
-	return s
 }
 
 // startAPI starts the API and waits until it is ready.
