@@ -45,6 +45,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	for _, action := range dlq.Actions {
 		m.acted.WithLabelValues(string(action)) // so that each has a value before its first message
 	}
+	// These start at 0, since a rate does not see the value with which a series begins.
+	m.results.WithLabelValues(string(dlq.ResultDelivered), "")
+	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData} {
+		m.results.WithLabelValues(string(category.Result()), string(category))
+	}
 	return m
 }
 
