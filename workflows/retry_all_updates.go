@@ -91,7 +91,7 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 // onPause returns once no message of the job is RETRYING. The claims stop immediately; the
 // claimed pages are finished first.
 func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
-	reason := in.Reason
+	reason := dlq.StorableText(in.Reason) // as the job has it, which is compared below
 	if reason == "" {
 		reason = "paused by an operator"
 	}

@@ -108,6 +108,9 @@ func TestTheUpdatesTakeWhatTheFormOfTheWebUISends(t *testing.T) {
 	b, err = send("pause", map[string]any{"reason": "again"})
 	require.NoError(t, err)
 	require.Equal(t, "again", b.Reason)
+	b, err = send("pause", "not\x00storable")
+	require.NoError(t, err, "it is answered")
+	require.Equal(t, "not\u2400storable", b.Reason)
 
 	for _, input := range [][]any{nil, {map[string]any{}}, {nil}, {-1}, {map[string]any{"per_second": -5}}, {map[string]any{"per_second": 2_000_000}}} {
 		_, err = send("set_rate", input...)
