@@ -29,7 +29,7 @@ type LogLevel interface {
 var logLevels = []string{"debug", "info", "warn", "error"}
 
 // profiles are those of net/http/pprof. The command line is not among them.
-var profiles = []string{"allocs", "block", "goroutine", "heap", "mutex", "profile", "threadcreate", "trace"}
+var profiles = []string{"allocs", "goroutine", "heap", "profile", "threadcreate", "trace"}
 
 // Limits of a change of the log level, and of a profile in seconds.
 const (

@@ -15,9 +15,12 @@ const (
 	BacklogRegressed BacklogState = "regressed"
 )
 
+// BacklogOpen is GroupOpen, for groups that are neither new nor regressed.
+const BacklogOpen = BacklogState(GroupOpen)
+
 // BacklogStates lists every state.
 var BacklogStates = []BacklogState{
-	BacklogNew, BacklogRegressed, BacklogState(GroupOpen), BacklogState(GroupHeld), BacklogState(GroupFixed),
+	BacklogNew, BacklogRegressed, BacklogOpen, BacklogState(GroupHeld), BacklogState(GroupFixed),
 }
 
 // GroupBacklog counts the groups of a dead-letter topic that are in one state and have
@@ -31,9 +34,15 @@ type GroupBacklog struct {
 	// unless the topic has a held group: then the oldest message of the topic may be one that
 	// nobody is to be told about.
 	OldestPending *time.Time
-	// Causes are the first MaxBacklogCauses of these groups, by their first message, if they are
-	// new or regressed. So a group does not lose its place to a later one.
+	// Causes are MaxBacklogCauses of these groups, if they are new, regressed or open. Of new and
+	// regressed groups they are the first ones, by their first message, so that a group does not
+	// lose its place to a later one; of open groups they are the largest.
 	Causes []BacklogCause
+}
+
+// HasCauses reports whether a GroupBacklog of the state has Causes.
+func (s BacklogState) HasCauses() bool {
+	return s == BacklogNew || s == BacklogRegressed || s == BacklogOpen
 }
 
 // MaxBacklogCauses is how many groups of a dead-letter topic and a state are named.

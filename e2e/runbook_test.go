@@ -58,6 +58,20 @@ type operated struct {
 	fakeTopics func(messages int)
 	cameBack   func(id string)
 	worker     *program
+	// chosen are the variables that somebody sets to what the commands have shown.
+	chosen []string
+}
+
+// choose sets a variable.
+func (o *operated) choose(name string, value any) {
+	o.chosen = append(o.chosen, fmt.Sprintf("%s=%s", name, value))
+}
+
+// first is the id of the first thing of a list.
+func (o *operated) first(path, list string) any {
+	o.t.Helper()
+	_, answer := o.call(http.MethodGet, path)
+	return answer[list].([]any)[0].(map[string]any)["id"]
 }
 
 // is sets something in the database that takes long to happen.
@@ -79,9 +93,15 @@ func (o *operated) post(path, body string) map[string]any {
 // job starts a slow bulk retry, and returns its path.
 func (o *operated) job() string {
 	o.t.Helper()
-	o.arrive(100)
+	return o.jobOf(100, 1)
+}
+
+// jobOf starts a bulk retry of so many messages and more, with a rate limit.
+func (o *operated) jobOf(messages, rate int) string {
+	o.t.Helper()
+	o.arrive(messages)
 	o.ended()
-	return "/api/v1/bulk-retries/" + o.post("/api/v1/bulk-retries", `{"topic": "TOPIC", "rate_limit": 1}`)["id"].(string)
+	return "/api/v1/bulk-retries/" + o.post("/api/v1/bulk-retries", fmt.Sprintf(`{"topic": "TOPIC", "rate_limit": %d}`, rate))["id"].(string)
 }
 
 // ended waits until no job runs.
@@ -143,7 +163,7 @@ var told = map[string]struct {
 	}, []string{"  COMPLETED  1 of "}},
 	"DlqRepublishFailures": {nil, []string{`dlq_republished_total{`, `"kafka":"ok"`}},
 	"DlqRetrySuccessLow":   {nil, []string{`dlq_retried_total{`, `result="delivered"`}},
-	"DlqRetrySlow":         {func(o *operated) { o.job() }, []string{"  50/s\n"}},
+	"DlqRetrySlow":         {func(o *operated) { o.jobOf(500, 60) }, []string{"  50/s\n"}},
 	"DlqIngestLag":         {nil, []string{"dlq_ingest_lag{", "dlq_db_pool_acquires_waited_total "}},
 	"DlqIngestStalled":     {nil, []string{"ok\n", " PENDING  held: false"}},
 	"DlqOffsetsLost": {func(o *operated) {
@@ -151,6 +171,8 @@ var told = map[string]struct {
 	}, []string{"  7 lost, last at 20"}},
 	"DlqArchiveLate":        {nil, []string{`"next": "20`, "Trigger request sent"}},
 	"DlqScheduleMissed":     {nil, []string{"{"}},
+	"DlqNoWorker":           {nil, []string{`"worker":"ok"`}},
+	"DlqNoApi":              {nil, []string{`"database":"ok"`}},
 	"DlqSweeperReleases":    {nil, []string{"dlq_orphans_released_total"}},
 	"DlqCertificateExpires": {nil, []string{`use="server"} 20`}},
 	"PostgreSQL is away":    {nil, []string{`"database":"ok"`, `"worker":"ok"`}},
@@ -166,10 +188,15 @@ var told = map[string]struct {
 		o.ended()
 		o.is("UPDATE dlq.dlq_bulk_retries SET state = 'FAILED', reason = 'its workflow is gone'")
 	}, []string{"  its workflow is gone\n"}},
-	"A poisoned topic": {func(o *operated) { o.arrive(5) }, []string{`"by_group"`, "DEAD\n", `"state": "COMPLETED"`, `"changed": `}},
-	"A stuck job":      {func(o *operated) { o.job() }, []string{`"rate_limit": 1`, `"workflow_id"`, `"worker":"ok"`, "@"}},
+	"A poisoned topic": {func(o *operated) {
+		o.arrive(5)
+		o.choose("MESSAGE", o.first("/api/v1/dlq/"+o.dlqTopic+"?status=PENDING&sort=created_at", "messages"))
+		o.choose("GROUP", o.first("/api/v1/groups?topic="+o.dlqTopic, "groups"))
+	}, []string{`"by_group"`, " retries  payment service timed out\n", "DEAD\n", " PENDING  payment: timeout\n", `"state": "COMPLETED"`, `"changed": `}},
+	"A stuck job": {func(o *operated) { o.job() }, []string{`"rate_limit": 1`, `"workflow_id"`, `"worker":"ok"`, "@"}},
 	"A wrong redrive": {func(o *operated) {
 		job := o.job()
+		o.choose("JOB", strings.TrimPrefix(job, "/api/v1/bulk-retries/"))
 		o.eventually("some are sent", func() bool {
 			_, answer := o.call(http.MethodGet, job)
 			return count(answer, "retried") > 0
@@ -240,10 +267,10 @@ func (o *operated) shell(commands string) string {
 	defer cancel()
 	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands)
 	queue := o.variable("DLQ_TEMPORAL_TASK_QUEUE")
-	command.Env = []string{
+	command.Env = append([]string{
 		"PATH=" + temporalFolder(o.t) + ":" + os.Getenv("PATH"), "HOME=" + o.t.TempDir(), "TEMPORAL_ADDRESS=" + temporaltest.Address(o.t),
 		"DLQ_URL=" + o.base, "DLQ_WORKER_URL=http://" + address(o.t, o.worker), "TOPIC=" + o.dlqTopic, "SCHEDULE=" + queue + "/dlq-archive", "TASK_QUEUE=" + queue,
-	}
+	}, o.chosen...)
 	said, err := command.CombinedOutput()
 	require.NoError(o.t, err, "%s\n%s", commands, said)
 	return string(said)

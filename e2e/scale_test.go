@@ -88,7 +88,7 @@ func (p *program) delivered(t *testing.T) int {
 	t.Helper()
 	sample := deliveredTotal.FindStringSubmatch(p.metrics(t))
 	if sample == nil {
-		return 0 // the metric begins with the first message
+		return 0
 	}
 	n, err := strconv.ParseFloat(sample[1], 64)
 	require.NoError(t, err)

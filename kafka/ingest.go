@@ -377,18 +377,20 @@ func (in *Ingest) count(batch []received, stored []dlq.ID) {
 	debug := in.log.Core().Enabled(zap.DebugLevel)
 	for i := range batch {
 		a := &batch[i].arrival
-		switch {
-		case batch[i].isMarker:
+		if batch[i].isMarker {
 			continue
+		}
+		topic := in.metrics.topics.of(a.DLQTopic)
+		switch {
 		case !isNew[a.ID]:
-			in.metrics.duplicates.WithLabelValues(a.DLQTopic).Inc()
+			in.metrics.duplicates.WithLabelValues(topic).Inc()
 		default:
-			in.metrics.ingested.WithLabelValues(a.DLQTopic).Inc()
+			in.metrics.ingested.WithLabelValues(topic).Inc()
 			if !a.PreviousID.IsZero() {
-				in.metrics.cameBack.WithLabelValues(a.DLQTopic).Inc()
+				in.metrics.cameBack.WithLabelValues(topic).Inc()
 			}
 		}
-		in.metrics.lastArrival.WithLabelValues(a.DLQTopic).SetToCurrentTime()
+		in.metrics.lastArrival.WithLabelValues(topic).SetToCurrentTime()
 		if debug {
 			in.log.Debug("dead letter stored", zap.Stringer("message_id", a.ID), zap.String("topic", a.DLQTopic),
 				zap.Int32("partition", a.Source.Partition), zap.Int64("offset", a.Source.Offset))

@@ -145,6 +145,7 @@ type groupErrors struct{ status *status }
 func (g groupErrors) OnGroupManageError(err error) { g.status.setGroupError(err) }
 
 type ingestMetrics struct {
+	topics      boundedLabel
 	ingested    *prometheus.CounterVec
 	duplicates  *prometheus.CounterVec
 	cameBack    *prometheus.CounterVec

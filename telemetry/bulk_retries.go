@@ -10,12 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// bulkInterval is short, so that a bulk retry can be watched. maxBulkTopics bounds the
-// labels. A topic has one bulk retry at a time, so few labels are needed.
-const (
-	bulkInterval  = 5 * time.Second
-	maxBulkTopics = 1000
-)
+// bulkInterval is short, so that a bulk retry can be watched.
+const bulkInterval = 5 * time.Second
 
 var (
 	bulkMatched = bulkDesc("matched", "Messages that the topic's unfinished bulk retry found retryable when it started.")
@@ -33,14 +29,13 @@ func bulkDesc(name, help string) *prometheus.Desc {
 // they were requested for. While the store is unavailable it exports the last known
 // values; dlq_messages_counted_timestamp_seconds shows that.
 type bulkCollector struct {
-	bulks  *latest[[]dlq.BulkRetry]
-	logger *zap.Logger
+	bulks *latest[[]dlq.BulkRetry]
 }
 
 // NewBulkCollector reads the jobs with running, which is Store.RunningBulks. The caller
-// registers the collector. Topics beyond the first 1,000 are left out.
+// registers the collector.
 func NewBulkCollector(running func(context.Context) ([]dlq.BulkRetry, error), logger *zap.Logger) prometheus.Collector {
-	return &bulkCollector{logger: logger, bulks: &latest[[]dlq.BulkRetry]{
+	return &bulkCollector{bulks: &latest[[]dlq.BulkRetry]{
 		what: "the bulk retries", read: running, interval: bulkInterval, logger: logger,
 	}}
 }
@@ -55,11 +50,7 @@ func (b *bulkCollector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (b *bulkCollector) Collect(metrics chan<- prometheus.Metric) {
 	bulks, _ := b.bulks.get()
-	topics, leftOut := byTopic(bulks)
-	if leftOut > 0 {
-		b.logger.Warn("too many bulk retries for the metrics", zap.Int("left_out", leftOut))
-	}
-	for topic, sum := range topics {
+	for topic, sum := range byTopic(bulks) {
 		gauge := func(desc *prometheus.Desc, value float64) {
 			metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, topic)
 		}
@@ -77,21 +68,19 @@ func (b *bulkCollector) Collect(metrics chan<- prometheus.Metric) {
 
 // byTopic adds up the bulk retries of each topic, since two values with one label would
 // fail the whole scrape. A topic is paused when one of its bulk retries is.
-func byTopic(bulks []dlq.BulkRetry) (topics map[string]*dlq.BulkRetry, leftOut int) {
-	topics = map[string]*dlq.BulkRetry{}
+func byTopic(bulks []dlq.BulkRetry) map[string]*dlq.BulkRetry {
+	topics := map[string]*dlq.BulkRetry{}
+	var labels boundedTopics
 	for i := range bulks {
 		b := &bulks[i]
 		if b.State.IsFinal() {
 			continue
 		}
-		sum := topics[b.Spec.Topic]
+		topic := labels.label(b.Spec.Topic)
+		sum := topics[topic]
 		if sum == nil {
-			if len(topics) == maxBulkTopics {
-				leftOut++
-				continue
-			}
 			sum = &dlq.BulkRetry{State: dlq.BulkRunning}
-			topics[b.Spec.Topic] = sum
+			topics[topic] = sum
 		}
 		sum.Matched += b.Matched
 		sum.CameBack += b.CameBack
@@ -104,5 +93,5 @@ func byTopic(bulks []dlq.BulkRetry) (topics map[string]*dlq.BulkRetry, leftOut i
 			sum.State = dlq.BulkPaused
 		}
 	}
-	return topics, leftOut
+	return topics
 }

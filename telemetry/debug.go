@@ -2,12 +2,12 @@ package telemetry
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof" // it also registers with http.DefaultServeMux, which nobody serves
 	"path"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,7 +32,15 @@ func Profiles() http.Handler {
 // clients of the same host may use it, such as kubectl port-forward: it asks for no token.
 func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /debug/pprof/{profile}", Profiles())
+	mux.HandleFunc("GET /debug/pprof/{profile}", func(w http.ResponseWriter, r *http.Request) {
+		if seconds := r.FormValue("seconds"); seconds != "" {
+			if n, err := strconv.Atoi(seconds); err != nil || n < 1 || n > maxProfile {
+				http.Error(w, fmt.Sprintf("seconds must be a number from 1 to %d", maxProfile), http.StatusBadRequest)
+				return
+			}
+		}
+		Profiles().ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET /debug/log-level", func(w http.ResponseWriter, _ *http.Request) { writeLevel(w, level) })
 	mux.HandleFunc("PUT /debug/log-level", func(w http.ResponseWriter, r *http.Request) {
 		period, text, err := readLevel(w, r)
@@ -55,6 +63,12 @@ func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	})
 }
 
+// Limits of a change of the log level, and of a profile in seconds; those of the API.
+const (
+	maxLogLevelPeriod = 24 * time.Hour
+	maxProfile        = 120
+)
+
 // isLocal reports whether an address is 127.0.0.1, ::1 or localhost. A service mesh may forward
 // the requests of other hosts from other loopback addresses.
 func isLocal(address string) bool {
@@ -75,12 +89,14 @@ type levelBody struct {
 
 func readLevel(w http.ResponseWriter, r *http.Request) (period time.Duration, level string, err error) {
 	var body levelBody
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&body); err != nil {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
 		return 0, "", fmt.Errorf(`the body must be like {"level": "debug", "for": "10m"}: %w`, err)
 	}
 	if body.For != "" {
-		if period, err = time.ParseDuration(body.For); err != nil || period <= 0 {
-			return 0, "", errors.New("for must be a duration, such as 10m")
+		if period, err = time.ParseDuration(body.For); err != nil || period <= 0 || period > maxLogLevelPeriod {
+			return 0, "", fmt.Errorf("for must be a duration of at most %s, such as 10m", maxLogLevelPeriod)
 		}
 	}
 	return period, body.Level, nil

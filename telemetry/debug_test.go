@@ -44,11 +44,19 @@ func TestTheWorkersLogLevelChanges(t *testing.T) {
 	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
 	require.Contains(t, answer.Body.String(), `"until"`)
 	require.Equal(t, 1, logs.FilterMessage("log level changed").Len())
-	for _, body := range []string{``, `{}`, `{"level":"loud"}`, `{"level":"warn","for":"soon"}`, `{"level":"warn","for":"-1s"}`} {
+	for _, body := range []string{``, `{}`, `{"level":"loud"}`, `{"level":"warn","for":"soon"}`, `{"level":"warn","for":"-1s"}`, `{"level":"warn","for":"25h"}`, `{"level":"warn","period":"1h"}`} {
 		require.Equal(t, http.StatusBadRequest, ask(handler, http.MethodPut, "/debug/log-level", body).Code, body)
 	}
 	current, configured, _ := l.Level()
 	require.Equal(t, []string{"debug", "info"}, []string{current, configured})
+}
+
+func TestAProfileOfTheWorkerEnds(t *testing.T) {
+	t.Parallel()
+	handler := telemetry.NewDebugHandler(level(t, "info"), zap.NewNop())
+	for _, seconds := range []string{"121", "0", "x"} {
+		require.Equal(t, http.StatusBadRequest, ask(handler, http.MethodGet, "/debug/pprof/profile?seconds="+seconds, "").Code)
+	}
 }
 
 // The worker's port has no authentication, and a page in a browser of this host must not reach

@@ -17,8 +17,8 @@ var (
 	groupMessages = prometheus.NewDesc("dlq_group_pending_messages",
 		"PENDING messages of these groups. Messages without a group are only in dlq_messages.", []string{"topic", "state"}, nil)
 	causeMessages = prometheus.NewDesc("dlq_cause_pending_messages",
-		"PENDING messages of each group that is new or regressed. cause is its title; groups beyond the first ten of a topic and a "+
-			"state share the cause other.", []string{"topic", "state", "cause"}, nil)
+		"PENDING messages of each group that is new, regressed or open. cause is its title. Groups beyond ten of a topic and a "+
+			"state share the cause other: the latest ones, and of open groups the smallest.", []string{"topic", "state", "cause"}, nil)
 	groupOldest = prometheus.NewDesc("dlq_group_oldest_pending_age_seconds",
 		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
 )
@@ -58,7 +58,7 @@ func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
 		sum.Groups, sum.Pending = sum.Groups+b.Groups, sum.Pending+b.Pending
 		sum.OldestPending = earlier(sum.OldestPending, b.OldestPending)
 		sums[at] = sum
-		if b.State == dlq.BacklogNew || b.State == dlq.BacklogRegressed {
+		if b.State.HasCauses() {
 			addCauses(causes, at.topic, &b)
 		}
 	}

@@ -34,7 +34,7 @@ dlq_group_pending_messages{state="held",topic="orders.dlq"} 600
 dlq_group_pending_messages{state="new",topic="shop.dlq"} 30
 `), "dlq_group_pending_messages"))
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP dlq_cause_pending_messages PENDING messages of each group that is new or regressed. cause is its title; groups beyond the first ten of a topic and a state share the cause other.
+# HELP dlq_cause_pending_messages PENDING messages of each group that is new, regressed or open. cause is its title. Groups beyond ten of a topic and a state share the cause other: the latest ones, and of open groups the smallest.
 # TYPE dlq_cause_pending_messages gauge
 dlq_cause_pending_messages{cause="no price: \"\\\n",state="new",topic="shop.dlq"} 3
 dlq_cause_pending_messages{cause="no stock",state="new",topic="shop.dlq"} 20

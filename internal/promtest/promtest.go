@@ -90,9 +90,11 @@ func StartPrometheus(t *testing.T, alertmanager string, addresses ...string) (ba
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(rules, bytes.ReplaceAll(shipped, []byte("for: 5m"), []byte("for: 1s")), 0o600))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-global: {scrape_interval: 1s, evaluation_interval: 1s, external_labels: {dlq_api: "https://dlq.test", dlq_docs: "https://docs.test", team: payments}}
+global: {scrape_interval: 1s, evaluation_interval: 1s, external_labels: {dlq_api: "https://dlq.test", dlq_docs: "https://docs.test"}}
 rule_files: [%s]
-alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
+alerting:
+  alert_relabel_configs: [{source_labels: [topic], regex: ".+", target_label: team, replacement: payments}]
+  alertmanagers: [{static_configs: [{targets: [%q]}]}]
 scrape_configs: [{job_name: dlq-manager, static_configs: [{targets: ["%s"]}]}]
 `, rules, strings.TrimPrefix(alertmanager, "http://"), strings.Join(addresses, `", "`)), 0o600))
 	return run(t, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"))

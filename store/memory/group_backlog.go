@@ -36,8 +36,8 @@ func (m *Store) GroupBacklogs(context.Context) (backlogs []dlq.GroupBacklog, err
 		if b.Groups = int64(len(counted[at])); !hasHeld[at.topic] {
 			b.OldestPending = nil
 		}
-		if at.state == dlq.BacklogNew || at.state == dlq.BacklogRegressed {
-			b.Causes = m.causes(counted[at])
+		if at.state.HasCauses() {
+			b.Causes = m.causes(at.state, counted[at])
 		}
 		backlogs = append(backlogs, *b)
 	}
@@ -48,11 +48,14 @@ func (m *Store) GroupBacklogs(context.Context) (backlogs []dlq.GroupBacklog, err
 }
 
 // causes are the first groups of those whose messages were counted.
-func (m *Store) causes(counted map[dlq.ID]int64) (causes []dlq.BacklogCause) {
-	byFirstSeen := slices.SortedFunc(maps.Keys(counted), func(a, b dlq.ID) int {
+func (m *Store) causes(state dlq.BacklogState, counted map[dlq.ID]int64) (causes []dlq.BacklogCause) {
+	inOrder := slices.SortedFunc(maps.Keys(counted), func(a, b dlq.ID) int {
+		if state == dlq.BacklogOpen && counted[a] != counted[b] {
+			return cmp.Compare(counted[b], counted[a])
+		}
 		return cmp.Or(m.groups[a].FirstSeen.Compare(m.groups[b].FirstSeen), slices.Compare(a[:], b[:]))
 	})
-	for _, id := range byFirstSeen[:min(len(byFirstSeen), dlq.MaxBacklogCauses)] {
+	for _, id := range inOrder[:min(len(inOrder), dlq.MaxBacklogCauses)] {
 		causes = append(causes, dlq.BacklogCause{Title: dlq.GroupTitle(&m.groups[id].Fingerprint), Pending: counted[id]})
 	}
 	return causes
@@ -67,7 +70,7 @@ func (g *group) backlogState() dlq.BacklogState {
 	case time.Since(g.FirstSeen) < dlq.NewGroupAge:
 		return dlq.BacklogNew
 	default:
-		return dlq.BacklogState(dlq.GroupOpen)
+		return dlq.BacklogOpen
 	}
 }
 

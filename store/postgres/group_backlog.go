@@ -26,12 +26,13 @@ WITH pending AS (
 	GROUP BY c.dlq_topic, c.group_id, g.id
 	HAVING sum(c.messages) > 0
 ), placed AS (
-	SELECT pending.*, row_number() OVER (PARTITION BY dlq_topic, state ORDER BY first_seen, group_id) AS place
+	SELECT pending.*, row_number() OVER (
+			PARTITION BY dlq_topic, state ORDER BY CASE WHEN state = 'open' THEN -messages END, first_seen, group_id) AS place
 	FROM pending
 )
 SELECT p.dlq_topic, p.state, count(*), sum(p.messages)::bigint, min(oldest.created_at),
 	COALESCE(json_agg(json_build_object('Rule', p.rule, 'Scope', p.scope, 'Class', p.class, 'Frame', p.frame, 'Message', p.message,
-		'Pending', p.messages) ORDER BY p.place) FILTER (WHERE p.place <= @causes AND p.state IN ('new', 'regressed')), '[]')
+		'Pending', p.messages) ORDER BY p.place) FILTER (WHERE p.place <= @causes AND p.state IN ('new', 'regressed', 'open')), '[]')
 FROM placed p
 LEFT JOIN LATERAL (
 	SELECT m.created_at

@@ -30,6 +30,24 @@ func TestDeletedGroupsAreCreatedAgain(t *testing.T) {
 	}
 }
 
+func TestOfOpenGroupsTheLargestAreNamed(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := postgres.New(pool, dlqtest.Topics(t))
+	for _, cause := range []string{"no price", "no stock", "no stock"} {
+		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause(cause))})
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.FoldCounts(t.Context()))
+	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_groups SET first_seen = first_seen - interval '2 hours'`)
+	require.NoError(t, err)
+	backlogs, err := s.GroupBacklogs(t.Context())
+	require.NoError(t, err)
+	require.Len(t, backlogs, 1)
+	require.Equal(t, dlq.BacklogOpen, backlogs[0].State)
+	require.Equal(t, []dlq.BacklogCause{{Title: "no stock", Pending: 2}, {Title: "no price", Pending: 1}}, backlogs[0].Causes)
+}
+
 func TestConcurrentWritersKeepTheLimitOfGroups(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
