@@ -65,7 +65,8 @@ func (s *soak) markdown() string {
 		fmt.Fprintf(&t, "%d × %s", s.failed[what], what)
 	}
 	t.WriteString(".\n\n")
-	for _, line := range s.machine() {
+	machine := s.machine()
+	for _, line := range machine[:len(machine)-1] { // the last line is about rows
 		t.WriteString("- " + line + "\n")
 	}
 	return t.String()
