@@ -84,7 +84,7 @@ func (s *soak) chart() string {
 	rows := (len(s.names) + soakColumns - 1) / soakColumns
 	var t strings.Builder
 	fmt.Fprintf(&t, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img" `+
-		`font-family="system-ui, sans-serif" font-size="12">`+"\n",
+		`font-family="system-ui, sans-serif" font-size="11">`+"\n",
 		soakColumns*soakWidth, rows*soakHeight)
 	t.WriteString(`<title>The soak run</title><style>text{fill:#1f2328}polyline{fill:none;stroke:#2da44e}line{stroke:#656d76}` +
 		`@media (prefers-color-scheme:dark){text{fill:#e6edf3}line{stroke:#9198a1}}</style>` + "\n")
