@@ -13,6 +13,7 @@ HELM_VERSION := v3.19.5
 KUBECONFORM_VERSION := v0.7.0
 KUBERNETES_SCHEMAS_VERSION := 1.37.0
 
+IMAGE ?= dlq-manager
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
 PROGRAMS ?= api worker dev
@@ -101,6 +102,18 @@ build: ## Build the programs into .build/bin
 .PHONY: reproducible
 reproducible: ## Build the programs twice in different folders, without a cache, and compare them: some minutes
 	@dev/reproducible.sh $(VERSION)
+
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: release
+release: $(BIN)/helm-$(HELM_VERSION) ## Build a release into dist/: make release VERSION=v0.1.0
+	@dev/release.sh "$(VERSION)" "$(PLATFORMS)" $(abspath $(BIN)/helm-$(HELM_VERSION))
+
+.PHONY: image
+image: ## Build the image with docker, podman or buildah: make image VERSION=v0.1.0 IMAGE=dlq-manager
+	@builder=$$(command -v docker || command -v podman || command -v buildah) || \
+		{ echo "image: install docker, podman or buildah; make image-check runs the programs as the image does, without them" >&2; exit 1; }; \
+	"$$builder" build --target api --build-arg VERSION=$(VERSION) -t $(IMAGE):$(VERSION) .
 
 .PHONY: image-check
 image-check: ## Run the programs as their image does: alone, without privileges, on a read-only file system; needs root
