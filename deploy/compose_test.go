@@ -2,6 +2,9 @@ package deploy_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,13 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/config"
+	"dlqmanager/internal/promtest"
 )
 
 // compose loads docker-compose.yaml as Compose does, with the given environment
 // variables. Loading refuses unknown fields and undeclared volumes and services.
 func compose(t *testing.T, environ ...string) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{"../docker-compose.yaml"}, cli.WithEnv(environ), cli.WithDiscardEnvFile)
+	return composeWith(t, nil, environ...)
+}
+
+// composeWith also enables profiles.
+func composeWith(t *testing.T, profiles []string, environ ...string) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{"../docker-compose.yaml"}, cli.WithEnv(environ), cli.WithDiscardEnvFile, cli.WithProfiles(profiles))
 	require.NoError(t, err)
 	project, err := options.LoadProject(context.Background())
 	require.NoError(t, err)
@@ -45,10 +55,42 @@ func TestComposeHasEveryPart(t *testing.T) {
 	require.True(t, strings.HasPrefix(project.Services["postgres"].Image, "postgres:17."))
 }
 
+func TestTheProfilesOfComposeHaveTheirFiles(t *testing.T) {
+	t.Parallel()
+	project := composeWith(t, []string{"observability", "registry"}, "DLQ_SCHEMA_REGISTRY_URL=http://registry:8080/apis/ccompat/v7")
+	mounted := map[string]string{}
+	for _, name := range []string{"prometheus", "alertmanager", "grafana", "registry"} {
+		published(t, project.Services[name])
+		for _, volume := range project.Services[name].Volumes {
+			_, err := os.Stat(volume.Source)
+			require.NoError(t, err)
+			require.True(t, volume.ReadOnly)
+			mounted[volume.Target] = volume.Source
+		}
+	}
+	require.FileExists(t, filepath.Join(mounted["/var/lib/grafana/dashboards"], "overview.json"))
+	require.Contains(t, read(t, mounted["/etc/grafana/provisioning/dashboards/dlq-manager.yaml"]), "path: /var/lib/grafana/dashboards")
+
+	// Prometheus finds the rules beside its configuration.
+	dir := t.TempDir()
+	for _, name := range []string{"prometheus.yml", "rules.yaml"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(read(t, mounted["/etc/prometheus/"+name])), 0o600))
+	}
+	promtool(t, "check", "config", filepath.Join(dir, "prometheus.yml"))
+	output, err := exec.CommandContext(t.Context(), promtest.Tool(t, "amtool"), "check-config", mounted["/etc/alertmanager/alertmanager.yml"]).CombinedOutput()
+	require.NoError(t, err, string(output))
+
+	for _, name := range []string{"api", "worker"} {
+		c, err := config.Load("", environ(project.Services[name]))
+		require.NoError(t, err)
+		require.Equal(t, "http://registry:8080/apis/ccompat/v7", c.SchemaRegistry.URL[0])
+	}
+}
+
 func TestComposeImagesArePinned(t *testing.T) {
 	t.Parallel()
-	version := regexp.MustCompile(`:v?[0-9]+\.[0-9]+(\.[0-9]+)?$`)
-	for name, service := range compose(t).Services {
+	version := regexp.MustCompile(`:v?[0-9]+\.[0-9]+(\.[0-9]+)?(\.Final)?$`)
+	for name, service := range composeWith(t, []string{"*"}).Services {
 		if service.Build == nil {
 			require.Regexp(t, version, service.Image, name)
 		}
