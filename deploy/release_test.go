@@ -52,15 +52,15 @@ func TestAReleaseHasProgramsChartNotesAndChecksums(t *testing.T) {
 	require.Equal(t, "## 9.9.9 – 2026-01-31\n\n- What is new.\n", read(t, filepath.Join(dir, "dist/notes.md")))
 
 	script := `cd dist && sha256sum --quiet -c SHA256SUMS && tar -xzf dlq-manager-v9.9.9-linux-amd64.tar.gz &&
-		./dlq-manager-v9.9.9-linux-amd64/dlq-api version && ./dlq-manager-v9.9.9-linux-amd64/dlq-worker version &&
+		for program in api worker; do echo "$program $(./dlq-manager-v9.9.9-linux-amd64/dlq-$program version)"; done &&
 		tar -xzOf dlq-manager-9.9.9.tgz dlq-manager/Chart.yaml | grep ersion: && cut -c 67- SHA256SUMS`
 	command := exec.CommandContext(t.Context(), "bash", "-euc", script)
 	command.Dir = dir
 	said, err := command.CombinedOutput()
 	require.NoError(t, err, string(said))
 	require.Equal(t, strings.TrimLeft(`
-v9.9.9
-v9.9.9
+api v9.9.9
+worker v9.9.9
 apiVersion: v2
 appVersion: 9.9.9
 kubeVersion: '>=1.25.0-0'

@@ -31,7 +31,7 @@ func NewCertificateCollector(files map[string]string, logger *zap.Logger) promet
 		read: func(context.Context) (map[string]time.Time, error) {
 			expiries := map[string]time.Time{}
 			for use, file := range files {
-				expiry, err := firstExpiry(file)
+				expiry, err := FirstExpiry(file)
 				if err != nil {
 					logger.Warn("cannot read a certificate for the metrics", zap.String("use", use), zap.Error(err))
 					continue
@@ -54,8 +54,8 @@ func (c certificateCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// firstExpiry is when the first certificate of a PEM file expires.
-func firstExpiry(file string) (first time.Time, err error) {
+// FirstExpiry is when the first certificate of a PEM file expires.
+func FirstExpiry(file string) (first time.Time, err error) {
 	rest, err := os.ReadFile(file)
 	if err != nil {
 		return time.Time{}, err
