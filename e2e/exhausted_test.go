@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -28,6 +30,21 @@ func newClient(t *testing.T, cluster *kfake.Cluster, options ...kgo.Opt) *kgo.Cl
 	return client
 }
 
+// nextRecord waits for a record. A poll also returns for an error that the client retries, such as
+// that of a connection on a busy machine.
+func nextRecord(t *testing.T, consumer *kgo.Client) *kgo.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		fetches := consumer.PollRecords(ctx, 1)
+		if records := fetches.Records(); len(records) > 0 {
+			return records[0]
+		}
+		require.NoError(t, ctx.Err(), "%v", fetches.Errors())
+	}
+}
+
 func TestAMessageThatFailsAgainAndAgainEndsExhausted(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
@@ -44,7 +61,7 @@ func TestAMessageThatFailsAgainAndAgainEndsExhausted(t *testing.T) {
 		id := list["messages"].([]any)[0].(map[string]any)["id"].(string)
 		_, retried := s.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", "Prefer", "wait=30")
 		require.Equal(t, "RESOLVED", retried["status"])
-		record := consumer.PollRecords(t.Context(), 1).Records()[0]
+		record := nextRecord(t, consumer)
 		sent = append(sent, record)
 		failed := &kgo.Record{Topic: s.dlqTopic, Key: record.Key, Value: record.Value, Headers: append(record.Headers,
 			kgo.RecordHeader{Key: "original_topic", Value: []byte(s.topic)}, kgo.RecordHeader{Key: "error", Value: []byte("again")})}

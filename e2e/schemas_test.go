@@ -98,14 +98,7 @@ func TestValuesOfASchemaRegistryAreDecodedAndSentBackAsTheyWere(t *testing.T) {
 	require.Equal(t, 3, s.rows("payload IS NOT NULL"), "the decoded values are stored")
 
 	consumer := newClient(t, cluster, kgo.ConsumeTopics(s.topic))
-	next := func() *kgo.Record {
-		var records []*kgo.Record
-		for len(records) == 0 { // a fetch may be empty
-			require.NoError(t, t.Context().Err())
-			records = consumer.PollRecords(t.Context(), 1).Records()
-		}
-		return records[0]
-	}
+	next := func() *kgo.Record { return nextRecord(t, consumer) }
 	edit := func(key, value string) (int, map[string]any) {
 		id, _ := s.decodedOf(key)["id"].(string)
 		return s.send(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", strings.NewReader(`{"value": `+value+`}`),
