@@ -112,7 +112,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 	waitCtx, cancel := context.WithTimeout(c.UserContext(), steerTimeout)
 	defer cancel()
 	err = command.send(waitCtx, id)
-	if err != nil && waitCtx.Err() == nil {
+	if err != nil && waitCtx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 		return s.steerRefused(ctx, &bulk, err)
 	}
 	s.watchBulk(waitCtx, c, &bulk, command.inEffect)

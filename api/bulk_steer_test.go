@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -223,6 +224,13 @@ func (slow) PauseRetryAll(ctx context.Context, _ dlq.ID, _ string) error {
 	return ctx.Err()
 }
 
+// early gets the server's time-out just before its own.
+type early struct{ api.Retries }
+
+func (early) PauseRetryAll(context.Context, dlq.ID, string) error {
+	return fmt.Errorf("%w: no worker: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+}
+
 // readableOnce is a store that can be read once.
 type readableOnce struct {
 	api.Store
@@ -240,6 +248,7 @@ func TestCommandsAnswer202WhenStoreOrTemporalDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*api.Options, *world){
 		"workflow": func(o *api.Options, w *world) { o.Store, o.Retries = w.store, slow{w.retries} },
+		"server":   func(o *api.Options, w *world) { o.Store, o.Retries = w.store, early{w.retries} },
 		"store":    func(o *api.Options, w *world) { o.Store, o.Retries = &readableOnce{Store: w.store}, w.retries },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +258,7 @@ func TestCommandsAnswer202WhenStoreOrTemporalDoesNotAnswer(t *testing.T) {
 			got := start(t, func(o *api.Options) { change(o, w) }).call(http.MethodPost, path+"/pause")
 			require.Equal(t, http.StatusAccepted, got.status, got.body)
 			require.Equal(t, "RUNNING", got.field(t, "state"))
-			if row := w.operations()[0]; name == "workflow" {
+			if row := w.operations()[0]; name != "store" {
 				require.Equal(t, "unknown", row["outcome"])
 				require.Equal(t, map[string]any{"status": 202.0, "message": "Temporal has not confirmed the command in time"}, row["detail"])
 				require.Equal(t, got.header.Get("X-Request-Id"), row["request_id"])

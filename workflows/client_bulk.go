@@ -77,7 +77,10 @@ func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any
 	if err == nil {
 		err = handle.Get(ctx, nil)
 	}
-	var application *temporal.ApplicationError
+	var (
+		application *temporal.ApplicationError
+		timedOut    *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	)
 	switch {
 	case err == nil:
 		return nil
@@ -87,6 +90,8 @@ func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any
 		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, ctx.Err())
+	case errors.As(err, &timedOut): // the server's timer was ahead of that of ctx
+		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 	default:
 		return toDomain(ctx, err)
 	}
