@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,9 +42,26 @@ func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		require.Contains(t, said, well)
 	}
 
+	reader := strings.ReplaceAll(s.variable("DLQ_DATABASE_NAME"), "-", "_") + "_reader"
+	_, err := s.pool.Exec(t.Context(), fmt.Sprintf(`CREATE ROLE %[1]s LOGIN PASSWORD 'r'; GRANT SELECT ON ALL TABLES IN SCHEMA dlq TO %[1]s;
+		GRANT SELECT ON public.schema_migrations TO %[1]s`, reader))
+	require.NoError(t, err)
+	usual := s.env
+	s.env = append(slices.Clone(usual), "DLQ_DATABASE_USER="+reader, "DLQ_DATABASE_PASSWORD=r")
+	said, code = s.doctor()
+	require.Equal(t, 1, code)
+	require.Contains(t, said, "FAIL  rights: the user may not read or change dlq_audit, dlq_audit_runs, ", "it lacks the schema itself")
+	_, err = s.pool.Exec(t.Context(), "GRANT USAGE ON SCHEMA dlq TO "+reader)
+	require.NoError(t, err)
+	said, _ = s.doctor()
+	require.Contains(t, said, "FAIL  rights: ", "it may only read")
+	_, err = s.pool.Exec(t.Context(), fmt.Sprintf("DROP OWNED BY %[1]s; DROP ROLE %[1]s", reader))
+	require.NoError(t, err)
+	s.env = usual
+
 	require.NoError(t, worker.end())
 	require.NoError(t, cluster.CreateTopic("payments-dlt", 1, nil))
-	_, err := s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('gone', 'boom')`)
+	_, err = s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('gone', 'boom')`)
 	require.NoError(t, err)
 	s.env = append(s.env, "DLQ_SCHEMA_REGISTRY_URL=http://"+freeAddress(t))
 	said, code = s.doctor()

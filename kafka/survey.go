@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,6 +76,10 @@ func (s *Survey) surveyGroup(ctx context.Context, client *kgo.Client, group stri
 	request := kmsg.NewPtrDescribeGroupsRequest()
 	request.Groups, request.IncludeAuthorizedOperations = []string{group}, true
 	answer, err := request.RequestWith(ctx, client)
+	if errors.Is(err, kerr.GroupAuthorizationFailed) { // the coordinator is not even told
+		s.Denied = append(s.Denied, kmsg.ACLOperationRead.String()+" on the group "+group)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
 	}

@@ -105,13 +105,15 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
 	current_setting('fsync')::bool AND current_setting('full_page_writes')::bool AND current_setting('synchronous_commit') <> 'off',
 	current_setting('max_connections')::int, pg_size_pretty(pg_database_size(current_database())), clock_timestamp()`
 
-// missingRights are the tables of the schema that the user may not use.
+// missingRights are the tables of the schema that the user may not use. Those that only grow or
+// are only read need fewer rights.
 const missingRights = `
 SELECT COALESCE(string_agg(relname, ', ' ORDER BY relname), '')
 FROM pg_class
-WHERE relnamespace = to_regnamespace('dlq') AND relkind = 'r' AND relname NOT IN ('dlq_audit', 'dlq_audit_runs', 'dlq_schema')
-	AND NOT has_table_privilege(oid, 'SELECT') OR relnamespace = to_regnamespace('dlq') AND relname = 'dlq_messages'
-	AND NOT (has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))`
+WHERE relnamespace = 'dlq'::regnamespace AND relkind = 'r' AND NOT (
+	has_schema_privilege('dlq', 'USAGE') AND has_table_privilege(oid, 'SELECT')
+	AND (relname = 'dlq_schema' OR has_table_privilege(oid, 'INSERT'))
+	AND (relname IN ('dlq_audit', 'dlq_audit_runs', 'dlq_schema') OR has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))`
 
 func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 	const about = "database"
