@@ -40,6 +40,9 @@ const versionTable = `"public"."schema_migrations"`
 // number is arbitrary and must never change.
 const lockID = 7_305_011_990_412
 
+// lockPoll is how long a process waits before it asks for the lock again.
+const lockPoll = 200 * time.Millisecond
+
 // Options are how UpAs brings a database to the newest version.
 type Options struct {
 	Roles Roles
@@ -100,9 +103,15 @@ func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
 			}
 		}
 		if o.Roles.Application != "" && ctx.Err() == nil {
-			return grant(ctx, own, o.Roles.Application)
+			if err := grant(ctx, own, o.Roles.Application); err != nil {
+				return err
+			}
 		}
-		return nil
+		needed, err := required(o.files, list)
+		if err == nil && target < needed {
+			err = fmt.Errorf("this program needs version %d of the schema, which comes after an index that is not built: run `dlq-worker migrate`", needed)
+		}
+		return err
 	})
 }
 
@@ -160,22 +169,26 @@ func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) erro
 	return nil
 }
 
+// settingsSQL overrides those of the program, its role and its database. A migration of much
+// data takes long, and the session that holds the lock is idle meanwhile. READ COMMITTED is
+// to see what was written before a lock was granted.
+const settingsSQL = `
+SELECT set_config(name, CASE name WHEN 'default_transaction_isolation' THEN 'read committed' WHEN 'search_path' THEN 'public' ELSE '0' END, false)
+FROM pg_settings
+WHERE name IN ('default_transaction_isolation', 'search_path',
+	'statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout')`
+
 // run does one thing to the schema while holding the lock. golang-migrate has a
 // lock of its own, but gives up waiting for it after seconds.
 func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Pool, *migrate.Migrate) error) (err error) {
 	config := pool.Config()
 	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 3
-	// A migration of much data takes long; what limits the program's own statements must not
-	// stop it.
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `SET default_transaction_isolation = 'read committed'`) // to see what was written before a lock was granted
+		_, err := conn.Exec(ctx, settingsSQL)
 		return err
 	}
 	o.Roles.configure(config)
 	config.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
-	if _, limited := config.ConnConfig.RuntimeParams["statement_timeout"]; limited {
-		config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
-	}
 	own, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -228,21 +241,26 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 // lock waits until this process may change the schema. A start does not wait for another
 // process that goes beyond what it needs, such as one that builds indexes: needed is false.
 func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Pool) (needed bool, err error) {
-	if o.LeaveLarge {
+	for {
+		// To wait in PostgreSQL is to hold a snapshot. A concurrent build of the other process
+		// would wait for its end, and neither would ever continue.
 		var held bool
-		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(lockID)).Scan(&held); err != nil || held {
-			return held, err
-		}
-		if Check(ctx, pool) == nil {
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(lockID)).Scan(&held)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("migrate: wait for another process that migrates: %w", err)
+		case held:
+			return true, nil
+		case o.LeaveLarge && Check(ctx, pool) == nil:
 			o.Log("another process migrates the database; this one has the schema that it needs")
 			return false, nil
 		}
+		select {
+		case <-ctx.Done():
+			return false, fmt.Errorf("migrate: wait for another process that migrates: %w", ctx.Err())
+		case <-time.After(lockPoll):
+		}
 	}
-	_, err = conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = 0; SELECT pg_advisory_lock(%d); RESET lock_timeout", lockID))
-	if err != nil {
-		return false, fmt.Errorf("migrate: wait for another process that migrates: %w", err)
-	}
-	return true, nil
 }
 
 // ensureVersionTable makes the table if it is missing, as golang-migrate would. That keeps its

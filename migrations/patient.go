@@ -32,14 +32,14 @@ const (
 type patient struct {
 	database.Driver
 	retry func(func() error) error
-	build func(index, sql string) error
+	build func(index, table, sql string) error
 }
 
 func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool, log func(string)) *patient {
 	return &patient{
 		Driver: library,
 		retry:  func(do func() error) error { return retry(ctx, pool, log, do) },
-		build:  func(index, sql string) error { return build(ctx, pool, index, sql) },
+		build:  func(index, table, sql string) error { return build(ctx, pool, index, table, sql) },
 	}
 }
 
@@ -50,7 +50,7 @@ func (p *patient) Run(migration io.Reader) error {
 		return err
 	}
 	if match := concurrently.FindSubmatch(sql); match != nil {
-		return p.build(string(match[1]), string(sql))
+		return p.build(string(match[1]), string(match[2]), string(sql))
 	}
 	return p.retry(func() error { return p.Driver.Run(bytes.NewReader(sql)) })
 }
@@ -118,7 +118,7 @@ var concurrently = regexp.MustCompile(`(?m)^(?:CREATE(?: UNIQUE)?|DROP) INDEX CO
 
 // build runs the statement of such a file. It waits for the transactions of others for as long
 // as they last; nobody waits behind it.
-func build(ctx context.Context, pool *pgxpool.Pool, index, sql string) error {
+func build(ctx context.Context, pool *pgxpool.Pool, index, table, sql string) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -126,6 +126,13 @@ func build(ctx context.Context, pool *pgxpool.Pool, index, sql string) error {
 	defer conn.Release()
 	if _, err := conn.Exec(ctx, `SET lock_timeout = 0`); err != nil {
 		return err
+	}
+	if table != "" {
+		// The server may still build for a process that was killed. Other statements would wait
+		// with a snapshot, for whose end the build waits.
+		if _, err := conn.Exec(ctx, `BEGIN; LOCK TABLE `+table+` IN SHARE UPDATE EXCLUSIVE MODE; COMMIT`); err != nil {
+			return err
+		}
 	}
 	// An index whose build was interrupted is there, and of no use.
 	var invalid bool

@@ -3,10 +3,13 @@ package migrations_test
 import (
 	"context"
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -109,9 +112,7 @@ func TestAnIndexIsBuiltWhileOthersWrite(t *testing.T) {
 	require.NoError(t, err)
 
 	done := inBackground(t, pool, release(t, map[string]string{"034_index": index}), migrations.Options{})
-	require.Eventually(t, func() bool {
-		return len(texts(t, pool, `SELECT pid::text FROM pg_stat_progress_create_index WHERE phase = 'waiting for writers before build'`)) > 0
-	}, 20*time.Second, 10*time.Millisecond)
+	eventually(t, pool, building("waiting for writers before build"))
 	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
 	require.NoError(t, migrations.Check(t.Context(), pool))
 	require.NoError(t, writer.Commit(t.Context()))
@@ -130,6 +131,79 @@ func TestAnIndexWhoseBuildWasInterruptedIsBuiltAgain(t *testing.T) {
 	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"034_index": index}), migrations.Options{}))
 	require.Equal(t, []string{"true false"}, texts(t, pool,
 		`SELECT indisvalid || ' ' || indisunique FROM pg_index WHERE indexrelid = 'dlq.idx_dlq_messages_note'::regclass`))
+}
+
+// building is a query for the phase of a build.
+func building(phase string) string {
+	return `SELECT pid::text FROM pg_stat_progress_create_index WHERE datname = current_database() AND phase = '` + phase + `'`
+}
+
+// eventually waits until a query has rows.
+func eventually(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(texts(t, pool, sql)) > 0 }, 20*time.Second, 10*time.Millisecond, sql)
+}
+
+// A build waits for the end of all older snapshots.
+func TestAProcessThatWaitsForAnotherIsNotInTheWayOfItsIndex(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	writer, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = writer.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+	require.NoError(t, err)
+	files := release(t, map[string]string{"034_index": index})
+	first := inBackground(t, pool, files, migrations.Options{})
+	eventually(t, pool, building("waiting for writers before build"))
+	second := inBackground(t, pool, files, migrations.Options{})
+	eventually(t, pool, `SELECT pid::text FROM pg_stat_activity
+		WHERE datname = current_database() AND query LIKE '%advisory_lock(%' AND pid <> pg_backend_pid()`)
+	require.NoError(t, writer.Commit(t.Context()))
+	require.NoError(t, <-first)
+	require.NoError(t, <-second)
+}
+
+// PostgreSQL notices only at the end of a statement that its client is gone.
+func TestAnIndexThatPostgreSQLBuildsForAKilledProcessIsNotBuiltAgain(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	dump, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = dump.Exec(t.Context(), `SELECT count(*) FROM dlq.dlq_messages`)
+	require.NoError(t, err)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = 34, dirty = true`)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	killed, err := conn.Hijack().PgConn().Hijack()
+	require.NoError(t, err)
+	killed.Frontend.SendQuery(&pgproto3.Query{String: index})
+	require.NoError(t, killed.Frontend.Flush())
+	eventually(t, pool, building("waiting for old snapshots"))
+	require.NoError(t, killed.Conn.Close())
+	const state = `SELECT indexrelid || ' ' || indisvalid FROM pg_index WHERE indexrelid = 'dlq.idx_dlq_messages_note'::regclass`
+	before := texts(t, pool, state)
+
+	done := inBackground(t, pool, release(t, map[string]string{"034_index": index}), migrations.Options{})
+	eventually(t, pool, `SELECT pid::text FROM pg_locks WHERE NOT granted AND relation = 'dlq.dlq_messages'::regclass`)
+	require.NoError(t, dump.Rollback(t.Context()))
+	require.NoError(t, <-done)
+	require.Equal(t, strings.Replace(before[0], "false", "true", 1), texts(t, pool, state)[0])
+}
+
+func TestLimitsOfADatabaseOrRoleDoNotStopAMigration(t *testing.T) {
+	t.Parallel()
+	pool := empty(t)
+	for _, setting := range []string{
+		"statement_timeout = 60000", "idle_session_timeout = 60000", "idle_in_transaction_session_timeout = 60000", "lock_timeout = 60000", "search_path = ''",
+	} {
+		exec(t, pool, `ALTER DATABASE "`+pool.Config().ConnConfig.Database+`" SET `+setting)
+	}
+	limited := dbtest.Pool(t, pool.Config().ConnString())
+	require.NoError(t, migrations.UpWith(t.Context(), limited, release(t, map[string]string{"034_settings": `
+		CREATE TABLE public.settings AS
+		SELECT name || ' ' || setting AS text FROM pg_settings WHERE name ~ '^(statement|idle.*session|lock)_timeout$'`}), migrations.Options{}))
+	require.Equal(t, []string{"idle_in_transaction_session_timeout 0", "idle_session_timeout 0", "lock_timeout 1000", "statement_timeout 0"},
+		texts(t, pool, `SELECT text FROM public.settings ORDER BY text`))
 }
 
 func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
@@ -157,6 +231,12 @@ func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
 	}
 	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{}))
 	require.Equal(t, "37", version(t, pool))
+
+	files = release(t, map[string]string{
+		"034_large": `SELECT`, "035_small": `SELECT`, "036_index": `SELECT`, "037_index": `SELECT`,
+		"038_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_last ON dlq.large (id)`, "039_table": `CREATE TABLE dlq.needed ()`,
+	})
+	require.ErrorContains(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}), "needs version 39")
 }
 
 func TestAStartDoesNotWaitForAProcessThatGoesBeyondWhatItNeeds(t *testing.T) {
