@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -64,6 +65,9 @@ var cases = map[string]string{
 	"no part":                `{podDisruptionBudget: {enabled: false}, topologySpreadConstraints: [], serviceAccount: {create: false}, migration: {enabled: false}}`,
 	"one replica":            `{replicaCount: 1, worker: {replicaCount: 1}, fullnameOverride: other}`,
 	"extras":                 `{image: {registry: r.example, tag: "7"}, imagePullSecrets: [{name: r}], extraEnv: [{name: GOMEMLIMIT, value: 300MiB}], extraVolumes: [{name: x, emptyDir: {}}], extraVolumeMounts: [{name: x, mountPath: /x}], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {}}, priorityClassName: high}`,
+	"same keys":              `{vault: {enabled: true, role: r, annotations: {vault.hashicorp.com/role: other}}, podAnnotations: {vault.hashicorp.com/agent-inject: "false"}, podLabels: {app.kubernetes.io/name: other}}`,
+	"variables":              `{config: {auth: {mode: oidc, oidc: {issuer: "https://i.example", roles: {a: {role: admin}}}}, kafka: {security_protocol: SASL_SSL, sasl: {mechanism: SCRAM-SHA-512, user: k}}}, extraEnv: [{name: DLQ_AUTH_OIDC_AUDIENCE, value: a}, {name: DLQ_DATABASE_PASSWORD, valueFrom: {secretKeyRef: {name: s, key: p}}}, {name: DLQ_KAFKA_SASL_PASSWORD, valueFrom: {secretKeyRef: {name: s, key: k}}}]}`,
+	"null":                   `{podLabels: null, podAnnotations: null, vault: {enabled: true, role: r, annotations: null}, extraEnv: null}`,
 	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
 	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
 	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}}`,
@@ -95,6 +99,7 @@ type pod struct {
 		SecurityContext                                  json.RawMessage
 		Containers                                       []struct {
 			Command                                     []string
+			Env                                         []struct{ Name, Value string }
 			SecurityContext                             json.RawMessage
 			Ports                                       []struct{ ContainerPort int }
 			StartupProbe, LivenessProbe, ReadinessProbe probe
@@ -375,7 +380,11 @@ func configuration(t *testing.T, objects map[string]manifest, part string) *conf
 	text := strings.NewReplacer("/etc/dlq-manager-secrets", dir, "/vault/secrets", dir).Replace(objects["ConfigMap "+part].Data["config.yaml"])
 	file := filepath.Join(dir, "config.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	c, err := config.Load(file, nil)
+	var environ []string
+	for _, variable := range m.Spec.Template.Spec.Containers[0].Env {
+		environ = append(environ, variable.Name+"="+cmp.Or(variable.Value, "secret"))
+	}
+	c, err := config.Load(file, environ)
 	require.NoError(t, err, "%s: %s", part, text)
 	require.NoError(t, c.CheckFiles(), part)
 	return c

@@ -101,6 +101,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml $c -}}
 {{- end }}
 
+{{/* The variables of a program, without those of sections that its configuration does not have. */}}
+{{- define "dlq.env" -}}
+{{- $others := dict "api" "DATABASE_MIGRATIONS|WORKER" "worker" "AUTH|SERVER" "migration" "ARCHIVE|AUDIT|AUTH|BULK|GROUPS|INGEST|KAFKA|SCHEMA_REGISTRY|SERVER|TARGETS|TEMPORAL|TRACING|VERIFY|WORKER" -}}
+{{- $env := list -}}
+{{- range .root.Values.extraEnv }}
+  {{- if not (regexMatch (printf "^DLQ_(%s)_" (get $others $.part)) .name) }}{{ $env = append $env . }}{{ end }}
+{{- end }}
+{{- toYaml $env -}}
+{{- end }}
+
 {{/* Seconds of a duration such as 1m30s; milliseconds are rounded up. */}}
 {{- define "dlq.seconds" -}}
 {{- $total := ternary 1 0 (contains "ms" .) -}}
@@ -137,9 +147,6 @@ vault.hashicorp.com/secret-volume-path-{{ $name }}: {{ dir .mountPath | quote }}
 vault.hashicorp.com/agent-inject-template-{{ $name }}: {{ printf "{{- with secret %q -}}{{ index %s %q }}{{- end -}}" .path (ternary ".Data.data" ".Data" (contains "/data/" .path)) .key | quote }}
 {{- end }}
 {{- end }}
-{{- with $v.vault.annotations }}
-{{ toYaml . }}
-{{- end }}
 {{- end }}
 {{- end }}
 
@@ -148,13 +155,11 @@ vault.hashicorp.com/agent-inject-template-{{ $name }}: {{ printf "{{- with secre
 {{- $v := .root.Values -}}
 {{- $name := printf "%s-%s" (include "dlq.fullname" .root) .part -}}
 metadata:
-  labels:
-    {{- include "dlq.selector" . | nindent 4 }}
-    {{- with $v.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+  labels: {{- merge (include "dlq.selector" . | fromYaml) (default dict $v.podLabels) | toYaml | nindent 4 }}
   annotations:
-    checksum/config: {{ include "dlq.config" . | sha256sum }}
-    {{- with include "dlq.vaultAnnotations" . | trim }}{{ . | nindent 4 }}{{ end }}
-    {{- with $v.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- $agent := ternary (default dict $v.vault.annotations) dict $v.vault.enabled }}
+    {{- $checksum := dict "checksum/config" (include "dlq.config" . | sha256sum) }}
+    {{- mergeOverwrite (include "dlq.vaultAnnotations" . | fromYaml) $agent (default dict $v.podAnnotations) $checksum | toYaml | nindent 4 }}
 spec:
   serviceAccountName: {{ .account }}
   automountServiceAccountToken: {{ $v.vault.enabled }} # the agent logs in with it
@@ -183,7 +188,7 @@ spec:
       command: {{ toJson .command }}
       securityContext: {{- toYaml $v.securityContext | nindent 8 }}
       resources: {{- toYaml .resources | nindent 8 }}
-      {{- with $v.extraEnv }}
+      {{- with include "dlq.env" . | fromYamlArray }}
       env: {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- if ne .part "migration" }}
