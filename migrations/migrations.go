@@ -98,7 +98,7 @@ func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
 			}
 		}
 		if target > version {
-			if err := m.Migrate(uint(target)); err != nil {
+			if target, err = migrateTo(m, o, list, target); err != nil {
 				return err
 			}
 		}
@@ -113,6 +113,18 @@ func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
 		}
 		return err
 	})
+}
+
+// migrateTo returns the version that it reached.
+func migrateTo(m *migrate.Migrate, o Options, list []int, target int) (int, error) {
+	err := m.Migrate(uint(target))
+	if !o.LeaveLarge || !inTheWay(err) {
+		return target, err
+	}
+	// It is an index, since all else is tried again.
+	o.Log("an index is not built, since another transaction is in its way: run `dlq-worker migrate`; programs can go on meanwhile")
+	left, _, err := current(m)
+	return before(list, left), err
 }
 
 // Down drops the schema with all messages. It refuses a schema that this program does not
@@ -220,7 +232,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	m, err := migrate.NewWithInstance("iofs", source, "pgx5", newPatient(ctx, library, own, o.Log))
+	m, err := migrate.NewWithInstance("iofs", source, "pgx5", newPatient(ctx, library, own, o))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -241,7 +253,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 // lock waits until this process may change the schema. A start does not wait for another
 // process that goes beyond what it needs, such as one that builds indexes: needed is false.
 func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Pool) (needed bool, err error) {
-	for {
+	for told := false; ; told = true {
 		// To wait in PostgreSQL is to hold a snapshot. A concurrent build of the other process
 		// would wait for its end, and neither would ever continue.
 		var held bool
@@ -254,6 +266,8 @@ func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Poo
 		case o.LeaveLarge && Check(ctx, pool) == nil:
 			o.Log("another process migrates the database; this one has the schema that it needs")
 			return false, nil
+		case !told:
+			o.Log("another process migrates the database; this one waits for its end")
 		}
 		select {
 		case <-ctx.Done():

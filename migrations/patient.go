@@ -19,6 +19,10 @@ import (
 // waits behind it for so long, also to read.
 const lockTimeout = time.Second
 
+// startTimeout is how long a start waits for the transactions that a build waits for. A dump
+// may last for hours, and programs can do without the index.
+const startTimeout = 2 * time.Second
+
 // largeTable is the size from which on an index takes longer to build than a start may last.
 const largeTable = 128 << 20
 
@@ -35,11 +39,15 @@ type patient struct {
 	build func(index, table, sql string) error
 }
 
-func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool, log func(string)) *patient {
+func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool, o Options) *patient {
+	var limit time.Duration // none
+	if o.LeaveLarge {
+		limit = startTimeout
+	}
 	return &patient{
 		Driver: library,
-		retry:  func(do func() error) error { return retry(ctx, pool, log, do) },
-		build:  func(index, table, sql string) error { return build(ctx, pool, index, table, sql) },
+		retry:  func(do func() error) error { return retry(ctx, pool, o.Log, do) },
+		build:  func(index, table, sql string) error { return build(ctx, pool, limit, index, table, sql) },
 	}
 }
 
@@ -116,15 +124,15 @@ func holder(ctx context.Context, pool *pgxpool.Pool) string {
 // table. That cannot be part of a transaction, so it is the only statement of its file.
 var concurrently = regexp.MustCompile(`(?m)^(?:CREATE(?: UNIQUE)?|DROP) INDEX CONCURRENTLY IF (?:NOT )?EXISTS (?:dlq\.)?(\w+)(?:\s+ON (dlq\.\w+))?`)
 
-// build runs the statement of such a file. It waits for the transactions of others for as long
-// as they last; nobody waits behind it.
-func build(ctx context.Context, pool *pgxpool.Pool, index, table, sql string) error {
+// build runs the statement of such a file. It waits for each transaction of others until the
+// limit, 0 for as long as they last; nobody waits behind it.
+func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, table, sql string) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, `SET lock_timeout = 0`); err != nil {
+	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET lock_timeout = %d`, limit.Milliseconds())); err != nil {
 		return err
 	}
 	if table != "" {

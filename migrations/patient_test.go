@@ -239,6 +239,26 @@ func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
 	require.ErrorContains(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}), "needs version 39")
 }
 
+// A dump has its snapshot for hours. A worker that starts meanwhile can do without the index.
+func TestAStartLeavesAnIndexThatWaitsForAnotherTransaction(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	dump, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = dump.Exec(t.Context(), `SELECT count(*) FROM dlq.dlq_messages`)
+	require.NoError(t, err)
+	files := release(t, map[string]string{"034_index": index})
+	log, first := told()
+	for range 2 {
+		require.NoError(t, <-inBackground(t, pool, files, migrations.Options{LeaveLarge: true, Log: log}))
+		require.Contains(t, <-first, "an index is not built, since another transaction is in its way")
+	}
+	require.NoError(t, migrations.Check(t.Context(), pool))
+	require.NoError(t, dump.Rollback(t.Context()))
+	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}))
+	require.Equal(t, "34", version(t, pool))
+}
+
 func TestAStartDoesNotWaitForAProcessThatGoesBeyondWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
