@@ -41,6 +41,9 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, status, job)
 	sent := func() int { return s.rows("status = 'RESOLVED'") }
 	s.eventually("the job sends", func() bool { return sent() > 0 })
+	_, err := s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at, state, ended_at)
+		SELECT gen_random_uuid(), 'w', 'later', 1, 1, now(), 'COMPLETED', now() FROM generate_series(1, 50)`) // the API lists so many
+	require.NoError(t, err)
 	s.follow(steps[0])
 
 	known := sent()
