@@ -68,6 +68,7 @@ var cases = map[string]string{
 	"same keys":              `{vault: {enabled: true, role: r, annotations: {vault.hashicorp.com/role: other}}, podAnnotations: {vault.hashicorp.com/agent-inject: "false"}, podLabels: {app.kubernetes.io/name: other}}`,
 	"variables":              `{config: {auth: {mode: oidc, oidc: {issuer: "https://i.example", roles: {a: {role: admin}}}}, kafka: {security_protocol: SASL_SSL, sasl: {mechanism: SCRAM-SHA-512, user: k}}}, extraEnv: [{name: DLQ_AUTH_OIDC_AUDIENCE, value: a}, {name: DLQ_DATABASE_PASSWORD, valueFrom: {secretKeyRef: {name: s, key: p}}}, {name: DLQ_KAFKA_SASL_PASSWORD, valueFrom: {secretKeyRef: {name: s, key: k}}}]}`,
 	"null":                   `{podLabels: null, podAnnotations: null, vault: {enabled: true, role: r, annotations: null}, extraEnv: null}`,
+	"numbers as names":       `{fullnameOverride: "456", secretFiles: {database.password_file: {secret: "7", key: "8"}}, ingress: {enabled: true, hosts: [a.example]}, prometheusRule: {enabled: true}}`,
 	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
 	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
 	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}}`,
@@ -148,7 +149,7 @@ func render(t *testing.T, name string) (text string, objects map[string]manifest
 		var m manifest
 		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, content)), &m), part)
 		if m.Kind != "" {
-			key := m.Kind + " " + regexp.MustCompile(`^(release-dlq-manager|other)-?`).ReplaceAllString(m.Metadata.Name, "")
+			key := m.Kind + " " + regexp.MustCompile(`^(release-dlq-manager|other|456)-?`).ReplaceAllString(m.Metadata.Name, "")
 			require.NotContains(t, objects, key)
 			objects[key] = m
 		}

@@ -14,8 +14,8 @@
 
 {{/* Only these labels select: those of a selector can never change. */}}
 {{- define "dlq.release" -}}
-app.kubernetes.io/name: {{ include "dlq.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "dlq.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "dlq.selector" -}}
@@ -161,7 +161,7 @@ metadata:
     {{- $checksum := dict "checksum/config" (include "dlq.config" . | sha256sum) }}
     {{- mergeOverwrite (include "dlq.vaultAnnotations" . | fromYaml) $agent (default dict $v.podAnnotations) $checksum | toYaml | nindent 4 }}
 spec:
-  serviceAccountName: {{ .account }}
+  serviceAccountName: {{ .account | quote }}
   automountServiceAccountToken: {{ $v.vault.enabled }} # the agent logs in with it
   enableServiceLinks: false
   {{- if eq .part "migration" }}
@@ -232,7 +232,7 @@ spec:
         defaultMode: 0440
         sources:
           {{- range $key, $file := $files }}
-          - secret: {name: {{ $file.secret }}, items: [{key: {{ $file.key | quote }}, path: {{ $key }}}]}
+          - secret: {name: {{ $file.secret | quote }}, items: [{key: {{ $file.key | quote }}, path: {{ $key }}}]}
           {{- end }}
     {{- end }}
     {{- with $v.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
