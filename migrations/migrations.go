@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
@@ -181,13 +180,18 @@ func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) erro
 	return nil
 }
 
-// settingsSQL overrides those of the program, its role and its database. A migration of much
-// data takes long, and the session that holds the lock is idle meanwhile. READ COMMITTED is
-// to see what was written before a lock was granted.
+// settingsSQL overrides those of the program, its role and its database. Whoever asks for a
+// table after a migration waits behind it for as long as lock_timeout, also to read. A migration
+// of much data takes long, and the session that holds the lock is idle meanwhile. READ COMMITTED
+// is to see what was written before a lock was granted.
 const settingsSQL = `
-SELECT set_config(name, CASE name WHEN 'default_transaction_isolation' THEN 'read committed' WHEN 'search_path' THEN 'public' ELSE '0' END, false)
+SELECT set_config(name, CASE name
+	WHEN 'lock_timeout' THEN '1s'
+	WHEN 'default_transaction_isolation' THEN 'read committed'
+	WHEN 'search_path' THEN 'public'
+	ELSE '0' END, false)
 FROM pg_settings
-WHERE name IN ('default_transaction_isolation', 'search_path',
+WHERE name IN ('lock_timeout', 'default_transaction_isolation', 'search_path',
 	'statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout')`
 
 // run does one thing to the schema while holding the lock. golang-migrate has a
@@ -200,7 +204,6 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 		return err
 	}
 	o.Roles.configure(config)
-	config.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	own, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)

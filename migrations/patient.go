@@ -15,10 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// lockTimeout is how long a migration waits for a lock. Whoever asks for the table after it
-// waits behind it for so long, also to read.
-const lockTimeout = time.Second
-
 // startTimeout is how long a start waits for the transactions that a build waits for. A dump
 // may last for hours, and programs can do without the index.
 const startTimeout = 2 * time.Second
