@@ -253,14 +253,28 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 	return nil
 }
 
+// tryLockSQL does not take the lock while another process has only that of golang-migrate,
+// since its session with the lock was ended.
+const tryLockSQL = `
+SELECT CASE WHEN NOT EXISTS (
+	SELECT FROM pg_locks
+	WHERE locktype = 'advisory' AND granted AND objsubid = 1
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (classid::bigint << 32) + objid::bigint = $2::text::bigint
+) THEN pg_try_advisory_lock($1) ELSE false END`
+
 // lock waits until this process may change the schema. A start does not wait for another
 // process that goes beyond what it needs, such as one that builds indexes: needed is false.
 func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Pool) (needed bool, err error) {
+	libraryID, err := database.GenerateAdvisoryLockId(conn.Conn().Config().Database, "public", "schema_migrations")
+	if err != nil {
+		return false, err
+	}
 	for told := false; ; told = true {
 		// To wait in PostgreSQL is to hold a snapshot. A concurrent build of the other process
 		// would wait for its end, and neither would ever continue.
 		var held bool
-		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(lockID)).Scan(&held)
+		err := conn.QueryRow(ctx, tryLockSQL, int64(lockID), libraryID).Scan(&held)
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("migrate: wait for another process that migrates: %w", err)

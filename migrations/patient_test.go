@@ -163,6 +163,28 @@ func TestAProcessThatWaitsForAnotherIsNotInTheWayOfItsIndex(t *testing.T) {
 	require.NoError(t, <-second)
 }
 
+// A session may end before its process, at a failover or by pg_terminate_backend.
+func TestAProcessWaitsForAnotherThatHasLostItsLock(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	writer, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = writer.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
+	require.NoError(t, err)
+	files := release(t, map[string]string{"034_index": index})
+	first := inBackground(t, pool, files, migrations.Options{})
+	eventually(t, pool, building("waiting for writers before build"))
+	require.Equal(t, []string{"true"}, texts(t, pool, `SELECT pg_terminate_backend(l.pid, 10000)::text
+		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE a.datname = current_database() AND locktype = 'advisory' AND (classid::bigint << 32) + objid::bigint = 7305011990412`))
+	log, told := told()
+	second := inBackground(t, pool, files, migrations.Options{Log: log})
+	require.Equal(t, "another process migrates the database; this one waits for its end", <-told)
+	require.NoError(t, writer.Commit(t.Context()))
+	require.NoError(t, <-first)
+	require.NoError(t, <-second)
+}
+
 // PostgreSQL notices only at the end of a statement that its client is gone.
 func TestAnIndexThatPostgreSQLBuildsForAKilledProcessIsNotBuiltAgain(t *testing.T) {
 	t.Parallel()
