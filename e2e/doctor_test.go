@@ -16,9 +16,9 @@ import (
 )
 
 // doctor runs the command, and returns what it says and its exit code.
-func (s *system) doctor() (said string, code int) {
+func (s *system) doctor(flags ...string) (said string, code int) {
 	s.t.Helper()
-	command := s.command("api", "doctor")
+	command := s.command("api", append([]string{"doctor"}, flags...)...)
 	command.Env = s.env
 	output, _ := command.CombinedOutput() // the exit code has the result
 	return string(output), command.ProcessState.ExitCode()
@@ -36,8 +36,9 @@ func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	require.Zero(t, code, said)
 	for _, well := range []string{
 		"ok    configuration: it is valid\n", "ok    database: PostgreSQL 1", "ok    clock: ", "ok    schema: ", "ok    rights: ",
-		"ok    kafka: 1 brokers\n", "ok    topics: 1 dead-letter topics: " + s.dlqTopic + "\n", "ok    temporal: namespace default keeps",
-		"ok    schedule: ", "ok    workers: 1 poll the task queue ",
+		"ok    kafka: brokers: 1\n", "ok    topics: dead-letter topics: " + s.dlqTopic + "\n", "ok    temporal: namespace default keeps",
+		"ok    schedule: ", "ok    workers: 1 on the task queue " + s.variable("DLQ_TEMPORAL_TASK_QUEUE") + "; the last poll is ",
+		"warn  archive topics: exhausted messages stay in the database, since these do not exist or are hidden: " + t.Name() + ".dlq.archive\n",
 	} {
 		require.Contains(t, said, well)
 	}
@@ -59,19 +60,32 @@ func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 	s.env = usual
 
+	locked, err := s.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = locked.Exec(t.Context(), "LOCK TABLE dlq.dlq_topic_counts IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+	said, _ = s.doctor()
+	require.NoError(t, locked.Rollback(t.Context()))
+	require.Contains(t, said, "warn  targets: those that messages wait for were not checked: the counts are locked\n")
+	require.Contains(t, said, "ok    topics: ", "Kafka is looked at nevertheless")
+
 	require.NoError(t, worker.end())
 	require.NoError(t, cluster.CreateTopic("payments-dlt", 1, nil))
 	_, err = s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('gone', 'boom')`)
 	require.NoError(t, err)
-	s.env = append(s.env, "DLQ_SCHEMA_REGISTRY_URL=http://"+freeAddress(t))
+	registry, shop := freeAddress(t), freeAddress(t)
+	s.env = append(s.env, "DLQ_SCHEMA_REGISTRY_URL=http://"+registry, "DLQ_TARGETS_ENDPOINTS=shop=http://"+shop, "DLQ_TARGETS_ALLOWED_NETWORKS=127.0.0.0/8",
+		"DLQ_TARGETS_ROUTES="+s.topic+"=http:shop,never=absent.retry")
 	said, code = s.doctor()
 	require.Zero(t, code, "warnings are not failures: %s", said)
 	for _, warning := range []string{
-		"match no pattern: payments-dlt\n      → add them to kafka.dlq_topic_pattern", "do not exist or are hidden: gone\n      → create them",
-		"warn  schema_registry: dial tcp 127.0.0.1",
+		"match no pattern: payments-dlt\n      → add them to kafka.dlq_topic_pattern", "warn  targets: messages go to topics that do not exist or are hidden: absent.retry, gone\n      → create them",
+		"warn  schema_registry: http://" + registry + ": dial tcp " + registry, "warn  targets.endpoints.shop: dial tcp " + shop,
 	} {
 		require.Contains(t, said, warning)
 	}
+	_, code = s.doctor("-strict")
+	require.Equal(t, 1, code)
 }
 
 func TestDoctorTellsFailuresByTheirExitCode(t *testing.T) {
@@ -83,7 +97,7 @@ func TestDoctorTellsFailuresByTheirExitCode(t *testing.T) {
 	said, code := s.doctor()
 	require.Equal(t, 1, code)
 	require.Contains(t, said, "FAIL  schema: the database has no schema yet")
-	require.Contains(t, said, "→ run `dlq-worker migrate`, or start a worker")
+	require.Contains(t, said, "→ `dlq-worker migrate` applies missing migrations")
 
 	// A server that accepts connections and says nothing.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

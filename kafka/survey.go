@@ -14,17 +14,32 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Survey is what the manager's user sees of a cluster.
+// Needs are the topics and groups of a cluster that the manager uses.
+type Needs struct {
+	Topics *dlq.Topics
+	// Routes lead to the targets of the messages that may come; nil for their original topics.
+	Routes *dlq.Targets
+	// Targets are topics that messages wait for, or that the configuration names.
+	Targets []string
+	// Archives is nil if exhausted messages are not published.
+	Archives *dlq.ArchiveTopics
+	// Group is the ingest's. Consumers are groups whose offsets are read.
+	Group     string
+	Consumers []string
+}
+
+// Survey is what the manager's user sees of a cluster. All lists are in order.
 type Survey struct {
 	Brokers int
-	// DeadLetters are the topics that are ingested, in order.
+	// DeadLetters are the topics that are ingested.
 	DeadLetters []string
 	// Unmatched are topics that look like dead-letter topics, and match no pattern.
 	Unmatched []string
-	// Missing are topics that messages would be sent to, and that do not exist or are hidden.
-	Missing []string
-	// Denied are permissions that are missing, such as "WRITE on the topic orders".
-	Denied []string
+	// Missing are targets that do not exist or are hidden, and MissingArchives archive topics.
+	Missing, MissingArchives []string
+	// Denied are permissions that are missing, such as "WRITE on the topic orders". Without
+	// those in DeniedReports, only figures are missing.
+	Denied, DeniedReports []string
 }
 
 // deadLetterWords are parts of the names of dead-letter topics.
@@ -33,9 +48,9 @@ var deadLetterWords = []string{"dlq", "dlt", "dead-letter", "dead_letter", "dead
 // unknownOperations is what a broker without an authorizer answers.
 const unknownOperations = -1 << 31
 
-// NewSurvey asks the cluster for its topics, and for the rights to the dead-letter topics, to
-// the targets and to the consumer group. It changes nothing.
-func NewSurvey(ctx context.Context, client *kgo.Client, topics *dlq.Topics, targets []string, group string) (Survey, error) {
+// NewSurvey asks the cluster for its topics, and for the rights to what is needed. It changes
+// nothing.
+func NewSurvey(ctx context.Context, client *kgo.Client, n Needs) (Survey, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	request.IncludeTopicAuthorizedOperations = true
 	answer, err := request.RequestWith(ctx, client)
@@ -45,58 +60,92 @@ func NewSurvey(ctx context.Context, client *kgo.Client, topics *dlq.Topics, targ
 	s := Survey{Brokers: len(answer.Brokers)}
 	allowed := map[string]int32{}
 	for _, t := range answer.Topics {
-		if t.Topic == nil || t.IsInternal || t.ErrorCode != 0 {
+		if t.Topic != nil && !t.IsInternal && t.ErrorCode == 0 {
+			allowed[*t.Topic] = t.AuthorizedOperations
+		}
+	}
+	var archives, origins []string
+	for topic, operations := range allowed {
+		if !n.Topics.IsDeadLetter(topic) {
 			continue
 		}
-		allowed[*t.Topic] = t.AuthorizedOperations
-		switch {
-		case topics.IsDeadLetter(*t.Topic):
-			s.DeadLetters = append(s.DeadLetters, *t.Topic)
-			s.needs("topic "+*t.Topic, t.AuthorizedOperations, kmsg.ACLOperationRead)
-		case slices.ContainsFunc(deadLetterWords, func(word string) bool { return strings.Contains(strings.ToLower(*t.Topic), word) }):
-			s.Unmatched = append(s.Unmatched, *t.Topic)
+		s.DeadLetters = append(s.DeadLetters, topic)
+		needs(&s.Denied, "topic "+topic, operations, kmsg.ACLOperationRead)
+		needs(&s.DeniedReports, "topic "+topic, operations, kmsg.ACLOperationDescribeConfigs)
+		if n.Archives != nil {
+			if archive, err := n.Archives.Of(topic); err == nil { // the worker logs the error
+				archives = append(archives, archive)
+			}
+		}
+		origin, _ := n.Topics.OriginOf(topic)
+		if target, err := n.Routes.Of(origin, ""); err == nil && target != topic {
+			origins = append(origins, target)
 		}
 	}
-	for _, target := range slices.Compact(slices.Sorted(slices.Values(targets))) {
-		if operations, exists := allowed[target]; exists {
-			s.needs("topic "+target, operations, kmsg.ACLOperationWrite)
-		} else {
-			s.Missing = append(s.Missing, target)
+	s.Missing = s.writes(allowed, n.Targets)
+	s.MissingArchives = s.writes(allowed, archives)
+	s.writes(allowed, origins) // headers may name others, so a missing one is no finding
+	for topic := range allowed {
+		// A target may be a dead-letter topic that is archived.
+		if looksDead(topic) && !n.Topics.IsDeadLetter(topic) && !slices.Contains(n.Targets, topic) && !slices.Contains(archives, topic) {
+			s.Unmatched = append(s.Unmatched, topic)
 		}
 	}
-	// A target may be a dead-letter topic that is archived.
-	s.Unmatched = slices.DeleteFunc(s.Unmatched, func(topic string) bool { return slices.Contains(targets, topic) })
-	for _, list := range [][]string{s.DeadLetters, s.Unmatched} {
-		slices.Sort(list)
+	err = s.groups(ctx, client, n)
+	for _, list := range []*[]string{&s.DeadLetters, &s.Unmatched, &s.Missing, &s.MissingArchives, &s.Denied, &s.DeniedReports} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
 	}
-	return s, s.surveyGroup(ctx, client, group)
+	return s, err
 }
 
-func (s *Survey) surveyGroup(ctx context.Context, client *kgo.Client, group string) error {
-	request := kmsg.NewPtrDescribeGroupsRequest()
-	request.Groups, request.IncludeAuthorizedOperations = []string{group}, true
-	answer, err := request.RequestWith(ctx, client)
-	if errors.Is(err, kerr.GroupAuthorizationFailed) { // the coordinator is not even told
-		s.Denied = append(s.Denied, kmsg.ACLOperationRead.String()+" on the group "+group)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
-	}
-	for _, g := range answer.Groups {
-		if g.ErrorCode == kerr.GroupAuthorizationFailed.Code {
-			s.Denied = append(s.Denied, kmsg.ACLOperationRead.String()+" on the group "+group)
-			continue
+// writes notes the topics that the user may not write, and returns those that are missing.
+func (s *Survey) writes(allowed map[string]int32, topics []string) (missing []string) {
+	for _, topic := range topics {
+		if operations, exists := allowed[topic]; exists {
+			needs(&s.Denied, "topic "+topic, operations, kmsg.ACLOperationWrite)
+		} else {
+			missing = append(missing, topic)
 		}
-		s.needs("group "+group, g.AuthorizedOperations, kmsg.ACLOperationRead)
+	}
+	return missing
+}
+
+func looksDead(topic string) bool {
+	return slices.ContainsFunc(deadLetterWords, func(word string) bool { return strings.Contains(strings.ToLower(topic), word) })
+}
+
+// groups asks for one group after the other: the error of one must not hide the others.
+func (s *Survey) groups(ctx context.Context, client *kgo.Client, n Needs) error {
+	for _, group := range append([]string{n.Group}, n.Consumers...) {
+		denied, operation := &s.DeniedReports, kmsg.ACLOperationDescribe
+		if group == n.Group {
+			denied, operation = &s.Denied, kmsg.ACLOperationRead
+		}
+		request := kmsg.NewPtrDescribeGroupsRequest()
+		request.Groups, request.IncludeAuthorizedOperations = []string{group}, true
+		answer, err := request.RequestWith(ctx, client)
+		if err == nil && len(answer.Groups) == 1 {
+			if answer.Groups[0].ErrorCode == kerr.GroupAuthorizationFailed.Code {
+				err = kerr.GroupAuthorizationFailed
+			} else {
+				needs(denied, "group "+group, answer.Groups[0].AuthorizedOperations, operation)
+			}
+		}
+		switch {
+		case errors.Is(err, kerr.GroupAuthorizationFailed): // also of the request for the coordinator
+			needs(denied, "group "+group, 0, operation)
+		case err != nil:
+			return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
+		}
 	}
 	return nil
 }
 
 // needs notes an operation that is not among the allowed ones, whose bits are those of
 // Kafka's protocol.
-func (s *Survey) needs(on string, allowed int32, wanted kmsg.ACLOperation) {
+func needs(denied *[]string, on string, allowed int32, wanted kmsg.ACLOperation) {
 	if allowed != unknownOperations && allowed&(1<<wanted) == 0 {
-		s.Denied = append(s.Denied, wanted.String()+" on the "+on)
+		*denied = append(*denied, wanted.String()+" on the "+on)
 	}
 }

@@ -3,12 +3,12 @@ package workflows
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 )
 
@@ -24,10 +24,16 @@ type Survey struct {
 	Schedule       string
 	ScheduleExists bool
 	SchedulePaused bool
-	// Pollers are the workers that poll the task queue.
-	Pollers   []string
+	// Pollers is how many workers poll the task queue. LastPoll is the time of the last poll of
+	// any worker, or zero.
+	Pollers   int
+	LastPoll  time.Time
 	TaskQueue string
 }
+
+// pollerAge is how old the last poll of a running worker may be. A poll waits a minute for a
+// task. Temporal remembers those of a killed worker for five minutes.
+const pollerAge = 90 * time.Second
 
 // Survey asks Temporal about the namespace, the schedule and the task queue. It changes nothing.
 func (c *Client) Survey(ctx context.Context) (s Survey, err error) {
@@ -59,16 +65,29 @@ func (c *Client) Survey(ctx context.Context) (s Survey, err error) {
 	}
 
 	s.TaskQueue = c.taskQueue
+	var pollers []*taskqueuepb.PollerInfo
 	for _, kind := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
 		queue, err := c.temporal.DescribeTaskQueue(ctx, c.taskQueue, kind)
 		if err != nil {
 			return s, toDomain(ctx, err)
 		}
-		for _, poller := range queue.GetPollers() {
-			s.Pollers = append(s.Pollers, poller.GetIdentity())
+		pollers = append(pollers, queue.GetPollers()...)
+	}
+	s.setPollers(pollers, time.Now())
+	return s, nil
+}
+
+// setPollers counts the workers whose last poll is recent.
+func (s *Survey) setPollers(pollers []*taskqueuepb.PollerInfo, now time.Time) {
+	running := map[string]bool{}
+	for _, poller := range pollers {
+		polled := poller.GetLastAccessTime().AsTime()
+		if polled.After(s.LastPoll) {
+			s.LastPoll = polled
+		}
+		if now.Sub(polled) < pollerAge {
+			running[poller.GetIdentity()] = true
 		}
 	}
-	slices.Sort(s.Pollers)
-	s.Pollers = slices.Compact(s.Pollers)
-	return s, nil
+	s.Pollers = len(running)
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"io"
 	"os"
 
 	"dlqmanager/cmd/internal/app"
@@ -16,10 +15,9 @@ work of dlq-worker too.`,
   /api/v1, /docs, /openapi.json, /metrics, /healthz, /readyz`,
 	Stops: `On a stop it answers /readyz with 503 for server.drain_delay (default 3s). Then it waits for
 the requests in flight, up to server.shutdown_timeout (default 20s).`,
-	Commands: map[string]func([]string, io.Writer) error{"token": app.Token},
-	Services: map[string]app.Service{"doctor": app.Doctor},
+	Commands: map[string]app.Subcommand{"token": app.Token, "doctor": app.Doctor},
 	Usage: `  dlq-api token new -name NAME ...    create a token for -role ROLE; dlq-api token -h shows more
-  dlq-api [-config FILE] doctor     look at every dependency, and say what to do; exit with 1 if something is wrong
+  dlq-api [-config FILE] doctor     look at every dependency, and say what to do; dlq-api doctor -h shows more
 `,
 }
 

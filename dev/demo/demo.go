@@ -162,7 +162,7 @@ func createTopics(ctx context.Context, admin *kadm.Client) error {
 	for _, r := range routes {
 		names = append(names, r.topic, r.dlq, strings.TrimSuffix(r.dlq, ".v1")+".archive")
 	}
-	names = append(names, Receipts, receiptsDLQ)
+	names = append(names, Receipts, receiptsDLQ, receiptsDLQ+".archive")
 	answers, err := admin.CreateTopics(ctx, 3, -1, nil, names...)
 	if err != nil {
 		return fmt.Errorf("create the shop's topics: %w", err)

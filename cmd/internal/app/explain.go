@@ -40,6 +40,12 @@ func hints(cfg *config.Config, dependency string) []hint {
 		return kafkaHints(cfg.Kafka)
 	case "temporal":
 		return temporalHints(cfg.Temporal)
+	case "schema_registry":
+		const tls = "schema_registry.tls."
+		return append(tlsHints(tls+"ca_file", tls+"server_name", tls+"cert_file", "schema_registry.url"),
+			hint{"server gave HTTP response to HTTPS client", "schema_registry.url"},
+			hint{"first record does not look like a TLS handshake", "schema_registry.url"},
+			hint{"refuses the credentials", orFile("schema_registry.password", cfg.SchemaRegistry.PasswordFile)})
 	default:
 		return nil
 	}

@@ -45,6 +45,9 @@ func Main(run Program) int {
 // Service is a long-running program with a configuration.
 type Service func(ctx context.Context, cfg *config.Config, out io.Writer) error
 
+// Subcommand is a command with arguments of its own, which may load the configuration.
+type Subcommand func(ctx context.Context, args []string, load func() (*config.Config, error), out io.Writer) error
+
 // Command returns a program that reads flags and configuration and runs a service.
 // health returns where the service answers /readyz.
 func Command(name string, about About, service Service, health func(*config.Config) Health) Program {
@@ -55,8 +58,9 @@ func Command(name string, about About, service Service, health func(*config.Conf
 			return err
 		}
 		command := flags.Arg(0)
+		load := func() (*config.Config, error) { return config.Load(*path, environ) }
 		if run := about.Commands[command]; run != nil {
-			return run(flags.Args()[1:], out)
+			return run(ctx, flags.Args()[1:], load, out)
 		}
 		if flags.NArg() > 1 {
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
@@ -76,7 +80,7 @@ func Command(name string, about About, service Service, health func(*config.Conf
 				return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
 			}
 		}
-		cfg, err := config.Load(*path, environ)
+		cfg, err := load()
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ import (
 	"dlqmanager/store/memory"
 	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
+	"dlqmanager/webhook"
 	"dlqmanager/workflows"
 )
 
@@ -121,14 +122,33 @@ func (p *parts) certificates() map[string]string {
 }
 
 func (p *parts) openDecoder() (err error) {
-	r := p.cfg.SchemaRegistry
-	if !r.Configured() {
+	if !p.cfg.SchemaRegistry.Configured() {
 		return nil
 	}
-	p.decoder, err = registry.New(registry.Options{
-		URLs: r.URL, Authorize: r.Authorize, TLS: r.TLS.Config, Timeout: r.Timeout.Std(), IngestTimeout: r.IngestTimeout.Std(),
-	}, p.log, p.registry)
+	p.decoder, err = registry.New(p.decoderOptions(), p.log, p.registry)
 	return err
+}
+
+func (p *parts) decoderOptions() registry.Options {
+	r := p.cfg.SchemaRegistry
+	return registry.Options{
+		URLs: r.URL, Authorize: r.Authorize, TLS: r.TLS.Config, Timeout: r.Timeout.Std(), IngestTimeout: r.IngestTimeout.Std(),
+	}
+}
+
+// endpointOptions converts the configuration of the HTTP endpoints.
+func (p *parts) endpointOptions() webhook.Options {
+	targets := p.cfg.Targets
+	o := webhook.Options{
+		Endpoints: map[string]webhook.Endpoint{}, AllowedNetworks: targets.Networks(), UserAgent: p.cfg.App.Name + "/" + version(p.cfg),
+	}
+	for name, endpoint := range targets.Endpoints {
+		o.Endpoints[name] = webhook.Endpoint{
+			URL: endpoint.URL, Timeout: endpoint.Timeout.Std(), Concurrency: endpoint.Concurrency,
+			SecretsFile: endpoint.SecretsFile, TokenFile: endpoint.TokenFile,
+		}
+	}
+	return o
 }
 
 func (p *parts) openTracing(process string) error {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,7 +32,7 @@ The API reads the file again when it changes. To revoke a token, remove its entr
 `
 
 // Token runs dlq-api token.
-func Token(args []string, out io.Writer) error {
+func Token(_ context.Context, args []string, _ func() (*config.Config, error), out io.Writer) error {
 	const name = "dlq-api token"
 	if len(args) == 0 || args[0] != "new" {
 		if len(args) > 0 && AsksForHelp(args[0]) {

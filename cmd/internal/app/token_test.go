@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ func TestANewTokenIsPrintedOnceAndItsEntryAuthenticatesIt(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
 	var out bytes.Buffer
-	require.NoError(t, Token([]string{"new", "-name", "ci", "-role", "operator", "-topics", "orders.*, payments.*", "-expires", "90d", "-file", path}, &out))
+	require.NoError(t, Token(t.Context(), []string{"new", "-name", "ci", "-role", "operator", "-topics", "orders.*, payments.*", "-expires", "90d", "-file", path}, nil, &out))
 	token := strings.TrimSpace(out.String())
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -34,7 +33,7 @@ func TestANewTokenIsPrintedOnceAndItsEntryAuthenticatesIt(t *testing.T) {
 	require.Equal(t, dlq.RoleOperator, principal.Grants[0].Role)
 
 	out.Reset()
-	require.ErrorContains(t, Token([]string{"new", "-name", "ci", "-role", "viewer", "-file", path}, &out), `the name "ci" occurs twice`)
+	require.ErrorContains(t, Token(t.Context(), []string{"new", "-name", "ci", "-role", "viewer", "-file", path}, nil, &out), `the name "ci" occurs twice`)
 	require.Empty(t, out.String())
 }
 
@@ -53,7 +52,7 @@ func TestWithoutAFileTheEntryIsPrinted(t *testing.T) {
 }
 
 func idleWithToken() Program {
-	about := About{Commands: map[string]func([]string, io.Writer) error{"token": Token}}
+	about := About{Commands: map[string]Subcommand{"token": Token}}
 	return Command("dlq-idle", about, idle, nil)
 }
 
@@ -73,12 +72,12 @@ func TestWrongTokenCommandsAreRefused(t *testing.T) {
 		"new -name a -role admin -topics=":        `"" is not a pattern`,
 	} {
 		var out bytes.Buffer
-		require.ErrorContains(t, Token(strings.Fields(call), &out), want, call)
+		require.ErrorContains(t, Token(t.Context(), strings.Fields(call), nil, &out), want, call)
 		require.Empty(t, out.String(), call)
 	}
 	for _, call := range []string{"-h", "help", "new -h"} {
 		var out bytes.Buffer
-		require.ErrorIs(t, Token(strings.Fields(call), &out), flag.ErrHelp)
+		require.ErrorIs(t, Token(t.Context(), strings.Fields(call), nil, &out), flag.ErrHelp)
 		require.Equal(t, createHelp, out.String())
 	}
 }

@@ -63,9 +63,9 @@ func exitCode(err error, out io.Writer) int {
 type About struct {
 	// Does and Stops are sentences; Listens is a list of addresses and paths.
 	Does, Listens, Stops string
-	// Commands are those that only this service has, by name. They need no configuration.
-	Commands map[string]func(args []string, out io.Writer) error
-	// Services are commands with the configuration, by name.
+	// Commands are those that only this service has, by name.
+	Commands map[string]Subcommand
+	// Services are commands with the configuration and without arguments, by name.
 	Services map[string]Service
 	// Usage has a line for each of both.
 	Usage string

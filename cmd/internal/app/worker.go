@@ -135,19 +135,10 @@ func newEngine(p *parts) (*engine, error) {
 
 // openEndpoints makes the publisher of HTTP endpoints, if any are configured.
 func (e *engine) openEndpoints() (err error) {
-	targets := e.cfg.Targets
-	if len(targets.Endpoints) == 0 {
+	if len(e.cfg.Targets.Endpoints) == 0 {
 		return nil
 	}
-	o := webhook.Options{
-		Endpoints: map[string]webhook.Endpoint{}, AllowedNetworks: targets.Networks(), UserAgent: e.cfg.App.Name + "/" + version(e.cfg),
-	}
-	for name, endpoint := range targets.Endpoints {
-		o.Endpoints[name] = webhook.Endpoint{
-			URL: endpoint.URL, Timeout: endpoint.Timeout.Std(), Concurrency: endpoint.Concurrency,
-			SecretsFile: endpoint.SecretsFile, TokenFile: endpoint.TokenFile,
-		}
-	}
+	o := e.endpointOptions()
 	var pointers *kafka.Pointers
 	if options, ok := e.kafkaOptions(); ok {
 		pointers = kafka.NewPointers(options, e.log)
