@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -203,6 +204,25 @@ func verifies(t *testing.T, brokers []string) {
 	require.NoError(t, deleted.Error())
 	v.publish(id, "yes")
 	require.Equal(t, "unknown topic_changed", v.verdict(id))
+}
+
+// The manager may no longer read a dead-letter topic, so ingest never reaches the end of it.
+func TestADeniedDeadLetterTopicDoesNotHoldUpVerification(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	v := newVerifiedTest(t, cluster.ListenAddrs())
+	id, again := v.send("works")
+	v.stopIngest()
+	v.fail(&kgo.Record{Key: []byte("another"), Offset: again.Offset + 1})
+	v.commit(again)
+	published, err := v.poller.Poll(t.Context())
+	require.NoError(t, err)
+	require.False(t, published, "ingest is behind")
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders.dlq", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	published, err = v.poller.Poll(t.Context())
+	require.NoError(t, err)
+	require.True(t, published)
+	require.Equal(t, "yes", v.verdict(id))
 }
 
 func TestADeliveryIsVerifiedByTheOffsetsOfItsGroup(t *testing.T) {

@@ -70,7 +70,7 @@ func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Clust
 }
 
 // environment is that of the programs.
-func environment(t *testing.T, u *url.URL, temporal string, cluster *kfake.Cluster) []string {
+func environment(t *testing.T, u *url.URL, temporal string, cluster interface{ ListenAddrs() []string }) []string {
 	t.Helper()
 	password, _ := u.User.Password()
 	return []string{

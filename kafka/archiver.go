@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
@@ -137,21 +137,15 @@ func (a *Archiver) dueTopics(topics []string, found *problems) map[string]string
 // to this client. One request asks for all of them, since a publish to a missing topic
 // takes a second to fail.
 func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (map[string]error, error) {
-	if len(archives) == 0 {
-		return nil, nil //nolint:nilnil // without topics, none is unusable
-	}
 	names := slices.Compact(slices.Sorted(maps.Values(archives)))
 	ctx, cancel := context.WithTimeout(ctx, a.publisher.deliveryLimit())
 	defer cancel()
-	details, err := kadm.NewClient(a.publisher.batched).ListTopics(ctx, names...)
+	unusable, err := topicErrors(ctx, a.publisher.batched, names)
 	if err != nil {
 		return nil, fmt.Errorf("read the archive topics: %w", err)
 	}
-	unusable := map[string]error{}
-	for _, detail := range details {
-		if detail.Err != nil {
-			unusable[detail.Topic] = detail.Err
-		}
+	for topic, err := range unusable {
+		unusable[topic] = withGrant(err, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, topic)
 	}
 	return unusable, nil
 }

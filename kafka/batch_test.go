@@ -44,7 +44,7 @@ func TestStatusIsEmptyUnlessTheIngestRuns(t *testing.T) {
 	in := idleIngest(t)
 	late := func() {
 		in.status.setBrokerError(errors.New("unavailable"))
-		groupErrors{in.status}.OnGroupManageError(errors.New("left"))
+		groupErrors{in.status, "dlq-manager"}.OnGroupManageError(errors.New("left"))
 		in.status.setStoreError(errors.New("unavailable"))
 		in.status.setPartitions(3)
 	}

@@ -50,6 +50,12 @@ func (e *Ends) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset
 		return nil, err
 	}
 	defer client.Close()
+	if topics, err = withoutDenied(ctx, client, topics); err != nil {
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
+	}
+	if len(topics) == 0 {
+		return nil, nil
+	}
 	listed, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
 	if err != nil {
 		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"dlqmanager/dlq"
 )
@@ -71,6 +73,50 @@ func isTargetOnly(err error) bool {
 	return slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) })
 }
 
+// withGrant adds to a refusal of Kafka's authorizer which operation to grant. Its own text names
+// neither the operation nor the topic or group.
+func withGrant(err error, operation kmsg.ACLOperation, resource kmsg.ACLResourceType, name string) error {
+	if !isDenied(err) {
+		return err
+	}
+	return fmt.Errorf("%w: grant %s on the %s %s to the manager's user", err, operation, strings.ToLower(resource.String()), name)
+}
+
+func isDenied(err error) bool {
+	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.GroupAuthorizationFailed)
+}
+
+// topicErrors asks for topics, and returns why some of them cannot be used. kadm fails for all
+// topics if one is denied.
+func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[string]error, error) {
+	if len(topics) == 0 {
+		return nil, nil //nolint:nilnil // a request without topics would ask for all
+	}
+	request := kmsg.NewPtrMetadataRequest()
+	for _, topic := range topics {
+		wanted := kmsg.NewMetadataRequestTopic()
+		wanted.Topic = new(topic)
+		request.Topics = append(request.Topics, wanted)
+	}
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	failed := map[string]error{}
+	for _, topic := range response.Topics {
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && topic.Topic != nil {
+			failed[*topic.Topic] = err
+		}
+	}
+	return failed, nil
+}
+
+// withoutDenied returns the topics that the client may describe.
+func withoutDenied(ctx context.Context, client *kgo.Client, topics []string) ([]string, error) {
+	failed, err := topicErrors(ctx, client, topics)
+	return slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return isDenied(failed[topic]) }), err
+}
+
 // connectionFailures is a hook that keeps the error of the last failed connection. The
 // library's own timeout error does not contain it.
 type connectionFailures struct {
@@ -106,6 +152,9 @@ func (c *connectionFailures) explain(err error, since time.Time) error {
 func deliveryError(topic string, err error) *dlq.DeliveryError {
 	var source *sourceError
 	messageOnly := errors.As(err, &source) || errors.Is(err, dlq.ErrGone)
+	if !messageOnly {
+		err = withGrant(err, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, topic)
+	}
 	return &dlq.DeliveryError{
 		Category:    categoryOf(err),
 		TargetOnly:  isTargetOnly(err) && !messageOnly,

@@ -57,6 +57,11 @@ type Ingest struct {
 	logRanges        *logRanges
 	positionsChecked time.Time
 	pendingLimit     pendingLimit
+	// assignedTopics were assigned to this process since Run began, and exist. Kafka hides a
+	// topic that the user may no longer describe, and the client then forgets it silently.
+	assignedTopics map[string]bool
+	// denied and unknownRetention limit the entries about a topic in the log.
+	denied, unknownRetention hourly
 }
 
 // NewIngest does not connect; Run does.
@@ -123,13 +128,13 @@ func (in *Ingest) Run(ctx context.Context) error {
 }
 
 func (in *Ingest) open() (err error) {
-	in.pendingLimit = newPendingLimit()
+	in.pendingLimit, in.assignedTopics = newPendingLimit(), map[string]bool{}
 	opts := append(in.o.consumer(in.log, in.reg, in.topics.Expression()),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, added map[string][]int32) { in.assigned(client, added) }),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) { in.revoked(ctx, revoked) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { in.lost(lost) }),
 		kgo.AdjustFetchOffsetsFn(in.startOffsets),
-		kgo.WithHooks(groupErrors{in.status}),
+		kgo.WithHooks(groupErrors{in.status, in.o.ConsumerGroup}),
 	)
 	in.client, err = newClient(opts)
 	return err

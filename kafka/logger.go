@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -35,6 +37,24 @@ func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 		fields = append(fields, zap.Any(fmt.Sprint(keyvals[i]), keyvals[i+1]))
 	}
 	entry.Write(fields...)
+}
+
+// hourly lets an error that lasts into the log once an hour for each topic or group.
+type hourly struct {
+	mu     sync.Mutex
+	since  time.Time
+	logged map[string]bool
+}
+
+func (h *hourly) isDue(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.since) >= time.Hour {
+		h.since, h.logged = time.Now(), map[string]bool{}
+	}
+	due := !h.logged[name]
+	h.logged[name] = true
+	return due
 }
 
 // zapLevel lowers the library's info to debug: each rebalance logs all topics several

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 
 	"dlqmanager/dlq"
 	"dlqmanager/internal/kafkatest"
@@ -224,6 +225,7 @@ func testLog(t testing.TB) *zap.Logger {
 type running struct {
 	*kafka.Ingest
 	metrics *prometheus.Registry
+	logs    *observer.ObservedLogs // warnings and errors
 	cancel  context.CancelFunc
 	done    chan error
 }
@@ -236,11 +238,11 @@ func startIngest(t testing.TB, o kafka.Options, store kafka.ArrivalStore) *runni
 func startIngestOf(t testing.TB, o kafka.Options, store kafka.ArrivalStore, topics *dlq.Topics) *running {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	// The last line may be logged after the test's end, so this is not the test's logger.
-	ingest, err := kafka.NewIngest(o, store, topics, zap.NewNop(), registry)
+	core, logs := observer.New(zap.WarnLevel) // not the test's logger, since the last line may come after its end
+	ingest, err := kafka.NewIngest(o, store, topics, zap.New(core), registry)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{Ingest: ingest, metrics: registry, cancel: cancel, done: make(chan error, 1)}
+	r := &running{Ingest: ingest, metrics: registry, logs: logs, cancel: cancel, done: make(chan error, 1)}
 	go func() { r.done <- ingest.Run(ctx) }()
 	t.Cleanup(func() { r.stop(t) })
 	return r

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
@@ -52,7 +53,7 @@ func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin, written time.Ti
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return dlq.Record{}, fmt.Errorf("%s: %w", at, dlq.ErrGone)
 	case err != nil:
-		return dlq.Record{}, fmt.Errorf("read %s: %w", at, err)
+		return dlq.Record{}, fmt.Errorf("read %s: %w", at, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, origin.Topic))
 	case !written.IsZero() && r.Timestamp.After(written):
 		// The topic was deleted and re-created, and has another record at this offset.
 		return dlq.Record{}, fmt.Errorf("%s is a record of a later time: %w", at, dlq.ErrGone)

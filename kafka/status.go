@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"dlqmanager/dlq"
 )
@@ -139,10 +140,15 @@ func (s *status) get() IngestStatus {
 }
 
 // groupErrors is a hook that records why the group cannot be joined.
-type groupErrors struct{ status *status }
+type groupErrors struct {
+	status *status
+	group  string
+}
 
 // OnGroupManageError implements kgo.HookGroupManageError.
-func (g groupErrors) OnGroupManageError(err error) { g.status.setGroupError(err) }
+func (g groupErrors) OnGroupManageError(err error) {
+	g.status.setGroupError(withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, g.group))
+}
 
 type ingestMetrics struct {
 	topics      boundedLabel

@@ -108,7 +108,7 @@ func (t *topicIDs) remember(response *kmsg.MetadataResponse) (unknown []string, 
 		case kerr.IsRetriable(err):
 			unknown = append(unknown, *topic.Topic)
 		default:
-			return nil, fmt.Errorf("topic id of %s: %w", *topic.Topic, err)
+			return nil, fmt.Errorf("topic id of %s: %w", *topic.Topic, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, *topic.Topic))
 		}
 	}
 	return unknown, nil

@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
 
@@ -36,7 +39,11 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		case errors.As(err, &loss):
 			in.log.Warn("Kafka lost records that were already read; continuing with the remaining ones", zap.Error(err))
 		default:
-			in.status.setBrokerError(err)
+			in.status.setBrokerError(withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, topic))
+			if isDenied(err) {
+				in.logDenied(topic, err)
+				break
+			}
 			in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Int32("partition", partition), zap.Error(err))
 		}
 	})
@@ -49,6 +56,14 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 	}
 	if failed {
 		sleep(ctx, errorPause)
+	}
+}
+
+// logDenied logs that a topic cannot be read.
+func (in *Ingest) logDenied(topic string, err error) {
+	if in.denied.isDue(topic) {
+		in.log.Error("cannot fetch dead letters", zap.String("topic", topic),
+			zap.Error(withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, topic)))
 	}
 }
 
@@ -88,13 +103,28 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 // observeLag computes the lag from offsets.
 func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	positions := in.assignments.positions()
-	if len(positions) == 0 {
+	for topic := range positions {
+		in.assignedTopics[topic] = true
+	}
+	failed, err := topicErrors(ctx, in.client, slices.Collect(maps.Keys(in.assignedTopics)))
+	if err != nil {
+		return err
+	}
+	var topics []string
+	for topic := range in.assignedTopics {
+		_, assigned := positions[topic]
+		switch err := failed[topic]; {
+		case isDenied(err):
+			in.logDenied(topic, err)
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			delete(in.assignedTopics, topic)
+		case assigned:
+			topics = append(topics, topic)
+		}
+	}
+	if len(topics) == 0 {
 		in.metrics.lag.Reset()
 		return nil
-	}
-	topics := make([]string, 0, len(positions))
-	for topic := range positions {
-		topics = append(topics, topic)
 	}
 	asked := time.Now()
 	ends, err := admin.ListEndOffsets(ctx, topics...)
@@ -108,9 +138,9 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	in.logRanges.set(asked, starts, ends)
 	in.metrics.lag.Reset() // drops the topics that are no longer assigned
 	var behind []string
-	for topic, partitions := range positions {
+	for _, topic := range topics {
 		lag := int64(0)
-		for partition, stored := range partitions {
+		for partition, stored := range positions[topic] {
 			end, ok := ends.Lookup(topic, partition)
 			if !ok || end.Err != nil {
 				continue
@@ -137,14 +167,25 @@ func (in *Ingest) observeExpiring(
 	if len(behind) == 0 {
 		return nil
 	}
-	configs, err := admin.DescribeTopicConfigs(ctx, behind...)
+	request := kmsg.NewPtrDescribeConfigsRequest() // kadm fails for all topics if one is denied
+	for _, topic := range behind {
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{retentionConfig}
+		request.Resources = append(request.Resources, resource)
+	}
+	response, err := request.RequestWith(ctx, in.client)
 	if err != nil {
 		return err
 	}
 	byRetention := map[int64][]string{}
-	for _, config := range configs {
-		if retention := retentionOf(&config); config.Err == nil && retention > 0 {
-			byRetention[retention] = append(byRetention[retention], config.Name)
+	for _, config := range response.Resources {
+		topic := config.ResourceName
+		if err := kerr.ErrorForCode(config.ErrorCode); err != nil && in.unknownRetention.isDue(topic) {
+			in.log.Warn("cannot tell which records expire before they are ingested", zap.String("topic", topic),
+				zap.Error(withGrant(err, kmsg.ACLOperationDescribeConfigs, kmsg.ACLResourceTypeTopic, topic)))
+		}
+		if retention := retentionOf(&config); retention > 0 {
+			byRetention[retention] = append(byRetention[retention], topic)
 		}
 	}
 	for retention, topics := range byRetention {
@@ -169,15 +210,17 @@ func (in *Ingest) observeExpiring(
 
 // retentionOf is the topic's retention.ms, or zero if it is unknown. It is negative without a
 // limit.
-func retentionOf(config *kadm.ResourceConfig) int64 {
+func retentionOf(config *kmsg.DescribeConfigsResponseResource) int64 {
 	for _, c := range config.Configs {
-		if c.Key == "retention.ms" {
-			retention, _ := strconv.ParseInt(c.MaybeValue(), 10, 64)
+		if c.Name == retentionConfig && c.Value != nil {
+			retention, _ := strconv.ParseInt(*c.Value, 10, 64)
 			return retention
 		}
 	}
 	return 0
 }
+
+const retentionConfig = "retention.ms"
 
 // logRanges are the start and end offsets of the partitions at the last request.
 type logRanges struct {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
@@ -42,6 +44,7 @@ const offsetsTimeout = 5 * time.Second
 // dead-letter topics after that. It publishes the committed offsets once ingest has passed
 // those ends: by then the database has every message that came back before the commit.
 type WatermarkPoller struct {
+	client   *kgo.Client
 	admin    *kadm.Client
 	store    WatermarkStore
 	topics   *dlq.Topics
@@ -50,6 +53,7 @@ type WatermarkPoller struct {
 	holder   dlq.ID
 	lease    dlq.WatermarkLease
 	pending  *pendingWatermarks // nil between a publish and the next fetch
+	denied   hourly
 }
 
 // pendingWatermarks wait for ingest to pass the ends.
@@ -66,7 +70,8 @@ type partitionEnd struct {
 
 // NewWatermarkPoller returns a poller that uses the publisher's connections.
 func NewWatermarkPoller(publisher *Publisher, store WatermarkStore, topics *dlq.Topics, interval time.Duration, log *zap.Logger) *WatermarkPoller {
-	return &WatermarkPoller{admin: kadm.NewClient(publisher.batched), store: store, topics: topics, interval: interval, log: log, holder: dlq.NewID()}
+	return &WatermarkPoller{client: publisher.batched, admin: kadm.NewClient(publisher.batched), store: store, topics: topics,
+		interval: interval, log: log, holder: dlq.NewID()}
 }
 
 // Run polls until ctx ends.
@@ -158,6 +163,9 @@ func (w *WatermarkPoller) fetch(ctx context.Context) (*pendingWatermarks, error)
 			p.Away, awayErr = append(p.Away, group), fmt.Errorf("offsets of consumer group %s: %w", group, err)
 			continue
 		default:
+			if err = withGrant(err, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, group); w.denied.isDue(group) {
+				w.log.Warn("Kafka refuses to show how far a consumer group has committed; only a share group loses nothing by that", zap.Error(err))
+			}
 			p.Groups[group] = err.Error()
 			continue
 		}
@@ -216,7 +224,7 @@ func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicD
 }
 
 // passed tells whether ingest has passed the pending ends. It forgets those that it has
-// passed, and those that it never will: the topic is gone, or Kafka has deleted the records.
+// passed, and those that it never will: the topic is gone or denied, or Kafka has deleted the records.
 func (w *WatermarkPoller) passed(ctx context.Context) (bool, error) {
 	p := w.pending
 	if len(p.ends) == 0 {
@@ -241,17 +249,25 @@ func (w *WatermarkPoller) passed(ctx context.Context) (bool, error) {
 	if p.ends = behind; len(behind) == 0 {
 		return true, nil
 	}
-	topics, err := w.admin.ListTopics(ctx, slices.Collect(maps.Keys(names))...)
+	visible, err := withoutDenied(ctx, w.client, slices.Collect(maps.Keys(names)))
 	if err != nil {
 		return false, fmt.Errorf("list topics: %w", err)
 	}
-	starts, err := w.admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(names))...)
+	if len(visible) == 0 {
+		p.ends = nil
+		return true, nil
+	}
+	topics, err := w.admin.ListTopics(ctx, visible...)
+	if err != nil {
+		return false, fmt.Errorf("list topics: %w", err)
+	}
+	starts, err := w.admin.ListStartOffsets(ctx, visible...)
 	if err != nil {
 		return false, fmt.Errorf("starts of the dead-letter topics: %w", err)
 	}
 	p.ends = slices.DeleteFunc(behind, func(end partitionEnd) bool {
 		start, found := starts.Lookup(end.topic, end.Number)
-		isGone := errors.Is(topics[end.topic].Err, kerr.UnknownTopicOrPartition)
+		isGone := errors.Is(topics[end.topic].Err, kerr.UnknownTopicOrPartition) || !slices.Contains(visible, end.topic)
 		if id := currentID(topics, end.topic); !id.IsZero() && id != end.TopicID {
 			isGone = true
 		}

@@ -1,0 +1,71 @@
+package kafka_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/kafkatest"
+	"dlqmanager/kafka"
+)
+
+// deny makes the cluster answer requests for a topic as one whose user lacks a right does.
+func deny(cluster *kfake.Cluster, topic string, keys ...kmsg.Key) *kfake.FaultHandle {
+	return cluster.Fault(kfake.Fault{Keys: keys, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+}
+
+func TestADeniedArchiveTopicHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "denied.dlq.archive", "orders.dlq.archive"))
+	denied := deny(cluster, "denied.dlq.archive", kmsg.Metadata)
+	store := &outbox{}
+	store.add("denied.dlq", exhausted("v"))
+	store.add("orders.dlq", exhausted("v"))
+	_, logs := startArchiver(t, cluster.ListenAddrs(), store)
+	require.Eventually(t, func() bool { return store.left("orders.dlq") == 0 }, timeout, tick)
+	require.Eventually(t, func() bool { return logs.Len() == 1 }, timeout, tick)
+	require.Contains(t, logs.All()[0].ContextMap()["error"], "grant WRITE on the topic denied.dlq.archive")
+	denied.Remove()
+	require.Eventually(t, func() bool { return store.left("denied.dlq") == 0 }, timeout, tick)
+}
+
+func TestEndOffsetsLeaveOutDeniedTopics(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "denied", "orders"))
+	deny(cluster, "denied", kmsg.Metadata)
+	ends := kafka.NewEnds(kafka.Options{Brokers: cluster.ListenAddrs()}, testLog(t))
+	got, err := ends.EndOffsets(deadline(t), []string{"denied", "orders"})
+	require.NoError(t, err)
+	require.Equal(t, []dlq.EndOffset{{Topic: "orders", Partition: 0}}, got)
+	got, err = ends.EndOffsets(deadline(t), []string{"denied"})
+	require.NoError(t, err)
+	require.Empty(t, got, "not those of all topics")
+}
+
+func TestADeniedTopicHidesTheLagOfNoOther(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "denied.dlq", "orders.dlq", "secret.dlq"))
+	for topic, n := range map[string]int{"denied.dlq": 1, "orders.dlq": 2, "secret.dlq": 4} {
+		produce(t, cluster.ListenAddrs(), topic, "v", n)
+	}
+	store := newMemory()
+	store.refuseWith(func([]dlq.Arrival) error { return errStoreAway })
+	o := quickOptions(cluster.ListenAddrs())
+	o.StopGrace = 50 * time.Millisecond
+	ingest := startIngest(t, o, store)
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 7 }, timeout, tick)
+	deny(cluster, "denied.dlq", kmsg.Metadata)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "secret.dlq", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_ingest_lag") == 6 }, timeout, tick)
+	require.Eventually(t, func() bool {
+		said := fmt.Sprint(ingest.logs.All())
+		return strings.Contains(said, "grant READ on the topic denied.dlq") && strings.Contains(said, "grant DESCRIBE_CONFIGS on the topic secret.dlq")
+	}, timeout, tick)
+}
