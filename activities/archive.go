@@ -43,6 +43,27 @@ const (
 	batchGrace   = time.Second
 )
 
+// ArchivePace keeps the archive out of the way of ingest and retries, since it is not urgent: batches are short, so
+// that nobody waits long behind one, and between them it rests for most of the time.
+type ArchivePace struct {
+	// Limit is the size of the next batch, and Most that of the largest.
+	Limit, Most int
+}
+
+// NewArchivePace begins with small batches.
+func NewArchivePace(most int) *ArchivePace { return &ArchivePace{Limit: min(most, 100), Most: most} }
+
+// After adapts to how long a batch took, and returns how long to rest.
+func (p *ArchivePace) After(took time.Duration) (rest time.Duration) {
+	switch {
+	case took < 2*time.Millisecond:
+		p.Limit = min(2*p.Limit, p.Most)
+	case took > 8*time.Millisecond:
+		p.Limit = max(p.Limit/2, min(p.Most, 50))
+	}
+	return min(3*took, 5*time.Second)
+}
+
 // errArchiveStopping makes Temporal repeat the activity on another worker. Finished
 // batches are committed, and their count is in the heartbeat.
 var errArchiveStopping = errors.New("the worker is stopping; the archive continues on another worker")
@@ -94,18 +115,23 @@ func (a *Archive) inBatches(ctx context.Context, in ArchiveInput, batch batches,
 
 // drain runs batches until one is not full, and calls moved after each.
 func drain(ctx context.Context, in ArchiveInput, batch batches, moved func(int64)) error {
+	pace := NewArchivePace(in.BatchSize)
 	for {
-		n, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, in.BatchSize) })
+		began := time.Now()
+		n, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, pace.Limit) })
+		rest := time.Millisecond
 		if err == nil {
 			moved(n)
-			if n < int64(in.BatchSize) {
+			if n < int64(pace.Limit) {
 				return nil
 			}
+			rest = pace.After(time.Since(began))
 		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
 			return errors.Join(errArchiveStopping, err)
-		default:
+		case <-ctx.Done():
+		case <-time.After(rest):
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err

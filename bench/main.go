@@ -68,7 +68,7 @@ const (
 	// quickDivisor is the divisor of the sizes with -quick.
 	quickDivisor = 50
 	// lastRow is the highest row number.
-	lastRow = 23
+	lastRow = 24
 )
 
 func parse(args []string, progress io.Writer) (options, error) {
@@ -163,6 +163,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{[]int{14, 19}, b.measureFlat},
 		{[]int{16}, b.measureLanes},
 		{[]int{17}, b.measureActions},
+		{[]int{24}, b.measureArchive},
 		{[]int{18}, b.measureAccess},
 		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table
 	} {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,6 +35,9 @@ var postgresSettings = map[string]string{
 
 // bench is one run of the program.
 type bench struct {
+	// archiving lets row 24 archive.
+	archiving atomic.Bool
+
 	options
 	progress io.Writer
 	started  time.Time

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+)
+
+const (
+	archiveTopic = "ended"
+	// archiveBatch is the default of archive.batch_size.
+	archiveBatch = 1000
+	// archiveProbes is how many calls of each kind are timed at most.
+	archiveProbes = 8000
+	// archivePeriod is how long the archive runs, and then does not.
+	archivePeriod = 2 * time.Second
+)
+
+// measureArchive archives and purges a table of DEAD messages. Single retries and the ingest are timed before the
+// archive runs and while it runs. The second part compares the first batches with the last.
+func (b *bench) measureArchive(ctx context.Context) (err error) {
+	db, err := b.create(ctx, "archive", seedTopic{name: archiveTopic, dead: b.stored, bare: b.bare},
+		seedTopic{name: singleTopic, pending: archiveProbes})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.drop(ctx, db)) }()
+	k, err := startBroker(ctx, singleTopic)
+	if err != nil {
+		return err
+	}
+	defer k.stop(ctx)
+	publisher, err := k.publisher()
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	var ids [][16]byte
+	if err := db.pool.QueryRow(ctx, "SELECT array_agg(id) FROM dlq.dlq_messages WHERE status = 'PENDING'").Scan(&ids); err != nil {
+		return err
+	}
+	if err := warmUp(ctx, db); err != nil {
+		return err
+	}
+
+	b.step("ingest and single retries, by turns alone and beside the archive of %s messages", count(float64(b.stored)))
+	probes := &archiveProbe{db: db, publisher: publisher, ids: ids, samples: b.samples, archiving: &b.archiving}
+	var archived drained
+	ended := make(chan struct{})
+	var alone, beside [2]spread
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		defer close(ended)
+		archived, err = b.drainArchive(groupCtx, db.store.ArchiveBatch)
+		return err
+	})
+	group.Go(func() (err error) {
+		alone, beside, err = probes.run(groupCtx, ended)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	p99 := func(s spread) string { return fmt.Sprintf("p99 %s (%d calls)", milliseconds(s.quantile(0.99)), len(s)) }
+	for i, name := range []string{"ingest of 100 messages", "single retry (the three steps)"} {
+		b.add(row{number: 24, label: name + " beside the archive",
+			title: fmt.Sprintf("%s while %s messages are archived; baseline: alone", name, count(float64(b.stored))),
+			ours:  p99(beside[i]), base: p99(alone[i]), judged: spread{beside[i].quantile(0.99) / alone[i].quantile(0.99)}, goal: goal{atMost: 1.5}})
+	}
+	sizes, err := archiveSizes(ctx, db)
+	if err != nil {
+		return err
+	}
+	b.addDrained("archive", &archived, sizes)
+	b.step("purging %s messages", count(float64(archived.messages)))
+	purged, err := b.drainArchive(ctx, db.store.PurgeBatch)
+	if err != nil {
+		return err
+	}
+	if sizes, err = archiveSizes(ctx, db); err != nil {
+		return err
+	}
+	b.addDrained("purge", &purged, sizes)
+	return nil
+}
+
+// archiveProbe times the work that the archive must not slow down.
+type archiveProbe struct {
+	db        *database
+	publisher activities.Publisher
+	ids       [][16]byte
+	samples   []dlq.Arrival
+	offset    int64
+	archiving *atomic.Bool
+}
+
+// run alternates both kinds of calls until ended is closed, and lets the archive run in every second period. It
+// returns the times of the calls in milliseconds.
+func (p *archiveProbe) run(ctx context.Context, ended <-chan struct{}) (alone, beside [2]spread, err error) {
+	defer p.archiving.Store(true)
+	started := time.Now()
+	for {
+		select {
+		case <-ended:
+			return alone, beside, nil
+		default:
+		}
+		isBeside := time.Since(started)/archivePeriod%2 == 1
+		p.archiving.Store(isBeside)
+		if len(p.ids) == 1 { // enough calls; the archive goes on without them
+			return alone, beside, nil
+		}
+		times := &alone
+		if isBeside {
+			times = &beside
+		}
+		arrivals := make([]dlq.Arrival, 100)
+		for i := range arrivals {
+			p.offset++
+			arrivals[i] = p.samples[i]
+			arrivals[i].ID, arrivals[i].Source = dlq.NewID(), dlq.Source{TopicID: [16]byte{24}, Offset: p.offset}
+		}
+		ingest, err := timed(ctx, 10*time.Millisecond, func() error { _, err := p.db.store.StoreArrivals(ctx, arrivals); return err })
+		if err != nil {
+			return alone, beside, err
+		}
+		id := dlq.ID(p.ids[0])
+		p.ids = p.ids[1:]
+		single, err := timed(ctx, 0, func() error { return retryDirectly(ctx, p.db, p.publisher, id) })
+		if err != nil {
+			return alone, beside, err
+		}
+		times[0], times[1] = append(times[0], ingest), append(times[1], single)
+	}
+}
+
+// drained is how long each batch took, in milliseconds.
+type drained struct {
+	messages int64
+	batches  spread
+	took     time.Duration
+	wal      float64
+}
+
+// drainArchive runs batches on messages that ended an hour ago or earlier, at the pace of the archive.
+func (b *bench) drainArchive(ctx context.Context, batch func(context.Context, time.Duration, int) (int64, error)) (d drained, err error) {
+	before, err := b.walPosition(ctx)
+	if err != nil {
+		return d, err
+	}
+	started := time.Now()
+	pace := activities.NewArchivePace(archiveBatch)
+	for {
+		for !b.archiving.Load() {
+			if err := pause(ctx, time.Millisecond); err != nil {
+				return d, err
+			}
+		}
+		var moved int64
+		limit := pace.Limit
+		took, err := timed(ctx, 0, func() (err error) { moved, err = batch(ctx, time.Hour, limit); return err })
+		if err != nil {
+			return d, err
+		}
+		d.messages += moved
+		if moved < int64(limit) {
+			break
+		}
+		d.batches = append(d.batches, took/float64(limit)*1000)
+		if err := pause(ctx, pace.After(time.Duration(took*float64(time.Millisecond)))); err != nil {
+			return d, err
+		}
+	}
+	d.took = time.Since(started)
+	after, err := b.walPosition(ctx)
+	d.wal = after - before
+	return d, err
+}
+
+func (b *bench) addDrained(name string, d *drained, sizes string) {
+	tenth := max(1, len(d.batches)/10)
+	first, last := d.batches[:tenth], d.batches[len(d.batches)-tenth:]
+	b.add(row{number: 24, label: name + ": the last batches vs the first",
+		title: fmt.Sprintf("%s of %s messages, time for 1,000: the last tenth of the batches; baseline: the first tenth",
+			name, count(float64(d.messages))),
+		ours: milliseconds(last.median()), base: milliseconds(first.median()), judged: spread{last.median() / first.median()}, goal: goal{atMost: 1.5},
+		notes: []string{fmt.Sprintf("%s: %s messages/s, longest time for 1,000 %s; WAL of the server meanwhile %s; sizes after it: %s",
+			name, count(rate(int(d.messages), d.took)), milliseconds(d.batches.quantile(1)), megabytes(d.wal), sizes)}})
+}
+
+// archiveSizes describes both tables, each with and without its indexes.
+func archiveSizes(ctx context.Context, db *database) (text string, err error) {
+	err = db.pool.QueryRow(ctx, `
+		SELECT string_agg(format('%s %s MB, its indexes %s MB', t, pg_table_size(('dlq.' || t)::regclass) / 1000000,
+			pg_indexes_size(('dlq.' || t)::regclass) / 1000000), '; ' ORDER BY t)
+		FROM unnest(ARRAY['dlq_messages', 'dlq_messages_archive', 'dlq_message_bodies']) AS t`).Scan(&text)
+	return text, err
+}
