@@ -33,10 +33,11 @@ func TestABulkActionCountsTheMessagesThatItChanged(t *testing.T) {
 		_, err = env.ExecuteActivity(action.ChangeMessages, job.ID)
 		require.NoError(t, err)
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-			# HELP dlq_bulk_action_messages_total Messages that bulk actions changed, by action (revive, dead, delete).
+			# HELP dlq_bulk_action_messages_total Messages that bulk actions changed, by action (revive, dead, delete, restore).
 			# TYPE dlq_bulk_action_messages_total counter
 			dlq_bulk_action_messages_total{action="dead"} 1005
 			dlq_bulk_action_messages_total{action="delete"} 0
+			dlq_bulk_action_messages_total{action="restore"} 0
 			dlq_bulk_action_messages_total{action="revive"} 0
 		`), "dlq_bulk_action_messages_total"))
 	}

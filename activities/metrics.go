@@ -33,7 +33,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "dlq_orphans_released_total", Help: "Claims released because their workflow was gone.",
 		}),
 		acted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dlq_bulk_action_messages_total", Help: "Messages that bulk actions changed, by action (revive, dead, delete).",
+			Name: "dlq_bulk_action_messages_total", Help: "Messages that bulk actions changed, by action (revive, dead, delete, restore).",
 		}, []string{"action"}),
 		folded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dlq_counts_folded_timestamp_seconds",

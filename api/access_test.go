@@ -138,13 +138,21 @@ func callIn(t *testing.T, w *world, route, token string, prepared func()) respon
 			id = got.field(t, "id").(string)
 		}
 	}
-	if strings.HasSuffix(route, "/revive") {
+	isArchived := strings.Contains(route, "/archive/messages")
+	if strings.HasSuffix(route, "/revive") || isArchived {
 		got := w.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/dead", bearer("admin"))
 		require.Equal(t, http.StatusOK, got.status, got.body)
+	}
+	if isArchived {
+		_, err := w.store.ArchiveBatch(t.Context(), 0, 10)
+		require.NoError(t, err)
 	}
 	prepared()
 	method, path, _ := strings.Cut(route, " ")
 	path = strings.NewReplacer(":id", id, ":topic", topicOfAccess, ":profile", "heap").Replace(path)
+	if strings.HasSuffix(path, "/archive/messages") {
+		path += "?topic=" + topicOfAccess
+	}
 	if body := bodies[route]; body != "" {
 		return w.json(method, path, body, bearer(token))
 	}

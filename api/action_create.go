@@ -29,9 +29,12 @@ func (b *body) actionSpec() dlq.ActionSpec {
 	}
 	action, _ := textOf(raw)
 	spec.Action = dlq.Action(action)
+	if spec.Action == dlq.ActionRestore && len(spec.Statuses) == 0 {
+		spec.Statuses = []dlq.Status{dlq.StatusDead} // what was delivered is not sent again by mistake
+	}
 	switch {
 	case !slices.Contains(dlq.Actions, spec.Action):
-		b.reject("action", "must be one of revive, dead, delete")
+		b.reject("action", "must be one of revive, dead, delete, restore")
 	case len(spec.ChangedStatuses()) == 0:
 		b.reject("status", "leaves nothing to do: %s changes messages that are %s", spec.Action, listed(spec.Action.Statuses()))
 	}

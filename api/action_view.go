@@ -81,7 +81,7 @@ func (s *Server) previewAction(c *fiber.Ctx, spec dlq.ActionSpec) error {
 	if err != nil {
 		return err
 	}
-	sample, err := s.viewSample(c, preview.Sample)
+	sample, err := s.viewSample(c, preview.Sample, spec.Action == dlq.ActionRestore)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,9 @@ type Options struct {
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 
+	// ArchiveAfter and PurgeAfter are how long ago a message ended when it is archived and purged. Zero shows no time.
+	ArchiveAfter, PurgeAfter time.Duration
+
 	// RetryWait is how long a retry call waits for the end of its workflow
 	// unless the caller prefers otherwise. Default 10 s; negative never waits.
 	RetryWait time.Duration

@@ -253,6 +253,13 @@ func (r recordingRetries) CancelBulkAction(ctx context.Context, id dlq.ID) error
 	return r.retries.CancelBulkAction(ctx, id)
 }
 
+func (r recordingRetries) TriggerArchive(ctx context.Context) (string, error) {
+	if _, err := r.record(ctx, dlq.TargetArchive, workflows.ArchiveScheduleID, auditedCommand{Command: "run"}); err != nil {
+		return "", err
+	}
+	return r.retries.TriggerArchive(ctx)
+}
+
 func (r recordingRetries) AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error) {
 	return r.retries.AwaitRetryMessage(ctx, execution)
 }

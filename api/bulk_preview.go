@@ -60,7 +60,7 @@ func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
 	if err != nil {
 		return err
 	}
-	sample, err := s.viewSample(c, preview.Sample)
+	sample, err := s.viewSample(c, preview.Sample, false)
 	if err != nil {
 		return err
 	}

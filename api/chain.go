@@ -33,6 +33,7 @@ type hopView struct {
 	ReplacedBy    *dlq.ID          `json:"replaced_by"`
 	Attempts      []hopAttemptView `json:"attempts"`
 	verifiedFields
+	lifecycleFields
 }
 
 // hopAttemptView is one retry that has ended.
@@ -84,6 +85,7 @@ func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.V
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
 		EditedFrom: optionalID(h.Edits.From), ReplacedBy: optionalID(h.Edits.By),
 		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
+		lifecycleFields: s.viewLifecycle(&h.Message, h.Archived),
 	}
 	for _, a := range retries {
 		retry := hopAttemptView{

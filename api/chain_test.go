@@ -37,10 +37,10 @@ func TestGetChainHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"outcome":"failed","category":"transient","error":"no leader"},`+
 		`{"number":2,"started_at":"2026-02-20T10:31:00.000+00:00","ended_at":"2026-02-20T10:31:01.000+00:00",`+
 		`"workflow":{"workflow_id":"w","run_id":"r2"},"operation_id":"0199c0de-7000-7000-8000-000000000009","target":{"topic":"orders.events.v1","partition":3,"offset":1311},`+
-		`"outcome":"delivered","category":null,"error":null}],"verified":"no","verified_reason":"came_back"},`+
+		`"outcome":"delivered","category":null,"error":null}],"verified":"no","verified_reason":"came_back","archive_at":null,"purge_at":null},`+
 		`{"id":"0199c0de-7000-7000-8000-000000000009","previous_id":"550e8400-e29b-41d4-a716-446655440000","status":"PENDING","resolution":null,`+
 		`"original_topic":"orders.events.v1","dlq_topic":"orders.events.dlq.v1","source":{"partition":1,"offset":57},`+
-		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":false,"edited_from":null,"replaced_by":null,"attempts":[],"verified":null,"verified_reason":null}]}`, got.body)
+		`"created_at":"2026-02-20T10:30:00.000+00:00","retry_count":2,"max_retries":3,"archived":false,"edited_from":null,"replaced_by":null,"attempts":[],"verified":null,"verified_reason":null,"archive_at":null,"purge_at":null}]}`, got.body)
 }
 
 func TestGetChainFindsAnArchivedMessageAndNoUnknownOne(t *testing.T) {

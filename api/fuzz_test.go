@@ -62,7 +62,7 @@ func FuzzQuery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		q := readQuery(raw, listParameters)
-		wanted := q.list("orders.dlq")
+		wanted := q.list(dlq.Filter{Topic: "orders.dlq"})
 		if err := q.err(); err != nil {
 			requirePrintable(t, err)
 			return

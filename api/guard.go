@@ -34,7 +34,15 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 
 // Detail leaves out the id of an earlier message that the principal may not see.
 func (g guard) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	d, err := g.store.Detail(ctx, id)
+	return g.detail(ctx, id, g.store.Detail)
+}
+
+func (g guard) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
+	return g.detail(ctx, id, g.store.ArchivedDetail)
+}
+
+func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context, dlq.ID) (dlq.Detail, error)) (dlq.Detail, error) {
+	d, err := read(ctx, id)
 	if err == nil {
 		err = checkMessage(ctx, &d.Message)
 	}
@@ -123,6 +131,19 @@ func (g guard) Delete(ctx context.Context, id dlq.ID) error {
 		return err
 	}
 	return g.store.Delete(audited(ctx), id)
+}
+
+// Restore makes the request concern the new message.
+func (g guard) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+	if _, err := g.ArchivedDetail(ctx, id); err != nil {
+		return dlq.Message{}, err
+	}
+	m, err := g.store.Restore(audited(ctx), id)
+	if err == nil {
+		a := accessOf(ctx)
+		a.concerns(m.ID, m.DLQTopic)
+	}
+	return m, err
 }
 
 func (g guard) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {

@@ -44,6 +44,7 @@ type detailView struct {
 	GroupedBy *groupedByView `json:"grouped_by,omitempty"`
 	decodedFields
 	verifiedFields
+	lifecycleFields
 }
 
 // pointedView is the record of a message that only points to it, or the reason why it
@@ -123,11 +124,15 @@ type attemptView struct {
 }
 
 func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	return s.showMessage(ctx, c, s.options.Store.Detail, false)
+}
+
+func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(context.Context, dlq.ID) (dlq.Detail, error), isArchived bool) error {
 	id, err := pathID(c, "message")
 	if err != nil {
 		return err
 	}
-	d, err := s.options.Store.Detail(ctx, id)
+	d, err := read(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
@@ -151,6 +156,7 @@ func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optionalText(d.Failure.CauseClass),
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
 		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By), verifiedFields: viewVerified(verdict),
+		lifecycleFields: s.viewLifecycle(&d.Message, isArchived),
 	}
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err

@@ -133,7 +133,7 @@ func TestGetMessageHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"workflow":{"workflow_id":"retry-message-550e8400-e29b-41d4-a716-446655440000","run_id":"run/1",`+
 		`"url":"http://127.0.0.1:8233/namespaces/a%20b/workflows/retry-message-550e8400-e29b-41d4-a716-446655440000/run%2F1/history"},"operation_id":"0199c0de-7000-7000-8000-000000000009",`+
 		`"previous_id":"0199c0de-7000-7000-8000-000000000009","resolution":null,"target":null,"cause_class":null,`+
-		`"trace_id":null,"correlation_id":null,"suspicion":null,"pointed":null,"group_id":null,"edited_from":null,"replaced_by":null,"schema":null,"decode_error":null,"decoded_key":null,"verified":null,"verified_reason":null}`, got.body)
+		`"trace_id":null,"correlation_id":null,"suspicion":null,"pointed":null,"group_id":null,"edited_from":null,"replaced_by":null,"schema":null,"decode_error":null,"decoded_key":null,"verified":null,"verified_reason":null,"archive_at":null,"purge_at":null}`, got.body)
 }
 
 func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {

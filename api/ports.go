@@ -19,6 +19,11 @@ type Store interface {
 	List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error)
 	// Detail returns a message with its bytes and history, or dlq.ErrNotFound.
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	// ArchivedDetail is Detail for an archived message.
+	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or
+	// *dlq.NotRetryableError when that was done before or an edited copy has replaced it.
+	Restore(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Chain returns a message, also an archived one, with all messages that it was before
 	// and that it became, or dlq.ErrNotFound.
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
@@ -145,6 +150,9 @@ type Retries interface {
 	// StartBulkAction starts the workflow of a bulk action whose row exists, or joins it.
 	// It returns dlq.ErrNotFound when the workflow has closed.
 	StartBulkAction(ctx context.Context, action dlq.BulkAction) (workflows.Execution, error)
+	// TriggerArchive starts a run of the archive's schedule now, unless one is active, and returns the
+	// schedule; dlq.ErrNotFound if there is none.
+	TriggerArchive(ctx context.Context) (schedule string, err error)
 	// AwaitBulkAction waits like AwaitRetryMessage.
 	AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
 	// CancelBulkAction ends a bulk action. It returns dlq.ErrNotFound when the workflow

@@ -18,6 +18,8 @@ type retries struct {
 	mu      sync.Mutex
 	deliver func(dlq.Envelope) error // nil delivers
 	silent  bool                     // Kafka is not configured
+	// noArchive is a missing schedule of the archive.
+	noArchive bool
 	// stopped makes every workflow end as if someone had terminated it.
 	stopped bool
 	// killed makes bulk retries end at once, without a trace in the store.

@@ -74,13 +74,14 @@ type listedView struct {
 	ErrorClass *string `json:"error_class"`
 	GroupID    *dlq.ID `json:"group_id"`
 	verifiedFields
+	lifecycleFields
 }
 
-func viewListed(m *dlq.Message, verdict dlq.Verdict) listedView {
-	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID), viewVerified(verdict)}
+func (s *Server) viewListed(m *dlq.Message, verdict dlq.Verdict, isArchived bool) listedView {
+	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID), viewVerified(verdict), s.viewLifecycle(m, isArchived)}
 }
 
-func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message) ([]listedView, error) {
+func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areArchived bool) ([]listedView, error) {
 	listed := make([]*dlq.Message, len(messages))
 	for i := range messages {
 		listed[i] = &messages[i]
@@ -91,16 +92,16 @@ func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message) ([]li
 	}
 	views := make([]listedView, len(listed))
 	for i, m := range listed {
-		views[i] = viewListed(m, verdicts[m.ID])
+		views[i] = s.viewListed(m, verdicts[m.ID], areArchived)
 	}
 	return views, nil
 }
 
 // viewSample shows the messages of a dry run.
-func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message) ([]listedView, error) {
+func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message, areArchived bool) ([]listedView, error) {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
-	return s.viewMessages(ctx, messages)
+	return s.viewMessages(ctx, messages, areArchived)
 }
 
 type paginationView struct {
@@ -134,7 +135,12 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err != nil {
 		return err
 	}
-	wanted := q.list(topic)
+	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic})
+}
+
+// listMessages lists those that the query selects, of the topic and of the table that scope names.
+func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope dlq.Filter) error {
+	wanted := q.list(scope)
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -148,7 +154,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 			HasNext: page.HasNext, TotalCountExact: page.TotalExact,
 		},
 	}
-	if view.Messages, err = s.viewMessages(ctx, page.Messages); err != nil {
+	if view.Messages, err = s.viewMessages(ctx, page.Messages, scope.Archived); err != nil {
 		return err
 	}
 	var last *dlq.Keyset
@@ -170,14 +176,18 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort", "verified"}, filterFields, recordParameters)
 
 // list reads the parameters of a list.
-func (q *query) list(topic string) dlq.ListQuery {
+func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	wanted := dlq.ListQuery{
-		Filter:   readFilter(q, topic),
+		Filter:   readFilter(q, scope.Topic),
 		Page:     q.integer("page", 1, maxPage),
 		PageSize: q.integer("page_size", defaultPageSize, maxPageSize),
 	}
-	wanted.Verified = q.verified()
-	if wanted.IsSearch() && wanted.Page > 1 {
+	wanted.Verified, wanted.Archived = q.verified(), scope.Archived
+	switch {
+	case !wanted.IsSearch() || wanted.Page <= 1:
+	case wanted.Archived:
+		q.reject("page", "must be 1 with a filter by error, class, group, header, payload and the like; use the cursor")
+	default:
 		q.reject("page", "must be 1 with a header, a payload or verified; use the cursor")
 	}
 	switch sort, given := q.one("sort"); {

@@ -114,7 +114,7 @@ func TestListMessagesHasTheDocumentedBodyByteForByte(t *testing.T) {
 	require.Equal(t, `{"messages":[{"id":"550e8400-e29b-41d4-a716-446655440000","original_topic":"orders.events.v1",`+
 		`"error_message":"processing failed","retry_count":0,"max_retries":3,"payload":{"order_id":"123"},"status":"PENDING",`+
 		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:00.000+00:00","last_retry_at":null,`+
-		`"dlq_topic":"orders.events.dlq.v1","error_class":null,"group_id":null,"verified":null,"verified_reason":null}],`+
+		`"dlq_topic":"orders.events.dlq.v1","error_class":null,"group_id":null,"verified":null,"verified_reason":null,"archive_at":null,"purge_at":null}],`+
 		`"pagination":{"total_count":150,"page":1,"page_size":20,"has_next":true,`+
 		`"total_count_exact":true,"next_cursor":"AgAABks-5z86AAAAAAAAAACC"}}`, got.body)
 }

@@ -27,6 +27,7 @@ const (
 	PermBulkActionControl Permission = "dlq:bulk-action:control"
 	PermGroupRead         Permission = "dlq:group:read"
 	PermGroupUpdate       Permission = "dlq:group:update"
+	PermArchiveRun        Permission = "dlq:archive:run"
 	PermAuditRead         Permission = "dlq:audit:read"
 	PermMetricsRead       Permission = "dlq:metrics:read"
 	PermProcessRead       Permission = "dlq:process:read"
@@ -36,7 +37,7 @@ const (
 // IsForAllTopics reports whether the permission needs a grant for all topics, since what it is
 // for belongs to no topic.
 func (p Permission) IsForAllTopics() bool {
-	return p == PermMetricsRead || p == PermProcessRead || p == PermProcessUpdate
+	return p == PermArchiveRun || p == PermMetricsRead || p == PermProcessRead || p == PermProcessUpdate
 }
 
 // Role is a set of permissions.
@@ -57,7 +58,7 @@ var addedPermissions = map[Role][]Permission{
 	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermGroupRead, PermAuditRead, PermMetricsRead},
 	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
 		PermBulkActionCreate, PermBulkActionControl, PermGroupUpdate},
-	RoleAdmin: {PermMessageDelete, PermProcessRead, PermProcessUpdate},
+	RoleAdmin: {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
 }
 
 // Permissions are those of the role; none for an unknown role.
@@ -75,7 +76,7 @@ func (r Role) Permissions() []Permission {
 // bulk action. It is empty for an unknown action.
 func (a Action) Permission() Permission {
 	switch a {
-	case ActionRevive:
+	case ActionRevive, ActionRestore:
 		return PermMessageRevive
 	case ActionDead:
 		return PermMessageDead

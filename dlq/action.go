@@ -23,10 +23,13 @@ const (
 	ActionDead Action = "dead"
 	// ActionDelete removes messages with their bytes and attempts, unless they are RETRYING.
 	ActionDelete Action = "delete"
+	// ActionRestore brings archived messages back: each becomes a new PENDING message of its chain. It
+	// skips messages that were restored before or that an edited copy has replaced.
+	ActionRestore Action = "restore"
 )
 
 // Actions lists every action.
-var Actions = []Action{ActionRevive, ActionDead, ActionDelete}
+var Actions = []Action{ActionRevive, ActionDead, ActionDelete, ActionRestore}
 
 // Statuses are the statuses of the messages that the action changes; none for an unknown
 // action.
@@ -38,6 +41,8 @@ func (a Action) Statuses() []Status {
 		return []Status{StatusPending, StatusRetrying}
 	case ActionDelete:
 		return []Status{StatusPending, StatusResolved, StatusDead}
+	case ActionRestore:
+		return []Status{StatusResolved, StatusDead}
 	default:
 		return nil
 	}
@@ -59,6 +64,7 @@ func (s ActionSpec) ChangedStatuses() []Status {
 // Storable is the specification as a store keeps it. It shares no memory with s.
 func (s ActionSpec) Storable() ActionSpec {
 	s.Filter = s.storable()
+	s.Archived = s.Action == ActionRestore
 	s.Reason = StorableText(s.Reason)
 	return s
 }

@@ -52,6 +52,8 @@ type Filter struct {
 	Verified Verified `json:"verified,omitempty"`
 	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
+	// Archived selects among the archived messages instead of the others.
+	Archived bool `json:"archived,omitempty"`
 }
 
 // EffectiveStatuses are the statuses that match the filter, each once: all of them, unless
@@ -87,14 +89,19 @@ func (f *Filter) IsLookup() bool {
 // as much to tell whether it is verified.
 func (f *Filter) ReadsRecords() bool { return len(f.Headers)+len(f.Payload) > 0 || f.Verified != "" }
 
-// IsSearch reports whether a list reads the records of a limited number of messages.
-func (f *Filter) IsSearch() bool { return f.ReadsRecords() && !f.IsLookup() && len(f.IDs) == 0 }
+// IsSearch reports whether a list reads the records of a limited number of messages. The archive
+// has fewer indexes, so there more filters are a search.
+func (f *Filter) IsSearch() bool {
+	isSlow := f.ReadsRecords() || f.Archived && (f.IsText() || !f.Group.IsZero() || f.Suspicious != nil || f.OriginPartition != nil)
+	return isSlow && !f.IsLookup() && len(f.IDs) == 0
+}
 
 // SearchScope is the filter of what a list of IsSearch looks at, and rest the filter that it
 // applies to these messages. Conditions that few messages may meet are in rest: otherwise a list
 // would read a whole topic to look at a limited number of messages.
 func (f *Filter) SearchScope() (scope, rest Filter) {
-	scope = Filter{Topic: f.Topic, Statuses: f.Statuses, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, Within: f.Within}
+	scope = Filter{Topic: f.Topic, Statuses: f.Statuses, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, Within: f.Within,
+		Archived: f.Archived}
 	if f.Verified != "" && len(f.Statuses) == 0 {
 		scope.Statuses = []Status{StatusResolved}
 	}

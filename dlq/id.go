@@ -59,6 +59,18 @@ func RecordID(source Source, timestamp time.Time) ID {
 	return id
 }
 
+// RestoredID returns the ID of the message that an archived one becomes when it is restored. It is
+// always the same, so that a message is restored once. Like the ID of the archived message it begins
+// with a time.
+func RestoredID(archived ID) ID {
+	sum := sha256.Sum256([]byte("restored " + archived.String()))
+	id := archived
+	copy(id[6:], sum[:])
+	id[6] = id[6]&0x0f | 0x80 // version 8
+	id[8] = id[8]&0x0f | 0x80 // variant of RFC 9562
+	return id
+}
+
 // ParseID parses the canonical form, 36 characters in either case. Other spellings of a
 // UUID (braces, urn:, no hyphens) are refused, so that each message has one address.
 func ParseID(s string) (ID, error) {

@@ -43,6 +43,7 @@ const (
 	TargetBulkRetry  OperationTarget = "bulk-retry"
 	TargetBulkAction OperationTarget = "bulk-action"
 	TargetGroup      OperationTarget = "group"
+	TargetArchive    OperationTarget = "archive"
 	TargetProcess    OperationTarget = "process"
 )
 

@@ -22,7 +22,10 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 33
+const newest = 36
+
+// required is the version that this program needs: it can do without the indexes of later ones.
+const required = 34
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -53,8 +56,7 @@ func version(t *testing.T, pool *pgxpool.Pool) string {
 }
 
 // documented are the migrations that document 003 describes; next is the one that
-// follows them, and queues, between, offsets, counts, narrow, buckets, origins, exhausted,
-// actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed and oldest are those after.
+// follows them. The others are those after, in their order.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
 const (
@@ -81,6 +83,9 @@ const (
 	verified  = "031_verify_deliveries"
 	handed    = "032_hand_in"
 	oldest    = "033_name_the_oldest_program"
+	restored  = "034_restore_messages"
+	byDLQ     = "035_list_archive_by_dlq_topic"
+	byOrigin  = "036_list_archive_by_original_topic"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -154,11 +159,11 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	require.NoError(t, err)
 	downs, err := fs.Glob(migrations.Files, "*.down.sql")
 	require.NoError(t, err)
-	require.Len(t, ups, 25)
+	require.Len(t, downs, len(ups))
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -184,11 +189,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin)
 		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}
@@ -307,7 +312,7 @@ func TestAFailedMigrationIsRepeatedAtTheNextStart(t *testing.T) {
 
 func TestAMigrationWhoseProcessWasKilledIsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, interrupted := range []int{1, 2, 33} {
+	for _, interrupted := range []int{1, 2, 33, 36} {
 		pool := dbtest.New(t)
 		made := schema(t, pool)
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, interrupted)

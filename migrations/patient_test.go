@@ -69,14 +69,14 @@ func TestAMigrationLetsReadersPassWhileItWaitsForALongOne(t *testing.T) {
 			require.NoError(t, err)
 
 			log, first := told()
-			files := release(t, map[string]string{"034_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
+			files := release(t, map[string]string{"904_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
 			done := inBackground(t, pool, files, migrations.Options{Log: log})
 			require.Regexp(t, `waits for the locks of other sessions, and tries again in 1s; the oldest is pid \d+, pg_dump of user`, <-first)
 			exec(t, pool, `SELECT FROM `+table) // it is between two attempts
 			require.NoError(t, migrations.Check(t.Context(), pool), "programs of this version go on")
 			require.NoError(t, dump.Rollback(t.Context()))
 			require.NoError(t, <-done)
-			require.Equal(t, "34", version(t, pool))
+			require.Equal(t, "904", version(t, pool))
 			exec(t, pool, `SELECT note FROM dlq.dlq_messages`)
 		})
 	}
@@ -91,13 +91,13 @@ func TestAMigrationThatIsStoppedWhileItWaitsGoesOnAtTheNextStart(t *testing.T) {
 	require.NoError(t, err)
 
 	ctx, stop := context.WithCancel(t.Context())
-	files := release(t, map[string]string{"034_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
+	files := release(t, map[string]string{"904_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
 	err = migrations.UpWith(ctx, pool, files, migrations.Options{Log: func(string) { stop() }})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, "34 dirty", version(t, pool))
+	require.Equal(t, "904 dirty", version(t, pool))
 	require.NoError(t, dump.Rollback(t.Context()))
 	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{}))
-	require.Equal(t, "34", version(t, pool))
+	require.Equal(t, "904", version(t, pool))
 }
 
 const index = `-- an index of a later release
@@ -111,7 +111,7 @@ func TestAnIndexIsBuiltWhileOthersWrite(t *testing.T) {
 	_, err = writer.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
 	require.NoError(t, err)
 
-	done := inBackground(t, pool, release(t, map[string]string{"034_index": index}), migrations.Options{})
+	done := inBackground(t, pool, release(t, map[string]string{"904_index": index}), migrations.Options{})
 	eventually(t, pool, building("waiting for writers before build"))
 	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
 	require.NoError(t, migrations.Check(t.Context(), pool))
@@ -126,9 +126,9 @@ func TestAnIndexWhoseBuildWasInterruptedIsBuiltAgain(t *testing.T) {
 	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) SELECT 'orders', 'boom' FROM generate_series(1, 2)`)
 	_, err := pool.Exec(t.Context(), `CREATE UNIQUE INDEX CONCURRENTLY idx_dlq_messages_note ON dlq.dlq_messages (error_message)`)
 	require.ErrorContains(t, err, "could not create unique index", "it stays, and is invalid")
-	exec(t, pool, `UPDATE public.schema_migrations SET version = 34, dirty = true`)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = 904, dirty = true`)
 
-	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"034_index": index}), migrations.Options{}))
+	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"904_index": index}), migrations.Options{}))
 	require.Equal(t, []string{"true false"}, texts(t, pool,
 		`SELECT indisvalid || ' ' || indisunique FROM pg_index WHERE indexrelid = 'dlq.idx_dlq_messages_note'::regclass`))
 }
@@ -152,7 +152,7 @@ func TestAProcessThatWaitsForAnotherIsNotInTheWayOfItsIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = writer.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
 	require.NoError(t, err)
-	files := release(t, map[string]string{"034_index": index})
+	files := release(t, map[string]string{"904_index": index})
 	first := inBackground(t, pool, files, migrations.Options{})
 	eventually(t, pool, building("waiting for writers before build"))
 	second := inBackground(t, pool, files, migrations.Options{})
@@ -171,7 +171,7 @@ func TestAProcessWaitsForAnotherThatHasLostItsLock(t *testing.T) {
 	require.NoError(t, err)
 	_, err = writer.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')`)
 	require.NoError(t, err)
-	files := release(t, map[string]string{"034_index": index})
+	files := release(t, map[string]string{"904_index": index})
 	first := inBackground(t, pool, files, migrations.Options{})
 	eventually(t, pool, building("waiting for writers before build"))
 	require.Equal(t, []string{"true"}, texts(t, pool, `SELECT pg_terminate_backend(l.pid, 10000)::text
@@ -193,7 +193,7 @@ func TestAnIndexThatPostgreSQLBuildsForAKilledProcessIsNotBuiltAgain(t *testing.
 	require.NoError(t, err)
 	_, err = dump.Exec(t.Context(), `SELECT count(*) FROM dlq.dlq_messages`)
 	require.NoError(t, err)
-	exec(t, pool, `UPDATE public.schema_migrations SET version = 34, dirty = true`)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = 904, dirty = true`)
 	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	killed, err := conn.Hijack().PgConn().Hijack()
@@ -205,7 +205,7 @@ func TestAnIndexThatPostgreSQLBuildsForAKilledProcessIsNotBuiltAgain(t *testing.
 	const state = `SELECT indexrelid || ' ' || indisvalid FROM pg_index WHERE indexrelid = 'dlq.idx_dlq_messages_note'::regclass`
 	before := texts(t, pool, state)
 
-	done := inBackground(t, pool, release(t, map[string]string{"034_index": index}), migrations.Options{})
+	done := inBackground(t, pool, release(t, map[string]string{"904_index": index}), migrations.Options{})
 	eventually(t, pool, `SELECT pid::text FROM pg_locks WHERE NOT granted AND relation = 'dlq.dlq_messages'::regclass`)
 	require.NoError(t, dump.Rollback(t.Context()))
 	require.NoError(t, <-done)
@@ -221,7 +221,7 @@ func TestLimitsOfADatabaseOrRoleDoNotStopAMigration(t *testing.T) {
 		exec(t, pool, `ALTER DATABASE "`+pool.Config().ConnConfig.Database+`" SET `+setting)
 	}
 	limited := dbtest.Pool(t, pool.Config().ConnString())
-	require.NoError(t, migrations.UpWith(t.Context(), limited, release(t, map[string]string{"034_settings": `
+	require.NoError(t, migrations.UpWith(t.Context(), limited, release(t, map[string]string{"904_settings": `
 		CREATE TABLE public.settings AS
 		SELECT name || ' ' || setting AS text FROM pg_settings WHERE name ~ '^(statement|idle.*session|lock)_timeout$'`}), migrations.Options{}))
 	require.Equal(t, []string{"idle_in_transaction_session_timeout 0", "idle_session_timeout 0", "lock_timeout 1000", "statement_timeout 0"},
@@ -232,33 +232,33 @@ func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	// One row fills a page.
-	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"034_large": `
+	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"904_large": `
 		CREATE TABLE dlq.large (id INT, filler TEXT) WITH (fillfactor = 10);
 		INSERT INTO dlq.large SELECT n, repeat('x', 1000) FROM generate_series(1, 17000) AS n`}), migrations.Options{}))
 	files := release(t, map[string]string{
-		"034_large": `SELECT`,
-		"035_small": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_small ON dlq.dlq_messages (error_message)`,
-		"036_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_large ON dlq.large (id)`,
-		"037_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_later ON dlq.dlq_messages (error_message)`,
+		"904_large": `SELECT`,
+		"905_small": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_small ON dlq.dlq_messages (error_message)`,
+		"906_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_large ON dlq.large (id)`,
+		"907_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_later ON dlq.dlq_messages (error_message)`,
 	})
 	required, err := migrations.Required(files)
 	require.NoError(t, err)
-	require.Equal(t, 34, required, "a program can do without indexes")
+	require.Equal(t, 904, required, "a program can do without indexes")
 
 	log, first := told()
 	for range 2 {
 		require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true, Log: log}))
 		require.Regexp(t, "^the index idx_large is not built, since dlq.large has 13\\d MiB: run `dlq-worker migrate`", <-first)
-		require.Equal(t, "35", version(t, pool))
+		require.Equal(t, "905", version(t, pool))
 	}
 	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{}))
-	require.Equal(t, "37", version(t, pool))
+	require.Equal(t, "907", version(t, pool))
 
 	files = release(t, map[string]string{
-		"034_large": `SELECT`, "035_small": `SELECT`, "036_index": `SELECT`, "037_index": `SELECT`,
-		"038_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_last ON dlq.large (id)`, "039_table": `CREATE TABLE dlq.needed ()`,
+		"904_large": `SELECT`, "905_small": `SELECT`, "906_index": `SELECT`, "907_index": `SELECT`,
+		"908_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_last ON dlq.large (id)`, "909_table": `CREATE TABLE dlq.needed ()`,
 	})
-	require.ErrorContains(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}), "needs version 39")
+	require.ErrorContains(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}), "needs version 909")
 }
 
 // A dump has its snapshot for hours. A worker that starts meanwhile can do without the index.
@@ -269,7 +269,7 @@ func TestAStartLeavesAnIndexThatWaitsForAnotherTransaction(t *testing.T) {
 	require.NoError(t, err)
 	_, err = dump.Exec(t.Context(), `SELECT count(*) FROM dlq.dlq_messages`)
 	require.NoError(t, err)
-	files := release(t, map[string]string{"034_index": index})
+	files := release(t, map[string]string{"904_index": index})
 	log, first := told()
 	for range 2 {
 		require.NoError(t, <-inBackground(t, pool, files, migrations.Options{LeaveLarge: true, Log: log}))
@@ -278,7 +278,7 @@ func TestAStartLeavesAnIndexThatWaitsForAnotherTransaction(t *testing.T) {
 	require.NoError(t, migrations.Check(t.Context(), pool))
 	require.NoError(t, dump.Rollback(t.Context()))
 	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}))
-	require.Equal(t, "34", version(t, pool))
+	require.Equal(t, "904", version(t, pool))
 }
 
 func TestAStartDoesNotWaitForAProcessThatGoesBeyondWhatItNeeds(t *testing.T) {

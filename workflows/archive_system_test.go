@@ -54,6 +54,12 @@ func TestArchiveScheduleIsCreatedOnceAndKeptUpToDate(t *testing.T) {
 	require.Equal(t, "04:30", described.Info.NextActionTimes[0].UTC().Format("15:04"))
 }
 
+func TestARunOfTheArchiveNeedsTheSchedule(t *testing.T) {
+	t.Parallel()
+	_, err := startlessSystem(t).client.TriggerArchive(t.Context())
+	require.ErrorIs(t, err, dlq.ErrNotFound)
+}
+
 func TestTheLastRunOfTheArchiveIsKnown(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
@@ -71,7 +77,9 @@ func TestTheLastRunOfTheArchiveIsKnown(t *testing.T) {
 	require.Equal(t, 366*24*time.Hour, run.Interval, "a pause leaves it")
 	require.NoError(t, handle.Unpause(t.Context(), client.ScheduleUnpauseOptions{}))
 
-	require.NoError(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
+	schedule, err := s.client.TriggerArchive(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, handle.GetID(), schedule)
 	require.Eventually(t, func() bool {
 		run, err = s.client.LastArchiveRun(t.Context())
 		return err == nil && run.Running

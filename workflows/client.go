@@ -152,13 +152,13 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// installationID makes an id unique in a namespace that several installations share. Each
+// archiveSchedule is the id of the archive's schedule. Several installations share a namespace; each
 // has its own task queue, which is part of the id unless it is DefaultTaskQueue.
-func (c *Client) installationID(id string) string {
+func (c *Client) archiveSchedule() string {
 	if c.taskQueue == DefaultTaskQueue {
-		return id
+		return ArchiveScheduleID
 	}
-	return c.taskQueue + "/" + id
+	return c.taskQueue + "/" + ArchiveScheduleID
 }
 
 func (c *Client) startOptions(workflowID, summary string) client.StartWorkflowOptions {

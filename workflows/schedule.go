@@ -17,7 +17,7 @@ import (
 // of the existing one. It keeps a pause and the notes. cron is a cron expression or
 // @daily and the like, in UTC.
 func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in ArchiveInput) error {
-	id := c.installationID(ArchiveScheduleID)
+	id := c.archiveSchedule()
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}
 	action := &client.ScheduleWorkflowAction{
 		ID: id, Workflow: ArchiveMessagesType, Args: []any{in}, TaskQueue: c.taskQueue,
@@ -47,6 +47,16 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in Arch
 	return nil
 }
 
+// TriggerArchive starts a run of the archive's schedule now, and returns the schedule. The server skips the run
+// while another one is active.
+func (c *Client) TriggerArchive(ctx context.Context) (schedule string, err error) {
+	id := c.archiveSchedule()
+	if err := c.temporal.ScheduleClient().GetHandle(ctx, id).Trigger(ctx, client.ScheduleTriggerOptions{}); err != nil {
+		return "", fmt.Errorf("trigger schedule %s: %w", id, toDomain(ctx, err))
+	}
+	return id, nil
+}
+
 // ArchiveRun is the newest run that the archive's schedule has started. Without one, Started
 // is when the schedule was created.
 type ArchiveRun struct {
@@ -58,7 +68,7 @@ type ArchiveRun struct {
 
 // LastArchiveRun asks Temporal for the newest run of the archive.
 func (c *Client) LastArchiveRun(ctx context.Context) (run ArchiveRun, err error) {
-	id := c.installationID(ArchiveScheduleID)
+	id := c.archiveSchedule()
 	schedule, err := c.temporal.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
 	if err != nil {
 		return ArchiveRun{}, fmt.Errorf("describe schedule %s: %w", id, toDomain(ctx, err))

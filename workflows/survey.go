@@ -54,7 +54,7 @@ func (c *Client) Survey(ctx context.Context) (s Survey, err error) {
 		s.AttributeCommand = CreateSearchAttributes(namespace)
 	}
 
-	s.Schedule = c.installationID(ArchiveScheduleID)
+	s.Schedule = c.archiveSchedule()
 	schedule, err := c.temporal.ScheduleClient().GetHandle(ctx, s.Schedule).Describe(ctx)
 	var missing *serviceerror.NotFound
 	switch {

@@ -31,8 +31,8 @@ func (a *action) includes(e *entry) bool {
 		slices.Contains(a.Spec.Action.Statuses(), e.Status)
 }
 
-// act applies an action to a message whose status allows it.
-func (m *Store) act(what dlq.Action, e *entry) {
+// act applies an action to a message whose status allows it. The error is why a message is not restored.
+func (m *Store) act(what dlq.Action, e *entry) error {
 	switch what {
 	case dlq.ActionRevive:
 		e.Status, e.Resolution, e.Owner, e.UpdatedAt = dlq.StatusPending, "", dlq.Owner{}, m.now()
@@ -42,7 +42,10 @@ func (m *Store) act(what dlq.Action, e *entry) {
 	case dlq.ActionDelete:
 		m.remove(e)
 		delete(m.knownIDs, e.ID)
+	case dlq.ActionRestore:
+		return m.restore(e)
 	}
+	return nil
 }
 
 // CreateAction is like postgres.Store.CreateAction.
@@ -98,7 +101,7 @@ func (m *Store) CountAction(_ context.Context, id dlq.ID) (dlq.BulkAction, error
 		if !a.Counting {
 			return false
 		}
-		for _, e := range m.order {
+		for _, e := range m.scope(&a.Spec.Filter) {
 			if a.includes(e) {
 				a.Matched++
 			}
@@ -115,12 +118,12 @@ func (m *Store) Act(_ context.Context, job dlq.BulkAction, limit int) (step dlq.
 			step.Stopped = true
 			return false
 		}
-		from, _ := m.indexOf(a.cursor + 1)
-		next := m.order[from:min(from+limit, len(m.order))]
+		order := m.scope(&a.Spec.Filter)
+		from, _ := indexOf(order, a.cursor+1)
+		next := order[from:min(from+limit, len(order))]
 		for _, e := range slices.Clone(next) {
 			a.cursor = e.Seq
-			if a.includes(e) && (a.Spec.Action != dlq.ActionRevive || !e.mayBeOnItsWay(at)) {
-				m.act(a.Spec.Action, e)
+			if a.includes(e) && (a.Spec.Action != dlq.ActionRevive || !e.mayBeOnItsWay(at)) && m.act(a.Spec.Action, e) == nil {
 				step.Changed++
 			}
 		}
@@ -216,7 +219,7 @@ func (m *Store) PreviewAction(_ context.Context, spec dlq.ActionSpec) (dlq.Actio
 	spec = spec.Storable()
 	byStatus, byGroup := map[dlq.Status]int64{}, map[dlq.ID]int64{}
 	var sample []dlq.Message
-	for _, e := range m.order {
+	for _, e := range m.scope(&spec.Filter) {
 		if !matches(e, &spec.Filter) {
 			continue
 		}

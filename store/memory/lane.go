@@ -166,7 +166,7 @@ func (m *Store) ClaimPage(_ context.Context, lane dlq.Lane, scan bool) (dlq.Lane
 
 // scanLane claims the next messages of the scope.
 func (m *Store) scanLane(claim *dlq.LaneClaim, lane dlq.Lane, b *bulk, state *laneState, quota int, at time.Time) {
-	start, _ := m.indexOf(state.cursor + 1)
+	start, _ := indexOf(m.order, state.cursor+1)
 	for _, e := range m.order[start:] {
 		if len(claim.Page) == quota || e.Seq > lane.UpperBound {
 			break

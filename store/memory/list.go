@@ -23,7 +23,7 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 		skip = size * (max(q.Page, 1) - 1)
 	}
 	var page dlq.Page
-	for e := range m.inListOrder(q.OldestFirst) {
+	for e := range m.inListOrder(&q) {
 		if !matches(e, &q.Filter) || !m.matchesVerified(e, &q.Filter) {
 			continue
 		}
@@ -50,7 +50,7 @@ func (m *Store) search(q *dlq.ListQuery) dlq.Page {
 	page := dlq.Page{HasNext: true, Searched: &dlq.Searched{}}
 	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
 	scope, rest := q.SearchScope()
-	for e := range m.inListOrder(q.OldestFirst) {
+	for e := range m.inListOrder(q) {
 		if !matches(e, &scope) || q.After != nil && !isBeyond(e.Keyset(), *q) {
 			continue
 		}
@@ -79,19 +79,28 @@ func isBeyond(key dlq.Keyset, q dlq.ListQuery) bool {
 	return key.Compare(*q.After) < 0
 }
 
-// inListOrder iterates over the messages that are not archived, in the order of lists. That
+// inListOrder iterates over the messages that a list reads, in its order. That
 // is the order of arrival, because this store's clock never goes back.
-func (m *Store) inListOrder(oldestFirst bool) iter.Seq[*entry] {
-	if oldestFirst {
-		return slices.Values(m.order)
+func (m *Store) inListOrder(q *dlq.ListQuery) iter.Seq[*entry] {
+	order := m.scope(&q.Filter)
+	if q.OldestFirst {
+		return slices.Values(order)
 	}
 	return func(yield func(*entry) bool) {
-		for _, e := range slices.Backward(m.order) {
+		for _, e := range slices.Backward(order) {
 			if !yield(e) {
 				return
 			}
 		}
 	}
+}
+
+// scope has the messages that a filter selects among, in the order of arrival.
+func (m *Store) scope(f *dlq.Filter) []*entry {
+	if !f.Archived {
+		return m.order
+	}
+	return slices.SortedFunc(maps.Values(m.archive), func(a, b *entry) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 // Topics is like postgres.Store.Topics.

@@ -208,15 +208,15 @@ func newEntry(a dlq.Arrival, seq int64, created time.Time) *entry {
 }
 
 // indexOf is the index of a Seq in order, or the index at which it would be inserted.
-func (m *Store) indexOf(seq int64) (int, bool) {
-	return slices.BinarySearchFunc(m.order, seq, func(e *entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
+func indexOf(order []*entry, seq int64) (int, bool) {
+	return slices.BinarySearchFunc(order, seq, func(e *entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
 }
 
 // remove deletes an entry that is not archived.
 func (m *Store) remove(e *entry) {
 	delete(m.byID, e.ID)
 	delete(m.outbox, e.ID)
-	if i, found := m.indexOf(e.Seq); found {
+	if i, found := indexOf(m.order, e.Seq); found {
 		m.order = slices.Delete(m.order, i, i+1)
 	}
 }
@@ -236,7 +236,17 @@ func (m *Store) Message(_ context.Context, id dlq.ID) (dlq.Message, error) {
 func (m *Store) Detail(_ context.Context, id dlq.ID) (dlq.Detail, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.byID[id]
+	return detailOf(m.byID[id], id)
+}
+
+// ArchivedDetail is like postgres.Store.ArchivedDetail.
+func (m *Store) ArchivedDetail(_ context.Context, id dlq.ID) (dlq.Detail, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return detailOf(m.archive[id], id)
+}
+
+func detailOf(e *entry, id dlq.ID) (dlq.Detail, error) {
 	if e == nil {
 		return dlq.Detail{}, dlq.MessageNotFound(id)
 	}
@@ -256,7 +266,7 @@ func (m *Store) Delete(ctx context.Context, id dlq.ID) error {
 	if e.Status == dlq.StatusRetrying {
 		return &dlq.OwnedError{ID: id, Owner: e.Owner}
 	}
-	m.act(dlq.ActionDelete, e)
+	_ = m.act(dlq.ActionDelete, e)
 	m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	return nil
 }
@@ -272,7 +282,7 @@ func (m *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	case e.Status == dlq.StatusResolved:
 		return e.Message, e.CheckRetryable()
 	case e.Status != dlq.StatusDead:
-		m.act(dlq.ActionDead, e)
+		_ = m.act(dlq.ActionDead, e)
 		m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	}
 	return e.Message, nil
@@ -289,7 +299,7 @@ func (m *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	case e.Status != dlq.StatusDead, e.mayBeOnItsWay(m.now()):
 		return e.Message, e.NotDead()
 	}
-	m.act(dlq.ActionRevive, e)
+	_ = m.act(dlq.ActionRevive, e)
 	m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	return e.Message, nil
 }

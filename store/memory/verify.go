@@ -121,7 +121,8 @@ func (m *Store) reads(group string, target int32) bool {
 func (m *Store) hasComeBack(e *entry) bool {
 	isCopy := func(c *entry) bool {
 		at := &c.Failure.Origin
-		return c.PreviousID == e.ID || e.delivered != nil && e.TargetOffset != nil && at.Offset != nil && *at.Offset == *e.TargetOffset &&
+		return c.PreviousID == e.ID && c.ID != dlq.RestoredID(e.ID) ||
+			e.delivered != nil && e.TargetOffset != nil && at.Offset != nil && *at.Offset == *e.TargetOffset &&
 			at.Partition != nil && *at.Partition == *e.TargetPartition && c.OriginalTopic == e.delivered.Topic && c.Seq > e.Seq
 	}
 	for _, c := range m.archive {

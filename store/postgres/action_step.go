@@ -32,7 +32,8 @@ const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KE
 //     few match.
 //     A message that was marked dead while it was sent is not revived before the publish has
 //     ended: its outcome is unknown.
-//   - changed and deleted exclude each other: @action decides.
+//
+// Then follow changeLocked, or restoreLocked for archived messages, and countAct.
 const actSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at, (@statuses::text[])[statuses_done + 1] AS status,
@@ -79,27 +80,10 @@ WITH job AS MATERIALIZED (
 		THEN true ELSE false END
 	ORDER BY m.id
 	FOR UPDATE OF m /* or skip */
-), changed AS (
-	UPDATE dlq.dlq_messages m
-	SET status = CASE @action WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
-		resolution = CASE @action WHEN 'revive' THEN NULL ELSE 'given_up' END,
-		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END, in_page = false,
-		max_retries = CASE @action WHEN 'revive' THEN greatest(m.max_retries, 1) ELSE m.max_retries END,
-		workflow_id = CASE @action WHEN 'revive' THEN '' ELSE m.workflow_id END,
-		owner_token = CASE @action WHEN 'revive' THEN '' ELSE m.owner_token END,
-		updated_at = now()
-	FROM locked
-	WHERE @action <> 'delete' AND m.id = locked.id
-	RETURNING 1
-), deleted AS (
-	DELETE FROM dlq.dlq_messages m USING locked WHERE @action = 'delete' AND m.id = locked.id RETURNING m.id, m.dlq_topic, m.seq
-), bodies AS (
-	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
-), attempts AS (
-	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
-), outbox AS (
-	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
-), counted AS MATERIALIZED (
+`
+
+// countAct is the end of actSQL.
+const countAct = `), counted AS MATERIALIZED (
 	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
 		(SELECT count(*) FROM read) < @limit AS is_last,
 		(SELECT created_at FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS created_at,
@@ -121,6 +105,30 @@ SET changed = a.changed + c.changed,
 FROM job, counted c
 WHERE a.id = @id
 RETURNING c.changed, a.changed, a.statuses_done >= COALESCE(cardinality(@statuses::text[]), 0), false`
+
+// changeLocked is the part after actSQL that changes the locked messages. changed and deleted exclude each
+// other: @action decides.
+const changeLocked = `), changed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = CASE @action WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
+		resolution = CASE @action WHEN 'revive' THEN NULL ELSE 'given_up' END,
+		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END, in_page = false,
+		max_retries = CASE @action WHEN 'revive' THEN greatest(m.max_retries, 1) ELSE m.max_retries END,
+		workflow_id = CASE @action WHEN 'revive' THEN '' ELSE m.workflow_id END,
+		owner_token = CASE @action WHEN 'revive' THEN '' ELSE m.owner_token END,
+		updated_at = now()
+	FROM locked
+	WHERE @action <> 'delete' AND m.id = locked.id
+	RETURNING 1
+), deleted AS (
+	DELETE FROM dlq.dlq_messages m USING locked WHERE @action = 'delete' AND m.id = locked.id RETURNING m.id, m.dlq_topic, m.seq
+), bodies AS (
+	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
+), attempts AS (
+	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
+), outbox AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
+`
 
 // searchMark is the mark in actSQL for what no index has, and lockMark that for the lock.
 const (
@@ -165,6 +173,9 @@ func (s *Store) act(ctx context.Context, job *dlq.BulkAction, limit int, skipLoc
 		batch.Queue(batchPlanSQL)
 		batch.Queue(batchTimeSQL, args)
 		batch.Queue(lockActionSQL, args).Exec(func(pgconn.CommandTag) error { hadJob = true; return nil })
+		if job.Spec.Archived {
+			batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		}
 		queueQuery(batch, &steps, pgx.RowToStructByPos[dlq.ActionStep], sql, args)
 	})
 	if err != nil {
@@ -201,6 +212,9 @@ func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 		search.OriginPartition, f.OriginPartition = f.OriginPartition, nil
 	}
 	f.CreatedFrom, f.CreatedTo = time.Time{}, time.Time{}
-	sql = strings.Replace(actSQL, searchMark, "true"+conditions(&search), 1)
-	return filtered(sql, &f), args
+	change := changeLocked
+	if f.Archived {
+		change = restoreLocked
+	}
+	return strings.Replace(filtered(actSQL, &f), searchMark, "true"+conditions(&search), 1) + change + countAct, args
 }

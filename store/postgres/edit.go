@@ -26,10 +26,6 @@ WITH changed AS (
 ) /* audit */
 SELECT topic, retry_count, max_retries, group_id FROM changed`
 
-// groupCopySQL puts a copy into the group of its message. Inserted with its group, the copy would
-// count as another failure of the group, and a held group might open.
-const groupCopySQL = `UPDATE dlq.dlq_messages SET group_id = @group WHERE id = @copy AND @group::uuid IS NOT NULL`
-
 const copyOfSQL = `SELECT copy_id FROM dlq.dlq_edits WHERE original_id = @id`
 
 // Replace ends a PENDING message as replaced and stores its edited copy as PENDING, in one
@@ -98,8 +94,7 @@ func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (rep
 	var topic string
 	err = retryOnConflict(func() error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			// The copy has the texts of the message, so the signature of its group has them too.
-			if _, err := tx.Exec(ctx, shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)}); err != nil {
+			if _, err := tx.Exec(ctx, beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)}); err != nil {
 				return err
 			}
 			row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]
@@ -111,14 +106,13 @@ func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (rep
 			if err != nil {
 				return err
 			}
+			if group != nil {
+				row.group = *group
+			}
 			if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, []*arrivalRow{row}, (*arrivalRow).body); err != nil {
 				return err
 			}
-			if err := copyRows(ctx, tx, "dlq_messages", messageColumns, []*arrivalRow{row}, (*arrivalRow).message); err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, groupCopySQL, pgx.NamedArgs{"copy": uuid(edited.ID), "group": group})
-			return err
+			return copyRows(ctx, tx, "dlq_messages", messageColumns, []*arrivalRow{row}, (*arrivalRow).message)
 		})
 	})
 	if err == nil && replaced {

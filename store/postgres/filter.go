@@ -143,7 +143,16 @@ func filtered(sql string, f *dlq.Filter) string {
 	case f.IsLookup():
 		source = bodySource
 	}
-	return strings.NewReplacer(filterMark, "true"+conditions(f), sourceMark, source).Replace(sql)
+	sql = strings.ReplaceAll(sql, sourceMark, source)
+	if f.Archived { // before the conditions, which may read both tables
+		sql = archived(sql)
+	}
+	return strings.ReplaceAll(sql, filterMark, "true"+conditions(f))
+}
+
+// archived makes a statement read archived messages instead of the others.
+func archived(sql string) string {
+	return strings.ReplaceAll(sql, "dlq.dlq_messages ", "dlq.dlq_messages_archive ")
 }
 
 // isSearch reports whether a scan of a topic may read many messages that the filter

@@ -76,11 +76,20 @@ ORDER BY id`
 
 // Detail returns all that is stored of a message, or dlq.ErrNotFound.
 func (s *Store) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
+	return s.detail(ctx, id, detailSQL)
+}
+
+// ArchivedDetail is Detail for an archived message.
+func (s *Store) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
+	return s.detail(ctx, id, archived(detailSQL))
+}
+
+func (s *Store) detail(ctx context.Context, id dlq.ID, sql string) (dlq.Detail, error) {
 	var details []dlq.Detail
 	var attempts []dlq.Attempt
 	args := pgx.NamedArgs{"id": uuid(id)}
 	err := s.batch(ctx, "read message", func(batch *pgx.Batch) {
-		queueQuery(batch, &details, scanDetail, detailSQL, args)
+		queueQuery(batch, &details, scanDetail, sql, args)
 		queueQuery(batch, &attempts, scanAttempt, attemptsSQL, args)
 	})
 	if err == nil && len(details) == 0 {

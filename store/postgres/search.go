@@ -123,5 +123,5 @@ func searchOf(q *dlq.ListQuery, after *dlq.Keyset) (args pgx.NamedArgs, sql stri
 	args = listArgs(&next)
 	var rest dlq.Filter
 	next.Filter, rest = q.SearchScope()
-	return args, listed(strings.Replace(searchSQL, "true /* record */", "true"+conditions(&rest), 1), &next)
+	return args, strings.Replace(listed(searchSQL, &next), "true /* record */", "true"+conditions(&rest), 1)
 }

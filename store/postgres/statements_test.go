@@ -218,12 +218,11 @@ func TestEveryStatement(t *testing.T) {
 		"attemptsSQL": {{args: message, uses: attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous uq_dlq_edits_copy"}},
-		"deleteSQL":    {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
-		"markDeadSQL":  {{args: message, uses: messages}},
-		"reviveSQL":    {{args: message, uses: messages}},
-		"replaceSQL":   {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
-		"groupCopySQL": {{args: pgx.NamedArgs{"copy": uuid(id), "group": uuid(dlq.NewID())}, uses: messages}},
-		"copyOfSQL":    {{args: message, uses: "dlq_edits_pkey"}},
+		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
+		"markDeadSQL": {{args: message, uses: messages}},
+		"reviveSQL":   {{args: message, uses: messages}},
+		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
+		"copyOfSQL":   {{args: message, uses: "dlq_edits_pkey"}},
 
 		"useKeySQL":     {{args: pgx.NamedArgs{"key": id[:], "request": id[:], "ids": [][16]byte{id}}, uses: ""}},
 		"usedKeySQL":    {{args: pgx.NamedArgs{"key": id[:]}, uses: "dlq_idempotency_keys_pkey"}},
@@ -354,7 +353,12 @@ func TestEveryStatement(t *testing.T) {
 			with(acts(dlq.ActionDelete, dlq.Filter{ErrorContains: "oom"}), and(act+" "+byTopic)),
 			with(acts(dlq.ActionRevive, dlq.Filter{Key: []byte("20")}), and(act+" idx_dlq_message_bodies_key")),
 			with(acts(dlq.ActionRevive, dlq.Filter{IDs: []dlq.ID{id}}), and(act)),
+			with(acts(dlq.ActionRestore, dlq.Filter{Archived: true}),
+				"dlq_bulk_actions_pkey dlq_bulk_retries_pkey dlq_bulk_retry_lanes_pkey dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey "+
+					"idx_dlq_bulk_retries_live idx_dlq_messages_archive_dlq_topic idx_dlq_messages_archive_original_topic idx_dlq_messages_retrying"),
 		},
+		"restoreSQL":    {{args: message, after: batchPlanSQL, uses: "dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey"}},
+		"beforeCopySQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
 		"recordSQL":       {{args: pgx.NamedArgs{"operation": asked}}},
 		"operationsOfSQL": {{args: pgx.NamedArgs{"targets": uuids([]dlq.ID{id}), "tokens": []string{"run"}}, after: byIndexSQL, uses: "dlq_audit_runs_pkey idx_dlq_audit_target"}},
@@ -433,7 +437,7 @@ func statements(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	found := map[string]string{}
+	found, values := map[string]string{}, map[string]ast.Expr{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -450,13 +454,29 @@ func statements(t *testing.T) map[string]string {
 			for _, spec := range constants.Specs {
 				value := spec.(*ast.ValueSpec)
 				for i, name := range value.Names {
-					if strings.HasSuffix(name.Name, "SQL") {
-						literal, ok := value.Values[i].(*ast.BasicLit)
-						require.True(t, ok, "%s is not one literal", name.Name)
-						found[name.Name] = strings.Trim(literal.Value, "`")
+					if len(value.Values) > i {
+						values[name.Name] = value.Values[i]
 					}
 				}
 			}
+		}
+	}
+	var text func(ast.Expr) string
+	text = func(e ast.Expr) string {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			return strings.Trim(e.Value, "`")
+		case *ast.Ident:
+			return text(values[e.Name])
+		case *ast.BinaryExpr:
+			return text(e.X) + text(e.Y)
+		}
+		require.Failf(t, "not a constant text", "%T", e)
+		return ""
+	}
+	for name, value := range values {
+		if strings.HasSuffix(name, "SQL") {
+			found[name] = text(value)
 		}
 	}
 	return found

@@ -15,8 +15,8 @@ import (
 const verdictOf = `(
 	SELECT CASE
 		WHEN m.status <> 'RESOLVED' OR COALESCE(m.resolution, 'delivered') <> 'delivered' THEN ''
-		WHEN EXISTS (SELECT FROM dlq.dlq_messages c WHERE c.previous_id = m.id)
-			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id)
+		WHEN EXISTS (SELECT FROM dlq.dlq_messages c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + `)
+			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + `)
 			OR EXISTS (SELECT FROM dlq.dlq_message_bodies o
 				CROSS JOIN LATERAL (
 					SELECT c.original_topic, c.seq FROM dlq.dlq_messages c WHERE c.id = o.message_id

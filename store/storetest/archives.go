@@ -1,6 +1,10 @@
 package storetest
 
 import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,4 +68,173 @@ var archives = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, stored, "its source went with it")
 		require.Equal(t, alive, f.message(alive.ID))
 	},
+
+	"archived messages are listed and found": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(5, dlqtest.Retries(3, 3), noPrice)...)
+		rare := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3), noPrice, dlqtest.Key("rare"), dlqtest.Headers(dlq.Header{Key: "h", Value: []byte("1")})))[0]
+		f.archiveAll()
+		f.store(dlqtest.Arrivals(2)...)
+		all := append(ids(stored), rare.ID)
+		slices.Reverse(all)
+		list := func(query dlq.ListQuery) dlq.Page {
+			query.Topic, query.Archived = cmp.Or(query.Topic, "orders"), true
+			query.PageSize = cmp.Or(query.PageSize, 10)
+			return f.list(query)
+		}
+		page := list(dlq.ListQuery{})
+		require.Equal(t, all, ids(page.Messages))
+		require.Equal(t, int64(6), page.Total)
+		require.Equal(t, dlq.StatusDead, page.Messages[0].Status)
+		first := list(dlq.ListQuery{PageSize: 4})
+		require.True(t, first.HasNext)
+		after := first.Messages[3].Keyset()
+		require.Equal(t, all[4:], ids(list(dlq.ListQuery{PageSize: 4, After: &after}).Messages))
+		slices.Reverse(all)
+		require.Equal(t, all, ids(list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, OldestFirst: true}).Messages))
+
+		for name, filter := range map[string]dlq.Filter{
+			"key":    {Key: []byte("rare")},
+			"header": {Headers: map[string]string{"h": "1"}},
+			"group":  {Group: rare.GroupID, Key: []byte("rare")},
+			"text":   {ErrorContains: rare.ErrorMessage, Headers: map[string]string{"h": "1"}},
+		} {
+			require.Equal(t, []dlq.ID{rare.ID}, ids(list(dlq.ListQuery{Filter: filter}).Messages), name)
+		}
+		require.Empty(t, list(dlq.ListQuery{Filter: dlq.Filter{Statuses: []dlq.Status{dlq.StatusResolved}}}).Messages)
+		require.Len(t, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10}).Messages, 2, "the others")
+
+		group := list(dlq.ListQuery{Filter: dlq.Filter{Group: rare.GroupID}, SearchLimit: 2})
+		require.Equal(t, 2, group.Searched.Messages, "a filter without an index looks at a limited number")
+		require.True(t, group.HasNext)
+		d, err := f.ArchivedDetail(t.Context(), rare.ID)
+		require.NoError(t, err)
+		require.Equal(t, "rare", string(d.Record.Key))
+		_, err = f.ArchivedDetail(t.Context(), dlq.NewID())
+		require.ErrorIs(t, err, dlq.ErrNotFound)
+	},
+
+	"an archived message is restored once, as a new PENDING message of its chain": func(t *testing.T, f fixture) {
+		arrival := dlqtest.Arrival(dlqtest.Key("k"), dlqtest.Value(`{"n": 1}`), noPrice, dlqtest.Retries(3, 3),
+			dlqtest.Headers(dlq.Header{Key: "h", Value: []byte("1")}))
+		original := f.store(arrival)[0]
+		before := f.detail(original.ID)
+		f.archiveAll()
+		restored, err := f.Restore(t.Context(), original.ID)
+		require.NoError(t, err)
+		require.Equal(t, dlq.RestoredID(original.ID), restored.ID)
+		require.Equal(t, dlq.StatusPending, restored.Status)
+		require.Equal(t, []int{0, 3}, []int{restored.RetryCount, restored.MaxRetries})
+		require.Equal(t, original.ID, restored.PreviousID)
+		require.Equal(t, original.GroupID, restored.GroupID)
+		require.Greater(t, restored.Seq, original.Seq)
+		require.False(t, restored.CreatedAt.Before(original.CreatedAt))
+		after := f.detail(restored.ID)
+		require.Equal(t, before.Record, after.Record)
+		require.Equal(t, before.Failure, after.Failure)
+		require.True(t, after.Source.IsZero(), "it was not read from Kafka")
+		require.Equal(t, restored, f.message(restored.ID))
+
+		chain, err := f.Chain(t.Context(), restored.ID)
+		require.NoError(t, err)
+		require.Len(t, chain.Hops, 2)
+		require.True(t, chain.Hops[0].Archived, "the original stays in the archive")
+		_, err = f.Restore(t.Context(), original.ID)
+		var refused *dlq.NotRetryableError
+		require.ErrorAs(t, err, &refused)
+		require.Contains(t, refused.Reason, restored.ID.String())
+		_, err = f.Restore(t.Context(), restored.ID)
+		require.ErrorIs(t, err, dlq.ErrNotFound, "it is not archived")
+
+		f.retry(restored.ID, dlq.ResultDelivered)
+		f.archiveAll()
+		_, err = f.Restore(t.Context(), original.ID)
+		require.ErrorAs(t, err, &refused, "the copy is in the archive")
+	},
+
+	"callers that restore one message at once make one copy": func(t *testing.T, f fixture) {
+		original := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0]
+		f.archiveAll()
+		var restored atomic.Int64
+		var callers sync.WaitGroup
+		for range 8 {
+			callers.Go(func() {
+				if _, err := f.Restore(t.Context(), original.ID); err == nil {
+					restored.Add(1)
+				}
+			})
+		}
+		callers.Wait()
+		require.EqualValues(t, 1, restored.Load())
+		require.Len(t, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10}).Messages, 1)
+	},
+
+	"a message that an edited copy has replaced is not restored": func(t *testing.T, f fixture) {
+		original := f.store(dlqtest.Arrival())[0]
+		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "2"))
+		require.NoError(t, err)
+		f.archiveAll()
+		_, err = f.Restore(t.Context(), original.ID)
+		f.requireReplaced(err, copied.ID)
+		require.Zero(t, f.act(dlq.ActionRestore, orders).Changed)
+	},
+
+	"archived messages are restored by a filter, in their order": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(6, dlqtest.Retries(3, 3))...)
+		delivered := f.store(dlqtest.Arrival())[0]
+		f.retry(delivered.ID, dlq.ResultDelivered)
+		f.archiveAll()
+		_, err := f.Restore(t.Context(), stored[0].ID)
+		require.NoError(t, err)
+		dead := dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusDead}}
+		preview, err := f.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionRestore, Filter: dead})
+		require.NoError(t, err)
+		require.EqualValues(t, 6, preview.Matched)
+		require.Len(t, preview.Sample, 6)
+
+		job := f.startAction(dlq.ActionRestore, dead)
+		require.EqualValues(t, 6, job.Matched)
+		var steps int
+		for done := false; !done; steps++ {
+			step, err := f.Act(t.Context(), job, 2)
+			require.NoError(t, err)
+			done = step.Done
+		}
+		require.GreaterOrEqual(t, steps, 3)
+		ended := f.endAction(job.ID, dlq.BulkCompleted)
+		require.Equal(t, []int64{5, 1}, []int64{ended.Changed, ended.Skipped}, "one was restored before")
+		var previous []dlq.ID
+		for _, m := range f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10, OldestFirst: true}).Messages {
+			require.Equal(t, dlq.StatusPending, m.Status)
+			previous = append(previous, m.PreviousID)
+		}
+		require.ElementsMatch(t, ids(stored), previous)
+		bySeq := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10}).Messages
+		slices.SortFunc(bySeq, func(a, b dlq.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+		for i, m := range bySeq {
+			require.Equal(t, stored[i].ID, m.PreviousID, "the order of arrival is that of the originals")
+		}
+		require.Zero(t, f.act(dlq.ActionRestore, dead).Changed, "a second job finds nothing")
+		require.EqualValues(t, 1, f.act(dlq.ActionRestore, dlq.Filter{Topic: "orders", IDs: []dlq.ID{delivered.ID}}).Changed)
+		verdicts, err := f.Verdicts(t.Context(), []dlq.ID{delivered.ID})
+		require.NoError(t, err)
+		require.NotEqual(t, dlq.ReasonCameBack, verdicts[delivered.ID].Reason, "a copy is not a message that came back")
+	},
+
+	"a restored message is no new failure of its group": func(t *testing.T, f fixture) {
+		original := f.store(dlqtest.Arrival(noPrice, dlqtest.Retries(3, 3)))[0]
+		arrived := f.group(original.GroupID).Arrived
+		f.archiveAll()
+		_, err := f.Restore(t.Context(), original.ID)
+		require.NoError(t, err)
+		group := f.group(original.GroupID)
+		require.Equal(t, arrived, group.Arrived)
+		require.EqualValues(t, 1, group.Pending())
+	},
+}
+
+// archiveAll archives all messages that have ended.
+func (f fixture) archiveAll() {
+	f.t.Helper()
+	_, err := f.ArchiveBatch(f.t.Context(), 0, 1000)
+	require.NoError(f.t, err)
 }

@@ -24,7 +24,9 @@ type Store interface {
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Restore(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	Delete(ctx context.Context, id dlq.ID) error
 	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)

@@ -58,6 +58,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		LogLevel: p.level, Profiles: telemetry.Profiles(),
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry, Tracing: p.tracerProvider(),
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
+		ArchiveAfter: cfg.Archive.Retention.Std(), PurgeAfter: cfg.Archive.PurgeAfter.Std(),
 		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PreviewTimeout: cfg.Server.DryRunTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// lifecycleFields are the times from which the next run of the archive moves and purges a message.
+type lifecycleFields struct {
+	ArchiveAt *timestamp `json:"archive_at"`
+	PurgeAt   *timestamp `json:"purge_at"`
+}
+
+// viewLifecycle is null for messages that have not ended, since these stay.
+func (s *Server) viewLifecycle(m *dlq.Message, isArchived bool) (view lifecycleFields) {
+	if m.Status != dlq.StatusResolved && m.Status != dlq.StatusDead {
+		return view
+	}
+	after := func(age time.Duration) *timestamp {
+		if age == 0 {
+			return nil
+		}
+		at := timestamp(m.UpdatedAt.Add(age))
+		return &at
+	}
+	view.PurgeAt = after(s.options.PurgeAfter)
+	if !isArchived {
+		view.ArchiveAt = after(s.options.ArchiveAfter)
+	}
+	return view
+}
+
+func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) error {
+	topic, given := q.one("topic")
+	switch {
+	case !given:
+		q.reject("topic", "is required: a dead-letter topic or an original topic")
+	case !dlq.IsTopicName(topic):
+		q.reject("topic", badTopic)
+	}
+	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic, Archived: true})
+}
+
+func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	return s.showMessage(ctx, c, s.options.Store.ArchivedDetail, true)
+}
+
+func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	if err := readReason(c); err != nil {
+		return err
+	}
+	m, err := s.options.Store.Restore(ctx, id)
+	var refused *dlq.NotRetryableError
+	switch {
+	case errors.As(err, &refused):
+		return conflict("message cannot be restored: "+refused.Reason, err)
+	case err != nil:
+		return describeNotFound(err, "archived message", id)
+	}
+	c.Location("/api/v1/dlq/messages/" + m.ID.String())
+	return reply(c, http.StatusCreated, markedView{
+		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("archived message %s restored as %s", id, m.ID),
+		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+	})
+}
+
+type archiveRunView struct {
+	Schedule string `json:"schedule"`
+	Message  string `json:"message"`
+}
+
+func (s *Server) runArchive(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	if err := readReason(c); err != nil {
+		return err
+	}
+	id, err := s.options.Retries.TriggerArchive(ctx)
+	if errors.Is(err, dlq.ErrNotFound) {
+		return unavailable("the schedule of the archive does not exist; a worker creates it when it starts", err)
+	}
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusAccepted, archiveRunView{Schedule: id, Message: "the archive runs now, unless a run is active"})
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// restoredID is dlq.RestoredID of the message m.
+const restoredID = `(left(m.id::text, 14) || regexp_replace(encode(sha256(convert_to('restored ' || m.id::text, 'UTF8')), 'hex'),
+	'^.(...).(...)(.{12}).*$', '8\1-8\2-\3'))::uuid`
+
+// restoreLocked is the part of a statement that copies the messages in locked from the archive. Their
+// copies have no source in Kafka, as edited copies do not. A repeated statement copies nothing.
+const restoreLocked = `), copies AS MATERIALIZED (
+	SELECT m.*, ` + restoredID + ` AS copy_id
+	FROM locked
+	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages_archive WHERE id = locked.id LIMIT 1) AS m
+	WHERE m.resolution IS DISTINCT FROM 'replaced'
+		AND NOT EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.id = ` + restoredID + ` OFFSET 0)
+), restored AS (
+	INSERT INTO dlq.dlq_messages AS m (id, dlq_topic, original_topic, error_message, error_class, retry_count, max_retries, payload,
+		status, key_hash, previous_id, size, suspicious, group_id)
+	SELECT c.copy_id, c.dlq_topic, c.original_topic, c.error_message, c.error_class, 0, greatest(c.max_retries, 1), c.payload,
+		'PENDING', c.key_hash, c.id, c.size, c.suspicious, (SELECT g.id FROM dlq.dlq_groups g WHERE g.id = c.group_id)
+	FROM copies c
+	ORDER BY c.seq, c.id
+	ON CONFLICT (id) DO NOTHING
+	RETURNING m.*
+), bodies AS (
+	INSERT INTO dlq.dlq_message_bodies (message_id, key, key_hash, value, headers, record_timestamp,
+		origin_partition, origin_offset, origin_family, stack_trace, origin_timestamp, consumer_group,
+		cause_class, origin_attempts, trace_id, correlation_id, suspicion,
+		schema_id, schema_format, schema_subject, schema_version, schema_message_type, decode_error)
+	SELECT r.id, b.key, b.key_hash, b.value, b.headers, b.record_timestamp,
+		b.origin_partition, b.origin_offset, b.origin_family, b.stack_trace, b.origin_timestamp, b.consumer_group,
+		b.cause_class, b.origin_attempts, b.trace_id, b.correlation_id, b.suspicion,
+		b.schema_id, b.schema_format, b.schema_subject, b.schema_version, b.schema_message_type, b.decode_error
+	FROM restored r
+	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_message_bodies WHERE message_id = r.previous_id LIMIT 1) AS b
+), changed AS (
+	SELECT r.previous_id AS id, r.dlq_topic AS topic FROM restored r
+), deleted AS (
+	SELECT WHERE false
+`
+
+// beforeCopySQL is shareIngestLockSQL for copies of messages. It also tells the triggers that these are no
+// new failures: otherwise a held group might open.
+const beforeCopySQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true), set_config('dlq.copies', 'on', true)`
+
+const restoreSQL = `
+WITH locked AS (
+	SELECT @id::uuid AS id
+` + restoreLocked + `) /* audit */
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+FROM restored m`
+
+// Restore makes a new PENDING message of an archived one, with its bytes, its error and its group, and
+// returns it. The archived message stays. Restore returns dlq.ErrNotFound, or a *dlq.NotRetryableError
+// when the message was restored before or an edited copy has replaced it.
+func (s *Store) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+	args := pgx.NamedArgs{"id": uuid(id)}
+	sql, changed := s.audited(ctx, dlq.TargetMessage, restoreSQL, args)
+	var restored []dlq.Message
+	err := s.batch(ctx, "restore message", func(batch *pgx.Batch) {
+		batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		queueQuery(batch, &restored, scanMessage, sql, args)
+	})
+	if err != nil {
+		return dlq.Message{}, err
+	}
+	if len(restored) > 0 {
+		changed(id, restored[0].DLQTopic)
+		return restored[0], nil
+	}
+	original, err := s.ArchivedDetail(ctx, id)
+	switch {
+	case err != nil:
+		return dlq.Message{}, err
+	case original.Ended() == dlq.ResolutionReplaced:
+		return dlq.Message{}, dlq.ReplacedError(&original.Message, original.Edits.By)
+	default:
+		return dlq.Message{}, dlq.RestoredError(&original.Message)
+	}
+}
