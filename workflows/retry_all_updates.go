@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -24,6 +25,16 @@ const (
 // PauseUpdate says why an operator pauses.
 type PauseUpdate struct {
 	Reason string `json:"reason"`
+}
+
+// maxReason is also the limit of the API, in characters.
+const maxReason = 1000
+
+func (p PauseUpdate) check() error {
+	if utf8.RuneCountInString(p.Reason) > maxReason {
+		return fmt.Errorf("the reason must be at most %d characters", maxReason)
+	}
+	return nil
 }
 
 // UnmarshalJSON also takes the reason alone, as somebody may type it into the Web UI.
@@ -72,6 +83,7 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.onPause, workflow.UpdateHandlerOptions{
 		Description: `Pauses the job. Input: {"reason": "…"}, or nothing.`,
+		Validator:   func(_ workflow.Context, in PauseUpdate) error { return in.check() },
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,10 @@ func TestTheUpdatesTakeWhatTheFormOfTheWebUISends(t *testing.T) {
 	b, err = send("pause", "not\x00storable")
 	require.NoError(t, err, "it is answered")
 	require.Equal(t, "not\u2400storable", b.Reason)
+	_, err = send("pause", strings.Repeat("é", 1001))
+	require.ErrorContains(t, err, "at most 1000 characters")
+	_, err = send("pause", strings.Repeat("é", 1000))
+	require.NoError(t, err)
 
 	for _, input := range [][]any{nil, {map[string]any{}}, {nil}, {-1}, {map[string]any{"per_second": -5}}, {map[string]any{"per_second": 2_000_000}}} {
 		_, err = send("set_rate", input...)
