@@ -90,7 +90,7 @@ func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
 	if operations > 0 {
 		a.Log.Info("purged the audit", zap.Int64("operations", operations))
 	}
-	return purged, err
+	return purged, keepCount(ctx, purged, err)
 }
 
 // batches moves or deletes at most limit rows, and returns how many.
@@ -110,7 +110,17 @@ func (a *Archive) inBatches(ctx context.Context, in ArchiveInput, batch batches,
 		total += moved
 		activity.RecordHeartbeat(ctx, total)
 	})
-	return total, err
+	return total, keepCount(ctx, total, err)
+}
+
+// keepCount gives the count to the next attempt when the worker stops, and returns err. RecordHeartbeat does not
+// suffice: what it holds back for the next interval is sent while the worker stops, which may be after the activity
+// has ended, and is then lost.
+func keepCount(ctx context.Context, count int64, err error) error {
+	if errors.Is(err, errArchiveStopping) {
+		_ = activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, count)
+	}
+	return err
 }
 
 // drain runs batches until one is not full, and calls moved after each.
