@@ -71,7 +71,7 @@ var cases = map[string]string{
 	"numbers as names":       `{fullnameOverride: "456", secretFiles: {database.password_file: {secret: "7", key: "8"}}, ingress: {enabled: true, hosts: [a.example]}, prometheusRule: {enabled: true}}`,
 	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
 	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
-	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}}`,
+	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}, migration: {activeDeadlineSeconds: 2000000}}`,
 	"other ports":            `{container: {port: 8443}, worker: {container: {port: 9191}}, service: {type: NodePort, port: 8080}}`,
 	"values of the document": `{image: {registry: harbor.example, repository: system/dlq-manager, tag: ""}, replicaCount: 2, container: {port: 8080, grpcPort: null}, service: {type: ClusterIP, port: 80, grpcPort: null}, autoscaling: {enabled: true, minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70}, kafka: {enabled: true, brokers: ["kafka.example:9092"]}, vault: {enabled: true, role: system, secrets: [{path: secret/data/system/dlq-manager/database, key: password, mountPath: /vault/secrets/db-password}]}, config: {database: {password_file: /vault/secrets/db-password}}}`,
 }
@@ -289,6 +289,13 @@ func TestProgramsHaveTheTimeToStop(t *testing.T) {
 	})
 }
 
+// Helm has numbers of files as floats.
+func TestTheMigrationsLongDeadlineIsWrittenOut(t *testing.T) {
+	t.Parallel()
+	text, _ := render(t, "longer stops")
+	require.Contains(t, text, "activeDeadlineSeconds: 2000000\n")
+}
+
 func TestAnAutoscalerOwnsTheReplicas(t *testing.T) {
 	t.Parallel()
 	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
@@ -443,6 +450,8 @@ func TestTheChartHasTheShippedRulesAndDashboards(t *testing.T) {
 
 func TestBadValuesAreRefusedByTheirKeys(t *testing.T) {
 	t.Parallel()
+	base := filepath.Join(t.TempDir(), "required.yaml")
+	require.NoError(t, os.WriteFile(base, []byte(required), 0o600))
 	for value, wanted := range map[string]string{
 		"replicaCount=many": "replicaCount", "replicas=2": "replicas", "config.databases.host=x": "databases",
 		"config.server.port=1":       "port",
@@ -452,12 +461,12 @@ func TestBadValuesAreRefusedByTheirKeys(t *testing.T) {
 		"kafka.brokers={kafka}": "brokers", "secretFiles.database\\.password.secret=x": "database.password",
 		"podDisruptionBudget.maxUnavailable=0": "maxUnavailable", "config.database.host=": "config.database.host is required",
 		"config.temporal.address=": "config.temporal.address is required", "config.auth.mode=": "config.auth.mode is required",
-		"kafka.brokers=null": "kafka.brokers is required",
+		"kafka.brokers=null": "kafka.brokers is required", "fullnameOverride=DLQ": "fullnameOverride", "nameOverride=DLQ": "nameOverride",
+		"autoscaling.enabled=true,autoscaling.minReplicas=9":               "autoscaling.minReplicas is greater than maxReplicas",
+		"worker.autoscaling.enabled=true,worker.autoscaling.minReplicas=9": "worker.autoscaling.minReplicas is greater than maxReplicas",
 	} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
-			base := filepath.Join(t.TempDir(), "required.yaml")
-			require.NoError(t, os.WriteFile(base, []byte(required), 0o600))
 			_, err := helm(t, "template", "release", chart, "-f", base, "--set", value)
 			require.ErrorContains(t, err, wanted)
 		})
