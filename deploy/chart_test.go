@@ -68,7 +68,7 @@ var cases = map[string]string{
 	"same keys":              `{vault: {enabled: true, role: r, annotations: {vault.hashicorp.com/role: other}}, podAnnotations: {vault.hashicorp.com/agent-inject: "false"}, podLabels: {app.kubernetes.io/name: other}}`,
 	"variables":              `{config: {auth: {mode: oidc, oidc: {issuer: "https://i.example", roles: {a: {role: admin}}}}, kafka: {security_protocol: SASL_SSL, sasl: {mechanism: SCRAM-SHA-512, user: k}}}, extraEnv: [{name: DLQ_AUTH_OIDC_AUDIENCE, value: a}, {name: DLQ_DATABASE_PASSWORD, valueFrom: {secretKeyRef: {name: s, key: p}}}, {name: DLQ_KAFKA_SASL_PASSWORD, valueFrom: {secretKeyRef: {name: s, key: k}}}]}`,
 	"null":                   `{podLabels: null, podAnnotations: null, vault: {enabled: true, role: r, annotations: null}, extraEnv: null}`,
-	"numbers as names":       `{fullnameOverride: "456", secretFiles: {database.password_file: {secret: "7", key: "8"}}, ingress: {enabled: true, hosts: [a.example]}, prometheusRule: {enabled: true}}`,
+	"numbers as names":       `{secretFiles: {database.password_file: {secret: "7", key: "8"}}, ingress: {enabled: true, hosts: [a.example]}, prometheusRule: {enabled: true}}`,
 	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
 	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
 	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}, migration: {activeDeadlineSeconds: 2000000}}`,
@@ -461,7 +461,7 @@ func TestBadValuesAreRefusedByTheirKeys(t *testing.T) {
 		"kafka.brokers={kafka}": "brokers", "secretFiles.database\\.password.secret=x": "database.password",
 		"podDisruptionBudget.maxUnavailable=0": "maxUnavailable", "config.database.host=": "config.database.host is required",
 		"config.temporal.address=": "config.temporal.address is required", "config.auth.mode=": "config.auth.mode is required",
-		"kafka.brokers=null": "kafka.brokers is required", "fullnameOverride=DLQ": "fullnameOverride", "nameOverride=DLQ": "nameOverride",
+		"kafka.brokers=null": "kafka.brokers is required", "fullnameOverride=DLQ": "fullnameOverride", "fullnameOverride=7a": "fullnameOverride", "nameOverride=DLQ": "nameOverride",
 		"autoscaling.enabled=true,autoscaling.minReplicas=9":               "autoscaling.minReplicas is greater than maxReplicas",
 		"worker.autoscaling.enabled=true,worker.autoscaling.minReplicas=9": "worker.autoscaling.minReplicas is greater than maxReplicas",
 	} {

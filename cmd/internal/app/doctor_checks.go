@@ -211,7 +211,8 @@ func (p *parts) examineTemporal(ctx context.Context, f *findings) {
 	case !s.ScheduleExists:
 		f.warn("schedule", s.Schedule+" does not exist", "start a worker: it creates the schedule of the archive")
 	case s.SchedulePaused:
-		f.warn("schedule", s.Schedule+" is paused: nothing is archived", "temporal schedule toggle --unpause --schedule-id "+s.Schedule)
+		f.warn("schedule", s.Schedule+" is paused: nothing is archived",
+			"temporal schedule toggle --unpause --namespace "+p.cfg.Temporal.Namespace+" --schedule-id "+s.Schedule)
 	default:
 		f.ok("schedule", "%s runs the archive", s.Schedule)
 	}
