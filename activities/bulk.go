@@ -22,6 +22,8 @@ type BulkStore interface {
 	// inverse. Both are idempotent, and do not change a job that has ended.
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	// HasClosedTarget tells whether a target refused the job and has not been found open since.
+	HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error)
 	// SetBulkRate changes the rate limit, in messages per second; 0 lifts it.
 	SetBulkRate(ctx context.Context, id dlq.ID, perSecond int) error
 	// SetStepLimit sets how many messages may be sent from now on; nil lifts the limit.
@@ -124,12 +126,29 @@ func (a *Bulk) StopBulk(ctx context.Context, in StopInput) (dlq.BulkRetry, error
 type PauseInput struct {
 	ID     dlq.ID `json:"id"`
 	Reason string `json:"reason"`
+	// TargetClosed pauses the job only if it still has a closed target.
+	TargetClosed bool `json:"target_closed,omitempty"`
 }
 
 // PauseBulk pauses the job. No message of it is RETRYING afterwards.
+//
+// With in.TargetClosed the job stays PAUSING when its target is open: while a lane asks the target, the others
+// wait as if it were closed, and may say so after that lane has sent all that it had.
 func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, error) {
-	bulk, err := a.Store.PauseBulk(ctx, in.ID, in.Reason)
-	if err == nil {
+	var bulk dlq.BulkRetry
+	var err error
+	wanted := true
+	if in.TargetClosed {
+		wanted, err = a.Store.HasClosedTarget(ctx, in.ID)
+	}
+	switch {
+	case err != nil:
+	case wanted:
+		bulk, err = a.Store.PauseBulk(ctx, in.ID, in.Reason)
+	default:
+		bulk, err = a.Store.Bulk(ctx, in.ID)
+	}
+	if err == nil && wanted {
 		logger(ctx, a.Log).Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)

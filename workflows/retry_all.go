@@ -224,12 +224,17 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 // passed.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
-	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, activities.PauseInput{ID: r.in.ID, Reason: pause.Reason})
+	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed}
+	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, in)
 	if err == nil {
 		err = r.checkOpen() // nothing resumes a closed job
 	}
 	if err != nil {
 		return err
+	}
+	if r.bulk.State == dlq.BulkPausing && r.pause == pause { // its target is open again
+		r.pause = nil
+		return nil
 	}
 	r.describe(ctx)
 	resumed := func() bool { return r.pause != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }

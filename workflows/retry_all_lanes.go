@@ -165,7 +165,7 @@ const closedReason = "all that is left waits for a target that refuses everythin
 // selfPause is the pause of a job whose lanes all wait. It lasts until the first of their
 // targets may be tried again.
 func selfPause(waiting []*activities.LaneResult) *Pause {
-	pause := &Pause{}
+	pause := &Pause{TargetClosed: true}
 	for _, lane := range waiting {
 		if lane == nil {
 			continue

@@ -63,6 +63,8 @@ type Pause struct {
 	Reason string `json:"reason"`
 	// For is the time after which the job resumes by itself; 0 waits for an operator.
 	For time.Duration `json:"for_ns,omitempty"`
+	// TargetClosed is set when the job pauses itself because its target is closed.
+	TargetClosed bool `json:"target_closed,omitempty"`
 }
 
 // RetryAllResult is the job at its end.

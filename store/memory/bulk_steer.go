@@ -60,6 +60,14 @@ func (m *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 	})
 }
 
+// HasClosedTarget is like postgres.Store.HasClosedTarget.
+func (m *Store) HasClosedTarget(_ context.Context, id dlq.ID) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.bulks[id]
+	return b != nil && len(b.closed()) > 0, nil
+}
+
 // ResumeBulk is like postgres.Store.ResumeBulk.
 func (m *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return m.steer(id, func(b *bulk, at time.Time) bool {

@@ -141,6 +141,14 @@ func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 	return s.Bulk(ctx, id)
 }
 
+const closedTargetSQL = `SELECT EXISTS (SELECT FROM dlq.dlq_bulk_retry_queues WHERE bulk_id = @bulk AND closed)`
+
+// HasClosedTarget tells whether a target refused messages of the bulk retry, and has not been found open since.
+func (s *Store) HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error) {
+	has, _, err := queryOne(ctx, s, "find closed target", pgx.RowTo[bool], closedTargetSQL, pgx.NamedArgs{"bulk": uuid(id)})
+	return has, err
+}
+
 // resumeBulkSQL also makes the queues of closed targets due at once, because the operator
 // may have repaired the targets.
 const resumeBulkSQL = `

@@ -310,6 +310,7 @@ func TestEveryStatement(t *testing.T) {
 		"setStateSQL":      {{args: job, uses: jobs}},
 		"claimedLanesSQL":  {{args: claimed, after: lanePlanSQL, uses: jobs + " " + lanes}},
 		"clearPageSQL":     {{args: claimed, uses: lanes}},
+		"closedTargetSQL":  {{args: claimed, uses: "idx_dlq_bulk_retry_queues_closed"}},
 		"resumeBulkSQL":    {{args: job, uses: jobs + " " + due}},
 		"endBulkSQL":       {{args: job, uses: jobs + " " + lanes + " idx_dlq_audit_target " + live}},
 		"deleteWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},

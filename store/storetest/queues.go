@@ -112,6 +112,7 @@ var queues = map[string]func(*testing.T, fixture){
 		for _, opens := range []dlq.Target{partition0, anyPartition} {
 			stored := f.store(keyed("a", "a", "b", "c", "b")...)
 			lane := f.startLane()
+			require.False(t, f.hasClosedTarget(lane.Bulk))
 			closed := opens
 			f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: closed, Tries: 1, For: 10 * time.Millisecond}))
 			var asked []dlq.ID
@@ -126,6 +127,7 @@ var queues = map[string]func(*testing.T, fixture){
 				meanwhile := f.tryClaim(lane)
 				require.Empty(t, meanwhile.Page, "one is in flight")
 				require.Greater(t, meanwhile.Next.Due, 10*time.Second)
+				require.True(t, f.hasClosedTarget(lane.Bulk))
 				if tries < 4 {
 					f.finalizePage(lane, requeuedPage(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
 					require.EqualValues(t, 5, f.bulk(lane.Bulk).Waiting)
@@ -134,6 +136,7 @@ var queues = map[string]func(*testing.T, fixture){
 				f.finalizePage(lane, []dlq.PageOutcome{delivered(claim.Page[0], dlq.Target{Topic: "orders", Partition: 0})})
 			}
 			require.Equal(t, []dlq.ID{stored[2].ID, stored[3].ID, stored[0].ID, stored[2].ID}, asked, "the first of each key in turn")
+			require.False(t, f.hasClosedTarget(lane.Bulk))
 			claim := f.tryClaim(lane)
 			require.Empty(t, claim.Closed)
 			require.Equal(t, []dlq.ID{stored[0].ID, stored[1].ID, stored[3].ID, stored[4].ID}, envelopeIDs(claim.Page), "all others at once, in order")

@@ -53,6 +53,7 @@ type Store interface {
 	StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error)
 	SetBulkRate(ctx context.Context, id dlq.ID, rate int) error
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
@@ -229,6 +230,13 @@ func (f fixture) bulk(id dlq.ID) dlq.BulkRetry {
 	b, err := f.Bulk(f.t.Context(), id)
 	require.NoError(f.t, err)
 	return b
+}
+
+func (f fixture) hasClosedTarget(id dlq.ID) bool {
+	f.t.Helper()
+	is, err := f.HasClosedTarget(f.t.Context(), id)
+	require.NoError(f.t, err)
+	return is
 }
 
 func (f fixture) pause(id dlq.ID, reason string) dlq.BulkRetry {
