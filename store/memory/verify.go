@@ -123,7 +123,7 @@ func (m *Store) hasComeBack(e *entry) bool {
 		at := &c.Failure.Origin
 		return c.PreviousID == e.ID && c.ID != dlq.RestoredID(e.ID) ||
 			e.delivered != nil && e.TargetOffset != nil && at.Offset != nil && *at.Offset == *e.TargetOffset &&
-			at.Partition != nil && *at.Partition == *e.TargetPartition && c.OriginalTopic == e.delivered.Topic && c.Seq > e.Seq
+				at.Partition != nil && *at.Partition == *e.TargetPartition && c.OriginalTopic == e.delivered.Topic && c.Seq > e.Seq
 	}
 	for _, c := range m.archive {
 		if isCopy(c) {
