@@ -52,7 +52,7 @@ func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 // RestoredError refuses to restore a message that was restored before.
 func RestoredError(m *Message) error {
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		Reason: fmt.Sprintf("it was restored as %s; retry that one", RestoredID(m.ID))}
+		Reason: fmt.Sprintf("it was restored as %s; retry that one, or restore it if it is archived too", RestoredID(m.ID))}
 }
 
 // ReplacedError refuses a change of a message that an edited copy has replaced.

@@ -27,6 +27,8 @@ func (m *Store) restore(e *entry) error {
 	switch {
 	case e.Ended() == dlq.ResolutionReplaced:
 		return dlq.ReplacedError(&e.Message, e.Edits.By)
+	case !m.replacedBy[id].IsZero():
+		return dlq.ReplacedError(&e.Message, m.replacedBy[id])
 	case m.knownIDs[id]:
 		return dlq.RestoredError(&e.Message)
 	}
@@ -72,6 +74,7 @@ func (m *Store) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq
 	m.order = append(m.order, c)
 	e.Status, e.Resolution, e.UpdatedAt, e.Edits.By = dlq.StatusResolved, dlq.ResolutionReplaced, at, c.ID
 	e.TargetPartition, e.TargetOffset = nil, nil
+	m.replacedBy[id] = c.ID
 	m.record(ctx, dlq.TargetMessage, id, e.DLQTopic)
 	return c.Message, nil
 }

@@ -37,10 +37,12 @@ type Store struct {
 	order    []*entry // by Seq, without archived ones
 	archive  map[dlq.ID]*entry
 	knownIDs map[dlq.ID]bool // of all messages neither deleted nor purged
-	offsets  map[dlq.Partition]position
-	bulks    map[dlq.ID]*bulk
-	bulkList []*bulk   // oldest first
-	actions  []*action // oldest first
+	// replacedBy has the edited copies of messages, also of those that were deleted.
+	replacedBy map[dlq.ID]dlq.ID
+	offsets    map[dlq.Partition]position
+	bulks      map[dlq.ID]*bulk
+	bulkList   []*bulk   // oldest first
+	actions    []*action // oldest first
 	// operations is the audit, oldest first.
 	operations []dlq.Operation
 	// runs are the tokens of the owners that act for an operation.
@@ -67,13 +69,13 @@ func New(topics *dlq.Topics) *Store {
 		topics:   topics,
 		byID:     map[dlq.ID]*entry{},
 		archive:  map[dlq.ID]*entry{},
-		knownIDs: map[dlq.ID]bool{},
-		offsets:  map[dlq.Partition]position{},
-		bulks:    map[dlq.ID]*bulk{},
-		outbox:   map[dlq.ID]exhausted{},
-		runs:     map[dlq.ID]string{},
-		groups:   map[dlq.ID]*group{},
-		keys:     map[[32]byte]usedKey{},
+		knownIDs: map[dlq.ID]bool{}, replacedBy: map[dlq.ID]dlq.ID{},
+		offsets: map[dlq.Partition]position{},
+		bulks:   map[dlq.ID]*bulk{},
+		outbox:  map[dlq.ID]exhausted{},
+		runs:    map[dlq.ID]string{},
+		groups:  map[dlq.ID]*group{},
+		keys:    map[[32]byte]usedKey{},
 	}
 }
 

@@ -213,8 +213,10 @@ func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 	}
 	f.CreatedFrom, f.CreatedTo = time.Time{}, time.Time{}
 	change := changeLocked
-	if f.Archived {
+	if f.Archived { // the archive has fewer indexes
 		change = restoreLocked
+		search.Group, search.Suspicious, search.Verified, search.Within = f.Group, f.Suspicious, f.Verified, f.Within
+		f.Group, f.Suspicious, f.Verified, f.Within = dlq.ID{}, nil, "", ""
 	}
 	return strings.Replace(filtered(actSQL, &f), searchMark, "true"+conditions(&search), 1) + change + countAct, args
 }

@@ -58,7 +58,7 @@ func (s *Store) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq
 // replaceError is why a message cannot be replaced; nil if it can, because it has changed.
 func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 	if m.Ended() == dlq.ResolutionReplaced {
-		copyID, found, err := queryOne(ctx, s, "find edited copy", pgx.RowTo[[16]byte], copyOfSQL, pgx.NamedArgs{"id": uuid(m.ID)})
+		copyID, found, err := s.editedCopy(ctx, m.ID)
 		if err != nil {
 			return err
 		}
@@ -73,6 +73,11 @@ func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 		return err
 	}
 	return s.topics.CheckOrigin(m)
+}
+
+// editedCopy is the message that has replaced another.
+func (s *Store) editedCopy(ctx context.Context, id dlq.ID) (editedCopy dlq.ID, found bool, err error) {
+	return queryOne(ctx, s, "find edited copy", pgx.RowTo[dlq.ID], copyOfSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
 // editsOf has the columns of dlq_edits, which are null for most messages.

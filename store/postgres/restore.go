@@ -13,13 +13,15 @@ const restoredID = `(left(m.id::text, 14) || regexp_replace(encode(sha256(conver
 	'^.(...).(...)(.{12}).*$', '8\1-8\2-\3'))::uuid`
 
 // restoreLocked is the part of a statement that copies the messages in locked from the archive. Their
-// copies have no source in Kafka, as edited copies do not. A repeated statement copies nothing.
+// copies have no source in Kafka, as edited copies do not. A repeated statement copies nothing. A copy that was
+// edited and then deleted is not made again, since its edited copy may be sent.
 const restoreLocked = `), copies AS MATERIALIZED (
 	SELECT m.*, ` + restoredID + ` AS copy_id
 	FROM locked
 	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages_archive WHERE id = locked.id LIMIT 1) AS m
 	WHERE m.resolution IS DISTINCT FROM 'replaced'
 		AND NOT EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.id = ` + restoredID + ` OFFSET 0)
+		AND NOT EXISTS (SELECT FROM dlq.dlq_edits e WHERE e.original_id = ` + restoredID + ` OFFSET 0)
 ), restored AS (
 	INSERT INTO dlq.dlq_messages AS m (id, dlq_topic, original_topic, error_message, error_class, retry_count, max_retries, payload,
 		status, key_hash, previous_id, size, suspicious, group_id)
@@ -78,11 +80,18 @@ func (s *Store) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 		return restored[0], nil
 	}
 	original, err := s.ArchivedDetail(ctx, id)
+	if err != nil {
+		return dlq.Message{}, err
+	}
+	if original.Ended() == dlq.ResolutionReplaced {
+		return dlq.Message{}, dlq.ReplacedError(&original.Message, original.Edits.By)
+	}
+	editedCopy, found, err := s.editedCopy(ctx, dlq.RestoredID(id))
 	switch {
 	case err != nil:
 		return dlq.Message{}, err
-	case original.Ended() == dlq.ResolutionReplaced:
-		return dlq.Message{}, dlq.ReplacedError(&original.Message, original.Edits.By)
+	case found:
+		return dlq.Message{}, dlq.ReplacedError(&original.Message, editedCopy)
 	default:
 		return dlq.Message{}, dlq.RestoredError(&original.Message)
 	}

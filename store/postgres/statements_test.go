@@ -355,10 +355,10 @@ func TestEveryStatement(t *testing.T) {
 			with(acts(dlq.ActionRevive, dlq.Filter{Key: []byte("20")}), and(act+" idx_dlq_message_bodies_key")),
 			with(acts(dlq.ActionRevive, dlq.Filter{IDs: []dlq.ID{id}}), and(act)),
 			with(acts(dlq.ActionRestore, dlq.Filter{Archived: true}),
-				"dlq_bulk_actions_pkey dlq_bulk_retries_pkey dlq_bulk_retry_lanes_pkey dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey "+
+				"dlq_bulk_actions_pkey dlq_bulk_retries_pkey dlq_bulk_retry_lanes_pkey dlq_edits_pkey dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey "+
 					"idx_dlq_bulk_retries_live idx_dlq_messages_archive_dlq_topic idx_dlq_messages_archive_original_topic idx_dlq_messages_retrying"),
 		},
-		"restoreSQL":    {{args: message, after: batchPlanSQL, uses: "dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey"}},
+		"restoreSQL":    {{args: message, after: batchPlanSQL, uses: "dlq_edits_pkey dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey"}},
 		"beforeCopySQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
 
 		"recordSQL":       {{args: pgx.NamedArgs{"operation": asked}}},

@@ -178,6 +178,30 @@ var archives = map[string]func(*testing.T, fixture){
 		require.Zero(t, f.act(dlq.ActionRestore, orders).Changed)
 	},
 
+	"a message is not restored again whose restored copy was edited and then deleted": func(t *testing.T, f fixture) {
+		original := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0]
+		f.archiveAll()
+		restored, err := f.Restore(t.Context(), original.ID)
+		require.NoError(t, err)
+		edited, err := f.Replace(t.Context(), restored.ID, f.editedCopy(restored.ID, "2"))
+		require.NoError(t, err)
+		require.NoError(t, f.Delete(t.Context(), restored.ID))
+		_, err = f.Restore(t.Context(), original.ID)
+		f.requireReplaced(err, edited.ID)
+		require.Zero(t, f.act(dlq.ActionRestore, orders).Changed)
+	},
+
+	"archived messages are restored by their group, and by what no index has": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(3, dlqtest.Retries(3, 3))...)
+		rare := f.store(dlqtest.Arrival(noPrice, dlqtest.Retries(3, 3)))[0]
+		f.archiveAll()
+		yes, no := true, false
+		require.Zero(t, f.act(dlq.ActionRestore, dlq.Filter{Topic: "orders", Suspicious: &yes}).Changed)
+		require.EqualValues(t, 1, f.act(dlq.ActionRestore, dlq.Filter{Topic: "orders", Group: rare.GroupID, Suspicious: &no}).Changed)
+		require.Equal(t, dlq.RestoredID(rare.ID), f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10}).Messages[0].ID)
+		require.EqualValues(t, len(stored), f.act(dlq.ActionRestore, orders).Changed, "the others")
+	},
+
 	"archived messages are restored by a filter, in their order": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(6, dlqtest.Retries(3, 3))...)
 		delivered := f.store(dlqtest.Arrival())[0]
