@@ -135,20 +135,17 @@ type PauseInput struct {
 // With in.TargetClosed the job stays PAUSING when its target is open: while a lane asks the target, the others
 // wait as if it were closed, and may say so after that lane has sent all that it had.
 func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, error) {
-	var bulk dlq.BulkRetry
-	var err error
-	wanted := true
 	if in.TargetClosed {
-		wanted, err = a.Store.HasClosedTarget(ctx, in.ID)
+		closed, err := a.Store.HasClosedTarget(ctx, in.ID)
+		if err != nil {
+			return dlq.BulkRetry{}, toTemporal(err)
+		}
+		if !closed {
+			return a.ReadBulk(ctx, in.ID)
+		}
 	}
-	switch {
-	case err != nil:
-	case wanted:
-		bulk, err = a.Store.PauseBulk(ctx, in.ID, in.Reason)
-	default:
-		bulk, err = a.Store.Bulk(ctx, in.ID)
-	}
-	if err == nil && wanted {
+	bulk, err := a.Store.PauseBulk(ctx, in.ID, in.Reason)
+	if err == nil {
 		logger(ctx, a.Log).Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)

@@ -345,6 +345,27 @@ func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+func TestAJobWithAClosedTargetIsPausedOnlyWhileItIsClosed(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {refuse(dlq.CategoryAuth)}}, message("orders", "a", "a1"))
+	pause := func() dlq.BulkState {
+		_, err := l.store.StopBulk(t.Context(), l.lane.Bulk, dlq.BulkPausing, "closed")
+		require.NoError(t, err)
+		value, err := l.environment(t, l.store, l.target).ExecuteActivity("PauseBulk",
+			activities.PauseInput{ID: l.lane.Bulk, Reason: "closed", TargetClosed: true})
+		require.NoError(t, err)
+		var bulk dlq.BulkRetry
+		require.NoError(t, value.Get(&bulk))
+		return bulk.State
+	}
+	require.Equal(t, activities.LaneWaiting, l.run(t).End)
+	require.Equal(t, dlq.BulkPaused, pause())
+	_, err := l.store.ResumeBulk(t.Context(), l.lane.Bulk)
+	require.NoError(t, err)
+	require.Equal(t, activities.LaneDone, l.run(t).End)
+	require.Equal(t, dlq.BulkPausing, pause(), "the caller resumes it")
+}
+
 func TestAClosedTargetIsTriedByOneMessageAndNotByTheRestOfTheScope(t *testing.T) {
 	t.Parallel()
 	var arrivals []dlq.Arrival
