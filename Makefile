@@ -118,7 +118,8 @@ image: ## Build the image with docker, podman or buildah: make image VERSION=v0.
 .PHONY: image-check
 image-check: ## Run the programs as their image does: alone, without privileges, on a read-only file system; needs root
 	@$(MAKE) --no-print-directory build PROGRAMS="api worker"
-	go vet -tags image ./e2e
+	go vet -tags image ./e2e ./deploy
+	go test -tags image ./deploy -run 'TestTheStages' -count=1 -timeout 10m -v
 	DLQ_TEST_IMAGE=$(abspath $(BIN)) go test -tags image ./e2e -run 'TestTheImage' -count=1 -timeout 5m -v
 
 .PHONY: vulncheck
