@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/fingerprint"
 	"dlqmanager/internal/dlqtest"
 )
 
@@ -70,7 +71,7 @@ func TestAGroupShowsItsCauseItsMessagesAndItsState(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	g := got.decode(t)
 	require.Equal(t, "no price", g["title"])
-	require.Equal(t, map[string]any{"version": 2.0, "rule": "message", "scope": "pricing", "class": nil, "frame": nil, "message": "no price"}, g["grouped_by"])
+	require.Equal(t, map[string]any{"version": float64(fingerprint.Version), "rule": "message", "scope": "pricing", "class": nil, "frame": nil, "message": "no price"}, g["grouped_by"])
 	require.Equal(t, map[string]any{"PENDING": 3.0, "RETRYING": 0.0, "RESOLVED": 0.0, "DEAD": 1.0}, g["counts"])
 	require.Equal(t, []any{
 		map[string]any{"dlq_topic": "orders.dlq.v1", "original_topic": "orders.v1", "counts": map[string]any{"PENDING": 2.0, "RETRYING": 0.0, "RESOLVED": 0.0, "DEAD": 1.0}},

@@ -28,25 +28,32 @@ const (
 // outageOf looks for the classes and the words of sockets, resolvers, HTTP clients and pools.
 // Their texts differ by the language of the machine and by the moment of the failure.
 func outageOf(class string, r *reading, message string) outage {
+	if strings.HasPrefix(class, "org.apache.kafka.connect.") {
+		class = ""
+	}
 	driver := containsAny(class, "postgres", "psycopg", "PG::", "Npgsql", "SqlClient", "pgconn", "mysql", "Mysql", "MySql", "mariadb", "oracle")
 	class, message = simpleName(class), prefix(message, maxRead)
 	switch {
 	case driver && len(r.names) == 0 && strings.Contains(message, "onnect"):
 		return noConnection
 	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "CannotCreateTransaction", "JDBCConnection", "ConnectionNotEstablished",
-		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "MongoServerSelection"):
+		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "ServerSelection"):
 		return noConnection
 	case containsAny(message, "connection to server at", "ould not connect to server", "translate host name", "ommunications link failure",
 		"connect to MySQL", "onnection is not available", "too many clients", "QueuePool limit", "system is shutting down", "system is starting up"):
 		return noConnection
+	case r.has(nounStatus + " 502"), r.has(nounStatus + " 503"), r.has(nounStatus + " 504"):
+		return unreachable
 	case r.has(nounStatus):
 		return ""
-	case containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character", "in JSON at position",
-		"not valid JSON", "Unterminated string", "nrecognized token", "invalid start of a value", "any JSON tokens", "Expecting value"):
+	case !strings.Contains(class, "Validation") && containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character",
+		"in JSON at position", "not valid JSON", "Unterminated string", "nrecognized token", "invalid start of a value", "any JSON tokens",
+		"Expecting value", "codec can't decode", "nvalid byte sequence"):
 		return malformed
 	case containsAny(message, "UNAVAILABLE", "= Unavailable"):
 		return unreachable
-	case containsAny(message, "timed out", "imeout", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED", "DeadlineExceeded", "request canceled"):
+	case containsAny(message, "timed out", "imeout", "execution expired", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED",
+		"DeadlineExceeded", "request canceled"):
 		return timeout
 	case containsAny(message, "onnection refused", "onnection reset", "o route to host", "nreachable", "not reachable",
 		"ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp",
@@ -95,7 +102,7 @@ func containsAny(text string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
-func (r *reading) has(kind string) bool { return r.name(kind) != "" }
+func (r *reading) has(kind string) bool { return slices.Contains(r.names, kind) || r.name(kind) != "" }
 
 // name returns the first name of a kind.
 func (r *reading) name(kind string) string {
@@ -120,9 +127,6 @@ func (r *reading) identity() string {
 
 // distinction tells causes in one frame apart. Helpers fail for many services, which the host names.
 func (c *cause) distinction() string {
-	if strings.Contains(c.class, "NullPointer") { // Java names the method, or does not
-		c.names = slices.DeleteFunc(c.names, func(name string) bool { return strings.HasPrefix(name, nounMethod) })
-	}
 	names := c.identity()
 	switch {
 	case c.outage != "":
@@ -130,14 +134,14 @@ func (c *cause) distinction() string {
 		if c.helper != "" && c.outage != malformed {
 			names += c.peer()
 		}
-	case strings.Contains(c.class, "ClassCast"):
+	case containsAny(c.class, "ClassCast", "NumberFormat"):
 		return "" // the text depends on the version of the JVM
 	case c.has(nounStatus) && c.helper != "":
 		names += c.peer()
-	case names == "" && isGeneral(strings.TrimSuffix(strings.TrimSuffix(simpleName(c.class), "Exception"), "Error")):
+	case names == "":
 		return strings.Join(c.words, " ")
 	}
-	return names // else a library wrote the text: it depends on the version and the language
+	return names
 }
 
 // sentence returns what the messages of one cause share.

@@ -50,7 +50,7 @@ func (p *chainParser) line(body string, at, indent int) {
 	p.skip = -1
 	last := p.last()
 	if p.message < 0 && !p.elided && last.first != "" &&
-		(last.own != "" && strings.HasPrefix(body, "at ") || p.library != "" && strings.HasPrefix(body, p.library)) {
+		(last.own != "" && !last.isRecursion() && strings.HasPrefix(body, "at ") || p.library != "" && strings.HasPrefix(body, p.library)) {
 		return // most lines
 	}
 	if name, own, ok := p.frame(body); ok {

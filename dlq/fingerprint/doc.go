@@ -18,12 +18,13 @@
 // Where one of these holds, class and frame differ within one cause, and count less:
 //
 //   - A constraint of a database is a cause by itself.
-//   - Another service is away (outageOf): the kind of the outage, "timeout" or "unreachable",
-//     stands for class and text. A port that only one kind of service has, such as 6379, stands
-//     for the frame too.
+//   - Another service is away (outageOf), or a proxy answers 502, 503 or 504 for it: the kind of
+//     the outage, "timeout" or "unreachable", stands for class and text. A port that only one kind
+//     of service has, such as 6379, stands for the frame too.
 //   - A database has no connection, as an exception around the innermost one may say. One outage
 //     meets every frame.
 //   - The data cannot be parsed: "malformed" stands for class and text.
+//   - A recursion overflows in any of its methods: the first by its name stands for all.
 //   - Of the frame, the method does not count in these cases, nor for a status 5xx and for the
 //     class of a library, for their reason is often outside the method.
 //
@@ -32,10 +33,8 @@
 // One method can fail for many causes with one class. Names in the program tell them apart:
 // those that the words around them announce, such as a constraint, column, field, parameter,
 // method, type or code, and a status of HTTP (names.go). They are sorted, because validators
-// report in any order. If a message has none, its words tell causes apart, if the class is a
-// general one, such as IllegalStateException. A class of its own is one cause in one frame, and
-// so is a NullPointerException that names a method, for not every JVM does so. Helpers fail for
-// many services, which the host tells apart.
+// report in any order. If a message has none, its words tell causes apart. Helpers
+// fail for many services, which the host tells apart.
 //
 // The sentence has the words, and the names in brackets. The words are those of the innermost
 // part of "context: context: reason" that has at least three, because callers may or may not

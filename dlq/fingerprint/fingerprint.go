@@ -8,7 +8,7 @@ import (
 
 // Version is the version of the rules. It is part of every key, so that a change of the rules
 // makes new groups and does not mix them with old ones.
-const Version = 2
+const Version = 3
 
 const (
 	maxName    = 512       // bytes of a stored class, frame, scope or explicit fingerprint

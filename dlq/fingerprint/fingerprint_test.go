@@ -51,9 +51,9 @@ func TestEveryComponentIsPartOfTheKey(t *testing.T) {
 func TestAKeyOfThisVersionNeverChanges(t *testing.T) {
 	t.Parallel()
 	fp := fingerprint.Of(fingerprint.Failure{ConsumerGroup: "orders", ErrorClass: "shop.NotFoundException", Message: "order 17 not found"})
-	require.Equal(t, 2, fp.Version)
+	require.Equal(t, 3, fp.Version)
 	require.Equal(t, "order not found", fp.Message)
-	require.Equal(t, "9900d691dc08ee818b0d825fa5549d66", hexOf(fp.Key), "stored groups would lose their members: raise Version")
+	require.Equal(t, "3c539a98b98658192dad01b5d5781f35", hexOf(fp.Key), "stored groups would lose their members: raise Version")
 }
 
 func TestWithoutAStackTraceTheCauseWinsOverTheWrapper(t *testing.T) {
@@ -71,6 +71,21 @@ func TestTheMessageOfAFailureWithoutOneIsTheFirstLineOfItsStackTrace(t *testing.
 	t.Parallel()
 	fp := fingerprint.Of(fingerprint.Failure{StackTrace: "\nworker 3 died\nno frames here\n"})
 	require.Equal(t, "worker died", fp.Message)
+}
+
+func TestOneErrorInAListOfErrorsIsRead(t *testing.T) {
+	t.Parallel()
+	alone := fingerprint.Of(fingerprint.Failure{Message: "reserve show 17: no seats are left"})
+	listed := fingerprint.Of(fingerprint.Failure{Message: "1 error occurred:\n\t* reserve show 17: no seats are left\n\n"})
+	require.Equal(t, alone.Key, listed.Key, "%s\n%s", describe(&alone), describe(&listed))
+}
+
+func TestAConnectorThatFailsIsNotAConnectionThatFails(t *testing.T) {
+	t.Parallel()
+	fp := fingerprint.Of(fingerprint.Failure{
+		ErrorClass: "org.apache.kafka.connect.errors.ConnectException", Message: "Indexing failed: failed to parse field [price] of type [double]",
+	})
+	require.Equal(t, "failed to parse (field price, type double)", fp.Message)
 }
 
 func TestACauseThatWasCutOffIsTakenFromTheHeaders(t *testing.T) {
@@ -94,9 +109,12 @@ func TestOneFrameFailsForManyCauses(t *testing.T) {
 		{"shop.InvalidException", "total 3.50 is not positive", "total is not positive"},
 		{"shop.RemoteException", "GET http://stock.internal/1 returned 404", "status 404"},
 		{"shop.RemoteException", "GET http://stock.internal/1 timed out", "timeout"},
+		{"shop.InvalidException", "Validation failed: \n -- Quantity: 17 is too large. Severity: Error", "field Quantity"},
 		{"shop.RemoteException", "declined: CARD_EXPIRED", "code CARD_EXPIRED"},
 		{"java.lang.IllegalStateException", "shipment 17 of Anna has no lines", "shipment of has no lines"},
-		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, ""},
+		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, "method d"},
+		{"shop.GatewayException", "rejected by gate-a: command_status=0x58 (ESME_RTHROTTLED) seq=17", "code ESME_RTHROTTLED"},
+		{"java.sql.SQLException", `Batch entry 0 INSERT INTO "invoices"("id") VALUES(7) was aborted: value too long`, "table invoices"},
 		{"org.postgresql.util.PSQLException", `ERROR: duplicate key value violates unique constraint "orders_pkey"` + "\n  Detail: Key (id)=(17) already exists.", "constraint orders_pkey"},
 		{"pymysql.err.IntegrityError", `(1062, "Duplicate entry 'ada' for key 'customers.email'")`, "field customers.email"},
 		{"java.sql.SQLException", "ORA-00001: unique constraint (SHOP.UK_EMAIL) violated", "constraint SHOP.UK_EMAIL"},
@@ -128,9 +146,25 @@ func TestTheWordsOfALibraryDoNotMatter(t *testing.T) {
 			"org.springframework.jdbc.CannotGetJdbcConnectionException: no connection\n\tat shop.A.b(A.java:1)\nCaused by: java.net.ConnectException: Connection refused\n\t... 1 more\n",
 			"org.postgresql.util.PSQLException: Connection to 10.1.2.3:5432 refused.\n\tat shop.C.d(C.java:1)\nCaused by: java.net.ConnectException: Connection refused\n\t... 1 more\n",
 		},
-		"a null that not every JVM explains": {
-			"java.lang.NullPointerException: Cannot invoke \"shop.C.d()\" because \"<local4>\" is null\n\tat shop.A.b(A.java:1)\n",
-			"java.lang.NullPointerException\n\tat shop.A.b(A.java:1)\n",
+		"a service behind a proxy that is away, or that refuses connections": {
+			"AxiosError: Request failed with status code 503\n    at Seats.hold (/srv/src/seats.js:1:2)\n",
+			"AxiosError: connect ECONNREFUSED 10.1.2.3:8443\n    at Seats.hold (/srv/src/seats.js:1:2)\n",
+		},
+		"a value whose place looks like a status": {
+			"System.Text.Json.JsonException: not a number. Path: $.size | LineNumber: 0 | BytePositionInLine: 478.\n   at Shop.Codec.Decode(Byte[] data)\n",
+			"System.Text.Json.JsonException: not a number. Path: $.size | LineNumber: 0 | BytePositionInLine: 12.\n   at Shop.Codec.Decode(Byte[] data)\n",
+		},
+		"a property that is missing, as two versions of .NET say": {
+			"System.Text.Json.JsonException: JSON deserialization for type 'Shop.Order' was missing required properties, including the following: sku\n   at Shop.Codec.Decode(Byte[] data)\n",
+			"System.Text.Json.JsonException: JSON deserialization for type 'Shop.Order' was missing required properties including: 'sku'.\n   at Shop.Codec.Decode(Byte[] data)\n",
+		},
+		"a bundle of the next release": {
+			"Error: no seats\n    at hold (/srv/dist/worker-QK3F7ZUA.js:3:2)\n",
+			"Error: no seats\n    at hold (/srv/dist/worker-B5TJXW2M.js:4:2)\n",
+		},
+		"a recursion, wherever it overflows": {
+			"java.lang.StackOverflowError\n\tat shop.Tree.path(A.java:1)\n\tat shop.Tree.parent(A.java:2)\n\tat shop.Tree.path(A.java:1)\n",
+			"java.lang.StackOverflowError\n\tat shop.Tree.parent(A.java:2)\n\tat shop.Tree.path(A.java:1)\n\tat shop.Tree.parent(A.java:2)\n",
 		},
 		"a service that answers 503 to all methods of a client": {
 			"feign.FeignException$ServiceUnavailable: [503 Service Unavailable] during [POST] to [http://stock.internal/1]\n\tat shop.Stock.reserve(A.java:1)\n",
@@ -159,6 +193,14 @@ func TestTheWordsOfALibraryDoNotMatter(t *testing.T) {
 		"a class in another package": {
 			"javax.validation.ValidationException: field size\n\tat shop.A.b(A.java:1)\n",
 			"jakarta.validation.ValidationException: field size\n\tat shop.A.b(A.java:1)\n",
+		},
+		"the space that Go's protobuf library varies": {
+			"proto: cannot parse invalid wire-format data",
+			"proto:\u00a0cannot parse invalid wire-format data",
+		},
+		"a replica of a service that is away": {
+			"Post \"http://stock-1.shop.svc:80/v1\": context deadline exceeded",
+			"Post \"http://stock-2.shop.svc:80/v1\": context deadline exceeded",
 		},
 	} {
 		first := fingerprint.Of(fingerprint.Failure{StackTrace: failures[0]})

@@ -57,7 +57,7 @@ type scanner struct {
 // read finds the words, names and hosts of a message. Variables are left out: all that has a
 // digit, e-mails, hosts, URLs, paths, quoted text, names of people, and what stands in brackets.
 func read(message string) reading {
-	s := scanner{in: strings.ToValidUTF8(prefix(message, maxRead), "\uFFFD"), start: true}
+	s := scanner{in: strings.ReplaceAll(strings.ToValidUTF8(prefix(message, maxRead), "\uFFFD"), "\u00A0", " "), start: true}
 	s.run()
 	s.endPart()
 	s.innermost()
@@ -187,11 +187,17 @@ func (s *scanner) whole(c, after string) {
 
 // word reads a word of the sentence.
 func (s *scanner) word(c string) {
-	s.start = false
 	lower := strings.ToLower(c)
-	s.before, s.previous = s.previous, lower
+	if s.before, s.previous = s.previous, lower; s.start {
+		s.before, s.start = "", false
+	}
 	if n := nounOf(lower); n.text != "" && !s.muted {
 		s.noun = n
+	} else if (lower == "including" || lower == "following") && s.pos < len(s.in) && s.in[s.pos-1] == ':' {
+		s.noun = nounOf("properties")
+	} else if s.before == "insert" && lower == "into" || s.before == "delete" && lower == "from" {
+		s.noun = nounOf("table")
+		s.noun.strong = true
 	}
 	switch lower {
 	case "known", "accepted", "supported", "because", "enumeration":
@@ -223,12 +229,12 @@ var prepositions = set("after at in on within with of from by to since")
 var details = set("expected got actual")
 
 // noise are the words before a message that say only that it is one.
-var noise = set("panic recovered runtime error fatal exception uncaught caused by err")
+var noise = set("panic recovered runtime error errors occurred an has fatal exception uncaught caused by err")
 
 // isText tells the words that a programmer wrote from data, such as names of people and
 // countries. The first word of a sentence has a capital.
 func isText(c string, first bool) bool {
-	if len(c) < 2 {
+	if len(c) < 2 || strings.IndexByte(c, '/') >= 0 {
 		return false
 	}
 	capitals := 0
@@ -330,7 +336,7 @@ func (s *scanner) innermost() {
 		s.parts = s.parts[:i] // what follows depends on the language of the machine
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.context) == 0; i-- {
-		if p := &s.parts[i]; !p.variable || len(p.words) >= enough {
+		if p := &s.parts[i]; !p.variable || len(p.words) > 1 {
 			s.context = slices.DeleteFunc(p.words, func(word string) bool { return outageWords.has(word) || stopWords.has(word) })
 		}
 	}
@@ -365,11 +371,27 @@ func wordAt(text string, pos int) (word string, end int) {
 	return text[pos:end], end
 }
 
+// wordBefore returns the word that ends a text, without the ":" or "=" behind it.
+func wordBefore(text string) string {
+	text = strings.TrimRight(prefix(text[max(0, len(text)-maxIdentifier):], maxIdentifier), " :=")
+	return text[strings.LastIndexAny(text, " \t\n|,;([{")+1:]
+}
+
 // foundHost keeps the first host that is no address.
 func (s *scanner) foundHost(host string, inURL bool) {
 	if s.host == "" && host != "" && len(host) <= 253 && isLetter(host[0]) {
-		s.host, s.inURL = host, inURL
+		s.host, s.inURL = withoutDigits(host), inURL
 	}
+}
+
+// withoutDigits makes one name of those of all replicas, such as db-0.shop and db-1.shop.
+func withoutDigits(name string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return '#'
+		}
+		return r
+	}, name)
 }
 
 func hostOfURL(address string) string {

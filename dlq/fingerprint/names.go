@@ -89,14 +89,14 @@ func (s *scanner) named(c, after string) bool {
 		digits := hasDigit(c)
 		switch {
 		case strings.HasPrefix(c, "$.") && s.has(nounField): // where the field is
-		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || dataCodes.has(s.before))):
+		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || s.isDataCode())):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
 		case pending.text != "" && !pending.named && !pending.quoted &&
 			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !stopWords.has(strings.ToLower(c))):
 			s.addName(pending.text, c)
 			s.noun.named = true
 			return true
-		case strings.HasPrefix(c, "$."), (after == "" || after == ":") && s.isSubject(c):
+		case strings.HasPrefix(c, "$."), (after == "" || after == ":") && s.isSubject(c), after == ":" && s.isListed(c):
 			s.addName(nounField, c)
 			return true
 		case s.isCode(c, after):
@@ -130,7 +130,7 @@ func (s *scanner) code(c string) bool {
 }
 
 func (s *scanner) isErrorCode(c string) bool {
-	return !dataCodes.has(s.before) && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c)
+	return !s.isDataCode() && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c)
 }
 
 func isStatus(c string) bool {
@@ -139,6 +139,9 @@ func isStatus(c string) bool {
 
 // saysStatus reports whether the words around a number say that it is a status.
 func (s *scanner) saysStatus() bool {
+	if key := wordBefore(strings.TrimRight(s.in[:s.pos], ".:!?0123456789")); isMixed(key) && !statusWords.has(strings.ToLower(key)) {
+		return false // BytePositionInLine: 404
+	}
 	opens := s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0
 	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens {
 		return true
@@ -160,7 +163,8 @@ Payload Payment Precondition Unsupported`)
 
 // isCode recognizes the code in "NOT_FOUND: no such order" and "declined: CARD_EXPIRED".
 func (s *scanner) isCode(name, after string) bool {
-	if !s.start || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes.has(name) && strings.IndexByte(name, '_') <= 0 {
+	inBrackets := s.pos < len(s.in) && s.in[s.pos] == ')' && strings.HasSuffix(s.in[:s.pos-len(name)], "(")
+	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes.has(name) && strings.IndexByte(name, '_') <= 0 {
 		return false
 	}
 	return s.pos == len(s.in) || strings.HasPrefix(after, ":") || s.in[s.pos] == ')'
@@ -171,6 +175,11 @@ func (s *scanner) isSubject(name string) bool {
 	first, end := wordAt(s.in, s.pos)
 	second, _ := wordAt(s.in, end)
 	return isPredicate(first, second) && second != "have" && !collections.has(name) && (s.start || isUpper(first[0]) || isCodeShaped(name))
+}
+
+// isListed recognizes the name in " -- Quantity: is too large", as FluentValidation lists failures.
+func (s *scanner) isListed(name string) bool {
+	return strings.HasSuffix(s.in[:s.pos-len(name)-1], "\n -- ")
 }
 
 // collections are the subjects of "List is empty", which differ by the version of the library.
@@ -243,8 +252,12 @@ func (s *scanner) quotedName(text string, before int) bool {
 		return true
 	case s.muted:
 		return false
-	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)), s.noun.text == nounType && !isCodeShaped(name):
-		return false // the key of a dictionary, or a type of what the data describe
+	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)):
+		return false // the key of a dictionary
+	case s.noun.text == nounType && (!isCodeShaped(name) || strings.ToUpper(name) == name):
+		return false // a type of what the data describe
+	case digits && s.noun.text == nounCode && s.isDataCode():
+		return false
 	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
 		s.addName(s.noun.text, name)
 		s.noun.named = true
@@ -352,10 +365,14 @@ func isMixed(name string) bool {
 	return false
 }
 
-// dataCodes are the words before a code that is data.
-var dataCodes = set("zip postal post area country currency coupon voucher promo tracking discount tax product status")
+// isDataCode tells the code of a carrier or a country from that of an error, by the word before it.
+func (s *scanner) isDataCode() bool {
+	return s.before != "" && !stopWords.has(s.before) && !codeWords.has(s.before)
+}
+
+var codeWords = set("sql exit reason result response return vendor native failure fault reject rejection rejected decline declined exception")
 
 // stopWords can stand between a noun and its name.
 var stopWords = set(`is was are has have had must may can cannot could not no of in on for with to from the a an and or by at as failed
 fails required missing error errors value values name names found type types does did violation validation violated violates
-mismatch set empty null access called named be were invalid unknown that which unique de unicidad unicidade`)
+mismatch set empty null access called named be were invalid unknown that which including following unique de unicidad unicidade`)

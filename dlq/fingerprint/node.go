@@ -42,8 +42,17 @@ func nodeFrame(body string) (name string, own, ok bool) {
 	case function == "":
 		function = "<anonymous>"
 	}
-	if file = moduleOf(strings.TrimPrefix(file, "node:")); file == "" || file == "<anonymous>" {
+	if file = withoutHash(moduleOf(strings.TrimPrefix(file, "node:"))); file == "" || file == "<anonymous>" {
 		return function, own, true
 	}
 	return file + "." + function, own, true
+}
+
+// withoutHash returns "worker" of "worker-QK3F7ZUA", as bundlers name their files.
+func withoutHash(file string) string {
+	name, hash := splitLast(file, '-')
+	if name != "" && len(hash) >= 8 && (hasDigit(hash) || strings.ToUpper(hash) == hash) {
+		return name
+	}
+	return file
 }

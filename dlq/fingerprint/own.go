@@ -16,16 +16,27 @@ com.amazonaws software.amazon.awssdk com.azure net.bytebuddy net.sf.cglib javass
 org.axonframework io.axoniq org.wildfly io.undertow org.glassfish org.xerial com.github.benmanes org.quartz io.temporal
 io.arrow-kt arrow org.koin io.cloudevents io.swagger org.yaml org.json com.jayway net.minidev io.jsonwebtoken
 org.thymeleaf freemarker org.jsoup com.rabbitmq javazoom lombok android androidx dalvik
+com.datastax com.clickhouse com.couchbase com.hazelcast com.esotericsoftware com.networknt com.netflix com.nimbusds com.thoughtworks com.typesafe
+com.lightbend com.sksamuel com.twitter com.lmax com.graphql graphql com.stripe com.twilio com.auth0 com.jcraft com.solacesystems com.sap com.oracle
+com.vaadin com.launchdarkly com.github.luben net.snowflake io.fabric8 io.kubernetes io.minio io.nats io.vavr io.circe io.r2dbc io.camunda org.camunda
+org.flowable org.drools org.kie org.opensearch org.neo4j org.infinispan org.keycloak org.bouncycastle org.antlr org.joda org.threeten org.http4s
+org.http4k org.jdbi org.lz4 org.rocksdb org.everit org.mapstruct org.modelmapper org.ehcache org.codehaus org.msgpack org.influxdb org.zeromq
+org.typelevel org.locationtech net.spy net.jpountz net.logstash monix fs2 doobie slick shapeless
 System Interop Microsoft Windows Npgsql MySql MySqlConnector Oracle MongoDB StackExchange Confluent MassTransit NServiceBus Rebus
 Newtonsoft Polly Serilog NLog Grpc Google Dapper MediatR FluentValidation AutoMapper Autofac Castle Azure Amazon OpenTelemetry
 RabbitMQ Refit RestSharp Hangfire Quartz Akka Wolverine Marten Silverback KafkaFlow Elastic Sentry Prometheus
+Elasticsearch OpenSearch EntityFramework Flurl ProtoBuf MessagePack CsvHelper ClosedXML YamlDotNet Chr ServiceStack Steeltoe SlimMessageBus EasyNetQ
+Paramore Streamiz JasperFx Raven NodaTime Twilio SendGrid Stripe Minio NATS Cassandra Neo4j Couchbase ClickHouse Snowflake IdentityModel Duende
 builtins asyncio json decimal socket ssl http urllib urllib3 requests httpx aiohttp sqlalchemy psycopg psycopg2 asyncpg
 pymysql MySQLdb sqlite3 pymongo redis pydantic pydantic_core marshmallow jsonschema django flask fastapi starlette celery
 kombu confluent_kafka kafka aiokafka faust grpc google boto3 botocore azure avro fastavro numpy pandas concurrent
 subprocess zoneinfo datetime xml email multiprocessing elasticsearch tenacity orjson simplejson msgpack
+opensearchpy PIL scipy sklearn cryptography jwt yaml lxml paramiko websockets pika nats motor beanie tortoise peewee cassandra clickhouse_connect
+clickhouse_driver snowflake stripe twilio openai anyio attr cattrs dateutil pendulum jinja2 dramatiq rq sentry_sdk opentelemetry ldap3 pyarrow torch
 ActiveRecord ActiveModel ActiveSupport ActionController ActiveJob PG Mysql2 SQLite3 Mongo Mongoid Redis Faraday Net HTTP HTTParty
 RestClient Excon JSON Errno OpenSSL SocketError URI Karafka Rdkafka WaterDrop Racecar Kafka Dry Sidekiq Timeout Psych Date Avro
-Google Aws GRPC Sequel Typhoeus Zlib Encoding Racc ROM
+Google Aws GRPC Sequel Typhoeus Zlib Encoding Racc ROM Oj Nokogiri Rack Shoryuken Sneakers Bunny Dalli
+Elasticsearch OpenSearch Stripe Twilio JWT Resque Concurrent Trilogy Cassandra Grape CSV YAML REXML Avromatic
 `)
 
 // libraryPrefix returns the length of the package or namespace of a library that a name begins
@@ -64,7 +75,15 @@ github.com/lovoo github.com/jackc github.com/lib github.com/go-sql-driver github
 github.com/pkg github.com/gofiber github.com/valyala github.com/gin-gonic github.com/labstack github.com/go-chi
 github.com/gorilla github.com/hashicorp github.com/aws github.com/Azure github.com/sirupsen github.com/rs github.com/prometheus
 github.com/grpc-ecosystem github.com/stretchr github.com/cenkalti github.com/avast github.com/linkedin github.com/hamba
-gorm.io entgo.io
+gorm.io entgo.io go.mongodb.org cloud.google.com sigs.k8s.io connectrpc.com go.temporal.io go.etcd.io modernc.org nhooyr.io
+github.com/golang github.com/google github.com/googleapis github.com/minio github.com/nats-io github.com/bufbuild github.com/goccy
+github.com/json-iterator github.com/bytedance github.com/mailru github.com/tidwall github.com/elastic github.com/olivere github.com/opensearch-project
+github.com/ClickHouse github.com/gocql github.com/neo4j github.com/couchbase github.com/rabbitmq github.com/streadway github.com/eapache
+github.com/stripe github.com/sony github.com/failsafe-go github.com/go-playground github.com/asaskevich github.com/santhosh-tekuri
+github.com/xeipuuv github.com/go-resty github.com/go-kit github.com/go-kratos github.com/zeromicro github.com/apache github.com/cockroachdb
+github.com/uptrace github.com/volatiletech github.com/samber github.com/spf13 github.com/getsentry github.com/DataDog github.com/gogo
+github.com/vmihailenco github.com/klauspost github.com/pierrec github.com/microsoft github.com/denisenkom github.com/shopspring
+github.com/oklog github.com/panjf2000
 `)
 
 // goStandard are the first elements of the standard library's packages.

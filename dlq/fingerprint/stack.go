@@ -83,12 +83,18 @@ func summarize(chain []exception) trace {
 func (e *exception) add(frame string, own bool) {
 	e.first = firstOf(e.first, frame)
 	switch {
+	case own && e.own != "" && e.isRecursion(): // which may overflow in any of its methods
+		e.own = min(e.own, frame)
 	case !own || e.own != "" || strings.HasSuffix(frame, ".<init>") && isLibraryClass(e.class): // which called it
 	case !isHelper(frame):
 		e.own = frame
 	case e.helper == "":
 		e.helper = frame
 	}
+}
+
+func (e *exception) isRecursion() bool {
+	return strings.HasSuffix(e.class, "StackOverflowError") || e.class == "SystemStackError"
 }
 
 // isHelper recognizes code that others call for many purposes: the names of its class and its
