@@ -19,8 +19,7 @@ type cause struct {
 type outage string
 
 const (
-	timeout      outage = "timeout"
-	unreachable  outage = "unreachable"
+	unavailable  outage = "unavailable" // refuses, resets or does not answer: an outage has all of these
 	noConnection outage = "no database connection"
 	malformed    outage = "malformed"
 )
@@ -43,27 +42,22 @@ func outageOf(class string, r *reading, message string) outage {
 		"connect to MySQL", "onnection is not available", "too many clients", "QueuePool limit", "system is shutting down", "system is starting up"):
 		return noConnection
 	case r.has(nounStatus + " 502"), r.has(nounStatus + " 503"), r.has(nounStatus + " 504"):
-		return unreachable
+		return unavailable
 	case r.has(nounStatus):
 		return ""
 	case !strings.Contains(class, "Validation") && containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character",
 		"in JSON at position", "not valid JSON", "Unterminated string", "nrecognized token", "invalid start of a value", "any JSON tokens",
 		"Expecting value", "codec can't decode", "nvalid byte sequence"):
 		return malformed
-	case containsAny(message, "UNAVAILABLE", "= Unavailable"):
-		return unreachable
-	case containsAny(message, "timed out", "imeout", "execution expired", "ETIMEDOUT", "eadline exceeded", "DEADLINE_EXCEEDED",
-		"DeadlineExceeded", "request canceled"):
-		return timeout
-	case containsAny(message, "onnection refused", "onnection reset", "o route to host", "nreachable", "not reachable",
-		"ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp",
+	case containsAny(message, "UNAVAILABLE", "= Unavailable", "timed out", "imeout", "execution expired", "ETIMEDOUT", "eadline exceeded",
+		"DEADLINE_EXCEEDED", "DeadlineExceeded", "request canceled", "onnection refused", "onnection reset", "o route to host", "nreachable",
+		"not reachable", "ECONN", "ENOTFOUND", "EHOST", "Max retries exceeded", "dial tcp",
 		"nable to connect", "ailed to connect", "ailed connecting", "possible to connect", "an't connect", "ame or service not known", "name resolution",
 		"o such host", "ctively refused", "emporarily unavailable", "EAI_AGAIN", "hang up", "EPIPE", "roken pipe"):
-		return unreachable
-	case containsAny(class, "Timeout", "TaskCanceled", "OperationCanceled"):
-		return timeout
-	case containsAny(class, "ConnectException", "ConnectionError", "ConnectionRefused", "ConnectionReset", "Socket", "UnknownHost", "NoRouteToHost"):
-		return unreachable
+		return unavailable
+	case containsAny(class, "Timeout", "TaskCanceled", "OperationCanceled", "ConnectException", "ConnectionError", "ConnectionRefused",
+		"ConnectionReset", "Socket", "UnknownHost", "NoRouteToHost"):
+		return unavailable
 	}
 	return ""
 }

@@ -68,6 +68,9 @@ func (p *chainParser) line(body string, at, indent int) {
 	case marked && head == "":
 		p.cause = true
 	case marked || p.cause:
+		if message, ok := strings.CutPrefix(head, "error: "); ok {
+			head = "Error: " + message // of node-postgres
+		}
 		p.rooted = p.rooted || strings.HasPrefix(body, "Wrapped by")
 		p.endMessage(at)
 		p.head(head, at+len(body)-len(head))

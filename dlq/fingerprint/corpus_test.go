@@ -44,7 +44,7 @@ func TestFailuresOfOneCauseShareAKey(t *testing.T) {
 // them since.
 func TestFailuresThatOtherPeopleLabelledShareAKey(t *testing.T) {
 	t.Parallel()
-	measureCorpus(t, "development", 0.99, 0.95)
+	measureCorpus(t, "development", 0.98, 0.95)
 }
 
 // The people who labelled these failures had not seen the rules, and the rules were not made with

@@ -18,9 +18,9 @@
 // Where one of these holds, class and frame differ within one cause, and count less:
 //
 //   - A constraint of a database is a cause by itself.
-//   - Another service is away (outageOf), or a proxy answers 502, 503 or 504 for it: the kind of
-//     the outage, "timeout" or "unreachable", stands for class and text. A port that only one kind
-//     of service has, such as 6379, stands for the frame too.
+//   - Another service is away (outageOf): it refuses, resets or does not answer, or a proxy answers
+//     502, 503 or 504 for it. One outage has all of these, so "unavailable" stands for class and
+//     text. A port that only one kind of service has, such as 6379, stands for the frame too.
 //   - A database has no connection, as an exception around the innermost one may say. One outage
 //     meets every frame.
 //   - The data cannot be parsed: "malformed" stands for class and text.

@@ -8,7 +8,7 @@ import (
 
 // Version is the version of the rules. It is part of every key, so that a change of the rules
 // makes new groups and does not mix them with old ones.
-const Version = 3
+const Version = 4
 
 const (
 	maxName    = 512       // bytes of a stored class, frame, scope or explicit fingerprint
@@ -77,7 +77,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	r := read(message)
 	c := cause{reading: &r, trace: &t, class: firstOf(class, r.class), outage: outageOf(class, &r, message)}
 	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
-	if c.outage == timeout || c.outage == unreachable {
+	if c.outage == unavailable {
 		c.port = servicePort(prefix(message, maxRead))
 		if databasePorts.has(c.port) || isDatabaseAway(exception{class: f.ErrorClass}) || slices.ContainsFunc(t.outer, isDatabaseAway) {
 			c.outage = noConnection
