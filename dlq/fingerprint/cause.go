@@ -128,8 +128,8 @@ func (c *cause) distinction() string {
 		if c.helper != "" && c.outage != malformed {
 			names += c.peer()
 		}
-	case containsAny(c.class, "ClassCast", "NumberFormat"):
-		return "" // the text depends on the version of the JVM
+	case containsAny(c.class, "ClassCast", "NumberFormat"), strings.HasSuffix(c.class, "NullPointerException") && len(c.words) > 0 && c.words[0] == "cannot":
+		return "" // the text depends on the version of the JVM, or it has none
 	case c.has(nounStatus) && c.helper != "":
 		names += c.peer()
 	case names == "":

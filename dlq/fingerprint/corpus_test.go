@@ -37,14 +37,14 @@ func (l *labelled) fingerprint() fingerprint.Fingerprint {
 
 func TestFailuresOfOneCauseShareAKey(t *testing.T) {
 	t.Parallel()
-	measureCorpus(t, "corpus", 0.99, 0.99)
+	measureCorpus(t, "corpus", 0.96, 0.99)
 }
 
 // These failures were labelled by people who had not seen the rules. The rules were made with
 // them since.
 func TestFailuresThatOtherPeopleLabelledShareAKey(t *testing.T) {
 	t.Parallel()
-	measureCorpus(t, "development", 0.98, 0.95)
+	measureCorpus(t, "development", 0.97, 0.97)
 }
 
 // The people who labelled these failures had not seen the rules, and the rules were not made with

@@ -112,7 +112,7 @@ func TestOneFrameFailsForManyCauses(t *testing.T) {
 		{"shop.InvalidException", "Validation failed: \n -- Quantity: 17 is too large. Severity: Error", "field Quantity"},
 		{"shop.RemoteException", "declined: CARD_EXPIRED", "code CARD_EXPIRED"},
 		{"java.lang.IllegalStateException", "shipment 17 of Anna has no lines", "shipment of has no lines"},
-		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, "method d"},
+		{"java.lang.NullPointerException", `Cannot invoke "shop.C.d()" because "<local4>.c" is null`, ""},
 		{"shop.GatewayException", "rejected by gate-a: command_status=0x58 (ESME_RTHROTTLED) seq=17", "code ESME_RTHROTTLED"},
 		{"java.sql.SQLException", `Batch entry 0 INSERT INTO "invoices"("id") VALUES(7) was aborted: value too long`, "table invoices"},
 		{"org.postgresql.util.PSQLException", `ERROR: duplicate key value violates unique constraint "orders_pkey"` + "\n  Detail: Key (id)=(17) already exists.", "constraint orders_pkey"},
