@@ -58,11 +58,11 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 		require.Less(t, status, http.StatusBadRequest, answer)
 	}
 	arrived := s.dlqTopic + ` has dead letters"`
-	require.Contains(t, told("slack", arrived), "Most of them: payment: timeout.")
+	require.Contains(t, told("slack", arrived), "Most of them: payment: unavailable.")
 	told("teams", s.dlqTopic+" has dead letters with a new cause")
 	mail := told("mail", "Subject: "+s.dlqTopic+" has dead letters with a new cause")
 	for _, text := range []string{
-		fmt.Sprintf("%d messages of %s: payment: timeout.", messages, s.dlqTopic), "Since 20",
+		fmt.Sprintf("%d messages of %s: payment: unavailable.", messages, s.dlqTopic), "Since 20",
 		"What happened: https://dlq.test/api/v1/groups?topic=" + s.dlqTopic, "What to do: https://docs.test/runbook.md#dlqnewgroup",
 	} {
 		require.Contains(t, mail, text)

@@ -136,16 +136,16 @@ var told = map[string]struct {
 }{
 	"Before you begin": {nil, []string{"anonymous"}},
 	"From the alert to the retry": {func(o *operated) { o.arrive(30) }, []string{
-		"  30  open  payment: timeout", `"error_message": "payment service timed out"`, `"state": "held"`, `"count": 1000`, "\nopen\n",
+		"  30  open  payment: unavailable", `"error_message": "payment service timed out"`, `"state": "held"`, `"count": 1000`, "\nopen\n",
 		`"status": "RESOLVED"`, `"matched": 29`, `"state": "RUNNING"`, "\nPAUSED\n200\nRUNNING\n",
 	}},
-	"DlqBacklogGrows": {func(o *operated) { o.arrive(10) }, []string{" in the last hour, ", " PENDING: payment: timeout"}},
-	"DlqNewGroup":     {nil, []string{" PENDING  payment: timeout  sample "}},
+	"DlqBacklogGrows": {func(o *operated) { o.arrive(10) }, []string{" in the last hour, ", " PENDING: payment: unavailable"}},
+	"DlqNewGroup":     {nil, []string{" PENDING  payment: unavailable  sample "}},
 	"DlqRegression": {func(o *operated) {
 		_, answer := o.call(http.MethodGet, "/api/v1/groups?topic="+o.dlqTopic)
 		o.post("/api/v1/groups/"+answer["groups"].([]any)[0].(map[string]any)["id"].(string)+"/fixed", `{"ticket": "https://tickets.example/7"}`)
 		o.arrive(1)
-	}, []string{"payment: timeout", "ticket https://tickets.example/7"}},
+	}, []string{"payment: unavailable", "ticket https://tickets.example/7"}},
 	"DlqBacklogOld": {nil, []string{"  payment service timed out\n"}},
 	"DlqDead": {func(o *operated) {
 		o.ended()
@@ -192,7 +192,7 @@ var told = map[string]struct {
 		o.arrive(5)
 		o.choose("MESSAGE", o.first("/api/v1/dlq/"+o.dlqTopic+"?status=PENDING&sort=created_at", "messages"))
 		o.choose("GROUP", o.first("/api/v1/groups?topic="+o.dlqTopic, "groups"))
-	}, []string{`"by_group"`, " retries  payment service timed out\n", "DEAD\n", " PENDING  payment: timeout\n", `"state": "COMPLETED"`, `"changed": `}},
+	}, []string{`"by_group"`, " retries  payment service timed out\n", "DEAD\n", " PENDING  payment: unavailable\n", `"state": "COMPLETED"`, `"changed": `}},
 	"A stuck job": {func(o *operated) { o.job() }, []string{`"rate_limit": 1`, `"workflow_id"`, `"worker":"ok"`, "@"}},
 	"A wrong redrive": {func(o *operated) {
 		job := o.job()
