@@ -95,8 +95,8 @@ func measureCorpus(t *testing.T, folder string, leastPrecision, leastRecall floa
 		keys[i] = failures[i].fingerprint()
 		byCause[failures[i].Cause] = append(byCause[failures[i].Cause], i)
 	}
-	require.GreaterOrEqual(t, len(byCause), 20)
-	require.GreaterOrEqual(t, len(failures), 70)
+	require.GreaterOrEqual(t, len(byCause), 30)
+	require.GreaterOrEqual(t, len(failures), 150)
 
 	var sameCause, sameKey, both float64
 	merged := map[string]bool{}
