@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// groupBacklogsSQL reads the sums of the counts, so a message is counted some seconds after
-// its arrival. Its cost grows with the number of groups, not with that of messages. The oldest
+// groupBacklogsSQL counts as exactly as topicsSQL, since the first alert about a topic names its
+// largest group. Its cost grows with the number of groups, not with that of messages. The oldest
 // message of a group is found by index, and may be in another topic of the group.
 const groupBacklogsSQL = `
 WITH pending AS (
@@ -20,9 +20,10 @@ WITH pending AS (
 			WHEN g.first_seen > now() - @new_age::interval THEN 'new'
 			ELSE 'open' END AS state,
 		bool_or(g.state = 'held') OVER (PARTITION BY c.dlq_topic) AS has_held
-	FROM dlq.dlq_group_count_sums c
+	FROM (SELECT dlq_topic, group_id, messages FROM dlq.dlq_group_count_sums WHERE status = 'PENDING'
+		UNION ALL
+		SELECT dlq_topic, group_id, messages FROM dlq.dlq_uncounted WHERE status = 'PENDING') AS c
 	JOIN dlq.dlq_groups g ON g.id = c.group_id
-	WHERE c.status = 'PENDING'
 	GROUP BY c.dlq_topic, c.group_id, g.id
 	HAVING sum(c.messages) > 0
 ), placed AS (
@@ -64,12 +65,12 @@ func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {
 	return b, err
 }
 
-// heldDeadSQL reads the sums of the counts, like groupBacklogsSQL.
 const heldDeadSQL = `
+WITH held AS (SELECT id FROM dlq.dlq_groups WHERE state = 'held')
 SELECT c.dlq_topic, sum(c.messages)::bigint
-FROM dlq.dlq_groups g
-JOIN dlq.dlq_group_count_sums c ON c.group_id = g.id
-WHERE g.state = 'held' AND c.status = 'DEAD'
+FROM (SELECT s.dlq_topic, s.messages FROM dlq.dlq_group_count_sums s JOIN held ON held.id = s.group_id WHERE s.status = 'DEAD'
+	UNION ALL
+	SELECT u.dlq_topic, u.messages FROM dlq.dlq_uncounted u JOIN held ON held.id = u.group_id WHERE u.status = 'DEAD') AS c
 GROUP BY c.dlq_topic
 HAVING sum(c.messages) > 0
 ORDER BY c.dlq_topic COLLATE "C"`

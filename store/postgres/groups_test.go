@@ -38,7 +38,6 @@ func TestOfOpenGroupsTheLargestAreNamed(t *testing.T) {
 		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause(cause))})
 		require.NoError(t, err)
 	}
-	require.NoError(t, s.FoldCounts(t.Context()))
 	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_groups SET first_seen = first_seen - interval '2 hours'`)
 	require.NoError(t, err)
 	backlogs, err := s.GroupBacklogs(t.Context())
