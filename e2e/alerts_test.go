@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -86,10 +87,10 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "rate_limit": 2}`, s.dlqTopic)),
 		"Content-Type", "application/json", "Prefer", "respond-async")
 	empty := panels(t)
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		maps.DeleteFunc(empty, func(_, expr string) bool { return s.query(prometheus, expr) > 0 })
-		return len(empty) == 0
-	}, time.Minute, 200*time.Millisecond, "panels without data: %v", empty)
+		assert.Empty(c, empty, "these panels had no data yet")
+	}, time.Minute, 200*time.Millisecond)
 
 	s.eventually("all are sent", func() bool { return s.pending() == 0 })
 	told("slack", "Resolved: "+arrived)
