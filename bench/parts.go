@@ -21,13 +21,11 @@ import (
 )
 
 // postgresSettings give the durability of production: a commit returns when its WAL is
-// on the disk. Page images are compressed, as docs/sizing.md recommends, by the method that
-// every build of the server has.
+// on the disk.
 var postgresSettings = map[string]string{
 	"fsync":              "on",
 	"synchronous_commit": "on",
 	"full_page_writes":   "on",
-	"wal_compression":    "on",
 	"shared_buffers":     "1GB",
 	"max_wal_size":       "8GB",
 	"checkpoint_timeout": "15min",

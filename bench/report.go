@@ -98,9 +98,7 @@ func (b *bench) markdown() string {
 // machine describes the machine and the services, without identifying names.
 func (b *bench) machine() []string {
 	settings := make([]string, 0, len(postgresSettings))
-	for _, name := range []string{
-		"fsync", "synchronous_commit", "full_page_writes", "wal_compression", "shared_buffers", "max_wal_size", "checkpoint_timeout",
-	} {
+	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size", "checkpoint_timeout"} {
 		settings = append(settings, name+"="+postgresSettings[name])
 	}
 	lines := []string{
