@@ -53,6 +53,8 @@ type options struct {
 	// large table. single messages are retried one by one.
 	messages, few, stored, single int
 	lanes                         int
+	// command and commit are how and on which code the report was made.
+	command, commit string
 	// bare omits payloads and bodies in the large table, for rows that do not read
 	// them.
 	bare bool
@@ -131,6 +133,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.command, o.commit = command(args), commit(ctx)
 	b, err := newBench(ctx, o, progress)
 	if err != nil {
 		return err

@@ -65,11 +65,16 @@ func (b *bench) add(r row) {
 	}
 }
 
+// heading says how the report was made, and how to read it.
+func (b *bench) heading() string {
+	return fmt.Sprintf("%s Each side of a row ran %d times, alternately, on one machine. "+
+		"Figures are the median [minimum–maximum] of these runs. The ratios matter; the absolute figures depend on the machine.", b.madeBy(), b.runs)
+}
+
 // markdown is the table with its notes.
 func (b *bench) markdown() string {
 	var s strings.Builder
-	s.WriteString("# Measurements\n\nWritten by `make bench`. Every ratio compares two results that were measured alternately, in one run on one machine. " +
-		"Figures are the median [minimum–maximum] of the runs. The ratios matter; the absolute figures depend on the machine.\n\n")
+	s.WriteString("# Measurements\n\n" + b.heading() + "\n\n")
 	if b.quick {
 		s.WriteString("**A quick run with a fiftieth of the sizes: a smoke test, not a measurement.**\n\n")
 	}

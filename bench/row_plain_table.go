@@ -13,12 +13,12 @@ import (
 	"dlqmanager/migrations"
 )
 
-// plainTable creates a template with the table of document 003, as the first two
+// plainTable creates a template with the documented table, as the first two
 // migrations create it, and with the messages of the template "bulk". They are stored
 // in the order of arrival, and their ids grow. Random ids, the table's default, would
 // scatter a retry's writes to the primary key.
 func (b *bench) plainTable(ctx context.Context) error {
-	b.step("storing the messages in the table of document 003")
+	b.step("storing the messages in the documented table")
 	if _, err := b.admin.Exec(ctx, "CREATE DATABASE plain TEMPLATE bulk STRATEGY file_copy"); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (b *bench) bulkPlainTable(ctx context.Context, r *bulkRun, db *database, k 
 func (b *bench) reportPlainTable(r *bulkRun) {
 	loop := &r.plainTable
 	b.add(row{number: 15, label: "bulk retry vs a plain loop over the documented table",
-		title: "bulk retry of " + count(float64(b.messages)) + " messages; baseline: a plain loop over the table of document 003, " +
+		title: "bulk retry of " + count(float64(b.messages)) + " messages; baseline: a plain loop over the table of the first two migrations, " +
 			"without Temporal and without our code except the publisher",
 		ours: r.ours.show(perSecond), base: loop.rate.show(perSecond), judged: r.ours.over(loop.rate), goal: goal{atLeast: 1},
 		notes: []string{

@@ -34,10 +34,10 @@ func (s *soak) windows(name string) (first, last spread) {
 
 func (s *soak) markdown() string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "# Soak\n\nWritten by `make soak`: %s with %d dead letters of 1 KB a second, lists and searches every second, two single retries\n"+
+	fmt.Fprintf(&t, "# Soak\n\n%s The load: %s with %d dead letters of 1 KB a second, lists and searches every second, two single retries\n"+
 		"a second, a bulk retry of everything pending every 20 seconds, and the archive every minute. One API, one worker,\n"+
 		"PostgreSQL, Temporal, the broker and the load share the machine. Messages are archived after two minutes and purged\n"+
-		"after four, so the tables reach their size before the fifth minute.\n\n![the run as charts](soak.svg)\n\n", s.soak, s.soakRate)
+		"after four, so the tables reach their size before the fifth minute.\n\n![the run as charts](soak.svg)\n\n", s.madeBy(), s.soak, s.soakRate)
 	t.WriteString("| | median, minutes 5 to 10 | median, last 5 minutes | ratio | p99, minutes 5 to 10 | p99, last 5 minutes |\n|---|---|---|---|---|---|\n")
 	for _, name := range s.names {
 		first, last := s.windows(name)
