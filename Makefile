@@ -134,6 +134,10 @@ licences: ## Compare docs/licences.csv with the licences of the linked packages,
 docs-metrics: ## Write docs/metrics.md
 	@go test ./cmd/internal/app -run TestTheMetricsPageIsCurrent -count=1 -args -write-docs
 
+.PHONY: docs-figures
+docs-figures: ## Write the figures of docs/bench.md into the other pages
+	@go test ./docs -run TestFiguresInThePagesAreThoseOfTheReport -count=1 -args -write-docs
+
 .PHONY: docs-images
 docs-images: ## Take the screenshots of the Temporal Web UI again; needs Chromium
 	@go test ./e2e -run TestTheTemporalWebUIShowsRetries -count=1 -args -write-docs
@@ -153,8 +157,9 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKF
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
 
 .PHONY: bench
-bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md and its chart
+bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md, its chart and its figures in other pages
 	go run ./bench
+	@$(MAKE) --no-print-directory docs-figures
 
 .PHONY: soak
 soak: ## Load everything at once for half an hour, and write docs/soak.md and its chart: does anything grow?
