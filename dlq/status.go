@@ -11,10 +11,10 @@ const (
 	StatusPending Status = "PENDING"
 	// StatusRetrying is owned by a workflow that sends the message back.
 	StatusRetrying Status = "RETRYING"
-	// StatusResolved was acknowledged by its target. Final.
+	// StatusResolved was acknowledged by its target, or an edited copy was sent in its place. Final.
 	StatusResolved Status = "RESOLVED"
 	// StatusDead will not be retried: its retries are used up, it can never be delivered,
-	// or an operator marked it dead. Final.
+	// or an operator marked it dead. An operator may revive it.
 	StatusDead Status = "DEAD"
 )
 
@@ -31,7 +31,7 @@ func ParseStatus(s string) (Status, error) {
 	return "", fmt.Errorf("unknown status %q: use PENDING, RETRYING, RESOLVED or DEAD", s)
 }
 
-// IsFinal reports whether a message in this status never changes again.
+// IsFinal reports whether a message in this status has ended. A DEAD one can still be revived.
 func (s Status) IsFinal() bool { return s == StatusResolved || s == StatusDead }
 
 // Result is how one retry of a message ended.

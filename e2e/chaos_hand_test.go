@@ -30,8 +30,8 @@ var handwrittenRows = []handwritten{
 	{"RETRYING", 0, 3}, {"RETRYING", 1, 3}, {"RETRYING", 1, 50}, {"RETRYING", 3, 3},
 }
 
-// byHand are statements as the design of the database shows them, on rows of the
-// chaos' own topics.
+// byHand are statements of other programs, which know only the documented columns, on rows of
+// the chaos' own topics.
 var byHand = []struct {
 	what, sql string
 	// again: a message that is being sent becomes PENDING.

@@ -55,7 +55,7 @@ func version(t *testing.T, pool *pgxpool.Pool) string {
 	return strings.Join(texts(t, pool, `SELECT version || CASE WHEN dirty THEN ' dirty' ELSE '' END FROM public.schema_migrations`), ",")
 }
 
-// documented are the migrations that document 003 describes; next is the one that
+// documented are the migrations with the documented tables; next is the one that
 // follows them. The others are those after, in their order.
 var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
 
@@ -402,7 +402,7 @@ func TestTheDocumentedSchemaIsThere(t *testing.T) {
 	const columns = `SELECT column_name || ' ' || data_type || COALESCE('(' || character_maximum_length || ')', '') ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, '')
 		FROM information_schema.columns WHERE table_schema = 'dlq' AND table_name = $1 ORDER BY ordinal_position`
-	columnsOf003 := []string{
+	documentedColumns := []string{
 		"id uuid NOT NULL DEFAULT gen_random_uuid()",
 		"original_topic character varying(255) NOT NULL",
 		"error_message text NOT NULL",
@@ -415,7 +415,7 @@ func TestTheDocumentedSchemaIsThere(t *testing.T) {
 		"last_retry_at timestamp with time zone",
 	}
 	messages := texts(t, pool, columns, "dlq_messages")
-	require.Equal(t, columnsOf003, messages[:len(columnsOf003)])
+	require.Equal(t, documentedColumns, messages[:len(documentedColumns)])
 	require.Equal(t, messages, texts(t, pool, columns, "dlq_messages_archive"), "the archive takes rows as they are")
 
 	require.Subset(t, texts(t, pool, `SELECT indexname || ' ' || split_part(split_part(indexdef, '(', 2), ',', 1) FROM pg_indexes WHERE tablename = 'dlq_messages'`),
