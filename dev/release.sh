@@ -18,7 +18,7 @@ commit_time=$(git log -1 --format=%ct)
 for platform in $platforms; do
 	name=dlq-manager-$version-${platform/\//-}
 	GOOS=${platform%/*} GOARCH=${platform#*/} make --no-print-directory build BIN="dist/$name" PROGRAMS="api worker" VERSION="$version"
-	cp LICENSE README.md CHANGELOG.md config.yaml docs/licences.csv "dist/$name/"
+	cp LICENSE NOTICE README.md CHANGELOG.md config.yaml docs/licences.csv "dist/$name/"
 	tar --sort=name --mtime="@$commit_time" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C dist -cf - "$name" |
 		gzip -n >"dist/$name.tar.gz"
 	rm -r "dist/$name"
