@@ -225,6 +225,7 @@ func New(options Options) (*Server, error) {
 	// Answers "Connection: close" during a shutdown, so that no connection closes under
 	// a client's next request.
 	s.app.Server().CloseOnShutdown = true
+	s.app.Server().SecureErrorLogMessage = true // most errors then quote no request
 	s.app.Server().ConnState = s.connections.follow
 	s.app.Server().Handler = s.rejectUnroutable(s.app.Server().Handler)
 	return s, nil

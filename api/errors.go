@@ -145,9 +145,9 @@ func unavailable(message string, cause error) *apiError {
 }
 
 // protocol maps the errors of Fiber and fasthttp before any handler runs. Their texts
-// quote the request, so they are replaced.
+// quote the request, so they are replaced, and are no cause for the log either.
 func protocol(err *fiber.Error) *apiError {
-	r := &apiError{status: err.Code, code: codeValidation, message: strings.ToLower(http.StatusText(err.Code)), cause: err}
+	r := &apiError{status: err.Code, code: codeValidation, message: strings.ToLower(http.StatusText(err.Code))}
 	switch err.Code {
 	case http.StatusNotFound:
 		r.code, r.message = codeNotFound, "no such route"

@@ -94,6 +94,9 @@ func TestRequestsWhoseEndIsAmbiguousAreRefusedAndClosed(t *testing.T) {
 		"carriage return":      "X: a\rContent-Length: 2\r\n\r\n",
 		"continued line":       "X: a\r\n Content-Length: 2\r\n\r\n",
 		"continued encoding":   "Transfer-Encoding:\r\n\tchunked" + chunked,
+		"blank before a colon": "Content-Length : 2\r\n\r\n{}",
+		"tab before a colon":   "Transfer-Encoding\t: chunked" + chunked,
+		"extended chunk":       "Transfer-Encoding: chunked\r\n\r\n2;\n\r\n{}\r\n0\r\n\r\n", // a line feed ends the line for some proxies
 	} {
 		for _, method := range []string{http.MethodPost, "UNKNOWN"} {
 			connection := w.dial("127.0.0.1")
@@ -110,6 +113,40 @@ func TestRequestsWhoseEndIsAmbiguousAreRefusedAndClosed(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 	got := w.raw("POST " + retryAllPath + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked" + chunked)
 	require.Less(t, got.status, 300, got.body)
+}
+
+// The errors of fasthttp quote what it could not read.
+func TestTheLogQuotesNoRequestThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const token, body = "zq7Token", "zq7Body"
+	const line, secret = "POST " + retryAllPath + " HTTP/1.1\r\nHost: x\r\n", "Authorization: Bearer " + token + "\r\n"
+	for name, content := range map[string]string{
+		"headers end early":   line + secret,
+		"blank in a name":     line + secret + "X Y: z\r\n\r\n",
+		"no colon":            line + "Bearer " + token + "\r\n\r\n",
+		"bad length":          line + secret + "Content-Length: two\r\n\r\n" + body,
+		"two lengths":         line + secret + "Content-Length: 7\r\nContent-Length: 7\r\n\r\n" + body,
+		"bad encoding":        line + secret + "Transfer-Encoding: " + token + "\r\n\r\n" + body,
+		"bad chunk":           line + secret + "Transfer-Encoding: chunked\r\n\r\n" + body + "\r\n",
+		"bad trailer":         line + secret + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + body + "\r\n\r\n",
+		"bad value":           line + "Authorization: Bearer " + token + "\x00\r\n\r\n",
+		"no version":          "POST /" + token + "\r\n" + secret + "\r\n" + body,
+		"unknown version":     "POST / " + token + "\r\n" + secret + "\r\n",
+		"body without a head": `{"card":"` + body + `"}` + "\r\n\r\n",
+		"headers too large":   line + secret + "X: " + strings.Repeat("a", 20_000) + "\r\n\r\n",
+	} {
+		connection := w.dial("127.0.0.1")
+		_, err := io.WriteString(connection, content)
+		require.NoError(t, err)
+		require.NoError(t, connection.(*net.TCPConn).CloseWrite())
+		got := readResponse(t, connection)
+		require.Contains(t, []int{http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge}, got.status, name)
+		entries := w.logs.TakeAll()
+		require.Len(t, entries, 1, name)
+		require.NotContains(t, fmt.Sprint(entries[0].ContextMap()), "zq7", name)
+		require.NotContains(t, got.body, "zq7", name)
+	}
 }
 
 func TestTooLargeRequestsAreRefused(t *testing.T) {

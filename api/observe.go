@@ -44,10 +44,10 @@ func (s *Server) observe(c *fiber.Ctx) error {
 }
 
 // answerUnreadable answers requests that fasthttp could not read with the documented
-// error body.
+// error body. The log gets the text of the answer too, since the error may quote a token.
 func (s *Server) answerUnreadable(c *fiber.Ctx, err error) error {
 	assignRequestID(c)
-	s.finish(c, err, unknownRoute, time.Now())
+	s.finish(c, translate(err), unknownRoute, time.Now())
 	return nil
 }
 
