@@ -72,7 +72,7 @@ func (s *source) fetch(ctx context.Context) (*metadata, error) {
 	if len(m.algorithms) == 0 {
 		return nil, fmt.Errorf("discovery: no asymmetric algorithm among %q", announced.Algorithms)
 	}
-	if m.set, err = fetchKeys(ctx, client, announced.Keys); err != nil {
+	if m.set, m.short, err = fetchKeys(ctx, client, announced.Keys); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	return m, nil
@@ -91,46 +91,55 @@ func (s *source) checkAddress(keys string) error {
 	return nil
 }
 
-func fetchKeys(ctx context.Context, client *http.Client, address string) ([]jose.JSONWebKey, error) {
+func fetchKeys(ctx context.Context, client *http.Client, address string) (keys, short []jose.JSONWebKey, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", address, response.Status)
+		return nil, nil, fmt.Errorf("%s answered %s", address, response.Status)
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&set); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if set.Keys == nil {
-		return nil, errors.New(`the answer has no "keys"`)
+		return nil, nil, errors.New(`the answer has no "keys"`)
 	}
-	return usable(set.Keys), nil
+	keys, short = usable(set.Keys)
+	return keys, short, nil
 }
 
-// usable skips keys that cannot verify signatures. A provider may have keys of kinds that
-// are unknown here, and they must not hide the others.
-func usable(set []json.RawMessage) []jose.JSONWebKey {
-	var keys []jose.JSONWebKey
+// minRSABits is the length of the shortest RSA key whose signatures count.
+const minRSABits = 2048
+
+// usable skips keys that cannot verify signatures, and sorts out RSA keys that are too short. A
+// provider may have keys of kinds that are unknown here, and they must not hide the others.
+func usable(set []json.RawMessage) (keys, short []jose.JSONWebKey) {
 	for _, raw := range set {
 		var key jose.JSONWebKey
 		if json.Unmarshal(raw, &key) != nil || key.Use != "" && key.Use != "sig" {
 			continue
 		}
-		switch key.Key.(type) {
-		case *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey:
+		switch public := key.Key.(type) {
+		case *rsa.PublicKey:
+			if public.N.BitLen() < minRSABits {
+				short = append(short, key)
+				continue
+			}
+			keys = append(keys, key)
+		case *ecdsa.PublicKey, ed25519.PublicKey:
 			keys = append(keys, key)
 		}
 	}
-	return keys
+	return keys, short
 }
 
 // client returns a client that follows no redirects: they could leave the provider.

@@ -84,8 +84,11 @@ func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.Publi
 		if err != nil {
 			return nil, err
 		}
-		if keys := m.find(id, algorithm); len(keys) > 0 {
+		if keys := find(m.set, id, algorithm); len(keys) > 0 {
 			return keys, nil
+		}
+		if len(find(m.short, id, algorithm)) > 0 {
+			return nil, refuse(ReasonSignature, "the token is signed with an RSA key of fewer than %d bits; its provider needs a longer one", minRSABits)
 		}
 		if !i.due() {
 			break
@@ -141,6 +144,12 @@ func (i *issuer) fetch(ctx context.Context, done chan struct{}) {
 		if i.failed != nil {
 			i.log.Info("ready: identity provider", zap.String("issuer", i.source.issuer), zap.Int("keys", len(m.set)))
 		}
+		if i.known == nil || len(i.known.short) != len(m.short) {
+			for _, key := range m.short {
+				i.log.Warn("an RSA key of the identity provider is too short, and its tokens are refused", zap.String("issuer", i.source.issuer),
+					zap.String("key", key.KeyID), zap.Int("least_bits", minRSABits))
+			}
+		}
 		i.known, i.fetched = m, i.asked // a key that was removed during the fetch counts as removed before it
 	}
 	i.failed, i.running = err, nil
@@ -166,12 +175,13 @@ func (i *issuer) check() error {
 type metadata struct {
 	algorithms []jose.SignatureAlgorithm
 	set        []jose.JSONWebKey
+	short      []jose.JSONWebKey // RSA keys of fewer than minRSABits
 }
 
-// find returns the keys with an id; all keys for a token that names none.
-func (m *metadata) find(id, algorithm string) []crypto.PublicKey {
+// find returns the keys of a set with an id; all keys for a token that names none.
+func find(set []jose.JSONWebKey, id, algorithm string) []crypto.PublicKey {
 	var keys []crypto.PublicKey
-	for _, key := range m.set {
+	for _, key := range set {
 		if (id == "" || key.KeyID == id) && (key.Algorithm == "" || key.Algorithm == algorithm) {
 			keys = append(keys, key.Key)
 		}

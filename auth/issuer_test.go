@@ -2,6 +2,8 @@ package auth
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -10,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"dlqmanager/dlq"
 )
@@ -34,6 +38,30 @@ func TestANewKeyIsFetchedWhenItsFirstTokenArrives(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 2, p.fetches.Load())
+}
+
+func TestTokensOfAShortRSAKeyAreRefused(t *testing.T) {
+	t.Parallel()
+	private, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // short on purpose
+	require.NoError(t, err)
+	short, long := &key{id: "short", algorithm: jose.RS256, private: private}, newRSAKey("long", 0)
+	p, c := newProvider(t, short, long), newClock()
+	o := p.oidcFor(t, c)
+	core, logs := observer.New(zap.WarnLevel)
+	o.issuer.log = zap.New(core)
+	for range 2 {
+		require.NoError(t, o.issuer.refresh(t.Context()))
+	}
+	entries := logs.All()
+	require.Len(t, entries, 1, "once")
+	require.Equal(t, "short", entries[0].ContextMap()["key"])
+
+	_, err = o.Authenticate(t.Context(), p.token(t))
+	require.EqualError(t, err, "the token is signed with an RSA key of fewer than 2048 bits; its provider needs a longer one")
+	require.ErrorIs(t, err, dlq.ErrUnauthenticated)
+	p.set(func() { p.signer = long })
+	_, err = o.Authenticate(t.Context(), p.token(t))
+	require.NoError(t, err)
 }
 
 func TestUnknownKeysCauseFewFetches(t *testing.T) {
@@ -213,7 +241,7 @@ func TestKeysOfUnknownKindsDoNotHideTheOthers(t *testing.T) {
 		{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "3"},
 		{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "4", "use": "enc"}
 	]`), &set))
-	keys := usable(set)
+	keys, _ := usable(set)
 	require.Len(t, keys, 1)
 	require.Equal(t, "3", keys[0].KeyID)
 }
