@@ -145,6 +145,7 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/bulk-retries", "/api/v1/bulk-actions"} { // show records and filters
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), secretMarks...)
 	}
+	s.sendUnreadable()
 	token := s.token
 	s.token = "" // the token of the requests is then unknown
 	refused := s.show(http.MethodGet, "/api/v1/dlq", "")
@@ -167,6 +168,31 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 		requireAbsent(t, name, []byte(log), append(recordMarks, secretMarks...)...)
 	}
 	s.requireCleanHistories(ids[0], append(recordMarks, secretMarks...), workflows.RetryMessageType, workflows.RetryAllType, workflows.BulkActionType)
+}
+
+// sendUnreadable sends requests of the administrator that end early or are malformed.
+func (s *system) sendUnreadable() {
+	s.t.Helper()
+	secret := "Authorization: Bearer " + s.token + "\r\n"
+	const line, body = "POST /api/v1/bulk-retries HTTP/1.1\r\nHost: localhost\r\n", `{"key":"` + valueMark + `"}`
+	for name, content := range map[string]string{
+		"headers end early": line + secret, "headers end within a line": line + strings.TrimSuffix(secret, "\r\n"),
+		"body ends early": line + secret + "Content-Length: 1000\r\n\r\n" + body, "bad chunk": line + secret + "Transfer-Encoding: chunked\r\n\r\n" + body,
+		"blank in a name": line + secret + "X Y: z\r\n\r\n" + body, "bad length": line + secret + "Content-Length: x\r\n\r\n" + body,
+		"no version": "POST /" + bearerSecret + "\r\n" + secret + "\r\n" + body, "bad value": line + strings.TrimSuffix(secret, "\r\n") + "\x00\r\n\r\n" + body,
+		"body first": body + "\r\n" + secret + "\r\n",
+	} {
+		connection, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+		require.NoError(s.t, err)
+		_, err = io.WriteString(connection, content)
+		require.NoError(s.t, err)
+		require.NoError(s.t, connection.(*net.TCPConn).CloseWrite())
+		answer, err := io.ReadAll(connection)
+		require.NoError(s.t, err, name)
+		require.NoError(s.t, connection.Close())
+		require.Contains(s.t, string(answer), " 4", name)
+		requireAbsent(s.t, name, answer, append(recordMarks, s.token, bearerSecret)...)
+	}
 }
 
 // editAndHandIn sends an edited copy of a message, and hands in a letter that is not retried yet.
