@@ -3,7 +3,7 @@
 # nothing that needs patching but the programs themselves. They write no files,
 # so the root file system can be read-only.
 
-FROM golang:1.26.8-bookworm AS build
+FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 WORKDIR /src
 
 # The modules change less often than the code, so they are a layer of their own.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,9 @@ func (s *Server) authorize(r route) fiber.Handler {
 			if err := s.limitRate(c, &r, dlq.Anonymous); err != nil {
 				return err
 			}
+			if err := s.checkHost(c); err != nil {
+				return err
+			}
 			return c.Next()
 		}
 		principal, err := s.authenticate(c)
@@ -121,7 +125,10 @@ func (a *access) checkRoute() error {
 
 func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	if s.options.Auth == nil {
-		return dlq.Anonymous, s.checkBrowser(c)
+		return dlq.Anonymous, cmp.Or(s.checkHost(c), s.checkBrowser(c))
+	}
+	if len(c.Request().Header.PeekAll(fiber.HeaderAuthorization)) > 1 { // a proxy may have checked another one
+		return dlq.Principal{}, unauthenticated("the request has more than one Authorization header", nil)
 	}
 	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

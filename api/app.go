@@ -35,8 +35,9 @@ type Options struct {
 	Ends Ends
 	// Auth tells who sends a request. Nil is no authentication: everybody is dlq.Anonymous.
 	Auth Authenticator
-	// LocalOnly refuses requests whose Host is not a loopback address, if Auth is nil.
-	LocalOnly bool
+	// Hosts are the names of this server. A request without a token may name these, localhost and
+	// addresses in its header Host.
+	Hosts []string
 	// Open are those PublicRoutes that need no token.
 	Open []string
 	// RateLimit is how many requests a second a client may send to each route.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,26 +32,29 @@ func (s *Server) allowOrigin(c *fiber.Ctx) {
 	}
 }
 
-// checkBrowser refuses requests of foreign web pages while nobody is asked for a token: a
-// browser sends them to loopback addresses too. A page can also give a name of its own to a
-// loopback address, which Host shows. Browsers send Sec-Fetch-Site with HTTPS and to loopback
-// addresses only.
+// checkHost refuses requests for names that are not this server's, where nobody is asked for a token.
+func (s *Server) checkHost(c *fiber.Ctx) error {
+	host := string(c.Request().Host())
+	if dlq.IsOwnHost(host, s.options.Hosts) {
+		return nil
+	}
+	return &apiError{status: http.StatusForbidden, code: codeForbidden,
+		message: fmt.Sprintf("%q is not known as a name of this server; server.allowed_hosts allows it", excerpt(host))}
+}
+
+// checkBrowser refuses requests of foreign web pages: a browser sends them to loopback addresses
+// too. Browsers send Sec-Fetch-Site with HTTPS and to loopback addresses only.
 func (s *Server) checkBrowser(c *fiber.Ctx) error {
 	site, origin := c.Get("Sec-Fetch-Site"), c.Get(fiber.HeaderOrigin)
 	_, originHost, _ := strings.Cut(origin, "://")
 	isForeign := site == "cross-site" || site == "same-site" || site == "" && origin != "" && originHost != string(c.Request().Host())
 	isForeign = isForeign && !slices.Contains(s.options.CORSOrigins, origin)
 	isLink := c.Method() == http.MethodGet && c.Get("Sec-Fetch-Mode") == "navigate"
-	switch {
-	case isForeign && !isLink:
+	if isForeign && !isLink {
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,
 			message: "requests of other web sites are refused; server.cors_origins allows them"}
-	case s.options.LocalOnly && !dlq.IsLoopback(string(c.Request().Host())):
-		return &apiError{status: http.StatusForbidden, code: codeForbidden,
-			message: "without authentication only localhost is answered; set auth.mode"}
-	default:
-		return nil
 	}
+	return nil
 }
 
 // answerOptions answers OPTIONS of a route with its methods. For a preflight request from a

@@ -59,6 +59,9 @@ func (s *Server) replyLogLevel(c *fiber.Ctx) error {
 // changeLogLevel works without the database too, since an outage is when it is needed. The
 // operation is then only in the log.
 func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	if err := s.checkBrowser(c); err != nil {
+		return err
+	}
 	b := readBody(c, "level", "for", "reason")
 	b.require("level")
 	level, _ := b.text("level", maxBulkText)

@@ -43,6 +43,19 @@ func TestTheLogLevelChangesAndComesBack(t *testing.T) {
 		[]any{first["subject"], first["target"], first["outcome"], first["reason"], first["detail"]})
 }
 
+// Whether the page has a token or none is asked for.
+func TestForeignWebPagesCannotChangeTheLogLevel(t *testing.T) {
+	t.Parallel()
+	for _, w := range []*world{start(t), startWithTokens(t)} {
+		for _, header := range []string{"Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"} {
+			got := w.json(http.MethodPut, levelPath, `{"level":"debug"}`, bearer("admin"), header)
+			requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+		}
+		got := w.json(http.MethodPut, levelPath, `{"level":"debug"}`, bearer("admin"), "Origin: http://"+w.address)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+	}
+}
+
 // An outage of the database is when the log is needed.
 func TestTheLogLevelChangesWithoutTheDatabase(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func start(t testing.TB, change ...func(*api.Options)) *world {
 	options := api.Options{
 		Store: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
 		Registerer: w.metrics, Gatherer: w.metrics, Intake: &kafka.Intake{Topics: topics, MaxRetries: dlq.DefaultMaxRetries},
-		LogLevel: logLevel(t), Profiles: telemetry.Profiles(),
+		LogLevel: logLevel(t), Profiles: telemetry.Profiles(), Hosts: []string{"x"},
 	}
 	for _, c := range change {
 		c(&options)

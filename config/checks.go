@@ -35,7 +35,7 @@ func (r *report) host(path, value string) {
 	case value == "":
 		r.add(path, "is required")
 	case net.ParseIP(value) != nil:
-	case strings.ContainsAny(value, ":/@?#,[]") || strings.ContainsFunc(value, notInName):
+	case strings.ContainsAny(value, ":/@?#,[]*") || strings.ContainsFunc(value, notInName):
 		r.add(path, "must be a host name or an IP address, without scheme or port, not %q", value)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -15,6 +17,8 @@ type Server struct {
 	Port int    `yaml:"port"`
 	// PublicURL is where people reach the API, for links in Temporal; empty for none.
 	PublicURL string `yaml:"public_url"`
+	// AllowedHosts are more names by which the API and the worker are reached without a token.
+	AllowedHosts []string `yaml:"allowed_hosts"`
 	// RetryWait is how long a retry call waits for its workflow before it
 	// answers 202.
 	RetryWait Duration `yaml:"retry_wait"`
@@ -79,6 +83,15 @@ func defaultServer() Server {
 // Address is host:port, as net.Listen takes it.
 func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
+// Hosts returns the names of the server: of PublicURL and AllowedHosts.
+func (s Server) Hosts() []string {
+	hosts := slices.Clone(s.AllowedHosts)
+	if public, err := url.Parse(s.PublicURL); err == nil && public.Hostname() != "" {
+		hosts = append(hosts, public.Hostname())
+	}
+	return hosts
+}
+
 // Proxies returns TrustedProxies of a valid configuration.
 func (s Server) Proxies() []netip.Prefix {
 	networks := make([]netip.Prefix, 0, len(s.TrustedProxies))
@@ -105,6 +118,9 @@ func (s Server) validate(r *report) {
 	s.TLS.validate(r)
 	if s.PublicURL != "" {
 		r.webURL("server.public_url", s.PublicURL)
+	}
+	for i, host := range s.AllowedHosts {
+		r.host(fmt.Sprintf("server.allowed_hosts[%d]", i), host)
 	}
 	r.atLeast("server.retry_wait", s.RetryWait, 0)
 	r.atLeast("server.read_timeout", s.ReadTimeout, time.Millisecond)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"dlqmanager/config"
 )
 
 func TestTrustedProxiesAreAddressesAndNetworks(t *testing.T) {
@@ -18,6 +20,20 @@ func TestTrustedProxiesAreAddressesAndNetworks(t *testing.T) {
 	for _, wrong := range []string{"proxy.example", "10.0.0.0/33", "10.0.0.0:80", "*"} {
 		require.Equal(t, []string{`file:1: server.trusted_proxies[0]: must be an IP address or a CIDR such as 10.0.0.0/8, not "` + wrong + `"`},
 			problemsOf(t, "server: {trusted_proxies: ['"+wrong+"']}"))
+	}
+}
+
+func TestHostsAreNamesWithoutPort(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "server: {allowed_hosts: [api, dlq.example], public_url: 'https://ops.example:8443/dlq'}")
+	require.NoError(t, err)
+	require.Equal(t, []string{"api", "dlq.example", "ops.example"}, c.Server.Hosts())
+	c, err = config.Load("", []string{"DLQ_SERVER_ALLOWED_HOSTS=api,worker"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"api", "worker"}, c.Server.Hosts())
+	for _, wrong := range []string{"*", "*.example", "api:8080", "http://api", "a b"} {
+		require.Equal(t, []string{`file:1: server.allowed_hosts[0]: must be a host name or an IP address, without scheme or port, not "` + wrong + `"`},
+			problemsOf(t, "server: {allowed_hosts: ['"+wrong+"']}"))
 	}
 }
 

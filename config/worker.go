@@ -11,6 +11,9 @@ type Worker struct {
 	// Host and MetricsPort are the address of /metrics, /healthz and /readyz.
 	Host        string `yaml:"host"`
 	MetricsPort int    `yaml:"metrics_port"`
+	// TokensFile has the static tokens that may read /metrics; empty asks for none. It is read again
+	// when it changes.
+	TokensFile string `yaml:"tokens_file"`
 	// StopTimeout is how long a stop waits for running activities.
 	StopTimeout Duration `yaml:"stop_timeout"`
 }

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"dlqmanager/config"
+	"dlqmanager/dlq"
 	"dlqmanager/internal/certtest"
 )
 
@@ -71,7 +72,9 @@ var cases = map[string]string{
 	"numbers as names":       `{secretFiles: {database.password_file: {secret: "7", key: "8"}}, ingress: {enabled: true, hosts: [a.example]}, prometheusRule: {enabled: true}}`,
 	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
 	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
+	"allowed hosts":          `{config: {server: {allowed_hosts: [lb.example], public_url: "https://ops.example"}}}`,
 	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}, migration: {activeDeadlineSeconds: 2000000}}`,
+	"metrics with tokens":    `{secretFiles: {worker.tokens_file: {secret: t, key: tokens.yaml}}, serviceMonitor: {enabled: true, worker: {authorization: {credentials: {name: t, key: token}}}}}`,
 	"other ports":            `{container: {port: 8443}, worker: {container: {port: 9191}}, service: {type: NodePort, port: 8080}}`,
 	"values of the document": `{image: {registry: harbor.example, repository: system/dlq-manager, tag: ""}, replicaCount: 2, container: {port: 8080, grpcPort: null}, service: {type: ClusterIP, port: 80, grpcPort: null}, autoscaling: {enabled: true, minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70}, kafka: {enabled: true, brokers: ["kafka.example:9092"]}, vault: {enabled: true, role: system, secrets: [{path: secret/data/system/dlq-manager/database, key: password, mountPath: /vault/secrets/db-password}]}, config: {database: {password_file: /vault/secrets/db-password}}}`,
 }
@@ -87,8 +90,14 @@ type manifest struct {
 	Spec struct {
 		Replicas                    *int
 		Selector, Groups, Endpoints json.RawMessage
-		Template                    pod
-		MaxUnavailable              any
+		Rules                       []struct {
+			Host string
+			HTTP struct {
+				Paths []struct{ Path, PathType string }
+			}
+		}
+		Template       pod
+		MaxUnavailable any
 	}
 }
 
@@ -252,6 +261,54 @@ func TestProbesAskWhatTheProgramsAnswer(t *testing.T) {
 			require.Equal(t, "/healthz", container.StartupProbe.HTTPGet.Path)
 		}
 	})
+}
+
+// Prometheus's operator and the probes ask addresses; other clients in the cluster ask Services.
+func TestProgramsAnswerUnderTheNamesOfTheirServicesAndOfTheIngress(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
+		for _, part := range []string{"api", "worker"} {
+			hosts := configuration(t, objects, part).Server.Hosts()
+			service := objects["Service "+part].Metadata.Name
+			names := []string{service + ":80", service + ".dlq:9090", service + ".dlq.svc", service + ".dlq.svc.cluster.local", "10.0.0.1:8080"}
+			for _, rule := range objects["Ingress "].Spec.Rules {
+				require.Equal(t, part == "api", dlq.IsOwnHost(rule.Host, hosts) || rule.Host == "dlq.example.com") // its public_url
+			}
+			for _, name := range names {
+				require.True(t, dlq.IsOwnHost(name, hosts), "%s: %s", part, name)
+			}
+			require.False(t, dlq.IsOwnHost("evil.example", hosts), part)
+		}
+	})
+	_, objects := render(t, "allowed hosts")
+	for _, part := range []string{"api", "worker"} {
+		require.Subset(t, configuration(t, objects, part).Server.Hosts(), []string{"lb.example", "ops.example"}, part)
+	}
+}
+
+func TestTheIngressServesEverythingButMetrics(t *testing.T) {
+	t.Parallel()
+	var contract struct{ Paths map[string]any }
+	readYAML(t, "../api/openapi.yaml", &contract)
+	require.Contains(t, contract.Paths, "/metrics")
+	_, objects := render(t, "every part")
+	require.Len(t, objects["Ingress "].Spec.Rules, 1)
+	for path := range contract.Paths {
+		served := slices.ContainsFunc(objects["Ingress "].Spec.Rules[0].HTTP.Paths, func(rule struct{ Path, PathType string }) bool {
+			return path == rule.Path || rule.PathType == "Prefix" && strings.HasPrefix(path, rule.Path+"/")
+		})
+		require.Equal(t, path != "/metrics", served, path)
+	}
+}
+
+func TestOnlyTheWorkerHasTheTokensOfItsMetrics(t *testing.T) {
+	t.Parallel()
+	_, objects := render(t, "metrics with tokens")
+	require.NotEmpty(t, configuration(t, objects, "worker").Worker.TokensFile)
+	require.Equal(t, "worker.tokens_file", secrets(objects["Deployment worker"]))
+	require.Empty(t, secrets(objects["Deployment api"]))
+	require.JSONEq(t, `[{"port": "http", "path": "/metrics", "interval": "30s", "authorization": {"credentials": {"name": "t", "key": "token"}}}]`,
+		string(objects["ServiceMonitor worker"].Spec.Endpoints))
 }
 
 func TestSelectorsAreDisjointAndNeverChange(t *testing.T) {

@@ -61,8 +61,8 @@ func TestImagesAreBuiltWithTheGoOfTheModule(t *testing.T) {
 	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)(\.\d+)?$`).FindStringSubmatch(read(t, "../go.mod"))
 	require.NotNil(t, wanted)
 	build := named(t, dockerfile(t), "build")
-	image := regexp.MustCompile(`^golang:(\d+\.\d+)\.\d+-[a-z]+$`).FindStringSubmatch(build.from)
-	require.NotNil(t, image, "pinned to a patch release: %s", build.from)
+	image := regexp.MustCompile(`^golang:(\d+\.\d+)\.\d+-[a-z]+@sha256:[0-9a-f]{64}$`).FindStringSubmatch(build.from)
+	require.NotNil(t, image, "pinned to a patch release and its digest: %s", build.from)
 	require.Equal(t, wanted[1], image[1])
 }
 

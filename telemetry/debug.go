@@ -54,12 +54,13 @@ func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 		logger.Warn("log level changed", zap.String("log_level", text), zap.Duration("for", period), zap.String("address", r.RemoteAddr))
 		writeLevel(w, level)
 	})
+	sameOrigin := http.NewCrossOriginProtection().Handler(mux) // refuses changes by the pages of other web sites
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLocal(r.RemoteAddr) || !isLocal(r.Host) {
 			http.Error(w, "only for clients on this host, such as kubectl port-forward", http.StatusForbidden)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		sameOrigin.ServeHTTP(w, r)
 	})
 }
 

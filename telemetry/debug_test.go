@@ -77,6 +77,24 @@ func TestDebugIsForClientsOfTheHostOnly(t *testing.T) {
 	}
 }
 
+func TestForeignWebPagesCannotChangeTheWorkersLogLevel(t *testing.T) {
+	t.Parallel()
+	l := level(t, "info")
+	handler := telemetry.NewDebugHandler(l, zap.NewNop())
+	with := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	for _, foreign := range []func(*http.Request){
+		with("Origin", "https://evil.example"), with("Origin", "http://localhost:3000"), with("Origin", "null"),
+		with("Sec-Fetch-Site", "cross-site"), with("Sec-Fetch-Site", "same-site"),
+	} {
+		require.Equal(t, http.StatusForbidden, ask(handler, http.MethodPut, "/debug/log-level", `{"level":"debug"}`, foreign).Code)
+	}
+	current, _, _ := l.Level()
+	require.Equal(t, "info", current)
+	require.Equal(t, http.StatusOK, ask(handler, http.MethodPut, "/debug/log-level", `{"level":"debug"}`, with("Origin", "http://localhost:9090")).Code)
+}
+
 func TestTheConfiguredLevelReturns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

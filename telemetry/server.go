@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -30,10 +31,11 @@ type Server struct {
 	served   error         // why it ended; read after done
 }
 
-// Listen opens address (host:port; port 0 takes a free one) and serves until Stop. metrics
+// Listen opens address (host:port; port 0 takes a free one) and serves until Stop. hosts are the
+// names that the header Host may have beside localhost and addresses. metrics
 // serves /metrics and debug what is below /debug/. checks are the dependencies by name. /readyz runs them concurrently,
 // and answers 503 with their results when one of them fails.
-func Listen(address string, metrics, debug http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
+func Listen(address string, hosts []string, metrics, debug http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
@@ -48,7 +50,7 @@ func Listen(address string, metrics, debug http.Handler, checks map[string]Check
 	s := &Server{
 		listener: listener,
 		http: &http.Server{
-			Handler:           mux,
+			Handler:           forHosts(hosts, mux),
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
@@ -62,6 +64,17 @@ func Listen(address string, metrics, debug http.Handler, checks map[string]Check
 		s.served = s.http.Serve(listener)
 	}()
 	return s, nil
+}
+
+// forHosts refuses requests for names that are not this server's.
+func forHosts(hosts []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !dlq.IsOwnHost(r.Host, hosts) {
+			http.Error(w, fmt.Sprintf("%.100q is not known as a name of this server; server.allowed_hosts allows it", r.Host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Address returns host:port of the listener.

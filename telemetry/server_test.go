@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 func listen(t *testing.T, metrics http.Handler, checks map[string]telemetry.Check) *telemetry.Server {
 	t.Helper()
-	server, err := telemetry.Listen("127.0.0.1:0", metrics, http.NotFoundHandler(), checks, zap.NewNop())
+	server, err := telemetry.Listen("127.0.0.1:0", []string{"worker"}, metrics, http.NotFoundHandler(), checks, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -51,6 +52,33 @@ func TestMetricsAreServed(t *testing.T) {
 
 	status, _ = get(t, server, "/elsewhere")
 	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestForeignNamesOfTheWorkerAreRefused(t *testing.T) {
+	t.Parallel()
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	server := listen(t, ok, nil)
+	for host, status := range map[string]int{
+		"worker:9090": http.StatusOK, "Worker": http.StatusOK, "localhost": http.StatusOK, "10.1.2.3:9090": http.StatusOK, "[::1]:9090": http.StatusOK,
+		"evil.example:9090": http.StatusForbidden, "worker.evil.example": http.StatusForbidden, "127.0.0.1.evil.example": http.StatusForbidden,
+	} {
+		for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/log-level"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+path, http.NoBody)
+			require.NoError(t, err)
+			request.Host = host
+			response, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			if status == http.StatusOK && path == "/debug/log-level" { // listen has no such handler
+				require.Equal(t, http.StatusNotFound, response.StatusCode)
+				continue
+			}
+			require.Equal(t, status, response.StatusCode, "%s %s", host, path)
+			require.Equal(t, status != http.StatusOK, strings.Contains(string(body), "server.allowed_hosts"))
+		}
+	}
 }
 
 func TestReadyzReturnsOKWhileEveryDependencyAnswers(t *testing.T) {
@@ -136,6 +164,6 @@ func TestStopCancelsRequestsThatOutliveItsContext(t *testing.T) {
 func TestPortInUseIsAnError(t *testing.T) {
 	t.Parallel()
 	server := listen(t, http.NotFoundHandler(), nil)
-	_, err := telemetry.Listen(server.Address(), http.NotFoundHandler(), http.NotFoundHandler(), nil, zap.NewNop())
+	_, err := telemetry.Listen(server.Address(), nil, http.NotFoundHandler(), http.NotFoundHandler(), nil, zap.NewNop())
 	require.ErrorContains(t, err, "address already in use")
 }

@@ -51,7 +51,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		return err
 	}
 	server, err := api.New(api.Options{
-		Auth: authenticator, Open: cfg.Auth.Open, LocalOnly: len(cfg.Auth.Mode) == 0,
+		Auth: authenticator, Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(), Suspicion: kafka.Suspicion,
 		Pointers: p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
 		Ready:    telemetry.NewReadiness(checks, readyTimeout, p.log).Results,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
 	"dlqmanager/api"
 	"dlqmanager/auth"
@@ -51,6 +53,40 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 		}
 	}
 	return auth.NewMetrics(p.registry).Count(auth.First(authenticators...)), nil
+}
+
+// metricsHandler serves the metrics of a worker, to whoever has a token for them if there is a file
+// of tokens. It adds the readiness check of that file.
+func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler, error) {
+	metrics := telemetry.Handler(p.registry, p.log)
+	if p.cfg.Worker.TokensFile == "" {
+		return metrics, nil
+	}
+	tokens, err := auth.NewTokens(p.cfg.Worker.TokensFile, p.log)
+	if err != nil {
+		return nil, fmt.Errorf("worker.tokens_file: %w", err)
+	}
+	p.registry.MustRegister(tokens.Expiry())
+	checks["tokens"] = tokens.Check
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			token = ""
+		}
+		principal, err := tokens.Authenticate(r.Context(), strings.TrimSpace(token))
+		if len(r.Header.Values("Authorization")) > 1 {
+			err = errors.New("the request has more than one Authorization header")
+		}
+		switch {
+		case err != nil:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="dlq-manager"`)
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		case !principal.May(dlq.PermMetricsRead) || principal.Within(dlq.PermMetricsRead) != "":
+			http.Error(w, "this needs the permission "+string(dlq.PermMetricsRead)+" on all topics", http.StatusForbidden)
+		default:
+			metrics.ServeHTTP(w, r)
+		}
+	}), nil
 }
 
 // noticeOnly keeps a server ready without its identity provider: static tokens still work.

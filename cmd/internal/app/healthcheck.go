@@ -57,6 +57,7 @@ func (h Health) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	request.Host = "localhost" // the address may be a name that is not among server.allowed_hosts
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return err

@@ -45,7 +45,11 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	// This check fails during a stop, so that /readyz answers 503.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
 
-	server, err := telemetry.Listen(cfg.Worker.MetricsAddress(), telemetry.Handler(p.registry, p.log),
+	metrics, err := p.metricsHandler(checks)
+	if err != nil {
+		return err
+	}
+	server, err := telemetry.Listen(cfg.Worker.MetricsAddress(), cfg.Server.Hosts(), metrics,
 		telemetry.NewDebugHandler(p.level, p.log), checks, p.log)
 	if err != nil {
 		return fmt.Errorf("%w; set worker.metrics_port in the configuration or DLQ_WORKER_METRICS_PORT in the environment "+

@@ -56,8 +56,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   {{- if has .key (list "database.user_file" "database.password_file") }}{{ if not (include "dlq.hasMigrator" .root) }}true{{ end }}
   {{- else if hasPrefix "database." .key }}true{{ end }}
 {{- else if or (hasPrefix "auth." .key) (hasPrefix "server." .key) }}{{ if eq .part "api" }}true{{ end }}
-{{- else if hasPrefix "targets." .key }}{{ if eq .part "worker" }}true{{ end }}
+{{- else if or (hasPrefix "targets." .key) (hasPrefix "worker." .key) }}{{ if eq .part "worker" }}true{{ end }}
 {{- else }}true{{ end -}}
+{{- end }}
+
+{{/* The names by which a program is reached: its Service's, the Ingress's and the configured ones. */}}
+{{- define "dlq.hosts" -}}
+{{- $v := .root.Values -}}
+{{- $service := printf "%s-%s" (include "dlq.fullname" .root) .part -}}
+{{- $inNamespace := printf "%s.%s" $service .root.Release.Namespace -}}
+{{- $hosts := list $service $inNamespace (printf "%s.svc" $inNamespace) (printf "%s.svc.cluster.local" $inNamespace) -}}
+{{- if and $v.ingress.enabled (eq .part "api") }}{{ $hosts = concat $hosts (default list $v.ingress.hosts) }}{{ end -}}
+{{- concat $hosts (dig "server" "allowed_hosts" list $v.config | default list) | uniq | toYaml -}}
 {{- end }}
 
 {{/* The configuration of one program. */}}
@@ -90,11 +100,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   {{- end }}
   {{- if eq $part "api" }}
     {{- $_ := required "config.auth.mode is required: token, oidc or none" (dig "auth" "mode" "" $c | default "") -}}
-    {{- $c = mergeOverwrite (omit $c "worker") (dict "server" (dict "host" "0.0.0.0" "port" $v.container.port)) }}
+    {{- $c = mergeOverwrite (omit $c "worker") (dict "server" (dict "host" "0.0.0.0" "port" $v.container.port "allowed_hosts" (include "dlq.hosts" . | fromYamlArray))) }}
   {{- else }}
     {{- $url := dig "server" "public_url" "" $c }}
     {{- $c = omit $c "auth" "server" }}
-    {{- if $url }}{{ $_ := set $c "server" (dict "public_url" $url) }}{{ end }}
+    {{- $_ := set $c "server" (dict "allowed_hosts" (include "dlq.hosts" . | fromYamlArray)) }}
+    {{- if $url }}{{ $_ := set $c.server "public_url" $url }}{{ end }}
     {{- $c = mergeOverwrite $c (dict "worker" (dict "host" "0.0.0.0" "metrics_port" $v.worker.container.port)) }}
   {{- end }}
 {{- end }}
