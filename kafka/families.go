@@ -17,13 +17,17 @@ type family struct {
 	name string
 	// headers are the names of all headers that the framework adds; a * at the end stands
 	// for any ending. Any of them shows the family, unless required is set: then all of
-	// required must be present. All of them are removed when the message is sent back.
+	// required must be present, and if either is set, one of either too. All of them are removed
+	// when the message is sent back.
 	headers  []string
 	required []string
+	either   []string
 
 	// The origin is that of the oldest hop. key has the record's key, where the dead letter
 	// itself has another.
 	topic, partition, offset, timestamp, group, key []string
+	// retryTopic has the headers that show that partition and offset are those of a retry topic.
+	retryTopic []string
 	// The error is that of the newest hop.
 	class, cause, message, stack, attempts []string
 
@@ -48,6 +52,7 @@ const (
 	familyWatermill   = "watermill"
 	familyMicronaut   = "micronaut"
 	familyKarafka     = "karafka"
+	familyWolverine   = "wolverine"
 	// familyTopicName is that of a dead letter whose headers do not name its origin. The
 	// origin then follows from the name of the dead-letter topic.
 	familyTopicName = "topic-name"
@@ -226,6 +231,27 @@ var families = []family{
 		key:       []string{"original_key"},
 		attempts:  []string{"original_attempts"},
 	},
+	{
+		// Wolverine for .NET, StampFailureMetadata in src/Wolverine/Transports/DeadLetterQueueConstants.cs
+		// of JasperFx/wolverine. Before it stamped the destination it wrote only failed-at beside the
+		// exception. It keeps its headers in a dictionary, so each is there once, of the newest hop.
+		// After retry topics (MoveToKafkaRetryTopicContinuation.cs) the destination is the last of them.
+		name: familyWolverine,
+		headers: []string{
+			"exception-type", "exception-message", "exception-stack", "failed-at",
+			"original-destination", "original-partition", "original-offset", "attempts",
+		},
+		required:   []string{"exception-type"},
+		either:     []string{"original-destination", "failed-at"},
+		topic:      []string{"wolverine-kafka-retry-source", "original-destination"},
+		partition:  []string{"original-partition"},
+		offset:     []string{"original-offset"},
+		retryTopic: []string{"wolverine-kafka-retry-source"},
+		class:      []string{"exception-type"},
+		message:    []string{"exception-message"},
+		stack:      []string{"exception-stack"},
+		attempts:   []string{"wolverine-kafka-retry-attempt", "attempts"},
+	},
 }
 
 // thisSystem is used only when no other family is present, since a header named "error"
@@ -250,6 +276,7 @@ var bookkeeping = family{
 		"delayed-retry-*", // SmallRye
 		"kafka_deliveryAttempt", "springDeserializerExceptionKey", "springDeserializerExceptionValue",
 		"_watermill_requeuer_retries",
+		"wolverine-kafka-retry-*",
 	},
 }
 
@@ -286,6 +313,9 @@ func (f *family) isPresent(headers []dlq.Header) bool {
 		if !slices.ContainsFunc(headers, func(h dlq.Header) bool { return h.Key == name }) {
 			return false
 		}
+	}
+	if f.either != nil && !slices.ContainsFunc(headers, func(h dlq.Header) bool { return slices.Contains(f.either, h.Key) }) {
+		return false
 	}
 	return f.required != nil || slices.ContainsFunc(headers, func(h dlq.Header) bool { return f.adds(h.Key) })
 }

@@ -20,6 +20,7 @@ func FuzzHeaders(f *testing.F) {
 		headersOf("kafka_dlt-original-topic", "orders", "kafka_dlt-original-partition", "\xff\xff\xff\xff", "kafka_dlt-exception-message", "a\x00b\xff"),
 		headersOf("__connect.errors.topic", "orders", "__connect.errors.partition", strings.Repeat("9", 400), "__connect.errors.offset", "-1"),
 		headersOf("source_topic", "orders", "source_partition", "1", "source_offset", "x", "source_attempts", "10001"),
+		headersOf("original-destination", "kafka://topic/", "exception-type", "a.B", "wolverine-kafka-retry-source", "\xff", "attempts", "-1"),
 		headersOf("original_topic", strings.Repeat("a", 250), "error", "\x00", "original_topic", "orders"),
 		headersOf("dead-letter-topic", "orders", "original_topic", "kept", "", "", "\xff\x00", "\x00"),
 		headersOf("spring_json_header_types", `{"a\u0000":"java.lang.Str\ud800ing"}`, "a\x00", "1"),
@@ -93,7 +94,7 @@ var knownNames = func() []string {
 		headerMessageID, headerRetryCount,
 	}
 	for _, f := range append(slices.Clone(families), thisSystem, bookkeeping) {
-		for _, field := range [][]string{f.topic, f.partition, f.offset, f.timestamp, f.group, f.class, f.cause, f.message, f.stack, f.attempts, f.headers} {
+		for _, field := range [][]string{f.topic, f.partition, f.offset, f.timestamp, f.group, f.class, f.cause, f.message, f.stack, f.attempts, f.retryTopic, f.headers} {
 			names = append(names, field...)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"dlqmanager/dlq"
@@ -70,10 +71,16 @@ func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found [
 // origin reports whether the headers name a topic that can exist.
 func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 	topic := string(f.oldest(headers, f.topic))
+	if _, name, isURI := strings.Cut(topic, "://topic/"); isURI && f.name == familyWolverine {
+		topic = name // kafka://topic/orders; the scheme is the name of the broker
+	}
 	if !dlq.IsTopicName(topic) || f.name == dlq.FamilyShareGroup && isTopicID(topic) {
 		return dlq.Origin{}, false
 	}
 	origin = dlq.Origin{Topic: topic, Family: f.name, ConsumerGroup: dlq.StorableText(string(f.oldest(headers, f.group)))}
+	if f.oldest(headers, f.retryTopic) != nil {
+		return origin, true
+	}
 	if n, ok := f.number(f.oldest(headers, f.partition), 4); ok && n <= math.MaxInt32 {
 		partition := int32(n)
 		origin.Partition = &partition

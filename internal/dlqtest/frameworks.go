@@ -71,6 +71,10 @@ var frameworks = []framework{
 	{name: "karafka-2.4", key: "original_key",
 		topic: "original_topic", partition: "original_partition", offset: "original_offset",
 		others: []string{"original_consumer_group", "original_attempts"}},
+	{name: "wolverine",
+		topic: "original-destination", partition: "original-partition", offset: "original-offset",
+		always: []string{"exception-type"},
+		others: []string{"exception-message", "exception-stack", "failed-at", "attempts"}},
 }
 
 // retryHeaders are those in which frameworks count their own retries, or keep the exception
@@ -78,7 +82,7 @@ var frameworks = []framework{
 var retryHeaders = []string{
 	"retry_topic-attempts", "retry_topic-backoff-timestamp", "retry_topic-original-timestamp", "retry_topic-exception",
 	"delayed-retry-count", "delayed-retry-original-timestamp", "kafka_deliveryAttempt",
-	"springDeserializerExceptionKey", "springDeserializerExceptionValue", "_watermill_requeuer_retries",
+	"springDeserializerExceptionKey", "springDeserializerExceptionValue", "_watermill_requeuer_retries", "wolverine-kafka-retry-tier",
 }
 
 // ownHeaders identify a message of this system that comes back.
