@@ -41,6 +41,55 @@ func TestAForgedPointerShowsNoRecordOfAnotherTopic(t *testing.T) {
 	require.NotNil(t, get(forged, "viewer").field(t, "pointed", "value"))
 }
 
+// Whoever writes to a dead-letter topic chooses the original topic, too.
+func TestALimitedOperatorSendsToNoForgedOrigin(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, toTargets(t, knownTopics{"orders.retry": true}))
+	from := func(topic string) func(*dlq.Arrival) { return func(a *dlq.Arrival) { a.Origin.Topic = topic } }
+	pointer := func(a *dlq.Arrival) { a.Record.Key, a.Record.Value, a.Payload = nil, nil, nil }
+	own, covered := w.add(1)[0], w.add(1, from("orders.eu"))[0]
+	for _, c := range []struct {
+		id   dlq.ID
+		text string
+	}{
+		{w.add(1, from("payments.v1"))[0], "does not follow from the name of orders.dlq.v1; to send it there needs the permission dlq:message:retry on topic payments.v1"},
+		{w.add(1, from("routed.payments"))[0], "on topic routed.payments"}, // its route is no excuse
+		{w.add(1, from("orders.eu"), pointer)[0], "may name a record of another topic"},
+		{w.add(1, from("payments.v1"), pointer)[0], "on topic payments.v1"},
+	} {
+		for _, body := range []string{`{}`, `{"value":1}`, `{"target_topic":"orders.retry"}`} {
+			message, _ := requireError(t, w.json(http.MethodPost, retryPath(c.id), body, bearer("operator/orders.*")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+			require.Contains(t, message, c.text)
+		}
+		require.Equal(t, "PENDING", w.status(c.id))
+	}
+	require.Zero(t, w.retries.starts())
+	preview := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`, bearer("operator/orders.*"))
+	require.EqualValues(t, 2, preview.field(t, "matched"), preview.body)
+	require.EqualValues(t, 4, preview.field(t, "skipped"))
+	require.Contains(t, preview.body, dlq.SkipForeign)
+	w.retries.hold()
+	job := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1"}`, bearer("operator/orders.*"), "Prefer: respond-async")
+	counted, err := w.store.CountBulk(t.Context(), mustID(t, job.field(t, "id").(string)))
+	require.NoError(t, err)
+	require.EqualValues(t, 2, counted.Matched)
+	w.retries.release()
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryPath(own), "", bearer("operator/orders.*")).status)
+	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryPath(covered), "", bearer("operator/orders.*")).status)
+}
+
+func TestNobodySendsToAnInternalTopic(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "_schemas" })[0]
+	message, _ := requireError(t, w.json(http.MethodPost, retryPath(id), ""), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Contains(t, message, `its original topic "_schemas" is an internal topic, to which nothing is sent unless targets.allowed has its exact name`)
+	handedIn := w.json(http.MethodPost, handInPath, `{"value": 1, "origin": {"topic": "__consumer_offsets"}}`)
+	require.Equal(t, http.StatusCreated, handedIn.status, "it is stored")
+	requireError(t, w.json(http.MethodPost, retryPath(handedIn.handedIn(t)[0]), ""), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	require.Zero(t, w.retries.starts())
+}
+
 // A job on an original topic also has the messages of other dead-letter topics.
 func TestALimitedOperatorSteersNoWiderJob(t *testing.T) {
 	t.Parallel()

@@ -176,14 +176,14 @@ func (g guard) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.Idem
 			return nil, false, forbidden(a.permission, topic)
 		}
 		a.concerns(dlq.ID{}, topic)
-		origin, _ := g.topics.OriginOf(topic)
-		if chosen := arrivals[i].Origin.Topic; a.within() != "" && chosen != origin && !a.principal.MayOn(a.permission, chosen) {
+		chosen := arrivals[i].Origin.Topic
+		if a.within() != "" && !g.topics.MaySend(topic, chosen, a.principal.MayOn(a.permission, chosen)) {
 			return nil, false, forbidden(a.permission, chosen)
 		}
 		if previous := arrivals[i].PreviousID; !previous.IsZero() && a.within() != "" {
 			// Otherwise it would count as come back for a job that the sender may not see.
 			if m, err := g.store.Message(ctx, previous); err != nil || !a.principal.MayOn(a.permission, m.DLQTopic) {
-				arrivals[i].PreviousID = dlq.ID{}
+				arrivals[i].PreviousID, arrivals[i].RetryCount = dlq.ID{}, 0
 			}
 		}
 	}

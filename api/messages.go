@@ -189,8 +189,8 @@ func (s *Server) viewPointed(ctx context.Context, d *dlq.Detail) *pointedView {
 	}
 	// Whoever writes to the dead-letter topic can name any record of any topic.
 	a := accessOf(ctx)
-	if origin, _ := s.options.Topics.OriginOf(d.DLQTopic); a.within() != "" && d.Failure.Origin.Topic != origin {
-		return failed("its headers name a record of another topic; only a grant for all topics shows it")
+	if a.within() != "" && !s.options.Topics.MaySend(d.DLQTopic, d.Failure.Origin.Topic, false) {
+		return failed(foreignPointer + " shows it")
 	}
 	record, err := s.options.Pointers.Fetch(ctx, d.Failure.Origin, d.Record.Timestamp)
 	switch {

@@ -67,6 +67,9 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 			return err
 		}
 	}
+	if err := s.checkOrigin(ctx, &m); err != nil {
+		return err
+	}
 	if err := s.checkTarget(ctx, m.OriginalTopic, requested); err != nil {
 		return err
 	}

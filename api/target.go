@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 
 	"dlqmanager/dlq"
@@ -48,6 +50,28 @@ func (s *Server) checkTarget(ctx context.Context, originalTopic, requested strin
 	}
 	return nil
 }
+
+// checkOrigin refuses to send a message to an original topic that the sender may not choose. Whoever
+// writes to a dead-letter topic chooses it; see dlq.Topics.MaySend.
+func (s *Server) checkOrigin(ctx context.Context, m *dlq.Message) error {
+	a := accessOf(ctx)
+	if a.within() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
+		return nil
+	}
+	if !a.principal.MayOn(a.permission, m.OriginalTopic) {
+		return &apiError{status: http.StatusForbidden, code: codeForbidden, message: fmt.Sprintf(
+			"the message names the original topic %s, which does not follow from the name of %s; to send it there needs the permission %s on topic %s",
+			m.OriginalTopic, m.DLQTopic, a.permission, m.OriginalTopic)}
+	}
+	d, err := s.options.Store.Detail(ctx, m.ID)
+	if err == nil && d.Record.IsEmpty() {
+		err = &apiError{status: http.StatusForbidden, code: codeForbidden, message: foreignPointer + " sends it"}
+	}
+	return err
+}
+
+// foreignPointer begins the reason why a pointer is neither shown nor sent.
+const foreignPointer = "its headers may name a record of another topic; only a grant for all topics"
 
 // byTarget are the numbers of messages of a dry run by target, from those by original topic.
 func (s *Server) byTarget(counts []dlq.PreviewCount, matched int64, requested string) []dlq.PreviewCount {

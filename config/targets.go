@@ -84,6 +84,7 @@ func (c *Config) validateTargets(r *report) {
 	if err != nil {
 		return // validateTopics of Kafka reports it
 	}
+	topics.AllowInternal(t.Allowed)
 	names := slices.Sorted(maps.Keys(t.Endpoints))
 	for _, glob := range slices.Sorted(maps.Keys(t.Routes)) {
 		if _, err := dlq.NewTargets(topics, map[string]string{glob: t.Routes[glob]}, nil, names); err != nil {

@@ -57,8 +57,12 @@ const FamilyShareGroup = "kafka-share-group"
 // IsPointer reports whether the dead letter has neither key nor value and only names its
 // record. Brokers write that for share groups, unless they are configured to copy records.
 func (d *Detail) IsPointer() bool {
-	return d.Failure.Origin.Family == FamilyShareGroup && d.Record.Key == nil && d.Record.Value == nil
+	return d.Failure.Origin.Family == FamilyShareGroup && d.Record.IsEmpty()
 }
+
+// IsEmpty reports whether the record has neither key nor value. With the headers of a share
+// group beside those of another family, the publisher takes it for a pointer too.
+func (r *Record) IsEmpty() bool { return r.Key == nil && r.Value == nil }
 
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
 // of its topic show. Empty fields are unknown.
@@ -110,7 +114,8 @@ type Arrival struct {
 	Record     Record
 	Payload    json.RawMessage
 	MaxRetries int
-	// RetryCount and PreviousID come from the previous message when this one came back.
+	// RetryCount and PreviousID come from the previous message when this one came back; see
+	// CameBack. Otherwise a store keeps PreviousID as a link, and no RetryCount.
 	RetryCount int
 	PreviousID ID
 	// Fingerprint names the cause. Messages without one are in no group.
@@ -128,6 +133,13 @@ func (a *Arrival) Status() Status {
 		return StatusDead
 	}
 	return StatusPending
+}
+
+// CameBack decides whether the arrival is the message PreviousID, which is a claim of whoever wrote
+// the record. That message has the given dead-letter topic and was sent to the target. An origin is
+// a claim too, so that of a suspicious arrival does not count.
+func (a *Arrival) CameBack(previousTopic, target string) bool {
+	return a.DLQTopic == previousTopic || a.Suspicion == "" && a.Origin.Topic == target
 }
 
 // Resolution is exhausted when the arrival is DEAD, and otherwise empty.

@@ -218,6 +218,7 @@ const (
 	SkipDead       = "dead"
 	SkipRetrying   = "being retried by another workflow"
 	SkipExhausted  = "no retries left"
-	SkipNoOrigin   = "its original topic is a dead-letter topic"
+	SkipNoOrigin   = "its original topic is a dead-letter topic or an internal one"
+	SkipForeign    = "its original topic does not follow from the name of its dead-letter topic, and your grants do not cover it"
 	SkipSuspicious = "its headers are suspicious; include_suspicious sends it"
 )

@@ -86,3 +86,14 @@ func (p *originPattern) match(dlqTopic string) (topic, group string, ok bool) {
 	}
 	return topic, group, IsTopicName(topic)
 }
+
+var groupName = regexp.MustCompile(`\?P<[a-z]+>`)
+
+// replacement is the pattern for regexp_replace of PostgreSQL, which knows no names of groups.
+func (p *originPattern) replacement() (expression, replacement string) {
+	replacement = p.to
+	for i, name := range p.expression.SubexpNames() {
+		replacement = strings.ReplaceAll(replacement, "{"+name+"}", fmt.Sprintf(`\%d`, i))
+	}
+	return groupName.ReplaceAllString(p.expression.String(), ""), replacement
+}

@@ -91,11 +91,14 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 // *TargetError.
 func (t *Targets) Of(originalTopic, requested string) (string, error) {
 	routed := t.routeOf(originalTopic)
-	switch requested {
-	case "", routed:
-		return routed, nil
-	case originalTopic:
-		return originalTopic, nil
+	if requested == "" {
+		requested = routed
+	}
+	if requested == routed || requested == originalTopic {
+		if reason := t.refusal(requested); reason != "" {
+			return "", &TargetError{Target: requested, Reason: reason}
+		}
+		return requested, nil
 	}
 	if t == nil {
 		return "", &TargetError{Target: requested, Reason: notAllowed}
@@ -147,11 +150,17 @@ func (t *Targets) unusable(target string) string {
 		return ""
 	case !IsTopicName(target):
 		return "is not the name of a topic"
-	case t.topics.IsDeadLetter(target):
-		return "is a dead-letter topic, from which the messages would come back at once"
 	default:
+		return t.refusal(target)
+	}
+}
+
+// refusal is the one of Topics; nil refuses nothing.
+func (t *Targets) refusal(target string) string {
+	if t == nil {
 		return ""
 	}
+	return t.topics.refusal(target)
 }
 
 // TargetError refuses to send messages to a target.

@@ -46,6 +46,8 @@ func TestATargetIsRefusedWithTheReason(t *testing.T) {
 	allowing := targets(t, nil, "*")
 	for requested, reason := range map[string]string{
 		"orders.dlq":  "is a dead-letter topic",
+		"_schemas":    "is an internal topic",
+		"__state":     "is an internal topic",
 		"or ders":     "is not the name of a topic",
 		"http:":       "is not an endpoint of targets.endpoints",
 		"http:ledger": "is not an endpoint of targets.endpoints",
@@ -56,7 +58,20 @@ func TestATargetIsRefusedWithTheReason(t *testing.T) {
 		require.ErrorAs(t, err, &refused, requested)
 		require.Contains(t, refused.Reason, reason)
 	}
-	_, err := targets(t, nil).Of("orders", "orders.retry")
+	for _, origin := range []string{"_schemas", "__state", "orders.dlq"} { // also after a change of the configuration
+		for _, requested := range []string{"", origin} {
+			_, err := allowing.Of(origin, requested)
+			require.ErrorAs(t, err, new(*dlq.TargetError), origin)
+		}
+	}
+	for _, exact := range []string{"", dlqtest.AllowedInternal} {
+		got, err := allowing.Of(dlqtest.AllowedInternal, exact)
+		require.NoError(t, err)
+		require.Equal(t, dlqtest.AllowedInternal, got)
+	}
+	_, err := dlq.NewTargets(dlqtest.Topics(t), map[string]string{"orders": "__state"}, nil, nil)
+	require.ErrorContains(t, err, `the target "__state" of "orders" is an internal topic`)
+	_, err = targets(t, nil).Of("orders", "orders.retry")
 	require.ErrorContains(t, err, `target "orders.retry" is not among the allowed targets`)
 	_, err = (*dlq.Targets)(nil).Of("orders", "orders.retry")
 	require.ErrorContains(t, err, "targets.allowed")

@@ -17,6 +17,7 @@ type Topics struct {
 	dlq        *regexp.Regexp
 	origins    map[string]string // of exact names
 	patterns   []originPattern   // configured ones first
+	internal   []string          // internal topics that may be targets
 }
 
 // NewTopics compiles globs, in which * stands for any run of characters and ? for one.
@@ -113,12 +114,74 @@ func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 	return dlqTopic, ""
 }
 
-// CheckOrigin returns a *NotRetryableError when the original topic is a dead-letter topic.
-// Sending the message there would be a loop.
+// MaySend decides whether somebody who is limited to some topics may send a message to its
+// original topic, which is a claim of whoever wrote the dead letter. It must follow from the name
+// of the dead-letter topic, or be covered by a grant. No grant covers the topic of a record that is
+// empty: it may be a pointer, and the record that it names would be copied.
+func (t *Topics) MaySend(dlqTopic, originalTopic string, isCovered bool) bool {
+	origin, _ := t.OriginOf(dlqTopic)
+	return originalTopic == origin || isCovered
+}
+
+// Origins are OriginOf for PostgreSQL: of the first expression that matches the name of a
+// dead-letter topic, the replacement is the original topic.
+func (t *Topics) Origins() (expressions, replacements []string) {
+	for from, to := range t.origins {
+		expressions, replacements = append(expressions, "^"+regexp.QuoteMeta(from)+"$"), append(replacements, to)
+	}
+	for i := range t.patterns {
+		expression, replacement := t.patterns[i].replacement()
+		expressions, replacements = append(expressions, expression), append(replacements, replacement)
+	}
+	return expressions, replacements
+}
+
+// AllowInternal lets messages go to those internal topics that are among the names. It is
+// called before the first use.
+func (t *Topics) AllowInternal(names []string) {
+	t.internal = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !IsTopicName(name) || !isInternal(name) })
+}
+
+// isInternal reports whether a topic has the name of a topic in which Kafka, or a program
+// beside it, keeps its own state.
+func isInternal(topic string) bool { return strings.HasPrefix(topic, "__") || topic == "_schemas" }
+
+// refusal says why nothing is sent to a topic; empty if something may be.
+func (t *Topics) refusal(topic string) string {
+	switch {
+	case t.IsDeadLetter(topic):
+		return "is a dead-letter topic, from which the messages would come back at once"
+	case isInternal(topic) && !slices.Contains(t.internal, topic):
+		return "is an internal topic, to which nothing is sent unless targets.allowed has its exact name"
+	default:
+		return ""
+	}
+}
+
+// NoTargets is an expression for PostgreSQL that matches the topics to which nothing is sent.
+func (t *Topics) NoTargets() string {
+	internal := "__.*|_schemas"
+	if len(t.internal) > 0 {
+		names := make([]string, len(t.internal))
+		for i, name := range t.internal {
+			names[i] = regexp.QuoteMeta(name)
+		}
+		internal = "(?!(?:" + strings.Join(names, "|") + ")$)(?:" + internal + ")"
+	}
+	return strings.TrimSuffix(t.expression, ")$") + "|" + internal + ")$"
+}
+
+// CheckOrigin returns a *NotRetryableError when nothing is sent to the original topic. Sending
+// to a dead-letter topic would be a loop.
 func (t *Topics) CheckOrigin(m *Message) error {
-	if m.OriginalTopic != "" && m.OriginalTopic != m.DLQTopic && !t.IsDeadLetter(m.OriginalTopic) {
+	refused := &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
+	switch reason := t.refusal(m.OriginalTopic); {
+	case m.OriginalTopic == "" || m.OriginalTopic == m.DLQTopic || t.IsDeadLetter(m.OriginalTopic):
+		refused.Reason = fmt.Sprintf("its original topic %q is a dead-letter topic; set kafka.origin_topics for %q", m.OriginalTopic, m.DLQTopic)
+	case reason != "":
+		refused.Reason = fmt.Sprintf("its original topic %q %s", m.OriginalTopic, reason)
+	default:
 		return nil
 	}
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		Reason: fmt.Sprintf("its original topic %q is a dead-letter topic; set kafka.origin_topics for %q", m.OriginalTopic, m.DLQTopic)}
+	return refused
 }

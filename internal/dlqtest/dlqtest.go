@@ -24,11 +24,15 @@ var TopicID = [16]byte{0xd1, 0x0a}
 // lastOffset gives every arrival of a test program another record.
 var lastOffset atomic.Int64
 
+// AllowedInternal is an internal topic that may be a target; see dlq.Topics.AllowInternal.
+const AllowedInternal = "__shop.internal"
+
 // Topics are the default dead-letter patterns.
 func Topics(t testing.TB) *dlq.Topics {
 	t.Helper()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
+	topics.AllowInternal([]string{AllowedInternal, "__shop*", "orders"})
 	return topics
 }
 

@@ -86,7 +86,12 @@ func (b *bulk) snapshot(at time.Time) dlq.BulkRetry {
 // retryable reports whether a bulk retry may claim the message.
 func (m *Store) retryable(e *entry, b *bulk) bool {
 	return e.Status == dlq.StatusPending && e.RetryCount < e.MaxRetries && e.Seq <= b.UpperBound && !e.UpdatedAt.After(b.snapshotAt) &&
-		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil && (!e.Suspicious || b.Spec.IncludeSuspicious)
+		matches(e, &b.Spec.Filter) && m.topics.CheckOrigin(&e.Message) == nil && m.inReach(e, b.Spec.Within) && (!e.Suspicious || b.Spec.IncludeSuspicious)
+}
+
+// inReach is dlq.Topics.MaySend for a job that is limited to the topics within.
+func (m *Store) inReach(e *entry, within string) bool {
+	return within == "" || m.topics.MaySend(e.DLQTopic, e.OriginalTopic, !e.Record.IsEmpty() && isWithin(e.OriginalTopic, within))
 }
 
 // conflictingJob returns a running bulk retry that conflicts with a new one, or nil.

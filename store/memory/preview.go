@@ -52,6 +52,8 @@ func (m *Store) skipReason(e *entry, spec *dlq.BulkSpec) string {
 		return dlq.SkipExhausted
 	case m.topics.CheckOrigin(&e.Message) != nil:
 		return dlq.SkipNoOrigin
+	case !m.inReach(e, spec.Within):
+		return dlq.SkipForeign
 	case e.Suspicious && !spec.IncludeSuspicious:
 		return dlq.SkipSuspicious
 	}

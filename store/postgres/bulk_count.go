@@ -21,7 +21,7 @@ WITH job AS MATERIALIZED (
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics)
 		UNION ALL
 		(SELECT m.original_topic /* target */ COLLATE "C" AS target
@@ -29,7 +29,7 @@ WITH job AS MATERIALIZED (
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq <= (SELECT upper_bound FROM job)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics)
 	) AS sendable
 )
@@ -63,7 +63,8 @@ func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 // bulkArgs are the parameters of the scope of a bulk retry.
 func (s *Store) bulkArgs(spec *dlq.BulkSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
-	args["dead_letter_topics"] = s.topics.Expression()
+	args["dead_letter_topics"] = s.topics.NoTargets()
+	args["origin_expressions"], args["origin_replacements"] = s.topics.Origins()
 	args["skip_suspicious"] = !spec.IncludeSuspicious
 	s.addTargets(args, spec)
 	return args

@@ -16,22 +16,22 @@ import (
 // reasons are few.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
-	SELECT status, exhausted, suspicious, error_class, dlq_topic, original_topic, group_id, count(*) AS n
+	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n
 	FROM (
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach, m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
 		UNION ALL
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach, m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
 		UNION ALL
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach, m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
 		WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
 			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
 	) AS scope
-	GROUP BY status, exhausted, suspicious, error_class, dlq_topic, original_topic, group_id
+	GROUP BY status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id
 ), with_reason AS (
 	SELECT m.*, CASE
 		WHEN m.status = 'RESOLVED' THEN @resolved
@@ -39,6 +39,7 @@ WITH message_group AS MATERIALIZED (
 		WHEN m.status = 'RETRYING' THEN @retrying
 		WHEN m.exhausted THEN @exhausted
 		WHEN m.original_topic = '' OR m.original_topic = m.dlq_topic OR m.original_topic ~ @dead_letter_topics THEN @no_origin
+		WHEN NOT m.in_reach THEN @foreign
 		WHEN m.suspicious AND @skip_suspicious::bool THEN @suspicious
 		ELSE '' END AS reason
 	FROM message_group m
@@ -71,7 +72,7 @@ FROM (
 		(SELECT m.id, m.seq
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 10)
@@ -79,7 +80,7 @@ FROM (
 		(SELECT m.id, m.seq
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 10)
@@ -100,7 +101,7 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 	spec = spec.Storable()
 	args := s.bulkArgs(&spec)
 	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
-	args["exhausted"], args["no_origin"], args["suspicious"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious
+	args["exhausted"], args["no_origin"], args["suspicious"], args["foreign"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious, dlq.SkipForeign
 	args["rows"] = dlq.PreviewRows
 	batch := &pgx.Batch{}
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})

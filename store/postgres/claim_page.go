@@ -125,7 +125,7 @@ WITH clock AS MATERIALIZED (
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 100)
@@ -141,7 +141,7 @@ WITH clock AS MATERIALIZED (
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */
+			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND @topic <> '' AND @topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 100)

@@ -94,7 +94,7 @@ func editsOf(from, by *[16]byte) (e dlq.Edits) {
 // replace runs the transaction of Replace. replaced is false when the message may not be
 // replaced.
 func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (replaced bool, err error) {
-	args := pgx.NamedArgs{"id": uuid(id), "copy": uuid(edited.ID), "dead_letter_topics": s.topics.Expression()}
+	args := pgx.NamedArgs{"id": uuid(id), "copy": uuid(edited.ID), "dead_letter_topics": s.topics.NoTargets()}
 	sql, changed := s.audited(ctx, dlq.TargetMessage, replaceSQL, args)
 	var topic string
 	err = retryOnConflict(func() error {

@@ -16,7 +16,20 @@ import (
 const (
 	filterMark = "true /* filter */"
 	sourceMark = "dlq.dlq_messages m /* source */"
+	reachMark  = "true /* reach */"
 )
+
+// reach is dlq.Topics.MaySend for a job that is limited to the topics within. Only such a job
+// evaluates it.
+const reach = `(m.original_topic = COALESCE((
+		SELECT regexp_replace(m.dlq_topic, o.expression, o.replacement)
+		FROM unnest(@origin_expressions::text[], @origin_replacements::text[]) WITH ORDINALITY AS o (expression, replacement, n)
+		WHERE m.dlq_topic ~ o.expression
+		ORDER BY o.n
+		LIMIT 1), m.dlq_topic)
+	OR m.original_topic ~ @within AND NOT EXISTS (
+		SELECT FROM dlq.dlq_message_bodies b
+		WHERE b.message_id = m.id AND b.key IS NULL AND b.value IS NULL OFFSET 0))`
 
 // Sources of the messages m that a statement reads. The LIMIT makes the server look each
 // message up by its id, because a join might read the whole table.
@@ -146,6 +159,9 @@ func filtered(sql string, f *dlq.Filter) string {
 	sql = strings.ReplaceAll(sql, sourceMark, source)
 	if f.Archived { // before the conditions, which may read both tables
 		sql = archived(sql)
+	}
+	if f.Within != "" {
+		sql = strings.ReplaceAll(sql, reachMark, reach)
 	}
 	return strings.ReplaceAll(sql, filterMark, "true"+conditions(f))
 }

@@ -45,7 +45,7 @@ func FuzzTopicPattern(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"*.dlq", "orders.dlq"}, {"*.dlq", "orders\n.dlq"}, {"*.dlq", "orders.dlq\n"}, {"?.dlq", "é.dlq"}, {"a-b_?.*", "a-b_c."},
 		{"**?**.dlq", ".dlq"}, {strings.Repeat("*a", 124), strings.Repeat("a", 249)}, {strings.Repeat("?", 248) + "a", strings.Repeat("a", 249)},
-		{"***:a", "a"}, {"a*{2}", "aa"},
+		{"***:a", "a"}, {"a*{2}", "aa"}, {"a", "_schemas"}, {"a", "_schemas\n"}, {"a", "__a\n"}, {"a", "__ok"}, {"__ok", "__ok"}, {"a", "__ok2"}, {"a", "__o.k"},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -59,5 +59,10 @@ func FuzzTopicPattern(f *testing.F) {
 		args := pgx.NamedArgs{"name": name, "expression": topics.Expression()}
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT @name::text ~ @expression::text`, args).Scan(&matches))
 		require.Equal(t, topics.IsDeadLetter(name), matches)
+
+		topics.AllowInternal([]string{"__ok", "__o.k*"})
+		args["expression"] = topics.NoTargets()
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT @name::text ~ @expression::text`, args).Scan(&matches))
+		require.Equal(t, name != "" && topics.CheckOrigin(&dlq.Message{OriginalTopic: name, DLQTopic: name + "x"}) != nil, matches)
 	})
 }

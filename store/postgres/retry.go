@@ -85,7 +85,7 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Clai
 	}
 	args := ownedArgs(id, owner)
 	operation, _ := dlq.OperationOf(ctx)
-	args["dead_letter_topics"], args["operation_id"] = s.topics.Expression(), uuid(operation.ID)
+	args["dead_letter_topics"], args["operation_id"] = s.topics.NoTargets(), uuid(operation.ID)
 	// The status may change between a failed claim and the query for the cause.
 	for range maxClaimTries {
 		c, found, err := queryOne(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)

@@ -105,7 +105,7 @@ type Store interface {
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
-		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns)
+		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns, origins)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {

@@ -84,6 +84,7 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	if p.topics, err = dlq.NewTopics(cfg.Kafka.DLQTopicPattern, cfg.Kafka.OriginTopics); err != nil {
 		return nil, err
 	}
+	p.topics.AllowInternal(cfg.Targets.Allowed)
 	p.targets = cfg.Targets.Rules(p.topics)
 	if err := p.openDecoder(); err != nil {
 		return nil, err
