@@ -72,12 +72,12 @@ func (i *Intake) Arrivals(ctx context.Context, dlqTopic string, letters []dlq.Le
 }
 
 // previousRetry reads the two headers that Publisher adds. Anyone can write headers, so
-// an invalid value counts as absent. One invalid header does not affect the other.
+// an invalid value counts as absent. A count without the id of a message says nothing.
 func previousRetry(headers []dlq.Header) (previous dlq.ID, count int) {
 	if id, err := dlq.ParseID(string(valueOf(headers, []string{headerMessageID}, true))); err == nil {
 		previous = id
 	}
-	if n, err := strconv.Atoi(string(valueOf(headers, []string{headerRetryCount}, true))); err == nil && 0 <= n && n <= maxHeaderRetryCount {
+	if n, err := strconv.Atoi(string(valueOf(headers, []string{headerRetryCount}, true))); err == nil && !previous.IsZero() && 0 <= n && n <= maxHeaderRetryCount {
 		count = n
 	}
 	return previous, count

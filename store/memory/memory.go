@@ -135,12 +135,18 @@ func (m *Store) ingest(arrivals []dlq.Arrival, advances []dlq.Advance) (stored [
 		}
 		m.lastSeq++
 		a = a.Storable()
+		cameBack := m.cameBack(&a)
+		if !a.PreviousID.IsZero() && !cameBack {
+			a.RetryCount = 0
+		}
 		e := newEntry(a, m.lastSeq, at)
 		e.GroupID = m.join(&a, at)
 		m.knownIDs[a.ID] = true
 		m.byID[a.ID] = e
 		m.order = append(m.order, e)
-		m.countCameBack(a.PreviousID)
+		if cameBack {
+			m.countCameBack(a.PreviousID)
+		}
 		m.keepExhausted(e, e.ErrorMessage, at)
 		stored = append(stored, a.ID)
 	}
@@ -178,17 +184,31 @@ func (m *Store) Pending(_ context.Context, dlqTopics []string) (counts []int64, 
 	return counts, all, nil
 }
 
+// cameBack reports whether an arrival is the message that it names.
+func (m *Store) cameBack(a *dlq.Arrival) bool {
+	e := cmp.Or(m.byID[a.PreviousID], m.archive[a.PreviousID])
+	if e == nil {
+		return false
+	}
+	requested := ""
+	if b := m.jobOf(e); e.delivered != nil {
+		requested = e.delivered.Topic
+	} else if b != nil {
+		requested = b.Spec.TargetTopic
+	}
+	return a.CameBack(e.DLQTopic, m.targetOf(e, requested))
+}
+
+// jobOf is the bulk retry that sent the message last, or nil.
+func (m *Store) jobOf(e *entry) *bulk {
+	id, _ := dlq.ParseID(e.Owner.Token)
+	return m.bulks[id]
+}
+
 // countCameBack counts a message that came back, for the bulk retry that sent it last.
 func (m *Store) countCameBack(previous dlq.ID) {
-	e := m.byID[previous]
-	if e == nil {
-		e = m.archive[previous]
-	}
-	if e == nil {
-		return
-	}
-	if id, err := dlq.ParseID(e.Owner.Token); err == nil && m.bulks[id] != nil {
-		m.bulks[id].CameBack++
+	if b := m.jobOf(cmp.Or(m.byID[previous], m.archive[previous])); b != nil {
+		b.CameBack++
 	}
 }
 

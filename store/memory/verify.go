@@ -119,9 +119,14 @@ func (m *Store) reads(group string, target int32) bool {
 }
 
 func (m *Store) hasComeBack(e *entry) bool {
+	target := e.OriginalTopic
+	if e.delivered != nil && e.delivered.Topic != "" {
+		target = e.delivered.Topic
+	}
 	isCopy := func(c *entry) bool {
 		at := &c.Failure.Origin
-		return c.PreviousID == e.ID && c.ID != dlq.RestoredID(e.ID) ||
+		named := dlq.Arrival{DLQTopic: c.DLQTopic, Failure: c.Failure}
+		return c.PreviousID == e.ID && c.ID != dlq.RestoredID(e.ID) && named.CameBack(e.DLQTopic, target) ||
 			e.delivered != nil && e.TargetOffset != nil && at.Offset != nil && *at.Offset == *e.TargetOffset &&
 				at.Partition != nil && *at.Partition == *e.TargetPartition && c.OriginalTopic == e.delivered.Topic && c.Seq > e.Seq
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -74,6 +75,7 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	const operation = "store arrivals"
 	ctx, cancel := context.WithTimeout(ctx, ingestTimeout)
 	defer cancel()
+	in.targets = s.Targets
 	err = retryOnConflict(func() error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 			stored, err = in.store(ctx, tx)
@@ -117,6 +119,8 @@ type ingest struct {
 	outbox   bool
 	// fixes are those of the fixed groups of the rows.
 	fixes map[dlq.ID]dlq.GroupFix
+	// targets decide where a message was sent whose delivery is not recorded.
+	targets *dlq.Targets
 	// begin, if it is set, is called first in the transaction.
 	begin func(ctx context.Context, tx pgx.Tx) error
 }
@@ -127,6 +131,8 @@ type arrivalRow struct {
 	headers []byte
 	keyHash int32
 	group   dlq.ID
+	// cameBack is set when the message is the one that PreviousID names.
+	cameBack bool
 }
 
 // newIngest keeps the first arrival with each id.
@@ -196,6 +202,37 @@ FROM (
 ) AS known
 WHERE has_body OR has_message`
 
+// previousSQL reads the dead-letter topics of earlier messages, their original topics, and where they
+// were sent as far as it is recorded: with the delivery, or as the target of the running job.
+const previousSQL = `
+SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec #>> '{newer_spec,target_topic}', '')
+FROM unnest(@previous_ids::uuid[]) AS a (id)
+CROSS JOIN LATERAL (
+	SELECT m.id, m.dlq_topic, m.original_topic, m.target_id, m.owner_token FROM dlq.dlq_messages m WHERE m.id = a.id
+	UNION ALL
+	SELECT m.id, m.dlq_topic, m.original_topic, m.target_id, m.owner_token FROM dlq.dlq_messages_archive m WHERE m.id = a.id
+	LIMIT 1
+) AS p
+LEFT JOIN dlq.dlq_targets t ON t.id = p.target_id
+LEFT JOIN dlq.dlq_bulk_retries j ON j.id =
+	CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END`
+
+// markCameBack reads the rows of previousSQL, and marks the messages that came back.
+func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRow) error {
+	var id dlq.ID
+	var dlqTopic, originalTopic, target string
+	_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &dlqTopic, &originalTopic, &target}, func() error {
+		if target == "" {
+			target, _ = in.targets.Of(originalTopic, "") // none if the target is refused
+		}
+		for _, row := range byPrevious[id] {
+			row.cameBack = row.CameBack(dlqTopic, target)
+		}
+		return nil
+	})
+	return err
+}
+
 // errGroupDeleted means that a group of the rows does not exist any more.
 var errGroupDeleted = errors.New("a group was deleted")
 
@@ -217,6 +254,16 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		})
 		return err
 	})
+	byPrevious := map[dlq.ID][]*arrivalRow{}
+	for _, row := range in.rows {
+		if !row.PreviousID.IsZero() {
+			byPrevious[row.PreviousID] = append(byPrevious[row.PreviousID], row)
+		}
+	}
+	if len(byPrevious) > 0 {
+		batch.Queue(previousSQL, pgx.NamedArgs{"previous_ids": uuids(slices.Collect(maps.Keys(byPrevious)))}).
+			Query(func(rows pgx.Rows) error { return in.markCameBack(rows, byPrevious) })
+	}
 	groups, found := groupsOf(in.rows), [][16]byte(nil)
 	if len(groups) > 0 {
 		queueQuery(batch, &found, pgx.RowTo[[16]byte], knownGroupsSQL, pgx.NamedArgs{"ids": groups})
@@ -233,6 +280,9 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		return nil, nil, errGroupDeleted
 	}
 	for _, row := range in.rows {
+		if !row.PreviousID.IsZero() && !row.cameBack {
+			row.RetryCount = 0
+		}
 		if !hasBody[row.ID] {
 			bodies = append(bodies, row)
 			if !hasMessage[row.ID] {
@@ -347,7 +397,7 @@ WHERE id = ANY(@ids::uuid[]) AND dlq_topic <> ''`
 func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) error {
 	var cameBack, exhausted []*arrivalRow
 	for _, row := range stored {
-		if !row.PreviousID.IsZero() {
+		if row.cameBack {
 			cameBack = append(cameBack, row)
 		}
 		if in.outbox && row.Resolution() == dlq.ResolutionExhausted {

@@ -131,12 +131,12 @@ func TestEveryStatement(t *testing.T) {
 	job := pgx.NamedArgs{"id": uuid(lane.Bulk), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
 	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
-		"dead_letter_topics": s.topics.Expression(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
+		"dead_letter_topics": s.topics.NoTargets(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
 		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil, "target_topic": "t-1", "target_topic_id": nil,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "outbox": true, "claimed_before": time.Now(), "started_before": time.Now()}
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)
-	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "rows": 20,
+	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "foreign": "", "rows": 20,
 		"changed": []string{"PENDING"}})
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
 		"upper_bound": 0, "snapshot_at": time.Now(), "ids": [][16]byte{id}, "previous_ids": [][16]byte{id}}
@@ -221,7 +221,7 @@ func TestEveryStatement(t *testing.T) {
 		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
 		"markDeadSQL": {{args: message, uses: messages}},
 		"reviveSQL":   {{args: message, uses: messages}},
-		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.Expression()}, uses: messages}},
+		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.NoTargets()}, uses: messages}},
 		"copyOfSQL":   {{args: message, uses: "dlq_edits_pkey"}},
 
 		"useKeySQL":     {{args: pgx.NamedArgs{"key": id[:], "request": id[:], "ids": [][16]byte{id}}, uses: ""}},
@@ -267,6 +267,7 @@ func TestEveryStatement(t *testing.T) {
 
 		"lockPositionsSQL":   {{args: batch.positionArgs(), after: byIndexSQL, uses: offsets}},
 		"knownSQL":           {{args: created, after: byIndexSQL, uses: bodies + " " + messages}},
+		"previousSQL":        {{args: created, after: byIndexSQL, uses: jobs + " dlq_messages_archive_pkey " + messages + " dlq_targets_pkey"}},
 		"advanceSQL":         {{args: batch.positionArgs(), after: byIndexSQL, uses: offsets}},
 		"cameBackSQL":        {{args: created, after: byIndexSQL, uses: jobs + " dlq_messages_archive_pkey " + messages}},
 		"storeExhaustedSQL":  {{args: created, after: byIndexSQL, uses: messages}},

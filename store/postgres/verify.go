@@ -10,13 +10,16 @@ import (
 	"dlqmanager/dlq"
 )
 
+// cameBack is dlq.Arrival.CameBack for a message c that names m, which was delivered to t.
+const cameBack = `(c.dlq_topic = m.dlq_topic OR NOT c.suspicious AND c.original_topic = COALESCE(t.topic, m.original_topic))`
+
 // verdictOf is whether the message m is verified, and the reason after a space. A message that
 // came back may have lost our headers; then it names the offset at which it was delivered.
 const verdictOf = `(
 	SELECT CASE
 		WHEN m.status <> 'RESOLVED' OR COALESCE(m.resolution, 'delivered') <> 'delivered' THEN ''
-		WHEN EXISTS (SELECT FROM dlq.dlq_messages c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + `)
-			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + `)
+		WHEN EXISTS (SELECT FROM dlq.dlq_messages c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + ` AND ` + cameBack + `)
+			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + ` AND ` + cameBack + `)
 			OR EXISTS (SELECT FROM dlq.dlq_message_bodies o
 				CROSS JOIN LATERAL (
 					SELECT c.original_topic, c.seq FROM dlq.dlq_messages c WHERE c.id = o.message_id

@@ -17,6 +17,68 @@ func cameBackFrom(m dlq.ID) dlq.Arrival {
 }
 
 var cameBack = map[string]func(*testing.T, fixture){
+	"an id counts only in a letter from the message's target or of its dead-letter topic": func(t *testing.T, f fixture) {
+		used := func(count int) func(*dlq.Arrival) { return func(a *dlq.Arrival) { a.RetryCount = count } }
+		for name, c := range map[string]struct {
+			requested, delivered string
+			letter               func(*dlq.Arrival)
+			counts               bool
+		}{
+			"of the same dead-letter topic":       {"", "orders", dlqtest.FromTopic("orders.dlq", "elsewhere"), true},
+			"from the original topic":             {"", "orders", dlqtest.FromTopic("billing.dlq", "orders"), true},
+			"of another team":                     {"", "orders", dlqtest.FromTopic("stock.dlq", "stock"), false},
+			"from the target":                     {"orders.retry", "orders.retry", dlqtest.FromTopic("orders.retry.dlq", "orders.retry"), true},
+			"from the original topic, redirected": {"orders.retry", "orders.retry", dlqtest.FromTopic("billing.dlq", "orders"), false},
+			"before the delivery is recorded":     {"", "", dlqtest.FromTopic("billing.dlq", "orders"), true},
+			"from the target, before that":        {"orders.retry", "", dlqtest.FromTopic("orders.retry.dlq", "orders.retry"), true},
+			"of another team, before that":        {"orders.retry", "", dlqtest.FromTopic("billing.dlq", "orders"), false},
+			"to an endpoint":                      {"", "http:shop", dlqtest.FromTopic("orders.dlq", "orders"), true},
+			"to an endpoint, of another team":     {"", "http:shop", dlqtest.FromTopic("billing.dlq", "orders"), false},
+			"with a suspicious origin": {"", "orders", func(a *dlq.Arrival) {
+				a.DLQTopic, a.Origin.Topic, a.Suspicion = "billing.dlq", "orders", "odd"
+			}, false},
+			"suspicious, of the same dead-letter topic": {"", "orders", func(a *dlq.Arrival) { a.Suspicion = "odd" }, true},
+		} {
+			first := f.store(dlqtest.Arrival())[0]
+			b := f.startBulk(dlqtest.Bulk("orders", 1, to(c.requested), dlqtest.Filter(dlq.Filter{Topic: "orders", IDs: []dlq.ID{first.ID}})))
+			lane := f.openLane(dlqtest.Lane(b, 0))
+			page := f.claimPage(lane)
+			require.Len(t, page, 1, name)
+			if c.delivered != "" {
+				outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+				outcomes[0].Acknowledgement = &dlq.Acknowledgement{Topic: c.delivered, Partition: dlq.AnyPartition}
+				f.finalizePage(lane, outcomes)
+			}
+			letter := dlqtest.Arrival(c.letter, used(dlq.DefaultMaxRetries), func(a *dlq.Arrival) { a.PreviousID = first.ID })
+			back := f.store(letter)[0]
+			require.Equal(t, first.ID, back.PreviousID, "%s: a link", name)
+			chain, err := f.Chain(t.Context(), first.ID)
+			require.NoError(t, err)
+			require.Len(t, chain.Hops, 2, name)
+			if c.counts {
+				require.EqualValues(t, 1, f.bulk(b.ID).CameBack, name)
+				require.Equal(t, dlq.StatusDead, back.Status, name)
+				require.Equal(t, dlq.DefaultMaxRetries, back.RetryCount, name)
+			} else {
+				require.Zero(t, f.bulk(b.ID).CameBack, name)
+				require.Equal(t, dlq.StatusPending, back.Status, name)
+				require.Zero(t, back.RetryCount, name)
+			}
+			if c.delivered != "" {
+				require.Equal(t, c.counts, f.verdict(first.ID).Reason == dlq.ReasonCameBack, name)
+			} else {
+				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+			}
+			f.end(b.ID, dlq.BulkCompleted)
+		}
+	},
+
+	"a count without a known message is none": func(t *testing.T, f fixture) {
+		m := f.store(cameBackFrom(dlq.NewID()))[0]
+		require.Zero(t, m.RetryCount)
+		require.False(t, m.PreviousID.IsZero())
+	},
+
 	"a message that came back is counted for the bulk retry that sent it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(5)...)
 		f.retry(stored[4].ID, dlq.ResultDelivered) // not of a bulk retry
