@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -135,6 +136,7 @@ func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit, request
 		if suspicion = s.options.Suspicion(*edit.Headers); suspicion != "" && suspicion != d.Failure.Suspicion {
 			errs.reject("headers", "%s", suspicion)
 		}
+		suspicion = cmp.Or(suspicion, s.options.Topics.ForeignOrigin(d.DLQTopic, d.OriginalTopic))
 	}
 	changed := edit.Fields()
 	if d.IsPointer() && len(changed) > 0 && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {

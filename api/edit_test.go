@@ -254,3 +254,17 @@ func TestAnEditCanHaveAsManyHeadersAsItsMessage(t *testing.T) {
 	id := w.add(1)[0]
 	w.edited(id, `{"headers": [`+strings.Repeat(`{"key": "h", "value": "1"},`, 4999)+`{"key": "h", "value": null}]}`)
 }
+
+func TestAnEditDoesNotHideThatTheOriginIsForged(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(o *api.Options) {
+		require.NoError(t, o.Topics.LimitOrigins(map[string][]string{"*": {"orders.eu"}}))
+	})
+	for origin, want := range map[string]any{
+		"payments": "its original topic payments is not among those of * in kafka.origins", "orders.eu": nil, "orders.v1": nil,
+	} {
+		id := w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = origin })[0]
+		copied := w.edited(id, `{"headers": {"a": "b"}}`)
+		require.Equal(t, want, w.call(http.MethodGet, "/api/v1/dlq/messages/"+copied.String()).field(t, "suspicion"), origin)
+	}
+}

@@ -145,6 +145,9 @@ func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	case *RoleGrants:
 		d.roles(path, node, t)
 		return
+	case *OriginGlobs:
+		d.origins(path, node, t)
+		return
 	case *Endpoints:
 		d.endpoints(path, node, t)
 		return

@@ -19,6 +19,7 @@ var everyKey = map[string]string{
 	"DLQ_AUDIT_RETENTION": "31d", "DLQ_AUDIT_LOG": "true", "DLQ_DATABASE_APPLICATION_ROLE": "application", "DLQ_DATABASE_MIGRATIONS_ROLE": "owner",
 	"DLQ_DATABASE_MIGRATIONS_USER": "migrator", "DLQ_DATABASE_MIGRATIONS_USER_FILE": "/user",
 	"DLQ_DATABASE_MIGRATIONS_PASSWORD": "p4", "DLQ_DATABASE_MIGRATIONS_PASSWORD_FILE": "/password",
+	"DLQ_KAFKA_ORIGINS":              "*=orders.*|payments,shop.dlq=stock",
 	"DLQ_APP_NAME":                   "other",
 	"DLQ_APP_VERSION":                "9.9.9",
 	"DLQ_APP_ENVIRONMENT":            "staging",

@@ -3,7 +3,12 @@ package config
 import (
 	"crypto/tls"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"dlqmanager/dlq"
 )
@@ -22,6 +27,9 @@ type Kafka struct {
 	// OriginTopics maps a dead-letter topic to its original topic, if that does not
 	// follow from the name. Both may have placeholders; see dlq.NewTopics.
 	OriginTopics map[string]string `yaml:"origin_topics"`
+	// Origins maps globs of dead-letter topics to globs of the origins that their dead letters may
+	// name. Others are suspicious.
+	Origins OriginGlobs `yaml:"origins"`
 	// ArchiveTopic names the topic that gets the exhausted messages of a dead-letter topic.
 	// "{dlq}" in it stands for the dead-letter topic without its version. If it is empty or
 	// "off", exhausted messages are not published.
@@ -158,6 +166,11 @@ func (k Kafka) validateTopics(r *report) {
 		}
 		valid = append(valid, glob)
 	}
+	for _, glob := range slices.Sorted(maps.Keys(k.Origins)) {
+		if err := new(dlq.Topics).LimitOrigins(map[string][]string{glob: k.Origins[glob]}); err != nil {
+			r.add("kafka.origins."+glob, "%s", err)
+		}
+	}
 	if len(valid) == 0 {
 		return // an origin can only be checked against valid patterns
 	}
@@ -184,4 +197,44 @@ func (k Kafka) validateArchiveTopic(r *report) {
 	if err := dlq.NewArchiveTopics(k.ArchiveTopic, topics).Check(k.DLQTopicPattern); err != nil {
 		r.add("kafka.archive_topic", "%s", err)
 	}
+}
+
+// OriginGlobs are the globs of original topics by globs of dead-letter topics.
+type OriginGlobs map[string][]string
+
+// String is the form of the environment.
+func (o OriginGlobs) String() string {
+	pairs := make([]string, 0, len(o))
+	for _, glob := range slices.Sorted(maps.Keys(o)) {
+		pairs = append(pairs, glob+"="+strings.Join(o[glob], "|"))
+	}
+	return strings.Join(pairs, ",")
+}
+
+// UnmarshalText reads the form of the environment.
+func (o *OriginGlobs) UnmarshalText(text []byte) error {
+	var pairs map[string]string
+	if err := setText(reflect.ValueOf(&pairs).Elem(), string(text)); err != nil {
+		return err
+	}
+	*o = OriginGlobs{}
+	for glob, origins := range pairs {
+		(*o)[glob] = strings.Split(origins, "|")
+	}
+	return nil
+}
+
+// origins reads a mapping of globs to a glob or a list of them.
+func (d *decoder) origins(path string, node *yaml.Node, target *OriginGlobs) {
+	if node.Kind != yaml.MappingNode {
+		d.add(node.Line, path, "must be a mapping of dead-letter topics to lists of original topics, not %s", describe(node))
+		return
+	}
+	origins := OriginGlobs{}
+	d.pairs(path, node, func(key, value *yaml.Node, keyPath string) {
+		var globs []string
+		d.value(keyPath, resolveAlias(value), reflect.ValueOf(&globs).Elem())
+		origins[key.Value] = globs
+	})
+	*target = origins
 }

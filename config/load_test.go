@@ -126,6 +126,7 @@ kafka:
   security_protocol: SASL_SSL
   dlq_topic_pattern: ["*.dead", "dlq-*"]
   origin_topics: {orders.dead: orders, dlq-pay: pay.v2}
+  origins: {"*": ["orders.*", payments], shop.dlq: stock}
   republish_key: uuid
   max_retries: 5
   sasl: {mechanism: SCRAM-SHA-512, user: u, password: 0123}
@@ -135,6 +136,8 @@ kafka:
 	require.Equal(t, []string{"a:9093", "[::1]:9093"}, c.Kafka.Brokers)
 	require.Equal(t, []string{"*.dead", "dlq-*"}, c.Kafka.DLQTopicPattern)
 	require.Equal(t, map[string]string{"orders.dead": "orders", "dlq-pay": "pay.v2"}, c.Kafka.OriginTopics)
+	require.Equal(t, config.OriginGlobs{"*": {"orders.*", "payments"}, "shop.dlq": {"stock"}}, c.Kafka.Origins)
+	require.Equal(t, "*=orders.*|payments,shop.dlq=stock", c.Kafka.Origins.String())
 	require.True(t, c.Kafka.UsesTLS())
 	password, err := c.Kafka.SASL.Password()
 	require.NoError(t, err)

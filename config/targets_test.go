@@ -36,6 +36,7 @@ targets:
 func TestWrongTargetsStopTheStart(t *testing.T) {
 	t.Parallel()
 	for section, problem := range map[string]string{
+		"{routes: {orders: __state}, allowed: [__stat*]}":                    `targets.routes: the target "__state" of "orders" is an internal topic`,
 		"routes: {orders: orders.dlq}":                                       `targets.routes: the target "orders.dlq" of "orders" is a dead-letter topic`,
 		"routes: {orders: 'http:shop'}":                                      "is not an endpoint of targets.endpoints",
 		"allowed: ['a b']":                                                   "targets.allowed[0]: must be a topic name",

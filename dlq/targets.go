@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -64,9 +63,7 @@ func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []s
 		t.routes = append(t.routes, targetRoute{glob: glob, target: target, matches: matches})
 	}
 	slices.SortFunc(t.routes, func(a, b targetRoute) int {
-		return cmp.Or(
-			cmp.Compare(strings.Count(a.glob, "*")+strings.Count(a.glob, "?"), strings.Count(b.glob, "*")+strings.Count(b.glob, "?")),
-			cmp.Compare(len(b.glob), len(a.glob)), cmp.Compare(a.glob, b.glob))
+		return compareGlobs(a.glob, b.glob)
 	})
 	for _, glob := range allowed {
 		name, endpoints := EndpointOf(glob)

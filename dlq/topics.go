@@ -18,6 +18,13 @@ type Topics struct {
 	origins    map[string]string // of exact names
 	patterns   []originPattern   // configured ones first
 	internal   []string          // internal topics that may be targets
+	limits     []originLimit     // exact names first, then the longer globs
+}
+
+// originLimit has the origins that the dead-letter topics of a glob may have.
+type originLimit struct {
+	glob             string
+	matches, origins *regexp.Regexp
 }
 
 // NewTopics compiles globs, in which * stands for any run of characters and ? for one.
@@ -134,6 +141,44 @@ func (t *Topics) Origins() (expressions, replacements []string) {
 		expressions, replacements = append(expressions, expression), append(replacements, replacement)
 	}
 	return expressions, replacements
+}
+
+// LimitOrigins limits the origins that dead letters may name: it maps globs of dead-letter topics
+// to globs of original topics. Of several globs that match, exact names come first, then the longer
+// ones. It is called before the first use. The error is the first problem found.
+func (t *Topics) LimitOrigins(limits map[string][]string) error {
+	for glob, origins := range limits {
+		matches, err := compileGlob(glob)
+		if err != nil {
+			return err
+		}
+		alternatives := make([]string, len(origins))
+		for i, origin := range origins {
+			if _, err := compileGlob(origin); err != nil {
+				return fmt.Errorf("an origin of %q %w", glob, err)
+			}
+			alternatives[i] = expressions.Replace(origin)
+		}
+		t.limits = append(t.limits, originLimit{glob, matches, regexp.MustCompile(anyOf(alternatives))})
+	}
+	slices.SortFunc(t.limits, func(a, b originLimit) int { return compareGlobs(a.glob, b.glob) })
+	return nil
+}
+
+// compareGlobs sorts exact names first, then the longer globs.
+func compareGlobs(a, b string) int {
+	wildcards := func(glob string) int { return strings.Count(glob, "*") + strings.Count(glob, "?") }
+	return cmp.Or(cmp.Compare(wildcards(a), wildcards(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+}
+
+// ForeignOrigin says why a dead letter of a topic is suspicious to name this origin; empty if it is
+// not. The origin that follows from the name of the topic never is.
+func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
+	i := slices.IndexFunc(t.limits, func(l originLimit) bool { return l.matches.MatchString(dlqTopic) })
+	if i < 0 || t.limits[i].origins.MatchString(originalTopic) || t.MaySend(dlqTopic, originalTopic, false) {
+		return ""
+	}
+	return fmt.Sprintf("its original topic %s is not among those of %s in kafka.origins", originalTopic, t.limits[i].glob)
 }
 
 // AllowInternal lets messages go to those internal topics that are among the names. It is

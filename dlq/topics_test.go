@@ -120,3 +120,26 @@ func TestAMessageIsNeverSentToADeadLetterTopic(t *testing.T) {
 		require.Contains(t, refused.Error(), "dead-letter topic")
 	}
 }
+
+func TestAnOriginOutsideTheLimitsOfItsDeadLetterTopicIsSuspicious(t *testing.T) {
+	t.Parallel()
+	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
+	require.NoError(t, err)
+	require.Empty(t, topics.ForeignOrigin("orders.dlq", "_schemas"), "without limits")
+	require.NoError(t, topics.LimitOrigins(map[string][]string{
+		"*.dlq": {"shared"}, "shop.*.dlq": {"shop.*", "stock"}, "shop.eu.dlq": nil,
+	}))
+	for origin, reason := range map[[2]string]string{
+		{"orders.dlq", "orders"}: "", {"orders.dlq", "shared"}: "", {"orders.dlq.v1", "stock"}: "", {"shop.us.dlq", "stock"}: "",
+		{"shop.us.dlq", "shop.x"}: "", {"shop.eu.dlq", "shop.eu"}: "",
+		{"orders.dlq", "stock"}:       "its original topic stock is not among those of *.dlq in kafka.origins",
+		{"orders.dlq", "sharedX"}:     "its original topic sharedX is not among those of *.dlq in kafka.origins",
+		{"shop.us.dlq", "shared"}:     "its original topic shared is not among those of shop.*.dlq in kafka.origins",
+		{"shop.eu.dlq", "stock"}:      "its original topic stock is not among those of shop.eu.dlq in kafka.origins",
+		{"shop.us.dlq", "shopXorder"}: "its original topic shopXorder is not among those of shop.*.dlq in kafka.origins",
+	} {
+		require.Equal(t, reason, topics.ForeignOrigin(origin[0], origin[1]))
+	}
+	require.ErrorContains(t, topics.LimitOrigins(map[string][]string{"a b": nil}), `not "a b"`)
+	require.ErrorContains(t, topics.LimitOrigins(map[string][]string{"a": {"b c"}}), `an origin of "a" must be a topic name in which`)
+}

@@ -1,11 +1,9 @@
 package dlq
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -131,9 +129,7 @@ func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
 		}
 		globs = append(globs, glob)
 	}
-	slices.SortFunc(globs, func(a, b string) int {
-		return cmp.Or(strings.Count(a, "*")+strings.Count(a, "?")-strings.Count(b, "*")-strings.Count(b, "?"), len(b)-len(a), cmp.Compare(a, b))
-	})
+	slices.SortFunc(globs, compareGlobs)
 	for _, glob := range globs {
 		expression := "^(?:" + expressions.Replace(glob) + ")$"
 		matcher, err := regexp.Compile(expression)

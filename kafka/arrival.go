@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -24,14 +25,15 @@ const maxHeaderRetryCount = 10_000
 func ArrivalOf(topics *dlq.Topics, grouping *dlq.Grouping, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
 	record := recordOf(r)
 	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
-	arrival := arrivalOf(r.Topic, record, failureOf(topics, r.Topic, record.Headers), maxRetries)
+	arrival := arrivalOf(topics, r.Topic, record, failureOf(topics, r.Topic, record.Headers), maxRetries)
 	arrival.ID, arrival.Source = dlq.RecordID(source, r.Timestamp), source
 	arrival.Fingerprint = grouping.Fingerprint(&arrival)
 	return arrival
 }
 
-func arrivalOf(dlqTopic string, record dlq.Record, failure dlq.Failure, maxRetries int) dlq.Arrival {
+func arrivalOf(topics *dlq.Topics, dlqTopic string, record dlq.Record, failure dlq.Failure, maxRetries int) dlq.Arrival {
 	previous, count := previousRetry(record.Headers)
+	failure.Suspicion = cmp.Or(failure.Suspicion, topics.ForeignOrigin(dlqTopic, failure.Origin.Topic))
 	return dlq.Arrival{
 		DLQTopic:   dlqTopic,
 		Failure:    failure,
@@ -60,7 +62,7 @@ func (i *Intake) Arrivals(ctx context.Context, dlqTopic string, letters []dlq.Le
 			l.Record.Timestamp = time.Now().UTC().Truncate(time.Millisecond)
 		}
 		said := failureOf(i.Topics, dlqTopic, l.Record.Headers)
-		a := arrivalOf(dlqTopic, l.Record, l.Failure.Over(said), i.MaxRetries)
+		a := arrivalOf(i.Topics, dlqTopic, l.Record, l.Failure.Over(said), i.MaxRetries)
 		a.ID = dlq.NewID()
 		a.Fingerprint = i.Grouping.Fingerprint(&a)
 		arrivals[n], decoded[n] = a, &arrivals[n]

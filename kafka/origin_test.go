@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"dlqmanager/dlq"
 )
@@ -69,4 +70,26 @@ func TestRetryCountIsInheritedOnlyWhenItIsValid(t *testing.T) {
 	require.Zero(t, count)
 	previous, _ = previousRetry(headersOf("dlq-message-id", "nonsense", "dlq-message-id", id.String()))
 	require.Equal(t, id, previous, "the latest counts")
+}
+
+func TestAForgedOriginIsSuspicious(t *testing.T) {
+	t.Parallel()
+	topics := defaultTopics(t)
+	require.NoError(t, topics.LimitOrigins(map[string][]string{"*": {"orders.*"}}))
+	const reason = "its original topic payments is not among those of * in kafka.origins"
+	for origin, want := range map[string]string{"orders": "", "orders.eu": "", "payments": reason} {
+		headers := headersOf("original_topic", origin)
+		record := &kgo.Record{Topic: "orders.dlq"}
+		for _, h := range headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		require.Equal(t, want, ArrivalOf(topics, nil, 3, [16]byte{1}, record).Suspicion)
+
+		intake := Intake{Topics: topics, MaxRetries: 3}
+		handedIn := intake.Arrivals(t.Context(), "orders.dlq", []dlq.Letter{
+			{Record: dlq.Record{Headers: headers}}, {Failure: dlq.Failure{Origin: dlq.Origin{Topic: origin}}},
+		})
+		require.Equal(t, want, handedIn[0].Suspicion)
+		require.Equal(t, want, handedIn[1].Suspicion)
+	}
 }

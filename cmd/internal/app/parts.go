@@ -85,6 +85,9 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 		return nil, err
 	}
 	p.topics.AllowInternal(cfg.Targets.Allowed)
+	if err := p.topics.LimitOrigins(cfg.Kafka.Origins); err != nil {
+		return nil, err
+	}
 	p.targets = cfg.Targets.Rules(p.topics)
 	if err := p.openDecoder(); err != nil {
 		return nil, err
