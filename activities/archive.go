@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
 )
 
 // ArchiveStore moves and deletes old rows, one batch per call. Both methods return the
@@ -18,22 +20,26 @@ type ArchiveStore interface {
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	// PurgeOperations deletes old rows of the audit, like PurgeBatch.
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	// RecordArchiveRuns writes the counts of a run that has ended, and of interrupted ones, into
+	// the audit. The batches count for the run that is the operation of their context.
+	RecordArchiveRuns(ctx context.Context, runID string) error
 }
 
-// Archive holds the steps of the periodic archive.
+// Archive holds the steps of the periodic archive. Its ages come from the configuration and
+// not from the input of the workflow: whoever may start workflows could otherwise purge everything.
 type Archive struct {
 	Store ArchiveStore
-	// AuditRetention is how long the audit keeps an operation; 0 is for ever, which only tests use. It is not in the
-	// input of the workflow, so every version can run the same schedule.
+	// Retention is how long RESOLVED and DEAD messages stay in the main table.
+	Retention time.Duration
+	// PurgeAfter is how long they stay in both tables together. Both times count from
+	// the message's last change.
+	PurgeAfter time.Duration
+	// BatchSize is the most messages of one batch.
+	BatchSize int
+	// AuditRetention is how long the audit keeps an operation; 0 is for ever, which only tests use.
 	AuditRetention time.Duration
 	Metrics        *Metrics
 	Log            *zap.Logger
-}
-
-// ArchiveInput is the input of both steps of the archive.
-type ArchiveInput struct {
-	OlderThan time.Duration `json:"older_than_ns"`
-	BatchSize int           `json:"batch_size"`
 }
 
 // batchTimeout bounds one batch of up to 100,000 rows. It is shorter than the heartbeat
@@ -71,19 +77,23 @@ var errArchiveStopping = errors.New("the worker is stopping; the archive continu
 // MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by batch,
 // and returns how many. Each batch is a transaction, so a crash loses at most the count
 // of one batch, never a message. When the worker stops, another one continues.
-func (a *Archive) MoveToArchive(ctx context.Context, in ArchiveInput) (int64, error) {
-	return a.inBatches(ctx, in, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
+func (a *Archive) MoveToArchive(ctx context.Context) (int64, error) {
+	return a.inBatches(ctx, a.Retention, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
 }
 
-// Purge deletes archived messages, batch by batch, and returns how many. It also deletes the
-// operations of the audit that are older than AuditRetention.
-func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
-	purged, err := a.inBatches(ctx, in, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
+// Purge deletes archived messages, batch by batch, and returns how many. It then writes the
+// counts of the run into the audit, and deletes the operations of the audit that are older than
+// AuditRetention.
+func (a *Archive) Purge(ctx context.Context) (int64, error) {
+	purged, err := a.inBatches(ctx, a.PurgeAfter, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
+	if err == nil {
+		err = a.Store.RecordArchiveRuns(ctx, activity.GetInfo(ctx).WorkflowExecution.RunID)
+	}
 	if err != nil || a.AuditRetention == 0 {
 		return purged, err
 	}
 	var operations int64
-	err = drain(ctx, ArchiveInput{OlderThan: a.AuditRetention, BatchSize: in.BatchSize}, a.Store.PurgeOperations, func(n int64) {
+	err = drain(ctx, a.AuditRetention, a.BatchSize, a.Store.PurgeOperations, func(n int64) {
 		operations += n
 		activity.RecordHeartbeat(ctx, purged) // the next attempt continues with this count
 	})
@@ -96,16 +106,18 @@ func (a *Archive) Purge(ctx context.Context, in ArchiveInput) (int64, error) {
 // batches moves or deletes at most limit rows, and returns how many.
 type batches func(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 
-func (a *Archive) inBatches(ctx context.Context, in ArchiveInput, batch batches, count func(int64)) (int64, error) {
-	if in.OlderThan < 0 || in.BatchSize <= 0 {
+func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch batches, count func(int64)) (int64, error) {
+	if olderThan <= 0 || a.BatchSize <= 0 { // the worker was put together wrongly
 		return 0, temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("a batch of %d messages older than %s: both must be positive", in.BatchSize, in.OlderThan), TypeInvalid, nil)
+			fmt.Sprintf("a batch of %d messages older than %s: both must be positive", a.BatchSize, olderThan), TypeInvalid, nil)
 	}
+	run := activity.GetInfo(ctx).WorkflowExecution
+	ctx = dlq.WithOperation(ctx, dlq.OfArchive(run.ID, run.RunID))
 	var total int64
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &total) // if it cannot be read, only the count is lost
 	}
-	err := drain(ctx, in, batch, func(moved int64) {
+	err := drain(ctx, olderThan, a.BatchSize, batch, func(moved int64) {
 		count(moved)
 		total += moved
 		activity.RecordHeartbeat(ctx, total)
@@ -124,11 +136,11 @@ func keepCount(ctx context.Context, count int64, err error) error {
 }
 
 // drain runs batches until one is not full, and calls moved after each.
-func drain(ctx context.Context, in ArchiveInput, batch batches, moved func(int64)) error {
-	pace := NewArchivePace(in.BatchSize)
+func drain(ctx context.Context, olderThan time.Duration, most int, batch batches, moved func(int64)) error {
+	pace := NewArchivePace(most)
 	for {
 		began := time.Now()
-		n, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, in.OlderThan, pace.Limit) })
+		n, err := withDeadline(ctx, func(ctx context.Context) (int64, error) { return batch(ctx, olderThan, pace.Limit) })
 		rest := time.Millisecond
 		if err == nil {
 			moved(n)

@@ -15,7 +15,15 @@ import (
 )
 
 // full is an archive whose batches are always full.
-type full struct{ batches int }
+type full struct {
+	batches  int
+	recorded []string
+}
+
+func (f *full) RecordArchiveRuns(_ context.Context, runID string) error {
+	f.recorded = append(f.recorded, runID)
+	return nil
+}
 
 func (f *full) ArchiveBatch(_ context.Context, _ time.Duration, limit int) (int64, error) {
 	f.batches++
@@ -56,33 +64,36 @@ func TestAPurgeAlsoDeletesOldOperations(t *testing.T) {
 	t.Parallel()
 	for _, retention := range []time.Duration{0, 400 * 24 * time.Hour} {
 		store := &old{messages: 7, operations: 25}
-		archive := &activities.Archive{Store: store, AuditRetention: retention,
+		archive := &activities.Archive{Store: store, PurgeAfter: time.Hour, BatchSize: 5, AuditRetention: retention,
 			Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
 		env.RegisterActivity(archive)
-		result, err := env.ExecuteActivity(archive.Purge, activities.ArchiveInput{OlderThan: time.Hour, BatchSize: 5})
+		result, err := env.ExecuteActivity(archive.Purge)
 		require.NoError(t, err)
 		var purged int64
 		require.NoError(t, result.Get(&purged))
 		require.EqualValues(t, 7, purged, "of messages only")
 		require.Zero(t, store.messages)
+		require.Len(t, store.recorded, 1)
 		require.Equal(t, retention, store.retention)
 		require.Equal(t, map[bool]int64{true: 25}[retention == 0], store.operations, "without a retention they are kept")
 	}
 }
 
-// Temporal does not check the input of an edited schedule.
-func TestAnArchiveWithAnInvalidInputFails(t *testing.T) {
+// A worker that was put together without its configuration must not purge everything.
+func TestAnArchiveWithoutItsConfigurationFails(t *testing.T) {
 	t.Parallel()
 	store := &full{}
-	archive := &activities.Archive{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
-	env.RegisterActivity(archive)
-	for _, step := range []any{archive.MoveToArchive, archive.Purge} {
-		for _, in := range []activities.ArchiveInput{{BatchSize: 0}, {BatchSize: -1}, {OlderThan: -time.Hour, BatchSize: 1}} {
-			_, err := env.ExecuteActivity(step, in)
+	for _, archive := range []*activities.Archive{
+		{}, {BatchSize: 1}, {Retention: time.Hour, PurgeAfter: time.Hour}, {Retention: -time.Hour, PurgeAfter: -time.Hour, BatchSize: 1},
+	} {
+		archive.Store, archive.Metrics, archive.Log = store, activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		env.RegisterActivity(archive)
+		for _, step := range []any{archive.MoveToArchive, archive.Purge} {
+			_, err := env.ExecuteActivity(step)
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, err, &refused)
 			require.True(t, refused.NonRetryable())

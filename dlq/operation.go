@@ -34,6 +34,11 @@ type Operation struct {
 	Detail json.RawMessage
 }
 
+// OfArchive is the operation of a run of the archive. RequestID names the run.
+func OfArchive(workflowID, runID string) Operation {
+	return Operation{Subject: "system", Method: "worker", Action: PermArchiveRun, Target: TargetArchive, RequestID: runID, WorkflowID: workflowID}
+}
+
 // OperationTarget is a kind of thing that requests change.
 type OperationTarget string
 

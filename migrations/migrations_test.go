@@ -22,10 +22,10 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 36
+const newest = 41
 
 // required is the version that this program needs: it can do without the indexes of later ones.
-const required = 34
+const required = 41
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -86,6 +86,7 @@ const (
 	restored  = "034_restore_messages"
 	byDLQ     = "035_list_archive_by_dlq_topic"
 	byOrigin  = "036_list_archive_by_original_topic"
+	archiving = "041_count_archive_runs"
 )
 
 // apply runs files by hand, as a person without this program would.
@@ -163,7 +164,7 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, archiving) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -189,11 +190,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, archiving)
 		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{archiving, byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}
@@ -312,7 +313,7 @@ func TestAFailedMigrationIsRepeatedAtTheNextStart(t *testing.T) {
 
 func TestAMigrationWhoseProcessWasKilledIsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, interrupted := range []int{1, 2, 33, 36} {
+	for _, interrupted := range []int{1, 2, 33, 36, 41} {
 		pool := dbtest.New(t)
 		made := schema(t, pool)
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, interrupted)

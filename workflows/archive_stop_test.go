@@ -29,12 +29,23 @@ func (b *batches) ArchiveBatch(ctx context.Context, _ time.Duration, limit int) 
 	return moved, err
 }
 
+// archiveOf archives whatever has ended, in small batches, and purges nothing.
+func archiveOf(store activities.ArchiveStore) *activities.Archive {
+	return &activities.Archive{Store: store, Retention: time.Nanosecond, PurgeAfter: 365 * 24 * time.Hour, BatchSize: 10,
+		Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
+}
+
 // archiver is a worker that archives from the store.
 func (s *system) archiver(t *testing.T, store activities.ArchiveStore) worker.Worker {
 	t.Helper()
+	return s.archiverOf(t, archiveOf(store))
+}
+
+func (s *system) archiverOf(t *testing.T, archive *activities.Archive) worker.Worker {
+	t.Helper()
 	w := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
 		Retry: &activities.Retry{}, Bulk: &activities.Bulk{}, Action: &activities.Action{},
-		Archive: &activities.Archive{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()},
+		Archive: archive,
 	}, 20*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, w.Start())
 	return w

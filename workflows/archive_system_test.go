@@ -15,8 +15,7 @@ import (
 func (s *system) archive(t *testing.T) workflows.Execution {
 	t.Helper()
 	run, err := s.temporal.ExecuteWorkflow(t.Context(),
-		client.StartWorkflowOptions{ID: s.queue + "-archive", TaskQueue: s.queue}, workflows.ArchiveMessagesType,
-		workflows.ArchiveInput{Retention: time.Nanosecond, PurgeAfter: 365 * 24 * time.Hour, BatchSize: 10})
+		client.StartWorkflowOptions{ID: s.queue + "-archive", TaskQueue: s.queue}, workflows.ArchiveMessagesType)
 	require.NoError(t, err)
 	return workflows.Execution{WorkflowID: run.GetID(), RunID: run.GetRunID()}
 }
@@ -38,14 +37,12 @@ func TestArchiveMovesWhatHasEndedAndNothingElse(t *testing.T) {
 func TestArchiveScheduleIsCreatedOnceAndKeptUpToDate(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
-	input := workflows.ArchiveInput{Retention: 30 * 24 * time.Hour, PurgeAfter: 365 * 24 * time.Hour, BatchSize: 1000}
-	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@daily", input))
+	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@daily"))
 	handle := s.temporal.ScheduleClient().GetHandle(t.Context(), s.queue+"/"+workflows.ArchiveScheduleID)
 	t.Cleanup(func() { _ = handle.Delete(context.Background()) })
 	require.NoError(t, handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "by ops"}))
 
-	input.BatchSize = 500
-	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "30 4 * * *", input))
+	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "30 4 * * *"))
 	described, err := handle.Describe(t.Context())
 	require.NoError(t, err)
 	require.True(t, described.Schedule.State.Paused, "what ops decided stays")
@@ -63,7 +60,7 @@ func TestARunOfTheArchiveNeedsTheSchedule(t *testing.T) {
 func TestTheLastRunOfTheArchiveIsKnown(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
-	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@yearly", workflows.ArchiveInput{}))
+	require.NoError(t, s.client.EnsureArchiveSchedule(t.Context(), "@yearly"))
 	handle := s.temporal.ScheduleClient().GetHandle(t.Context(), s.queue+"/"+workflows.ArchiveScheduleID)
 	t.Cleanup(func() { _ = handle.Delete(context.Background()) })
 	run, err := s.client.LastArchiveRun(t.Context())

@@ -4,7 +4,13 @@ import (
 	"os"
 	"testing"
 
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/temporaltest"
 )
 
-func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(temporaltest.Main(withDatabase{m})) }
+
+// withDatabase also stops PostgreSQL, if a test has started it.
+type withDatabase struct{ m *testing.M }
+
+func (w withDatabase) Run() int { return dbtest.Main(w.m) }

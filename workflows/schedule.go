@@ -13,14 +13,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// EnsureArchiveSchedule creates the archive's schedule, or updates the times and the input
-// of the existing one. It keeps a pause and the notes. cron is a cron expression or
-// @daily and the like, in UTC.
-func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string, in ArchiveInput) error {
+// EnsureArchiveSchedule creates the archive's schedule, or updates the times of the existing
+// one. It keeps a pause and the notes. cron is a cron expression or @daily and the like, in UTC.
+func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string) error {
 	id := c.archiveSchedule()
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}
 	action := &client.ScheduleWorkflowAction{
-		ID: id, Workflow: ArchiveMessagesType, Args: []any{in}, TaskQueue: c.taskQueue,
+		ID: id, Workflow: ArchiveMessagesType, TaskQueue: c.taskQueue,
 		StaticSummary: "archive old dead letters",
 	}
 	_, err := c.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{

@@ -50,6 +50,8 @@ type SweepStore interface {
 	// OpenHeldGroups opens the held groups of which a condition is met. It reads what
 	// FoldCounts has added up.
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
+	// RecordArchiveRuns writes the counts of interrupted runs of the archive into the audit.
+	RecordArchiveRuns(ctx context.Context, runID string) error
 }
 
 // Sweeper releases messages and closes jobs whose workflow is gone. Workflows normally end
@@ -95,6 +97,8 @@ func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	}
 	failed.add(err)
 	failed.add(s.openHeldGroups(ctx))
+	_, err = within(ctx, readTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.RecordArchiveRuns(ctx, "") })
+	failed.add(err)
 	for _, kind := range s.kindsOfJobs() {
 		failed.add(s.closeJobs(ctx, kind, claimedBefore, &failed))
 	}

@@ -50,7 +50,7 @@ type sweepable struct {
 	folded                 bool
 	foldError              error
 	due                    int
-	opened                 bool
+	opened, recorded       bool
 	openError              error
 }
 
@@ -92,6 +92,14 @@ func (s *sweepable) EndAction(_ context.Context, id dlq.ID, _ dlq.BulkState, _ s
 func (s *sweepable) FoldCounts(context.Context) error {
 	s.folded = true
 	return s.foldError
+}
+
+func (s *sweepable) RecordArchiveRuns(_ context.Context, runID string) error {
+	if runID != "" {
+		return errors.New("a sweep ends no run")
+	}
+	s.recorded = true
+	return nil
 }
 
 // OpenHeldGroups requires that the counts are up to date.
@@ -197,7 +205,7 @@ func TestTheSweeperOpensHeldGroups(t *testing.T) {
 		store := &sweepable{due: due}
 		sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.New(core), Owners: &runningOwners{t: t}}
 		require.NoError(t, sweeper.Sweep(t.Context(), time.Now()))
-		require.True(t, store.opened)
+		require.True(t, store.opened && store.recorded)
 	}
 	require.Equal(t, 1, logs.Len(), "nothing is logged when no group opens")
 	require.EqualValues(t, 3, logs.All()[0].ContextMap()["groups"])

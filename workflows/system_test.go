@@ -167,7 +167,7 @@ func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 		},
 		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log, Targets: dlqtest.Targets(t)},
 		Action:  &activities.Action{Store: actions, Metrics: metrics, Log: log},
-		Archive: &activities.Archive{Store: s.store, Metrics: metrics, Log: log},
+		Archive: archiveOf(s.store),
 	}, 5*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, worker.Start())
 	s.sweeper = &workflows.Sweeper{Store: s.store, Owners: s.client, Metrics: metrics, Log: log}

@@ -349,6 +349,9 @@ func (m *Store) ArchiveBatch(_ context.Context, olderThan time.Duration, limit i
 	return moved, nil
 }
 
+// RecordArchiveRuns records nothing: messages in memory have no schedule for the archive.
+func (m *Store) RecordArchiveRuns(context.Context, string) error { return nil }
+
 // PurgeBatch is like postgres.Store.PurgeBatch.
 func (m *Store) PurgeBatch(_ context.Context, olderThan time.Duration, limit int) (int64, error) {
 	m.mu.Lock()

@@ -5,13 +5,27 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
 )
 
-const archiveBatchSQL = `SELECT dlq.archive_dlq_messages_batch(now() - @microseconds::bigint * interval '1 microsecond', @limit::int)`
+const archiveBatchSQL = `
+WITH moved AS MATERIALIZED (
+	SELECT dlq.archive_dlq_messages_batch(now() - @microseconds::bigint * interval '1 microsecond', @limit::int) AS messages
+), counted AS (
+	INSERT INTO dlq.dlq_archive_runs AS r (run_id, workflow_id, archived, retention)
+	SELECT @run_id::text, @workflow_id, messages, @microseconds::bigint * interval '1 microsecond'
+	FROM moved
+	WHERE messages > 0 AND @run_id::text <> ''
+	ON CONFLICT (run_id) DO UPDATE
+	SET archived = r.archived + EXCLUDED.archived, retention = EXCLUDED.retention, updated_at = now()
+)
+SELECT messages FROM moved`
 
 // ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than
 // olderThan into the archive, and returns how many. The next call continues where this one
-// ended; zero means that nothing is left.
+// ended; zero means that nothing is left. It counts them for the run that is the operation of
+// ctx; see RecordArchiveRuns.
 func (s *Store) ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, "archive messages", archiveBatchSQL, olderThan, limit)
 }
@@ -31,16 +45,59 @@ WITH chosen AS (
 	DELETE FROM dlq.dlq_messages_archive m USING chosen WHERE m.id = chosen.id RETURNING m.id, m.dlq_topic, m.seq
 ), outbox AS (
 	DELETE FROM dlq.dlq_exhausted_outbox o USING messages m WHERE o.dlq_topic = m.dlq_topic AND o.seq = m.seq AND o.message_id = m.id
+), counted AS (
+	INSERT INTO dlq.dlq_archive_runs AS r (run_id, workflow_id, purged, purge_after)
+	SELECT @run_id::text, @workflow_id, count(*), @microseconds::bigint * interval '1 microsecond'
+	FROM messages
+	HAVING count(*) > 0 AND @run_id::text <> ''
+	ON CONFLICT (run_id) DO UPDATE
+	SET purged = r.purged + EXCLUDED.purged, purge_after = EXCLUDED.purge_after, updated_at = now()
 )
 SELECT count(*) FROM messages`
 
 // PurgeBatch deletes at most limit archived messages that have not changed for
 // longer than olderThan, with their bytes and attempts, and returns how many. They are not published any more.
+// It counts them like ArchiveBatch.
 func (s *Store) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
 }
 
 func (s *Store) moveBatch(ctx context.Context, operation, sql string, olderThan time.Duration, limit int) (int64, error) {
-	moved, _, err := queryOne(ctx, s, operation, pgx.RowTo[int64], sql, pgx.NamedArgs{"microseconds": olderThan.Microseconds(), "limit": limit})
+	run, _ := dlq.OperationOf(ctx)
+	moved, _, err := queryOne(ctx, s, operation, pgx.RowTo[int64], sql, pgx.NamedArgs{"microseconds": olderThan.Microseconds(), "limit": limit,
+		"run_id": run.RequestID, "workflow_id": run.WorkflowID})
 	return moved, err
+}
+
+// recordRunsSQL moves the counts of runs into the audit, on behalf of whoever asked for a run in the minute before.
+const recordRunsSQL = `
+WITH ended AS (
+	DELETE FROM dlq.dlq_archive_runs
+	WHERE run_id = @run_id OR updated_at < now() - interval '2 minutes'
+	RETURNING *
+)
+INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome, detail)
+SELECT gen_random_uuid(), COALESCE(asked.subject, 'system'), COALESCE(asked.method, 'worker'), COALESCE(asked.address, ''), 'dlq:archive:run', '', 'archive',
+	COALESCE(asked.reason, ''), COALESCE(asked.request_id, ended.run_id), ended.workflow_id, 'done',
+	jsonb_build_object('archived', archived, 'retention_seconds', extract(epoch FROM retention)::bigint,
+		'purged', purged, 'purge_after_seconds', extract(epoch FROM purge_after)::bigint, 'interrupted', run_id <> @run_id)
+FROM ended
+LEFT JOIN LATERAL (
+	SELECT a.subject, a.method, a.address, a.reason, a.request_id
+	FROM dlq.dlq_audit a
+	WHERE a.action = 'dlq:archive:run' AND a.outcome = 'accepted' AND a.at BETWEEN ended.started_at - interval '1 minute' AND ended.started_at
+	ORDER BY a.at DESC, a.id DESC
+	LIMIT 1
+) AS asked ON true
+RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
+
+// RecordArchiveRuns writes a row of the audit for the run, which has ended, and for every run
+// that has had no batch for two minutes. Runs that have done nothing since then get none. If an
+// interrupted run continues, it gets another row for the rest.
+func (s *Store) RecordArchiveRuns(ctx context.Context, runID string) error {
+	recorded, err := queryAll(ctx, s, "record runs of the archive", scanOperation, recordRunsSQL, pgx.NamedArgs{"run_id": runID})
+	for i := range recorded {
+		s.recorded(&recorded[i])
+	}
+	return err
 }

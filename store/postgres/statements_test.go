@@ -156,7 +156,7 @@ func TestEveryStatement(t *testing.T) {
 	for _, ended := range []pgx.NamedArgs{job, actionJob} {
 		maps.Copy(ended, pgx.NamedArgs{"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OperationDone})
 	}
-	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100}
+	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100, "run_id": "run", "workflow_id": "w"}
 
 	batch := newIngest(nil, []dlq.Advance{{Partition: dlq.Partition{TopicID: dlqtest.TopicID}, Topic: "t"}}, true)
 	partitions := pgx.NamedArgs{"topic_ids": [][16]byte{dlqtest.TopicID}, "partitions": []int32{3}}
@@ -378,6 +378,7 @@ func TestEveryStatement(t *testing.T) {
 		"surveySQL": {{}}, "missingRightsSQL": {{uses: " | pg_class_relname_nsp_index"}}, "waitingTopicsSQL": {{}},
 
 		"archiveBatchSQL": {{args: old}},
+		"recordRunsSQL":   {{args: old, uses: "idx_dlq_audit_at"}},
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + outbox + " " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
 		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},

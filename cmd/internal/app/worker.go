@@ -129,9 +129,12 @@ func newEngine(p *parts) (*engine, error) {
 		Retry: &activities.Retry{
 			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
 		},
-		Bulk:    &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log, Targets: p.targets},
-		Action:  &activities.Action{Store: p.store, Metrics: metrics, Log: p.log},
-		Archive: &activities.Archive{Store: p.store, AuditRetention: p.cfg.Audit.Retention.Std(), Metrics: metrics, Log: p.log},
+		Bulk:   &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log, Targets: p.targets},
+		Action: &activities.Action{Store: p.store, Metrics: metrics, Log: p.log},
+		Archive: &activities.Archive{
+			Store: p.store, Retention: p.cfg.Archive.Retention.Std(), PurgeAfter: p.cfg.Archive.PurgeAfter.Std(),
+			BatchSize: p.cfg.Archive.BatchSize, AuditRetention: p.cfg.Audit.Retention.Std(), Metrics: metrics, Log: p.log,
+		},
 	}
 	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
 	return e, nil
@@ -258,8 +261,5 @@ func (e *engine) ensureSchedule(ctx context.Context) error {
 	if e.pool == nil {
 		return e.workflows.Ping(ctx)
 	}
-	archive := e.cfg.Archive
-	return e.workflows.EnsureArchiveSchedule(ctx, archive.Schedule, workflows.ArchiveInput{
-		Retention: archive.Retention.Std(), PurgeAfter: archive.PurgeAfter.Std(), BatchSize: archive.BatchSize,
-	})
+	return e.workflows.EnsureArchiveSchedule(ctx, e.cfg.Archive.Schedule)
 }
