@@ -25,6 +25,7 @@ type ActionStore interface {
 	ExplainAction(ctx context.Context, id dlq.ID, cause error) error
 	// EndAction closes the job. Act changes nothing afterwards.
 	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
+	AuditReader
 }
 
 // Action holds the steps of a bulk action.
@@ -121,7 +122,11 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 
 // EndAction closes the job. No message is changed for it afterwards.
 func (a *Action) EndAction(ctx context.Context, in EndInput) (dlq.BulkAction, error) {
-	ended, err := a.Store.EndAction(ctx, in.ID, in.State, in.Reason)
+	asked, err := endedBy(ctx, a.Store, in, dlq.PermBulkActionControl)
+	if err != nil {
+		return dlq.BulkAction{}, toTemporal(err)
+	}
+	ended, err := a.Store.EndAction(asked, in.ID, in.State, in.Reason)
 	if err != nil {
 		return dlq.BulkAction{}, toTemporal(err)
 	}

@@ -33,6 +33,7 @@ type BulkStore interface {
 	// EndBulk releases what is still claimed and closes the job.
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	LaneStore
+	AuditReader
 }
 
 // LaneStore has the methods of the store that a lane calls. Each of them waits only
@@ -128,6 +129,8 @@ type PauseInput struct {
 	Reason string `json:"reason"`
 	// TargetClosed pauses the job only if it still has a closed target.
 	TargetClosed bool `json:"target_closed,omitempty"`
+	// Update is the id of the update that asked for it; empty if the job pauses itself.
+	Update string `json:"update,omitempty"`
 }
 
 // PauseBulk pauses the job. No message of it is RETRYING afterwards.
@@ -144,7 +147,11 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 			return a.ReadBulk(ctx, in.ID)
 		}
 	}
-	bulk, err := a.Store.PauseBulk(ctx, in.ID, in.Reason)
+	asked, err := a.askedBy(ctx, in.ID, in.Update, dlq.CommandPause, in.Reason)
+	if err != nil {
+		return dlq.BulkRetry{}, toTemporal(err)
+	}
+	bulk, err := a.Store.PauseBulk(asked, in.ID, in.Reason)
 	if err == nil {
 		logger(ctx, a.Log).Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
@@ -152,11 +159,22 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 	return bulk, toTemporal(err)
 }
 
+// ResumeInput names the job to resume.
+type ResumeInput struct {
+	ID dlq.ID `json:"id"`
+	// Update is the id of the update that asked for it; empty if the job resumes by itself.
+	Update string `json:"update,omitempty"`
+}
+
 // ResumeBulk makes a paused job RUNNING again.
-func (a *Bulk) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	bulk, err := a.Store.ResumeBulk(ctx, id)
+func (a *Bulk) ResumeBulk(ctx context.Context, in ResumeInput) (dlq.BulkRetry, error) {
+	asked, err := a.askedBy(ctx, in.ID, in.Update, dlq.CommandResume, "")
+	if err != nil {
+		return dlq.BulkRetry{}, toTemporal(err)
+	}
+	bulk, err := a.Store.ResumeBulk(asked, in.ID)
 	if err == nil {
-		logger(ctx, a.Log).Info("bulk retry resumed", zap.Stringer("bulk_retry_id", id))
+		logger(ctx, a.Log).Info("bulk retry resumed", zap.Stringer("bulk_retry_id", in.ID))
 	}
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
@@ -166,11 +184,17 @@ func (a *Bulk) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 type RateInput struct {
 	ID        dlq.ID `json:"id"`
 	PerSecond int    `json:"per_second"`
+	// Update is the id of the update that asked for it.
+	Update string `json:"update"`
 }
 
 // SetBulkRate changes the rate limit. The lanes' next claims apply it.
 func (a *Bulk) SetBulkRate(ctx context.Context, in RateInput) error {
-	return toTemporal(a.Store.SetBulkRate(ctx, in.ID, in.PerSecond))
+	asked, err := a.askedBy(ctx, in.ID, in.Update, dlq.CommandRate, "")
+	if err != nil {
+		return toTemporal(err)
+	}
+	return toTemporal(a.Store.SetBulkRate(asked, in.ID, in.PerSecond))
 }
 
 // StepLimitInput is how many messages may be sent; nil lifts the limit.
@@ -200,7 +224,11 @@ type EndInput struct {
 
 // EndBulk closes the job. No message of it is RETRYING afterwards.
 func (a *Bulk) EndBulk(ctx context.Context, in EndInput) (dlq.BulkRetry, error) {
-	ended, err := a.Store.EndBulk(ctx, in.ID, in.State, in.Reason)
+	asked, err := endedBy(ctx, a.Store, in, dlq.PermBulkRetryControl)
+	if err != nil {
+		return dlq.BulkRetry{}, toTemporal(err)
+	}
+	ended, err := a.Store.EndBulk(asked, in.ID, in.State, in.Reason)
 	if err != nil {
 		return dlq.BulkRetry{}, toTemporal(err)
 	}

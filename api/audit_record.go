@@ -215,28 +215,30 @@ func (r recordingRetries) StartRetryMessage(ctx context.Context, m *dlq.Message,
 	return execution, err
 }
 
-func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedCommand, send func() error) error {
-	if _, err := r.record(ctx, dlq.TargetBulkRetry, workflows.RetryAllID(id), c); err != nil {
+// command sends a command with the operation that it is recorded as.
+func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedCommand, send func(context.Context) error) error {
+	operation, err := r.record(ctx, dlq.TargetBulkRetry, workflows.RetryAllID(id), c)
+	if err != nil {
 		return err
 	}
-	return send()
+	return send(dlq.WithOperation(ctx, dlq.Operation{ID: operation}))
 }
 
 func (r recordingRetries) CancelRetryAll(ctx context.Context, id dlq.ID) error {
-	return r.command(ctx, id, auditedCommand{Command: "cancel"}, func() error { return r.retries.CancelRetryAll(ctx, id) })
+	return r.command(ctx, id, auditedCommand{Command: dlq.CommandCancel}, func(ctx context.Context) error { return r.retries.CancelRetryAll(ctx, id) })
 }
 
 func (r recordingRetries) PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error {
-	return r.command(ctx, id, auditedCommand{Command: "pause"}, func() error { return r.retries.PauseRetryAll(ctx, id, reason) })
+	return r.command(ctx, id, auditedCommand{Command: dlq.CommandPause}, func(ctx context.Context) error { return r.retries.PauseRetryAll(ctx, id, reason) })
 }
 
 func (r recordingRetries) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
-	return r.command(ctx, id, auditedCommand{Command: "resume"}, func() error { return r.retries.ResumeRetryAll(ctx, id) })
+	return r.command(ctx, id, auditedCommand{Command: dlq.CommandResume}, func(ctx context.Context) error { return r.retries.ResumeRetryAll(ctx, id) })
 }
 
 func (r recordingRetries) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error {
-	return r.command(ctx, id, auditedCommand{Command: "rate_limit", RateLimit: &perSecond},
-		func() error { return r.retries.SetRetryAllRate(ctx, id, perSecond) })
+	return r.command(ctx, id, auditedCommand{Command: dlq.CommandRate, RateLimit: &perSecond},
+		func(ctx context.Context) error { return r.retries.SetRetryAllRate(ctx, id, perSecond) })
 }
 
 // The store records the creation of the jobs, and the stop of a bulk action.

@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -32,6 +33,48 @@ type Operation struct {
 	Outcome    OperationOutcome
 	// Detail is JSON: the filter, the counts, or the error.
 	Detail json.RawMessage
+}
+
+// Outside is the operation of somebody who changes a job in Temporal, whose users the manager
+// does not know.
+func Outside(action Permission, reason string) Operation {
+	return Operation{Subject: "outside the API", Method: "temporal", Action: action, Reason: reason}
+}
+
+// CancelledBy is the operation of whoever cancelled a job: of the newest request to cancel among
+// the operations on the job, or else Outside.
+func CancelledBy(operations []Operation, action Permission) Operation {
+	for i := range operations {
+		o := &operations[i]
+		stopped := o.Action == PermBulkActionControl && o.Outcome == OperationDone // it has no other command
+		if o.Action == action && (stopped || o.Outcome == OperationAccepted && o.command() == CommandCancel) {
+			return *o
+		}
+	}
+	return Outside(action, "")
+}
+
+// AskedFor is whether the API has recorded the command with this id, among the operations on its job.
+func AskedFor(operations []Operation, id ID, command string) bool {
+	return slices.ContainsFunc(operations, func(o Operation) bool {
+		return o.ID == id && o.Outcome == OperationAccepted && o.command() == command
+	})
+}
+
+// The commands to a bulk retry, as the detail of their operations names them.
+const (
+	CommandPause  = "pause"
+	CommandResume = "resume"
+	CommandCancel = "cancel"
+	CommandRate   = "rate_limit"
+)
+
+func (o *Operation) command() string {
+	var detail struct {
+		Command string `json:"command"`
+	}
+	_ = json.Unmarshal(o.Detail, &detail) // other operations have none
+	return detail.Command
 }
 
 // OfArchive is the operation of a run of the archive. RequestID names the run.

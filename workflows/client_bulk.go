@@ -71,8 +71,14 @@ func (c *Client) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) 
 // update sends a command and waits for its effect. It returns dlq.ErrUnavailable when no
 // worker handles it before ctx ends. The command may still take effect later.
 func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any) error {
+	// The job finds the command in the audit by the id of the update; see activities.Bulk. Without
+	// an operation the SDK chooses the id.
+	var updateID string
+	if o, _ := dlq.OperationOf(ctx); !o.ID.IsZero() {
+		updateID = o.ID.String()
+	}
 	handle, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: RetryAllID(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+		UpdateID: updateID, WorkflowID: RetryAllID(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = handle.Get(ctx, nil)

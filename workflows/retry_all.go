@@ -80,6 +80,8 @@ type bulkRun struct {
 
 	// pause is the requested pause; nil to run.
 	pause *Pause
+	// resumedBy is the id of the update that resumes the job; empty if it resumes by itself.
+	resumedBy string
 	// pauseUpdates counts the updates that pause or resume, so that a waiting one notices
 	// a later one.
 	pauseUpdates int
@@ -196,7 +198,9 @@ var errContinueAsNew = errors.New("continue as new")
 
 // resume sets the job's state to RUNNING.
 func (r *bulkRun) resume(ctx workflow.Context) error {
-	if err := r.step(r.jobCtx, "resume", r.steps.ResumeBulk, r.in.ID); err != nil {
+	in := activities.ResumeInput{ID: r.in.ID, Update: r.resumedBy}
+	r.resumedBy = ""
+	if err := r.step(r.jobCtx, "resume", r.steps.ResumeBulk, in); err != nil {
 		return err
 	}
 	if err := r.checkOpen(); err != nil {
@@ -224,7 +228,8 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 // passed.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
-	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed}
+	r.resumedBy = "" // of an earlier pause
+	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update}
 	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, in)
 	if err == nil {
 		err = r.checkOpen() // nothing resumes a closed job

@@ -107,13 +107,13 @@ func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, 
 	if reason == "" {
 		reason = "paused by an operator"
 	}
-	r.pause = &Pause{Reason: reason}
+	r.pause = &Pause{Reason: reason, Update: workflow.GetCurrentUpdateInfo(ctx).ID}
 	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
 }
 
 // onResume returns once the job runs again.
 func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
-	r.pause = nil
+	r.pause, r.resumedBy = nil, workflow.GetCurrentUpdateInfo(ctx).ID
 	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.BulkRunning })
 }
 
@@ -139,7 +139,7 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 	}
 	ctx = storeOptions(ctx, "set the rate limit")
 	err := workflow.ExecuteActivity(ctx, r.steps.SetBulkRate,
-		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond}).Get(ctx, nil)
+		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond, Update: workflow.GetCurrentUpdateInfo(ctx).ID}).Get(ctx, nil)
 	if err != nil {
 		return dlq.BulkRetry{}, err
 	}

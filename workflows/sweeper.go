@@ -124,11 +124,11 @@ type jobs struct {
 func (s *Sweeper) kindsOfJobs() []jobs {
 	return []jobs{
 		{"bulk retry", s.Store.BulkOwners, func(ctx context.Context, id dlq.ID) error {
-			_, err := s.Store.EndBulk(ctx, id, dlq.BulkFailed, GoneReason)
+			_, err := s.Store.EndBulk(dlq.WithOperation(ctx, dlq.Outside(dlq.PermBulkRetryControl, "")), id, dlq.BulkFailed, GoneReason)
 			return err
 		}},
 		{"bulk action", s.Store.ActionOwners, func(ctx context.Context, id dlq.ID) error {
-			_, err := s.Store.EndAction(ctx, id, dlq.BulkFailed, GoneReason)
+			_, err := s.Store.EndAction(dlq.WithOperation(ctx, dlq.Outside(dlq.PermBulkActionControl, "")), id, dlq.BulkFailed, GoneReason)
 			return err
 		}},
 	}

@@ -65,6 +65,8 @@ type Pause struct {
 	For time.Duration `json:"for_ns,omitempty"`
 	// TargetClosed is set when the job pauses itself because its target is closed.
 	TargetClosed bool `json:"target_closed,omitempty"`
+	// Update is the id of the update that asked for it; empty if the job pauses itself.
+	Update string `json:"update,omitempty"`
 }
 
 // RetryAllResult is the job at its end.

@@ -1,0 +1,135 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+func as(ctx context.Context, subject string, action dlq.Permission) context.Context {
+	return dlq.WithOperation(ctx, dlq.Operation{Subject: subject, Method: "token", Action: action})
+}
+
+// waitingJob is a bulk retry of ann that waits in its ramp.
+func (s *system) waitingJob(t *testing.T) dlq.ID {
+	t.Helper()
+	id := dlq.NewID()
+	bulk := dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 1}
+	bulk.Spec.Topic, bulk.Spec.Ramp = s.topic(), &dlq.Ramp{Steps: []int{1}, Wait: time.Hour}
+	created, err := s.store.CreateBulk(as(t.Context(), "ann", dlq.PermBulkRetryCreate), bulk)
+	require.NoError(t, err)
+	_, err = s.client.StartRetryAll(t.Context(), created)
+	require.NoError(t, err)
+	return id
+}
+
+// recorded are the operations on a job after the first n, the oldest first.
+func (s *system) recorded(t *testing.T, job dlq.ID, n int) []dlq.Operation {
+	t.Helper()
+	page, err := s.store.Operations(t.Context(), dlq.OperationQuery{TargetID: job, PageSize: 100})
+	require.NoError(t, err)
+	var oldest []dlq.Operation
+	for i := len(page.Operations) - 1 - n; i >= 0; i-- {
+		oldest = append(oldest, page.Operations[i])
+	}
+	return oldest
+}
+
+// accept records a command as the API does before it sends it.
+func (s *system) accept(t *testing.T, job dlq.ID, subject, command string) dlq.Operation {
+	t.Helper()
+	o := dlq.Operation{ID: dlq.NewID(), Subject: subject, Method: "token", Action: dlq.PermBulkRetryControl, Target: dlq.TargetBulkRetry, TargetID: job,
+		Outcome: dlq.OperationAccepted, Detail: json.RawMessage(`{"command": "` + command + `"}`)}
+	require.NoError(t, s.store.RecordOperation(t.Context(), o))
+	return o
+}
+
+func requireOutside(t *testing.T, o *dlq.Operation, action dlq.Permission, outcome dlq.OperationOutcome) {
+	t.Helper()
+	require.Equal(t, []any{"outside the API", "temporal", action, outcome}, []any{o.Subject, o.Method, o.Action, o.Outcome})
+}
+
+func TestCommandsInTemporalAreRecordedAsFromOutside(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	job := s.waitingJob(t)
+	for _, update := range []struct {
+		name    string
+		input   any
+		command string
+	}{
+		{workflows.UpdatePause, workflows.PauseUpdate{Reason: "to look"}, `{"command": "pause"}`},
+		{workflows.UpdateSetRate, 7, `{"command": "rate_limit"}`},
+		{workflows.UpdateResume, nil, `{"command": "resume"}`},
+	} {
+		known := len(s.recorded(t, job, 0))
+		args := []any{update.input}
+		if update.input == nil {
+			args = nil
+		}
+		require.NoError(t, s.ask(t, job, update.name, args...).Get(t.Context(), nil))
+		rows := s.recorded(t, job, known)
+		require.Len(t, rows, 1, update.name)
+		requireOutside(t, &rows[0], dlq.PermBulkRetryControl, dlq.OperationDone)
+		require.JSONEq(t, update.command, string(rows[0].Detail))
+		require.Equal(t, update.name == workflows.UpdatePause, rows[0].Reason == "to look")
+	}
+	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), workflows.RetryAllID(job), ""))
+	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.Error(t, err)
+	rows := s.recorded(t, job, 4)
+	require.Len(t, rows, 1)
+	requireOutside(t, &rows[0], dlq.PermBulkRetryControl, dlq.OperationCancelled)
+}
+
+func TestCommandsOfTheAPIAreRecordedOnceForWhoeverAskedForThem(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	job := s.waitingJob(t)
+	sent := func(command string) context.Context {
+		return dlq.WithOperation(t.Context(), s.accept(t, job, "bob", command))
+	}
+	require.NoError(t, s.client.PauseRetryAll(sent(dlq.CommandPause), job, "to look"))
+	require.NoError(t, s.client.SetRetryAllRate(sent(dlq.CommandRate), job, 7))
+	require.NoError(t, s.client.ResumeRetryAll(sent(dlq.CommandResume), job))
+	require.Len(t, s.recorded(t, job, 0), 4, "its creation, and what the API has recorded")
+
+	forged, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
+		UpdateID: s.accept(t, job, "bob", dlq.CommandResume).ID.String(), WorkflowID: workflows.RetryAllID(job),
+		UpdateName: workflows.UpdatePause, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	require.NoError(t, err)
+	require.NoError(t, forged.Get(t.Context(), nil))
+	requireOutside(t, &s.recorded(t, job, 5)[0], dlq.PermBulkRetryControl, dlq.OperationDone)
+
+	require.NoError(t, s.client.CancelRetryAll(sent(dlq.CommandCancel), job))
+	_, err = s.client.AwaitRetryAll(t.Context(), job)
+	require.Error(t, err)
+	rows := s.recorded(t, job, 7)
+	require.Len(t, rows, 1)
+	require.Equal(t, []any{"bob", dlq.OperationCancelled}, []any{rows[0].Subject, rows[0].Outcome})
+}
+
+func TestJobsThatEndInTemporalNameNoCreator(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	job := s.waitingJob(t)
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.RetryAllID(job), "", "by ops"))
+	action := dlq.NewID() // its workflow was never started
+	_, err := s.store.CreateAction(as(t.Context(), "ann", dlq.PermBulkActionCreate), dlq.BulkAction{ID: action, WorkflowID: workflows.BulkActionID(action),
+		Spec: dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: s.topic()}}})
+	require.NoError(t, err)
+	require.NoError(t, s.sweeper.Sweep(t.Context(), time.Now().Add(time.Minute)))
+	requireOutside(t, &s.recorded(t, job, 1)[0], dlq.PermBulkRetryControl, dlq.OperationFailed)
+	requireOutside(t, &s.recorded(t, action, 1)[0], dlq.PermBulkActionControl, dlq.OperationFailed)
+}
