@@ -123,7 +123,7 @@ func TestAJobThatReplacesATerminatedOneHasItsOwnRow(t *testing.T) {
 		if row["outcome"] == "accepted" {
 			creators[row["target_id"]] = row["subject"]
 		} else if row["target_id"] == first {
-			require.Equal(t, "operator", row["subject"], "the end of a job belongs to its creator")
+			require.Equal(t, "outside the API", row["subject"], "nobody asked the API for its end")
 		}
 	}
 	require.Equal(t, map[any]any{first: "operator", second: "admin"}, creators)
@@ -137,8 +137,7 @@ func TestOneSenderCannotFillTheAuditWithRefusals(t *testing.T) {
 	}
 	w.send(http.MethodDelete, "/api/v1/dlq/messages/"+someID, nil, bearer("operator"))
 	rows := w.operations(bearer("admin"))
-	require.Less(t, len(rows), 130)
-	require.Greater(t, len(rows), 100)
+	require.Len(t, rows, 2, "the others are counted")
 	require.Equal(t, "operator", rows[0]["subject"], "another sender")
 }
 

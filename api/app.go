@@ -175,8 +175,9 @@ type Server struct {
 	previews    *slots // for dry runs
 	scans       *slots // for lists that read many messages
 	connections *connections
-	// The limits of requests, of refused tokens, and of refusals in the audit.
-	rates, refusedTokens, refusals *rateLimiter
+	// The limits of requests, and of refused tokens.
+	rates, refusedTokens *rateLimiter
+	refusals             *refusals
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -192,8 +193,8 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options, previews: newSlots(options.MaxDryRuns), scans: newSlots(options.MaxScans),
 		rates: newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
-		refusals: newRateLimiter(1, refusalBurst),
 	}
+	s.refusals = newRefusals(refusalWindow, s.recordRepeated)
 	s.connections = &connections{
 		most: options.MaxConnections, mostOfAddress: options.MaxConnectionsPerAddress, isProxy: s.trusts, ofAddress: map[string]int{},
 	}
@@ -281,6 +282,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	listener := s.listener
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
+	s.refusals.flush()
 	if listener != nil {
 		// fasthttp closes only a listener that it serves already, and Serve may not
 		// have passed it on yet.

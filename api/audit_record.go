@@ -96,10 +96,6 @@ func namesOf(texts map[string]string) map[string]string {
 	return names
 }
 
-// Each principal can have refusalBurst refused requests recorded at once, and then one a
-// second, since nobody can delete them for a month. A metric counts the others.
-const refusalBurst = 100
-
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
 // and those that were not authenticated.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
@@ -114,11 +110,33 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	default:
 		return
 	}
-	if r.acceptedBy == "" && s.refusals.take(r.Method+" "+r.Subject) > 0 {
-		s.metrics.unrecorded.Inc()
-		return
+	if r.acceptedBy == "" {
+		isFirst, isCounted := s.refusals.add(refusalOf(c, r, answer.code), r.Operation)
+		if !isCounted {
+			s.metrics.unrecorded.Inc()
+		}
+		if !isFirst {
+			return
+		}
 	}
 	s.recordOutcome(c, r, map[string]any{"status": answer.status, "code": answer.code, "message": answer.message})
+}
+
+func refusalOf(c *fiber.Ctx, r *requested, code string) refusal {
+	client := r.Method + " " + r.Subject
+	if r.Method == dlq.Anonymous.Method {
+		client = "address " + addressBucket(r.Address)
+	}
+	return refusal{client: client, route: c.Method() + " " + c.Route().Path, code: code, outcome: r.Outcome}
+}
+
+// recordRepeated records the refused requests that were counted after the first one.
+func (s *Server) recordRepeated(o dlq.Operation) { //nolint:gocritic // it comes from a callback
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
+	defer cancel()
+	if err := s.options.Store.RecordOperation(ctx, o); err != nil {
+		s.options.Logger.Warn("cannot record refused requests", zap.String("request_id", o.RequestID), zap.Error(err))
+	}
 }
 
 // recordUnanswered records that a command may or may not take effect, though its request is

@@ -159,7 +159,7 @@ func TestACommandThatFailsAfterItsRowHasASecondOne(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1)[0]
-	for range 120 { // more refusals than are recorded
+	for range 20 { // of which the first is recorded
 		w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/revive")
 	}
 	w.retries.unavailable = dlq.ErrUnavailable
@@ -234,7 +234,7 @@ func TestARefusedRequestHasItsReasonAndTopic(t *testing.T) {
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "admin", topicOfAccess}, // it is PENDING
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "viewer/stock.*", topicOfAccess},
 		{http.MethodDelete, "/api/v1/dlq/messages/" + id + "?reason=why", "", "operator", topicOfAccess},
-		{http.MethodPost, "/api/v1/dlq/messages/" + someID + "/dead", `{"reason":"why"}`, "viewer", ""},
+		{http.MethodPost, "/api/v1/dlq/messages/" + someID + "/dead", `{"reason":"why"}`, "viewer/stock.*", ""},
 		{http.MethodPost, bulksPath, `{"topic":"orders.v1","reason":"why","dry_run":true}`, "viewer", "orders.v1"},
 		{http.MethodPost, bulksPath, `{"topic":"orders.v1","reason":"why","dry_run":true}`, "operator/stock.*", "orders.v1"},
 		{http.MethodPost, actionsPath + "/" + created.field(t, "id").(string) + "/cancel", `{"reason":"why"}`, "viewer", "orders.v1"},
@@ -247,6 +247,30 @@ func TestARefusedRequestHasItsReasonAndTopic(t *testing.T) {
 		require.Len(t, rows, before+1, c)
 		topic, _ := rows[0]["topic"].(string)
 		require.Equal(t, []any{"refused", "why", c.topic}, []any{rows[0]["outcome"], rows[0]["reason"], topic}, c)
+	}
+}
+
+func TestRefusedRequestsOfOneSenderAreCounted(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	ids := w.add(5)
+	for _, id := range ids {
+		for _, token := range []string{"viewer", "viewer/stock.*"} {
+			require.Equal(t, http.StatusForbidden, w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id.String(), bearer(token)).status)
+		}
+	}
+	require.Equal(t, http.StatusForbidden, w.json(http.MethodPost, "/api/v1/dlq/messages/"+ids[0].String()+"/dead", `{}`, bearer("viewer")).status)
+	rows := w.operations(bearer("admin"))
+	require.Len(t, rows, 3, "the first of each sender and route")
+	require.NotNil(t, rows[2]["target_id"])
+
+	require.NoError(t, w.server.Shutdown(t.Context()))
+	page, err := w.store.Operations(t.Context(), dlq.OperationQuery{PageSize: 100})
+	require.NoError(t, err)
+	require.Len(t, page.Operations, 5)
+	for _, o := range page.Operations[:2] {
+		require.Equal(t, []any{dlq.OperationRefused, dlq.PermMessageDelete, dlq.ID{}, ""}, []any{o.Outcome, o.Action, o.TargetID, o.Topic})
+		require.JSONEq(t, `{"code": "SYS_DLQ_FORBIDDEN", "count": 4}`, string(o.Detail))
 	}
 }
 

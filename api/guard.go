@@ -301,11 +301,11 @@ func visibleJobs[J any](limit int, read func(n int) ([]J, error), isHidden func(
 
 // ended makes the end of a job that somebody cancels record the operation of the request.
 // The end of a job that was found without a workflow is not theirs.
-func ended(ctx context.Context, state dlq.BulkState) context.Context {
+func ended(ctx context.Context, state dlq.BulkState, control dlq.Permission) context.Context {
 	if state == dlq.BulkCancelled {
 		return audited(ctx)
 	}
-	return ctx
+	return dlq.WithOperation(ctx, dlq.Outside(control, ""))
 }
 
 // Bulks leaves out hidden jobs. within is ignored.
@@ -319,7 +319,7 @@ func (g guard) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reas
 	if _, err := g.Bulk(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	return g.store.EndBulk(ended(ctx, state), id, state, reason)
+	return g.store.EndBulk(ended(ctx, state, dlq.PermBulkRetryControl), id, state, reason)
 }
 
 func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error) {
@@ -380,7 +380,7 @@ func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 	if _, err := g.Action(ctx, id); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	return g.store.EndAction(ended(ctx, state), id, state, reason)
+	return g.store.EndAction(ended(ctx, state, dlq.PermBulkActionControl), id, state, reason)
 }
 
 // Operations leaves out those of other topics, and those without a topic unless the principal

@@ -49,7 +49,7 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 		}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dlq_audit_refusals_unrecorded_total",
-			Help: "Refused requests that are not in the audit, because their sender had too many.",
+			Help: "Refused requests that are not in the audit, because too many senders and routes had some within a minute.",
 		}),
 	}
 	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.refused, m.unrecorded} {

@@ -21,8 +21,8 @@ func TestCheckSaysWhichVersionIsNeeded(t *testing.T) {
 	require.NoError(t, migrations.Up(t.Context(), pool))
 	require.NoError(t, check())
 
-	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, required-1)
-	wrong := fmt.Sprintf("the database schema has version %d, and version %d is needed: %s", required-1, required, how)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, previous)
+	wrong := fmt.Sprintf("the database schema has version %d, and version %d is needed: %s", previous, required, how)
 	require.EqualError(t, check(), wrong)
 	exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, required)
 	require.EqualError(t, check(), wrong, "it was interrupted")

@@ -27,6 +27,9 @@ const newest = 41
 // required is the version that this program needs: it can do without the indexes of later ones.
 const required = 41
 
+// previous is the version before it.
+const previous = 36
+
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func empty(t *testing.T) *pgxpool.Pool {

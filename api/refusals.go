@@ -1,0 +1,90 @@
+package api
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// The first refused request of a sender is recorded at once. Further ones with the same route
+// and answer are counted for refusalWindow and then recorded as one row, since nobody can delete
+// rows for a month. maxRefusals bounds the memory; a metric counts the requests beyond it.
+const (
+	refusalWindow = time.Minute
+	maxRefusals   = 10_000
+)
+
+// refusal is what refused requests that are counted together have in common.
+type refusal struct {
+	client, route, code string
+	outcome             dlq.OperationOutcome
+}
+
+// repeated counts the refused requests after the first one.
+type repeated struct {
+	last  dlq.Operation
+	count int
+	end   *time.Timer
+}
+
+// refusals are those of the last refusalWindow.
+type refusals struct {
+	window time.Duration
+	record func(dlq.Operation)
+
+	mu   sync.Mutex
+	open map[refusal]*repeated
+}
+
+func newRefusals(window time.Duration, record func(dlq.Operation)) *refusals {
+	return &refusals{window: window, record: record, open: map[refusal]*repeated{}}
+}
+
+// add counts a refused request. isFirst says that the caller records it; otherwise isCounted
+// says that a later row includes it.
+func (r *refusals) add(key refusal, o dlq.Operation) (isFirst, isCounted bool) { //nolint:gocritic // it is kept
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.open[key]; known != nil {
+		known.last, known.count = o, known.count+1
+		return false, true
+	}
+	if len(r.open) >= maxRefusals {
+		return false, false
+	}
+	r.open[key] = &repeated{end: time.AfterFunc(r.window, func() { r.close(key) })}
+	return true, true
+}
+
+// close ends the window, and records what was counted in it.
+func (r *refusals) close(key refusal) {
+	r.mu.Lock()
+	ended := r.open[key]
+	delete(r.open, key)
+	r.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	ended.end.Stop()
+	if ended.count > 0 {
+		o := ended.last
+		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // each request may have had others
+		o.Detail, _ = json.Marshal(map[string]any{"code": key.code, "count": ended.count}) // always encodes
+		r.record(o)
+	}
+}
+
+// flush ends all windows.
+func (r *refusals) flush() {
+	r.mu.Lock()
+	keys := make([]refusal, 0, len(r.open))
+	for key := range r.open {
+		keys = append(keys, key)
+	}
+	r.mu.Unlock()
+	for _, key := range keys {
+		r.close(key)
+	}
+}
