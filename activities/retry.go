@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
@@ -79,6 +81,9 @@ type Claimed struct {
 // MarkRetrying claims the message for the workflow. It first releases the claim of a
 // workflow that was terminated.
 func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
+	if err := checkOwner(ctx, in.Owner); err != nil {
+		return Claimed{}, err
+	}
 	asked := dlq.WithOperation(ctx, dlq.Operation{ID: in.OperationID})
 	claim, err := a.Store.Claim(asked, in.MessageID, in.Owner)
 	var owned *dlq.OwnedError
@@ -92,6 +97,15 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error
 		return Claimed{}, toTemporal(err)
 	}
 	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, nil
+}
+
+// checkOwner refuses an owner that is another workflow: one that somebody else has written could
+// otherwise claim and finalize for it.
+func checkOwner(ctx context.Context, owner dlq.Owner) error {
+	if activity.IsActivity(ctx) && activity.GetInfo(ctx).WorkflowExecution.ID != owner.WorkflowID {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the owner is workflow %q, which this is not", owner.WorkflowID), TypeInvalid, nil)
+	}
+	return nil
 }
 
 // releaseIfGone returns the *dlq.OwnedError when the owner is running.
@@ -148,6 +162,9 @@ func (a *Retry) Redirect(ctx context.Context, in RetryInput) (converter.RawValue
 }
 
 func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, release func(), err error) {
+	if err := checkOwner(ctx, in.Owner); err != nil {
+		return dlq.Envelope{}, nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, RepublishPreparation)
 	defer cancel()
 	claim, err := a.Store.Claimed(ctx, in.MessageID, in.Owner)
@@ -179,6 +196,9 @@ type Finalized struct {
 
 // Finalize records how the retry ended.
 func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, error) {
+	if err := checkOwner(ctx, in.Owner); err != nil {
+		return Finalized{}, err
+	}
 	message, ended, err := a.Store.Finalize(ctx, in.Owner, in.Outcome)
 	if err != nil {
 		return Finalized{}, toTemporal(err)

@@ -107,7 +107,8 @@ func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessa
 
 // IsRunning reports whether the workflow that made a claim is still running. A later
 // retry of the same message has the same workflow id and another token. The workflow id of
-// a bulk retry or a bulk action is unique. An owner whose id cannot be a workflow id, as in a row that was
+// a bulk retry or a bulk action is unique; a workflow of another type or task queue that somebody has
+// given this id does nothing for the job. An owner whose id cannot be a workflow id, as in a row that was
 // written by hand, is not running.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	if owner.Token == "" || !isWorkflowID(owner.WorkflowID) {
@@ -123,8 +124,10 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	}
 	// Servers before 1.24 do not return the first run id. These workflows have one run.
 	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
+	isJob := owner.WorkflowID == retryAllPrefix+owner.Token && info.GetType().GetName() == RetryAllType ||
+		owner.WorkflowID == bulkActionPrefix+owner.Token && info.GetType().GetName() == BulkActionType
 	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
-		(first == owner.Token || owner.WorkflowID == retryAllPrefix+owner.Token || owner.WorkflowID == bulkActionPrefix+owner.Token), nil
+		(first == owner.Token || isJob && info.GetTaskQueue() == c.taskQueue), nil
 }
 
 // maxWorkflowIDLength is far above the servers' limit for a workflow id, 1,000 bytes by

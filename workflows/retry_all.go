@@ -91,10 +91,15 @@ type bulkRun struct {
 
 // begin counts the scope, or restores the state of the previous run.
 func (r *bulkRun) begin(ctx workflow.Context) error {
-	if was := r.in.Resumed; was != nil {
-		r.bulk, r.published, r.pause = was.Bulk, was.Published, was.Paused
-		r.rampStep, r.stepOpen = was.RampStep, was.StepOpen
-		return nil
+	// Whoever starts a workflow can write anything into its input, so only a run that another one
+	// continues as has a state, and the job is in the store.
+	if was := r.in.Resumed; was != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
+		r.published, r.pause = was.Published, was.Paused
+		r.rampStep, r.stepOpen = max(was.RampStep, 0), was.StepOpen
+		if err := r.readBulk(r.jobCtx); err != nil {
+			return err
+		}
+		return r.checkOpen()
 	}
 	workflow.SetCurrentDetails(ctx, "Counting the messages to retry.")
 	var begun activities.BulkBegun
@@ -283,7 +288,7 @@ func (r *bulkRun) awaitResume(ctx workflow.Context, resumed func() bool) error {
 func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	in := r.in
 	in.Resumed = &Resumed{
-		Bulk: r.bulk, Published: r.published, Paused: r.pause,
+		Published: r.published, Paused: r.pause,
 		RampStep: r.rampStep, StepOpen: r.stepOpen,
 	}
 	return workflow.NewContinueAsNewError(ctx, RetryAllType, in)

@@ -49,8 +49,7 @@ type RetryAllInput struct {
 
 // Resumed is the state that a run passes to the next one when it continues as new.
 type Resumed struct {
-	Bulk      dlq.BulkRetry `json:"bulk"`
-	Published bool          `json:"published"`
+	Published bool `json:"published"`
 	// RampStep is the current step of the ramp when StepOpen is set, else the next one.
 	RampStep int  `json:"ramp_step,omitempty"`
 	StepOpen bool `json:"step_open,omitempty"`

@@ -1,0 +1,94 @@
+package workflows_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"dlqmanager/activities"
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+func TestAForgedStateDoesNotReplaceThatOfTheJob(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	bulk, err := s.create(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1}, Wait: time.Hour} })
+	require.NoError(t, err)
+	_, err = s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: bulk.WorkflowID, TaskQueue: s.queue}, workflows.RetryAllType,
+		map[string]any{"bulk_retry_id": bulk.ID, "resumed": map[string]any{
+			"bulk": map[string]any{"id": bulk.ID, "lanes": 1_000_000_000, "state": "RUNNING"}, "ramp_step": 1, "published": true,
+		}})
+	require.NoError(t, err)
+	eventually(t, "the first step is sent", func() bool { return s.statuses(t)[dlq.StatusResolved] == 1 })
+	require.NoError(t, s.client.PauseRetryAll(t.Context(), bulk.ID, "")) // it answers after the lanes have ended
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1, dlq.StatusPending: 4}, s.statuses(t))
+}
+
+func TestAJobWithoutARowOrThatHasEndedDoesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	ended, err := s.create(t)
+	require.NoError(t, err)
+	_, err = s.store.EndBulk(t.Context(), ended.ID, dlq.BulkFailed, "")
+	require.NoError(t, err)
+	for _, id := range []dlq.ID{ended.ID, dlq.NewID()} {
+		for name, input := range map[string]any{workflows.RetryAllType: workflows.RetryAllInput{ID: id}, workflows.BulkActionType: workflows.BulkActionInput{ID: id}} {
+			run, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: s.queue + name + id.String(), TaskQueue: s.queue}, name, input)
+			require.NoError(t, err)
+			require.Error(t, run.Get(t.Context(), nil))
+		}
+	}
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5}, s.statuses(t))
+}
+
+func TestAStrangersWorkflowCannotEndTheRetryOfAnother(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	id := s.add(t, 1, 1)[0]
+	owner := dlq.Owner{WorkflowID: workflows.RetryMessageID(id), Token: "token"}
+	_, err := s.store.Claim(t.Context(), id, owner)
+	require.NoError(t, err)
+	w := worker.New(s.temporal, s.queue+"-stranger", worker.Options{})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, step string) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: s.queue, StartToCloseTimeout: time.Minute})
+		var input any = activities.RetryInput{MessageID: id, Owner: owner}
+		if step == "Finalize" {
+			input = activities.FinalizeInput{Owner: owner, Outcome: dlq.Outcome{ID: id, Result: dlq.ResultDelivered}}
+		}
+		return workflow.ExecuteActivity(ctx, step, input).Get(ctx, nil)
+	}, workflow.RegisterOptions{Name: "Stranger"})
+	require.NoError(t, w.Start())
+	defer w.Stop()
+	for _, step := range []string{"MarkRetrying", "Republish", "Finalize"} {
+		run, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: s.queue + step, TaskQueue: s.queue + "-stranger"}, "Stranger", step)
+		require.NoError(t, err)
+		require.ErrorContains(t, run.Get(t.Context(), nil), "which this is not")
+	}
+	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
+	require.Zero(t, s.target.count())
+}
+
+func TestAWorkflowThatOnlyHasTheIdOfAJobDoesNotKeepItOpen(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for _, options := range []client.StartWorkflowOptions{{TaskQueue: s.queue + "-nobody"}, {TaskQueue: s.queue}} {
+		bulk, err := s.create(t)
+		require.NoError(t, err)
+		options.ID = bulk.WorkflowID
+		name := workflows.RetryAllType
+		if options.TaskQueue == s.queue {
+			name = "Stranger"
+		}
+		_, err = s.temporal.ExecuteWorkflow(t.Context(), options, name)
+		require.NoError(t, err)
+		require.NoError(t, s.sweeper.Sweep(t.Context(), time.Now().Add(time.Minute)))
+		require.Equal(t, dlq.BulkFailed, s.state(bulk.ID))
+	}
+}
