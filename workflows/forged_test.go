@@ -30,6 +30,29 @@ func TestAForgedStateDoesNotReplaceThatOfTheJob(t *testing.T) {
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1, dlq.StatusPending: 4}, s.statuses(t))
 }
 
+func TestARunThatContinuesAsNewKeepsItsState(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	bulk, err := s.create(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1}, Wait: time.Hour} })
+	require.NoError(t, err)
+	_, err = s.store.CountBulk(t.Context(), bulk.ID)
+	require.NoError(t, err)
+	w := worker.New(s.temporal, s.queue+"-before", worker.Options{})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) (workflows.RetryAllResult, error) {
+		return workflows.RetryAllResult{}, workflow.NewContinueAsNewError(workflow.WithWorkflowTaskQueue(ctx, s.queue), workflows.RetryAllType,
+			workflows.RetryAllInput{ID: bulk.ID, Resumed: &workflows.Resumed{Published: true, RampStep: 1}})
+	}, workflow.RegisterOptions{Name: "Before"})
+	require.NoError(t, w.Start())
+	defer w.Stop()
+	_, err = s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: bulk.WorkflowID, TaskQueue: s.queue + "-before"}, "Before")
+	require.NoError(t, err)
+	result, err := s.client.AwaitRetryAll(t.Context(), bulk.ID)
+	require.NoError(t, err)
+	require.True(t, result.Published)
+	require.Equal(t, dlq.BulkCounts{Retried: 5}, result.Bulk.Counts, "the step of the ramp was done")
+}
+
 func TestAJobWithoutARowOrThatHasEndedDoesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
