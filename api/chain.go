@@ -87,7 +87,7 @@ func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.V
 		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
 		lifecycleFields: s.viewLifecycle(&h.Message, h.Archived),
 	}
-	for _, a := range retries {
+	for i, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
 			Operation: optionalID(operations[a.Owner.Token]),
@@ -95,7 +95,10 @@ func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.V
 			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
 		}
 		if a.Result == dlq.ResultDelivered {
-			retry.Target = targetView{cmp.Or(verdict.Target, h.OriginalTopic), h.TargetPartition, h.TargetOffset}
+			retry.Target = targetView{cmp.Or(verdict.Target, h.OriginalTopic), a.TargetPartition, a.TargetOffset}
+		}
+		if i >= len(h.Attempts) { // its target is the message's
+			retry.Target.Partition, retry.Target.Offset = h.TargetPartition, h.TargetOffset
 		}
 		view.Attempts = append(view.Attempts, retry)
 	}

@@ -1,5 +1,7 @@
 package dlq
 
+import "slices"
+
 // ChainLimit is how many messages of a chain are read at most.
 const ChainLimit = 1000
 
@@ -19,14 +21,15 @@ type Hop struct {
 	Source   Source
 	Archived bool
 	Edits    Edits
-	// Attempts are the retries that ended without delivery, oldest first.
+	// Attempts are those of the Detail.
 	Attempts []Attempt
 }
 
 // Retries are all retries of the message that have ended, oldest first. The one that
-// delivered it follows from the message itself.
+// delivered it follows from the message itself, unless it had lost its claim.
 func (h *Hop) Retries() []Attempt {
-	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() {
+	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() ||
+		slices.ContainsFunc(h.Attempts, func(a Attempt) bool { return a.Result == ResultDelivered && a.Owner == h.Owner }) {
 		return h.Attempts
 	}
 	return append(h.Attempts[:len(h.Attempts):len(h.Attempts)], Attempt{

@@ -37,7 +37,8 @@ type Message struct {
 	UpdatedAt   time.Time
 	LastRetryAt *time.Time
 	// Owner is the workflow that retries the message (RETRYING) or that last
-	// did; zero when it was never retried.
+	// did; zero when it was never retried, and after an operator has revived it or has marked it
+	// dead while it was PENDING.
 	Owner Owner
 	// PreviousID is the message that this one was before it was republished and failed again,
 	// or before it was edited; zero when neither happened.
@@ -91,19 +92,21 @@ func (m *Message) AwaitsResult(owner Owner, result Result) bool {
 func (m *Message) NotDead() error {
 	reason := fmt.Sprintf("only a DEAD message can be revived, and its status is %s", m.Status)
 	if m.WasMarkedWhileSent() {
-		reason = fmt.Sprintf("it was marked dead while a retry was sending it; revive it %s after that retry began", ReviveAfter)
+		reason = fmt.Sprintf("it was marked dead while a retry was sending it; revive it %s after it was marked", ReviveAfter)
 	}
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Reason: reason}
 }
 
-// ReviveAfter is longer than any publish takes. A message that was marked dead while it was
-// sent may still be delivered until then, and would be sent twice if it was revived.
-const ReviveAfter = 30 * time.Second
+// ReviveAfter is how long a message that was marked dead while a retry was sending it cannot be
+// revived. Until then the retry may still send it, and so would the next. A retry sends no later
+// than 25 seconds after it last found its claim, its publish takes 18 seconds, and the transaction
+// that marks the message may take 8 seconds.
+const ReviveAfter = time.Minute
 
-// WasMarkedWhileSent reports whether an operator marked the message dead after a retry had
+// WasMarkedWhileSent reports whether an operator marked the message dead while a retry had
 // claimed it.
 func (m *Message) WasMarkedWhileSent() bool {
-	return m.Status == StatusDead && m.Resolution == ResolutionGivenUp && !m.Owner.IsZero() && m.LastRetryAt != nil
+	return m.Status == StatusDead && m.Resolution == ResolutionGivenUp && m.Owner.Token != ""
 }
 
 // Detail is all that is stored of one message.
@@ -112,7 +115,8 @@ type Detail struct {
 	Record  Record
 	Source  Source
 	Failure Failure
-	// Attempts are the retries that ended without delivery, oldest first.
+	// Attempts are the retries that ended without delivery, or were delivered after they had lost
+	// their claim, oldest first.
 	Attempts []Attempt
 	// Schema and DecodeError are those of the Arrival.
 	Schema      Schema
@@ -127,7 +131,7 @@ type Edits struct {
 	From, By ID
 }
 
-// Attempt is one retry that ended without delivery.
+// Attempt is one retry that has ended.
 type Attempt struct {
 	// Number is the retry count that this retry was claimed with, from 1.
 	Number    int
@@ -137,6 +141,10 @@ type Attempt struct {
 	Result    Result
 	Category  Category
 	Error     string
+	// TargetPartition and TargetOffset are where a delivery that lost its claim put the message;
+	// nil otherwise, and when unknown.
+	TargetPartition *int32
+	TargetOffset    *int64
 }
 
 // Owner names the workflow that owns a RETRYING message. A caller with the same workflow id
@@ -171,6 +179,8 @@ type Envelope struct {
 	Record      Record
 	// TraceID is that of the message; empty if it has none. The messages of a page may lack it.
 	TraceID string
+	// Token is that of the owner. It names the retry: RetryCount starts again after a revive.
+	Token string
 }
 
 // Target is where the message is sent: a topic, or the EndpointTarget of an endpoint.

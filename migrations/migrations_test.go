@@ -89,6 +89,7 @@ const (
 	restored  = "034_restore_messages"
 	byDLQ     = "035_list_archive_by_dlq_topic"
 	byOrigin  = "036_list_archive_by_original_topic"
+	lately    = "037_keep_late_acknowledgements"
 	archiving = "041_count_archive_runs"
 )
 
@@ -167,7 +168,7 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, archiving) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, archiving) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -193,11 +194,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, archiving)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, archiving)
 		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{archiving, byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{archiving, lately, byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}

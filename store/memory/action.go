@@ -38,7 +38,11 @@ func (m *Store) act(what dlq.Action, e *entry) error {
 		e.Status, e.Resolution, e.Owner, e.UpdatedAt = dlq.StatusPending, "", dlq.Owner{}, m.now()
 		e.RetryCount, e.MaxRetries = 0, max(e.MaxRetries, 1)
 	case dlq.ActionDead:
+		if e.Status != dlq.StatusRetrying {
+			e.Owner = dlq.Owner{}
+		}
 		e.Status, e.Resolution, e.UpdatedAt = dlq.StatusDead, dlq.ResolutionGivenUp, m.now()
+		e.keepDelivery()
 	case dlq.ActionDelete:
 		m.remove(e)
 		delete(m.knownIDs, e.ID)

@@ -304,10 +304,42 @@ func (m *Store) FinalizePage(_ context.Context, lane dlq.Lane, outcomes []dlq.Pa
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, state, err := m.lane(lane)
-	if err != nil || state.epoch != lane.Epoch {
+	if err != nil {
 		return dlq.PageResult{}, fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)
 	}
-	return m.finalizePage(b, state, outcomes, m.now()), nil
+	at, fenced := m.now(), state.epoch != lane.Epoch
+	var result dlq.PageResult
+	if !fenced {
+		result = m.finalizePage(b, state, outcomes, at)
+	}
+	for i := range outcomes {
+		if m.keepLatePage(b, state, &outcomes[i], fenced, at) {
+			result.Ended++
+		}
+	}
+	if fenced {
+		return dlq.PageResult{}, fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)
+	}
+	result.Counts = state.counts
+	return result, nil
+}
+
+// keepLatePage is like keepLateSQL of package postgres.
+func (m *Store) keepLatePage(b *bulk, state *laneState, o *dlq.PageOutcome, fenced bool, at time.Time) bool {
+	e := m.byID[o.ID]
+	if e == nil {
+		return false
+	}
+	isCounted := fenced && !slices.Contains(state.page, e.ID) && !slices.ContainsFunc(state.waiting, func(w waiting) bool { return w.id == e.ID }) ||
+		b.State.IsFinal()
+	if !e.keepLate(b.Owner(), o, at) {
+		return false
+	}
+	delete(m.outbox, e.ID)
+	if !isCounted {
+		state.counts.Retried++
+	}
+	return true
 }
 
 func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutcome, at time.Time) dlq.PageResult {
@@ -334,7 +366,7 @@ func (m *Store) finalizePage(b *bulk, state *laneState, outcomes []dlq.PageOutco
 			state.counts.Retried++
 		case e.Status == dlq.StatusPending:
 			state.counts.Failed++
-		default:
+		case e.Status == dlq.StatusDead:
 			state.counts.Dead++
 		}
 		if o.Result.IsAttempt() && e.Record.Key != nil && b.Spec.Order != dlq.OrderNone {

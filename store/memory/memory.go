@@ -61,6 +61,8 @@ type entry struct {
 	keyHash int32
 	// delivered is where the last retry has delivered the message; nil otherwise.
 	delivered *dlq.Acknowledgement
+	// late is the last delivery by an owner that had lost its claim; nil without.
+	late *lateDelivery
 }
 
 // New returns an empty store.
@@ -328,7 +330,7 @@ func (m *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 
 // mayBeOnItsWay tells whether a publish of the message may not have ended.
 func (e *entry) mayBeOnItsWay(at time.Time) bool {
-	return e.WasMarkedWhileSent() && at.Sub(*e.LastRetryAt) < dlq.ReviveAfter
+	return e.WasMarkedWhileSent() && at.Sub(e.UpdatedAt) < dlq.ReviveAfter
 }
 
 // ArchiveBatch is like postgres.Store.ArchiveBatch.

@@ -34,7 +34,7 @@ func (m *Store) restore(e *entry) error {
 	}
 	m.lastSeq++
 	c := *e
-	c.delivered = nil
+	c.delivered, c.late = nil, nil
 	at := m.now()
 	c.Message = dlq.Message{ID: id, Seq: m.lastSeq, OriginalTopic: e.OriginalTopic, DLQTopic: e.DLQTopic,
 		ErrorMessage: e.ErrorMessage, ErrorClass: e.ErrorClass, MaxRetries: max(e.MaxRetries, 1), Payload: e.Payload,

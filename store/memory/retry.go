@@ -1,9 +1,11 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dlqmanager/dlq"
@@ -44,6 +46,47 @@ func (e *entry) finish(o dlq.Outcome, at time.Time) {
 		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: at,
 			Result: o.Result, Category: o.Category, Error: dlq.StorableText(o.Error)})
 	}
+	e.keepDelivery()
+}
+
+// lateDelivery is a delivery by an owner that had lost its claim.
+type lateDelivery struct {
+	owner dlq.Owner
+	at    *dlq.Acknowledgement
+}
+
+// keepLate is like keepLateSQL of package postgres. It reports whether it has recorded the delivery.
+func (e *entry) keepLate(owner dlq.Owner, o *dlq.PageOutcome, at time.Time) bool {
+	if o.Result != dlq.ResultDelivered || e.Ended() == dlq.ResolutionDelivered && e.Owner.Token == owner.Token ||
+		e.ownedBy(owner) && e.RetryCount != o.RetryCount ||
+		slices.ContainsFunc(e.Attempts, func(a dlq.Attempt) bool { return a.Result == dlq.ResultDelivered && a.Owner.Token == owner.Token }) {
+		return false
+	}
+	started, number := e.UpdatedAt, max(cmp.Or(o.RetryCount, e.RetryCount), 1)
+	if e.LastRetryAt != nil {
+		started = *e.LastRetryAt
+	}
+	partition, offset := o.Acknowledgement.Columns()
+	e.Attempts = append(e.Attempts, dlq.Attempt{Number: number, Owner: owner, StartedAt: started, EndedAt: at, Result: dlq.ResultDelivered,
+		TargetPartition: partition, TargetOffset: offset})
+	e.late = &lateDelivery{owner, o.Acknowledgement}
+	if e.ownedBy(owner) {
+		e.Status = dlq.StatusPending // no other owner has claimed it
+	}
+	if e.Status != dlq.StatusRetrying && e.Status != dlq.StatusResolved {
+		e.UpdatedAt = at
+	}
+	e.keepDelivery()
+	return true
+}
+
+// keepDelivery is like the trigger dlq.keep_delivery.
+func (e *entry) keepDelivery() {
+	if e.late == nil || e.Status != dlq.StatusPending && e.Status != dlq.StatusDead {
+		return
+	}
+	e.Status, e.Resolution, e.Owner, e.delivered = dlq.StatusResolved, dlq.ResolutionDelivered, e.late.owner, e.late.at
+	e.TargetPartition, e.TargetOffset = e.late.at.Columns()
 }
 
 // lastAttempt is when the last stored attempt began.
@@ -134,10 +177,12 @@ func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (_ d
 	if e == nil {
 		return dlq.Message{}, false, dlq.MessageNotFound(o.ID)
 	}
+	at := m.now()
 	if ended = e.AwaitsResult(owner, o.Result); ended {
-		at := m.now()
 		e.finish(o, at)
 		m.keepExhausted(e, o.Error, at)
+	} else if ended = e.keepLate(owner, &dlq.PageOutcome{Outcome: o}, at); ended {
+		delete(m.outbox, e.ID)
 	}
 	return e.Message, ended, nil
 }

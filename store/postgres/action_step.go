@@ -30,8 +30,7 @@ const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KE
 //     in every statement that locks several messages. So two of them do not deadlock. The
 //     text of errors is compared here, so a batch reads no more than @limit messages, however
 //     few match.
-//     A message that was marked dead while it was sent is not revived before the publish has
-//     ended: its outcome is unknown.
+//     A message that may still be on its way is not revived; see dlq.ReviveAfter.
 //
 // Then follow changeLocked, or restoreLocked for archived messages, and countAct.
 const actSQL = `
@@ -76,7 +75,7 @@ WITH job AS MATERIALIZED (
 	JOIN dlq.dlq_messages m ON m.id = read.id
 	WHERE CASE WHEN m.status = (SELECT status FROM job) AND m.seq <= (SELECT upper_bound FROM job)
 		AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* search */
-		AND NOT (@action = 'revive' AND m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
+		AND NOT (@action = 'revive' AND COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false))
 		THEN true ELSE false END
 	ORDER BY m.id
 	FOR UPDATE OF m /* or skip */
@@ -114,8 +113,8 @@ const changeLocked = `), changed AS (
 		resolution = CASE @action WHEN 'revive' THEN NULL ELSE 'given_up' END,
 		retry_count = CASE @action WHEN 'revive' THEN 0 ELSE m.retry_count END, in_page = false,
 		max_retries = CASE @action WHEN 'revive' THEN greatest(m.max_retries, 1) ELSE m.max_retries END,
-		workflow_id = CASE @action WHEN 'revive' THEN '' ELSE m.workflow_id END,
-		owner_token = CASE @action WHEN 'revive' THEN '' ELSE m.owner_token END,
+		workflow_id = CASE WHEN m.status = 'RETRYING' THEN m.workflow_id ELSE '' END,
+		owner_token = CASE WHEN m.status = 'RETRYING' THEN m.owner_token ELSE '' END,
 		updated_at = now()
 	FROM locked
 	WHERE @action <> 'delete' AND m.id = locked.id
@@ -193,6 +192,7 @@ func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 	f := job.Spec.Filter
 	args = actionArgs(&job.Spec)
 	args["id"], args["action"], args["limit"], args["batch_time"] = uuid(job.ID), job.Spec.Action, limit, batchTime
+	args["revive_after"] = dlq.ReviveAfter
 	args["from"], args["until"], args["until_seq"] = timestamptz(startOfTime), timestamptz(endOfTime), int64(math.MaxInt64)
 	if limit <= 1 {
 		args["batch_time"] = longBatchTime

@@ -58,7 +58,7 @@ SELECT (SELECT count(*) FROM found) > 1000,
 	(SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id),
 	b.topic_id, b.partition, b.record_offset, a.id IS NOT NULL,
 	COALESCE(a.number, 0), COALESCE(a.workflow_id, ''), COALESCE(a.owner_token, ''), a.started_at, a.ended_at,
-	COALESCE(a.result, ''), COALESCE(a.category, ''), COALESCE(a.error, '')
+	COALESCE(a.result, ''), COALESCE(a.category, ''), COALESCE(a.error, ''), a.target_partition, a.target_offset
 FROM found m
 LEFT JOIN LATERAL (
 	SELECT b.topic_id, b.partition, b.record_offset FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id OFFSET 0

@@ -164,9 +164,9 @@ RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 // to the lane's counters, all in one transaction. It returns the lane's totals and the
 // number of claims that it ended.
 //
-// A message that the lane no longer owns is neither changed nor counted: it was finalized
-// before, or an operator marked it dead and it was not delivered. The error is dlq.ErrFenced when a newer attempt
-// has the lane, and dlq.ErrBlocked when another transaction holds a lock for a second.
+// A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
+// see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when
+// another transaction holds a lock for a second. Deliveries are recorded also by a fenced attempt.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	args := finalizeArgs(&lane, outcomes)
 	s.addTargets(args, &lane.Spec)
@@ -180,12 +180,17 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 			return r, err
 		}, s.targeted(finalizePageSQL, &lane.Spec), args)
 	})
-	if err == nil && len(results) == 0 {
-		err = fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)
+	var kept late
+	if fenced := len(results) == 0; err == nil && (fenced || results[0].Ended < len(outcomes)) {
+		if kept, err = s.keepLate(ctx, &lane, outcomes); err == nil && fenced {
+			err = fmt.Errorf("lane %d of bulk retry %s: %w", lane.Number, lane.Bulk, dlq.ErrFenced)
+		}
 	}
 	if err != nil {
 		return dlq.PageResult{}, err
 	}
+	results[0].Ended += kept.Kept
+	results[0].Counts.Retried += kept.Counted
 	return results[0], nil
 }
 

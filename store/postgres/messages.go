@@ -93,10 +93,13 @@ func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 	}
 }
 
+// markDeadSQL keeps the owner of a message that may be on its way; see dlq.ReviveAfter.
 const markDeadSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_messages m
-	SET status = 'DEAD', resolution = 'given_up', in_page = false, updated_at = now()
+	SET status = 'DEAD', resolution = 'given_up', in_page = false, updated_at = now(),
+		workflow_id = CASE WHEN m.status = 'RETRYING' THEN m.workflow_id ELSE '' END,
+		owner_token = CASE WHEN m.status = 'RETRYING' THEN m.owner_token ELSE '' END
 	WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
 	RETURNING m.*, m.dlq_topic AS topic
 ) /* audit */
@@ -105,9 +108,9 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM changed m`
 
-// MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. It
-// returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is
-// RESOLVED.
+// MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. A RETRYING
+// message that an earlier retry has delivered becomes RESOLVED. MarkDead returns the message,
+// dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is RESOLVED.
 func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	args := pgx.NamedArgs{"id": uuid(id)}
 	sql, changed := s.audited(ctx, dlq.TargetMessage, markDeadSQL, args)
@@ -132,14 +135,14 @@ func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	}
 }
 
-// reviveSQL leaves a message alone that may still be on its way: it was marked dead while a
-// retry was sending it. A publish takes at most 18 seconds.
+// reviveSQL leaves a message alone that may still be on its way; see dlq.ReviveAfter. Its
+// updated_at is when it was marked.
 const reviveSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'PENDING', resolution = NULL, retry_count = 0, max_retries = greatest(m.max_retries, 1), workflow_id = '', owner_token = '', updated_at = now()
 	WHERE m.id = @id AND m.status = 'DEAD'
-		AND NOT (m.resolution = 'given_up' AND m.owner_token <> '' AND COALESCE(m.last_retry_at > now() - interval '30 seconds', false))
+		AND NOT COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)
 	RETURNING m.*, m.dlq_topic AS topic
 ) /* audit */
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
@@ -150,7 +153,7 @@ FROM changed m`
 // Revive makes a DEAD message PENDING, with no retries counted and at least one allowed. It
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	args := pgx.NamedArgs{"id": uuid(id)}
+	args := pgx.NamedArgs{"id": uuid(id), "revive_after": dlq.ReviveAfter}
 	sql, changed := s.audited(ctx, dlq.TargetMessage, reviveSQL, args)
 	for {
 		m, found, err := queryOne(ctx, s, "revive message", scanMessage, sql, args)

@@ -69,7 +69,7 @@ LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id`
 
 const attemptsSQL = `
-SELECT number, workflow_id, owner_token, started_at, ended_at, result, category, error
+SELECT number, workflow_id, owner_token, started_at, ended_at, result, category, error, target_partition, target_offset
 FROM dlq.dlq_retry_attempts
 WHERE message_id = @id
 ORDER BY id`
@@ -144,5 +144,5 @@ func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
 // attemptTargets are the scan targets of a row of attemptsSQL.
 func attemptTargets(a *dlq.Attempt) []any {
 	return []any{&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, instant{&a.StartedAt}, instant{&a.EndedAt},
-		(*string)(&a.Result), (*string)(&a.Category), &a.Error}
+		(*string)(&a.Result), (*string)(&a.Category), &a.Error, &a.TargetPartition, &a.TargetOffset}
 }

@@ -197,7 +197,7 @@ WITH m AS (
 	RETURNING m.*
 ), attempt AS (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
-	SELECT m.id, m.retry_count, m.workflow_id, m.owner_token, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
+	SELECT m.id, m.retry_count, @workflow_id, @token, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
 	FROM m
 	WHERE @is_attempt::bool
 ), exhausted AS (
@@ -218,9 +218,9 @@ FROM m`
 const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
 // Finalize ends the retry of a message that the owner has claimed, and returns the message
-// and whether it was changed. The message is returned unchanged when it was finalized before,
-// or when an operator marked it dead and it was not delivered. Finalize returns
-// dlq.ErrNotFound when the message was deleted or archived.
+// and whether the outcome was recorded. It is recorded once. After the owner has lost its claim
+// only a delivery is recorded; the message is RESOLVED by it, at once or when the other owner that
+// retries it meanwhile ends. Finalize returns dlq.ErrNotFound when the message was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	end := finalStatusesOf(o.Result)
 	partition, offset := o.Acknowledgement.Columns()
@@ -244,8 +244,12 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 	if err == nil && len(found) > 0 {
 		return found[0], true, nil
 	}
+	var kept late
+	if err == nil {
+		kept, err = s.keepLate(ctx, &dlq.Lane{Owner: owner}, []dlq.PageOutcome{{Outcome: o}})
+	}
 	if err == nil {
 		m, err = s.Message(ctx, o.ID)
 	}
-	return m, false, err
+	return m, kept.Kept > 0, err
 }

@@ -130,7 +130,7 @@ func TestEveryStatement(t *testing.T) {
 	change["state"] = "held"
 	job := pgx.NamedArgs{"id": uuid(lane.Bulk), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
-	message := pgx.NamedArgs{"id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
+	message := pgx.NamedArgs{"revive_after": dlq.ReviveAfter, "id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.NoTargets(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
 		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil, "target_topic": "t-1", "target_topic_id": nil,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "outbox": true, "claimed_before": time.Now(), "started_before": time.Now()}
@@ -330,7 +330,11 @@ func TestEveryStatement(t *testing.T) {
 			{args: claimed, after: lanePlanSQL, filter: &key.Filter, uses: claimOfKey},
 			{args: claimed, after: lanePlanSQL, filter: &dlq.Filter{IDs: []dlq.ID{id}}, uses: claim},
 		},
-		"claimQueueSQL":   {{args: claimed, after: lanePlanSQL, uses: fromQueue}},
+		"claimQueueSQL": {{args: claimed, after: lanePlanSQL, uses: fromQueue}},
+		"lockLateSQL":   {{args: finalizeArgs(&lane, dlqtest.Outcomes(first.Page, dlq.ResultDelivered)), after: batchPlanSQL, uses: messages}},
+		"keepLateSQL": {{args: finalizeArgs(&lane, dlqtest.Outcomes(first.Page, dlq.ResultDelivered)), after: batchPlanSQL,
+			uses: sorted(jobs+" "+lanes+" "+queued+" "+outbox+" "+messages+" "+attempts+" "+targets) + " | " +
+				sorted(live+" "+lanes+" "+queued+" "+outbox+" "+messages+" "+attempts+" "+targets)}},
 		"finalizePageSQL": {{args: withOutbox(finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed))), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed + " " + targets}},
 
 		"exhaustedTopicsSQL": {{after: byIndexSQL, uses: outbox}},

@@ -112,6 +112,21 @@ var messages = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"a message that nobody sends is revived as soon as it was marked dead": func(t *testing.T, f fixture) {
+		id := f.store(dlqtest.Arrival())[0].ID
+		f.retry(id, dlq.ResultFailed)
+		marked, err := f.MarkDead(t.Context(), id)
+		require.NoError(t, err)
+		require.Zero(t, marked.Owner)
+		revived, err := f.Revive(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, dlq.StatusPending, revived.Status)
+		require.Len(t, f.detail(id).Attempts, 1)
+		f.retry(id, dlq.ResultFailed)
+		f.act(dlq.ActionDead, dlq.Filter{Topic: "orders"})
+		require.EqualValues(t, 1, f.act(dlq.ActionRevive, dlq.Filter{Topic: "orders"}).Changed)
+	},
+
 	"a revived message may be retried": func(t *testing.T, f fixture) {
 		for _, m := range f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)), dlqtest.Arrival(dlqtest.Retries(9, 3)),
 			dlqtest.Arrival(dlqtest.Retries(0, 0)), dlqtest.Arrival(dlqtest.Retries(2, -1))) {

@@ -203,12 +203,10 @@ var retries = map[string]func(*testing.T, fixture){
 		first, ended, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
 		require.NoError(t, err)
 		require.True(t, ended)
-		for _, outcome := range []dlq.Outcome{dlqtest.Failed(id), dlqtest.Delivered(id)} {
-			again, ended, err := f.Finalize(t.Context(), owner, outcome)
-			require.NoError(t, err)
-			require.False(t, ended)
-			require.Equal(t, first, again)
-		}
+		again, ended, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
+		require.NoError(t, err)
+		require.False(t, ended)
+		require.Equal(t, first, again)
 		require.Len(t, f.detail(id).Attempts, 1)
 	},
 
@@ -235,13 +233,8 @@ var retries = map[string]func(*testing.T, fixture){
 			require.False(t, ended)
 			require.Equal(t, dead, m)
 		}
-		m, ended, err := f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
-		require.NoError(t, err)
-		require.False(t, ended, "by another owner")
-		require.Equal(t, dead, m)
-
 		delivered := acknowledged(dlqtest.Delivered(id), 5, 7)
-		m, ended, err = f.Finalize(t.Context(), owner, delivered)
+		m, ended, err := f.Finalize(t.Context(), owner, delivered)
 		require.NoError(t, err)
 		require.True(t, ended)
 		require.Equal(t, dlq.StatusResolved, m.Status)
@@ -253,24 +246,6 @@ var retries = map[string]func(*testing.T, fixture){
 		_, ended, err = f.Finalize(t.Context(), owner, delivered)
 		require.NoError(t, err)
 		require.False(t, ended, "it is recorded once")
-	},
-
-	"a message that an operator revived is not finalized by its earlier owner": func(t *testing.T, f fixture) {
-		id := f.store(dlqtest.Arrival())[0].ID
-		owner := f.claim(id)
-		_, _, err := f.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: dlq.ResultRejected, Category: dlq.CategoryBadData, Error: "too large"})
-		require.NoError(t, err)
-		dead := f.message(id)
-		m, ended, err := f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
-		require.NoError(t, err)
-		require.False(t, ended, "its retry has ended otherwise")
-		require.Equal(t, dead, m)
-		revived, err := f.Revive(t.Context(), id)
-		require.NoError(t, err)
-		m, ended, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(id))
-		require.NoError(t, err)
-		require.False(t, ended)
-		require.Equal(t, revived, m)
 	},
 
 	"owners are those of RETRYING messages": func(t *testing.T, f fixture) {

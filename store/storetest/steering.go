@@ -104,7 +104,8 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		require.EqualValues(t, len(unsent), paused.Waiting)
 		require.Equal(t, "dinner", f.pause(b.ID, "dinner").Reason)
-		f.requireFenced(lanes[0], dlqtest.Outcomes(sent, dlq.ResultDelivered)) // too late
+		f.requireFenced(lanes[0], dlqtest.Outcomes(sent[:40], dlq.ResultDelivered)) // again
+		f.requireFenced(lanes[0], dlqtest.Outcomes(sent, dlq.ResultFailed))         // too late
 		for i, lane := range lanes {
 			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 			lanes[i] = f.openLane(lane)
@@ -144,7 +145,7 @@ var steering = map[string]func(*testing.T, fixture){
 			t.Helper()
 			before := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)})
 			counts := f.bulk(lane.Bulk).Counts
-			for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultWaiting} {
+			for _, result := range []dlq.Result{dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultWaiting} {
 				f.requireFenced(older, dlqtest.Outcomes(unfinished, result))
 			}
 			require.Equal(t, before, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)}))
@@ -185,7 +186,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, open(at, 3), dlq.ErrFenced)
 	},
 
-	"a fenced attempt can change nothing": func(t *testing.T, f fixture) {
+	"a fenced attempt can only record deliveries": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
@@ -193,7 +194,7 @@ var steering = map[string]func(*testing.T, fixture){
 		newer := f.openLane(lane)
 		left := f.claimed(newer)
 		require.Equal(t, page, left)
-		f.requireFenced(older, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		f.requireFenced(older, dlqtest.Outcomes(page, dlq.ResultFailed))
 		f.requireFenced(older, nil)
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(older))
 		require.Empty(t, f.claimed(older))

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// lockLateSQL waits for whoever changes the messages. The next statement sees the changes.
+const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) ORDER BY id FOR UPDATE`
+
+// keepLateSQL records acknowledgements of an owner that has lost its claims, each once. Its CTEs:
+//
+//   - late are the messages whose delivery by this owner is not recorded yet. An outcome of another
+//     claim than the owner's present one says nothing about that one.
+//   - resolved are RESOLVED by it: those that nobody retries, and those that a newer attempt
+//     at the lane has claimed. A trigger resolves the messages that another owner retries, unless
+//     that owner delivers them too.
+//   - counted are those that the job has not counted: the attempt is the newest of its lane, or
+//     the message is in the page or in a queue of the lane.
+const keepLateSQL = `
+WITH late AS MATERIALIZED (
+	SELECT o.id, o.target_partition, o.target_offset, m.seq, m.dlq_topic,
+		(SELECT t.id FROM dlq.dlq_targets t WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id) AS target_id,
+		greatest(COALESCE(NULLIF(o.claim, 0), m.retry_count), 1) AS number, COALESCE(m.last_retry_at, m.updated_at) AS started_at,
+		m.status <> 'RESOLVED' AND (m.status <> 'RETRYING' OR m.workflow_id = @workflow_id AND m.owner_token = @token) AS resolves
+	FROM unnest(@ids::uuid[], @counts::int[], @target_partitions::int[], @target_offsets::bigint[], @target_topics::text[], @target_topic_ids::uuid[])
+		AS o (id, claim, target_partition, target_offset, target_topic, target_topic_id)
+	JOIN dlq.dlq_messages m ON m.id = o.id
+	WHERE NOT (m.status = 'RESOLVED' AND m.resolution IS NOT DISTINCT FROM 'delivered' AND m.owner_token = @token)
+		AND NOT (m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count <> o.claim)
+		AND NOT EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = o.id AND a.owner_token = @token AND a.result = 'delivered')
+), attempt AS (
+	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error,
+		target_id, target_partition, target_offset)
+	SELECT id, number, @workflow_id, @token, started_at, 'delivered', '', '', target_id, target_partition, target_offset
+	FROM late
+), resolved AS (
+	UPDATE dlq.dlq_messages m
+	SET status = 'RESOLVED', resolution = 'delivered', workflow_id = @workflow_id, owner_token = @token, in_page = false, updated_at = now(),
+		target_id = late.target_id, target_partition = late.target_partition, target_offset = late.target_offset
+	FROM late
+	WHERE m.id = late.id AND late.resolves
+), published AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o
+	USING late
+	WHERE o.dlq_topic = late.dlq_topic AND o.seq = late.seq AND o.message_id = late.id
+), counted AS MATERIALIZED (
+	SELECT count(*) AS n
+	FROM late
+	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = @bulk AND l.lane = @lane
+		AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+	JOIN dlq.dlq_bulk_retries b ON b.id = l.bulk_id AND b.ended_at IS NULL
+	WHERE l.epoch = @epoch OR late.id = ANY (l.page)
+		OR late.id IN (SELECT w.message_id FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.lane = @lane)
+), lane AS (
+	UPDATE dlq.dlq_bulk_retry_lanes l
+	SET retried = l.retried + counted.n, updated_at = now()
+	FROM counted
+	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+		AND counted.n > 0
+)
+SELECT (SELECT count(*) FROM late), counted.n FROM counted`
+
+// late is how many acknowledgements keepLateSQL has recorded, and how many of them count for
+// the lane.
+type late struct {
+	Kept    int
+	Counted int64
+}
+
+// keepLate records the deliveries among the outcomes of claims that are gone: an operator, the
+// sweeper or a newer attempt at the lane has taken the messages away. The target has them all the
+// same, so they are RESOLVED. A lane of no job stands for a single retry.
+func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome) (late, error) {
+	var delivered []dlq.PageOutcome
+	for i := range outcomes {
+		if outcomes[i].Result == dlq.ResultDelivered {
+			delivered = append(delivered, outcomes[i])
+		}
+	}
+	if len(delivered) == 0 {
+		return late{}, nil
+	}
+	args := finalizeArgs(lane, delivered)
+	var kept []late
+	err := s.batch(ctx, "keep late acknowledgements", func(batch *pgx.Batch) {
+		batch.Queue(batchPlanSQL)
+		batch.Queue(lockLateSQL, args)
+		queueQuery(batch, &kept, pgx.RowToStructByPos[late], keepLateSQL, args)
+	})
+	if err != nil {
+		return late{}, err
+	}
+	return kept[0], nil
+}
