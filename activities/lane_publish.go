@@ -42,7 +42,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 			outcomes = append(outcomes, skipped)
 			continue
 		}
-		e.TargetTopic = l.lane.Spec.TargetTopic
+		e.TargetTopic, e.Token = l.lane.Spec.TargetTopic, l.lane.Owner.Token
 		page = append(page, e.Envelope)
 	}
 	if l.Publisher == nil {

@@ -139,7 +139,7 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValu
 	defer release()
 	delivery := dlq.Delivery{Unsent: true}
 	if a.Publisher != nil {
-		envelope.TargetTopic = in.TargetTopic
+		envelope.TargetTopic, envelope.Token = in.TargetTopic, in.Owner.Token
 		end := startPublish(ctx, &envelope)
 		delivery = a.Publisher.Publish(ctx, []dlq.Envelope{envelope}, dlq.OrderKey, nil)[0]
 		end(delivery.Err)

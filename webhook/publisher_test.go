@@ -87,7 +87,7 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 }
 
 func message(key, value string, headers ...dlq.Header) dlq.Envelope {
-	e := dlq.Envelope{ID: dlq.NewID(), OriginalTopic: "orders", TargetTopic: "http:shop", RetryCount: 2}
+	e := dlq.Envelope{ID: dlq.NewID(), OriginalTopic: "orders", TargetTopic: "http:shop", RetryCount: 2, Token: dlq.NewID().String()}
 	e.Record = dlq.Record{Value: []byte(value), Headers: headers}
 	if key != "" {
 		e.Record.Key = []byte(key)
@@ -119,7 +119,7 @@ func TestARequestHasTheMessageAndItsSignature(t *testing.T) {
 
 	require.Equal(t, http.MethodPost, got.Method)
 	require.Equal(t, `{"a": 1}`, string(body))
-	id := e.ID.String() + "-2"
+	id := e.ID.String() + "-" + e.Token
 	for name, want := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "dlqmanager/test", "Idempotency-Key": id, "Webhook-Id": id,
 		"Dlq-Message-Id": e.ID.String(), "Dlq-Retry-Count": "2", "Dlq-Original-Topic": "orders", "Dlq-Key": "k-1",

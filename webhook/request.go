@@ -48,7 +48,7 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	if err != nil {
 		return nil, err
 	}
-	id := e.ID.String() + "-" + strconv.Itoa(e.RetryCount)
+	id := e.ID.String() + "-" + e.Token
 	h := headers{Header: request.Header}
 	h.set("User-Agent", t.userAgent)
 	h.set(headerIdempotencyKey, id)
