@@ -271,7 +271,8 @@ func TestLaneCountsOnlyPagesThatItFinalized(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"bad": {refuse(dlq.CategoryBadData)}},
 		message("orders", "a", "bad"), message("orders", "a", "after"), message("orders", "b", "other"))
-	require.Equal(t, activities.LaneClosed, l.runTo(t, pausing{&target{}, func() {
+	unavailable := map[string][]error{"bad": {refuse(dlq.CategoryTransient)}, "other": {refuse(dlq.CategoryTransient)}}
+	require.Equal(t, activities.LaneClosed, l.runTo(t, pausing{&target{answers: unavailable}, func() {
 		_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
 		require.NoError(t, err)
 	}}).End)

@@ -341,3 +341,16 @@ func TestRefusedTokensSlowTheirClientDownButNoValidOne(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq", bearer("admin")).status, "others may share the address")
 	require.Equal(t, http.StatusUnauthorized, w.call(http.MethodGet, "/api/v1/dlq").status, "no token is no guess")
 }
+
+func TestOnlyAnAdminDeletesAMessage(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t)
+	id := w.add(1)[0].String()
+	for _, role := range []string{"viewer", "operator"} {
+		got := w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id, bearer(role))
+		require.Equal(t, http.StatusForbidden, got.status, got.body)
+		require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/messages/"+id, bearer(role)).status)
+	}
+	require.Equal(t, http.StatusOK, w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id, bearer("admin")).status)
+	require.Equal(t, http.StatusNotFound, w.call(http.MethodGet, "/api/v1/dlq/messages/"+id, bearer("admin")).status)
+}

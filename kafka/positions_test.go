@@ -229,6 +229,28 @@ func TestIngestStoresTheRecordsOfManyTopicsInOneBatch(t *testing.T) {
 	require.Less(t, store.callCount(), 50, "they come in several polls")
 }
 
+func TestIngestPausesAllTopicsWhenTooManyArePendingInAll(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq", "users.dlq")).ListenAddrs()
+	store := newMemory()
+	o := quickOptions(brokers)
+	o.MaxPending = 600
+	ingest := startIngest(t, o, store)
+	flood := produce(t, brokers, "orders.dlq", "flood", 3000)
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == kafka.WaitingForMaxPending }, timeout, tick)
+	require.Contains(t, ingest.Status().Notice, "orders.dlq, users.dlq")
+	require.LessOrEqual(t, len(store.all()), 600+500, "a batch more")
+	others := produce(t, brokers, "users.dlq", "others", 10)
+
+	for store.next() < int64(len(flood)+len(others)) {
+		require.LessOrEqual(t, len(store.all()), 600+500, "a batch more")
+		store.drain(min(len(store.all()), 500))
+		require.Eventually(t, func() bool { return len(store.all()) > 0 || store.next() == int64(len(flood)+len(others)) }, timeout, tick)
+	}
+	store.drain(len(store.all()))
+	require.Eventually(t, func() bool { return ingest.Status().Waiting == "" }, timeout, tick)
+}
+
 func TestIngestPausesWhenTooManyArePendingAndResumes(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq", "users.dlq")).ListenAddrs()

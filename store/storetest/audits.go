@@ -123,6 +123,18 @@ var audits = map[string]func(*testing.T, fixture){
 		require.Empty(t, f.audited(dlq.OperationQuery{}))
 	},
 
+	"a restore is recorded": func(t *testing.T, f fixture) {
+		m := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0]
+		f.archiveAll()
+		_, err := f.Restore(f.asked(dlq.PermMessageRevive), m.ID)
+		require.NoError(t, err)
+		want := dlq.Operation{Action: dlq.PermMessageRevive, Target: dlq.TargetMessage, TargetID: m.ID, Topic: "orders.dlq", Outcome: dlq.OperationDone}
+		f.requireRecorded(1, want)
+		_, err = f.Restore(f.asked(dlq.PermMessageRevive), m.ID)
+		require.Error(t, err)
+		f.requireRecorded(1, want)
+	},
+
 	"a bulk retry is recorded at its start and, with its counts, at its end": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		asked := dlqtest.Bulk("orders", 1)

@@ -126,6 +126,15 @@ var cameBack = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 3, f.end(jobs[0].ID, dlq.BulkFailed).CameBack)
 	},
 
+	"messages of one job that come back together are all counted": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(3)...)
+		b := f.startBulk(dlqtest.Bulk("orders", 1))
+		lane := dlqtest.Lane(b, 0)
+		f.finalizePage(lane, dlqtest.Outcomes(f.claimPage(lane), dlq.ResultDelivered))
+		f.store(cameBackFrom(stored[0].ID), cameBackFrom(stored[1].ID), cameBackFrom(stored[2].ID))
+		require.EqualValues(t, 3, f.bulk(b.ID).CameBack)
+	},
+
 	"a message that came back is counted once by concurrent writers": func(t *testing.T, f fixture) {
 		const messages = 40
 		f.store(dlqtest.Arrivals(messages)...)

@@ -129,8 +129,10 @@ var ingest = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.Position{{Next: 3, Epoch: 7}, {Next: 10, Epoch: 7}}, positions())
 
 		late := dlqtest.Arrival()
-		_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(zero, 10, 20), advance(one, 2, 5)})
-		require.ErrorIs(t, err, dlq.ErrPositionMoved)
+		for _, from := range []int64{2, 4} {
+			_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(zero, 10, 20), advance(one, from, 5)})
+			require.ErrorIs(t, err, dlq.ErrPositionMoved, from)
+		}
 		unknown := dlq.Partition{TopicID: [16]byte{9}}
 		_, err = f.Ingest(t.Context(), []dlq.Arrival{late}, []dlq.Advance{advance(unknown, dlq.FromStart, 5)})
 		require.ErrorIs(t, err, dlq.ErrPositionMoved, "a restore may have removed it")

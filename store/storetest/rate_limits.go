@@ -12,6 +12,24 @@ import (
 )
 
 var rateLimits = map[string]func(*testing.T, fixture){
+	"a rate that was not used is not saved": func(t *testing.T, f fixture) {
+		const rate = 100
+		f.store(dlqtest.Arrivals(2 * rate)...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(rate))), 0)
+		require.NotEmpty(t, f.tryClaim(lane).Page)
+		<-time.After(time.Second) // in which the job sends nothing
+		began, claimed := time.Now(), 0
+		for {
+			claim := f.tryClaim(lane)
+			if claim.Wait > 0 || len(claim.Page) == 0 {
+				break
+			}
+			claimed += len(claim.Page)
+			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		}
+		require.LessOrEqual(t, float64(claimed), rate*(0.2+time.Since(began).Seconds()), "a tenth of a second, and a tenth in advance")
+	},
+
 	"a rate limit allows a tenth of a second at once and then waits": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(30)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(50)))
