@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArchiveStore moves and deletes old rows, one batch per call. Both methods return the
+// ArchiveStore moves and deletes old rows, one batch per call. All methods return the
 // number of rows; fewer than limit means that no more rows are old enough.
 type ArchiveStore interface {
 	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
@@ -23,6 +23,8 @@ type ArchiveStore interface {
 	// RecordArchiveRuns writes the counts of a run that has ended, and of interrupted ones, into
 	// the audit. The batches count for the run that is the operation of their context.
 	RecordArchiveRuns(ctx context.Context, runID string) error
+	// PurgeGroups removes groups that are not used any more, like PurgeBatch.
+	PurgeGroups(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
 // Archive holds the steps of the periodic archive. Its ages come from the configuration and
@@ -83,24 +85,32 @@ func (a *Archive) MoveToArchive(ctx context.Context) (int64, error) {
 
 // Purge deletes archived messages, batch by batch, and returns how many. It then writes the
 // counts of the run into the audit, and deletes the operations of the audit that are older than
-// AuditRetention.
+// AuditRetention, and groups that are not used any more, of which the archived messages may have
+// been the last.
 func (a *Archive) Purge(ctx context.Context) (int64, error) {
 	purged, err := a.inBatches(ctx, a.PurgeAfter, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
 	if err == nil {
 		err = a.Store.RecordArchiveRuns(ctx, activity.GetInfo(ctx).WorkflowExecution.RunID)
 	}
-	if err != nil || a.AuditRetention == 0 {
-		return purged, err
+	for _, rest := range []struct {
+		name      string
+		retention time.Duration
+		purge     batches
+	}{{"operations of the audit", a.AuditRetention, a.Store.PurgeOperations}, {"groups", dlq.GroupRetention, a.Store.PurgeGroups}} {
+		if err != nil || rest.retention == 0 {
+			continue
+		}
+		var rows int64
+		err = drain(ctx, rest.retention, a.BatchSize, rest.purge, func(n int64) {
+			rows += n
+			activity.RecordHeartbeat(ctx, purged) // the next attempt continues with this count
+		})
+		if rows > 0 {
+			a.Log.Info("purged "+rest.name, zap.Int64("rows", rows))
+		}
+		err = keepCount(ctx, purged, err)
 	}
-	var operations int64
-	err = drain(ctx, a.AuditRetention, a.BatchSize, a.Store.PurgeOperations, func(n int64) {
-		operations += n
-		activity.RecordHeartbeat(ctx, purged) // the next attempt continues with this count
-	})
-	if operations > 0 {
-		a.Log.Info("purged the audit", zap.Int64("operations", operations))
-	}
-	return purged, keepCount(ctx, purged, err)
+	return purged, err
 }
 
 // batches moves or deletes at most limit rows, and returns how many.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"dlqmanager/activities"
+	"dlqmanager/dlq"
 )
 
 // full is an archive whose batches are always full.
@@ -38,11 +39,15 @@ func (f *full) PurgeOperations(ctx context.Context, olderThan time.Duration, lim
 	return f.ArchiveBatch(ctx, olderThan, limit)
 }
 
-// old has old messages and old operations.
+func (f *full) PurgeGroups(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+	return f.ArchiveBatch(ctx, olderThan, limit)
+}
+
+// old has old messages, old operations and old groups.
 type old struct {
 	full
-	messages, operations int64
-	retention            time.Duration
+	messages, operations, groups int64
+	retention, groupRetention    time.Duration
 }
 
 func (o *old) PurgeBatch(_ context.Context, _ time.Duration, limit int) (int64, error) {
@@ -54,16 +59,21 @@ func (o *old) PurgeOperations(_ context.Context, olderThan time.Duration, limit 
 	return take(&o.operations, limit), nil
 }
 
+func (o *old) PurgeGroups(_ context.Context, olderThan time.Duration, limit int) (int64, error) {
+	o.groupRetention = olderThan
+	return take(&o.groups, limit), nil
+}
+
 func take(left *int64, limit int) int64 {
 	n := min(*left, int64(limit))
 	*left -= n
 	return n
 }
 
-func TestAPurgeAlsoDeletesOldOperations(t *testing.T) {
+func TestAPurgeAlsoDeletesOldOperationsAndGroups(t *testing.T) {
 	t.Parallel()
 	for _, retention := range []time.Duration{0, 400 * 24 * time.Hour} {
-		store := &old{messages: 7, operations: 25}
+		store := &old{messages: 7, operations: 25, groups: 12}
 		archive := &activities.Archive{Store: store, PurgeAfter: time.Hour, BatchSize: 5, AuditRetention: retention,
 			Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
 		var suite testsuite.WorkflowTestSuite
@@ -78,6 +88,8 @@ func TestAPurgeAlsoDeletesOldOperations(t *testing.T) {
 		require.Len(t, store.recorded, 1)
 		require.Equal(t, retention, store.retention)
 		require.Equal(t, map[bool]int64{true: 25}[retention == 0], store.operations, "without a retention they are kept")
+		require.Zero(t, store.groups)
+		require.Equal(t, dlq.GroupRetention, store.groupRetention)
 	}
 }
 

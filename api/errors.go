@@ -88,7 +88,11 @@ func conflict(message string, cause error, details ...detail) *apiError {
 // returns every other error unchanged.
 func describeNotFound(err error, kind string, id dlq.ID) error {
 	if errors.Is(err, dlq.ErrNotFound) {
-		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: fmt.Sprintf("%s not found: %s", kind, id), cause: err}
+		message := fmt.Sprintf("%s not found: %s", kind, id)
+		if kind == "group" {
+			message += "; a group without messages is removed a month after its last arrival, or when its topic has too many groups"
+		}
+		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: message, cause: err}
 	}
 	return err
 }

@@ -143,7 +143,7 @@ func TestAnUnknownGroupIsNotFound(t *testing.T) {
 	path := groupsPath + "/" + someID
 	for _, got := range []response{w.call(http.MethodGet, path), w.json(http.MethodPatch, path, `{"owner":"ann"}`), w.call(http.MethodPost, path+"/fixed")} {
 		message, _ := requireError(t, got, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
-		require.Equal(t, "group not found: "+someID, message)
+		require.Equal(t, "group not found: "+someID+"; a group without messages is removed a month after its last arrival, or when its topic has too many groups", message)
 	}
 	for _, got := range []response{w.call(http.MethodGet, groupsPath+"/x"), w.json(http.MethodPatch, groupsPath+"/x", `{}`), w.call(http.MethodPost, groupsPath+"/x/fixed")} {
 		requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")

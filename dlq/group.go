@@ -10,8 +10,12 @@ import (
 
 // MaxGroups is by default how many groups the messages of one dead-letter topic can form.
 // Further causes fall into the overflow group of the topic. So a flood of unique messages
-// does not become a flood of groups.
+// does not become a flood of groups. A group without messages that nobody has annotated, held
+// or fixed gives way to a new one.
 const MaxGroups = 1000
+
+// GroupRetention is how long after its last arrival such a group is kept otherwise.
+const GroupRetention = 30 * 24 * time.Hour
 
 // RuleOverflow is the rule of the group that takes the messages of a topic when the topic
 // has too many groups.
@@ -43,7 +47,7 @@ func storableFingerprint(f fingerprint.Fingerprint) fingerprint.Fingerprint {
 	return f
 }
 
-// GroupNotFound is ErrNotFound for a group.
+// GroupNotFound is ErrNotFound for a group. A link to a group that was removed leads here.
 func GroupNotFound(id ID) error { return fmt.Errorf("group %s: %w", id, ErrNotFound) }
 
 // GroupState is what operators have decided about a group.

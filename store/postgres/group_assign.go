@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -20,7 +21,8 @@ WITH wanted AS (
 		@dlq_topics::text[]) AS w (id, version, scope, rule, class, frame, message, dlq_topic)
 	WHERE NOT EXISTS (SELECT FROM dlq.dlq_groups g WHERE g.id = w.id)
 ), room AS (
-	SELECT t.dlq_topic, @max_groups::bigint - (SELECT count(*) FROM dlq.dlq_groups g WHERE g.dlq_topic = t.dlq_topic) AS groups
+	SELECT t.dlq_topic, @max_groups::bigint
+		- (SELECT count(*) FROM dlq.dlq_groups g WHERE g.dlq_topic = t.dlq_topic AND g.rule <> 'overflow') AS groups
 	FROM (SELECT DISTINCT dlq_topic FROM wanted) AS t
 ), created AS (
 	INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
@@ -60,8 +62,15 @@ func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	known, err := s.createGroups(ctx, unknown)
+	known, err := s.createGroups(ctx, unknown, nil)
 	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(unknown, func(id dlq.ID, _ *arrivalRow) bool { return known[id] })
+	if len(unknown) == 0 {
+		return nil
+	}
+	if known, err = s.replaceGroups(ctx, unknown); err != nil {
 		return err
 	}
 	overflow := map[dlq.ID]*arrivalRow{}
@@ -76,13 +85,14 @@ func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 		}
 	}
 	if len(overflow) > 0 {
-		_, err = s.createGroups(ctx, overflow)
+		_, err = s.createGroups(ctx, overflow, nil)
 	}
 	return err
 }
 
-// createGroups returns which of the groups exist then.
-func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow) (known map[dlq.ID]bool, err error) {
+// createGroups removes the spare groups, creates those that are wanted, and returns which of
+// these exist then.
+func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow, spare [][16]byte) (known map[dlq.ID]bool, err error) {
 	ids := make([]dlq.ID, 0, len(wanted))
 	for id := range wanted {
 		ids = append(ids, id)
@@ -104,6 +114,9 @@ func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow)
 	var found [][16]byte
 	err = s.batch(ctx, "create groups", func(batch *pgx.Batch) {
 		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(groupsLock)})
+		if len(spare) > 0 {
+			queueRemoval(batch, spare, new(int64))
+		}
 		batch.Queue(createGroupsSQL, args)
 		queueQuery(batch, &found, pgx.RowTo[[16]byte], knownGroupsSQL, args)
 	})
@@ -129,8 +142,8 @@ func (s *Store) maxGroups() int {
 // maxKnownGroups bounds the memory of knownGroups: 16 bytes each, and the map.
 const maxKnownGroups = 50_000
 
-// knownGroups remembers groups that exist, so that most batches need not ask. Groups are
-// deleted by hand only, or by a restore to an earlier moment.
+// knownGroups remembers groups that exist, so that most batches need not ask. Each batch looks
+// them up again when it is stored, since another process may have removed one.
 type knownGroups struct {
 	mu  sync.Mutex
 	ids map[dlq.ID]struct{}

@@ -47,7 +47,7 @@ func (s *Store) storeBatch(ctx context.Context, in *ingest) (stored []dlq.ID, er
 		return nil, err
 	}
 	stored, err = s.ingest(ctx, in)
-	if errors.Is(err, errGroupDeleted) {
+	for errors.Is(err, errGroupRemoved) { // by another process, since they were assigned
 		s.groups.forget()
 		if err := s.assignGroups(ctx, in.rows); err != nil {
 			return nil, err
@@ -233,8 +233,8 @@ func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRo
 	return err
 }
 
-// errGroupDeleted means that a group of the rows does not exist any more.
-var errGroupDeleted = errors.New("a group was deleted")
+// errGroupRemoved means that a group of the rows does not exist any more.
+var errGroupRemoved = errors.New("a group was removed")
 
 // unknown locks the positions and returns the rows whose body, and those whose body and
 // message, must be inserted.
@@ -277,7 +277,7 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		return nil, nil, dlq.ErrPositionMoved
 	}
 	if len(found) != len(groups) {
-		return nil, nil, errGroupDeleted
+		return nil, nil, errGroupRemoved
 	}
 	for _, row := range in.rows {
 		if !row.PreviousID.IsZero() && !row.cameBack {
@@ -438,7 +438,8 @@ func idsOf(rows []*arrivalRow) []dlq.ID {
 }
 
 // ingestLock is the advisory lock that ingest holds shared while it stores, and that the
-// creation of a bulk retry holds exclusively while it reads its upper bound. PostgreSQL
+// creation of a bulk retry holds exclusively while it reads its upper bound. The removal of
+// groups holds it exclusively too, so that no message gets into a removed group. PostgreSQL
 // assigns the order of arrival before the commit. Without the lock, a message below the
 // upper bound could become visible after the count. A program that inserts messages itself
 // is not covered unless it takes the lock too. The number is arbitrary and must never
