@@ -258,27 +258,23 @@ func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 }
 
 // checkJob checks a job by its filter. A job on an original topic may have messages of several
-// dead-letter topics. If it is limited to those of others, it does not exist for the sender.
-// If it is not limited, the sender may see it but not control it.
+// dead-letter topics. Unless its limits are those of the sender, it does not exist for somebody
+// with some topics only.
 func (g guard) checkJob(a *access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
-	switch {
-	case err != nil, a.within() == "", g.topics.IsDeadLetter(f.Topic), a.hasLimits(f.Within):
-		return err
-	case f.Within != "":
+	if err == nil && a.within() != "" && !g.topics.IsDeadLetter(f.Topic) && !slices.Contains(a.limits(), f.Within) {
 		return dlq.ErrNotFound
-	case a.permission == dlq.PermBulkRetryControl || a.permission == dlq.PermBulkActionControl:
-		return forbidden(a.permission, "every dead-letter topic of "+f.Topic)
-	default:
-		return nil
 	}
+	return err
 }
 
-// hasLimits reports whether the principal creates jobs with these limits, or has them for the
+// limits are those of the jobs that the principal creates, and those that it has for the
 // permission of the route. The roles that create jobs include those that read and control them.
-func (a *access) hasLimits(within string) bool {
-	return slices.ContainsFunc([]dlq.Permission{a.permission, dlq.PermBulkRetryCreate, dlq.PermMessageDelete},
-		func(p dlq.Permission) bool { return a.principal.Within(p) == within })
+func (a *access) limits() (within []string) {
+	for _, p := range []dlq.Permission{a.permission, dlq.PermBulkRetryCreate, dlq.PermMessageDelete} {
+		within = append(within, a.principal.Within(p))
+	}
+	return within
 }
 
 // maxJobsRead is how many jobs are read for a list, of which most may be hidden.
@@ -383,11 +379,11 @@ func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 	return g.store.EndAction(ended(ctx, state, dlq.PermBulkActionControl), id, state, reason)
 }
 
-// Operations leaves out those of other topics, and those without a topic unless the principal
-// may see all topics.
+// Operations leaves out those of other topics and of hidden jobs, and those without a topic unless
+// the principal may see all topics.
 func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error) {
 	a := accessOf(ctx)
-	query.Within = a.within()
+	query.Within, query.Limits = a.within(), a.limits()
 	return g.store.Operations(ctx, query)
 }
 

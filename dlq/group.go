@@ -110,7 +110,7 @@ type Group struct {
 	// RegressedBy is the message that failed after the fix; zero if none did.
 	RegressedBy ID
 
-	// IsPartial is set when some messages of the group are in dead-letter topics that the
+	// IsPartial is set when some messages of the group are, or were, in dead-letter topics that the
 	// principal may not see. Arrived, LastHour and RegressedBy include those.
 	IsPartial bool
 }

@@ -242,6 +242,9 @@ type OperationQuery struct {
 	From, To time.Time
 	// Within is an expression that topics must match, from Principal.Within.
 	Within string
+	// Limits are those of the jobs on original topics whose operations are selected, if Within is
+	// not empty.
+	Limits []string
 
 	// After is the last operation of the previous page.
 	After    *OperationCursor

@@ -97,7 +97,7 @@ func (m *Store) Operations(_ context.Context, q dlq.OperationQuery) (page dlq.Op
 		return dlq.OperationPage{}, err
 	}
 	for _, o := range slices.Backward(m.operations) {
-		if !selects(&q, &o) || !within.MatchString(o.Topic) {
+		if !selects(&q, &o) || !within.MatchString(o.Topic) || q.Within != "" && m.isHiddenJob(&q, &o) {
 			continue
 		}
 		if len(page.Operations) == max(q.PageSize, 1) {
@@ -107,6 +107,18 @@ func (m *Store) Operations(_ context.Context, q dlq.OperationQuery) (page dlq.Op
 		page.Operations = append(page.Operations, o)
 	}
 	return page, nil
+}
+
+// isHiddenJob is like visibleJob of package postgres.
+func (m *Store) isHiddenJob(q *dlq.OperationQuery, o *dlq.Operation) bool {
+	if o.Target != dlq.TargetBulkRetry && o.Target != dlq.TargetBulkAction || m.topics.IsDeadLetter(o.Topic) {
+		return false
+	}
+	if b := m.bulks[o.TargetID]; b != nil {
+		return !slices.Contains(q.Limits, b.Spec.Within)
+	}
+	i := slices.IndexFunc(m.actions, func(a *action) bool { return a.ID == o.TargetID })
+	return i < 0 || !slices.Contains(q.Limits, m.actions[i].Spec.Within)
 }
 
 // selects reports whether the query selects the operation by everything but Within.

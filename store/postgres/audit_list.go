@@ -101,7 +101,7 @@ func (s *Store) auditedTopics(ctx context.Context, within string) (topics []stri
 func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.OperationPage, err error) {
 	size := max(q.PageSize, 1)
 	args := pgx.NamedArgs{"subject": q.Subject, "action": q.Action, "topic": q.Topic, "target_id": uuid(q.TargetID), "outcome": q.Outcome,
-		"from": q.From, "to": q.To, "within": q.Within, "limit": size + 1}
+		"from": q.From, "to": q.To, "within": q.Within, "limits": q.Limits, "dead_letter_topics": s.topics.Expression(), "limit": size + 1}
 	if q.After != nil {
 		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
 	}
@@ -123,6 +123,12 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.
 	return page, err
 }
 
+// visibleJob is a condition on operations: those of a job on an original topic have the messages of
+// all its dead-letter topics, unless the job has limits.
+const visibleJob = `(a.target NOT IN ('bulk-retry', 'bulk-action') OR a.topic ~ @dead_letter_topics
+	OR EXISTS (SELECT FROM dlq.dlq_bulk_retries j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0)
+	OR EXISTS (SELECT FROM dlq.dlq_bulk_actions j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0))`
+
 func operationConditions(q *dlq.OperationQuery) string {
 	var b strings.Builder
 	add := func(wanted bool, condition string) {
@@ -138,6 +144,7 @@ func operationConditions(q *dlq.OperationQuery) string {
 	add(!q.From.IsZero(), "a.at >= @from")
 	add(!q.To.IsZero(), "a.at < @to")
 	add(q.Within != "", "a.topic ~ @within")
+	add(q.Within != "", visibleJob)
 	add(q.After != nil, "(a.at, a.id) < (@after_at::timestamptz, @after_id::uuid)")
 	return b.String()
 }

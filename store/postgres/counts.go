@@ -51,9 +51,9 @@ WITH batch AS (
 )
 SELECT count(*) FROM batch`
 
+// Empty counts of a group stay as long as the group, since they name the topics that its messages
+// were in.
 const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
-
-const deleteEmptyGroupCountsSQL = `DELETE FROM dlq.dlq_group_count_sums WHERE messages = 0`
 
 // FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
 // read. Their values do not change.
@@ -67,10 +67,7 @@ func (s *Store) FoldCounts(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.batch(ctx, "delete empty counts", func(batch *pgx.Batch) {
-		batch.Queue(deleteEmptyCountsSQL)
-		batch.Queue(deleteEmptyGroupCountsSQL)
-	})
+	return s.batch(ctx, "delete empty counts", func(batch *pgx.Batch) { batch.Queue(deleteEmptyCountsSQL) })
 }
 
 // maxFolded is the limit in foldCountsSQL.

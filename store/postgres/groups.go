@@ -24,12 +24,12 @@ LIMIT @limit`
 
 // rankedGroupsSQL computes the rank of all groups from all counts. Its cost grows with the
 // number of groups, not with that of messages. The last message of a group may be hidden; so
-// a group with hidden messages is ranked by its first one, which is shown.
+// a group that had hidden messages is ranked by its first one, which is shown.
 const rankedGroupsSQL = `
 WITH counted AS (
-	SELECT c.group_id, bool_or(c.is_visible) AS is_visible, sum(c.messages) FILTER (WHERE NOT c.is_visible) > 0 AS has_hidden,
+	SELECT c.group_id, bool_or(c.is_visible) AS is_visible, bool_or(NOT c.is_visible) AS has_hidden,
 		sum(c.messages) FILTER (WHERE c.is_visible) > 0 AS is_used,
-		bool_or(c.dlq_topic = @topic OR c.original_topic = @topic) FILTER (WHERE c.is_visible) AS has_topic,
+		bool_or(c.dlq_topic = @topic OR c.original_topic = @topic) FILTER (WHERE c.is_visible AND c.messages > 0) AS has_topic,
 		sum(c.messages) FILTER (WHERE c.is_visible AND c.status = 'PENDING') AS pending
 	FROM (SELECT group_id, dlq_topic, original_topic, status, messages, @within = '' OR dlq_topic ~ @within AS is_visible
 		FROM dlq.dlq_group_count_sums
@@ -76,10 +76,9 @@ WITH change AS MATERIALIZED (
 		UNION ALL
 		SELECT group_id, dlq_topic, original_topic, status, messages FROM change) AS part
 	GROUP BY group_id, dlq_topic, original_topic, status
-	HAVING sum(messages) > 0
 ), counts AS (
 	SELECT group_id, jsonb_agg(jsonb_build_object('dlq_topic', dlq_topic, 'original_topic', original_topic, 'status', status, 'messages', messages)
-		ORDER BY dlq_topic, original_topic, status) FILTER (WHERE @within = '' OR dlq_topic ~ @within) AS list,
+		ORDER BY dlq_topic, original_topic, status) FILTER (WHERE messages > 0 AND (@within = '' OR dlq_topic ~ @within)) AS list,
 		bool_or(@within <> '' AND dlq_topic !~ @within) AS has_hidden
 	FROM counted
 	GROUP BY group_id
@@ -130,12 +129,12 @@ ORDER BY wanted.place`
 // Conditions of newestGroupsSQL; the first is also that of groupsSQL. OFFSET 0 makes the
 // server look up the counts of one group at a time, instead of reading all of them.
 const (
-	// A group is visible if some topic of its messages is.
+	// A group is visible if some topic of its messages is, also of those that are gone.
 	groupVisible = `(g.dlq_topic ~ @within
 		OR EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.dlq_topic ~ @within OFFSET 0))`
 	groupTopic = `(g.dlq_topic = @topic AND (@within = '' OR g.dlq_topic ~ @within)
 		OR EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND (c.dlq_topic = @topic OR c.original_topic = @topic)
-			AND (@within = '' OR c.dlq_topic ~ @within) OFFSET 0))`
+			AND c.messages > 0 AND (@within = '' OR c.dlq_topic ~ @within) OFFSET 0))`
 	groupState = `g.state = @state`
 	// The newest messages of a group may have been counted since.
 	groupNotEmpty = `(EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.messages > 0

@@ -104,3 +104,29 @@ func TestConcurrentWritersShareTheirGroups(t *testing.T) {
 		require.EqualValues(t, 8, page.Groups[i].Pending())
 	}
 }
+
+// The messages in the other topic are gone, but arrived counts them.
+func TestAGroupThatWasInAHiddenTopicStaysPartial(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := postgres.New(pool, dlqtest.Topics(t))
+	seen, hidden := dlqtest.Arrival(dlqtest.Cause("x")), dlqtest.Arrival(dlqtest.Cause("x"), dlqtest.FromTopic("shop.dlq", "shop"))
+	for _, a := range []dlq.Arrival{seen, hidden} {
+		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Delete(t.Context(), hidden.ID))
+	const within = "^(orders.*)$"
+	for range 2 { // with changes, and with sums only
+		g, err := s.Group(t.Context(), dlq.GroupID(&seen.Fingerprint), within)
+		require.NoError(t, err)
+		require.True(t, g.IsPartial)
+		require.Equal(t, []dlq.GroupCount{{DLQTopic: "orders.dlq", OriginalTopic: "orders", Status: dlq.StatusPending, Messages: 1}}, g.Counts)
+		require.NoError(t, s.FoldCounts(t.Context()))
+	}
+	for _, topic := range []string{"shop", "shop.dlq"} {
+		page, err := s.Groups(t.Context(), dlq.GroupQuery{Topic: topic, PageSize: 1, Sort: dlq.GroupsByLastSeen})
+		require.NoError(t, err)
+		require.Empty(t, page.Groups)
+	}
+}

@@ -97,6 +97,7 @@ WHERE (c.dlq_topic = @topic OR c.original_topic = @topic) AND c.group_id NOT IN 
 	WHERE get_bit(s.bits, @bit_0) = 0 OR get_bit(s.bits, @bit_1) = 0 OR get_bit(s.bits, @bit_2) = 0 OR get_bit(s.bits, @bit_3) = 0
 		OR get_bit(s.bits, @bit_4) = 0 OR get_bit(s.bits, @bit_5) = 0 OR get_bit(s.bits, @bit_6) = 0 OR get_bit(s.bits, @bit_7) = 0)
 GROUP BY c.group_id
+HAVING sum(c.messages) > 0
 LIMIT 10001`
 
 const (

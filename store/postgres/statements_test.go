@@ -248,7 +248,7 @@ func TestEveryStatement(t *testing.T) {
 		"searchSQL":         {{args: searchArgs, search: records, after: inOrderSQL, uses: and(byTopic + " " + bodies)}},
 		"signSQL":           {{args: pgx.NamedArgs{"groups": [][16]byte{id}, "bits": []pgtype.Bits{(&signature{}).bits()}}, uses: signed}},
 		"topicsSQL":         {{args: pgx.NamedArgs{"within": ""}, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic")}},
-		"readOnlySQL":       {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}}, "deleteEmptyGroupCountsSQL": {{}},
+		"readOnlySQL":       {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
 
 		"listGroupSQL":     {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and(messages + " idx_dlq_messages_group")}},
 		"countGroupSQL":    {{args: listArgs(ofGroup), query: ofGroup, after: inOrderSQL, uses: and("idx_dlq_messages_group")}},
@@ -376,6 +376,8 @@ func TestEveryStatement(t *testing.T) {
 			{args: pgx.NamedArgs{"limit": 100, "subject": "s-1"}, operations: &dlq.OperationQuery{Subject: "s-1"}, uses: "idx_dlq_audit_subject"},
 			{args: pgx.NamedArgs{"limit": 100, "topic": "t-1"}, operations: &dlq.OperationQuery{Topic: "t-1"}, uses: "idx_dlq_audit_topic"},
 			{args: pgx.NamedArgs{"limit": 100, "target_id": uuid(id)}, operations: &dlq.OperationQuery{TargetID: id}, uses: "idx_dlq_audit_target"},
+			{args: pgx.NamedArgs{"limit": 100, "topic": "t-1", "within": "t.*", "limits": []string{"t.*"}, "dead_letter_topics": "d"},
+				operations: &dlq.OperationQuery{Topic: "t-1", Within: "t.*"}, uses: "dlq_bulk_actions_pkey dlq_bulk_retries_pkey idx_dlq_audit_topic"},
 			{args: pgx.NamedArgs{"limit": 100, "after_at": time.Now(), "after_id": uuid(id)}, operations: &dlq.OperationQuery{After: &dlq.OperationCursor{}}, uses: "idx_dlq_audit_at"},
 		},
 		"auditedTopicsSQL":     {{args: pgx.NamedArgs{"within": "^(t-1)$", "most": 100}, after: byIndexSQL, uses: "idx_dlq_audit_topic"}},

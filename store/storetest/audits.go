@@ -379,6 +379,36 @@ var audits = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"operations of jobs on original topics are selected by the limits of the jobs": func(t *testing.T, f fixture) {
+		const limit = "^(orders.*)$"
+		ctx := f.asked(dlq.PermBulkRetryCreate)
+		var limited []dlq.ID
+		for _, filter := range []dlq.Filter{{Topic: "orders"}, {Topic: "orders", Within: limit}, {Topic: "orders.dlq"}} {
+			bulk, err := f.CreateBulk(ctx, dlqtest.Bulk(filter.Topic, 1, dlqtest.Filter(filter)))
+			require.NoError(t, err)
+			_, err = f.EndBulk(t.Context(), bulk.ID, dlq.BulkCompleted, "")
+			require.NoError(t, err)
+			action, err := f.CreateAction(ctx, dlqtest.Action(dlq.ActionDead, filter))
+			require.NoError(t, err)
+			_, err = f.EndAction(t.Context(), action.ID, dlq.BulkCompleted, "")
+			require.NoError(t, err)
+			if filter.Topic != "orders" || filter.Within != "" {
+				limited = append(limited, bulk.ID, action.ID)
+			}
+		}
+		seen := func(q dlq.OperationQuery) (jobs []dlq.ID) {
+			for _, o := range f.audited(q) {
+				jobs = append(jobs, o.TargetID)
+			}
+			slices.Reverse(jobs)
+			return slices.Compact(jobs)
+		}
+		require.Len(t, seen(dlq.OperationQuery{}), 6)
+		require.Equal(t, limited, seen(dlq.OperationQuery{Within: limit, Limits: []string{limit}}))
+		require.Equal(t, limited[:2], seen(dlq.OperationQuery{Within: limit, Limits: []string{limit}, Topic: "orders"}))
+		require.Equal(t, limited[2:], seen(dlq.OperationQuery{Within: limit, Limits: []string{"^ $"}}))
+	},
+
 	"recent operations are not purged, whatever the retention": func(t *testing.T, f fixture) {
 		require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
 		for _, olderThan := range []time.Duration{0, -time.Hour, 365 * 24 * time.Hour} {
