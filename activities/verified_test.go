@@ -225,6 +225,43 @@ func TestADeniedDeadLetterTopicDoesNotHoldUpVerification(t *testing.T) {
 	require.Equal(t, "yes", v.verdict(id))
 }
 
+// Nobody ingests it, or a partition has no leader.
+func TestASilentDeadLetterTopicDoesNotHoldUpTheVerificationOfOthers(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	v := newVerifiedTest(t, cluster.ListenAddrs())
+	created, err := kadm.NewClient(v.client).CreateTopics(t.Context(), 1, 1, nil, "silent.dlq")
+	require.NoError(t, err)
+	require.NoError(t, created.Error())
+	first, firstAgain := v.send("first")
+	second, secondAgain := v.send("second")
+	v.stopIngest()
+	require.NoError(t, v.client.ProduceSync(t.Context(), &kgo.Record{Topic: "silent.dlq", Value: []byte("nobody reads it")}).FirstErr())
+	v.commit(firstAgain)
+	v.publish(first, "")
+	require.Equal(t, "yes", v.verdict(first))
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "silent.dlq", Err: kerr.LeaderNotAvailable, Count: -1})
+	v.commit(secondAgain)
+	v.publish(second, "")
+	require.Equal(t, "yes", v.verdict(second))
+}
+
+func TestADeadLetterTopicWithoutALeaderHoldsUpItsOwnMessages(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t)
+	v := newVerifiedTest(t, cluster.ListenAddrs())
+	id, again := v.send("works")
+	leaderless := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "orders.dlq", Err: kerr.LeaderNotAvailable, Count: -1})
+	v.commit(again)
+	published, err := v.poller.Poll(t.Context())
+	require.NoError(t, err)
+	require.False(t, published)
+	require.Equal(t, "unknown not_read", v.verdict(id))
+	leaderless.Remove()
+	v.publish(id, "")
+	require.Equal(t, "yes", v.verdict(id))
+}
+
 func TestADeliveryIsVerifiedByTheOffsetsOfItsGroup(t *testing.T) {
 	t.Parallel()
 	verifies(t, kafkatest.FakeCluster(t).ListenAddrs())

@@ -59,8 +59,9 @@ var UnknownReasons = []VerifiedReason{ReasonNoTarget, ReasonHTTP, ReasonNoOffset
 // FamilyRetryable is the family of dead letters that went through retry topics.
 const FamilyRetryable = "spring-retryable-topic"
 
-// WatermarksOutdated is how old the watermarks may be before a message counts as unknown
-// that has not been passed: Kafka is away, or ingest is behind.
+// WatermarksOutdated is how old the watermarks of a target may be before its messages count as
+// unknown that have not been passed: Kafka is away, or ingest is behind in a dead-letter topic into
+// which they can come back.
 const WatermarksOutdated = 2 * time.Minute
 
 // Verdict is whether a message is verified, with its target.
@@ -167,17 +168,23 @@ type WatermarkScope struct {
 	Targets []WatermarkTarget
 }
 
-// WatermarkTarget is a topic with the id that it had when messages were delivered to it.
+// WatermarkTarget is a topic with the id that it had when messages of a dead-letter topic were
+// delivered to it.
 type WatermarkTarget struct {
 	ID      int32
 	Topic   string
 	TopicID ID
+	// DLQTopics are the dead-letter topics into which the messages can come back. The first is the
+	// one that they were in.
+	DLQTopics []string
 }
 
 // Watermarks are the committed offsets of groups at one moment.
 type Watermarks struct {
-	// At is when their fetch began.
+	// At is when the fetch of Groups began.
 	At time.Time
+	// Targets are those whose offsets are replaced, with the time when the fetch of these began.
+	Targets map[int32]time.Time
 	// Groups has every group that was fetched, with why Kafka refused it; empty if it did not.
 	Groups map[string]string
 	// Away are the groups that were not fetched because their coordinator is away. Their

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,9 @@ const offsetsTimeout = 5 * time.Second
 //
 // A consumer writes a message that it fails on to a dead-letter topic, and commits its offset
 // afterwards. So a poll fetches the committed offsets first and the end offsets of the
-// dead-letter topics after that. It publishes the committed offsets once ingest has passed
-// those ends: by then the database has every message that came back before the commit.
+// dead-letter topics after that. It publishes the committed offsets of a target once ingest has
+// passed the ends of the dead-letter topics into which its messages can come back: by then the
+// database has every message that came back before the commit.
 type WatermarkPoller struct {
 	client   *kgo.Client
 	admin    *kadm.Client
@@ -52,14 +54,21 @@ type WatermarkPoller struct {
 	log      *zap.Logger
 	holder   dlq.ID
 	lease    dlq.WatermarkLease
-	pending  *pendingWatermarks // nil between a publish and the next fetch
-	denied   hourly
+	// pending has the targets whose offsets were fetched and are not published yet.
+	pending map[int32]*pendingTarget
+	// groups are those of the latest fetch.
+	groups map[string]string
+	at     time.Time
+	denied hourly
 }
 
-// pendingWatermarks wait for ingest to pass the ends.
-type pendingWatermarks struct {
-	dlq.Watermarks
-	ends []partitionEnd
+// pendingTarget waits for ingest to pass the ends.
+type pendingTarget struct {
+	at        time.Time
+	committed []dlq.Watermark
+	away      []string
+	isChanged bool
+	ends      []partitionEnd
 }
 
 type partitionEnd struct {
@@ -90,8 +99,8 @@ func (w *WatermarkPoller) Run(ctx context.Context) {
 	}
 }
 
-// Poll fetches watermarks, unless some are pending, and publishes them if ingest is far
-// enough.
+// Poll fetches the watermarks of the targets that are not pending, and publishes those of the
+// targets for which ingest is far enough.
 func (w *WatermarkPoller) Poll(ctx context.Context) (published bool, err error) {
 	// kadm caches topics, unless it is asked for rights too. The cache may not have a
 	// dead-letter topic that a consumer has just created.
@@ -101,38 +110,55 @@ func (w *WatermarkPoller) Poll(ctx context.Context) (published bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	if !taken || lease != w.lease {
-		w.lease, w.pending = lease, nil // another process may have published later ones
+	if !taken || lease != w.lease { // another process may have published later ones
+		w.lease, w.pending = lease, map[int32]*pendingTarget{}
 	}
 	if !taken {
 		return false, nil
 	}
-	if w.pending == nil {
-		if w.pending, err = w.fetch(ctx); err != nil || w.pending == nil {
-			return false, err
-		}
-	}
-	if passed, err := w.passed(ctx); !passed || err != nil {
+	if err := w.fetch(ctx); err != nil {
 		return false, err
 	}
-	err = w.store.PublishWatermarks(ctx, w.lease, &w.pending.Watermarks)
-	w.pending = nil
+	if err := w.pass(ctx); err != nil {
+		return false, err
+	}
+	ready := dlq.Watermarks{At: w.at, Groups: w.groups, Targets: map[int32]time.Time{}}
+	for id, p := range w.pending {
+		if len(p.ends) > 0 {
+			continue
+		}
+		ready.Targets[id] = p.at
+		ready.Committed, ready.Away = append(ready.Committed, p.committed...), append(ready.Away, p.away...)
+		if p.isChanged {
+			ready.Changed = append(ready.Changed, id)
+		}
+		delete(w.pending, id)
+	}
+	if len(ready.Targets) == 0 {
+		return false, nil
+	}
+	err = w.store.PublishWatermarks(ctx, w.lease, &ready)
 	if errors.Is(err, dlq.ErrFenced) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// fetch returns nil while nothing was delivered, or no group is known.
-func (w *WatermarkPoller) fetch(ctx context.Context) (*pendingWatermarks, error) {
+// fetch makes targets pending. It leaves out those whose dead-letter topics have an unknown end,
+// as when a partition has no leader.
+func (w *WatermarkPoller) fetch(ctx context.Context) error {
 	scope, err := w.store.WatermarkScope(ctx)
-	if err != nil || len(scope.Groups) == 0 || len(scope.Targets) == 0 {
-		return nil, err
+	if err != nil {
+		return err
 	}
-	p := &pendingWatermarks{Watermarks: dlq.Watermarks{At: time.Now(), Groups: map[string]string{}}}
+	scope.Targets = slices.DeleteFunc(scope.Targets, func(t dlq.WatermarkTarget) bool { return w.pending[t.ID] != nil })
+	if len(scope.Groups) == 0 || len(scope.Targets) == 0 {
+		return nil
+	}
+	at := time.Now()
 	before, err := w.admin.ListTopics(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return fmt.Errorf("list topics: %w", err)
 	}
 	slices.Sort(scope.Groups)
 	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
@@ -140,50 +166,79 @@ func (w *WatermarkPoller) fetch(ctx context.Context) (*pendingWatermarks, error)
 	cancel()
 	after, err := w.admin.ListTopics(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return fmt.Errorf("list topics: %w", err)
 	}
-	targets := map[string]int32{} // the topics whose ids did not change meanwhile
-	for _, t := range scope.Targets {
+	groups, away, err := w.groupsOf(offsets)
+	if err != nil {
+		return err
+	}
+	w.groups, w.at = groups, at
+	ends := w.deadLetterEnds(ctx, after, scope.Targets)
+	for i := range scope.Targets {
+		t := &scope.Targets[i]
+		p := &pendingTarget{at: at, away: away}
 		switch first, last := currentID(before, t.Topic), currentID(after, t.Topic); {
 		case first == t.TopicID && last == t.TopicID:
-			targets[t.Topic] = t.ID
+			p.committed = committed(offsets, t)
 		case after[t.Topic].Err == nil || errors.Is(after[t.Topic].Err, kerr.UnknownTopicOrPartition):
-			p.Changed = append(p.Changed, t.ID)
-		}
-	}
-	var awayErr error
-	for group, fetched := range offsets {
-		switch err := fetched.Err; {
-		case err == nil:
-			p.Groups[group] = ""
-		case errors.Is(err, kerr.GroupIDNotFound):
-			p.Groups[group] = ""
-			continue
-		case kerr.IsRetriable(err) || !errors.As(err, new(*kerr.Error)):
-			p.Away, awayErr = append(p.Away, group), fmt.Errorf("offsets of consumer group %s: %w", group, err)
-			continue
+			p.isChanged = true
 		default:
-			if err = withGrant(err, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, group); w.denied.isDue(group) {
-				w.log.Warn("Kafka refuses to show how far a consumer group has committed; only a share group loses nothing by that", zap.Error(err))
-			}
-			p.Groups[group] = err.Error()
 			continue
 		}
-		fetched.Fetched.Each(func(o kadm.OffsetResponse) {
-			if target, wanted := targets[o.Topic]; wanted && o.Err == nil && o.At >= 0 {
-				p.Committed = append(p.Committed, dlq.Watermark{Group: group, Target: target, Partition: o.Partition, Offset: o.At})
+		isKnown := true
+		for topic, of := range ends {
+			if w.takesBack(t, topic) {
+				p.ends = append(p.ends, of...)
+				isKnown = isKnown && of != nil
 			}
-		})
+		}
+		if isKnown {
+			w.pending[t.ID] = p
+		}
 	}
-	switch {
-	case awayErr == nil:
-	case len(p.Groups) == 0:
-		return nil, awayErr
-	default:
-		w.log.Warn("cannot fetch how far some consumer groups have committed; trying again", zap.Int("groups", len(p.Away)), zap.Error(awayErr))
+	return nil
+}
+
+// groupsOf are the groups that were fetched, with why Kafka refused them, and those that are away.
+func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups map[string]string, away []string, err error) {
+	groups = map[string]string{}
+	for group, fetched := range offsets {
+		switch cause := fetched.Err; {
+		case cause == nil, errors.Is(cause, kerr.GroupIDNotFound):
+			groups[group] = ""
+		case kerr.IsRetriable(cause) || !errors.As(cause, new(*kerr.Error)):
+			away, err = append(away, group), fmt.Errorf("offsets of consumer group %s: %w", group, cause)
+		default:
+			cause = withGrant(cause, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, group)
+			if w.denied.isDue(group) {
+				w.log.Warn("Kafka refuses to show how far a consumer group has committed; only a share group loses nothing by that", zap.Error(cause))
+			}
+			groups[group] = cause.Error()
+		}
 	}
-	p.ends, err = w.deadLetterEnds(ctx, after)
-	return p, err
+	if err != nil && len(groups) > 0 {
+		w.log.Warn("cannot fetch how far some consumer groups have committed; trying again", zap.Int("groups", len(away)), zap.Error(err))
+		err = nil
+	}
+	return groups, away, err
+}
+
+// committed are the offsets of all groups in a target.
+func committed(offsets kadm.FetchOffsetsResponses, target *dlq.WatermarkTarget) (found []dlq.Watermark) {
+	for group, fetched := range offsets {
+		for partition, o := range fetched.Fetched[target.Topic] {
+			if fetched.Err == nil && o.Err == nil && o.At >= 0 {
+				found = append(found, dlq.Watermark{Group: group, Target: target.ID, Partition: partition, Offset: o.At})
+			}
+		}
+	}
+	return found
+}
+
+// takesBack reports whether messages of the target can come back into a dead-letter topic.
+func (w *WatermarkPoller) takesBack(target *dlq.WatermarkTarget, topic string) bool {
+	origin, _ := w.topics.OriginOf(topic)
+	return origin == target.Topic || slices.Contains(target.DLQTopics, topic)
 }
 
 // currentID is the id of a topic; zero if it does not exist.
@@ -194,84 +249,114 @@ func currentID(topics kadm.TopicDetails, topic string) dlq.ID {
 	return dlq.ID{}
 }
 
-// deadLetterEnds are the ends of the partitions of all dead-letter topics, but for those that
-// never had a record.
-func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicDetails) ([]partitionEnd, error) {
+// deadLetterEnds are the ends of the partitions of the dead-letter topics that can take messages of
+// the targets back, but for partitions that never had a record. A topic with an unknown end has nil.
+func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicDetails, targets []dlq.WatermarkTarget) map[string][]partitionEnd {
+	ends := map[string][]partitionEnd{}
 	var names []string
 	for name := range topics {
-		if w.topics.IsDeadLetter(name) {
+		takesBack := func(t dlq.WatermarkTarget) bool { return w.takesBack(&t, name) }
+		if !w.topics.IsDeadLetter(name) || !slices.ContainsFunc(targets, takesBack) {
+			continue
+		}
+		ends[name] = nil
+		hasNoLeader := func(p kadm.PartitionDetail) bool { return p.Err != nil || p.Leader < 0 }
+		if !slices.ContainsFunc(slices.Collect(maps.Values(topics[name].Partitions)), hasNoLeader) {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil // a request without topics would ask for all
+		return ends // a request without topics would ask for all
 	}
+	ctx, cancel := context.WithTimeout(ctx, offsetsTimeout)
+	defer cancel()
 	listed, err := w.admin.ListEndOffsets(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("ends of the dead-letter topics: %w", err)
-	}
-	var ends []partitionEnd
-	listed.Each(func(o kadm.ListedOffset) {
-		switch {
-		case errors.Is(o.Err, kerr.UnknownTopicOrPartition):
-		case o.Err != nil:
-			err = fmt.Errorf("end of %s[%d]: %w", o.Topic, o.Partition, o.Err)
-		case o.Offset > 0:
-			ends = append(ends, partitionEnd{o.Topic, dlq.Partition{TopicID: currentID(topics, o.Topic), Number: o.Partition}, o.Offset})
+	for _, name := range names {
+		of := []partitionEnd{}
+		for number := range topics[name].Partitions {
+			o, isListed := listed.Lookup(name, number)
+			if !isListed || o.Err != nil {
+				of, err = nil, cmp.Or(o.Err, err)
+				break
+			}
+			if o.Offset > 0 {
+				of = append(of, partitionEnd{name, dlq.Partition{TopicID: currentID(topics, name), Number: number}, o.Offset})
+			}
 		}
-	})
-	return ends, err
+		ends[name] = of
+	}
+	if err != nil {
+		w.log.Warn("cannot find the ends of some dead-letter topics; trying again", zap.Error(err))
+	}
+	return ends
 }
 
-// passed tells whether ingest has passed the pending ends. It forgets those that it has
-// passed, and those that it never will: the topic is gone or denied, or Kafka has deleted the records.
-func (w *WatermarkPoller) passed(ctx context.Context) (bool, error) {
-	p := w.pending
-	if len(p.ends) == 0 {
-		return true, nil
+// pass forgets the ends that ingest has passed, and those that it never will: the topic is gone or
+// denied, or Kafka has deleted the records.
+func (w *WatermarkPoller) pass(ctx context.Context) error {
+	behind := map[partitionEnd]bool{}
+	for _, p := range w.pending {
+		for _, end := range p.ends {
+			behind[end] = true
+		}
 	}
-	partitions := make([]dlq.Partition, len(p.ends))
-	names := map[string]bool{}
-	for i := range p.ends {
-		partitions[i] = p.ends[i].Partition
+	if len(behind) == 0 {
+		return nil
+	}
+	ends := slices.Collect(maps.Keys(behind))
+	partitions := make([]dlq.Partition, len(ends))
+	for i := range ends {
+		partitions[i] = ends[i].Partition
 	}
 	positions, err := w.store.Positions(ctx, partitions)
 	if err != nil {
-		return false, err
+		return err
 	}
-	var behind []partitionEnd
-	for i, end := range p.ends {
-		if positions[i].Next < end.end {
-			behind = append(behind, end)
+	names := map[string]bool{}
+	for i, end := range ends {
+		if positions[i].Next >= end.end {
+			delete(behind, end)
+		} else {
 			names[end.topic] = true
 		}
 	}
-	if p.ends = behind; len(behind) == 0 {
-		return true, nil
+	if len(behind) > 0 {
+		visible, err := withoutDenied(ctx, w.client, slices.Collect(maps.Keys(names)))
+		if err != nil {
+			return fmt.Errorf("list topics: %w", err)
+		}
+		if err = w.forgetGone(ctx, behind, visible); err != nil {
+			return err
+		}
 	}
-	visible, err := withoutDenied(ctx, w.client, slices.Collect(maps.Keys(names)))
-	if err != nil {
-		return false, fmt.Errorf("list topics: %w", err)
+	for _, p := range w.pending {
+		p.ends = slices.DeleteFunc(p.ends, func(end partitionEnd) bool { return !behind[end] })
 	}
+	return nil
+}
+
+// forgetGone deletes the ends that ingest will never pass. visible are the topics that are not
+// denied.
+func (w *WatermarkPoller) forgetGone(ctx context.Context, behind map[partitionEnd]bool, visible []string) error {
+	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool { return !slices.Contains(visible, end.topic) })
 	if len(visible) == 0 {
-		p.ends = nil
-		return true, nil
+		return nil // a request without topics would ask for all
 	}
 	topics, err := w.admin.ListTopics(ctx, visible...)
 	if err != nil {
-		return false, fmt.Errorf("list topics: %w", err)
+		return fmt.Errorf("list topics: %w", err)
 	}
-	starts, err := w.admin.ListStartOffsets(ctx, visible...)
-	if err != nil {
-		return false, fmt.Errorf("starts of the dead-letter topics: %w", err)
+	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
+	defer cancel()
+	starts, err := w.admin.ListStartOffsets(limited, visible...)
+	if err != nil { // of some partitions; the others are in starts
+		w.log.Warn("cannot find the starts of some dead-letter topics; trying again", zap.Error(err))
 	}
-	p.ends = slices.DeleteFunc(behind, func(end partitionEnd) bool {
+	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool {
 		start, found := starts.Lookup(end.topic, end.Number)
-		isGone := errors.Is(topics[end.topic].Err, kerr.UnknownTopicOrPartition) || !slices.Contains(visible, end.topic)
-		if id := currentID(topics, end.topic); !id.IsZero() && id != end.TopicID {
-			isGone = true
-		}
+		id := currentID(topics, end.topic)
+		isGone := errors.Is(topics[end.topic].Err, kerr.UnknownTopicOrPartition) || !id.IsZero() && id != end.TopicID
 		return isGone || found && start.Err == nil && start.Offset >= end.end
 	})
-	return len(p.ends) == 0, nil
+	return nil
 }

@@ -28,7 +28,7 @@ const newest = 41
 const required = 41
 
 // previous is the version before it.
-const previous = 39
+const previous = 40
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -91,6 +91,7 @@ const (
 	byOrigin  = "036_list_archive_by_original_topic"
 	lately    = "037_keep_late_acknowledgements"
 	removal   = "039_remove_groups"
+	marks     = "040_verify_by_topic"
 	archiving = "041_count_archive_runs"
 )
 
@@ -169,7 +170,7 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, removal, archiving) {
+	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, removal, marks, archiving) {
 		require.Equal(t, name+".up.sql", ups[i])
 	}
 }
@@ -195,11 +196,11 @@ func TestDownRestoresTheDocumentedSchema(t *testing.T) {
 	apply(t, pool, "up", documented...)
 	before := schema(t, pool)
 	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, removal, archiving)
+		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, removal, marks, archiving)
 		exec(t, pool, `CALL dlq.replace_former_indexes()`)
 		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
 		fill(t, pool)
-		for _, name := range []string{archiving, removal, lately, byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
+		for _, name := range []string{archiving, marks, removal, lately, byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
 			for range 2 { // as if it had been interrupted between its commit and the note of it
 				apply(t, pool, "down", name)
 			}

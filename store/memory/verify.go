@@ -16,21 +16,22 @@ type watermarks struct {
 	targets   []dlq.WatermarkTarget // by ID, from 1
 	lease     dlq.WatermarkLease
 	expires   time.Time
-	at        time.Time
+	at        map[int32]time.Time // by target
 	groups    map[string]string
+	since     map[string]time.Time // by group
 	committed map[dlq.Watermark]int64 // the key has no offset
 	changed   []int32
 }
 
 // targetOf is the id of a target; it gives it one if it has none.
-func (w *watermarks) targetOf(a *dlq.Acknowledgement) int32 {
+func (w *watermarks) targetOf(dlqTopic string, a *dlq.Acknowledgement) int32 {
 	for _, t := range w.targets {
-		if t.Topic == a.Topic && t.TopicID == a.TopicID {
+		if t.Topic == a.Topic && t.TopicID == a.TopicID && t.DLQTopics[0] == dlqTopic {
 			return t.ID
 		}
 	}
 	id := int32(len(w.targets) + 1)
-	w.targets = append(w.targets, dlq.WatermarkTarget{ID: id, Topic: a.Topic, TopicID: a.TopicID})
+	w.targets = append(w.targets, dlq.WatermarkTarget{ID: id, Topic: a.Topic, TopicID: a.TopicID, DLQTopics: []string{dlqTopic}})
 	return id
 }
 
@@ -66,7 +67,7 @@ func (m *Store) verdict(e *entry) (v dlq.Verdict) {
 	}
 	var target int32
 	if to != nil && to.Topic != "" {
-		v.Target, target = to.Topic, m.marks.targetOf(to)
+		v.Target, target = to.Topic, m.marks.targetOf(e.DLQTopic, to)
 	}
 	if m.hasComeBack(e) {
 		return dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack, Target: v.Target}
@@ -95,13 +96,13 @@ func (m *Store) verdict(e *entry) (v dlq.Verdict) {
 	case found && committed > *e.TargetOffset:
 		v.Verified = dlq.VerifiedYes
 		return v
-	case !fetched:
+	case !fetched || m.marks.at[target].Before(m.marks.since[group]):
 		return unknown(dlq.ReasonNotRead)
 	case reason != "":
 		return unknown(dlq.ReasonRefused)
 	case !found && !m.reads(group, target):
 		return unknown(dlq.ReasonGroupGone)
-	case time.Since(m.marks.at) > dlq.WatermarksOutdated:
+	case time.Since(m.marks.at[target]) > dlq.WatermarksOutdated:
 		return unknown(dlq.ReasonOutdated)
 	}
 	v.Verified = dlq.VerifiedNo
@@ -179,11 +180,17 @@ func (m *Store) WatermarkScope(context.Context) (scope dlq.WatermarkScope, err e
 	}
 	for _, e := range m.byID {
 		if e.delivered != nil && e.delivered.Topic != "" {
-			m.marks.targetOf(e.delivered)
+			m.marks.targetOf(e.DLQTopic, e.delivered)
 		}
 	}
 	for _, t := range m.marks.targets {
 		if !t.TopicID.IsZero() {
+			t.DLQTopics = slices.Clone(t.DLQTopics)
+			for _, e := range m.order {
+				if e.OriginalTopic == t.Topic && !slices.Contains(t.DLQTopics, e.DLQTopic) {
+					t.DLQTopics = append(t.DLQTopics, e.DLQTopic)
+				}
+			}
 			scope.Targets = append(scope.Targets, t)
 		}
 	}
@@ -197,11 +204,20 @@ func (m *Store) PublishWatermarks(_ context.Context, lease dlq.WatermarkLease, w
 	if m.marks.lease != lease {
 		return dlq.ErrFenced
 	}
-	m.marks.at, m.marks.groups, m.marks.changed = w.At, maps.Clone(w.Groups), slices.Clone(w.Changed)
-	maps.DeleteFunc(m.marks.committed, func(c dlq.Watermark, _ int64) bool { return !slices.Contains(w.Away, c.Group) })
-	if m.marks.committed == nil {
-		m.marks.committed = map[dlq.Watermark]int64{}
+	marks := &m.marks
+	if marks.committed == nil {
+		marks.committed, marks.at, marks.since = map[dlq.Watermark]int64{}, map[int32]time.Time{}, map[string]time.Time{}
 	}
+	for group := range w.Groups {
+		if _, fetched := marks.groups[group]; !fetched || w.At.Before(marks.since[group]) {
+			marks.since[group] = w.At
+		}
+	}
+	marks.groups = maps.Clone(w.Groups)
+	maps.Copy(marks.at, w.Targets)
+	isPublished := func(target int32) bool { _, published := w.Targets[target]; return published }
+	marks.changed = append(slices.DeleteFunc(marks.changed, isPublished), w.Changed...)
+	maps.DeleteFunc(marks.committed, func(c dlq.Watermark, _ int64) bool { return isPublished(c.Target) && !slices.Contains(w.Away, c.Group) })
 	for _, c := range w.Committed {
 		offset := c.Offset
 		c.Offset = 0

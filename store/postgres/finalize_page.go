@@ -34,7 +34,7 @@ import (
 // are PENDING in its snapshot.
 const finalizePageSQL = `
 WITH outcome AS MATERIALIZED (
-	SELECT o.*, (SELECT t.id FROM dlq.dlq_targets t WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id) AS target_id
+	SELECT o.*
 	FROM unnest(@ids::uuid[], @counts::int[], @left_statuses::text[], @none_statuses::text[], @deltas::int[],
 			@left_resolutions::text[], @none_resolutions::text[], @target_partitions::int[], @target_offsets::bigint[],
 			@target_topics::text[], @target_topic_ids::uuid[],
@@ -64,7 +64,9 @@ WITH outcome AS MATERIALIZED (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE WHEN m.retry_count < m.max_retries THEN o.left_status ELSE o.none_status END,
 		resolution = CASE WHEN m.retry_count < m.max_retries THEN o.left_resolution ELSE o.none_resolution END,
-		target_partition = o.target_partition, target_offset = o.target_offset, target_id = o.target_id,
+		target_partition = o.target_partition, target_offset = o.target_offset,
+		target_id = (SELECT t.id FROM dlq.dlq_targets t
+			WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id AND t.dlq_topic = m.dlq_topic),
 		retry_count = greatest(m.retry_count + o.delta, 0),
 		last_retry_at = CASE WHEN o.result IN ('waiting', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)

@@ -185,7 +185,7 @@ WITH m AS (
 		resolution = CASE WHEN m.retry_count < m.max_retries THEN @left_resolution ELSE @none_resolution END,
 		target_partition = @target_partition, target_offset = @target_offset,
 		target_id = (SELECT t.id FROM dlq.dlq_targets t
-			WHERE t.topic = @target_topic::text AND t.topic_id IS NOT DISTINCT FROM @target_topic_id::uuid),
+			WHERE t.topic = @target_topic::text AND t.topic_id IS NOT DISTINCT FROM @target_topic_id::uuid AND t.dlq_topic = m.dlq_topic),
 		retry_count = greatest(m.retry_count + @delta::int, 0), updated_at = now(),
 		workflow_id = CASE WHEN @result::text = 'returned' THEN '' ELSE m.workflow_id END,
 		owner_token = CASE WHEN @result::text = 'returned' THEN '' ELSE m.owner_token END,
@@ -225,7 +225,7 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 	end := finalStatusesOf(o.Result)
 	partition, offset := o.Acknowledgement.Columns()
 	args := ownedArgs(o.ID, owner)
-	maps.Copy(args, targetArgs(o.Acknowledgement))
+	maps.Copy(args, targetArgs(o.ID, o.Acknowledgement))
 	maps.Copy(args, pgx.NamedArgs{
 		"left_status": end.retriesLeft, "none_status": end.noneLeft, "delta": end.countDelta,
 		"left_resolution": end.retriesLeftResolution, "none_resolution": end.noneLeftResolution,

@@ -163,7 +163,7 @@ func TestEveryStatement(t *testing.T) {
 
 	verify := verifyArgs(nil, pgx.NamedArgs{"id": uuid(lane.Bulk), "ids": [][16]byte{id}, "limit": 20000, "holder": uuid(id), "seconds": 1, "epoch": 1, "at": time.Now(),
 		"fetched_groups": []string{"g-1"}, "errors": []string{""}, "groups": []string{"g-1"}, "targets": []int32{1}, "partitions": []int32{0}, "offsets": []int64{1},
-		"changed": []int32{}})
+		"changed": []int32{}, "published": []int32{1}, "ats": []time.Time{time.Now()}})
 
 	const (
 		attempts   = "dlq_retry_attempts_pkey"
@@ -286,14 +286,14 @@ func TestEveryStatement(t *testing.T) {
 		"envelopeSQL":    {{args: message, uses: bodies + " " + messages}},
 		"lockMessageSQL": {{args: message, uses: messages}},
 		"finalizeSQL":    {{args: message, uses: messages + " " + targets + " | " + messages + " " + attempts + " " + targets}},
-		"noteTargetsSQL": {{args: pgx.NamedArgs{"target_topics": []string{"t-1"}, "target_topic_ids": [][16]byte{id}}, uses: targets}},
+		"noteTargetsSQL": {{args: pgx.NamedArgs{"ids": [][16]byte{id}, "target_topics": []string{"t-1"}, "target_topic_ids": [][16]byte{id}}, uses: messages + " " + targets}},
 
 		"verdictsSQL":          {{args: verify, after: byIndexSQL, uses: sorted(verdict)}},
 		"verifyBulkSQL":        {{args: verify, after: byIndexSQL, uses: sorted(verdict + " " + jobs + " " + status)}},
 		"leaseWatermarksSQL":   {{args: verify}},
 		"watermarkGroupsSQL":   {{args: verify}},
 		"watermarkTargetsSQL":  {{args: verify}},
-		"publishWatermarksSQL": {{args: verify, uses: ""}},
+		"publishWatermarksSQL": {{args: verify, uses: "dlq_targets_pkey"}},
 
 		"nowSQL":        {{}},
 		"ownersSQL":     {{args: message, uses: live + " " + alone}},

@@ -37,11 +37,11 @@ const verdictOf = `(
 		WHEN b.origin_family = 'spring-retryable-topic' THEN 'unknown retry_topics'
 		WHEN g.name = '' THEN 'unknown no_group'
 		WHEN w.committed_offset > m.target_offset THEN 'yes'
-		WHEN f.consumer_group IS NULL THEN 'unknown not_read'
+		WHEN COALESCE(f.since > t.watermark_at, true) THEN 'unknown not_read'
 		WHEN f.error <> '' THEN 'unknown refused'
 		WHEN w.committed_offset IS NULL
 			AND NOT EXISTS (SELECT FROM dlq.dlq_watermarks o WHERE o.consumer_group = g.name AND o.target_id = m.target_id) THEN 'unknown group_gone'
-		WHEN COALESCE((SELECT l.watermark_at FROM dlq.dlq_watermark_lease l) < now() - interval '2 minutes', true) THEN 'unknown outdated'
+		WHEN t.watermark_at < now() - interval '2 minutes' THEN 'unknown outdated'
 		ELSE 'no'
 	END
 	FROM (SELECT) AS one
@@ -186,17 +186,22 @@ GROUP BY scope
 ORDER BY max(first_seen) DESC
 LIMIT 1000`
 
+// watermarkTargetsSQL lists targets with the dead-letter topics into which their messages can come
+// back: the one that they came from, and those whose messages have the target as their origin.
 const watermarkTargetsSQL = `
-SELECT id, topic, topic_id
-FROM dlq.dlq_targets
-WHERE topic_id IS NOT NULL`
+SELECT t.id, t.topic, t.topic_id, t.dlq_topic || COALESCE(c.dlq_topics, '{}')
+FROM dlq.dlq_targets t
+LEFT JOIN (
+	SELECT original_topic, array_agg(DISTINCT dlq_topic::text) AS dlq_topics FROM dlq.dlq_topic_counts GROUP BY original_topic
+) AS c ON c.original_topic = t.topic
+WHERE t.topic_id IS NOT NULL`
 
 // WatermarkScope returns what to fetch: at most 1000 groups, and those that are configured.
 func (s *Store) WatermarkScope(ctx context.Context) (scope dlq.WatermarkScope, err error) {
 	err = s.batch(ctx, "read scope of watermarks", func(batch *pgx.Batch) {
 		queueQuery(batch, &scope.Groups, pgx.RowTo[string], watermarkGroupsSQL, pgx.NamedArgs{})
 		queueQuery(batch, &scope.Targets, func(row pgx.CollectableRow) (t dlq.WatermarkTarget, err error) {
-			err = row.Scan(&t.ID, &t.Topic, (*[16]byte)(&t.TopicID))
+			err = row.Scan(&t.ID, &t.Topic, (*[16]byte)(&t.TopicID), &t.DLQTopics)
 			return t, err
 		}, watermarkTargetsSQL, pgx.NamedArgs{})
 	})
@@ -206,11 +211,13 @@ func (s *Store) WatermarkScope(ctx context.Context) (scope dlq.WatermarkScope, e
 	return scope, err
 }
 
-// publishWatermarksSQL replaces the watermarks, unless another process has the lease. Rows
-// that stay the same are not written.
+// publishWatermarksSQL replaces the watermarks of some targets, unless another process has the
+// lease. Offsets that stay the same are not written.
 const publishWatermarksSQL = `
 WITH lease AS MATERIALIZED (
-	UPDATE dlq.dlq_watermark_lease SET watermark_at = @at WHERE holder = @holder AND epoch = @epoch RETURNING epoch
+	SELECT epoch FROM dlq.dlq_watermark_lease WHERE holder = @holder AND epoch = @epoch FOR UPDATE
+), published AS MATERIALIZED (
+	SELECT p.* FROM unnest(@published::int[], @ats::timestamptz[]) AS p (target_id, at), lease
 ), fetched AS MATERIALIZED (
 	SELECT f.* FROM unnest(@fetched_groups::text[], @errors::text[]) AS f (consumer_group, error), lease
 ), committed AS MATERIALIZED (
@@ -220,12 +227,13 @@ WITH lease AS MATERIALIZED (
 	DELETE FROM dlq.dlq_watermark_groups g USING lease
 	WHERE NOT EXISTS (SELECT FROM fetched f WHERE f.consumer_group = g.consumer_group)
 ), noted_groups AS (
-	INSERT INTO dlq.dlq_watermark_groups AS g (consumer_group, error)
-	SELECT consumer_group, error FROM fetched
-	ON CONFLICT (consumer_group) DO UPDATE SET error = EXCLUDED.error WHERE g.error <> EXCLUDED.error
+	INSERT INTO dlq.dlq_watermark_groups AS g (consumer_group, error, since)
+	SELECT consumer_group, error, @at FROM fetched
+	ON CONFLICT (consumer_group) DO UPDATE SET error = EXCLUDED.error, since = least(g.since, EXCLUDED.since)
+	WHERE g.error <> EXCLUDED.error OR g.since > EXCLUDED.since
 ), forgotten AS (
-	DELETE FROM dlq.dlq_watermarks w USING lease
-	WHERE w.consumer_group <> ALL (@away::text[])
+	DELETE FROM dlq.dlq_watermarks w USING published p
+	WHERE w.target_id = p.target_id AND w.consumer_group <> ALL (@away::text[])
 		AND NOT EXISTS (SELECT FROM committed c WHERE c.consumer_group = w.consumer_group AND c.target_id = w.target_id AND c.partition = w.partition)
 ), noted AS (
 	INSERT INTO dlq.dlq_watermarks AS w (consumer_group, target_id, partition, committed_offset)
@@ -233,19 +241,26 @@ WITH lease AS MATERIALIZED (
 	ON CONFLICT (consumer_group, target_id, partition) DO UPDATE SET committed_offset = EXCLUDED.committed_offset
 	WHERE w.committed_offset <> EXCLUDED.committed_offset
 ), changed AS (
-	UPDATE dlq.dlq_targets t SET changed = NOT t.changed FROM lease WHERE t.changed <> (t.id = ANY (@changed::int[]))
+	UPDATE dlq.dlq_targets t SET changed = t.id = ANY (@changed::int[]), watermark_at = p.at
+	FROM published p
+	WHERE t.id = p.target_id AND NOT (t.changed AND t.id = ANY (@changed::int[]))
 )
 SELECT epoch FROM lease`
 
-// PublishWatermarks replaces the watermarks. It returns dlq.ErrFenced when another process has
+// PublishWatermarks replaces the watermarks of the targets. It returns dlq.ErrFenced when another process has
 // the lease.
 func (s *Store) PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, w *dlq.Watermarks) error {
 	var groups, errs []string
 	for group, err := range w.Groups {
 		groups, errs = append(groups, group), append(errs, dlq.StorableText(err))
 	}
+	var targets []int32
+	var ats []time.Time
+	for target, at := range w.Targets {
+		targets, ats = append(targets, target), append(ats, at)
+	}
 	_, held, err := queryOne(ctx, s, "publish watermarks", pgx.RowTo[int64], publishWatermarksSQL, pgx.NamedArgs{
-		"holder": uuid(lease.Holder), "epoch": lease.Epoch, "at": w.At, "fetched_groups": groups, "errors": errs, "changed": append([]int32{}, w.Changed...),
+		"holder": uuid(lease.Holder), "epoch": lease.Epoch, "at": w.At, "published": targets, "ats": ats, "fetched_groups": groups, "errors": errs, "changed": append([]int32{}, w.Changed...),
 		"away":       append([]string{}, w.Away...),
 		"groups":     column(w.Committed, func(c *dlq.Watermark) string { return c.Group }),
 		"targets":    column(w.Committed, func(c *dlq.Watermark) int32 { return c.Target }),

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -48,8 +49,15 @@ func (f fixture) publish(offset int64, at time.Time) {
 	f.publishAll(&w)
 }
 
+// publishAll publishes the offsets of all targets, unless w names some.
 func (f fixture) publishAll(w *dlq.Watermarks) {
 	f.t.Helper()
+	if w.Targets == nil {
+		w.Targets = map[int32]time.Time{}
+		for _, target := range f.targets() {
+			w.Targets[target.ID] = w.At
+		}
+	}
 	lease, taken, err := f.LeaseWatermarks(f.t.Context(), dlq.ID{1}, time.Minute)
 	require.NoError(f.t, err)
 	require.True(f.t, taken)
@@ -84,7 +92,8 @@ var verified = map[string]func(*testing.T, fixture){
 		scope, err := f.WatermarkScope(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"shipping"}, scope.Groups)
-		require.Equal(t, []dlq.WatermarkTarget{{ID: scope.Targets[0].ID, Topic: "orders", TopicID: dlq.ID{9}}}, scope.Targets)
+		require.Equal(t, []dlq.WatermarkTarget{{ID: scope.Targets[0].ID, Topic: "orders", TopicID: dlq.ID{9}, DLQTopics: scope.Targets[0].DLQTopics}}, scope.Targets)
+		require.Equal(t, []string{"orders.dlq"}, slices.Compact(scope.Targets[0].DLQTopics))
 		for offset, want := range map[int64]dlq.Verdict{0: no, 7: no, 8: yes, 100: yes, -1: unknown(dlq.ReasonGroupGone)} {
 			f.publish(offset, time.Now())
 			require.Equal(t, want, f.verdict(id), offset)
@@ -177,6 +186,32 @@ var verified = map[string]func(*testing.T, fixture){
 		require.Equal(t, yes, f.verdict(next))
 	},
 
+	"each dead-letter topic has watermarks of its own": func(t *testing.T, f fixture) {
+		elsewhere := failedIn("shipping")
+		elsewhere.DLQTopic = "shop.dlq"
+		held, ahead := f.deliver(elsewhere, sent(7)), f.deliver(failedIn("shipping"), sent(8))
+		next := f.deliver(failedIn("shipping"), sent(20))
+		targets := map[string]int32{}
+		for _, target := range f.targets() {
+			targets[target.DLQTopics[0]] = target.ID
+			require.ElementsMatch(t, []string{"orders.dlq", "shop.dlq"}, slices.Compact(slices.Sorted(slices.Values(target.DLQTopics))))
+		}
+		publish := func(topic string, at time.Time, offset int64) {
+			f.publishAll(&dlq.Watermarks{At: at, Groups: map[string]string{"shipping": ""}, Targets: map[int32]time.Time{targets[topic]: at},
+				Committed: []dlq.Watermark{{Group: "shipping", Target: targets[topic], Offset: offset}}})
+		}
+		publish("shop.dlq", time.Now().Add(-dlq.WatermarksOutdated-time.Second), 7)
+		require.Equal(t, unknown(dlq.ReasonOutdated), f.verdict(held))
+		require.Equal(t, unknown(dlq.ReasonNotRead), f.verdict(ahead))
+		publish("orders.dlq", time.Now(), 9)
+		require.Equal(t, unknown(dlq.ReasonOutdated), f.verdict(held), "its dead-letter topic is behind")
+		require.Equal(t, yes, f.verdict(ahead))
+		require.Equal(t, no, f.verdict(next))
+		publish("shop.dlq", time.Now(), 9)
+		require.Equal(t, yes, f.verdict(held))
+		require.Equal(t, yes, f.verdict(ahead), "its offsets stay")
+	},
+
 	"only the holder of the lease publishes": func(t *testing.T, f fixture) {
 		id := f.deliver(failedIn("shipping"), sent(7))
 		first, taken, err := f.LeaseWatermarks(t.Context(), dlq.ID{1}, -time.Second)
@@ -194,6 +229,7 @@ var verified = map[string]func(*testing.T, fixture){
 		require.False(t, taken)
 		w := dlq.Watermarks{At: time.Now(), Groups: map[string]string{"shipping": ""},
 			Committed: []dlq.Watermark{{Group: "shipping", Target: f.targets()[0].ID, Offset: 100}}}
+		w.Targets = map[int32]time.Time{w.Committed[0].Target: w.At}
 		require.ErrorIs(t, f.PublishWatermarks(t.Context(), first, &w), dlq.ErrFenced)
 		require.Equal(t, unknown(dlq.ReasonNotRead), f.verdict(id))
 		require.NoError(t, f.PublishWatermarks(t.Context(), second, &w))
