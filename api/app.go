@@ -114,7 +114,11 @@ type Options struct {
 	IdleTimeout  time.Duration
 	// BodyLimit, HeaderLimit and URILimit are in bytes. HeaderLimit counts the
 	// request line too. Defaults 1 MiB, 16 KiB and 8 KiB.
-	BodyLimit   int
+	BodyLimit int
+	// AnswerMemory is the budget for all requests and answers in flight, in bytes. Default 256 MiB.
+	AnswerMemory int64
+	// AnswerWait is how long a request waits for its share of it. Default 5 s.
+	AnswerWait  time.Duration
 	HeaderLimit int
 	URILimit    int
 }
@@ -151,6 +155,8 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.WriteTimeout, 10*time.Second)
 	setDefault(&o.IdleTimeout, 60*time.Second)
 	setDefault(&o.BodyLimit, 1<<20)
+	setDefault(&o.AnswerMemory, 256<<20)
+	setDefault(&o.AnswerWait, 5*time.Second)
 	setDefault(&o.HeaderLimit, 16<<10)
 	setDefault(&o.URILimit, 8<<10)
 	return nil
@@ -174,6 +180,7 @@ type Server struct {
 	drain       context.CancelFunc
 	previews    *slots // for dry runs
 	scans       *slots // for lists that read many messages
+	answers     *answers
 	connections *connections
 	// The limits of requests, and of refused tokens.
 	rates, refusedTokens *rateLimiter
@@ -192,7 +199,8 @@ func New(options Options) (*Server, error) {
 	}
 	s := &Server{
 		options: options, previews: newSlots(options.MaxDryRuns), scans: newSlots(options.MaxScans),
-		rates: newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
+		answers: newAnswers(options.AnswerMemory, options.AnswerWait),
+		rates:   newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
 	s.refusals = newRefusals(refusalWindow, s.recordRepeated)
 	s.connections = &connections{

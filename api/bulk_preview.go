@@ -91,6 +91,9 @@ func dryRun[S, P any](s *Server, c *fiber.Ctx, spec S, preview func(context.Cont
 	default:
 		return result, s.timeoutError(ctx, others+" dry runs were running for", "try again later", ctx.Err())
 	}
+	if err = s.reserve(ctx, c, peakOf(answerList)); err != nil {
+		return result, err
+	}
 	if result, err = preview(ctx, spec); err != nil {
 		err = s.timeoutError(ctx, "the dry run took longer than", "narrow its filters, or raise the limit", err)
 	}

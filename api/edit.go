@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gofiber/fiber/v2"
+
 	"dlqmanager/dlq"
 )
 
@@ -121,7 +123,11 @@ var fixedHeaders = []string{"spring_json_header_types", "spring.kafka.serializat
 
 // replace sends an edited copy of a message in its place: it stores the copy, and ends the
 // message. The caller retries the copy.
-func (s *Server) replace(ctx context.Context, id dlq.ID, edit *dlq.Edit, requested string) (dlq.Message, error) {
+func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq.Edit, requested string) (dlq.Message, error) {
+	if err := s.reserveDetail(ctx, c, id, false); err != nil {
+		return dlq.Message{}, err
+	}
+	defer settle(c, 0)
 	d, err := s.options.Store.Detail(ctx, id)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)

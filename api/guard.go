@@ -41,6 +41,14 @@ func (g guard) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error
 	return g.detail(ctx, id, g.store.ArchivedDetail)
 }
 
+func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
+	w, err := g.store.Weigh(ctx, id, isArchived)
+	if err == nil {
+		err = checkMessage(ctx, &dlq.Message{ID: id, DLQTopic: w.DLQTopic})
+	}
+	return w, err
+}
+
 func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context, dlq.ID) (dlq.Detail, error)) (dlq.Detail, error) {
 	d, err := read(ctx, id)
 	if err == nil {
@@ -135,7 +143,7 @@ func (g guard) Delete(ctx context.Context, id dlq.ID) error {
 
 // Restore makes the request concern the new message.
 func (g guard) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	if _, err := g.ArchivedDetail(ctx, id); err != nil {
+	if _, err := g.Weigh(ctx, id, true); err != nil {
 		return dlq.Message{}, err
 	}
 	m, err := g.store.Restore(audited(ctx), id)

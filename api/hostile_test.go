@@ -234,6 +234,8 @@ type faulty struct{ api.Store }
 
 func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
 
+func (faulty) Weigh(context.Context, dlq.ID, bool) (dlq.Weight, error) { return dlq.Weight{}, nil }
+
 func (faulty) Detail(ctx context.Context, _ dlq.ID) (dlq.Detail, error) {
 	<-ctx.Done()
 	return dlq.Detail{}, fmt.Errorf("query: %w", ctx.Err())

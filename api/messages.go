@@ -132,6 +132,9 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 	if err != nil {
 		return err
 	}
+	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
+		return err
+	}
 	d, err := read(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
@@ -161,6 +164,9 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
 	}
+	if err := s.reserve(ctx, c, peakOf(s.addedTo(&d))); err != nil {
+		return err
+	}
 	s.viewDecoded(ctx, &view, &d)
 	if d.IsPointer() {
 		view.Pointed = s.viewPointed(ctx, &d)
@@ -173,6 +179,32 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 		})
 	}
 	return reply(c, http.StatusOK, view)
+}
+
+// reserveDetail reserves the memory for all of a message.
+func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
+	w, err := s.options.Store.Weigh(ctx, id, isArchived)
+	if err != nil {
+		return describeNotFound(err, "dlq message", id)
+	}
+	return s.reserve(ctx, c, peakOfDetail(&w))
+}
+
+// addedTo is how many bytes of JSON an answer may have besides the stored message.
+func (s *Server) addedTo(d *dlq.Detail) (added int64) {
+	if d.IsPointer() {
+		added += answerPointed
+	}
+	parts := [][]byte{d.Record.Key}
+	if len(d.Payload) == 0 {
+		parts = append(parts, d.Record.Value)
+	}
+	for _, part := range parts {
+		if _, ok := dlq.SchemaIDOf(part); ok && s.options.Decoder != nil {
+			added += answerDecoded
+		}
+	}
+	return added
 }
 
 // Pointers reads records of original topics.

@@ -15,10 +15,13 @@ type Store interface {
 	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
 	// empty for all.
 	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
-	// List returns one page; a topic without messages is an empty page.
+	// List returns one page; a topic without messages is an empty page. Large payloads are left out,
+	// and the page ends early at dlq.ListBytes.
 	List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error)
 	// Detail returns a message with its bytes and history, or dlq.ErrNotFound.
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	// Weigh returns how much Detail or ArchivedDetail would read, or dlq.ErrNotFound.
+	Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error)
 	// ArchivedDetail is Detail for an archived message.
 	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or

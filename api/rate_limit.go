@@ -85,14 +85,18 @@ func (s *Server) limitRate(c *fiber.Ctx, r *route, principal dlq.Principal) erro
 	if r.path == "/healthz" || r.path == "/readyz" {
 		return nil
 	}
-	client := "address " + addressBucket(clientOf(c))
-	if principal.Method != "" && principal.Method != dlq.Anonymous.Method {
-		client = principal.Method + " " + principal.Subject
-	}
-	if wait := s.rates.take(r.method + " " + r.path + " " + client); wait > 0 {
+	if wait := s.rates.take(r.method + " " + r.path + " " + clientName(c, &principal)); wait > 0 {
 		return tooMany("too many requests", wait)
 	}
 	return nil
+}
+
+// clientName tells clients apart: by principal, or without one by address.
+func clientName(c *fiber.Ctx, p *dlq.Principal) string {
+	if p.Method != "" && p.Method != dlq.Anonymous.Method {
+		return p.Method + " " + p.Subject
+	}
+	return "address " + addressBucket(clientOf(c))
 }
 
 // limitRefusedTokens counts a refused token of the client's address. Valid tokens are never

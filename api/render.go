@@ -24,6 +24,7 @@ func reply(c *fiber.Ctx, status int, v any) error {
 	}
 	c.Status(status).Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
 	c.Response().SetBodyRaw(bytes.TrimSuffix(body.Bytes(), []byte("\n")))
+	settle(c, body.Len())
 	return nil
 }
 
@@ -85,6 +86,9 @@ type messageFields struct {
 	CreatedAt     timestamp       `json:"created_at"`
 	UpdatedAt     timestamp       `json:"updated_at"`
 	LastRetryAt   *timestamp      `json:"last_retry_at"`
+	// Both are absent unless a list leaves out the payload.
+	PayloadOmitted bool `json:"payload_omitted,omitempty"`
+	PayloadSize    int  `json:"payload_size,omitempty"`
 }
 
 func fieldsOf(m *dlq.Message) messageFields {
@@ -93,6 +97,7 @@ func fieldsOf(m *dlq.Message) messageFields {
 		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Status: m.Status,
 		CreatedAt: timestamp(m.CreatedAt), UpdatedAt: timestamp(m.UpdatedAt), LastRetryAt: optionalTime(m.LastRetryAt),
 	}
+	fields.PayloadOmitted, fields.PayloadSize = m.OmittedPayload > 0, m.OmittedPayload
 	if len(m.Payload) > 0 { // encoding an empty RawMessage fails
 		fields.Payload = m.Payload
 	}

@@ -75,7 +75,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	var editedFrom dlq.ID
 	if edit != nil {
-		if m, err = s.replace(ctx, id, edit, requested); err != nil {
+		if m, err = s.replace(ctx, c, id, edit, requested); err != nil {
 			return err
 		}
 		editedFrom, id = id, m.ID
@@ -142,11 +142,16 @@ func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error 
 	if m.Ended() != dlq.ResolutionReplaced {
 		return err
 	}
-	d, failed := s.options.Store.Detail(ctx, m.ID)
-	if failed != nil || d.Edits.By.IsZero() {
+	chain, failed := s.options.Store.Chain(ctx, m.ID) // without the bytes of the message
+	if failed != nil {
 		return err
 	}
-	return dlq.ReplacedError(m, d.Edits.By)
+	for i := range chain.Hops {
+		if h := &chain.Hops[i]; h.ID == m.ID && !h.Edits.By.IsZero() {
+			return dlq.ReplacedError(m, h.Edits.By)
+		}
+	}
+	return err
 }
 
 // describeUnsent tells the sender of an edit that its copy is stored, though not sent.

@@ -33,6 +33,7 @@ var everyKey = map[string]string{
 	"DLQ_SERVER_REQUEST_TIMEOUT":     "16s",
 	"DLQ_SERVER_DRY_RUN_TIMEOUT":     "90s",
 	"DLQ_SERVER_BODY_LIMIT":          "2MiB",
+	"DLQ_SERVER_ANSWER_MEMORY":       "128MiB",
 	"DLQ_SERVER_RATE_LIMIT":          "7",
 	"DLQ_SERVER_MAX_CONNECTIONS":     "70",
 	"DLQ_SERVER_TRUSTED_PROXIES":     "10.0.0.0/8,192.0.2.1",

@@ -33,6 +33,9 @@ type Server struct {
 	DryRunTimeout Duration `yaml:"dry_run_timeout"`
 	// BodyLimit is the largest request body; a larger one is refused with 413.
 	BodyLimit Size `yaml:"body_limit"`
+	// AnswerMemory is the budget for all answers in flight; 0 is half of the memory limit of the
+	// process.
+	AnswerMemory Size `yaml:"answer_memory"`
 	// URLLimit is the longest path and query; a longer one is refused with 414. HeaderLimit
 	// counts the request line too; beyond it the answer is 431.
 	URLLimit    Size `yaml:"url_limit"`
@@ -133,6 +136,9 @@ func (s Server) validate(r *report) {
 	r.atLeast("server.drain_delay", s.DrainDelay, 0)
 	if s.BodyLimit < 1 {
 		r.add("server.body_limit", "must be at least 1 byte")
+	}
+	if s.AnswerMemory != 0 && s.AnswerMemory < 64<<20 { // a client may use half of it, and a list needs 22 MiB
+		r.add("server.answer_memory", "must be at least 64MiB, or 0 for half of the memory limit, not %s", s.AnswerMemory)
 	}
 	if s.URLLimit < 1<<10 { // names of topics and cursors are part of it
 		r.add("server.url_limit", "must be at least 1KiB, not %s", s.URLLimit)

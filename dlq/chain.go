@@ -11,7 +11,8 @@ type Chain struct {
 	// Hops are in the order of arrival.
 	Hops []Hop
 	// Truncated is set when the chain has more than ChainLimit messages. Then Hops are
-	// those with the fewest steps from the message that was asked for.
+	// those with the fewest steps from the message that was asked for. It is also set when
+	// attempts are left out, because they have more than ListBytes together.
 	Truncated bool
 }
 

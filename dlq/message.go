@@ -31,7 +31,9 @@ type Message struct {
 	// Payload is the searchable view of the value: its JSON, or nil when the
 	// value is not JSON or is JSON that PostgreSQL's JSONB cannot hold.
 	Payload json.RawMessage
-	Status  Status
+	// OmittedPayload is the size of a payload that a list leaves out, in bytes.
+	OmittedPayload int
+	Status         Status
 	// CreatedAt is when the message was stored, UTC.
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -145,6 +147,16 @@ type Attempt struct {
 	// nil otherwise, and when unknown.
 	TargetPartition *int32
 	TargetOffset    *int64
+}
+
+// ListSize is the size of the attempt in JSON at most, in bytes.
+func (a *Attempt) ListSize() int { return 6*len(a.Error) + 1<<10 }
+
+// Weight is how much of a message Detail reads, in bytes.
+type Weight struct {
+	DLQTopic string
+	// Binary is the size of key and value, and Text of headers, errors and attempts.
+	Binary, Payload, Text int64
 }
 
 // Owner names the workflow that owns a RETRYING message. A caller with the same workflow id

@@ -58,6 +58,7 @@ type Searched struct {
 // Page is one page of messages.
 type Page struct {
 	Messages []Message
+	// Messages are fewer than the page's size with HasNext, if more would exceed ListBytes.
 	// Total is exact when TotalExact is set. Otherwise it is CountLimit, and more match.
 	Total      int64
 	TotalExact bool
@@ -65,6 +66,41 @@ type Page struct {
 	// Searched is nil unless the query has a filter of IsSearch. Then Total counts only the
 	// messages of the page, and HasNext is unset only if the search is complete.
 	Searched *Searched
+}
+
+// Limits of a page in bytes. Lists leave out larger payloads.
+const (
+	ListPayload = 64 << 10
+	ListBytes   = 4 << 20
+)
+
+// ListRoom is how many bytes a page has taken.
+type ListRoom struct {
+	taken  int
+	isFull bool
+}
+
+// Take reports whether the page takes an entry of so many bytes. It takes the first entry, and
+// none after one that it did not take.
+func (r *ListRoom) Take(bytes int) bool {
+	r.isFull = r.isFull || r.taken > 0 && r.taken+bytes > ListBytes
+	r.taken += bytes
+	return !r.isFull
+}
+
+// ListSize is the size of the message in the JSON of a list at most, in bytes. JSON writes a control
+// character as six, and the fields that are not counted are short.
+func (m *Message) ListSize() int {
+	return len(m.Payload) + 6*(len(m.ErrorMessage)+len(m.ErrorClass)) + 1<<10
+}
+
+// Listed is the message as lists show it, without a large payload.
+func (m *Message) Listed() Message {
+	listed := *m
+	if len(listed.Payload) > ListPayload {
+		listed.Payload, listed.OmittedPayload = nil, len(listed.Payload)
+	}
+	return listed
 }
 
 // TopicSummary counts the messages of one dead-letter topic.

@@ -233,7 +233,7 @@ func (m *Store) PreviewAction(_ context.Context, spec dlq.ActionSpec) (dlq.Actio
 		}
 		byGroup[e.GroupID]++
 		if len(sample) < dlq.PreviewSample {
-			sample = append(sample, e.Message)
+			sample = append(sample, e.Listed())
 		}
 	}
 	preview := dlq.NewActionPreview(spec.Action, byStatus, sample)

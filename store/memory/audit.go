@@ -96,11 +96,12 @@ func (m *Store) Operations(_ context.Context, q dlq.OperationQuery) (page dlq.Op
 	if err != nil {
 		return dlq.OperationPage{}, err
 	}
+	var room dlq.ListRoom
 	for _, o := range slices.Backward(m.operations) {
 		if !selects(&q, &o) || !within.MatchString(o.Topic) || q.Within != "" && m.isHiddenJob(&q, &o) {
 			continue
 		}
-		if len(page.Operations) == max(q.PageSize, 1) {
+		if len(page.Operations) == max(q.PageSize, 1) || !room.Take(o.ListSize()) {
 			page.HasNext = true
 			break
 		}

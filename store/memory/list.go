@@ -23,6 +23,7 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 		skip = size * (max(q.Page, 1) - 1)
 	}
 	var page dlq.Page
+	var room dlq.ListRoom
 	for e := range m.inListOrder(&q) {
 		if !matches(e, &q.Filter) || !m.matchesVerified(e, &q.Filter) {
 			continue
@@ -31,11 +32,12 @@ func (m *Store) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 		if q.After != nil && !isBeyond(e.Keyset(), q) {
 			continue
 		}
+		listed := e.Listed()
 		switch {
 		case skip > 0:
 			skip--
-		case len(page.Messages) < size:
-			page.Messages = append(page.Messages, e.Message)
+		case len(page.Messages) < size && room.Take(listed.ListSize()):
+			page.Messages = append(page.Messages, listed)
 		default:
 			page.HasNext = true
 		}
@@ -50,6 +52,7 @@ func (m *Store) search(q *dlq.ListQuery) dlq.Page {
 	page := dlq.Page{HasNext: true, Searched: &dlq.Searched{}}
 	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
 	scope, rest := q.SearchScope()
+	var room dlq.ListRoom
 	for e := range m.inListOrder(q) {
 		if !matches(e, &scope) || q.After != nil && !isBeyond(e.Keyset(), *q) {
 			continue
@@ -58,12 +61,16 @@ func (m *Store) search(q *dlq.ListQuery) dlq.Page {
 			page.Total = int64(len(page.Messages))
 			return page
 		}
-		at := e.Keyset()
+		listed, at := e.Listed(), e.Keyset()
+		if matches(e, &rest) && m.matchesVerified(e, &rest) {
+			if !room.Take(listed.ListSize()) {
+				page.Total = int64(len(page.Messages))
+				return page
+			}
+			page.Messages = append(page.Messages, listed)
+		}
 		page.Searched.Messages++
 		page.Searched.Last = &at
-		if matches(e, &rest) && m.matchesVerified(e, &rest) {
-			page.Messages = append(page.Messages, e.Message)
-		}
 	}
 	page.Total = int64(len(page.Messages))
 	page.Searched.IsComplete = len(page.Messages) < max(q.PageSize, 1) && page.Searched.Messages < limit

@@ -270,6 +270,28 @@ func (m *Store) ArchivedDetail(_ context.Context, id dlq.ID) (dlq.Detail, error)
 	return detailOf(m.archive[id], id)
 }
 
+// Weigh is like postgres.Store.Weigh.
+func (m *Store) Weigh(_ context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if isArchived {
+		e = m.archive[id]
+	}
+	if e == nil {
+		return dlq.Weight{}, dlq.MessageNotFound(id)
+	}
+	w := dlq.Weight{DLQTopic: e.DLQTopic, Binary: int64(len(e.Record.Key) + len(e.Record.Value)), Payload: int64(len(e.Payload)),
+		Text: int64(len(e.ErrorMessage) + len(e.ErrorClass) + len(e.Failure.StackTrace))}
+	for _, h := range e.Record.Headers {
+		w.Text += int64(len(h.Key) + len(h.Value))
+	}
+	for _, a := range e.Attempts {
+		w.Text += int64(1024 + len(a.Error))
+	}
+	return w, nil
+}
+
 func detailOf(e *entry, id dlq.ID) (dlq.Detail, error) {
 	if e == nil {
 		return dlq.Detail{}, dlq.MessageNotFound(id)

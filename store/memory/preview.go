@@ -30,7 +30,7 @@ func (m *Store) PreviewBulk(_ context.Context, spec dlq.BulkSpec) (dlq.BulkPrevi
 		targets[e.OriginalTopic]++
 		groups[e.GroupID]++
 		if len(preview.Sample) < dlq.PreviewSample {
-			preview.Sample = append(preview.Sample, e.Message)
+			preview.Sample = append(preview.Sample, e.Listed())
 		}
 	}
 	preview.SkipReasons = mostFrequent(reasons)

@@ -65,7 +65,7 @@ func (s *Store) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.Act
 	if !sample.IsLookup() { // keys have an index of their own
 		batch.Queue(inOrderSQL)
 	}
-	queueQuery(batch, &messages, scanMessage, listed(listSQL, &sample), sampleArgs)
+	queueQuery(batch, &messages, scanListed, listed(listSQL, &sample), sampleArgs)
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
 	if err != nil {

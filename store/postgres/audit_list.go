@@ -116,10 +116,10 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.
 		}
 	}
 	sql = strings.Replace(sql, filterMark, "true"+operationConditions(&q), 1)
-	page.Operations, err = queryAll(ctx, s, "list operations", scanOperation, sql, args)
-	if page.HasNext = len(page.Operations) > size; page.HasNext {
-		page.Operations = page.Operations[:size]
-	}
+	err = s.batch(ctx, "list operations", func(batch *pgx.Batch) {
+		queueQuery(batch, &page.Operations, fitting(scanOperation, (*dlq.Operation).ListSize), sql, args)
+	})
+	page.Operations, page.HasNext = pageOf(page.Operations, size, func(o *dlq.Operation) dlq.ID { return o.ID })
 	return page, err
 }
 

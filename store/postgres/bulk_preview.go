@@ -63,9 +63,10 @@ ORDER BY r.n DESC, CASE WHEN r.kind = 'status' THEN r.reason ELSE r.name END`
 
 // sampleSQL reads the first messages that would be sent.
 const sampleSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
 FROM (
 	SELECT id, seq
 	FROM (
@@ -89,6 +90,7 @@ FROM (
 	LIMIT 10
 ) AS sample
 JOIN dlq.dlq_messages m ON m.id = sample.id
+CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p
 ORDER BY sample.seq`
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
@@ -107,7 +109,7 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
 	batch.Queue(filtered(previewSQL, &spec.Filter), args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
 	batch.Queue(inOrderSQL)
-	queueQuery(batch, &preview.Sample, scanMessage, filtered(sampleSQL, &spec.Filter), args)
+	queueQuery(batch, &preview.Sample, scanListed, filtered(sampleSQL, &spec.Filter), args)
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
 	if err != nil {

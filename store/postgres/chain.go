@@ -73,10 +73,11 @@ ORDER BY m.seq, m.id, a.id`
 func (s *Store) Chain(ctx context.Context, id dlq.ID) (chain dlq.Chain, err error) {
 	err = s.batch(ctx, "read chain", func(batch *pgx.Batch) {
 		chain = dlq.Chain{}
+		var room dlq.ListRoom
 		batch.Queue(byIndexSQL)
 		batch.Queue(chainSQL, pgx.NamedArgs{"id": uuid(id)}).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
-				if err := scanHop(rows, &chain); err != nil {
+				if err := scanHop(rows, &chain, &room); err != nil {
 					return err
 				}
 			}
@@ -90,7 +91,7 @@ func (s *Store) Chain(ctx context.Context, id dlq.ID) (chain dlq.Chain, err erro
 }
 
 // scanHop adds a row of chainSQL to the chain: a hop, or one more attempt of the last hop.
-func scanHop(row pgx.CollectableRow, chain *dlq.Chain) error {
+func scanHop(row pgx.CollectableRow, chain *dlq.Chain, room *dlq.ListRoom) error {
 	var h dlq.Hop
 	var topic, from, by *[16]byte
 	var partition *int32
@@ -98,7 +99,8 @@ func scanHop(row pgx.CollectableRow, chain *dlq.Chain) error {
 	var a dlq.Attempt
 	var attempted bool
 	message, done := messageTargets(&h.Message)
-	targets := append([]any{&chain.Truncated}, message...)
+	isLonger := false
+	targets := append([]any{&isLonger}, message...)
 	targets = append(targets, &h.Archived, &from, &by, &topic, &partition, &offset, &attempted)
 	if err := row.Scan(append(targets, attemptTargets(&a)...)...); err != nil {
 		return err
@@ -111,9 +113,11 @@ func scanHop(row pgx.CollectableRow, chain *dlq.Chain) error {
 	if last := len(chain.Hops) - 1; last < 0 || chain.Hops[last].ID != h.ID {
 		chain.Hops = append(chain.Hops, h)
 	}
-	if attempted {
-		last := &chain.Hops[len(chain.Hops)-1]
+	last := &chain.Hops[len(chain.Hops)-1]
+	isFull := attempted && !room.Take(a.ListSize())
+	if attempted && !isFull {
 		last.Attempts = append(last.Attempts, a)
 	}
+	chain.Truncated = chain.Truncated || isLonger || isFull
 	return nil
 }

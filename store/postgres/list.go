@@ -15,11 +15,13 @@ import (
 // topics are the same. A condition on the other topic would read all of them for each page.
 // The indexes leave out RETRYING messages. These are few, and dlq_retrying has their ids.
 // It selects ids first, so that skipped rows are not read in full. It returns one message
-// more than the page holds, which shows that there is a next page.
+// more than the page holds, which shows that there is a next page. The OFFSET makes the server
+// write each payload as text once; it does not send one that is larger than dlq.ListPayload.
 const listSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
 FROM (
 	SELECT m.id, m.created_at, m.seq
 	FROM unnest(@statuses::text[]) AS wanted (status)
@@ -45,6 +47,7 @@ FROM (
 	LIMIT @limit OFFSET @skip
 ) AS page
 JOIN dlq.dlq_messages m ON m.id = page.id
+CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p
 ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
 // countSQL counts along the same indexes, and stops at CountLimit + 1.
@@ -121,6 +124,38 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	return args
 }
 
+// fitting scans the entries of one page. It returns empty ones after those that the page takes.
+func fitting[T any](scan pgx.RowToFunc[T], size func(*T) int) pgx.RowToFunc[T] {
+	var room dlq.ListRoom
+	isFull := false
+	return func(row pgx.CollectableRow) (entry T, err error) {
+		if isFull {
+			return entry, nil
+		}
+		entry, err = scan(row)
+		if isFull = !room.Take(size(&entry)); isFull {
+			entry = *new(T)
+		}
+		return entry, err
+	}
+}
+
+func fittingMessages() pgx.RowToFunc[dlq.Message] {
+	return fitting(scanListed, (*dlq.Message).ListSize)
+}
+
+// pageOf is the page of at most size of these entries.
+func pageOf[T any](entries []T, size int, id func(*T) dlq.ID) (page []T, hasNext bool) {
+	for i := range entries {
+		if i == size || id(&entries[i]).IsZero() {
+			return entries[:i], true
+		}
+	}
+	return entries, false
+}
+
+func messageID(m *dlq.Message) dlq.ID { return m.ID }
+
 // pageSizeOf is how many messages the page holds.
 func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 
@@ -146,10 +181,7 @@ func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err e
 	if err != nil {
 		return dlq.Page{}, err
 	}
-	size := pageSizeOf(&q)
-	if page.HasNext = len(page.Messages) > size; page.HasNext {
-		page.Messages = page.Messages[:size]
-	}
+	page.Messages, page.HasNext = pageOf(page.Messages, pageSizeOf(&q), messageID)
 	page.TotalExact = page.Total <= dlq.CountLimit
 	page.Total = min(page.Total, dlq.CountLimit)
 	return page, nil
@@ -188,7 +220,7 @@ func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *d
 		if !q.IsLookup() { // keys have an index of their own
 			batch.Queue(inOrderSQL)
 		}
-		queueQuery(batch, &page.Messages, scanMessage, list, args)
+		queueQuery(batch, &page.Messages, fittingMessages(), list, args)
 		if !search {
 			queueCount(batch)
 		}

@@ -3,9 +3,10 @@ package postgres
 // listGroupSQL is listSQL for the messages of a group. They are read by the index of groups,
 // which is ordered like the indexes of topics. Most groups have one topic only.
 const listGroupSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
 FROM (
 	SELECT m.id, m.created_at, m.seq
 	FROM unnest(@statuses::text[]) AS wanted (status)
@@ -26,6 +27,7 @@ FROM (
 	LIMIT @limit OFFSET @skip
 ) AS page
 JOIN dlq.dlq_messages m ON m.id = page.id
+CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p
 ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
 // countGroupSQL counts along the same index, and stops at CountLimit + 1.

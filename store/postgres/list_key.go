@@ -29,11 +29,13 @@ WITH probe AS MATERIALIZED (
 	LIMIT @limit OFFSET @skip
 )
 SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
-	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
 FROM probe
-LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
+LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
+	CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a
@@ -74,11 +76,13 @@ WITH probe AS MATERIALIZED (
 	LIMIT @limit OFFSET @skip
 )
 SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
-	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
 FROM probe
-LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id) ON true
+LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
+	CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // countFewSQL counts the same messages, and stops at CountLimit + 1. Where many match, it is soon
@@ -154,7 +158,7 @@ func (s *Store) listText(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, 
 
 func pageCollector(page *dlq.Page, isRare *bool) func(pgx.Rows) error {
 	return func(rows pgx.Rows) (err error) {
-		page.Messages, err = collectAfter(rows, scanMessage, isRare, &page.Total)
+		page.Messages, err = collectAfter(rows, fittingMessages(), isRare, &page.Total)
 		return err
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 const messageSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM dlq.dlq_messages m
@@ -48,7 +49,22 @@ func scanMessage(row pgx.CollectableRow) (dlq.Message, error) {
 	return m, nil
 }
 
-// Message returns the state of a message, or dlq.ErrNotFound.
+// scanListed scans a row of a list, which has the size of the payload too.
+func scanListed(row pgx.CollectableRow) (dlq.Message, error) {
+	var m dlq.Message
+	var size *int
+	targets, done := messageTargets(&m)
+	if err := row.Scan(append(targets, &size)...); err != nil {
+		return dlq.Message{}, err
+	}
+	done()
+	if size != nil && m.Payload == nil {
+		m.OmittedPayload = *size
+	}
+	return m, nil
+}
+
+// Message returns the state of a message without a large payload, or dlq.ErrNotFound.
 func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	m, found, err := queryOne(ctx, s, "read message", scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
 	if err == nil && !found {
@@ -103,7 +119,8 @@ WITH changed AS (
 	WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
 	RETURNING m.*, m.dlq_topic AS topic
 ) /* audit */
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM changed m`
@@ -145,7 +162,8 @@ WITH changed AS (
 		AND NOT COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)
 	RETURNING m.*, m.dlq_topic AS topic
 ) /* audit */
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM changed m`

@@ -68,6 +68,29 @@ FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id`
 
+// weightSQL reads only sizes. Those of stored values need no reading of the values, except for JSON.
+const weightSQL = `
+SELECT m.dlq_topic, COALESCE(octet_length(b.key)::bigint + octet_length(b.value), octet_length(b.key), octet_length(b.value), p.size),
+	p.size, octet_length(m.error_message)::bigint + octet_length(m.error_class) + COALESCE(octet_length(b.headers) + octet_length(b.stack_trace), 0)
+		+ (SELECT COALESCE(sum(1024 + octet_length(a.error)), 0)::bigint FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
+FROM dlq.dlq_messages m
+LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
+CROSS JOIN LATERAL (SELECT COALESCE(octet_length(m.payload::text), 0) AS size OFFSET 0) AS p
+WHERE m.id = @id`
+
+// Weigh returns how much Detail, or ArchivedDetail, would read, or dlq.ErrNotFound.
+func (s *Store) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
+	sql := weightSQL
+	if isArchived {
+		sql = archived(sql)
+	}
+	w, found, err := queryOne(ctx, s, "weigh message", pgx.RowToStructByPos[dlq.Weight], sql, pgx.NamedArgs{"id": uuid(id)})
+	if err == nil && !found {
+		err = dlq.MessageNotFound(id)
+	}
+	return w, err
+}
+
 const attemptsSQL = `
 SELECT number, workflow_id, owner_token, started_at, ended_at, result, category, error, target_partition, target_offset
 FROM dlq.dlq_retry_attempts

@@ -56,7 +56,8 @@ const restoreSQL = `
 WITH locked AS (
 	SELECT @id::uuid AS id
 ` + restoreLocked + `) /* audit */
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
 FROM restored m`
@@ -79,20 +80,24 @@ func (s *Store) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 		changed(id, restored[0].DLQTopic)
 		return restored[0], nil
 	}
-	original, err := s.ArchivedDetail(ctx, id)
+	original, found, err := queryOne(ctx, s, "read archived message", scanMessage, archived(messageSQL), args)
 	if err != nil {
 		return dlq.Message{}, err
 	}
-	if original.Ended() == dlq.ResolutionReplaced {
-		return dlq.Message{}, dlq.ReplacedError(&original.Message, original.Edits.By)
+	if !found {
+		return dlq.Message{}, dlq.MessageNotFound(id)
 	}
-	editedCopy, found, err := s.editedCopy(ctx, dlq.RestoredID(id))
+	edited := dlq.RestoredID(id)
+	if original.Ended() == dlq.ResolutionReplaced {
+		edited = id
+	}
+	editedCopy, found, err := s.editedCopy(ctx, edited)
 	switch {
 	case err != nil:
 		return dlq.Message{}, err
-	case found:
-		return dlq.Message{}, dlq.ReplacedError(&original.Message, editedCopy)
+	case found || edited == id:
+		return dlq.Message{}, dlq.ReplacedError(&original, editedCopy)
 	default:
-		return dlq.Message{}, dlq.RestoredError(&original.Message)
+		return dlq.Message{}, dlq.RestoredError(&original)
 	}
 }

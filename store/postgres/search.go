@@ -57,12 +57,14 @@ WITH looked AS MATERIALIZED (
 	LIMIT 1
 )
 SELECT COALESCE(reached.place, 0), reached.created_at, reached.seq, m.id IS NOT NULL,
-	m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
 FROM (SELECT) AS always
 LEFT JOIN reached ON true
-LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id) ON true
+LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id
+	CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p) ON true
 ORDER BY found.place`
 
 // searchStep is how many messages a search looks at before it asks whether there is time left. It
@@ -75,6 +77,7 @@ func (s *Store) search(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, er
 	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
 	err = s.inSnapshot(ctx, "search messages", func(send snapshotSender) error {
 		page = dlq.Page{Searched: &dlq.Searched{}}
+		scan := fittingMessages()
 		last := q.After
 		began := time.Now()
 		step := searchStep / 4
@@ -90,18 +93,24 @@ func (s *Store) search(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, er
 				batch.Queue(inOrderSQL)
 				batch.Queue(byIndexSQL)
 				batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
-					found, err = collectAfter(rows, scanMessage, &looked, &lastAt, &lastSeq)
+					found, err = collectAfter(rows, scan, &looked, &lastAt, &lastSeq)
 					return err
 				})
 			})
 			if err != nil {
 				return err
 			}
-			page.Messages = append(page.Messages, found...)
+			shown, isFull := pageOf(found, len(found), messageID)
+			page.Messages = append(page.Messages, shown...)
 			page.Searched.Messages += looked
 			if lastAt != nil {
 				last = &dlq.Keyset{CreatedAt: lastAt.UTC(), Seq: *lastSeq}
 				page.Searched.Last = last
+			}
+			if isFull { // the next page begins after the last message that fits
+				end := page.Messages[len(page.Messages)-1].Keyset()
+				page.Searched.Last = &end
+				break
 			}
 			page.Searched.IsComplete = len(found) < room && looked < look
 			done = page.Searched.IsComplete || len(found) == room || page.Searched.Messages >= limit || time.Since(began) > dlq.SearchTime

@@ -17,9 +17,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The statements contain the numbers 100, 10000 and 10001. These lines do not compile when
-// dlq.PageSize or dlq.CountLimit changes.
+// The statements contain the numbers 100, 10000, 10001 and 65536. These lines do not compile when
+// dlq.PageSize, dlq.CountLimit or dlq.ListPayload changes.
 var (
+	_ = [1]struct{}{}[dlq.ListPayload-65536]
 	_ = [1]struct{}{}[dlq.PageSize-100]
 	_ = [1]struct{}{}[dlq.CountLimit+1-10001]
 )

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,59 @@ import (
 )
 
 var lists = map[string]func(*testing.T, fixture){
+	"lists and dry runs leave out large payloads": func(t *testing.T, f fixture) {
+		large, small := `"`+strings.Repeat("x", dlq.ListPayload)+`"`, `"`+strings.Repeat("x", dlq.ListPayload-2)+`"`
+		stored := f.store(dlqtest.Arrival(bigOnes, dlqtest.Value(large)), dlqtest.Arrival(bigOnes, dlqtest.Value(small)),
+			dlqtest.Arrival(bigOnes, dlqtest.Value("no json")))
+		listed := func(messages []dlq.Message) {
+			t.Helper()
+			require.Equal(t, ids(stored), ids(messages))
+			require.Nil(t, messages[0].Payload)
+			require.Equal(t, len(large), messages[0].OmittedPayload)
+			require.Equal(t, small, string(messages[1].Payload))
+			require.Zero(t, messages[1].OmittedPayload)
+			require.Nil(t, messages[2].Payload)
+			require.Zero(t, messages[2].OmittedPayload)
+		}
+		for name, filter := range byteFilters(&stored[0]) {
+			t.Log(name)
+			listed(f.list(dlq.ListQuery{Filter: filter, PageSize: 10, OldestFirst: true}).Messages)
+		}
+		preview, err := f.PreviewBulk(t.Context(), dlqtest.Bulk("orders", 1).Spec)
+		require.NoError(t, err)
+		listed(preview.Sample)
+		action, err := f.PreviewAction(t.Context(), dlqtest.Action(dlq.ActionDead, dlq.Filter{Topic: "orders"}).Spec)
+		require.NoError(t, err)
+		listed(action.Sample)
+		require.Equal(t, large, string(f.detail(stored[0].ID).Payload))
+	},
+
+	"a page ends early at its bytes, and its cursor misses nothing": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(150, bigOnes, dlqtest.Value(`"`+strings.Repeat("x", 60<<10)+`"`))...)
+		for name, filter := range byteFilters(&stored[0]) {
+			var all []dlq.ID
+			var after *dlq.Keyset
+			for pages := 1; ; pages++ {
+				page := f.list(dlq.ListQuery{Filter: filter, PageSize: 100, After: after, OldestFirst: true})
+				bytes := 0
+				for i := range page.Messages {
+					bytes += len(page.Messages[i].Payload)
+				}
+				require.Less(t, bytes, dlq.ListBytes, name)
+				all = append(all, ids(page.Messages)...)
+				if !page.HasNext {
+					break
+				}
+				require.Greater(t, bytes, dlq.ListBytes*9/10, name)
+				after = new(page.Messages[len(page.Messages)-1].Keyset())
+				if page.Searched != nil {
+					after = page.Searched.Last
+				}
+			}
+			require.Equal(t, ids(stored), all, name)
+		}
+	},
+
 	"a topic is a dead-letter topic or an original topic": func(t *testing.T, f fixture) {
 		stored := f.store(
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")),
@@ -164,4 +218,20 @@ var lists = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, dlq.CountLimit, page.Total)
 		require.False(t, page.TotalExact)
 	},
+}
+
+// bigOnes have what byteFilters ask for.
+func bigOnes(a *dlq.Arrival) {
+	a.Record.Key, a.Record.Headers = []byte("big"), []dlq.Header{{Key: "x-group", Value: []byte("big")}}
+}
+
+// byteFilters select all messages, each by another statement.
+func byteFilters(m *dlq.Message) map[string]dlq.Filter {
+	return map[string]dlq.Filter{
+		"topic":  {Topic: "orders"},
+		"group":  {Topic: "orders", Group: m.GroupID},
+		"text":   {Topic: "orders", ErrorContains: m.ErrorMessage},
+		"key":    {Topic: "orders", Key: []byte("big")},
+		"record": {Topic: "orders", Headers: map[string]string{"x-group": "big"}},
+	}
 }

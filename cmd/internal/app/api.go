@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // RunAPI serves REST until ctx ends. Without a database it also runs the worker in the
 // same process, since the store is in memory.
 func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) {
+	limit := limitMemory(math.MaxInt64)
 	p, err := assemble(cfg, "api", out)
 	if err != nil {
 		return err
@@ -64,7 +66,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit: int(cfg.Server.BodyLimit), RateLimit: float64(cfg.Server.RateLimit), MaxConnections: cfg.Server.MaxConnections,
 		URILimit: cfg.Server.URLLimit.Bytes(), HeaderLimit: cfg.Server.HeaderLimit.Bytes(), MaxConnectionsPerAddress: cfg.Server.MaxConnectionsPerAddress,
-		MaxScans: cfg.Server.MaxScans, MaxDryRuns: cfg.Server.MaxDryRuns,
+		AnswerMemory: answerMemory(int64(cfg.Server.AnswerMemory), limit), MaxScans: cfg.Server.MaxScans, MaxDryRuns: cfg.Server.MaxDryRuns,
 		TrustedProxies: cfg.Server.Proxies(), CORSOrigins: cfg.Server.CORSOrigins, ServesTLS: cfg.Server.TLS.Configured(),
 		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),
 	})

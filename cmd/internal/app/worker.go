@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"go.temporal.io/sdk/worker"
@@ -29,6 +27,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 		return errors.New("database is not configured: messages would be in this process's memory, where the API cannot see them. " +
 			"Set database.host (DLQ_DATABASE_HOST), or start only the API, which then runs the worker in its own process")
 	}
+	limitMemory(workerMemory)
 	p, err := assemble(cfg, "worker", out)
 	if err != nil {
 		return err
@@ -68,9 +67,9 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 // metricsStop is how long a stop waits for a running scrape.
 const metricsStop = 2 * time.Second
 
-// memoryLimit is the default of GOMEMLIMIT. It makes the garbage collector run more often
-// when large messages fill the memory. Without them a worker uses a quarter of it.
-const memoryLimit = 256 << 20
+// workerMemory is the memory limit without one of the cgroup. Without large messages a worker
+// uses a quarter of it.
+const workerMemory = 256 << 20
 
 // engine runs the Temporal worker, the sweeper and the ingest.
 type engine struct {
@@ -120,9 +119,6 @@ func newEngine(p *parts) (*engine, error) {
 			run, err := p.workflows.LastArchiveRun(ctx)
 			return telemetry.ArchiveRun(run), err
 		}, p.log))
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
 	}
 	memory := activities.NewMemory(activities.DefaultMemory)
 	e.steps = workflows.Activities{

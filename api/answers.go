@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/sync/semaphore"
+
+	"dlqmanager/dlq"
+)
+
+// The most bytes of JSON in answers. Short answers, of one job, group or change, reserve no memory, so
+// that an operator can cancel a job at any time.
+const (
+	// answerList is for pages, which end at dlq.ListBytes, chains, dry runs, and lists of jobs, groups
+	// and topics, whose texts are short.
+	answerList = dlq.ListBytes + 256<<10
+	// answerDecoded is for one value or key that the Schema Registry decodes.
+	answerDecoded = 8 << 20
+	// answerPointed is for the record of a message that only points to it.
+	answerPointed = 8 << 20
+)
+
+// While an answer is made, its parts are in memory several times: as the database sends them, as
+// they are stored in Go, and as JSON, whose buffer grows by doubling and is then copied.
+const (
+	timesRead    = 2
+	timesEncoded = 3
+)
+
+// peakOf is the most memory that an answer of so many bytes needs.
+func peakOf(encoded int64) int64 { return (timesRead + timesEncoded) * encoded }
+
+// peakOfDetail is the memory for all of a message. A header is shown as base64 and as text, and
+// JSON writes a control character as six.
+func peakOfDetail(w *dlq.Weight) int64 {
+	encoded := w.Binary*4/3 + w.Payload + 8*w.Text
+	return timesRead*(w.Binary+w.Payload+w.Text) + timesEncoded*encoded
+}
+
+// answers is the budget of the memory for all requests and answers in flight. A client has at most
+// half of it.
+type answers struct {
+	bytes int64
+	wait  time.Duration
+	all   *semaphore.Weighted
+
+	mu  sync.Mutex
+	own map[string]*ownAnswers
+}
+
+// ownAnswers is the share of a client that has requests.
+type ownAnswers struct {
+	room     *semaphore.Weighted
+	requests int
+}
+
+func newAnswers(bytes int64, wait time.Duration) *answers {
+	return &answers{bytes: bytes, wait: wait, all: semaphore.NewWeighted(bytes), own: map[string]*ownAnswers{}}
+}
+
+func (a *answers) share() int64 { return a.bytes / 2 }
+
+func (a *answers) join(client string) *answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.own[client] == nil {
+		a.own[client] = &ownAnswers{room: semaphore.NewWeighted(a.share())}
+	}
+	a.own[client].requests++
+	return &answer{budget: a, client: client, own: a.own[client]}
+}
+
+// answer is the memory of one request.
+type answer struct {
+	budget *answers
+	client string
+	own    *ownAnswers
+	held   int64
+}
+
+type answerKey struct{}
+
+// holding reserves the memory for a list before the handler reads it.
+func (s *Server) holding(h handler) handler {
+	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
+		if err := s.reserve(ctx, c, peakOf(answerList)); err != nil {
+			return err
+		}
+		return h(ctx, c, q)
+	}
+}
+
+// reserve waits a bounded time for more memory for a request. fasthttp closes the values of a
+// request after it has written the answer, and also when the connection has failed or the client
+// did not read in time.
+func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
+	held, ok := c.Locals(answerKey{}).(*answer)
+	if !ok {
+		a := accessOf(ctx)
+		held = s.answers.join(clientName(c, &a.principal))
+		c.Locals(answerKey{}, held)
+	}
+	return held.grow(ctx, bytes)
+}
+
+// settle keeps the memory of the encoded answer and frees the rest.
+func settle(c *fiber.Ctx, encoded int) {
+	if held, ok := c.Locals(answerKey{}).(*answer); ok {
+		held.shrink(int64(encoded))
+	}
+}
+
+func (r *answer) grow(ctx context.Context, bytes int64) error {
+	if most := r.budget.share(); r.held+bytes > most {
+		return unavailable(fmt.Sprintf("this request needs %d MiB of memory, and one client may use %d MiB; raise server.answer_memory",
+			(r.held+bytes)>>20+1, most>>20), errNoRoom)
+	}
+	if bytes == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.budget.wait)
+	defer cancel()
+	if r.own.room.Acquire(ctx, bytes) != nil {
+		return unavailable("your other requests in flight use all the memory that one client may use; try again later", errNoRoom)
+	}
+	if r.budget.all.Acquire(ctx, bytes) != nil {
+		r.own.room.Release(bytes)
+		return unavailable("other requests in flight use all the memory of server.answer_memory; try again later", errNoRoom)
+	}
+	r.held += bytes
+	return nil
+}
+
+var errNoRoom = errors.New("no memory for the answer")
+
+func (r *answer) shrink(to int64) {
+	if surplus := r.held - to; surplus > 0 {
+		r.budget.all.Release(surplus)
+		r.own.room.Release(surplus)
+		r.held = to
+	}
+}
+
+// Close frees the memory.
+func (r *answer) Close() error {
+	r.shrink(0)
+	a := r.budget
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.own.requests--; r.own.requests == 0 {
+		delete(a.own, r.client)
+	}
+	return nil
+}
