@@ -31,7 +31,7 @@ type Message struct {
 	// Payload is the searchable view of the value: its JSON, or nil when the
 	// value is not JSON or is JSON that PostgreSQL's JSONB cannot hold.
 	Payload json.RawMessage
-	// OmittedPayload is the size of a payload that a list leaves out, in bytes.
+	// OmittedPayload is the size of a payload that a list leaves out, in bytes, or of its record.
 	OmittedPayload int
 	Status         Status
 	// CreatedAt is when the message was stored, UTC.

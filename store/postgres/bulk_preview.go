@@ -66,7 +66,8 @@ const sampleSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM (
 	SELECT id, seq
 	FROM (
@@ -90,7 +91,7 @@ FROM (
 	LIMIT 10
 ) AS sample
 JOIN dlq.dlq_messages m ON m.id = sample.id
-CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p
+CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p
 ORDER BY sample.seq`
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]

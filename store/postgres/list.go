@@ -16,12 +16,14 @@ import (
 // The indexes leave out RETRYING messages. These are few, and dlq_retrying has their ids.
 // It selects ids first, so that skipped rows are not read in full. It returns one message
 // more than the page holds, which shows that there is a next page. The OFFSET makes the server
-// write each payload as text once; it does not send one that is larger than dlq.ListPayload.
+// write each payload as text once. It does not send one that is larger than dlq.ListPayload, and does
+// not even read the payload of a record of more than 256 KiB.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM (
 	SELECT m.id, m.created_at, m.seq
 	FROM unnest(@statuses::text[]) AS wanted (status)
@@ -47,7 +49,7 @@ FROM (
 	LIMIT @limit OFFSET @skip
 ) AS page
 JOIN dlq.dlq_messages m ON m.id = page.id
-CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p
+CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p
 ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
 // countSQL counts along the same indexes, and stops at CountLimit + 1.

@@ -32,10 +32,11 @@ SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
-	CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p) ON true
+	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a
@@ -79,10 +80,11 @@ SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id, octet_length(p.payload)
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
-	CROSS JOIN LATERAL (SELECT m.payload::text AS payload OFFSET 0) AS p) ON true
+	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // countFewSQL counts the same messages, and stops at CountLimit + 1. Where many match, it is soon

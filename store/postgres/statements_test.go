@@ -214,7 +214,7 @@ func TestEveryStatement(t *testing.T) {
 	claimOfKey := strings.Replace(claim, ofKey, ofKey+" idx_dlq_message_bodies_key", 1)
 	cases := map[string][]explained{
 		"messageSQL":  {{args: message, uses: messages}},
-		"weightSQL":   {{args: message, uses: bodies + " " + messages + " idx_dlq_retry_attempts_message"}},
+		"weightSQL":   {{args: message, uses: bodies + " " + messages + " dlq_retry_attempts_pkey"}},
 		"detailSQL":   {{args: message, uses: "dlq_edits_pkey " + bodies + " " + messages + " uq_dlq_edits_copy"}},
 		"attemptsSQL": {{args: message, uses: attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
