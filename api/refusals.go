@@ -70,7 +70,7 @@ func (r *refusals) close(key refusal) {
 	ended.end.Stop()
 	if ended.count > 0 {
 		o := ended.last
-		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // each request may have had others
+		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", ""                                   // each request may have had others
 		o.Detail, _ = json.Marshal(map[string]any{"code": key.code, "count": ended.count}) // always encodes
 		r.record(o)
 	}
