@@ -30,14 +30,11 @@ type Lane struct {
 	// Epoch is the number of this attempt at the lane. Only the newest may claim and
 	// finalize.
 	Epoch int
-	// ByModulo is set when an earlier version created the job. A message is then in lane
-	// Number when KeyHash % Total == Number.
-	ByModulo bool
 }
 
 // Buckets returns the first and the last bucket of the lane.
 func (l *Lane) Buckets() (first, last int) {
-	if l.Total <= 1 || l.ByModulo {
+	if l.Total <= 1 {
 		return 0, Buckets - 1
 	}
 	return l.Number * Buckets / l.Total, (l.Number+1)*Buckets/l.Total - 1
@@ -45,9 +42,6 @@ func (l *Lane) Buckets() (first, last int) {
 
 // Has reports whether messages with this key hash belong to the lane.
 func (l *Lane) Has(keyHash int32) bool {
-	if l.ByModulo {
-		return int(keyHash)%max(l.Total, 1) == l.Number
-	}
 	first, last := l.Buckets()
 	bucket := int(keyHash & (Buckets - 1))
 	return first <= bucket && bucket <= last

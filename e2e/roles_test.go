@@ -24,7 +24,7 @@ func TestTheProgramsNeedNotOwnTheirTables(t *testing.T) {
 	s := newSystemAt(t, application, temporaltest.Address(t), kafkatest.FakeCluster(t))
 	s.pool = dbtest.Pool(t, p.URL)
 	for _, sql := range []string{
-		`UPDATE public.schema_migrations SET version = 20`,
+		`UPDATE public.schema_migrations SET version = version - 1`,
 		`REVOKE ALL ON ALL TABLES IN SCHEMA dlq FROM ` + p.Application,
 	} {
 		_, err = s.pool.Exec(t.Context(), sql)

@@ -1,9 +1,9 @@
 -- dlq-db: schema, extension and common function
 
--- pgcrypto is documented, but nothing here needs it: gen_random_uuid() is part
--- of PostgreSQL. Some managed databases do not have it or do not allow it, and
--- that must not stop the installation. The comment marks an extension that was
--- made here, so that the down migration does not take away somebody else's.
+-- pgcrypto is documented, but nothing here needs it: gen_random_uuid() is part of
+-- PostgreSQL. Some managed databases lack the extension or refuse it, which must not stop the
+-- installation. The comment marks an extension that was made here, so that the down migration
+-- does not drop somebody else's.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'pgcrypto') THEN
@@ -24,3 +24,20 @@ BEGIN
     RETURN NEW;
 END;
 $$ LANGUAGE plpgsql;
+
+-- dlq_schema: one row. Programs are named by the newest migration that they know. A migration
+-- that takes away what earlier programs need raises oldest_program to the first that can do
+-- without it; programs before that refuse the schema.
+CREATE TABLE IF NOT EXISTS dlq.dlq_schema (
+    only_row       BOOLEAN PRIMARY KEY DEFAULT true CHECK (only_row),
+    oldest_program INT     NOT NULL
+);
+
+INSERT INTO dlq.dlq_schema (oldest_program) VALUES (1) ON CONFLICT DO NOTHING;
+
+-- dlq_schema_files: the migrations that were applied, and the SHA-256 of each. A program whose
+-- files differ refuses the database.
+CREATE TABLE IF NOT EXISTS dlq.dlq_schema_files (
+    version INT  PRIMARY KEY,
+    sha256  TEXT NOT NULL
+);

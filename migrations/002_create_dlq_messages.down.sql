@@ -1,1 +1,2 @@
-DROP TABLE IF EXISTS dlq.dlq_messages; -- its trigger and indexes go with it
+DROP TABLE IF EXISTS dlq.dlq_message_bodies;
+DROP TABLE IF EXISTS dlq.dlq_messages;

@@ -1,16 +1,29 @@
 -- dlq-db: archiving of old dead letters
 
+-- dlq_messages_archive: RESOLVED and DEAD messages, as they were. It has the columns of
+-- dlq_messages in the same order: a migration that adds one there adds it here.
 CREATE TABLE IF NOT EXISTS dlq.dlq_messages_archive (
-    LIKE dlq.dlq_messages INCLUDING ALL
+    LIKE dlq.dlq_messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE,
+    PRIMARY KEY (id)
 );
 
--- Moves at most p_batch_size messages that were RESOLVED or DEAD before
--- p_cutoff, and returns how many. What is deleted is what is archived: the rows
--- go from DELETE … RETURNING straight into INSERT, in one statement. Rows that
--- another transaction holds are left for the next time.
---
--- Both tables must have the same columns in the same order: a migration that
--- adds one to dlq_messages adds it to the archive too.
+-- Lists of a topic, as those of dlq_messages; the messages that are due to be purged, by age; and
+-- the messages that a message became when it came back.
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_original_topic ON dlq.dlq_messages_archive (original_topic, status, created_at, seq);
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_dlq_topic ON dlq.dlq_messages_archive (dlq_topic, status, created_at, seq);
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_updated_at ON dlq.dlq_messages_archive (updated_at);
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_previous ON dlq.dlq_messages_archive (previous_id) WHERE previous_id IS NOT NULL;
+
+-- Whether a group has archived messages, and these in the order of lists.
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_group ON dlq.dlq_messages_archive (group_id, status, created_at, seq)
+    WHERE group_id IS NOT NULL;
+
+-- In which dead-letter topics an original topic has archived messages. Equal entries are stored once.
+CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_topics ON dlq.dlq_messages_archive (original_topic, dlq_topic);
+
+-- Moves at most p_batch_size messages that were RESOLVED or DEAD before p_cutoff, and returns how
+-- many. The rows go from DELETE … RETURNING straight into INSERT, so exactly the deleted rows are
+-- archived. Rows that another transaction holds are left for the next time.
 CREATE OR REPLACE FUNCTION dlq.archive_dlq_messages_batch(p_cutoff TIMESTAMPTZ, p_batch_size INT)
 RETURNS INT
 LANGUAGE plpgsql
@@ -43,8 +56,7 @@ BEGIN
     archived AS (
         INSERT INTO dlq.dlq_messages_archive
         SELECT * FROM deleted
-        -- Only a copy that an earlier version of the procedure left behind can
-        -- be in the way. Both statuses are final, so it says the same.
+        -- Only a copy that somebody made by hand can be in the way.
         ON CONFLICT (id) DO NOTHING
     )
     SELECT count(*) INTO v_moved FROM deleted;
@@ -53,8 +65,8 @@ BEGIN
 END;
 $$;
 
--- Commits each batch, so no lock is held for long, and so it cannot be called
--- inside a transaction.
+-- Commits each batch, so no lock is held for long, and so it cannot be called inside a
+-- transaction.
 CREATE OR REPLACE PROCEDURE dlq.archive_old_dlq_messages(
     p_retention_days INT DEFAULT 30,
     p_batch_size INT DEFAULT 1000

@@ -53,7 +53,7 @@ func TestTheArchiveProcedureLeavesWhatOthersHold(t *testing.T) {
 	require.Len(t, texts(t, pool, `SELECT original_topic::text FROM dlq.dlq_messages_archive`), 4)
 }
 
-func TestACopyOfAnEarlierVersionDoesNotStopTheArchive(t *testing.T) {
+func TestACopyThatWasMadeByHandDoesNotStopTheArchive(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, updated_at)

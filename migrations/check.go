@@ -52,6 +52,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	case err != nil:
 		return fmt.Errorf("check the database schema: %w", err)
 	}
+	if err := checkApplied(ctx, pool, Files, list, version, dirty); err != nil {
+		return fmt.Errorf("check the database schema: %w", err)
+	}
 	has := version
 	if dirty { // it is not there yet
 		has = before(list, version)
@@ -80,7 +83,7 @@ func required(files fs.FS, list []int) (int, error) {
 	return 0, nil
 }
 
-// versions are the numbers of the files, which have gaps: 005 to 010 were never released.
+// versions are the numbers of the files.
 func versions(files fs.FS) ([]int, error) {
 	names, err := fs.Glob(files, "*.up.sql")
 	if err != nil || len(names) == 0 {

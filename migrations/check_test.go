@@ -17,14 +17,14 @@ func TestCheckSaysWhichVersionIsNeeded(t *testing.T) {
 	pool := empty(t)
 	check := func() error { return migrations.Check(t.Context(), pool) }
 	const how = "a worker applies migrations at its start, and so does `dlq-worker migrate`"
-	require.EqualError(t, check(), fmt.Sprintf("the database has no schema yet, and version %d is needed: %s", required, how))
+	require.EqualError(t, check(), fmt.Sprintf("the database has no schema yet, and version %d is needed: %s", newest, how))
 	require.NoError(t, migrations.Up(t.Context(), pool))
 	require.NoError(t, check())
 
-	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, previous)
-	wrong := fmt.Sprintf("the database schema has version %d, and version %d is needed: %s", previous, required, how)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, newest-1)
+	wrong := fmt.Sprintf("the database schema has version %d, and version %d is needed: %s", newest-1, newest, how)
 	require.EqualError(t, check(), wrong)
-	exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, required)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, newest)
 	require.EqualError(t, check(), wrong, "it was interrupted")
 
 	exec(t, pool, `UPDATE public.schema_migrations SET dirty = false`)
@@ -35,7 +35,7 @@ func TestCheckSaysWhichVersionIsNeeded(t *testing.T) {
 func TestCheckTellsThatAMigrationIsUnderWay(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
-	exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, required)
+	exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, newest)
 	holder, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer holder.Release()

@@ -77,14 +77,16 @@ func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
 		}
 		newest := list[len(list)-1]
 		version, dirty, err := current(m)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case version > newest:
+		}
+		if err := checkApplied(ctx, own, o.files, list, version, dirty); err != nil {
+			return err
+		}
+		if version > newest {
 			return worksWith(ctx, own, version, newest)
-		case version != 0 && !slices.Contains(list, version):
-			return unknown(version, newest)
-		case dirty: // whoever was at work has ended, since this process has the lock
+		}
+		if dirty { // the process at work has ended, since this process has the lock
 			version = before(list, version)
 			if err := m.Force(cmp.Or(version, database.NilVersion)); err != nil {
 				return err
@@ -126,16 +128,23 @@ func migrateTo(m *migrate.Migrate, o Options, list []int, target int) (int, erro
 	return before(list, left), err
 }
 
-// Down drops the schema with all messages. It refuses a schema that this program does not
-// know, and one whose migration was interrupted.
+// Down drops the schema with all messages. It refuses a schema of other migrations, or of a newer
+// program, and one whose migration was interrupted.
 func Down(ctx context.Context, pool *pgxpool.Pool) error {
-	return run(ctx, pool, Options{Log: func(string) {}, files: Files}, func(_ *pgxpool.Pool, m *migrate.Migrate) error {
+	return run(ctx, pool, Options{Log: func(string) {}, files: Files}, func(own *pgxpool.Pool, m *migrate.Migrate) error {
 		list, err := versions(Files)
 		if err != nil {
 			return err
 		}
-		if version, _, err := current(m); err == nil && version != 0 && !slices.Contains(list, version) {
-			return unknown(version, list[len(list)-1])
+		version, dirty, err := current(m)
+		if err == nil {
+			err = checkApplied(ctx, own, Files, list, version, dirty)
+		}
+		if newest := list[len(list)-1]; err == nil && version > newest {
+			err = fmt.Errorf("the database schema has version %d, and the newest that this program knows is %d: run the newer program", version, newest)
+		}
+		if err != nil {
+			return err
 		}
 		return m.Down()
 	})
@@ -158,12 +167,6 @@ func before(list []int, version int) int {
 		return 0
 	}
 	return list[i-1]
-}
-
-func unknown(version, newest int) error {
-	return fmt.Errorf("the database schema has version %d, which this program does not know; its newest is %d. "+
-		"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
-		"Otherwise run the newer program that made it", version, newest)
 }
 
 // worksWith returns nil if a program whose newest migration is known can work with a newer

@@ -22,13 +22,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-const newest = 41
-
-// required is the version that this program needs: it can do without the indexes of later ones.
-const required = 41
-
-// previous is the version before it.
-const previous = 40
+const newest = 9
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
@@ -58,51 +52,12 @@ func version(t *testing.T, pool *pgxpool.Pool) string {
 	return strings.Join(texts(t, pool, `SELECT version || CASE WHEN dirty THEN ' dirty' ELSE '' END FROM public.schema_migrations`), ",")
 }
 
-// documented are the migrations with the documented tables; next is the one that
-// follows them. The others are those after, in their order.
-var documented = []string{"001_create_schema", "002_create_dlq_messages", "003_add_partition_management"}
-
-const (
-	next    = "004_manage_retries"
-	queues  = "011_queue_blocked_messages"
-	between = "012_keep_order_between_jobs"
-	offsets = "013_keep_offsets_and_sizes"
-	counts  = "014_count_topics"
-	narrow  = "015_narrow_indexes"
-	buckets = "016_divide_topics_into_buckets"
-	origins = "017_record_origins"
-
-	exhausted = "019_publish_exhausted"
-	actions   = "020_act_in_bulk"
-	audit     = "021_audit"
-	runs      = "022_name_operations"
-	apart     = "023_list_retrying_messages_apart"
-	groups    = "024_group_failures"
-	search    = "025_search_messages"
-	schemas   = "026_decode_values"
-	locked    = "027_lock_lanes_of_ended_jobs"
-	batches   = "029_count_in_batches"
-	edits     = "030_edit_messages"
-	verified  = "031_verify_deliveries"
-	handed    = "032_hand_in"
-	oldest    = "033_name_the_oldest_program"
-	restored  = "034_restore_messages"
-	byDLQ     = "035_list_archive_by_dlq_topic"
-	byOrigin  = "036_list_archive_by_original_topic"
-	lately    = "037_keep_late_acknowledgements"
-	removal   = "039_remove_groups"
-	marks     = "040_verify_by_topic"
-	archiving = "041_count_archive_runs"
-)
-
-// apply runs files by hand, as a person without this program would.
-func apply(t *testing.T, pool *pgxpool.Pool, direction string, names ...string) {
+// apply runs a file by hand, as a person without this program would.
+func apply(t *testing.T, pool *pgxpool.Pool, file string) {
 	t.Helper()
-	for _, name := range names {
-		sql, err := migrations.Files.ReadFile(name + "." + direction + ".sql")
-		require.NoError(t, err)
-		exec(t, pool, string(sql))
-	}
+	sql, err := migrations.Files.ReadFile(file)
+	require.NoError(t, err)
+	exec(t, pool, string(sql))
 }
 
 // schema describes everything in the schema dlq, one object a line.
@@ -113,17 +68,17 @@ func schema(t *testing.T, pool *pgxpool.Pool) []string {
 			column_name, udt_name || COALESCE('(' || character_maximum_length || ')', ''), is_nullable, column_default, identity_generation)
 		FROM information_schema.columns WHERE table_schema = 'dlq'
 		UNION ALL
-		SELECT format('%s options: %s', relname, reloptions) FROM pg_class WHERE relnamespace = 'dlq'::regnamespace
+		SELECT format('%s options: %s', relname, reloptions) FROM pg_class WHERE relnamespace = to_regnamespace('dlq')
 		UNION ALL
 		SELECT format('%s index: %s', tablename, indexdef) FROM pg_indexes WHERE schemaname = 'dlq'
 		UNION ALL
 		SELECT format('%s constraint: %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
-		FROM pg_constraint WHERE connamespace = 'dlq'::regnamespace
+		FROM pg_constraint WHERE connamespace = to_regnamespace('dlq')
 		UNION ALL
 		SELECT format('%s trigger: %s %s', tgrelid::regclass, tgenabled, pg_get_triggerdef(pg_trigger.oid))
-		FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace = 'dlq'::regnamespace AND NOT tgisinternal
+		FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace = to_regnamespace('dlq') AND NOT tgisinternal
 		UNION ALL
-		SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'dlq'::regnamespace
+		SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = to_regnamespace('dlq')
 		ORDER BY 1`)
 }
 
@@ -170,9 +125,8 @@ func TestEveryMigrationHasItsWayBack(t *testing.T) {
 	for i := range ups {
 		require.Equal(t, strings.TrimSuffix(ups[i], ".up.sql"), strings.TrimSuffix(downs[i], ".down.sql"))
 	}
-	for i, name := range append(slices.Clone(documented), next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, removal, marks, archiving) {
-		require.Equal(t, name+".up.sql", ups[i])
-	}
+	require.Equal(t, []string{"001_create_schema.up.sql", "002_create_dlq_messages.up.sql", "003_add_partition_management.up.sql"}, ups[:3],
+		"the names that are documented")
 }
 
 func TestUpDownAndUpAgainWithData(t *testing.T) {
@@ -190,52 +144,60 @@ func TestUpDownAndUpAgainWithData(t *testing.T) {
 	}
 }
 
-func TestDownRestoresTheDocumentedSchema(t *testing.T) {
+func TestEachMigrationAndItsWayBackMayRunAgain(t *testing.T) {
 	t.Parallel()
+	ups, err := fs.Glob(migrations.Files, "*.up.sql")
+	require.NoError(t, err)
 	pool := empty(t)
-	apply(t, pool, "up", documented...)
-	before := schema(t, pool)
-	for range 2 {
-		apply(t, pool, "up", next, queues, between, offsets, counts, narrow, buckets, origins, exhausted, actions, audit, runs, apart, groups, search, schemas, locked, batches, edits, verified, handed, oldest, restored, byDLQ, byOrigin, lately, removal, marks, archiving)
-		exec(t, pool, `CALL dlq.replace_former_indexes()`)
-		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
-		fill(t, pool)
-		for _, name := range []string{archiving, marks, removal, lately, byOrigin, byDLQ, restored, oldest, handed, verified, edits, batches, locked, schemas, search, groups, apart, runs, audit, actions, exhausted, origins, buckets, narrow, counts, offsets, between, queues} {
-			for range 2 { // as if it had been interrupted between its commit and the note of it
-				apply(t, pool, "down", name)
-			}
+	var before [][]string
+	for _, up := range ups {
+		before = append(before, schema(t, pool))
+		for range 2 { // as if it had been interrupted between its commit and the note of it
+			apply(t, pool, up)
 		}
+	}
+	require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
+	fill(t, pool)
+	for i, up := range slices.Backward(ups) {
 		for range 2 {
-			apply(t, pool, "down", next)
-			require.Equal(t, before, schema(t, pool))
+			apply(t, pool, strings.Replace(up, ".up.", ".down.", 1))
 		}
-		require.NotEmpty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages`))
-		require.NotEmpty(t, texts(t, pool, `SELECT id::text FROM dlq.dlq_messages_archive`))
+		require.Equal(t, before[i], schema(t, pool), up)
 	}
 }
 
 func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
-	apply(t, pool, "up", documented...)
-	exec(t, pool, `CREATE TYPE dlq.dlq_bulk_retry_lanes AS ENUM ()`) // in the way of the last statement
-	before := schema(t, pool)
+	exec(t, pool, `CREATE SCHEMA dlq`)
+	exec(t, pool, `CREATE TYPE dlq.dlq_message_bodies AS ENUM ()`) // in the way of a late statement of 002
 	require.Error(t, migrations.Up(t.Context(), pool))
-	require.Equal(t, before, schema(t, pool))
+	require.Empty(t, texts(t, pool, `SELECT relname::text FROM pg_class WHERE relname = 'dlq_messages'`))
 }
 
-func TestASchemaThatNoProgramHasIsRefused(t *testing.T) {
+// So is one that was made before the first release, or by hand from the documented statements.
+func TestASchemaOfOtherMigrationsIsRefusedAndLeftAsItIs(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	refusal := fmt.Sprintf("migrate: the database schema has version 10, which this program does not know; its newest is %d. "+
-		"If an unreleased program made this database for development, delete its state (such as .data) and start again. "+
-		"Otherwise run the newer program that made it", newest)
-	for _, dirty := range []bool{false, true} {
-		exec(t, pool, `UPDATE public.schema_migrations SET version = 10, dirty = $1`, dirty)
-		before := version(t, pool)
-		require.EqualError(t, migrations.Up(t.Context(), pool), refusal)
-		require.EqualError(t, migrations.Down(t.Context(), pool), refusal)
-		require.Equal(t, before, version(t, pool))
+	for name, sql := range map[string]string{
+		"a file was changed":          `UPDATE dlq.dlq_schema_files SET sha256 = 'other' WHERE version = 4`,
+		"nothing was recorded":        `DROP TABLE dlq.dlq_schema_files`,
+		"another number of files":     `DROP TABLE dlq.dlq_schema_files; UPDATE public.schema_migrations SET version = 36`,
+		"it was interrupted":          `DELETE FROM dlq.dlq_schema_files; UPDATE public.schema_migrations SET dirty = true`,
+		"no migration was ever noted": `DROP TABLE public.schema_migrations`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			fill(t, pool)
+			exec(t, pool, sql)
+			before := append(schema(t, pool), contents(t, pool)...)
+			require.ErrorIs(t, migrations.Up(t.Context(), pool), migrations.ErrForeign)
+			require.ErrorIs(t, migrations.Down(t.Context(), pool), migrations.ErrForeign)
+			require.Equal(t, before, append(schema(t, pool), contents(t, pool)...))
+			if len(texts(t, pool, `SELECT tablename::text FROM pg_tables WHERE tablename = 'schema_migrations'`)) > 0 && name != "no migration was ever noted" {
+				require.ErrorIs(t, migrations.Check(t.Context(), pool), migrations.ErrForeign)
+			}
+		})
 	}
 }
 
@@ -255,13 +217,12 @@ func TestAProgramWorksWithANewerSchemaUntilThatNamesALaterProgram(t *testing.T) 
 			"run a newer program, or restore the database from before the upgrade", newest+2, newest+1, newest)
 		require.EqualError(t, migrations.Up(t.Context(), pool), "migrate: "+refusal)
 		require.EqualError(t, migrations.Check(t.Context(), pool), refusal)
-		require.ErrorContains(t, migrations.Down(t.Context(), pool), "which this program does not know")
+		require.ErrorContains(t, migrations.Down(t.Context(), pool), "run the newer program")
 		require.Equal(t, before, version(t, pool))
 	}
 }
 
-// What earlier programs need is taken away by a later release than the one that stops to
-// need it. This reads what changed since programs can work with a newer schema.
+// A release takes away only columns and tables that the release before it has stopped to need.
 func TestAMigrationThatTakesSomethingAwayNamesTheOldestProgram(t *testing.T) {
 	t.Parallel()
 	takes := regexp.MustCompile(`(?i)\b(DROP (TABLE|COLUMN|VIEW|FUNCTION|PROCEDURE|SCHEMA|TYPE)|RENAME|SET NOT NULL|ALTER COLUMN \w+ TYPE|TRUNCATE)\b`)
@@ -270,7 +231,7 @@ func TestAMigrationThatTakesSomethingAwayNamesTheOldestProgram(t *testing.T) {
 	for _, file := range files {
 		sql, err := migrations.Files.ReadFile(file)
 		require.NoError(t, err)
-		if file > oldest+".up.sql" && takes.Match(sql) {
+		if file >= "010" && takes.Match(sql) { // the first release has those before
 			require.Contains(t, string(sql), "UPDATE dlq.dlq_schema SET oldest_program", file)
 		}
 	}
@@ -306,20 +267,20 @@ func TestAProcessThatWaitsForTheLockCanBeStopped(t *testing.T) {
 func TestAFailedMigrationIsRepeatedAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	pool := empty(t)
-	exec(t, pool, `CREATE SCHEMA dlq CREATE TABLE dlq_messages (id UUID)`) // in the way of 002
+	exec(t, pool, `CREATE SCHEMA dlq CREATE TABLE dlq_message_bodies (id UUID)`) // in the way of 002
 	first := migrations.Up(t.Context(), pool)
-	require.ErrorContains(t, first, `column "original_topic" does not exist`)
+	require.ErrorContains(t, first, `column "key" does not exist`)
 	require.Equal(t, "2 dirty", version(t, pool))
 	require.EqualError(t, migrations.Up(t.Context(), pool), first.Error(), "it tells the reason each time")
 
-	exec(t, pool, `DROP TABLE dlq.dlq_messages`)
+	exec(t, pool, `DROP TABLE dlq.dlq_message_bodies`)
 	require.NoError(t, migrations.Up(t.Context(), pool))
 	require.Equal(t, strconv.Itoa(newest), version(t, pool))
 }
 
 func TestAMigrationWhoseProcessWasKilledIsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, interrupted := range []int{1, 2, 33, 36, newest} {
+	for _, interrupted := range []int{1, 2, 5, newest} {
 		pool := dbtest.New(t)
 		made := schema(t, pool)
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1, dirty = true`, interrupted)
@@ -336,7 +297,7 @@ func TestEveryMigrationMayRunAgain(t *testing.T) {
 	fill(t, pool)
 	made, filled := schema(t, pool), contents(t, pool)
 	// As if each had been interrupted between its commit and the note of it.
-	for _, v := range []int{4, 3, 2, 1} {
+	for v := newest - 1; v > 0; v-- {
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, v)
 		require.NoError(t, migrations.Up(t.Context(), pool), v)
 		require.Equal(t, made, schema(t, pool), v)
@@ -372,44 +333,13 @@ func TestDownKeepsAnExtensionOfSomebodyElse(t *testing.T) {
 	exec(t, used, `INSERT INTO public.passwords DEFAULT VALUES`)
 }
 
-// A database that another program made from the documents alone.
-func TestAnExistingDatabaseIsTakenOver(t *testing.T) {
-	t.Parallel()
-	pool := empty(t)
-	apply(t, pool, "up", documented...)
-	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, status, retry_count, created_at, updated_at) VALUES
-		('sixth', 'boom', 'DEAD', 3, '2026-01-06', '2026-01-07'),
-		('second', 'boom', 'RETRYING', 3, '2026-01-02', '2026-01-07'),
-		('fifth', 'boom', 'PENDING', 3, '2026-01-05', '2026-01-07'),
-		('first', 'boom', 'RETRYING', 1, '2026-01-01', '2026-01-07'),
-		('fourth', 'boom', 'RESOLVED', 1, '2026-01-04', '2026-01-07')`)
-	exec(t, pool, `INSERT INTO dlq.dlq_messages_archive (original_topic, error_message, created_at, updated_at)
-		VALUES ('third', 'boom', '2026-01-03', '2026-01-07')`)
-	require.NoError(t, migrations.Up(t.Context(), pool))
-	require.Subset(t, schema(t, pool), []string{
-		"dlq_messages index: CREATE INDEX idx_dlq_messages_original_topic ON dlq.dlq_messages USING btree (original_topic, status, created_at, seq)",
-		"dlq_messages index: CREATE INDEX idx_dlq_messages_dlq_topic ON dlq.dlq_messages USING btree (dlq_topic, status, created_at, seq)",
-	}, "the lists of earlier versions need them")
-	for range 2 {
-		exec(t, pool, `CALL dlq.replace_former_indexes()`)
-		require.Equal(t, schema(t, dbtest.New(t)), schema(t, pool))
-	}
-	exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('seventh', 'boom')`)
-	require.Equal(t, []string{"1 first PENDING", "2 second DEAD", "4 fourth RESOLVED", "5 fifth PENDING", "6 sixth DEAD", "7 seventh PENDING"},
-		texts(t, pool, `SELECT seq || ' ' || original_topic || ' ' || status FROM dlq.dlq_messages ORDER BY seq`))
-	require.Equal(t, []string{"3"}, texts(t, pool, `SELECT seq::text FROM dlq.dlq_messages_archive`))
-	const unchanged = ` WHERE updated_at = '2026-01-07' AND owner_token = ''`
-	require.Equal(t, []string{"5"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages`+unchanged))
-	require.Equal(t, []string{"1"}, texts(t, pool, `SELECT count(*)::text FROM dlq.dlq_messages_archive`+unchanged))
-}
-
 func TestTheDocumentedSchemaIsThere(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	const columns = `SELECT column_name || ' ' || data_type || COALESCE('(' || character_maximum_length || ')', '') ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, '')
 		FROM information_schema.columns WHERE table_schema = 'dlq' AND table_name = $1 ORDER BY ordinal_position`
-	documentedColumns := []string{
+	documented := []string{
 		"id uuid NOT NULL DEFAULT gen_random_uuid()",
 		"original_topic character varying(255) NOT NULL",
 		"error_message text NOT NULL",
@@ -422,7 +352,7 @@ func TestTheDocumentedSchemaIsThere(t *testing.T) {
 		"last_retry_at timestamp with time zone",
 	}
 	messages := texts(t, pool, columns, "dlq_messages")
-	require.Equal(t, documentedColumns, messages[:len(documentedColumns)])
+	require.Equal(t, documented, messages[:len(documented)])
 	require.Equal(t, messages, texts(t, pool, columns, "dlq_messages_archive"), "the archive takes rows as they are")
 
 	require.Subset(t, texts(t, pool, `SELECT indexname || ' ' || split_part(split_part(indexdef, '(', 2), ',', 1) FROM pg_indexes WHERE tablename = 'dlq_messages'`),

@@ -33,6 +33,7 @@ type patient struct {
 	database.Driver
 	retry func(func() error) error
 	build func(index, table, sql string) error
+	note  func(version int) error
 }
 
 func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool, o Options) *patient {
@@ -44,6 +45,7 @@ func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool
 		Driver: library,
 		retry:  func(do func() error) error { return retry(ctx, pool, o.Log, do) },
 		build:  func(index, table, sql string) error { return build(ctx, pool, limit, index, table, sql) },
+		note:   func(version int) error { return note(ctx, pool, o.files, version) },
 	}
 }
 
@@ -59,9 +61,17 @@ func (p *patient) Run(migration io.Reader) error {
 	return p.retry(func() error { return p.Driver.Run(bytes.NewReader(sql)) })
 }
 
-// SetVersion notes how far the schema is.
+// SetVersion notes how far the schema is, and first the file that made it so. On the way down the
+// table of files stays until the last step.
 func (p *patient) SetVersion(version int, dirty bool) error {
-	return p.retry(func() error { return p.Driver.SetVersion(version, dirty) })
+	return p.retry(func() error {
+		if !dirty && version > 0 {
+			if err := p.note(version); err != nil {
+				return err
+			}
+		}
+		return p.Driver.SetVersion(version, dirty)
+	})
 }
 
 // retry calls do until no other transaction is in its way. In between, the others go on.
@@ -184,11 +194,7 @@ func beforeLarge(ctx context.Context, pool *pgxpool.Pool, o Options, list []int,
 // indexOf is the index that a migration builds concurrently, and its table; both are empty for
 // any other migration.
 func indexOf(files fs.FS, version int) (index, table string, err error) {
-	names, err := fs.Glob(files, fmt.Sprintf("%03d_*.up.sql", version))
-	if err != nil || len(names) != 1 {
-		return "", "", errors.Join(err, fmt.Errorf("migration %03d has %d files", version, len(names)))
-	}
-	sql, err := fs.ReadFile(files, names[0])
+	sql, err := upFile(files, version)
 	if err != nil {
 		return "", "", err
 	}
@@ -196,4 +202,13 @@ func indexOf(files fs.FS, version int) (index, table string, err error) {
 		return string(match[1]), string(match[2]), nil
 	}
 	return "", "", nil
+}
+
+// upFile is the migration that leads to a version.
+func upFile(files fs.FS, version int) ([]byte, error) {
+	names, err := fs.Glob(files, fmt.Sprintf("%03d_*.up.sql", version))
+	if err != nil || len(names) != 1 {
+		return nil, errors.Join(err, fmt.Errorf("migration %03d has %d files", version, len(names)))
+	}
+	return fs.ReadFile(files, names[0])
 }

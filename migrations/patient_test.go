@@ -231,16 +231,16 @@ func TestLimitsOfADatabaseOrRoleDoNotStopAMigration(t *testing.T) {
 func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
-	// One row fills a page.
-	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, map[string]string{"904_large": `
-		CREATE TABLE dlq.large (id INT, filler TEXT) WITH (fillfactor = 10);
-		INSERT INTO dlq.large SELECT n, repeat('x', 1000) FROM generate_series(1, 17000) AS n`}), migrations.Options{}))
-	files := release(t, map[string]string{
-		"904_large": `SELECT`,
-		"905_small": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_small ON dlq.dlq_messages (error_message)`,
-		"906_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_large ON dlq.large (id)`,
-		"907_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_later ON dlq.dlq_messages (error_message)`,
-	})
+	later := map[string]string{
+		// One row fills a page.
+		"904_large": `CREATE TABLE dlq.large (id INT, filler TEXT) WITH (fillfactor = 10);
+			INSERT INTO dlq.large SELECT n, repeat('x', 1000) FROM generate_series(1, 17000) AS n`,
+	}
+	require.NoError(t, migrations.UpWith(t.Context(), pool, release(t, later), migrations.Options{}))
+	later["905_small"] = `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_small ON dlq.dlq_messages (error_message)`
+	later["906_index"] = `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_large ON dlq.large (id)`
+	later["907_index"] = `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_later ON dlq.dlq_messages (error_message)`
+	files := release(t, later)
 	required, err := migrations.Required(files)
 	require.NoError(t, err)
 	require.Equal(t, 904, required, "a program can do without indexes")
@@ -254,11 +254,9 @@ func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
 	require.NoError(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{}))
 	require.Equal(t, "907", version(t, pool))
 
-	files = release(t, map[string]string{
-		"904_large": `SELECT`, "905_small": `SELECT`, "906_index": `SELECT`, "907_index": `SELECT`,
-		"908_index": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_last ON dlq.large (id)`, "909_table": `CREATE TABLE dlq.needed ()`,
-	})
-	require.ErrorContains(t, migrations.UpWith(t.Context(), pool, files, migrations.Options{LeaveLarge: true}), "needs version 909")
+	later["908_index"] = `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_last ON dlq.large (id)`
+	later["909_table"] = `CREATE TABLE dlq.needed ()`
+	require.ErrorContains(t, migrations.UpWith(t.Context(), pool, release(t, later), migrations.Options{LeaveLarge: true}), "needs version 909")
 }
 
 // A dump has its snapshot for hours. A worker that starts meanwhile can do without the index.

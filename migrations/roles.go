@@ -68,7 +68,7 @@ WITH object AS (
 	SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relnamespace::regnamespace || '.' || quote_ident(relname), relacl,
 		CASE
 			WHEN relkind = 'S' THEN '{SELECT,USAGE}'
-			WHEN relkind = 'v' OR relname = 'dlq_schema' OR relnamespace <> 'dlq'::regnamespace THEN '{SELECT}'
+			WHEN relkind = 'v' OR relname IN ('dlq_schema', 'dlq_schema_files') OR relnamespace <> 'dlq'::regnamespace THEN '{SELECT}'
 			WHEN relname IN ('dlq_audit', 'dlq_audit_runs') THEN '{INSERT,SELECT}'
 			ELSE '{DELETE,INSERT,SELECT,UPDATE}'
 		END::text[], relname IN ('dlq_audit', 'dlq_audit_runs'), oid

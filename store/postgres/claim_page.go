@@ -123,7 +123,6 @@ WITH clock AS MATERIALIZED (
 		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM scan_end)
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
-			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
@@ -139,7 +138,6 @@ WITH clock AS MATERIALIZED (
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 			AND m.seq > (SELECT cursor FROM scan) AND m.seq < (SELECT seq FROM scan_end)
 			AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
-			AND (NOT @by_modulo::bool OR (m.key_hash & 2147483647) % @lanes::int = @lane::int)
 			AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 			AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 			AND @topic <> '' AND @topic !~ @dead_letter_topics

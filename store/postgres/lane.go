@@ -21,7 +21,7 @@ FROM dlq.dlq_bulk_retries b
 WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 	AND b.id = l.bulk_id
 	AND (@attempt::int IS NULL OR (l.scheduled_at, l.attempt) <= (@scheduled_at::timestamptz, @attempt::int))
-RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes, b.modulo_lanes, l.epoch`
+RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes, l.epoch`
 
 const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane LIMIT 1`
 
@@ -45,7 +45,7 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 	lane, found, err := queryOne(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
 		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
-		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Total, &lane.ByModulo, &lane.Epoch)
+		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Total, &lane.Epoch)
 		return lane, err
 	}, openLaneSQL, args)
 	if err == nil && !found {
@@ -65,7 +65,7 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 	first, last := lane.Buckets()
 	return pgx.NamedArgs{"bulk": uuid(lane.Bulk), "lane": lane.Number, "lanes": max(lane.Total, 1), "epoch": lane.Epoch,
-		"first_bucket": first, "last_bucket": last, "by_modulo": lane.ByModulo,
+		"first_bucket": first, "last_bucket": last,
 		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token, "ordered": lane.Spec.Order != dlq.OrderNone,
 		"skip_suspicious": !lane.Spec.IncludeSuspicious}
 }

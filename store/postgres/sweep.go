@@ -20,7 +20,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // ownersSQL finds the owners of single retries, and owners that are no bulk retry which could
 // still finalize the message: another program made the message RETRYING. It leaves out recent
 // claims. A claim time in the future was written by hand; such a message would otherwise stay
-// RETRYING. Workers of versions before migration 023 claim pages without in_page.
+// RETRYING.
 const ownersSQL = `
 SELECT DISTINCT m.workflow_id, m.owner_token
 FROM dlq.dlq_messages m

@@ -1,21 +1,4 @@
--- dlq-db: search by class, consumer group, origin, ids of traces, headers and payload
-
--- Lock all tables at once. Locked one after the other, they would deadlock with the
--- statements of running workers. Between two tries, other sessions continue.
-DO $$
-BEGIN
-    LOOP
-        BEGIN
-            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
-            LOCK TABLE dlq.dlq_messages, dlq.dlq_message_bodies, dlq.dlq_groups IN SHARE ROW EXCLUSIVE MODE;
-            EXIT;
-        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            PERFORM pg_sleep(0.3);
-        END;
-    END LOOP;
-    PERFORM set_config('lock_timeout', '0', true);
-END;
-$$;
+-- dlq-db: searches of texts and headers
 
 -- dlq_group_signatures: which groups of three characters the texts of a group have: the error
 -- messages, classes and consumer groups of all messages that it ever had. Each sets one bit. A
@@ -27,7 +10,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
 ) WITH (fillfactor = 50);
 ALTER TABLE dlq.dlq_group_signatures ALTER COLUMN bits SET STORAGE PLAIN;
 
--- Texts that the ingest of this version did not write are in no signature.
+-- The ingest adds the texts that it writes. After a write of any other program, the group has no
+-- signature.
 CREATE OR REPLACE FUNCTION dlq.forget_inserted_signatures() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -111,7 +95,7 @@ BEGIN
 END;
 $$;
 
--- The ingest of this version sets the parameter. All other inserts run the function.
+-- The ingest sets the parameter. All other inserts run the function.
 CREATE OR REPLACE TRIGGER trg_dlq_messages_unsigned
     AFTER INSERT ON dlq.dlq_messages
     REFERENCING NEW TABLE AS inserted
@@ -132,19 +116,3 @@ CREATE OR REPLACE TRIGGER trg_dlq_message_bodies_edited
     AFTER UPDATE OF message_id, cause_class, consumer_group ON dlq.dlq_message_bodies
     FOR EACH ROW
     EXECUTE FUNCTION dlq.forget_signature_of_body();
-
--- Messages that are in no group: those of earlier versions and other programs.
-CREATE INDEX IF NOT EXISTS idx_dlq_messages_ungrouped ON dlq.dlq_messages (status, created_at, seq)
-    WHERE group_id IS NULL AND status <> 'RETRYING';
-
--- Lists of suspicious messages. There are few.
-CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_suspicious ON dlq.dlq_messages (dlq_topic, status, created_at, seq)
-    WHERE suspicious;
-CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_suspicious ON dlq.dlq_messages (original_topic, status, created_at, seq)
-    WHERE suspicious;
-
--- A hash index takes ids of any length, and half the WAL of a B-tree for random ones.
-CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_trace ON dlq.dlq_message_bodies USING hash (trace_id) WHERE trace_id <> '';
-CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_correlation ON dlq.dlq_message_bodies USING hash (correlation_id) WHERE correlation_id <> '';
-CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_origin ON dlq.dlq_message_bodies (origin_offset, origin_partition)
-    WHERE origin_offset IS NOT NULL;

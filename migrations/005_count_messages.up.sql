@@ -1,26 +1,42 @@
--- dlq-db: a retry writes less WAL
+-- dlq-db: how many messages there are of each topic and group, known at any time
 
--- Lock all tables at once. Locked one after the other, they would deadlock with the
--- statements of running workers. Between two tries, other sessions continue.
-DO $$
-BEGIN
-    LOOP
-        BEGIN
-            PERFORM set_config('lock_timeout', '900ms', true); -- below deadlock_timeout
-            LOCK TABLE dlq.dlq_messages, dlq.dlq_count_changes IN ACCESS EXCLUSIVE MODE;
-            EXIT;
-        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            PERFORM pg_sleep(0.3);
-        END;
-    END LOOP;
-    PERFORM set_config('lock_timeout', '0', true);
-END;
-$$;
+-- dlq_topic_count_sums, dlq_group_count_sums: how many messages have each status, but for the
+-- latest changes.
+CREATE TABLE IF NOT EXISTS dlq.dlq_topic_count_sums (
+    dlq_topic      VARCHAR(255) NOT NULL,
+    original_topic VARCHAR(255) NOT NULL,
+    status         VARCHAR(50)  NOT NULL,
+    messages       BIGINT       NOT NULL,
 
--- dlq_count_batches: what has to be added to the sums of topics and groups. Each statement
--- appends one row for each pair of topics and status, with arrays that have an element for each
--- group. It replaces dlq_count_changes, which had a row for each group, and which stays for
--- workers of earlier versions: they find nothing to add.
+    PRIMARY KEY (dlq_topic, original_topic, status)
+);
+CREATE TABLE IF NOT EXISTS dlq.dlq_group_count_sums (
+    group_id       UUID         NOT NULL,
+    dlq_topic      VARCHAR(255) NOT NULL,
+    original_topic VARCHAR(255) NOT NULL,
+    status         VARCHAR(50)  NOT NULL,
+    messages       BIGINT       NOT NULL,
+
+    PRIMARY KEY (group_id, dlq_topic, original_topic, status)
+);
+
+-- dlq_group_arrivals: how many messages of each group were ever stored, and when, but for the
+-- latest. Messages that are deleted or archived stay counted.
+CREATE TABLE IF NOT EXISTS dlq.dlq_group_arrivals (
+    group_id       UUID        PRIMARY KEY,
+    arrived        BIGINT      NOT NULL,
+    last_seen      TIMESTAMPTZ NOT NULL,
+    hour           TIMESTAMPTZ NOT NULL, -- the one that is being counted
+    hour_count     BIGINT      NOT NULL, -- arrivals in it
+    previous_count BIGINT      NOT NULL  -- arrivals in the hour before
+);
+
+-- dlq_count_batches: the latest changes, which have to be added to the sums.
+--
+-- Each statement that changes messages appends one row for each pair of topics and status, with
+-- arrays that have an element for each group, in the same transaction. So no two writers wait for
+-- each other, and sums and changes together are exact in every snapshot. The sweeper adds the
+-- changes to the sums from time to time.
 CREATE TABLE IF NOT EXISTS dlq.dlq_count_batches (
     dlq_topic      VARCHAR(255)  NOT NULL,
     original_topic VARCHAR(255)  NOT NULL,
@@ -37,14 +53,7 @@ SELECT b.dlq_topic, b.original_topic, c.group_id, b.status, c.messages,
 FROM dlq.dlq_count_batches b
 CROSS JOIN LATERAL unnest(b.group_ids, b.messages, b.arrived_at) AS c (group_id, messages, arrived_at);
 
-WITH moved AS (
-    DELETE FROM dlq.dlq_count_changes RETURNING *
-)
-INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)
-SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages), array_agg(arrived_at)
-FROM moved
-GROUP BY dlq_topic, original_topic, status;
-
+-- dlq_topic_counts: how many messages of each pair of topics have each status.
 CREATE OR REPLACE VIEW dlq.dlq_topic_counts AS
 SELECT dlq_topic, original_topic, status, sum(messages)::bigint AS messages
 FROM (SELECT dlq_topic, original_topic, status, messages FROM dlq.dlq_topic_count_sums
@@ -53,13 +62,17 @@ FROM (SELECT dlq_topic, original_topic, status, messages FROM dlq.dlq_topic_coun
 GROUP BY dlq_topic, original_topic, status
 HAVING sum(messages) <> 0;
 
+-- The triggers count for every program that changes messages, also where its role may not touch
+-- the tables above. A restored message is a copy: it counts as a message of its group, but not as
+-- another failure.
 CREATE OR REPLACE FUNCTION dlq.count_inserted_messages() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)
     SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages), array_agg(arrived_at)
-    FROM (SELECT dlq_topic, original_topic, status, group_id, count(*) AS messages, max(created_at) AS arrived_at
+    FROM (SELECT dlq_topic, original_topic, status, group_id, count(*) AS messages,
+              CASE WHEN current_setting('dlq.copies', true) = 'on' THEN NULL ELSE max(created_at) END AS arrived_at
           FROM inserted
           GROUP BY dlq_topic, original_topic, status, group_id) AS change
     GROUP BY dlq_topic, original_topic, status;
@@ -98,7 +111,43 @@ BEGIN
 END;
 $$;
 
--- These two are as before, with the other table.
+CREATE OR REPLACE FUNCTION dlq.count_no_messages() RETURNS TRIGGER
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    LOCK TABLE dlq.dlq_count_batches IN ACCESS EXCLUSIVE MODE;
+    INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
+    SELECT group_id, sum(arrived), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(arrived), 0
+    FROM dlq.dlq_uncounted
+    WHERE group_id IS NOT NULL AND arrived > 0
+    GROUP BY group_id
+    ON CONFLICT (group_id) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived, last_seen = greatest(a.last_seen, EXCLUDED.last_seen);
+    -- A DELETE would leave rows that the transaction cannot see.
+    TRUNCATE dlq.dlq_count_batches, dlq.dlq_topic_count_sums, dlq.dlq_group_count_sums;
+    RETURN NULL;
+END;
+$$;
+
+-- Nobody else may put these on a table of their own. Triggers ask for no right.
+REVOKE EXECUTE ON FUNCTION dlq.count_inserted_messages(), dlq.count_updated_messages(), dlq.count_deleted_messages(),
+    dlq.count_no_messages() FROM PUBLIC;
+
+CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted
+    AFTER INSERT ON dlq.dlq_messages REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_inserted_messages();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_updated
+    AFTER UPDATE ON dlq.dlq_messages REFERENCING OLD TABLE AS outdated NEW TABLE AS updated
+    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_updated_messages();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_deleted
+    AFTER DELETE ON dlq.dlq_messages REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_deleted_messages();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_truncated
+    AFTER TRUNCATE ON dlq.dlq_messages
+    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_no_messages();
+
+-- Counts all messages anew: after a data-only restore, which counts them twice, or logical
+-- replication, which does not count them. Arrivals of messages that were deleted or archived cannot
+-- be counted anew, so arrivals stay, and those that were not added yet are added.
 CREATE OR REPLACE FUNCTION dlq.recount_messages() RETURNS VOID
 LANGUAGE plpgsql
 AS $$
@@ -135,24 +184,3 @@ BEGIN
     ON CONFLICT (group_id) DO NOTHING;
 END;
 $$;
-
-CREATE OR REPLACE FUNCTION dlq.count_no_messages() RETURNS TRIGGER
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    LOCK TABLE dlq.dlq_count_batches IN ACCESS EXCLUSIVE MODE;
-    INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
-    SELECT group_id, sum(arrived), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(arrived), 0
-    FROM dlq.dlq_uncounted
-    WHERE group_id IS NOT NULL AND arrived > 0
-    GROUP BY group_id
-    ON CONFLICT (group_id) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived, last_seen = greatest(a.last_seen, EXCLUDED.last_seen);
-    -- A DELETE would leave what the transaction cannot see.
-    TRUNCATE dlq.dlq_count_batches, dlq.dlq_topic_count_sums, dlq.dlq_group_count_sums;
-    RETURN NULL;
-END;
-$$;
-
--- A retry adds two entries for the versions of a row beside the first one. Now the pages of the
--- index have space for them, and are not split. This holds for pages that are written from now on.
-ALTER INDEX dlq.dlq_messages_pkey SET (fillfactor = 50);

@@ -1,0 +1,353 @@
+-- dlq-db: retries of one message, jobs over many, and where messages went
+
+-- dlq_retry_attempts: the retries that ended without delivery, and those whose delivery was
+-- acknowledged after they had lost their claim. They stay when their message moves to the archive,
+-- and go when it is deleted or purged.
+CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
+    id               BIGINT      GENERATED ALWAYS AS IDENTITY,
+    message_id       UUID        NOT NULL,
+    number           INT         NOT NULL,               -- the retry count that it was claimed with
+    workflow_id      TEXT        NOT NULL,               -- the owner of that retry, as in dlq_messages
+    owner_token      TEXT        NOT NULL,               -- likewise: the claim's token
+    started_at       TIMESTAMPTZ NOT NULL,               -- when it was claimed
+    ended_at         TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    result           VARCHAR(50) NOT NULL,               -- failed, rejected when it can never work, or delivered
+    category         VARCHAR(50) NOT NULL,               -- of the error
+    error            TEXT        NOT NULL,
+    target_id        INT,                                -- of a delivery, as in dlq_messages
+    target_partition INT,
+    target_offset    BIGINT,
+
+    PRIMARY KEY (message_id, id)
+);
+
+-- A message that another retry has delivered does not become PENDING or DEAD, whatever the present
+-- retry ends with, and whoever marks the message dead. The retry that delivered it has RESOLVED it.
+CREATE OR REPLACE FUNCTION dlq.keep_delivery() RETURNS TRIGGER
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    delivery dlq.dlq_retry_attempts;
+BEGIN
+    SELECT * INTO delivery
+    FROM dlq.dlq_retry_attempts
+    WHERE message_id = NEW.id AND result = 'delivered'
+    ORDER BY id DESC
+    LIMIT 1;
+    IF FOUND THEN
+        NEW.status = 'RESOLVED';
+        NEW.resolution = 'delivered';
+        NEW.workflow_id = delivery.workflow_id;
+        NEW.owner_token = delivery.owner_token;
+        NEW.target_id = delivery.target_id;
+        NEW.target_partition = delivery.target_partition;
+        NEW.target_offset = delivery.target_offset;
+    END IF;
+    RETURN NEW;
+END;
+$$;
+REVOKE EXECUTE ON FUNCTION dlq.keep_delivery() FROM PUBLIC;
+
+CREATE OR REPLACE TRIGGER trg_dlq_messages_delivered
+    BEFORE UPDATE ON dlq.dlq_messages
+    FOR EACH ROW
+    WHEN (OLD.status = 'RETRYING' AND NEW.status IN ('PENDING', 'DEAD'))
+    EXECUTE FUNCTION dlq.keep_delivery();
+
+-- dlq_edits: which message an edited copy has replaced. The original is RESOLVED with the
+-- resolution replaced; the copy's previous_id names it too. The rows stay when a message is
+-- deleted or archived: operators write them one by one.
+CREATE TABLE IF NOT EXISTS dlq.dlq_edits (
+    original_id UUID        PRIMARY KEY, -- a message has one copy
+    copy_id     UUID        NOT NULL,
+    edited_at   TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+
+    CONSTRAINT uq_dlq_edits_copy UNIQUE (copy_id)
+);
+
+-- dlq_exhausted_outbox: exhausted messages that must still be published to their archive topics.
+-- The transaction in which a message has used up its retries adds a row, and the worker deletes
+-- it after the archive topic has acknowledged the message. The key lets the worker read the
+-- messages of a topic in their order of arrival. A topic without an archive topic keeps its rows
+-- and does not slow down the others.
+CREATE TABLE IF NOT EXISTS dlq.dlq_exhausted_outbox (
+    dlq_topic   VARCHAR(255) NOT NULL,
+    seq         BIGINT       NOT NULL,               -- of the message
+    message_id  UUID         NOT NULL,
+    ended_at    TIMESTAMPTZ  NOT NULL DEFAULT NOW(), -- tells the end of a revived message from an earlier one
+    retry_count INT          NOT NULL,               -- of the message when it ended
+    max_retries INT          NOT NULL,               -- likewise
+    error       TEXT         NOT NULL,               -- the last one
+
+    PRIMARY KEY (dlq_topic, seq, message_id)
+);
+
+-- dlq_bulk_retries: each retry of many messages, its frozen scope and its state. A throttled job
+-- updates its row for each page, in place while the page of the table has room.
+CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
+    id           UUID         PRIMARY KEY,                -- made by whoever asks for it; it is also the token of its claims
+    workflow_id  TEXT         NOT NULL,
+    topic        VARCHAR(255) NOT NULL,                   -- an original or a dead-letter topic
+    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request; its rate limit is the one at the start
+    target       VARCHAR(255),                            -- that all messages go to; null while unknown, or when there are many
+    rate_limit   INT          NOT NULL DEFAULT 0,         -- messages per second, 0 is no limit
+    allowance    BIGINT,                                  -- how many messages may still be claimed, null is no limit
+    next_at      TIMESTAMPTZ  NOT NULL DEFAULT NOW(),     -- when the rate limit allows the next claim
+    state        VARCHAR(50)  NOT NULL DEFAULT 'RUNNING',
+    reason       TEXT         NOT NULL DEFAULT '',        -- why it is paused, waiting, cancelled or failed
+    lanes        INT          NOT NULL,
+    upper_bound  BIGINT       NOT NULL,                   -- the last seq that was given out at the start; later arrivals are not taken
+    snapshot_at  TIMESTAMPTZ  NOT NULL,                   -- when its scope was fixed; messages that changed later are not taken
+    matched      BIGINT       NOT NULL DEFAULT 0,         -- how many messages in its scope can be retried
+    multi_target BOOLEAN      NOT NULL DEFAULT false,     -- they have more than one target
+    counted      BOOLEAN      NOT NULL DEFAULT false,     -- whether matched and multi_target are known yet
+    skipped      BIGINT       NOT NULL DEFAULT 0,         -- never claimed; known at the end
+    came_back    BIGINT       NOT NULL DEFAULT 0,         -- sent, and dead letters again
+    started_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
+    updated_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
+    ended_at     TIMESTAMPTZ,                             -- null until it has ended
+
+    -- PAUSING and CANCELLING claim nothing more, while the pages in hand come to an end.
+    CONSTRAINT chk_dlq_bulk_retries_state
+        CHECK (state IN ('RUNNING', 'PAUSING', 'PAUSED', 'CANCELLING', 'COMPLETED', 'CANCELLED', 'FAILED')),
+    CONSTRAINT chk_dlq_bulk_retries_limits CHECK (rate_limit >= 0 AND allowance >= 0)
+) WITH (fillfactor = 50);
+
+-- The first lists the newest. The second finds the running ones, which a new one must not overlap
+-- with, among any number that have ended.
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_started_at ON dlq.dlq_bulk_retries (started_at, id);
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_live ON dlq.dlq_bulk_retries (started_at, id) WHERE ended_at IS NULL;
+
+-- dlq_bulk_retry_lanes: the parallel scans of each bulk retry. A lane has dealt with every message
+-- up to its cursor, but for those of its page and those that wait in a queue. The cursor never goes
+-- back.
+--
+-- A row is updated twice for each page. While a long transaction is open, such as a pg_dump,
+-- PostgreSQL keeps every version of the row, and a lookup by lane would read them all. So each
+-- claim counts its page, and a lookup starts at the highest count.
+CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
+    bulk_id           UUID        NOT NULL REFERENCES dlq.dlq_bulk_retries ON DELETE CASCADE,
+    lane              INT         NOT NULL,               -- from 0
+    cursor            BIGINT      NOT NULL DEFAULT 0,     -- the seq up to which it has scanned
+    retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
+    failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again
+    dead              BIGINT      NOT NULL DEFAULT 0,     -- not delivered, and not to be tried again
+    skipped           BIGINT      NOT NULL DEFAULT 0,     -- claimed and not sent, being blocked
+    window_started_at TIMESTAMPTZ NOT NULL DEFAULT NOW(), -- of the ten seconds that are being counted
+    window_count      BIGINT      NOT NULL DEFAULT 0,     -- messages that were delivered or failed in them
+    previous_count    BIGINT      NOT NULL DEFAULT 0,     -- likewise, of the ten seconds before
+    epoch             INT         NOT NULL DEFAULT 0,     -- which attempt may claim and finalize
+    updated_at        TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    -- Claimed and not finalized. Written twice for each page, a compressed array would cost more
+    -- than it saves.
+    page              UUID[]      NOT NULL DEFAULT '{}',
+    scheduled_at      TIMESTAMPTZ NOT NULL DEFAULT '-infinity', -- of the activity that has the lane
+    attempt           INT         NOT NULL DEFAULT 0,     -- of that activity; an earlier one may not open the lane
+    waiting           BIGINT      NOT NULL DEFAULT 0,     -- how many of its messages wait in queues
+    pages             BIGINT      NOT NULL DEFAULT 0,     -- that it has claimed
+
+    PRIMARY KEY (bulk_id, lane, pages)
+) WITH (fillfactor = 50);
+ALTER TABLE dlq.dlq_bulk_retry_lanes ALTER COLUMN page SET STORAGE EXTERNAL;
+
+CREATE OR REPLACE VIEW dlq.dlq_bulk_retry_lanes_now AS
+SELECT b.id AS bulk_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
+    l.window_started_at, l.window_count, l.previous_count, l.updated_at
+FROM dlq.dlq_bulk_retries b
+CROSS JOIN LATERAL generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n (lane) -- a row edited by hand may have any number
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM dlq.dlq_bulk_retry_lanes
+    WHERE bulk_id = b.id AND lane = n.lane
+    ORDER BY pages DESC
+    LIMIT 1
+) AS l;
+
+-- dlq_bulk_retry_queues: what messages of a bulk retry wait for.
+--
+-- A queue belongs to a closed target (key_hash is -1, lane is -1), or to a key whose first message
+-- has to wait. A message is blocked as long as an earlier one of its key waits in any queue of the
+-- job.
+CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_queues (
+    id        BIGINT       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bulk_id   UUID         NOT NULL REFERENCES dlq.dlq_bulk_retries ON DELETE CASCADE,
+    lane      INT          NOT NULL,               -- of the key, or -1
+    topic     VARCHAR(255) NOT NULL,               -- that the messages go to
+    partition INT          NOT NULL,               -- of the target; -1 is the topic as a whole
+    key_hash  INT          NOT NULL,               -- of the key, or -1
+    closed    BOOLEAN      NOT NULL,               -- the target takes nothing: one message at a time asks it again
+    tries     INT          NOT NULL,               -- how often in a row it was asked in vain
+    due_at    TIMESTAMPTZ  NOT NULL,               -- when it may be asked again
+    reason    TEXT         NOT NULL,               -- the last answer
+    category  VARCHAR(50)  NOT NULL,               -- of that error
+
+    CONSTRAINT uq_dlq_bulk_retry_queues UNIQUE (bulk_id, topic, partition, key_hash)
+);
+
+-- The queues of a lane that are due, and the targets that are closed.
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_queues_due ON dlq.dlq_bulk_retry_queues (bulk_id, lane, due_at);
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_queues_closed ON dlq.dlq_bulk_retry_queues (bulk_id) WHERE closed;
+
+-- dlq_bulk_retry_waiting: the messages in the queues. They are PENDING and uncounted.
+CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_waiting (
+    bulk_id    UUID   NOT NULL,
+    queue_id   BIGINT NOT NULL,
+    lane       INT    NOT NULL,
+    seq        BIGINT NOT NULL, -- of the message, as are the other columns
+    message_id UUID   NOT NULL,
+    key_hash   INT    NOT NULL,
+
+    PRIMARY KEY (bulk_id, queue_id, lane, seq)
+);
+
+-- Tells whether an earlier message of a key waits.
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_waiting_key ON dlq.dlq_bulk_retry_waiting (bulk_id, key_hash, seq);
+
+-- dlq_bulk_retry_blocked_keys: the keys of messages that a bulk retry has failed. It skips the
+-- later messages of these keys.
+CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_blocked_keys (
+    bulk_id  UUID         NOT NULL,
+    key_hash INT          NOT NULL,
+    topic    VARCHAR(255) NOT NULL, -- that the message goes to
+    key      BYTEA        NOT NULL  -- sometimes too long for an index; its hash never is
+);
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_blocked_keys ON dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash);
+
+-- dlq_retrying: the ids of all RETRYING messages, and of some that no longer are. An id may occur
+-- twice.
+CREATE OR REPLACE VIEW dlq.dlq_retrying AS
+SELECT id
+FROM dlq.dlq_messages
+WHERE status = 'RETRYING' AND NOT in_page
+UNION ALL
+SELECT p.id
+FROM dlq.dlq_bulk_retries b
+JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = b.id
+CROSS JOIN LATERAL unnest(l.page) AS p (id)
+WHERE b.ended_at IS NULL;
+
+-- Other programs do not know in_page. They leave it set when they end the retry of a message in a
+-- page, and may then retry the message by itself.
+CREATE OR REPLACE FUNCTION dlq.leave_page() RETURNS TRIGGER
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    NEW.in_page = false;
+    RETURN NEW;
+END;
+$$;
+CREATE OR REPLACE TRIGGER trg_dlq_messages_left_page
+    BEFORE UPDATE ON dlq.dlq_messages
+    FOR EACH ROW
+    WHEN (OLD.in_page AND OLD.status <> 'RETRYING' AND NEW.status = 'RETRYING')
+    EXECUTE FUNCTION dlq.leave_page();
+
+-- Messages of a page that nobody finalizes any more: the row of the lane was deleted, or the job
+-- has ended.
+CREATE OR REPLACE FUNCTION dlq.abandon_page() RETURNS TRIGGER
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE dlq.dlq_messages SET in_page = false WHERE id = ANY (OLD.page) AND status = 'RETRYING';
+    RETURN NULL;
+END;
+$$;
+CREATE OR REPLACE TRIGGER trg_dlq_bulk_retry_lanes_deleted
+    AFTER DELETE ON dlq.dlq_bulk_retry_lanes
+    FOR EACH ROW
+    WHEN (OLD.page <> '{}')
+    EXECUTE FUNCTION dlq.abandon_page();
+
+-- The lock waits for claims that are about to commit. A later claim finds that the job has ended.
+CREATE OR REPLACE FUNCTION dlq.abandon_pages() RETURNS TRIGGER
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = NEW.id FOR UPDATE;
+    UPDATE dlq.dlq_messages SET in_page = false
+    WHERE id = ANY (ARRAY(SELECT unnest(page) FROM dlq.dlq_bulk_retry_lanes_now WHERE bulk_id = NEW.id)) AND status = 'RETRYING';
+    RETURN NULL;
+END;
+$$;
+CREATE OR REPLACE TRIGGER trg_dlq_bulk_retries_ended
+    AFTER UPDATE ON dlq.dlq_bulk_retries
+    FOR EACH ROW
+    WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
+    EXECUTE FUNCTION dlq.abandon_pages();
+
+-- dlq_bulk_actions: each action on many messages (revive, mark dead, delete, restore), its scope,
+-- its state and its progress.
+--
+-- A job reads the messages of its scope by status, and in each status by created_at and seq, as the
+-- indexes of topics are sorted. Each batch is one transaction: it locks the job's row, continues at
+-- the row's cursor, changes messages, counts them and moves the cursor. So a batch that is repeated
+-- after a crash counts nothing twice. It updates the row in place while the page has room.
+CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_actions (
+    id                UUID         PRIMARY KEY,             -- generated by the client
+    workflow_id       TEXT         NOT NULL,
+    topic             VARCHAR(255) NOT NULL,                -- an original or a dead-letter topic
+    spec              JSONB        NOT NULL,                -- the request: action, filter, reason
+    state             VARCHAR(50)  NOT NULL DEFAULT 'RUNNING',
+    reason            TEXT         NOT NULL DEFAULT '',     -- why it is cancelled or failed
+    upper_bound       BIGINT       NOT NULL,                -- the last seq that was assigned at the start; later messages are not changed
+    snapshot_at       TIMESTAMPTZ  NOT NULL,                -- messages that changed later are not changed
+    matched           BIGINT       NOT NULL DEFAULT 0,      -- messages in the scope
+    counted           BOOLEAN      NOT NULL DEFAULT false,  -- whether matched is known yet
+    statuses_done     INT          NOT NULL DEFAULT 0,      -- how many statuses of the scope have been read
+    cursor_created_at TIMESTAMPTZ  NOT NULL DEFAULT '-infinity', -- of the last message that was read in the present status
+    cursor_seq        BIGINT       NOT NULL DEFAULT -9223372036854775808, -- likewise
+    changed           BIGINT       NOT NULL DEFAULT 0,      -- messages that the job has changed
+    skipped           BIGINT       NOT NULL DEFAULT 0,      -- matched and not changed; known at the end
+    window_started_at TIMESTAMPTZ  NOT NULL DEFAULT NOW(),  -- of the ten seconds that are being counted
+    window_count      BIGINT       NOT NULL DEFAULT 0,      -- messages changed in them
+    previous_count    BIGINT       NOT NULL DEFAULT 0,      -- messages changed in the ten seconds before
+    started_at        TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
+    updated_at        TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
+    ended_at          TIMESTAMPTZ,                          -- null until it has ended
+
+    CONSTRAINT chk_dlq_bulk_actions_state CHECK (state IN ('RUNNING', 'CANCELLING', 'COMPLETED', 'CANCELLED', 'FAILED'))
+) WITH (fillfactor = 50);
+
+-- The newest, and the running ones among any number that have ended.
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_actions_started_at ON dlq.dlq_bulk_actions (started_at, id);
+CREATE INDEX IF NOT EXISTS idx_dlq_bulk_actions_live ON dlq.dlq_bulk_actions (started_at, id) WHERE ended_at IS NULL;
+
+-- dlq_targets: where the messages of each dead-letter topic were delivered. A topic that was deleted
+-- and created again has another topic id, and is another target. The watermarks of a target count
+-- once ingest has passed the dead-letter topics into which its messages can come back.
+CREATE TABLE IF NOT EXISTS dlq.dlq_targets (
+    id           INT          GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    topic        TEXT         NOT NULL,               -- a topic, or http:NAME for an endpoint
+    topic_id     UUID,                                -- Kafka's; null for endpoints, and when unknown
+    changed      BOOLEAN      NOT NULL DEFAULT false, -- no topic has this id any more, so its offsets mean nothing
+    dlq_topic    VARCHAR(255) NOT NULL DEFAULT '',    -- of the messages
+    watermark_at TIMESTAMPTZ,                         -- when its offsets were fetched; null before
+
+    CONSTRAINT uq_dlq_targets UNIQUE NULLS NOT DISTINCT (topic, topic_id, dlq_topic)
+) WITH (fillfactor = 50);
+
+-- dlq_watermarks: the committed offsets of consumer groups. A delivered message is verified when
+-- its group has committed an offset beyond it.
+CREATE TABLE IF NOT EXISTS dlq.dlq_watermarks (
+    consumer_group   TEXT   NOT NULL,
+    target_id        INT    NOT NULL, -- of dlq_targets
+    partition        INT    NOT NULL,
+    committed_offset BIGINT NOT NULL, -- of the next record to read
+
+    PRIMARY KEY (consumer_group, target_id, partition)
+) WITH (fillfactor = 50);
+
+-- dlq_watermark_groups: the groups that were fetched.
+CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_groups (
+    consumer_group TEXT        PRIMARY KEY,
+    error          TEXT        NOT NULL,              -- why Kafka refused its offsets, or ''
+    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- when it was first fetched, without a gap
+);
+
+-- dlq_watermark_lease: one row, of the process that publishes watermarks.
+CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_lease (
+    only_row   BOOLEAN     PRIMARY KEY DEFAULT true CHECK (only_row),
+    holder     UUID        NOT NULL,
+    epoch      BIGINT      NOT NULL, -- grows with each change of the holder
+    expires_at TIMESTAMPTZ NOT NULL
+) WITH (fillfactor = 50);

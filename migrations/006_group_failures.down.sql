@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS dlq.dlq_group_fixes, dlq.dlq_groups;

@@ -1,0 +1,44 @@
+-- dlq-db: failures with the same cause are one group
+
+-- dlq_groups: the causes of failures. The columns up to message describe the
+-- fingerprint, whose hash is the id. Those from owner on are notes of operators.
+CREATE TABLE IF NOT EXISTS dlq.dlq_groups (
+    id               UUID         PRIMARY KEY,
+    version          INT          NOT NULL,            -- of the rules
+    scope            TEXT         NOT NULL,            -- consumer group, else dead-letter topic
+    rule             VARCHAR(50)  NOT NULL,            -- explicit, frame, frame_and_message, message or overflow
+    class            TEXT         NOT NULL,            -- of the innermost cause
+    frame            TEXT         NOT NULL,            -- where it was thrown
+    message          TEXT         NOT NULL,            -- with its variables taken out
+    dlq_topic        VARCHAR(255) NOT NULL,            -- of the first message
+    first_seen       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
+
+    owner            TEXT         NOT NULL DEFAULT '',
+    ticket           TEXT         NOT NULL DEFAULT '', -- a link
+    note             TEXT         NOT NULL DEFAULT '',
+    state            VARCHAR(50)  NOT NULL DEFAULT 'open',
+    state_at         TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
+    state_reason     TEXT         NOT NULL DEFAULT '', -- why a held or fixed group is open again
+    held_until       TIMESTAMPTZ,                      -- a held group opens at this time,
+    held_until_count BIGINT,                           -- or with so many arrivals in all,
+    held_until_rate  BIGINT,                           -- or with so many in an hour
+    regressed_by     UUID,                             -- the message that failed after the fix
+
+    CONSTRAINT chk_dlq_groups_state CHECK (state IN ('open', 'held', 'fixed'))
+);
+
+-- The newest groups; the groups of a topic, which are limited in number; those that the sweeper opens.
+CREATE INDEX IF NOT EXISTS idx_dlq_groups_first_seen ON dlq.dlq_groups (first_seen, id);
+CREATE INDEX IF NOT EXISTS idx_dlq_groups_dlq_topic ON dlq.dlq_groups (dlq_topic);
+CREATE INDEX IF NOT EXISTS idx_dlq_groups_held ON dlq.dlq_groups (id) WHERE state = 'held';
+
+-- dlq_group_fixes: the end of each partition of the original topics when a group was fixed.
+-- A record before it failed before the fix.
+CREATE TABLE IF NOT EXISTS dlq.dlq_group_fixes (
+    group_id   UUID         NOT NULL REFERENCES dlq.dlq_groups ON DELETE CASCADE,
+    topic      VARCHAR(255) NOT NULL, -- original topic
+    partition  INT          NOT NULL,
+    end_offset BIGINT       NOT NULL,
+
+    PRIMARY KEY (group_id, topic, partition)
+);

@@ -1,3 +1,0 @@
-DROP FUNCTION IF EXISTS dlq.purge_audit(TIMESTAMPTZ, INT);
-DROP TABLE IF EXISTS dlq.dlq_audit;
-DROP FUNCTION IF EXISTS dlq.protect_audit();

@@ -1,1 +1,0 @@
-DROP TABLE IF EXISTS dlq.dlq_idempotency_keys;

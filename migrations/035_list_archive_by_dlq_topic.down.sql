@@ -1,1 +1,0 @@
-DROP INDEX CONCURRENTLY IF EXISTS dlq.idx_dlq_messages_archive_dlq_topic;
