@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/cmd/internal/app"
@@ -16,6 +17,7 @@ import (
 	"dlqmanager/dev"
 	"dlqmanager/dev/demo"
 	"dlqmanager/dlq"
+	"dlqmanager/migrations"
 )
 
 func run(ctx context.Context, args, environ []string, out io.Writer) error {
@@ -51,6 +53,9 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	defer func() { _ = stack.Stop(context.WithoutCancel(ctx)) }()
 
+	if err := checkState(ctx, stack.DatabaseURL, options.Dir); err != nil {
+		return err
+	}
 	cfg, err := config.Load("", environOf(environ, stack.Endpoints))
 	if err != nil {
 		return err
@@ -91,6 +96,23 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 		return nil
 	}
 	return err
+}
+
+// checkState refuses the state of another version of this program, which has other tables and
+// workflows.
+func checkState(ctx context.Context, databaseURL, dir string) error {
+	if databaseURL == "" {
+		return nil
+	}
+	pool, err := pgxpool.New(ctx, databaseURL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := migrations.Check(ctx, pool); errors.Is(err, migrations.ErrForeign) {
+		return fmt.Errorf("%s has the state of another version: move it aside with `mv %[1]s %[1]s.before`, and start again (%w)", dir, err)
+	}
+	return nil // a worker says what else is wrong
 }
 
 // addReceipts sends the messages of the demo's receipts to its HTTP endpoint, unless the user
