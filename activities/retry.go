@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
@@ -67,7 +66,6 @@ type RetryInput struct {
 	// OperationID is the row of the audit for the request; zero if there is none.
 	OperationID dlq.ID `json:"operation_id,omitzero"`
 	// TargetTopic is where the message goes; empty unless the operator has named a target.
-	// Republish does not know it; see Redirect.
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
@@ -128,13 +126,21 @@ const OrphanReason = "the workflow that retried it was terminated"
 // the message.
 const RepublishPreparation = 20 * time.Second
 
-// Republish sends the claimed message to its original topic, and returns an encoded
-// Republished. It checks the claim first, so it does not send a message that an operator
-// has marked DEAD meanwhile.
-func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValue, error) {
+// Republished is the result of Republish.
+type Republished struct {
+	// Published is false when Kafka is not configured.
+	Published bool `json:"published"`
+	// At is where the target has the message; nil when unknown.
+	At *dlq.Acknowledgement `json:"at,omitempty"`
+}
+
+// Republish sends the claimed message to its original topic, or to RetryInput.TargetTopic. It
+// checks the claim first, so it does not send a message that an operator has marked DEAD
+// meanwhile.
+func (a *Retry) Republish(ctx context.Context, in RetryInput) (Republished, error) {
 	envelope, release, err := a.prepare(ctx, in)
 	if err != nil {
-		return converter.RawValue{}, toTemporal(err)
+		return Republished{}, toTemporal(err)
 	}
 	defer release()
 	delivery := dlq.Delivery{Unsent: true}
@@ -146,19 +152,12 @@ func (a *Retry) Republish(ctx context.Context, in RetryInput) (converter.RawValu
 	}
 	if delivery.Unsent {
 		logger(ctx, a.Log).Warn("kafka is not configured: resolving without publishing", zap.Stringer("message_id", in.MessageID))
-		return Republished{}.Encode(), nil
+		return Republished{}, nil
 	}
 	if delivery.Err != nil {
-		return converter.RawValue{}, toTemporal(delivery.Err)
+		return Republished{}, toTemporal(delivery.Err)
 	}
-	return Republished{Published: true, At: delivery.Acknowledgement}.Encode(), nil
-}
-
-// Redirect is Republish to RetryInput.TargetTopic. It is an activity of its own, because
-// workers of earlier versions do not know the field. They would send the message to its
-// original topic.
-func (a *Retry) Redirect(ctx context.Context, in RetryInput) (converter.RawValue, error) {
-	return a.Republish(ctx, in)
+	return Republished{Published: true, At: delivery.Acknowledgement}, nil
 }
 
 func (a *Retry) prepare(ctx context.Context, in RetryInput) (envelope dlq.Envelope, release func(), err error) {

@@ -29,9 +29,7 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 	require.Error(t, err, "it claims nothing by itself")
 	_, err = retry.MarkRetrying(t.Context(), in)
 	require.NoError(t, err)
-	result, err := retry.Republish(t.Context(), in)
-	require.NoError(t, err)
-	sent, err := activities.DecodeRepublished(result)
+	sent, err := retry.Republish(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, activities.Republished{Published: true, At: &dlq.Acknowledgement{Offset: 1}}, sent)
 	require.Equal(t, []dlq.Order{dlq.OrderKey}, l.target.orders)
@@ -60,7 +58,7 @@ func TestARedirectIsRefusedWhileItsTargetIsNotAllowedOrDoesNotExist(t *testing.T
 		targets, err := dlq.NewTargets(dlqtest.Topics(t), nil, allowed, nil)
 		require.NoError(t, err)
 		retry := &activities.Retry{Store: l.store, Publisher: &activities.Router{Targets: targets, Kafka: publisher}, Log: zap.NewNop()}
-		_, err = retry.Redirect(t.Context(), in)
+		_, err = retry.Republish(t.Context(), in)
 		return err
 	}
 	_, err = l.store.Claim(t.Context(), in.MessageID, in.Owner)

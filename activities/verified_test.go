@@ -132,9 +132,7 @@ func (v *verifiedTest) send(value string) (dlq.ID, *kgo.Record) {
 	in := activities.RetryInput{MessageID: id, Owner: dlqtest.Owner()}
 	_, err := v.retry.MarkRetrying(v.Context(), in)
 	require.NoError(v, err)
-	result, err := v.retry.Republish(v.Context(), in)
-	require.NoError(v, err)
-	sent, err := activities.DecodeRepublished(result)
+	sent, err := v.retry.Republish(v.Context(), in)
 	require.NoError(v, err)
 	_, err = v.retry.Finalize(v.Context(), activities.FinalizeInput{Owner: in.Owner, Outcome: dlq.Outcome{ID: id, Result: dlq.ResultDelivered, Acknowledgement: sent.At}})
 	require.NoError(v, err)

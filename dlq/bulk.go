@@ -69,12 +69,6 @@ type BulkSpec struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// HasNewFields reports whether the specification has fields that workers of version 23 of the
-// schema do not know.
-func (s BulkSpec) HasNewFields() bool {
-	return s.TargetTopic != "" || s.Filter.HasNewFields() || s.Ramp != nil && s.Ramp.Confirm != ""
-}
-
 // IsSameWork reports whether two specifications ask for the same bulk retry. The rate limit
 // is not compared, because it can be changed later, nor is the reason. The ramp is
 // compared: a request with a ramp must not join a job without one.

@@ -26,7 +26,6 @@ func (t Target) String() string {
 // Acknowledgement is where a target has written a message. An endpoint has neither a topic
 // id, nor a partition (AnyPartition), nor an offset.
 type Acknowledgement struct {
-	// Topic is empty in the results of earlier versions.
 	Topic string `json:"topic,omitempty"`
 	// TopicID is the id of the topic at about the time of the delivery; zero when unknown.
 	TopicID   ID    `json:"topic_id,omitzero"`

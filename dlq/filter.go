@@ -68,13 +68,6 @@ func (f *Filter) EffectiveStatuses() []Status {
 	return statuses
 }
 
-// HasNewFields reports whether the filter has fields that workers of version 23 of the schema
-// do not know.
-func (f *Filter) HasNewFields() bool {
-	return !f.Group.IsZero() || f.Class != "" || f.ConsumerGroup != "" || f.OriginPartition != nil || f.OriginOffset != nil || f.TraceID != "" ||
-		f.CorrelationID != "" || f.Suspicious != nil || f.ReadsRecords()
-}
-
 // IsText reports whether the filter compares texts that no index has.
 func (f *Filter) IsText() bool {
 	return f.ErrorContains != "" || f.Class != "" || f.ConsumerGroup != ""

@@ -58,13 +58,12 @@ func (c *Client) StartRetryMessage(ctx context.Context, m *dlq.Message, in Retry
 	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
 	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true
-	workflowType := RetryMessageType
 	if in.TargetTopic != "" {
-		workflowType, options.Memo = RedirectMessageType, map[string]any{targetMemo: in.TargetTopic}
+		options.Memo = map[string]any{targetMemo: in.TargetTopic}
 	}
 	operation, _ := dlq.OperationOf(ctx)
 	c.describe(ctx, &options, &subject{topic: m.DLQTopic, group: m.GroupID, path: "/api/v1/dlq/messages/" + in.MessageID.String(), reason: operation.Reason})
-	run, err := c.execute(ctx, options, workflowType, in)
+	run, err := c.execute(ctx, options, RetryMessageType, in)
 	var running *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &running) {
 		joined := Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}

@@ -13,7 +13,6 @@ const (
 
 	// The workflow types as the Temporal Web UI shows them.
 	RetryMessageType    = "RetryMessage"
-	RedirectMessageType = "RedirectMessage"
 	RetryAllType        = "RetryAll"
 	BulkActionType      = "BulkAction"
 	ArchiveMessagesType = "ArchiveMessages"

@@ -88,7 +88,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s.target.answers(nil)
 	redirected, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0], TargetTopic: "orders.retry"})
 	require.NoError(t, err)
-	s.replay(t, "redirect_message_resolved", redirected)
+	s.replay(t, "retry_message_redirected", redirected)
 
 	s.add(t, 300, 300)
 	s.replay(t, "retry_all_completed", execution(s.startAll(t)))

@@ -255,14 +255,8 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 		}
 		return err
 	}
-	if workflow.GetVersion(ctx, recheckPause, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		return workflow.Await(ctx, resumed)
-	}
 	return r.awaitResume(ctx, resumed)
 }
-
-// recheckPause is the change id of the version that reads a paused job again.
-const recheckPause = "recheck-pause"
 
 // The wait between two looks at a paused job doubles.
 const (

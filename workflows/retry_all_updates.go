@@ -133,10 +133,7 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 	if _, err := r.await(ctx, func() bool { return r.phase == phaseRunning }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	var perSecond int
-	if in.PerSecond != nil { // nil in histories of earlier versions, where it lifted the limit
-		perSecond = *in.PerSecond
-	}
+	perSecond := *in.PerSecond // the validator refuses an update without it
 	ctx = storeOptions(ctx, "set the rate limit")
 	err := workflow.ExecuteActivity(ctx, r.steps.SetBulkRate,
 		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond, Update: workflow.GetCurrentUpdateInfo(ctx).ID}).Get(ctx, nil)

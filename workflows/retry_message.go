@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -84,7 +83,7 @@ func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final
 // database does not answer in time, it runs the step as an ordinary activity, which
 // Temporal retries without end. A cancellation does not interrupt the local activity.
 func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
-	if workflow.GetVersion(ctx, localSteps, workflow.DefaultVersion, 1) == 1 && ctx.Err() == nil {
+	if ctx.Err() == nil {
 		local, _ := workflow.NewDisconnectedContext(ctx)
 		local = workflow.WithLocalActivityOptions(local, localOptions(summary))
 		err := workflow.ExecuteLocalActivity(local, step, in).Get(local, out)
@@ -95,9 +94,6 @@ func storeStep(ctx workflow.Context, options func(workflow.Context, string) work
 	ctx = options(ctx, summary)
 	return workflow.ExecuteActivity(ctx, step, in).Get(ctx, out)
 }
-
-// localSteps is the change id of the version that tries steps as local activities.
-const localSteps = "local-steps"
 
 // released is the outcome of a retry that was cancelled before the publish.
 func released(id dlq.ID) dlq.Outcome {
@@ -128,16 +124,12 @@ func typeOf(err error) string {
 // throttles, because the waits differ.
 func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published activities.Republished, err error) {
 	var steps *activities.Retry
-	send, to := steps.Republish, claimed.OriginalTopic
-	if step.TargetTopic != "" {
-		send, to = steps.Redirect, step.TargetTopic
-	}
+	to := cmp.Or(step.TargetTopic, claimed.OriginalTopic)
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)
 	for attempt := 1; ; attempt++ {
-		var result converter.RawValue
-		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+to), send, step).Get(ctx, &result)
+		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+to), steps.Republish, step).Get(ctx, &published)
 		if err == nil {
-			return activities.DecodeRepublished(result)
+			return published, nil
 		}
 		category, retryAfter := categoryOf(err)
 		if category != dlq.CategoryRateLimit || attempt >= policy.Attempts {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -48,10 +47,9 @@ func newRetryEnv(t *testing.T, publish func(attempt int) (activities.Republished
 	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).
 		Return(activities.Claimed{OriginalTopic: "orders.v1", RetryCount: 1, MaxRetries: 3}, nil).Maybe()
 	env.OnActivity(steps.Republish, mock.Anything, mock.Anything).
-		Return(func(context.Context, activities.RetryInput) (converter.RawValue, error) {
+		Return(func(context.Context, activities.RetryInput) (activities.Republished, error) {
 			env.publishes++
-			result, err := publish(env.publishes)
-			return result.Encode(), err
+			return publish(env.publishes)
 		}).Maybe()
 	env.OnActivity(steps.Finalize, mock.Anything, mock.Anything).
 		Return(func(_ context.Context, in activities.FinalizeInput) (activities.Finalized, error) {

@@ -42,8 +42,6 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 // Register registers the workflows under their names.
 func Register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(RetryMessage, workflow.RegisterOptions{Name: RetryMessageType})
-	// Earlier versions would not see the target in the input of a RetryMessage.
-	r.RegisterWorkflowWithOptions(RetryMessage, workflow.RegisterOptions{Name: RedirectMessageType})
 	r.RegisterWorkflowWithOptions(RetryAll, workflow.RegisterOptions{Name: RetryAllType})
 	r.RegisterWorkflowWithOptions(BulkAction, workflow.RegisterOptions{Name: BulkActionType})
 	r.RegisterWorkflowWithOptions(ArchiveMessages, workflow.RegisterOptions{Name: ArchiveMessagesType})

@@ -49,28 +49,8 @@ func (s *Store) bulks(ctx context.Context, operation, condition string, args pgx
 	return queryAll(ctx, s, operation, scanBulk, strings.Replace(bulksSQL, "b.ended_at IS NULL /* condition */", condition, 1), args)
 }
 
-// newerSpec is the row's specification of a job whose filter has fields that earlier workers
-// would ignore: they would send the whole topic. They cannot decode it, since they expect a
-// list of statuses, and end the job with a reason.
-type newerSpec struct {
-	Statuses string       `json:"statuses"`
-	Within   string       `json:"within,omitempty"` // for conflictSQL
-	Spec     dlq.BulkSpec `json:"newer_spec"`
-}
-
-func encodeSpec(spec *dlq.BulkSpec) any {
-	if spec.HasNewFields() {
-		return newerSpec{Statuses: "need a later version", Within: spec.Within, Spec: *spec}
-	}
-	return spec
-}
-
 // decodeSpec refuses fields that this version does not know, like decodeActionSpec.
 func decodeSpec(encoded []byte) (spec dlq.BulkSpec, err error) {
-	newer := newerSpec{}
-	if decodeStrictly(encoded, &newer) == nil && newer.Spec.Topic != "" {
-		return newer.Spec, nil
-	}
 	if err := decodeStrictly(encoded, &spec); err != nil {
 		return dlq.BulkSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
 	}

@@ -82,7 +82,7 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	spec := b.Spec.Storable()
-	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "within": spec.Within, "spec": encodeSpec(&spec),
+	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "within": spec.Within, "spec": spec,
 		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
 	asked := creation(ctx, dlq.TargetBulkRetry, b.Owner(), b.ID, spec.Topic)
 	busy, err := s.createJob(ctx, conflictSQL, createBulkSQL, args, asked)

@@ -163,7 +163,7 @@ WITH clock AS MATERIALIZED (
 	FROM candidate c
 	WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM unlocked) AND NOT EXISTS (SELECT FROM unlocked WHERE unlocked.id = c.id)
 ), other_job AS MATERIALIZED (
-	SELECT b.id, b.spec #>> '{newer_spec,target_topic}' AS target_topic
+	SELECT b.id, b.spec->>'target_topic' AS target_topic
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
 	WHERE @ordered::bool

@@ -83,7 +83,7 @@ WITH clock AS MATERIALIZED (
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 	FOR UPDATE OF m SKIP LOCKED
 ), other_job AS MATERIALIZED (
-	SELECT b.id, b.spec #>> '{newer_spec,target_topic}' AS target_topic
+	SELECT b.id, b.spec->>'target_topic' AS target_topic
 	FROM job
 	JOIN dlq.dlq_bulk_retries b ON b.ended_at IS NULL AND b.id <> @bulk AND (b.target = job.target OR b.target IS NULL OR job.target IS NULL)
 	WHERE @ordered::bool

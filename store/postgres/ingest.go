@@ -205,7 +205,7 @@ WHERE has_body OR has_message`
 // previousSQL reads the dead-letter topics of earlier messages, their original topics, and where they
 // were sent as far as it is recorded: with the delivery, or as the target of the running job.
 const previousSQL = `
-SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec #>> '{newer_spec,target_topic}', '')
+SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec->>'target_topic', '')
 FROM unnest(@previous_ids::uuid[]) AS a (id)
 CROSS JOIN LATERAL (
 	SELECT m.id, m.dlq_topic, m.original_topic, m.target_id, m.owner_token FROM dlq.dlq_messages m WHERE m.id = a.id
