@@ -112,11 +112,11 @@ func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey
 	}
 	a := accessOf(c.UserContext())
 	var described []string // sorted, since a proxy may change the order
-	c.Request().Header.VisitAll(func(name, value []byte) {
+	for name, value := range c.Request().Header.All() {
 		if strings.HasPrefix(string(name), "Dlq-") {
 			described = append(described, string(name)+": "+string(value))
 		}
-	})
+	}
 	slices.Sort(described)
 	request := [][]byte{c.Request().Body(), []byte(c.Get(fiber.HeaderContentType))}
 	for _, header := range described {
@@ -222,7 +222,7 @@ func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 		}
 		return decoded
 	}
-	c.Request().Header.VisitAllInOrder(func(rawName, rawValue []byte) {
+	for rawName, rawValue := range c.Request().Header.AllInOrder() {
 		name, value := string(rawName), string(rawValue)
 		switch {
 		case strings.HasPrefix(name, headerBinaryPrefix):
@@ -245,7 +245,7 @@ func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 		case slices.Contains(keptHeaders, strings.ToLower(name)) || dlq.IsCorrelationHeader(name):
 			l.Record.Headers = append(l.Record.Headers, dlq.Header{Key: strings.ToLower(name), Value: []byte(value)})
 		}
-	})
+	}
 	return []dlq.Letter{l}, errs.toError("invalid headers")
 }
 

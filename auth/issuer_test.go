@@ -42,7 +42,7 @@ func TestANewKeyIsFetchedWhenItsFirstTokenArrives(t *testing.T) {
 
 func TestTokensOfAShortRSAKeyAreRefused(t *testing.T) {
 	t.Parallel()
-	private, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // short on purpose
+	private, err := rsa.GenerateKey(rand.Reader, 1024)
 	require.NoError(t, err)
 	short, long := &key{id: "short", algorithm: jose.RS256, private: private}, newRSAKey("long", 0)
 	p, c := newProvider(t, short, long), newClock()

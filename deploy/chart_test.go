@@ -271,8 +271,10 @@ func TestProgramsAnswerUnderTheNamesOfTheirServicesAndOfTheIngress(t *testing.T)
 			hosts := configuration(t, objects, part).Server.Hosts()
 			service := objects["Service "+part].Metadata.Name
 			names := []string{service + ":80", service + ".dlq:9090", service + ".dlq.svc", service + ".dlq.svc.cluster.local", "10.0.0.1:8080"}
-			for _, rule := range objects["Ingress "].Spec.Rules {
-				require.Equal(t, part == "api", dlq.IsOwnHost(rule.Host, hosts) || rule.Host == "dlq.example.com") // its public_url
+			if part == "api" {
+				for _, rule := range objects["Ingress "].Spec.Rules {
+					names = append(names, rule.Host)
+				}
 			}
 			for _, name := range names {
 				require.True(t, dlq.IsOwnHost(name, hosts), "%s: %s", part, name)
