@@ -131,7 +131,7 @@ func refusalOf(c *fiber.Ctx, r *requested, code string) refusal {
 }
 
 // recordRepeated records the refused requests that were counted after the first one.
-func (s *Server) recordRepeated(o dlq.Operation) { //nolint:gocritic // it comes from a callback
+func (s *Server) recordRepeated(o dlq.Operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
 	defer cancel()
 	if err := s.options.Store.RecordOperation(ctx, o); err != nil {

@@ -44,7 +44,7 @@ func newRefusals(window time.Duration, record func(dlq.Operation)) *refusals {
 
 // add counts a refused request. isFirst says that the caller records it; otherwise isCounted
 // says that a later row includes it.
-func (r *refusals) add(key refusal, o dlq.Operation) (isFirst, isCounted bool) { //nolint:gocritic // it is kept
+func (r *refusals) add(key refusal, o dlq.Operation) (isFirst, isCounted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.open[key]; known != nil {

@@ -69,7 +69,7 @@ const (
 	CommandRate   = "rate_limit"
 )
 
-func (o *Operation) command() string {
+func (o Operation) command() string {
 	var detail struct {
 		Command string `json:"command"`
 	}
