@@ -55,8 +55,11 @@ func TestOnePrincipalLeavesHalfOfTheScansToOthers(t *testing.T) {
 	start("viewer")
 	message, _ := requireError(t, w.call(http.MethodGet, scan, bearer("viewer")), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Contains(t, message, "2 of your other lists")
+	const ofGroup = "/api/v1/dlq/orders.dlq.v1?group=" + someID
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, ofGroup, bearer("viewer")).status)
 	start("operator")
 	start("admin")
+	requireError(t, w.call(http.MethodGet, ofGroup, bearer("viewer/orders.*")), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	message, _ = requireError(t, w.call(http.MethodGet, scan, bearer("admin")), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Contains(t, message, "4 other lists")
 	close(s.gate)

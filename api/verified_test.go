@@ -37,7 +37,9 @@ func TestListsAndBulkRetriesShowWhatIsVerified(t *testing.T) {
 	require.NoError(t, err)
 	scope, err := store.WatermarkScope(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, store.PublishWatermarks(t.Context(), lease, &dlq.Watermarks{At: time.Now(), Groups: map[string]string{"shipping": ""},
+	at := time.Now()
+	require.NoError(t, store.PublishWatermarks(t.Context(), lease, &dlq.Watermarks{At: at, Groups: map[string]string{"shipping": ""},
+		Targets:   map[int32]time.Time{scope.Targets[0].ID: at},
 		Committed: []dlq.Watermark{{Group: "shipping", Target: scope.Targets[0].ID, Partition: 2, Offset: 8}}}))
 
 	for value, id := range map[string]dlq.ID{"yes": ids[0], "no": ids[1], "unknown": ids[2]} {

@@ -199,6 +199,14 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 		list, count = listed(listGroupSQL, q), listed(countGroupSQL, q)
 	case q.IsLookup() || q.IsText() && len(q.Statuses) == 0:
 		count = listed(pruned(countAnyOrderSQL, &q.Filter, possibleMessages), q)
+	case q.Within != "" && !q.IsText() && len(q.IDs) == 0:
+		topics, isCheaper, err := s.granted(ctx, q)
+		if err != nil {
+			return dlq.Page{}, err
+		}
+		if args["granted"] = topics; isCheaper {
+			list, count = listed(listGrantedSQL, q), listed(countGrantedSQL, q)
+		}
 	}
 	err = s.inSnapshot(ctx, "list messages", func(send snapshotSender) error {
 		page = dlq.Page{}

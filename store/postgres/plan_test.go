@@ -201,6 +201,68 @@ func TestAListIsNotMisledByOldStatistics(t *testing.T) {
 	}
 }
 
+// Most messages of the original topic are in dead-letter topics that the principal may not see.
+func TestAListWithinFewTopicsOfAnOriginalTopicReadsTheseOnly(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{
+		`UPDATE dlq.dlq_messages SET original_topic = 'shared', dlq_topic = CASE WHEN seq % 1000 = 1 THEN 'mine.dlq' ELSE dlq_topic END`,
+		`INSERT INTO dlq.dlq_messages_archive SELECT * FROM dlq.dlq_messages WHERE status = 'PENDING'`,
+		`UPDATE dlq.dlq_messages_archive SET status = 'DEAD'`,
+		`VACUUM ANALYZE`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	s := New(pool, dlqtest.Topics(t))
+	for _, isArchived := range []bool{false, true} {
+		for _, after := range []*dlq.Keyset{nil, {CreatedAt: filledFrom.Add(planRows / 2 * time.Second), Seq: planRows / 2}} {
+			for _, oldestFirst := range []bool{false, true} {
+				q := dlq.ListQuery{Filter: dlq.Filter{Topic: "shared", Within: "^(mine.*)$", Archived: isArchived}, PageSize: 10, After: after, OldestFirst: oldestFirst}
+				topics, isCheaper, err := s.granted(t.Context(), &q)
+				require.NoError(t, err)
+				require.Contains(t, topics, "mine.dlq")
+				require.LessOrEqual(t, len(topics), 2)
+				require.True(t, isCheaper)
+				args := listArgs(&q)
+				args["granted"] = topics
+				for _, mode := range planModes {
+					for _, sql := range []string{listGrantedSQL, countGrantedSQL} {
+						plan, pages := cost(t, pool, mode, listed(sql, &q), args, inOrderSQL)
+						require.Less(t, pages, 400, plan)
+					}
+				}
+				page, err := s.List(t.Context(), q)
+				require.NoError(t, err)
+				require.EqualValues(t, 40, page.Total)
+				require.Len(t, page.Messages, 10)
+				for i := range page.Messages {
+					require.Equal(t, "mine.dlq", page.Messages[i].DLQTopic)
+					if i > 0 {
+						require.Equal(t, oldestFirst, page.Messages[i-1].Seq < page.Messages[i].Seq)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Then the original topic has fewer messages.
+func TestAListWithinABusyDeadLetterTopicReadsTheOriginalTopic(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	fill(t, pool)
+	for _, sql := range []string{`UPDATE dlq.dlq_messages SET original_topic = 'rare' WHERE seq % 1000 = 1 AND dlq_topic = 'orders.dlq' OR seq % 1000 = 2`, `VACUUM ANALYZE`} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	q := dlq.ListQuery{Filter: dlq.Filter{Topic: "rare", Within: "^(users.*|orders.*)$"}}
+	_, isCheaper, err := New(pool, dlqtest.Topics(t)).granted(t.Context(), &q)
+	require.NoError(t, err)
+	require.False(t, isCheaper)
+}
+
 func TestHandWrittenRowsDoNotMakeTheSummaryOfTopicsExpensive(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

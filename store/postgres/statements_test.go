@@ -105,6 +105,9 @@ func TestEveryStatement(t *testing.T) {
 
 	yes := true
 	list := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 20}
+	granted := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Within: "^(orders.*)$"}, PageSize: 20}
+	grantedArgs := listArgs(granted)
+	grantedArgs["granted"] = []string{"orders.dlq"}
 	oldest := &dlq.ListQuery{Filter: list.Filter, PageSize: 20, OldestFirst: true}
 	search := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", ErrorContains: "oom"}, PageSize: 20}
 	key := &dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq", Key: []byte("20")}, PageSize: 20}
@@ -236,8 +239,12 @@ func TestEveryStatement(t *testing.T) {
 			{args: listArgs(key), query: key, uses: listOfKey},
 			{args: listArgs(suspicious), query: suspicious, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic_suspicious idx_dlq_messages_original_topic_suspicious")},
 		},
-		"countSQL":         {{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)}},
-		"countAnyOrderSQL": {{args: listArgs(search), query: search, after: inOrderSQL, uses: and(" | idx_dlq_messages_original_topic")}}, // or a sequential scan
+		"countSQL":          {{args: listArgs(list), query: list, after: inOrderSQL, uses: and(byTopic)}},
+		"listGrantedSQL":    {{args: grantedArgs, query: granted, after: inOrderSQL, uses: and(messages + " idx_dlq_messages_dlq_topic")}},
+		"countGrantedSQL":   {{args: grantedArgs, query: granted, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic")}},
+		"grantedSQL":        {{args: grantedArgs, after: byIndexSQL, uses: "dlq_topic_count_sums_pkey"}},
+		"grantedArchiveSQL": {{args: grantedArgs, after: byIndexSQL, uses: "idx_dlq_messages_archive_topics"}},
+		"countAnyOrderSQL":  {{args: listArgs(search), query: search, after: inOrderSQL, uses: and(" | idx_dlq_messages_original_topic")}}, // or a sequential scan
 		"listKeySQL": {
 			{args: listArgs(key), query: key, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_key"},
 			{args: listArgs(trace), query: trace, after: byIndexSQL, uses: messages + " idx_dlq_message_bodies_trace"},
