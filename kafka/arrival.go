@@ -79,7 +79,8 @@ func previousRetry(headers []dlq.Header) (previous dlq.ID, count int) {
 	if id, err := dlq.ParseID(string(valueOf(headers, []string{headerMessageID}, true))); err == nil {
 		previous = id
 	}
-	if n, err := strconv.Atoi(string(valueOf(headers, []string{headerRetryCount}, true))); err == nil && !previous.IsZero() && 0 <= n && n <= maxHeaderRetryCount {
+	n, err := strconv.Atoi(string(valueOf(headers, []string{headerRetryCount}, true)))
+	if err == nil && !previous.IsZero() && 0 <= n && n <= maxHeaderRetryCount {
 		count = n
 	}
 	return previous, count

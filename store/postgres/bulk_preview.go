@@ -18,15 +18,18 @@ const previewSQL = `
 WITH message_group AS MATERIALIZED (
 	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n
 	FROM (
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+			m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
 		UNION ALL
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+			m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
 		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
 		UNION ALL
-		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach, m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		(SELECT m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+			m.error_class, m.dlq_topic, m.original_topic, m.group_id
 		FROM dlq.dlq_messages m /* source */
 		WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
 			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)

@@ -260,7 +260,8 @@ func (s *Store) PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease,
 		targets, ats = append(targets, target), append(ats, at)
 	}
 	_, held, err := queryOne(ctx, s, "publish watermarks", pgx.RowTo[int64], publishWatermarksSQL, pgx.NamedArgs{
-		"holder": uuid(lease.Holder), "epoch": lease.Epoch, "at": w.At, "published": targets, "ats": ats, "fetched_groups": groups, "errors": errs, "changed": append([]int32{}, w.Changed...),
+		"holder": uuid(lease.Holder), "epoch": lease.Epoch, "at": w.At, "published": targets, "ats": ats,
+		"fetched_groups": groups, "errors": errs, "changed": append([]int32{}, w.Changed...),
 		"away":       append([]string{}, w.Away...),
 		"groups":     column(w.Committed, func(c *dlq.Watermark) string { return c.Group }),
 		"targets":    column(w.Committed, func(c *dlq.Watermark) int32 { return c.Target }),

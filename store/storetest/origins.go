@@ -42,7 +42,8 @@ var origins = map[string]func(*testing.T, fixture){
 		}
 		twoFamilies := func(a *dlq.Arrival) { a.Origin.Family = "spring-kafka" }
 		stored := f.store(
-			dlqtest.Arrival(), dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders-eu")), dlqtest.Arrival(dlqtest.FromTopic("orders.eu.dlq.v1", "orders.eu.v1")),
+			dlqtest.Arrival(), dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders-eu")),
+			dlqtest.Arrival(dlqtest.FromTopic("orders.eu.dlq.v1", "orders.eu.v1")),
 			dlqtest.Arrival(pointer),
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "payments")), dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders-eu"), pointer),
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders-eu"), pointer, twoFamilies),

@@ -104,8 +104,8 @@ type Store interface {
 // Run runs the contract tests. open returns an empty store whose topics are those of
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, late, archives, sweeps,
-		exhausted, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns, origins)
+	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
+		exhausted, late, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns, origins)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {

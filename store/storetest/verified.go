@@ -92,7 +92,8 @@ var verified = map[string]func(*testing.T, fixture){
 		scope, err := f.WatermarkScope(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"shipping"}, scope.Groups)
-		require.Equal(t, []dlq.WatermarkTarget{{ID: scope.Targets[0].ID, Topic: "orders", TopicID: dlq.ID{9}, DLQTopics: scope.Targets[0].DLQTopics}}, scope.Targets)
+		require.Equal(t, []dlq.WatermarkTarget{{ID: scope.Targets[0].ID, Topic: "orders", TopicID: dlq.ID{9}, DLQTopics: scope.Targets[0].DLQTopics}},
+			scope.Targets)
 		require.Equal(t, []string{"orders.dlq"}, slices.Compact(scope.Targets[0].DLQTopics))
 		for offset, want := range map[int64]dlq.Verdict{0: no, 7: no, 8: yes, 100: yes, -1: unknown(dlq.ReasonGroupGone)} {
 			f.publish(offset, time.Now())
