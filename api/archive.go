@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -36,6 +37,8 @@ func (s *Server) viewLifecycle(m *dlq.Message, isArchived bool) (view lifecycleF
 	}
 	return view
 }
+
+var archiveParameters = slices.Concat([]string{"topic"}, listParameters)
 
 func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) error {
 	topic, given := q.one("topic")

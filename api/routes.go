@@ -57,7 +57,7 @@ func (s *Server) table() []route {
 		{read, "/api/v1/groups/:id", dlq.PermGroupRead, "", "", s.withDeadline(s.group)},
 		{http.MethodPatch, "/api/v1/groups/:id", dlq.PermGroupUpdate, dlq.TargetGroup, "", s.withDeadline(s.changeGroup)},
 		{change, "/api/v1/groups/:id/fixed", dlq.PermGroupUpdate, dlq.TargetGroup, "", s.withDeadline(s.fixGroup)},
-		{read, "/api/v1/archive/messages", dlq.PermMessageRead, "", "", s.withDeadline(s.holding(s.archivedMessages), append([]string{"topic"}, listParameters...)...)},
+		{read, "/api/v1/archive/messages", dlq.PermMessageRead, "", "", s.withDeadline(s.holding(s.archivedMessages), archiveParameters...)},
 		{read, "/api/v1/archive/messages/:id", dlq.PermMessageRead, "", "", s.withDeadline(s.archivedMessage)},
 		{change, "/api/v1/archive/messages/:id/restore", dlq.PermMessageRevive, dlq.TargetMessage, "", s.withDeadline(s.restoreMessage)},
 		{change, "/api/v1/archive/runs", dlq.PermArchiveRun, dlq.TargetArchive, "", s.withDeadline(s.runArchive)},

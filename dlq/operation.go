@@ -259,7 +259,9 @@ type OperationCursor struct {
 }
 
 // ListSize is the size of the operation in the JSON of a list at most, in bytes.
-func (o *Operation) ListSize() int { return len(o.Detail) + 6*(len(o.Reason)+len(o.Topic)+8*maxOperationName) }
+func (o Operation) ListSize() int {
+	return len(o.Detail) + 6*(len(o.Reason)+len(o.Topic)+8*maxOperationName)
+}
 
 // Cursor is the place of the operation in a list.
 func (o Operation) Cursor() OperationCursor { return OperationCursor{At: o.At, ID: o.ID} }

@@ -18,7 +18,7 @@ type watermarks struct {
 	expires   time.Time
 	at        map[int32]time.Time // by target
 	groups    map[string]string
-	since     map[string]time.Time // by group
+	since     map[string]time.Time    // by group
 	committed map[dlq.Watermark]int64 // the key has no offset
 	changed   []int32
 }

@@ -117,7 +117,7 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.
 	}
 	sql = strings.Replace(sql, filterMark, "true"+operationConditions(&q), 1)
 	err = s.batch(ctx, "list operations", func(batch *pgx.Batch) {
-		queueQuery(batch, &page.Operations, fitting(scanOperation, (*dlq.Operation).ListSize), sql, args)
+		queueQuery(batch, &page.Operations, fitting(scanOperation, func(o *dlq.Operation) int { return o.ListSize() }), sql, args)
 	})
 	page.Operations, page.HasNext = pageOf(page.Operations, size, func(o *dlq.Operation) dlq.ID { return o.ID })
 	return page, err
