@@ -146,7 +146,7 @@ func TestListsThatReadManyMessagesAreLimited(t *testing.T) {
 	t.Parallel()
 	const list = "/api/v1/dlq/orders.dlq.v1"
 	s := scanning{newMemory(newTopics(t)), make(chan struct{}), make(chan struct{})}
-	w := start(t, with(s), func(o *api.Options) { o.ScanWait, o.MaxScans = 10*time.Millisecond, 7 })
+	w := start(t, with(s), func(o *api.Options) { o.ScanWait, o.MaxScans, o.AnswerMemory = 10*time.Millisecond, 7, 1<<30 })
 	answers := make(chan response)
 	for _, path := range []string{
 		list + "?error=a", list + "?error=b&page_size=1", list + "?page=102&page_size=100", list + "?page=502&status=DEAD", list + "?error=d",
