@@ -203,9 +203,9 @@ type StepLimitInput struct {
 	Messages *int64 `json:"messages"`
 }
 
-// SetBulkAllowance sets the step limit of a ramp, or lifts it after the last step. The
+// SetStepLimit sets the step limit of a ramp, or lifts it after the last step. The
 // name is older than the term; it is fixed, because workflow histories contain it.
-func (a *Bulk) SetBulkAllowance(ctx context.Context, in StepLimitInput) error {
+func (a *Bulk) SetStepLimit(ctx context.Context, in StepLimitInput) error {
 	return toTemporal(a.Store.SetStepLimit(ctx, in.ID, in.Messages))
 }
 

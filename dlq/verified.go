@@ -28,7 +28,7 @@ type VerifiedReason string
 // The values of VerifiedReason. The first goes with VerifiedNo, the others with VerifiedUnknown.
 const (
 	ReasonCameBack VerifiedReason = "came_back"
-	// ReasonNoTarget: delivered by an earlier version, or without Kafka.
+	// ReasonNoTarget: delivered without Kafka.
 	ReasonNoTarget VerifiedReason = "no_target"
 	// ReasonHTTP: an endpoint has no consumer group.
 	ReasonHTTP VerifiedReason = "http_target"

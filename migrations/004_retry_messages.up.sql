@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
     spec         JSONB        NOT NULL DEFAULT '{}',      -- the request; its rate limit is the one at the start
     target       VARCHAR(255),                            -- that all messages go to; null while unknown, or when there are many
     rate_limit   INT          NOT NULL DEFAULT 0,         -- messages per second, 0 is no limit
-    allowance    BIGINT,                                  -- how many messages may still be claimed, null is no limit
+    step_limit   BIGINT,                                  -- how many messages may still be claimed, null is no limit
     next_at      TIMESTAMPTZ  NOT NULL DEFAULT NOW(),     -- when the rate limit allows the next claim
     state        VARCHAR(50)  NOT NULL DEFAULT 'RUNNING',
     reason       TEXT         NOT NULL DEFAULT '',        -- why it is paused, waiting, cancelled or failed
@@ -110,7 +110,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
     -- PAUSING and CANCELLING claim nothing more, while the pages in hand come to an end.
     CONSTRAINT chk_dlq_bulk_retries_state
         CHECK (state IN ('RUNNING', 'PAUSING', 'PAUSED', 'CANCELLING', 'COMPLETED', 'CANCELLED', 'FAILED')),
-    CONSTRAINT chk_dlq_bulk_retries_limits CHECK (rate_limit >= 0 AND allowance >= 0)
+    CONSTRAINT chk_dlq_bulk_retries_limits CHECK (rate_limit >= 0 AND step_limit >= 0)
 ) WITH (fillfactor = 50);
 
 -- The first lists the newest. The second finds the running ones, which a new one must not overlap

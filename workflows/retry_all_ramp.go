@@ -27,7 +27,7 @@ func (r *bulkRun) openStep() error {
 	}
 	r.stepOpen = true
 	ctx := storeOptions(r.jobCtx, summary)
-	return workflow.ExecuteActivity(ctx, r.steps.SetBulkAllowance, limit).Get(ctx, nil)
+	return workflow.ExecuteActivity(ctx, r.steps.SetStepLimit, limit).Get(ctx, nil)
 }
 
 // watchStep waits after a step and then reads how many messages came back. It pauses the

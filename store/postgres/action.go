@@ -56,7 +56,7 @@ func scanAction(row pgx.CollectableRow) (dlq.BulkAction, error) {
 // errNoAction refuses a specification that some other program has written.
 var errNoAction = errors.New("it has no topic or no known action")
 
-// decodeActionSpec refuses fields that this version does not know. A filter of a later version
+// decodeActionSpec refuses fields that this version does not know. A filter of another version
 // would otherwise be ignored, and the action would change every message of the topic.
 func decodeActionSpec(encoded []byte) (spec dlq.ActionSpec, err error) {
 	err = decodeStrictly(encoded, &spec)

@@ -33,12 +33,12 @@ const claimQueueSQL = `
 WITH clock AS MATERIALIZED (
 	SELECT clock_timestamp() AS moment
 ), job AS MATERIALIZED (
-	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.allowance IS NOT NULL AS limited,
+	SELECT b.snapshot_at, b.target, b.rate_limit, b.rate_limit > 0 OR b.step_limit IS NOT NULL AS limited,
 		greatest(b.next_at, clock.moment - interval '100 milliseconds') AS due,
 		CASE WHEN b.rate_limit > 0 AND b.next_at > clock.moment THEN b.next_at - clock.moment END AS wait,
-		least(100, b.allowance, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
+		least(100, b.step_limit, CASE WHEN b.rate_limit > 0 THEN greatest(b.rate_limit / 10, 1) END) AS quota
 	FROM dlq.dlq_bulk_retries b, clock
-	WHERE b.id = @bulk AND b.state = 'RUNNING' AND b.ended_at IS NULL AND (@locked::bool OR b.rate_limit = 0 AND b.allowance IS NULL)
+	WHERE b.id = @bulk AND b.state = 'RUNNING' AND b.ended_at IS NULL AND (@locked::bool OR b.rate_limit = 0 AND b.step_limit IS NULL)
 ), lane AS MATERIALIZED (
 	SELECT l.failed + l.dead AS failed, job.quota
 	FROM dlq.dlq_bulk_retry_lanes l, job
@@ -187,7 +187,7 @@ WITH clock AS MATERIALIZED (
 	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 ), charged AS (
 	UPDATE dlq.dlq_bulk_retries b
-	SET allowance = b.allowance - n,
+	SET step_limit = b.step_limit - n,
 		next_at = CASE WHEN job.rate_limit > 0 THEN job.due + make_interval(secs => n::float8 / job.rate_limit) ELSE b.next_at END
 	FROM job, (SELECT count(*) AS n FROM claimed) AS counted
 	WHERE b.id = @bulk AND job.limited AND n > 0

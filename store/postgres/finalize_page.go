@@ -26,7 +26,7 @@ import (
 //   - queue and waiting requeue messages. An existing queue that was not tried (wait_tries
 //     is 0) keeps its state.
 //   - reopened opens closed targets that acknowledged or rejected a message.
-//   - refunded adds requeued messages to the step limit (allowance) and the rate limit
+//   - refunded adds requeued messages to the step limit and the rate limit
 //     again.
 //
 // The last UPDATE keeps the messages that the lane still owns in its page. If the statement
@@ -134,10 +134,10 @@ WITH outcome AS MATERIALIZED (
 	FROM ended
 ), refunded AS (
 	UPDATE dlq.dlq_bulk_retries b
-	SET allowance = b.allowance + c.waiting,
+	SET step_limit = b.step_limit + c.waiting,
 		next_at = b.next_at - make_interval(secs => COALESCE(c.waiting::float8 / NULLIF(b.rate_limit, 0), 0))
 	FROM counted c, job
-	WHERE b.id = job.id AND (b.allowance IS NOT NULL OR b.rate_limit > 0) AND c.waiting > 0
+	WHERE b.id = job.id AND (b.step_limit IS NOT NULL OR b.rate_limit > 0) AND c.waiting > 0
 )
 UPDATE dlq.dlq_bulk_retry_lanes l
 SET retried = l.retried + c.retried, failed = l.failed + c.failed, dead = l.dead + c.dead, skipped = l.skipped + c.skipped,

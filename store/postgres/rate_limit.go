@@ -13,7 +13,7 @@ import (
 //
 //   - rate_limit is in messages per second. next_at is when it allows the next message. A
 //     claim of n messages adds n / rate_limit seconds to it.
-//   - allowance is the step limit: how many more messages the step of a ramp may send.
+//   - step_limit is how many more messages the step of a ramp may send.
 //
 // The claims of a job without limits do not write the row.
 
@@ -40,7 +40,7 @@ func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
 
 const setStepLimitSQL = `
 WITH changed AS (
-	UPDATE dlq.dlq_bulk_retries SET allowance = @step_limit, updated_at = now()
+	UPDATE dlq.dlq_bulk_retries SET step_limit = @step_limit, updated_at = now()
 	WHERE id = @id AND ended_at IS NULL
 	RETURNING id
 )
