@@ -23,7 +23,8 @@ const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) 
 const keepLateSQL = `
 WITH late AS MATERIALIZED (
 	SELECT o.id, o.target_partition, o.target_offset, m.seq, m.dlq_topic,
-		(SELECT t.id FROM dlq.dlq_targets t WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id) AS target_id,
+		(SELECT t.id FROM dlq.dlq_targets t
+			WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id AND t.dlq_topic = m.dlq_topic) AS target_id,
 		greatest(COALESCE(NULLIF(o.claim, 0), m.retry_count), 1) AS number, COALESCE(m.last_retry_at, m.updated_at) AS started_at,
 		m.status <> 'RESOLVED' AND (m.status <> 'RETRYING' OR m.workflow_id = @workflow_id AND m.owner_token = @token) AS resolves
 	FROM unnest(@ids::uuid[], @counts::int[], @target_partitions::int[], @target_offsets::bigint[], @target_topics::text[], @target_topic_ids::uuid[])

@@ -146,7 +146,7 @@ func TestATextThatTheIngestDidNotWriteIsFound(t *testing.T) {
 		"a group is edited":     `UPDATE dlq.dlq_messages m SET group_id = g.id FROM dlq.dlq_groups g WHERE m.error_message = 'a needle' AND g.message = 'b'`,
 		"a message is inserted": `INSERT INTO dlq.dlq_messages (original_topic, error_message, group_id) SELECT 'orders', 'needle', id FROM dlq.dlq_groups LIMIT 1`,
 		"it has no group":       `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'needle')`,
-		"a group is inserted":    `WITH g AS (INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
+		"a group is inserted": `WITH g AS (INSERT INTO dlq.dlq_groups (id, version, scope, rule, class, frame, message, dlq_topic)
 			VALUES (gen_random_uuid(), 1, '', '', '', '', '', '') RETURNING id)
 			INSERT INTO dlq.dlq_messages (original_topic, error_message, group_id) SELECT 'orders', 'needle', id FROM g`,
 		"a signature is deleted":  `DELETE FROM dlq.dlq_group_signatures`,

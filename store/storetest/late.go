@@ -113,6 +113,22 @@ var late = map[string]func(*testing.T, fixture){
 		require.Empty(t, f.unpublished(), "none is exhausted")
 	},
 
+	"a late delivery finds its target also when other dead-letter topics have the same": func(t *testing.T, f fixture) {
+		target := dlq.Acknowledgement{Topic: "orders", TopicID: dlq.NewID(), Partition: 3, Offset: 7}
+		for _, dlqTopic := range []string{"orders.dlq", "orders.late.dlq"} {
+			id := f.store(dlqtest.Arrival(func(a *dlq.Arrival) { a.DLQTopic = dlqTopic }))[0].ID
+			owner := f.lose(id)
+			outcome := dlqtest.Delivered(id)
+			outcome.Acknowledgement = &target
+			_, ended, err := f.Finalize(t.Context(), owner, outcome)
+			require.NoError(t, err, dlqTopic)
+			require.True(t, ended, dlqTopic)
+			verdicts, err := f.Verdicts(t.Context(), []dlq.ID{id})
+			require.NoError(t, err)
+			require.Equal(t, "orders", verdicts[id].Target, dlqTopic)
+		}
+	},
+
 	"a message that an earlier retry has delivered is RESOLVED when the present one fails": func(t *testing.T, f fixture) {
 		finalize := func(result dlq.Result) func(dlq.ID, dlq.Owner) {
 			return func(id dlq.ID, owner dlq.Owner) {
