@@ -41,7 +41,7 @@ func TestAJobIsNotPausedForATargetThatIsOpenAgain(t *testing.T) {
 		return bulk, nil // the store found no closed target
 	})
 	env.OnActivity(steps.ReadBulk, mock.Anything, mock.Anything).Return(func(context.Context, dlq.ID) (dlq.BulkRetry, error) { return bulk, nil }).Maybe()
-	env.OnActivity(steps.ResumeBulk, mock.Anything, mock.Anything).Return(func(context.Context, dlq.ID) (dlq.BulkRetry, error) {
+	env.OnActivity(steps.ResumeBulk, mock.Anything, mock.Anything).Return(func(context.Context, activities.ResumeInput) (dlq.BulkRetry, error) {
 		return in(dlq.BulkRunning), nil
 	})
 	env.OnActivity(steps.EndBulk, mock.Anything, mock.Anything).Return(func(_ context.Context, end activities.EndInput) (dlq.BulkRetry, error) {

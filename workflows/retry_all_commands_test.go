@@ -77,7 +77,7 @@ func TestAnEarlierAttemptAtALaneIsFenced(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, stale.Stopped)
 	require.Empty(t, stale.Page)
-	_, err = s.store.FinalizePage(t.Context(), older, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+	_, err = s.store.FinalizePage(t.Context(), older, dlqtest.Outcomes(claim.Page, dlq.ResultFailed))
 	require.ErrorIs(t, err, dlq.ErrFenced)
 	left, err := s.store.ClaimedPage(t.Context(), newer, dlq.PageBytes)
 	require.NoError(t, err)

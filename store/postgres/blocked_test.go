@@ -134,7 +134,7 @@ func TestAFinalizeIsUndoneWhenANewerAttemptTookTheLaneMeanwhile(t *testing.T) {
 	var failure error
 	var group sync.WaitGroup
 	group.Go(func() {
-		_, failure = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		_, failure = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultFailed))
 	})
 	waitForLocks(t, pool, 1)
 	newer, err := p.OpenLane(t.Context(), lane.Bulk, 0, dlq.LaneAttempt{Number: 2})

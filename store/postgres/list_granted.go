@@ -12,9 +12,11 @@ import (
 // range for each of their topics. By the original topic it would read the messages of all others
 // for each page.
 const listGrantedSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
 	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM (
 	SELECT m.id, m.created_at, m.seq
 	FROM unnest(@statuses::text[]) AS wanted (status)
@@ -39,6 +41,7 @@ FROM (
 	LIMIT @limit OFFSET @skip
 ) AS page
 JOIN dlq.dlq_messages m ON m.id = page.id
+CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p
 ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
 // countGrantedSQL counts along the same indexes, and stops at CountLimit + 1.
