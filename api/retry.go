@@ -67,7 +67,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 			return err
 		}
 	}
-	if err := s.checkOrigin(ctx, &m); err != nil {
+	if err := s.checkOrigin(ctx, c, &m); err != nil {
 		return err
 	}
 	if err := s.checkTarget(ctx, m.OriginalTopic, requested); err != nil {

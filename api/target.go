@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gofiber/fiber/v2"
+
 	"dlqmanager/dlq"
 )
 
@@ -53,7 +55,7 @@ func (s *Server) checkTarget(ctx context.Context, originalTopic, requested strin
 
 // checkOrigin refuses to send a message to an original topic that the sender may not choose. Whoever
 // writes to a dead-letter topic chooses it; see dlq.Topics.MaySend.
-func (s *Server) checkOrigin(ctx context.Context, m *dlq.Message) error {
+func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) error {
 	a := accessOf(ctx)
 	if a.within() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
 		return nil
@@ -62,6 +64,9 @@ func (s *Server) checkOrigin(ctx context.Context, m *dlq.Message) error {
 		return &apiError{status: http.StatusForbidden, code: codeForbidden, message: fmt.Sprintf(
 			"the message names the original topic %s, which does not follow from the name of %s; to send it there needs the permission %s on topic %s",
 			m.OriginalTopic, m.DLQTopic, a.permission, m.OriginalTopic)}
+	}
+	if err := s.reserveDetail(ctx, c, m.ID, false); err != nil {
+		return err
 	}
 	d, err := s.options.Store.Detail(ctx, m.ID)
 	if err == nil && d.Record.IsEmpty() {

@@ -31,7 +31,7 @@ func ResolutionOf(r Result, left Status) Resolution {
 	}
 }
 
-// Ended is why the message ended. Earlier versions and other programs do not record that,
+// Ended is why the message ended. Other programs do not record that,
 // so it then follows from the status and the count. It is empty for a message that has not
 // ended, and for a DEAD one that has retries left.
 func (m *Message) Ended() Resolution {

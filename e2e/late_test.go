@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,10 +18,9 @@ func TestARevivedMessageIsResolvedByItsEarlierRetry(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t)
 	s := newSystem(t, cluster)
 	keys, held := make(chan string, 2), make(chan struct{})
-	first := true
+	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		isFirst := first
-		first = false
+		isFirst := requests.Add(1) == 1
 		keys <- r.Header.Get("Idempotency-Key")
 		if !isFirst {
 			w.WriteHeader(http.StatusBadRequest)

@@ -118,9 +118,12 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 	list := func(topic string, size int) string { return fmt.Sprintf("%s/api/v1/dlq/%s.dlq?page_size=%d", s.base, topic, size) }
 	one := func(i int) string { return s.base + "/api/v1/dlq/messages/" + large[i%2].ID.String() }
 
-	t.Log(readAtOnce(t, 15, func(int) string { return list("middle", 100) }))
+	statuses := readAtOnce(t, 15, func(int) string { return list("middle", 100) })
+	t.Log(statuses)
+	require.Positive(t, statuses[http.StatusOK])
+	require.Equal(t, 15, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable])
 	within("15 lists of 100 messages of 0.9 MB")
-	statuses := readAtOnce(t, 50, func(int) string { return list("small", 200) })
+	statuses = readAtOnce(t, 50, func(int) string { return list("small", 200) })
 	t.Log(statuses)
 	require.Positive(t, statuses[http.StatusOK])
 	require.Equal(t, 50, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable])

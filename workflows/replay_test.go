@@ -27,8 +27,8 @@ var record = flag.Bool("record", false, "record the histories that TestWorkflows
 const histories = "testdata"
 
 // TestWorkflowsReplay replays recorded histories with the current workflows. It fails when
-// a change would break running workflows. Then the change needs workflow.GetVersion, and
-// new histories beside the old ones.
+// a change would break running workflows. After the first release the change then needs
+// workflow.GetVersion, and new histories beside the old ones. Until then -record replaces them.
 func TestWorkflowsReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(histories, "*.json"))

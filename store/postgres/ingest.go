@@ -43,29 +43,36 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 }
 
 func (s *Store) storeBatch(ctx context.Context, in *ingest) (stored []dlq.ID, err error) {
-	if err := s.assignGroups(ctx, in.rows); err != nil {
-		return nil, err
-	}
-	stored, err = s.ingest(ctx, in)
-	for errors.Is(err, errGroupRemoved) { // by another process, since they were assigned
-		s.groups.forget()
+	for isTried := false; ; {
 		if err := s.assignGroups(ctx, in.rows); err != nil {
 			return nil, err
 		}
 		stored, err = s.ingest(ctx, in)
+		switch {
+		case errors.Is(err, errGroupRemoved): // by another process, since they were assigned
+			s.groups.forget()
+		case isDataError(err) && !isTried:
+			isTried = true
+			if err := s.dropBadPayloads(ctx, in.rows); err != nil {
+				return nil, err
+			}
+		default:
+			return stored, err
+		}
 	}
-	if !isDataError(err) {
-		return stored, err
-	}
-	for _, row := range in.rows {
+}
+
+// dropBadPayloads removes the payloads that the database refuses. Their bytes are stored.
+func (s *Store) dropBadPayloads(ctx context.Context, rows []*arrivalRow) error {
+	for _, row := range rows {
 		_, _, err := queryOne(ctx, s, "try payload", pgx.RowTo[bool], payloadSQL, pgx.NamedArgs{"payload": string(row.Payload)})
 		if isDataError(err) {
 			row.Payload = nil
 		} else if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s.ingest(ctx, in)
+	return nil
 }
 
 // payloadSQL fails for a payload that JSONB refuses.
@@ -131,8 +138,10 @@ type arrivalRow struct {
 	headers []byte
 	keyHash int32
 	group   dlq.ID
-	// cameBack is set when the message is the one that PreviousID names.
+	// cameBack is set when the message is the one that PreviousID names. Each try decides it anew.
 	cameBack bool
+	// claimedCount is the retry count of the record, which counts only for a message that came back.
+	claimedCount int
 }
 
 // newIngest keeps the first arrival with each id.
@@ -145,7 +154,8 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 			continue
 		}
 		seen[a.ID] = true
-		in.rows = append(in.rows, &arrivalRow{Arrival: a, headers: encodeHeaders(a.Record.Headers), keyHash: dlq.KeyHash(a.Record.Key, a.ID)})
+		in.rows = append(in.rows, &arrivalRow{Arrival: a, headers: encodeHeaders(a.Record.Headers), keyHash: dlq.KeyHash(a.Record.Key, a.ID),
+			claimedCount: a.RetryCount})
 	}
 	return in
 }
@@ -256,6 +266,7 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 	})
 	byPrevious := map[dlq.ID][]*arrivalRow{}
 	for _, row := range in.rows {
+		row.cameBack = false
 		if !row.PreviousID.IsZero() {
 			byPrevious[row.PreviousID] = append(byPrevious[row.PreviousID], row)
 		}
@@ -280,6 +291,7 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		return nil, nil, errGroupRemoved
 	}
 	for _, row := range in.rows {
+		row.RetryCount = row.claimedCount
 		if !row.PreviousID.IsZero() && !row.cameBack {
 			row.RetryCount = 0
 		}

@@ -22,13 +22,13 @@ const verdictOf = `(
 			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + ` AND ` + cameBack + `)
 			OR EXISTS (SELECT FROM dlq.dlq_message_bodies o
 				CROSS JOIN LATERAL (
-					SELECT c.original_topic, c.seq FROM dlq.dlq_messages c WHERE c.id = o.message_id
+					SELECT c.original_topic, c.seq, c.suspicious FROM dlq.dlq_messages c WHERE c.id = o.message_id
 					UNION ALL
-					SELECT c.original_topic, c.seq FROM dlq.dlq_messages_archive c WHERE c.id = o.message_id
+					SELECT c.original_topic, c.seq, c.suspicious FROM dlq.dlq_messages_archive c WHERE c.id = o.message_id
 					LIMIT 1
 				) AS c
 				WHERE o.origin_offset = m.target_offset AND o.origin_partition = m.target_partition
-					AND c.original_topic = t.topic AND c.seq > m.seq AND NOT t.changed) THEN 'no came_back'
+					AND c.original_topic = t.topic AND c.seq > m.seq AND NOT c.suspicious AND NOT t.changed) THEN 'no came_back'
 		WHEN t.id IS NULL THEN 'unknown no_target'
 		WHEN t.topic LIKE 'http:%' THEN 'unknown http_target'
 		WHEN t.topic_id IS NULL OR m.target_offset IS NULL OR m.target_partition IS NULL THEN 'unknown no_offset'

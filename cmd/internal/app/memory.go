@@ -12,14 +12,17 @@ import (
 )
 
 // limitMemory sets Go's memory limit to nine tenths of the limit of the process's cgroup, or to a
-// fallback, unless GOMEMLIMIT is set. Near the limit the garbage collector runs more often. It
+// fallback, unless GOMEMLIMIT is set. Near the limit the garbage collector runs more often. The
+// fallback math.MaxInt64 leaves a limit alone that another program of this process has set. It
 // returns the limit.
 func limitMemory(fallback int64) int64 {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		if limit := cgroupLimit(os.DirFS("/")); limit < math.MaxInt64 {
 			fallback = limit / 10 * 9
 		}
-		debug.SetMemoryLimit(fallback)
+		if fallback < math.MaxInt64 {
+			debug.SetMemoryLimit(fallback)
+		}
 	}
 	return debug.SetMemoryLimit(-1)
 }
