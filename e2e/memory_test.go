@@ -115,7 +115,9 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 		require.Less(t, peak, limit, what)
 		require.Equal(t, http.StatusOK, api.readiness())
 	}
-	list := func(topic string, size int) string { return fmt.Sprintf("%s/api/v1/dlq/%s.dlq?page_size=%d", s.base, topic, size) }
+	list := func(topic string, size int) string {
+		return fmt.Sprintf("%s/api/v1/dlq/%s.dlq?page_size=%d", s.base, topic, size)
+	}
 	one := func(i int) string { return s.base + "/api/v1/dlq/messages/" + large[i%2].ID.String() }
 
 	statuses := readAtOnce(t, 15, func(int) string { return list("middle", 100) })
