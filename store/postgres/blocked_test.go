@@ -333,3 +333,23 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	require.Equal(t, ended.Counts.Skipped, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING' AND retry_count = 0`))
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_waiting`))
 }
+
+// The claim is forgotten, but the target has the messages.
+func TestADeliveryCountsAlthoughARestoreForgotItsClaim(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane, page := startPages(t, pool, 3)
+	for _, sql := range []string{
+		`UPDATE dlq.dlq_messages SET status = 'PENDING', retry_count = 0, workflow_id = '', owner_token = '', in_page = false`,
+		`UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}', cursor = 0, epoch = 0`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	_, err := p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+	require.ErrorIs(t, err, dlq.ErrFenced)
+	b, err := p.Bulk(t.Context(), lane.Bulk)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, b.Counts.Retried)
+	require.EqualValues(t, 3, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND retry_count = 1`))
+}

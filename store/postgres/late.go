@@ -19,10 +19,11 @@ const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) 
 //     at the lane has claimed. A trigger resolves the messages that another owner retries, unless
 //     that owner delivers them too.
 //   - counted are those that the job has not counted: the attempt is the newest of its lane, or
-//     the message is in the page or in a queue of the lane.
+//     the message is in the page, in a queue or beyond the cursor of the lane. A restore of the
+//     database to an earlier moment brings the cursor back, and forgets the claim and its count.
 const keepLateSQL = `
 WITH late AS MATERIALIZED (
-	SELECT o.id, o.target_partition, o.target_offset, m.seq, m.dlq_topic,
+	SELECT o.id, o.claim, o.target_partition, o.target_offset, m.seq, m.dlq_topic,
 		(SELECT t.id FROM dlq.dlq_targets t
 			WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id AND t.dlq_topic = m.dlq_topic) AS target_id,
 		greatest(COALESCE(NULLIF(o.claim, 0), m.retry_count), 1) AS number, COALESCE(m.last_retry_at, m.updated_at) AS started_at,
@@ -41,7 +42,7 @@ WITH late AS MATERIALIZED (
 ), resolved AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RESOLVED', resolution = 'delivered', workflow_id = @workflow_id, owner_token = @token, in_page = false, updated_at = now(),
-		target_id = late.target_id, target_partition = late.target_partition, target_offset = late.target_offset
+		retry_count = greatest(m.retry_count, late.claim), target_id = late.target_id, target_partition = late.target_partition, target_offset = late.target_offset
 	FROM late
 	WHERE m.id = late.id AND late.resolves
 ), published AS (
@@ -54,7 +55,7 @@ WITH late AS MATERIALIZED (
 	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = @bulk AND l.lane = @lane
 		AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
 	JOIN dlq.dlq_bulk_retries b ON b.id = l.bulk_id AND b.ended_at IS NULL
-	WHERE l.epoch = @epoch OR late.id = ANY (l.page)
+	WHERE l.epoch = @epoch OR late.id = ANY (l.page) OR late.seq > l.cursor
 		OR late.id IN (SELECT w.message_id FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.lane = @lane)
 ), lane AS (
 	UPDATE dlq.dlq_bulk_retry_lanes l
