@@ -42,7 +42,7 @@ func TestReviveMakesADeadMessagePending(t *testing.T) {
 	require.Equal(t, "the consumer is repaired", w.operations()[0]["reason"])
 
 	message, _ := requireError(t, w.call(http.MethodPost, revivePath(ids[0])), http.StatusConflict, "SYS_DLQ_CONFLICT")
-	require.Equal(t, "message cannot be revived: status=PENDING", message)
+	require.Equal(t, "message cannot be revived: only a DEAD message can be revived, and its status is PENDING", message)
 	requireError(t, w.call(http.MethodPost, "/api/v1/dlq/messages/"+someID+"/revive"), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 	requireError(t, w.call(http.MethodPost, "/api/v1/dlq/messages/x/revive"), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 }

@@ -42,7 +42,7 @@ func peakOfDetail(w *dlq.Weight) int64 {
 	return timesRead*(w.Binary+w.Payload+w.Text) + timesEncoded*encoded
 }
 
-// answers is the budget of the memory for all requests and answers in flight. A client has at most
+// answers is the budget of the memory for all answers in flight. A client has at most
 // half of it.
 type answers struct {
 	bytes int64

@@ -115,7 +115,8 @@ type Options struct {
 	// BodyLimit, HeaderLimit and URILimit are in bytes. HeaderLimit counts the
 	// request line too. Defaults 1 MiB, 16 KiB and 8 KiB.
 	BodyLimit int
-	// AnswerMemory is the budget for all requests and answers in flight, in bytes. Default 256 MiB.
+	// AnswerMemory is the budget for all answers in flight, in bytes. Bodies of requests are
+	// bounded by BodyLimit and MaxConnections. Default 256 MiB.
 	AnswerMemory int64
 	// AnswerWait is how long a request waits for its share of it. Default 5 s.
 	AnswerWait  time.Duration

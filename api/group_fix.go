@@ -91,7 +91,7 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return describeNotFound(err, "group", id)
 	}
 	view := fixedView{Group: viewGroup(&g), FixedAt: timestamp(fix.At), Marks: viewMarks(ctx, fix.Ends), Unmarked: unmarked}
-	view.Note = s.regressionNote(ctx, &g, &view)
+	view.Note = s.regressionNote(ctx, c, &g, &view)
 	return reply(c, http.StatusOK, view)
 }
 
@@ -153,26 +153,30 @@ func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
 }
 
 // regressionNote says which failures will open the group.
-func (s *Server) regressionNote(ctx context.Context, g *dlq.Group, view *fixedView) string {
+func (s *Server) regressionNote(ctx context.Context, c *fiber.Ctx, g *dlq.Group, view *fixedView) string {
 	byTime := "only records that were written after " + time.Time(view.FixedAt).UTC().Format(time.RFC3339) + " open the group"
 	if len(view.Marks) == 0 {
 		return "No end of an original topic is known, so the time of writing decides: " + byTime + " as a regression."
 	}
 	note := "A record at or beyond the end of its partition opens the group as a regression when it fails. Earlier records do not, however late they fail. " +
 		"Where a record's origin offset is unknown, or its topic has no mark, the time of writing decides: " + byTime + "."
-	if s.lacksOffset(ctx, g.Sample) {
+	if s.lacksOffset(ctx, c, g.Sample) {
 		note += " The newest message of the group has no origin offset."
 	}
 	return note
 }
 
-// lacksOffset reports whether a message names no offset of its origin.
-func (s *Server) lacksOffset(ctx context.Context, id dlq.ID) bool {
+// lacksOffset reports whether a message names no offset of its origin. Without memory for the message
+// it does not.
+func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool {
 	if id.IsZero() {
 		return false
 	}
 	a := accessOf(ctx) // the message is not the target of the request's operation
 	ctx = context.WithValue(ctx, accessKey{}, access{principal: a.principal, permission: dlq.PermMessageRead})
+	if s.reserveDetail(ctx, c, id, false) != nil {
+		return false
+	}
 	d, err := s.options.Store.Detail(ctx, id)
 	return err == nil && (d.Failure.Origin.Offset == nil || d.Failure.Origin.Partition == nil)
 }

@@ -318,7 +318,7 @@ func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 	var refused *dlq.NotRetryableError
 	switch {
 	case errors.As(err, &refused):
-		return conflict(fmt.Sprintf("message cannot be revived: status=%s", refused.Status), err)
+		return conflict("message cannot be revived: "+refused.Reason, err)
 	case err != nil:
 		return describeNotFound(err, "dlq message", id)
 	}

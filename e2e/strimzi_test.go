@@ -235,7 +235,9 @@ func (s *strimzi) letter(topic string, more ...kgo.RecordHeader) {
 // exhausted produces a dead letter whose retries are used up.
 func (s *strimzi) exhausted(topic string) {
 	s.t.Helper()
-	s.letter(topic, kgo.RecordHeader{Key: "dlq-retry-count", Value: []byte("3")})
+	var sent string
+	require.NoError(s.t, s.pool.QueryRow(s.t.Context(), "SELECT id::text FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND original_topic = $1 LIMIT 1", topic).Scan(&sent))
+	s.letter(topic, kgo.RecordHeader{Key: "dlq-message-id", Value: []byte(sent)}, kgo.RecordHeader{Key: "dlq-retry-count", Value: []byte("3")})
 }
 
 // pointer produces a record, and the dead letter that a share group leaves of it.

@@ -47,6 +47,9 @@ const appliedSQL = `SELECT version, sha256 FROM dlq.dlq_schema_files ORDER BY ve
 // Later versions, of a newer program, are not looked at. The file of a version that is dirty was
 // perhaps not noted.
 func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []int, version int, dirty bool) error {
+	if dirty {
+		version--
+	}
 	if version == 0 {
 		var isTaken bool
 		err := pool.QueryRow(ctx, `SELECT to_regclass('dlq.dlq_messages') IS NOT NULL`).Scan(&isTaken)
@@ -54,9 +57,6 @@ func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []i
 			return ErrForeign
 		}
 		return err
-	}
-	if dirty {
-		version--
 	}
 	applied := map[int]string{}
 	var number int
@@ -69,7 +69,8 @@ func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []i
 		})
 	}
 	var refusal *pgconn.PgError
-	if err != nil && !(errors.As(err, &refusal) && refusal.Code == noSuchTable) {
+	isMissing := errors.As(err, &refusal) && refusal.Code == noSuchTable // then nothing was applied
+	if err != nil && !isMissing {
 		return err
 	}
 	for _, known := range list {

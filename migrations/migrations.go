@@ -92,28 +92,33 @@ func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
 				return err
 			}
 		}
-		target := newest
-		if o.LeaveLarge {
-			if target, err = beforeLarge(ctx, own, o, list, version); err != nil {
-				return err
-			}
-		}
-		if target > version {
-			if target, err = migrateTo(m, o, list, target); err != nil {
-				return err
-			}
-		}
-		if o.Roles.Application != "" && ctx.Err() == nil {
-			if err := grant(ctx, own, o.Roles.Application); err != nil {
-				return err
-			}
-		}
-		needed, err := required(o.files, list)
-		if err == nil && target < needed {
-			err = fmt.Errorf("this program needs version %d of the schema, which comes after an index that is not built: run `dlq-worker migrate`", needed)
-		}
-		return err
+		return o.advance(ctx, own, m, list, version)
 	})
+}
+
+// advance brings a schema from a version of the list to the newest.
+func (o Options) advance(ctx context.Context, own *pgxpool.Pool, m *migrate.Migrate, list []int, version int) (err error) {
+	target := list[len(list)-1]
+	if o.LeaveLarge {
+		if target, err = beforeLarge(ctx, own, o, list, version); err != nil {
+			return err
+		}
+	}
+	if target > version {
+		if target, err = migrateTo(m, o, list, target); err != nil {
+			return err
+		}
+	}
+	if o.Roles.Application != "" && ctx.Err() == nil {
+		if err := grant(ctx, own, o.Roles.Application); err != nil {
+			return err
+		}
+	}
+	needed, err := required(o.files, list)
+	if err == nil && target < needed {
+		err = fmt.Errorf("this program needs version %d of the schema, which comes after an index that is not built: run `dlq-worker migrate`", needed)
+	}
+	return err
 }
 
 // migrateTo returns the version that it reached.

@@ -182,6 +182,7 @@ func TestASchemaOfOtherMigrationsIsRefusedAndLeftAsItIs(t *testing.T) {
 		"a file was changed":          `UPDATE dlq.dlq_schema_files SET sha256 = 'other' WHERE version = 4`,
 		"nothing was recorded":        `DROP TABLE dlq.dlq_schema_files`,
 		"another number of files":     `DROP TABLE dlq.dlq_schema_files; UPDATE public.schema_migrations SET version = 36`,
+		"its start was interrupted":   `DROP TABLE dlq.dlq_schema_files; UPDATE public.schema_migrations SET version = 1, dirty = true`,
 		"it was interrupted":          `DELETE FROM dlq.dlq_schema_files; UPDATE public.schema_migrations SET dirty = true`,
 		"no migration was ever noted": `DROP TABLE public.schema_migrations`,
 	} {

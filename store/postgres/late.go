@@ -42,7 +42,8 @@ WITH late AS MATERIALIZED (
 ), resolved AS (
 	UPDATE dlq.dlq_messages m
 	SET status = 'RESOLVED', resolution = 'delivered', workflow_id = @workflow_id, owner_token = @token, in_page = false, updated_at = now(),
-		retry_count = greatest(m.retry_count, late.claim), target_id = late.target_id, target_partition = late.target_partition, target_offset = late.target_offset
+		retry_count = greatest(m.retry_count, late.claim),
+		target_id = late.target_id, target_partition = late.target_partition, target_offset = late.target_offset
 	FROM late
 	WHERE m.id = late.id AND late.resolves
 ), published AS (

@@ -48,6 +48,9 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		checks["kafka"] = p.explained("kafka", func(ctx context.Context) error { return kafka.Ping(ctx, broker) })
 	}
 
+	if err := p.refuseForeign(ctx); err != nil {
+		return err
+	}
 	authenticator, err := p.access(ctx, checks)
 	if err != nil {
 		return err

@@ -91,7 +91,11 @@ func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 		f.ok("clock", "it agrees with the database's")
 	}
 	if err := migrations.Check(ctx, p.pool); err != nil {
-		f.fail("schema", err.Error(), "`dlq-worker migrate` applies missing migrations; docs/upgrading.md has the other cases")
+		advice := "`dlq-worker migrate` applies missing migrations; docs/upgrading.md has the other cases"
+		if errors.Is(err, migrations.ErrForeign) {
+			advice = "set database.name to a database of this program, or to an empty one"
+		}
+		f.fail("schema", err.Error(), advice)
 		return
 	}
 	f.ok("schema", "it is that of this version, or a newer one that works with it")

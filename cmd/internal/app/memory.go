@@ -58,7 +58,7 @@ func cgroupLimit(root fs.FS) int64 {
 	return lowest
 }
 
-// answerMemory is the budget for requests and answers: half of the memory limit by default.
+// answerMemory is the budget for answers: half of the memory limit by default.
 func answerMemory(configured, limit int64) int64 {
 	const least, unlimited = 64 << 20, 256 << 20
 	switch {

@@ -269,6 +269,20 @@ func (p *parts) checkDatabase(ctx context.Context) error {
 	return err
 }
 
+// refuseForeign returns migrations.ErrForeign for a database that other migrations have made. An API
+// that served it would change rows of another program. Nothing else stops a start.
+func (p *parts) refuseForeign(ctx context.Context) error {
+	if p.pool == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := migrations.Check(ctx, p.pool); errors.Is(err, migrations.ErrForeign) {
+		return err
+	}
+	return nil
+}
+
 // kafkaOptions converts the configuration; ok is false without Kafka.
 func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	k := p.cfg.Kafka
