@@ -50,14 +50,6 @@ func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []i
 	if dirty {
 		version--
 	}
-	if version == 0 {
-		var isTaken bool
-		err := pool.QueryRow(ctx, `SELECT to_regclass('dlq.dlq_messages') IS NOT NULL`).Scan(&isTaken)
-		if isTaken {
-			return ErrForeign
-		}
-		return err
-	}
 	applied := map[int]string{}
 	var number int
 	var sum string
@@ -72,6 +64,13 @@ func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []i
 	isMissing := errors.As(err, &refusal) && refusal.Code == noSuchTable // then nothing was applied
 	if err != nil && !isMissing {
 		return err
+	}
+	if version == 0 { // nothing is applied, unless by hand
+		var isTaken bool
+		if err := pool.QueryRow(ctx, `SELECT to_regclass('dlq.dlq_messages') IS NOT NULL`).Scan(&isTaken); err != nil || !isTaken {
+			return err
+		}
+		version = list[0]
 	}
 	for _, known := range list {
 		if known > version {

@@ -184,7 +184,7 @@ func TestASchemaOfOtherMigrationsIsRefusedAndLeftAsItIs(t *testing.T) {
 		"another number of files":     `DROP TABLE dlq.dlq_schema_files; UPDATE public.schema_migrations SET version = 36`,
 		"its start was interrupted":   `DROP TABLE dlq.dlq_schema_files; UPDATE public.schema_migrations SET version = 1, dirty = true`,
 		"it was interrupted":          `DELETE FROM dlq.dlq_schema_files; UPDATE public.schema_migrations SET dirty = true`,
-		"no migration was ever noted": `DROP TABLE public.schema_migrations`,
+		"no migration was ever noted": `DROP TABLE public.schema_migrations; DROP TABLE dlq.dlq_schema_files`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
