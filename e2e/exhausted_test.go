@@ -100,10 +100,14 @@ func TestAKillWhileMessagesAreArchivedLosesNone(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t)
 	s := newSystem(t, cluster)
 	archive := s.archive(cluster)
+	var sent string // comes back so often, with its retries used up
+	require.NoError(t, s.pool.QueryRow(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status)
+		VALUES ($1, $2, 'boom', 'RESOLVED') RETURNING id::text`, s.topic, s.dlqTopic).Scan(&sent))
 	producer := newClient(t, cluster)
 	for range messages {
 		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: s.dlqTopic, Headers: []kgo.RecordHeader{
-			{Key: "original_topic", Value: []byte(s.topic)}, {Key: "error", Value: []byte("boom")}, {Key: "dlq-retry-count", Value: []byte("3")},
+			{Key: "original_topic", Value: []byte(s.topic)}, {Key: "error", Value: []byte("boom")},
+			{Key: "dlq-message-id", Value: []byte(sent)}, {Key: "dlq-retry-count", Value: []byte("3")},
 		}}).FirstErr())
 	}
 	publishing, goOn := holdPublish(cluster, 2) // the broker has the first page, and gets the second
