@@ -139,7 +139,7 @@ func TestTheLogQuotesNoRequestThatCannotBeRead(t *testing.T) {
 		connection := w.dial("127.0.0.1")
 		_, err := io.WriteString(connection, content)
 		require.NoError(t, err)
-		require.NoError(t, connection.(*net.TCPConn).CloseWrite())
+		_ = connection.(*net.TCPConn).CloseWrite() // the server may have closed the connection already
 		got := readResponse(t, connection)
 		require.Contains(t, []int{http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge}, got.status, name)
 		entries := w.logs.TakeAll()

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,7 +37,14 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 		SELECT id, '00000000-0000-0000-0000-000000000001', 0, seq, convert_to(seq::text, 'UTF8'), key_hash, convert_to(repeat('x', 400), 'UTF8'), '\x00'
 		FROM dlq.dlq_messages`)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE dlq.dlq_messages, dlq.dlq_message_bodies`)
+	// While another session has a snapshot, such as an autovacuum that analyses the table, VACUUM marks
+	// no new page as visible to all, and an index-only scan reads the table too.
+	require.Eventually(t, func() bool {
+		_, err = pool.Exec(t.Context(), `VACUUM ANALYZE dlq.dlq_messages, dlq.dlq_message_bodies`)
+		var isVisible bool
+		err = errors.Join(err, pool.QueryRow(t.Context(), `SELECT relallvisible >= relpages FROM pg_class WHERE oid = 'dlq.dlq_messages'::regclass`).Scan(&isVisible))
+		return err != nil || isVisible
+	}, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, err)
 }
 
