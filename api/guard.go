@@ -266,7 +266,7 @@ func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 }
 
 // checkJob checks a job by its filter. A job on an original topic may have messages of several
-// dead-letter topics. Unless its limits are those of the sender, it does not exist for somebody
+// dead-letter topics. Unless it has the same limits as the sender, it does not exist for somebody
 // with some topics only.
 func (g guard) checkJob(a *access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
@@ -276,7 +276,7 @@ func (g guard) checkJob(a *access, f *dlq.Filter) error {
 	return err
 }
 
-// limits are those of the jobs that the principal creates, and those that it has for the
+// limits are the limits of the jobs that the principal creates, and its limits for the
 // permission of the route. The roles that create jobs include those that read and control them.
 func (a *access) limits() (within []string) {
 	for _, p := range []dlq.Permission{a.permission, dlq.PermBulkRetryCreate, dlq.PermMessageDelete} {

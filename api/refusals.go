@@ -29,7 +29,7 @@ type repeated struct {
 	end   *time.Timer
 }
 
-// refusals are those of the last refusalWindow.
+// refusals are the refusals within the last refusalWindow.
 type refusals struct {
 	window time.Duration
 	record func(dlq.Operation)

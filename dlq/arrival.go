@@ -61,7 +61,7 @@ func (d *Detail) IsPointer() bool {
 }
 
 // IsEmpty reports whether the record has neither key nor value. With the headers of a share
-// group beside those of another family, the publisher takes it for a pointer too.
+// group beside the headers of another family, the publisher takes it for a pointer too.
 func (r *Record) IsEmpty() bool { return r.Key == nil && r.Value == nil }
 
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
@@ -137,7 +137,7 @@ func (a *Arrival) Status() Status {
 
 // CameBack decides whether the arrival is the message PreviousID, which is a claim of whoever wrote
 // the record. That message has the given dead-letter topic and was sent to the target. An origin is
-// a claim too, so that of a suspicious arrival does not count.
+// a claim too, so the origin of a suspicious arrival does not count.
 func (a *Arrival) CameBack(previousTopic, target string) bool {
 	return a.DLQTopic == previousTopic || a.Suspicion == "" && a.Origin.Topic == target
 }

@@ -22,7 +22,7 @@ type Hop struct {
 	Source   Source
 	Archived bool
 	Edits    Edits
-	// Attempts are those of the Detail.
+	// Attempts are the same as in Detail.
 	Attempts []Attempt
 }
 

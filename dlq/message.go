@@ -191,7 +191,7 @@ type Envelope struct {
 	Record      Record
 	// TraceID is that of the message; empty if it has none. The messages of a page may lack it.
 	TraceID string
-	// Token is that of the owner. It names the retry: RetryCount starts again after a revive.
+	// Token is the owner's token. It names the retry: RetryCount starts again after a revive.
 	Token string
 }
 

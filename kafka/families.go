@@ -26,7 +26,7 @@ type family struct {
 	// The origin is that of the oldest hop. key has the record's key, where the dead letter
 	// itself has another.
 	topic, partition, offset, timestamp, group, key []string
-	// retryTopic has the headers that show that partition and offset are those of a retry topic.
+	// retryTopic has the headers that show that partition and offset belong to a retry topic.
 	retryTopic []string
 	// The error is that of the newest hop.
 	class, cause, message, stack, attempts []string

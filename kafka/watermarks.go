@@ -56,7 +56,7 @@ type WatermarkPoller struct {
 	lease    dlq.WatermarkLease
 	// pending has the targets whose offsets were fetched and are not published yet.
 	pending map[int32]*pendingTarget
-	// groups are those of the latest fetch.
+	// groups are the groups of the latest fetch.
 	groups map[string]string
 	at     time.Time
 	denied hourly

@@ -87,7 +87,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_pending ON dlq.dlq_me
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_pending ON dlq.dlq_messages (dlq_topic, seq, (key_hash & 1023))
     WHERE status = 'PENDING';
 
--- The RETRYING messages that are in no page, those of a key in the order of arrival.
+-- The RETRYING messages that are in no page, the messages of a key in the order of arrival.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying ON dlq.dlq_messages (key_hash, seq) WHERE status = 'RETRYING' AND NOT in_page;
 
 -- The messages that are due for the archive, by age.

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages_archive (
     PRIMARY KEY (id)
 );
 
--- Lists of a topic, as those of dlq_messages; the messages that are due to be purged, by age; and
+-- Lists of a topic, as for dlq_messages; the messages that are due to be purged, by age; and
 -- the messages that a message became when it came back.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_original_topic ON dlq.dlq_messages_archive (original_topic, status, created_at, seq);
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_dlq_topic ON dlq.dlq_messages_archive (dlq_topic, status, created_at, seq);

@@ -43,7 +43,7 @@ func note(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int) err
 
 const appliedSQL = `SELECT version, sha256 FROM dlq.dlq_schema_files ORDER BY version`
 
-// checkApplied returns ErrForeign unless the migrations up to a version are those of the files.
+// checkApplied returns ErrForeign unless the migrations up to a version are the files' migrations.
 // Later versions, of a newer program, are not looked at. The file of a version that is dirty was
 // perhaps not noted.
 func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []int, version int, dirty bool) error {

@@ -68,7 +68,7 @@ FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id`
 
-// weightSQL reads only sizes. Those of stored values need no reading of the values, except for JSON.
+// weightSQL reads only sizes. The sizes of stored values need no reading of the values, except for JSON.
 const weightSQL = `
 SELECT m.dlq_topic, COALESCE(octet_length(b.key)::bigint + octet_length(b.value), octet_length(b.key), octet_length(b.value), p.size),
 	p.size, octet_length(m.error_message)::bigint + octet_length(m.error_class) + COALESCE(octet_length(b.headers) + octet_length(b.stack_trace), 0)
