@@ -164,6 +164,7 @@ func (c *chaos) keep() {
 	if folder == "" {
 		return
 	}
+	_ = os.MkdirAll(folder, 0o700)
 	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))
 	for _, path := range logs {
 		if text, err := os.ReadFile(path); err == nil {
