@@ -52,18 +52,23 @@ func TestChaosProofFindsEveryHarm(t *testing.T) {
 		windows []window
 		want    string // empty when there is no violation
 	}{
-		"nothing":                 {harm: func(*evidence) {}},
-		"never sent":              {harm: func(e *evidence) { e.letters[1].copies = nil }, want: "never sent"},
-		"still open":              {harm: func(e *evidence) { e.letters[1].status = "RETRYING" }, want: "not RESOLVED"},
-		"job left open":           {harm: func(e *evidence) { e.jobs[0].State = "PAUSED" }, want: "is left PAUSED"},
-		"arrival out of order":    {harm: func(e *evidence) { e.letters[0].seq, e.letters[1].seq = 2, 1 }, want: "stored before"},
-		"counters do not add up":  {harm: func(e *evidence) { e.jobs[0].Skipped = 1 }, want: "matched 3, but"},
-		"one counted too many":    {harm: func(e *evidence) { e.jobs[0].Retried, e.jobs[0].Matched = 4, 4 }, want: "counts 4 retried"},
-		"retry count too high":    {harm: func(e *evidence) { e.letters[0].retryCount = 2 }, want: "retry count is not"},
-		"beyond the bound":        {harm: func(e *evidence) { e.jobs[0].bound = 2 }, want: "scope"},
-		"came back":               {harm: func(e *evidence) { e.jobs[0].CameBack = 1 }, want: "came back"},
-		"sent twice in the calm":  {harm: func(e *evidence) { again(e.letters[2], 3, at.Add(time.Second)) }, want: "1 too many, 0 excused"},
-		"sent twice over a crash": {harm: twice, windows: []window{kill}},
+		"nothing":                {harm: func(*evidence) {}},
+		"never sent":             {harm: func(e *evidence) { e.letters[1].copies = nil }, want: "never sent"},
+		"still open":             {harm: func(e *evidence) { e.letters[1].status = "RETRYING" }, want: "not RESOLVED"},
+		"job left open":          {harm: func(e *evidence) { e.jobs[0].State = "PAUSED" }, want: "is left PAUSED"},
+		"arrival out of order":   {harm: func(e *evidence) { e.letters[0].seq, e.letters[1].seq = 2, 1 }, want: "stored before"},
+		"counters do not add up": {harm: func(e *evidence) { e.jobs[0].Skipped = 1 }, want: "matched 3, but"},
+		"one counted too many":   {harm: func(e *evidence) { e.jobs[0].Retried, e.jobs[0].Matched = 4, 4 }, want: "counts 4 retried"},
+		"retry count too high":   {harm: func(e *evidence) { e.letters[0].retryCount = 2 }, want: "retry count is not"},
+		"an unknown workflow":    {harm: func(e *evidence) { e.letters[0].runID, e.jobs[0].Retried, e.jobs[0].Matched = "other", 2, 2 }, want: "an unknown workflow"},
+		"a workflow that a restore forgot": {harm: func(e *evidence) {
+			e.letters[0].runID, e.letters[0].retryCount, e.jobs[0].Retried, e.jobs[0].Matched = "other", 2, 2, 2
+		}, windows: []window{lasting("restore", -time.Second, time.Second)}},
+		"too few counted over a restore": {harm: func(e *evidence) { e.letters[0].failures = 1 }, windows: []window{lasting("restore", -time.Second, time.Second)}, want: "retry count is not"},
+		"beyond the bound":               {harm: func(e *evidence) { e.jobs[0].bound = 2 }, want: "scope"},
+		"came back":                      {harm: func(e *evidence) { e.jobs[0].CameBack = 1 }, want: "came back"},
+		"sent twice in the calm":         {harm: func(e *evidence) { again(e.letters[2], 3, at.Add(time.Second)) }, want: "1 too many, 0 excused"},
+		"sent twice over a crash":        {harm: twice, windows: []window{kill}},
 
 		"sent twice over a row lock":             {harm: twice, windows: []window{lasting("rowlock", 0, time.Minute)}, want: "1 too many, 0 excused"},
 		"sent twice over an index":               {harm: twice, windows: []window{lasting("index", 0, time.Minute)}, want: "1 too many, 0 excused"},

@@ -88,9 +88,12 @@ func (c *chaos) checkArrivalOrder(e *evidence) {
 }
 
 // checkCounters compares the counters of the jobs with the messages, which record the
-// workflow that delivered them, and with the recorded attempts.
+// workflow that delivered them, and with the recorded attempts. A job that a restore of the
+// database has forgotten still records its deliveries, and no counter has them. The restore also
+// forgets failed attempts.
 func (c *chaos) checkCounters(e *evidence) {
-	delivered, singles := map[string]int{}, 0
+	delivered, singles, forgotten := map[string]int{}, 0, 0
+	restores := c.restores()
 	counts, scope := few{c: c, what: "the retry count is not the number of its counted claims"}, few{c: c, what: "sent by a job whose scope it is not in"}
 	for _, l := range e.letters {
 		if l.status != string(dlq.StatusResolved) {
@@ -100,6 +103,8 @@ func (c *chaos) checkCounters(e *evidence) {
 		switch {
 		case strings.HasPrefix(l.workflowID, "retry-message-"):
 			singles++
+		case j == nil && l.sentIn(restores):
+			forgotten++
 		case j == nil:
 			c.journal.violate("an unknown workflow delivered %s", l)
 		default:
@@ -108,13 +113,13 @@ func (c *chaos) checkCounters(e *evidence) {
 				scope.add("%s by job %s of %s up to %d", l, j.ID, j.Topic, j.bound)
 			}
 		}
-		if l.retryCount != 1+l.failures && !l.byHand { // released and skipped claims are not counted, failed ones leave an attempt
+		if l.retryCount != 1+l.failures && !l.byHand && (l.retryCount < 1+l.failures || !l.sentIn(restores)) { // released and skipped claims are not counted, failed ones leave an attempt
 			counts.add("%s", l)
 		}
 	}
 	counts.report()
 	scope.report()
-	total := singles
+	total := singles + forgotten
 	for _, j := range e.jobs {
 		total += j.Retried
 		byHand := c.hands.in(j.Topic) // each may be counted twice, or not at all
@@ -321,12 +326,7 @@ func (e *evidence) isUnordered(l *letter) bool {
 // such a job failed to send one.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
-	var forgotten []span
-	for _, w := range c.windows.all() {
-		if faultNamed(w.what).whole {
-			forgotten = append(forgotten, span{from: w.from, to: w.to})
-		}
-	}
+	forgotten := c.restores()
 	lines, loose := map[lineage][]*letter{}, map[lineage]bool{}
 	for _, l := range e.letters { // by partition and offset, and a key has one partition
 		if l.key == nil || len(l.copies) == 0 {
@@ -369,6 +369,23 @@ func (c *chaos) checkOrder(e *evidence) {
 	within.report()
 	across.report()
 	c.journal.note("%d messages of %d keys are in order or reported", checked, len(lines))
+}
+
+// restores are the times between each backup of the database and the end of its restore.
+func (c *chaos) restores() (spans []span) {
+	for _, w := range c.windows.all() {
+		if faultNamed(w.what).whole {
+			spans = append(spans, span{from: w.from, to: w.to})
+		}
+	}
+	return spans
+}
+
+// sentIn reports whether a copy of the message was sent in one of these times.
+func (l *letter) sentIn(spans []span) bool {
+	return slices.ContainsFunc(l.copies, func(copied sent) bool {
+		return slices.ContainsFunc(spans, func(s span) bool { return !copied.at.Before(s.from) && !copied.at.After(s.to) })
+	})
 }
 
 // first is the first copy in the topic. It ignores copies that a restore of the database
