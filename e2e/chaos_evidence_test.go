@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"dlqmanager/dlq"
 )
 
 // letter is one dead letter, with all data of the topics and tables about it.
@@ -24,7 +26,8 @@ type letter struct {
 	retryCount int
 	workflowID string
 	runID      string
-	failures   int      // recorded attempts
+	failures   int      // recorded attempts that failed
+	late       bool     // a delivery was recorded after its claim was gone
 	cancelled  []string // the numbers of those that were cancelled single retries
 	bySingle   bool     // a single retry of it was asked for
 	byNone     bool     // a job without order tried without success
@@ -152,19 +155,24 @@ func (c *chaos) readJobs() []*ended {
 
 // readAttempts also records which retries of a letter ended without delivery.
 func (c *chaos) readAttempts(e *evidence) {
-	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, number, workflow_id, owner_token FROM dlq.dlq_retry_attempts")
+	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, number, workflow_id, owner_token, result FROM dlq.dlq_retry_attempts")
 	require.NoError(c.t, err)
-	var id, workflowID, runID string
+	var id, workflowID, runID, result string
 	var number int
-	_, err = pgx.ForEachRow(rows, []any{&id, &number, &workflowID, &runID}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &number, &workflowID, &runID, &result}, func() error {
 		l := e.byID[id]
 		if l == nil {
 			c.journal.violate("an attempt of message %s, which is not stored", id)
 			return nil
 		}
-		l.failures++
-		if c.hands.isCancelled(runID) {
+		switch {
+		case result == string(dlq.ResultDelivered):
+			l.late = true
+		case c.hands.isCancelled(runID):
+			l.failures++
 			l.cancelled = append(l.cancelled, strconv.Itoa(number))
+		default:
+			l.failures++
 		}
 		l.bySingle = l.bySingle || strings.HasPrefix(workflowID, "retry-message-")
 		if j := e.jobByID[runID]; j != nil && j.Order == "none" {

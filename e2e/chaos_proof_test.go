@@ -109,6 +109,10 @@ func TestChaosProofFindsEveryHarm(t *testing.T) {
 			again(e.letters[2], 5, at.Add(4*time.Second))
 			e.letters[0].copies[0].at = at.Add(4 * time.Second)
 		}, windows: []window{lasting("restore", -time.Second, time.Second)}},
+		"sent again after a restore, and a later delivery recorded": {harm: func(e *evidence) {
+			again(e.letters[0], 5, at.Add(4*time.Second))
+			e.letters[1].late = true
+		}, windows: []window{lasting("restore", -time.Second, time.Second)}},
 		"out of order, by the operator's choice": {harm: func(e *evidence) {
 			e.letters[0].copies[0].offset, e.letters[1].copies[0].offset = 1, 0
 			e.letters[0].workflowID, e.letters[0].bySingle, e.jobs[0].Retried, e.jobs[0].Matched = "retry-message-m0", true, 2, 2
