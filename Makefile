@@ -1,5 +1,5 @@
-# `make run` starts everything on this machine, `make test` runs every test.
-# Both need only Go and git. Tools are built into .build/bin.
+# `make run` starts everything on this machine, `make check` tests a change, `make test` everything.
+# They need only Go and git. Tools are built into .build/bin.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -7,6 +7,7 @@ SHELL := /bin/bash
 
 GOLANGCI_LINT_VERSION := v2.12.2
 WORKFLOWCHECK_VERSION := v0.6.0
+ACTIONLINT_VERSION := v1.7.12
 SCHEMATHESIS_VERSION := 4.32.5
 GOVULNCHECK_VERSION := v1.9.0
 HELM_VERSION := v3.19.5
@@ -16,6 +17,7 @@ KUBERNETES_SCHEMAS_VERSION := 1.37.0
 IMAGE ?= dlq-manager
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
+LINTERS := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) $(BIN)/actionlint-$(ACTIONLINT_VERSION)
 PROGRAMS ?= api worker dev
 POSTGRES_VERSIONS ?= 15 17
 FUZZTIME ?= 10s
@@ -34,9 +36,22 @@ run: ## Start everything on this machine: API, worker, PostgreSQL, Kafka, Tempor
 demo: ## Run a shop beside `make run`: its consumer fails and fills dead-letter topics
 	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev demo
 
+.PHONY: check
+check: $(LINTERS) ## Begin here after an edit: build, lint and test what changed, in about a minute
+	@dev/check.sh $(LINTERS)
+
 .PHONY: test
-test: chart-tools ## Run every test: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
+test: ## Run the tests: unit, PostgreSQL, Temporal, Kafka (in process and real), end to end
 	go test -timeout 20m ./...
+
+.PHONY: slowest
+slowest: ## Run the tests, and print the ten slowest tests and packages
+	@go run ./dev/slowest -timeout 20m ./...
+
+.PHONY: test-release
+test-release: chart-tools ## Test a release's archives and the Helm chart; needs python3 with pip
+	go vet -tags release ./deploy
+	go test -tags release -timeout 10m ./deploy
 
 .PHONY: chart-tools
 chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) ## Build the tools of the Helm chart's tests; needs python3 with pip
@@ -151,10 +166,11 @@ sbom: ## Write a bill of materials (CycloneDX) of each program into .build/sbom
 	@go run ./dev/supplychain sbom -version $(VERSION) -out .build/sbom
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ## Run golangci-lint, check the import rules and the determinism of workflows
+lint: $(LINTERS) ## Run golangci-lint, check the import rules, the determinism of workflows and CI's steps
 	@# A separate cache: a shared one contains the paths of other checkouts.
 	GOLANGCI_LINT_CACHE=$(abspath .build/lint-cache) $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run --allow-parallel-runners ./...
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
+	$(BIN)/actionlint-$(ACTIONLINT_VERSION)
 
 .PHONY: bench
 bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md, its chart and its figures in other pages
@@ -179,7 +195,12 @@ endpoint-kills: ## Send 100,000 messages to an HTTP endpoint while the worker is
 
 .PHONY: chaos
 chaos: ## Run half an hour of kills, outages, locks, hangs and manual writes, then check that nothing was lost
-	DLQ_CHAOS_DURATION=30m go test ./e2e -run 'TestChaos$$' -count=1 -timeout 60m -v
+	DLQ_CHAOS_DURATION=30m go test -tags chaos ./e2e -run 'TestChaos$$' -count=1 -timeout 60m -v
+
+.PHONY: chaos-quick
+chaos-quick: ## Run a minute of the same
+	go vet -tags chaos ./e2e
+	go test -tags chaos ./e2e -run 'TestChaos$$' -count=1 -timeout 10m
 
 .PHONY: histories
 histories: ## Record the workflow histories that the replay test replays
@@ -219,6 +240,11 @@ $(BIN)/govulncheck-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install golang.org/x/vuln/cmd/govulncheck@$*
 	@mv $(BIN)/govulncheck $@
+
+$(BIN)/actionlint-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@$*
+	@mv $(BIN)/actionlint $@
 
 $(BIN)/workflowcheck-%:
 	@mkdir -p $(BIN)

@@ -1,3 +1,5 @@
+//go:build release
+
 package deploy_test
 
 import (

@@ -148,8 +148,11 @@ func (l *load) run(cluster *kfake.Cluster) {
 			}
 			list, _ := answer["messages"].([]any)
 			for _, message := range list {
-				found = true
 				id, _ := message.(map[string]any)["id"].(string)
+				if retried[id] {
+					continue // accepted, and not yet claimed
+				}
+				found = true
 				status, answer := l.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry")
 				if status != http.StatusOK && status != http.StatusAccepted { // accepted, when the API stops meanwhile
 					l.t.Errorf("retry: %d %v", status, answer)
