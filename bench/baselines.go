@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/activities"
@@ -62,39 +60,6 @@ func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher
 			return err
 		}
 	}
-}
-
-// script is a simple script: it reads the dead-letter topic from its start and writes
-// every record to the target. It keeps no state: no status, no counters, no recovery,
-// and a second run sends everything twice.
-func script(ctx context.Context, brokers []string, from, to string, messages int) (time.Duration, error) {
-	started := time.Now()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(from),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		return 0, err
-	}
-	defer client.Close()
-	var failed atomic.Int64
-	for read := 0; read < messages; {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return 0, err
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			read++
-			client.Produce(ctx, &kgo.Record{Topic: to, Key: r.Key, Value: r.Value, Headers: r.Headers}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					failed.Add(1)
-				}
-			})
-		})
-	}
-	err = client.Flush(ctx)
-	if n := failed.Load(); err == nil && n > 0 {
-		err = fmt.Errorf("the script could not write %d records", n)
-	}
-	return time.Since(started), err
 }
 
 // starters is how many workflows are started concurrently. More would only queue in the

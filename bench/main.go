@@ -66,12 +66,42 @@ type options struct {
 	calls int
 }
 
-const (
-	// quickDivisor is the divisor of the sizes with -quick.
-	quickDivisor = 50
-	// lastRow is the highest row number.
-	lastRow = 24
-)
+// quickDivisor is the divisor of the sizes with -quick.
+const quickDivisor = 50
+
+// measurements are the rows in their order. Those of a group share their preparation.
+var measurements = []struct {
+	rows    []int
+	measure func(*bench, context.Context) error
+}{
+	{[]int{1, 3, 4, 15}, (*bench).measureBulk},
+	{[]int{6}, (*bench).measureIngest},
+	{[]int{20}, (*bench).measureSchemas},
+	{[]int{22}, (*bench).measureEndpoint},
+	{[]int{21}, (*bench).measureHandIn},
+	{[]int{23}, (*bench).measureTracing},
+	{[]int{7}, (*bench).measureSingle},
+	{[]int{8}, (*bench).measureCrash},
+	{[]int{11}, (*bench).measureScale},
+	{[]int{12}, (*bench).measureRate},
+	{[]int{13}, (*bench).measureLarge},
+	{[]int{9}, (*bench).measureLists},
+	{[]int{14, 19}, (*bench).measureFlat},
+	{[]int{16}, (*bench).measureLanes},
+	{[]int{17}, (*bench).measureActions},
+	{[]int{24}, (*bench).measureArchive},
+	{[]int{18}, (*bench).measureAccess},
+	{[]int{5, 10}, (*bench).measureMemory}, // last: it closes the large table
+}
+
+// allRows are the numbers of the rows, sorted.
+func allRows() (rows []int) {
+	for _, group := range measurements {
+		rows = append(rows, group.rows...)
+	}
+	slices.Sort(rows)
+	return rows
+}
 
 func parse(args []string, progress io.Writer) (options, error) {
 	o := options{}
@@ -112,8 +142,8 @@ func parse(args []string, progress io.Writer) (options, error) {
 	}
 	for _, field := range strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' || r == ' ' }) {
 		number, err := strconv.Atoi(field)
-		if err != nil || number < 1 || number > lastRow {
-			return o, fmt.Errorf("-rows: there is no row %q, they are 1 to %d", field, lastRow)
+		if err != nil || !slices.Contains(allRows(), number) {
+			return o, fmt.Errorf("-rows: there is no row %q, only %v", field, allRows())
 		}
 		o.rows = append(o.rows, number)
 	}
@@ -146,34 +176,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		}
 		return s.write(out)
 	}
-	for _, group := range []struct {
-		rows    []int
-		measure func(context.Context) error
-	}{
-		{[]int{1, 2, 3, 4, 15}, b.measureBulk},
-		{[]int{6}, b.measureIngest},
-		{[]int{20}, b.measureSchemas},
-		{[]int{22}, b.measureEndpoint},
-		{[]int{21}, b.measureHandIn},
-		{[]int{23}, b.measureTracing},
-		{[]int{7}, b.measureSingle},
-		{[]int{8}, b.measureCrash},
-		{[]int{11}, b.measureScale},
-		{[]int{12}, b.measureRate},
-		{[]int{13}, b.measureLarge},
-		{[]int{5}, b.measureStored},
-		{[]int{9}, b.measureLists},
-		{[]int{14, 19}, b.measureFlat},
-		{[]int{16}, b.measureLanes},
-		{[]int{17}, b.measureActions},
-		{[]int{24}, b.measureArchive},
-		{[]int{18}, b.measureAccess},
-		{[]int{5, 10}, b.measureMemory}, // last: it closes the large table
-	} {
+	for _, group := range measurements {
 		if !o.wants(group.rows...) {
 			continue
 		}
-		if err := group.measure(ctx); err != nil {
+		if err := group.measure(b, ctx); err != nil {
 			return fmt.Errorf("rows %v: %w", group.rows, err)
 		}
 	}

@@ -80,7 +80,7 @@ func (b *bench) flatRow(ctx context.Context, number int, name string, call func(
 
 // besideAJob times a call while a job of another topic runs, in milliseconds.
 func besideAJob(ctx context.Context, db *database, call func(context.Context, *database) error) (took float64, err error) {
-	other, err := createBulk(ctx, db, partTopic(0)+".dlq")
+	other, err := createBulk(ctx, db, fewTopic+".dlq")
 	if err != nil {
 		return 0, err
 	}

@@ -12,7 +12,7 @@ import (
 // measureMemory runs jobs in separate worker processes: alternately a short one, and
 // one over a copy of the whole large table.
 func (b *bench) measureMemory(ctx context.Context) error {
-	if err := b.smallTable(ctx); err != nil {
+	if err := b.template(ctx, "small", seedTopic{name: fewTopic, pending: b.few}); err != nil {
 		return err
 	}
 	if err := b.closeLargeTable(ctx); err != nil {
@@ -24,7 +24,7 @@ func (b *bench) measureMemory(ctx context.Context) error {
 	var many, few struct{ peaks, rates spread }
 	for run := range b.runs {
 		b.step("memory of a worker, jobs of %s and %s messages, run %d of %d", count(float64(b.few)), count(float64(b.stored)), run+1, b.runs)
-		peak, speed, err := b.memoryOf(ctx, "small", partTopic(0), b.few)
+		peak, speed, err := b.memoryOf(ctx, "small", fewTopic, b.few)
 		if err != nil {
 			return err
 		}

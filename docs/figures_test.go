@@ -80,6 +80,13 @@ func TestFiguresInThePagesAreThoseOfTheReport(t *testing.T) {
 	}
 }
 
+func TestEveryRowHasATarget(t *testing.T) {
+	t.Parallel()
+	for _, r := range results(t, read(t, "bench.md")) {
+		require.NotEqual(t, "–", r.target, "row %s: %s", r.number, r.title)
+	}
+}
+
 // measured finds figures that look measured: rates, sizes and times with a unit that no
 // configuration uses, and comparisons. Limits are in MiB, timeouts in whole seconds.
 var measured = regexp.MustCompile(`[0-9.,]*[0-9](/s\b| (ms|µs|KB|MB|GB|TB)\b| s after|( %| times)? (faster|slower)\b| times as | B (a message|less|more)\b)|` +
