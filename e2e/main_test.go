@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,23 +10,15 @@ import (
 	"testing"
 
 	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/temporaltest"
 )
 
 // programs is the folder that holds the built programs.
 var programs string
 
-// atOnce is how many tests run at once without -parallel. They wait most of the time: for timeouts, for
-// processes to start, for intervals.
-const atOnce = "6"
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	isGiven := false
-	flag.Visit(func(f *flag.Flag) { isGiven = isGiven || f.Name == "test.parallel" })
-	if !isGiven {
-		_ = flag.Set("test.parallel", atOnce)
-	}
+	dlqtest.AtOnce(4)
 	os.Exit(temporaltest.Main(runner(func() int {
 		if err := build(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -23,11 +23,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/kafkatest"
 	"dlqmanager/kafka"
 )
 
-func TestMain(m *testing.M) { os.Exit(kafkatest.Main(m)) }
+func TestMain(m *testing.M) {
+	dlqtest.AtOnce(4)
+	os.Exit(kafkatest.Main(m))
+}
 
 const (
 	timeout = 60 * time.Second // for an expected event
@@ -214,7 +218,8 @@ func topics(t testing.TB) *dlq.Topics {
 const group = "dlq-manager.default"
 
 func quickOptions(brokers []string) kafka.Options {
-	return kafka.Options{Brokers: brokers, ConsumerGroup: group, MaxRetries: dlq.DefaultMaxRetries, MetadataMaxAge: 250 * time.Millisecond}
+	return kafka.Options{Brokers: brokers, ConsumerGroup: group, MaxRetries: dlq.DefaultMaxRetries, MetadataMaxAge: 250 * time.Millisecond,
+		WatchInterval: 250 * time.Millisecond}
 }
 
 func testLog(t testing.TB) *zap.Logger {

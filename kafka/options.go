@@ -25,6 +25,7 @@ const (
 	DefaultDeliveryTimeout = 5 * time.Second
 	DefaultMetadataMaxAge  = 10 * time.Second
 	DefaultStopGrace       = 10 * time.Second
+	DefaultWatchInterval   = 5 * time.Second
 )
 
 // Options configure Ingest and Publisher. The configuration has checked them already, and
@@ -57,6 +58,8 @@ type Options struct {
 	// topics and in one, before the ingest stops; 0 is no limit. Each worker counts every
 	// few seconds, so several workers may exceed the limit by a few batches.
 	MaxPending, MaxPendingPerTopic int64
+	// WatchInterval is how often the lag is measured and the brokers are pinged.
+	WatchInterval time.Duration
 	// Decoder decodes values for reading; nil does not.
 	Decoder Decoder
 	// StopGrace is how long a stopping ingest may take to store its current batch.
@@ -73,6 +76,7 @@ func (o Options) withDefaults() Options {
 	o.DeliveryTimeout = cmp.Or(o.DeliveryTimeout, DefaultDeliveryTimeout)
 	o.MetadataMaxAge = cmp.Or(o.MetadataMaxAge, DefaultMetadataMaxAge)
 	o.StopGrace = cmp.Or(o.StopGrace, DefaultStopGrace)
+	o.WatchInterval = cmp.Or(o.WatchInterval, DefaultWatchInterval)
 	return o
 }
 

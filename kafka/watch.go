@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// watchInterval is how often the lag is measured and the brokers are pinged.
-const watchInterval = 5 * time.Second
+// watchTimeout bounds a measurement of the lag with its ping.
+const watchTimeout = 5 * time.Second
 
 // errorPause is the pause after a failed fetch, so that a broker which refuses every fetch
 // is not polled in a tight loop.
@@ -71,7 +71,7 @@ func (in *Ingest) logDenied(topic string, err error) {
 // loop, so the lag is known also while the store is unavailable.
 func (in *Ingest) watch(ctx context.Context) {
 	admin := kadm.NewClient(in.client)
-	ticker := time.NewTicker(watchInterval)
+	ticker := time.NewTicker(in.o.WatchInterval)
 	defer ticker.Stop()
 	for {
 		in.observe(ctx, admin)
@@ -84,7 +84,7 @@ func (in *Ingest) watch(ctx context.Context) {
 }
 
 func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
-	limit, cancel := context.WithTimeout(ctx, watchInterval)
+	limit, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	err := Ping(limit, in.client)
 	if ctx.Err() != nil {
