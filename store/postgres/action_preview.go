@@ -87,13 +87,14 @@ func (a *actionCounts) collect(rows pgx.Rows) error {
 	a.byStatus = map[dlq.Status]int64{}
 	var status dlq.Status
 	var n, groups int64
-	var group previewGroup
-	_, err := pgx.ForEachRow(rows, append([]any{(*string)(&status), &n, &groups}, group.fields()...), func() error {
+	var group dlq.PreviewGroup
+	_, err := pgx.ForEachRow(rows, append([]any{(*string)(&status), &n, &groups}, groupTargets(&group)...), func() error {
 		if status != "" {
 			a.byStatus[status] = n
 			return nil
 		}
-		a.byGroup, a.groups = append(a.byGroup, group.counted(n)), groups
+		group.Count = n
+		a.byGroup, a.groups = append(a.byGroup, group), groups
 		return nil
 	})
 	return err

@@ -149,14 +149,9 @@ func operationConditions(q *dlq.OperationQuery) string {
 	return b.String()
 }
 
-func scanOperation(row pgx.CollectableRow) (dlq.Operation, error) {
-	var o dlq.Operation
-	var target *[16]byte
-	err := row.Scan((*[16]byte)(&o.ID), instant{&o.At}, &o.Subject, &o.Method, &o.Address, (*string)(&o.Action), &o.Topic,
-		(*string)(&o.Target), &target, &o.Reason, &o.RequestID, &o.WorkflowID, (*string)(&o.Outcome), (*[]byte)(&o.Detail))
-	if target != nil {
-		o.TargetID = *target
-	}
+func scanOperation(row pgx.CollectableRow) (o dlq.Operation, err error) {
+	err = row.Scan((*[16]byte)(&o.ID), instant{&o.At}, &o.Subject, &o.Method, &o.Address, (*string)(&o.Action), &o.Topic,
+		(*string)(&o.Target), idOrZero{&o.TargetID}, &o.Reason, &o.RequestID, &o.WorkflowID, (*string)(&o.Outcome), (*[]byte)(&o.Detail))
 	return o, err
 }
 

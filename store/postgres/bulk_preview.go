@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"dlqmanager/dlq"
-	"dlqmanager/dlq/fingerprint"
 )
 
 // previewSQL counts the scope in one pass, grouped by all columns that decide whether a
@@ -125,8 +124,8 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 func collectPreview(rows pgx.Rows, preview *dlq.BulkPreview) error {
 	var kind, name, reason string
 	var n, names int64
-	var group previewGroup
-	_, err := pgx.ForEachRow(rows, append([]any{&kind, &name, &reason, &n, &names}, group.fields()...), func() error {
+	var group dlq.PreviewGroup
+	_, err := pgx.ForEachRow(rows, append([]any{&kind, &name, &reason, &n, &names}, groupTargets(&group)...), func() error {
 		switch kind {
 		case "status":
 			preview.ByStatus[dlq.Status(name)] += n
@@ -141,7 +140,8 @@ func collectPreview(rows pgx.Rows, preview *dlq.BulkPreview) error {
 		case "target":
 			preview.ByTarget = append(preview.ByTarget, dlq.PreviewCount{Name: name, Count: n})
 		default:
-			preview.ByGroup = append(preview.ByGroup, group.counted(n))
+			group.Count = n
+			preview.ByGroup = append(preview.ByGroup, group)
 			preview.Groups = names
 		}
 		return nil
@@ -149,21 +149,9 @@ func collectPreview(rows pgx.Rows, preview *dlq.BulkPreview) error {
 	return err
 }
 
-// previewGroup has the columns of a group in a preview. The id is null for messages in no
+// groupTargets are the scan targets of a group in a preview. Its id is NULL for messages in no
 // group.
-type previewGroup struct {
-	id *[16]byte
-	fingerprint.Fingerprint
-}
-
-func (g *previewGroup) fields() []any {
-	return []any{&g.id, &g.Version, &g.Scope, (*string)(&g.Rule), &g.Class, &g.Frame, &g.Message}
-}
-
-func (g *previewGroup) counted(n int64) dlq.PreviewGroup {
-	counted := dlq.PreviewGroup{Fingerprint: g.Fingerprint, Count: n}
-	if g.id != nil {
-		counted.ID = *g.id
-	}
-	return counted
+func groupTargets(g *dlq.PreviewGroup) []any {
+	f := &g.Fingerprint
+	return []any{idOrZero{&g.ID}, &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message}
 }

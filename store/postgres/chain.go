@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -93,22 +94,12 @@ func (s *Store) Chain(ctx context.Context, id dlq.ID) (chain dlq.Chain, err erro
 // scanHop adds a row of chainSQL to the chain: a hop, or one more attempt of the last hop.
 func scanHop(row pgx.CollectableRow, chain *dlq.Chain, room *dlq.ListRoom) error {
 	var h dlq.Hop
-	var topic, from, by *[16]byte
-	var partition *int32
-	var offset *int64
 	var a dlq.Attempt
-	var attempted bool
-	message, done := messageTargets(&h.Message)
-	isLonger := false
-	targets := append([]any{&isLonger}, message...)
-	targets = append(targets, &h.Archived, &from, &by, &topic, &partition, &offset, &attempted)
-	if err := row.Scan(append(targets, attemptTargets(&a)...)...); err != nil {
+	var isLonger, attempted bool
+	targets := slices.Concat([]any{&isLonger}, messageTargets(&h.Message), []any{&h.Archived, idOrZero{&h.Edits.From}, idOrZero{&h.Edits.By}},
+		sourceTargets(&h.Source), []any{&attempted}, attemptTargets(&a))
+	if err := row.Scan(targets...); err != nil {
 		return err
-	}
-	done()
-	h.Edits = editsOf(from, by)
-	if topic != nil && partition != nil && offset != nil {
-		h.Source = dlq.Source{TopicID: *topic, Partition: *partition, Offset: *offset}
 	}
 	if last := len(chain.Hops) - 1; last < 0 || chain.Hops[last].ID != h.ID {
 		chain.Hops = append(chain.Hops, h)

@@ -80,17 +80,6 @@ func (s *Store) editedCopy(ctx context.Context, id dlq.ID) (editedCopy dlq.ID, f
 	return queryOne(ctx, s, "find edited copy", pgx.RowTo[dlq.ID], copyOfSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
-// editsOf has the columns of dlq_edits, which are null for most messages.
-func editsOf(from, by *[16]byte) (e dlq.Edits) {
-	if from != nil {
-		e.From = *from
-	}
-	if by != nil {
-		e.By = *by
-	}
-	return e
-}
-
 // replace runs the transaction of Replace. replaced is false when the message may not be
 // replaced.
 func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (replaced bool, err error) {
@@ -103,16 +92,12 @@ func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (rep
 				return err
 			}
 			row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]
-			var group *[16]byte
-			err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, &group)
+			err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, idOrZero{&row.group})
 			if replaced = err == nil; errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
 			if err != nil {
 				return err
-			}
-			if group != nil {
-				row.group = *group
 			}
 			if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, []*arrivalRow{row}, (*arrivalRow).body); err != nil {
 				return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -211,30 +210,14 @@ func scanGroupCursor(row pgx.CollectableRow) (c dlq.GroupCursor, err error) {
 
 func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {
 	var counts []byte
-	var sample, regressedBy *[16]byte
-	var until *time.Time
-	var count, rate *int64
 	f := &g.Fingerprint
 	err = row.Scan((*[16]byte)(&g.ID), &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message, instant{&g.FirstSeen},
-		instant{&g.LastSeen}, &g.Arrived, &g.LastHour, &counts, &sample, &g.Owner, &g.Ticket, &g.Note, (*string)(&g.State),
-		instant{&g.StateAt}, &g.StateReason, optionalInstant{&until}, &count, &rate, &regressedBy, &g.IsPartial)
+		instant{&g.LastSeen}, &g.Arrived, &g.LastHour, &counts, idOrZero{&g.Sample}, &g.Owner, &g.Ticket, &g.Note, (*string)(&g.State),
+		instant{&g.StateAt}, &g.StateReason, instant{&g.Hold.Until}, numberOrZero[int64]{&g.Hold.Count}, numberOrZero[int64]{&g.Hold.Rate},
+		idOrZero{&g.RegressedBy}, &g.IsPartial)
 	if err != nil {
 		return dlq.Group{}, err
 	}
-	if sample != nil {
-		g.Sample = *sample
-	}
-	if regressedBy != nil {
-		g.RegressedBy = *regressedBy
-	}
-	if until != nil {
-		g.Hold.Until = *until
-	}
-	if count != nil {
-		g.Hold.Count = max(*count, 0)
-	}
-	if rate != nil {
-		g.Hold.Rate = *rate
-	}
+	g.Hold.Count = max(g.Hold.Count, 0)
 	return g, json.Unmarshal(counts, &g.Counts)
 }

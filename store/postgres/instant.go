@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"dlqmanager/dlq"
 )
 
 // Rows that were written by hand may hold an infinite time, which Go cannot represent. It
@@ -17,7 +19,7 @@ var (
 	minTimestamp = time.Date(-4713, time.November, 24, 0, 0, 0, 0, time.UTC)
 )
 
-// instant is a scan target for a time, in UTC.
+// instant is a scan target for a time, in UTC. NULL becomes the zero time.
 type instant struct{ at *time.Time }
 
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
@@ -49,6 +51,23 @@ func timeOf(v pgtype.Timestamptz) time.Time {
 		return v.Time.UTC()
 	}
 }
+
+// idOrZero, numberOrZero and textOrEmpty are scan targets for columns that may be NULL, which
+// becomes the zero value.
+type (
+	idOrZero                      struct{ id *dlq.ID }
+	numberOrZero[N int32 | int64] struct{ number *N }
+	textOrEmpty[T ~string]        struct{ text *T }
+)
+
+// ScanUUID implements pgtype.UUIDScanner.
+func (i idOrZero) ScanUUID(v pgtype.UUID) error { *i.id = v.Bytes; return nil }
+
+// ScanInt64 implements pgtype.Int64Scanner.
+func (n numberOrZero[N]) ScanInt64(v pgtype.Int8) error { *n.number = N(v.Int64); return nil }
+
+// ScanText implements pgtype.TextScanner.
+func (t textOrEmpty[T]) ScanText(v pgtype.Text) error { *t.text = T(v.String); return nil }
 
 // timestamptz is the inverse of timeOf.
 func timestamptz(t time.Time) pgtype.Timestamptz {

@@ -16,52 +16,28 @@ SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_clas
 FROM dlq.dlq_messages m
 WHERE m.id = @id`
 
-// messageTargets are the scan targets of a row of messageSQL. done completes the message
-// after the scan.
-func messageTargets(m *dlq.Message) (targets []any, done func()) {
-	var previous, group *[16]byte
-	var resolution *string
-	targets = []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
+// messageTargets are the scan targets of a row of messageSQL.
+func messageTargets(m *dlq.Message) []any {
+	return []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
 		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), instant{&m.CreatedAt}, instant{&m.UpdatedAt},
 		optionalInstant{&m.LastRetryAt},
-		&m.Owner.WorkflowID, &m.Owner.Token, &previous,
-		&resolution, &m.TargetPartition, &m.TargetOffset, &m.Suspicious, &group}
-	return targets, func() {
-		if group != nil {
-			m.GroupID = *group
-		}
-		if previous != nil {
-			m.PreviousID = *previous
-		}
-		if resolution != nil {
-			m.Resolution = dlq.Resolution(*resolution)
-		}
-	}
+		&m.Owner.WorkflowID, &m.Owner.Token, idOrZero{&m.PreviousID},
+		textOrEmpty[dlq.Resolution]{&m.Resolution}, &m.TargetPartition, &m.TargetOffset, &m.Suspicious, idOrZero{&m.GroupID}}
 }
 
-func scanMessage(row pgx.CollectableRow) (dlq.Message, error) {
-	var m dlq.Message
-	targets, done := messageTargets(&m)
-	if err := row.Scan(targets...); err != nil {
-		return dlq.Message{}, err
-	}
-	done()
-	return m, nil
+func scanMessage(row pgx.CollectableRow) (m dlq.Message, err error) {
+	err = row.Scan(messageTargets(&m)...)
+	return m, err
 }
 
 // scanListed scans a row of a list, which has the size of the payload too.
-func scanListed(row pgx.CollectableRow) (dlq.Message, error) {
-	var m dlq.Message
-	var size *int
-	targets, done := messageTargets(&m)
-	if err := row.Scan(append(targets, &size)...); err != nil {
-		return dlq.Message{}, err
+func scanListed(row pgx.CollectableRow) (m dlq.Message, err error) {
+	var size int64
+	err = row.Scan(append(messageTargets(&m), numberOrZero[int64]{&size})...)
+	if m.Payload == nil {
+		m.OmittedPayload = int(size)
 	}
-	done()
-	if size != nil && m.Payload == nil {
-		m.OmittedPayload = *size
-	}
-	return m, nil
+	return m, err
 }
 
 // Message returns the state of a message without a large payload, or dlq.ErrNotFound.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -127,36 +126,25 @@ func (s *Store) detail(ctx context.Context, id dlq.ID, sql string) (dlq.Detail, 
 
 func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	var d dlq.Detail
-	var topic *[16]byte
-	var partition *int32
-	var offset *int64
 	var headers []byte
-	var timestamp, originTimestamp *time.Time
-	var from, by *[16]byte
-	targets, done := messageTargets(&d.Message)
 	f := &d.Failure
-	err := row.Scan(append(targets, &topic, &partition, &offset, &d.Record.Key, &d.Record.Value, &headers, optionalInstant{&timestamp},
-		&f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
-		optionalInstant{&originTimestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
+	targets := append(messageTargets(&d.Message), sourceTargets(&d.Source)...)
+	err := row.Scan(append(targets, &d.Record.Key, &d.Record.Value, &headers, instant{&d.Record.Timestamp}, &f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
+		instant{&f.Origin.Timestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
 		&f.TraceID, &f.CorrelationID, &f.Suspicion,
-		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError, &from, &by)...)
+		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError,
+		idOrZero{&d.Edits.From}, idOrZero{&d.Edits.By})...)
 	if err != nil {
 		return dlq.Detail{}, err
-	}
-	done()
-	d.Edits = editsOf(from, by)
-	if topic != nil && partition != nil && offset != nil {
-		d.Source = dlq.Source{TopicID: *topic, Partition: *partition, Offset: *offset}
-	}
-	if timestamp != nil {
-		d.Record.Timestamp = *timestamp
-	}
-	if originTimestamp != nil {
-		f.Origin.Timestamp = *originTimestamp
 	}
 	f.Origin.Topic, f.ErrorMessage, f.ErrorClass = d.OriginalTopic, d.ErrorMessage, d.ErrorClass
 	d.Record.Headers, err = decodeHeaders(headers)
 	return d, err
+}
+
+// sourceTargets are the scan targets of the columns of a source, which are NULL together.
+func sourceTargets(s *dlq.Source) []any {
+	return []any{idOrZero{(*dlq.ID)(&s.TopicID)}, numberOrZero[int32]{&s.Partition}, numberOrZero[int64]{&s.Offset}}
 }
 
 func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {

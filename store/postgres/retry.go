@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -58,14 +57,10 @@ WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND 
 func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 	var e dlq.Envelope
 	var headers []byte
-	var timestamp *time.Time
 	err := row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
-		&e.Record.Key, &e.Record.Value, &headers, optionalInstant{&timestamp})
+		&e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp})
 	if err != nil {
 		return dlq.Envelope{}, err
-	}
-	if timestamp != nil {
-		e.Record.Timestamp = *timestamp
 	}
 	e.Record.Headers, err = decodeHeaders(headers)
 	return e, err
