@@ -8,31 +8,32 @@ import (
 )
 
 // Operation is a row of the audit: somebody asked for a change, and what became of it. It
-// holds ids, counts and filters, but no values, keys or headers of messages.
+// holds ids, counts and filters, but no values, keys or headers of messages. Its JSON has the
+// columns of the table.
 type Operation struct {
 	// ID and At are set by the store; the ID only if it is zero.
-	ID ID
-	At time.Time
+	ID ID        `json:"id"`
+	At time.Time `json:"-"`
 
 	// Subject and Method are those of the Principal, Address that of its connection.
-	Subject string
-	Method  string
-	Address string
+	Subject string `json:"subject"`
+	Method  string `json:"method"`
+	Address string `json:"address"`
 	// Action is the permission that the request needed.
-	Action Permission
+	Action Permission `json:"action"`
 	// Topic is the topic of the request. If it is empty, the store takes that of the target.
-	Topic string
+	Topic string `json:"topic"`
 	// Target is the kind of the thing that TargetID names. TargetID is zero if the request
 	// named none, and is then set by the store.
-	Target   OperationTarget
-	TargetID ID
+	Target   OperationTarget `json:"target"`
+	TargetID ID              `json:"target_id,omitzero"`
 	// Reason is the operator's note.
-	Reason     string
-	RequestID  string
-	WorkflowID string
-	Outcome    OperationOutcome
+	Reason     string           `json:"reason"`
+	RequestID  string           `json:"request_id"`
+	WorkflowID string           `json:"workflow_id"`
+	Outcome    OperationOutcome `json:"outcome"`
 	// Detail is JSON: the filter, the counts, or the error.
-	Detail json.RawMessage
+	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
 // Outside is the operation of somebody who changes a job in Temporal, whose users the manager

@@ -1,9 +1,7 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,7 +45,11 @@ func scanAction(row pgx.CollectableRow) (dlq.BulkAction, error) {
 	if err != nil {
 		return dlq.BulkAction{}, err
 	}
-	if a.Spec, err = decodeActionSpec(spec); err != nil { // an unreadable row must not hide the others
+	a.Spec, err = decodeSpec[dlq.ActionSpec](spec)
+	if err == nil && (a.Spec.Topic == "" || len(a.Spec.Action.Statuses()) == 0) {
+		a.Spec, err = dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, errNoAction)
+	}
+	if err != nil { // an unreadable row must not hide the others
 		a.Reason = err.Error()
 	}
 	return a, nil
@@ -55,25 +57,6 @@ func scanAction(row pgx.CollectableRow) (dlq.BulkAction, error) {
 
 // errNoAction refuses a specification that some other program has written.
 var errNoAction = errors.New("it has no topic or no known action")
-
-// decodeActionSpec refuses fields that this version does not know. A filter of another version
-// would otherwise be ignored, and the action would change every message of the topic.
-func decodeActionSpec(encoded []byte) (spec dlq.ActionSpec, err error) {
-	err = decodeStrictly(encoded, &spec)
-	if err == nil && (spec.Topic == "" || len(spec.Action.Statuses()) == 0) {
-		err = errNoAction
-	}
-	if err != nil {
-		return dlq.ActionSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
-	}
-	return spec, nil
-}
-
-func decodeStrictly(encoded []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
-}
 
 // checkReadable returns dlq.ErrSpecUnreadable when the specification of the job could not be
 // decoded.
@@ -102,17 +85,9 @@ func (s *Store) Actions(ctx context.Context, within string, limit int) ([]dlq.Bu
 	return s.actions(ctx, "list bulk actions", "(@within = '' OR a.topic ~ @within)", pgx.NamedArgs{"limit": max(limit, 0), "within": within})
 }
 
-const actionOwnersSQL = `
-SELECT a.workflow_id, a.id::text
-FROM dlq.dlq_bulk_actions a
-WHERE a.ended_at IS NULL AND a.started_at NOT BETWEEN @started_before AND clock_timestamp()
-ORDER BY a.started_at, a.id`
-
-// ActionOwners returns the workflows of the bulk actions that have not ended and were
-// started before the given time. The token of each is the id of its bulk action.
+// ActionOwners is BulkOwners for bulk actions.
 func (s *Store) ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
-	return queryAll(ctx, s, "list workflows of bulk actions", pgx.RowToStructByPos[dlq.Owner], actionOwnersSQL,
-		pgx.NamedArgs{"started_before": startedBefore})
+	return s.jobOwners(ctx, dlq.TargetBulkAction, startedBefore)
 }
 
 const stopActionSQL = `
@@ -156,7 +131,6 @@ func (s *Store) ExplainAction(ctx context.Context, id dlq.ID, cause error) error
 	})
 }
 
-// endActionSQL also records the end, like endBulkSQL.
 const endActionSQL = `
 WITH ended AS (
 	UPDATE dlq.dlq_bulk_actions
@@ -165,23 +139,7 @@ WITH ended AS (
 	WHERE id = @id AND ended_at IS NULL
 	RETURNING id, topic, workflow_id, jsonb_build_object('state', state, 'reason', reason, 'matched', matched,
 		'changed', changed, 'skipped', skipped) AS counts
-), asked AS (
-	SELECT o.subject, o.method, o.address, o.action, o.topic, o.reason, o.request_id
-	FROM jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb) AS o
-	WHERE @operation::jsonb IS NOT NULL
-	UNION ALL
-	(SELECT a.subject, a.method, a.address, a.action, a.topic, a.reason, a.request_id
-	FROM dlq.dlq_audit a
-	WHERE @operation::jsonb IS NULL AND a.target_id = @id AND a.outcome = 'accepted' AND a.action = 'dlq:bulk-action:create'
-	ORDER BY a.at, a.id
-	LIMIT 1)
-)
-INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
-SELECT @operation_id::uuid, asked.subject, asked.method, asked.address, asked.action, COALESCE(NULLIF(asked.topic, ''), ended.topic),
-	'bulk-action', ended.id, asked.reason, asked.request_id, ended.workflow_id, @outcome, ended.counts
-FROM ended
-CROSS JOIN asked
-RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
+)` + recordEnd
 
 // EndAction ends a bulk action. Once it returns, the job changes no message any more. A
 // second call changes nothing. EndAction returns the bulk action, or dlq.ErrNotFound.
@@ -189,7 +147,7 @@ func (s *Store) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, r
 	if !state.IsFinal() {
 		return dlq.BulkAction{}, fmt.Errorf("store: end bulk action %s: %s is not an end", id, state)
 	}
-	if err := s.endJob(ctx, "end bulk action", endActionSQL, endArgs(ctx, id, state, reason)); err != nil {
+	if err := s.endJob(ctx, dlq.TargetBulkAction, endActionSQL, id, state, reason); err != nil {
 		return dlq.BulkAction{}, err
 	}
 	return s.Action(ctx, id)

@@ -8,23 +8,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// actionConflictSQL finds a running bulk action that has messages in common with @topic,
-// like conflictSQL for bulk retries.
-const actionConflictSQL = `
-WITH live AS MATERIALIZED (
-	SELECT id, topic,
-		CASE WHEN spec->>'within' ~ '^(\(\?s\))?\^\(([A-Za-z0-9_|-]|\\\.|\.\*?)*\)\$$' THEN spec->>'within' ELSE '' END AS within
-	FROM dlq.dlq_bulk_actions
-	WHERE ended_at IS NULL
-)
-SELECT id FROM live WHERE topic = @topic AND within = @within
-UNION ALL
-SELECT live.id
-FROM dlq.dlq_topic_counts c
-JOIN live ON live.topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ live.within
-WHERE @topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ @within
-LIMIT 1`
-
 const createActionSQL = `
 INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at)
 VALUES (@id, @workflow_id, @topic, @spec::jsonb, @upper_bound, @snapshot_at)`
@@ -38,26 +21,19 @@ VALUES (@id, @workflow_id, @topic, @spec::jsonb, @upper_bound, @snapshot_at)`
 // *dlq.ActionBusyError. The error is dlq.ErrUnavailable when ingest does not release its
 // lock in time.
 func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	spec := a.Spec.Storable()
-	args := pgx.NamedArgs{"id": uuid(a.ID), "workflow_id": a.WorkflowID, "topic": spec.Topic, "within": spec.Within, "spec": spec}
-	asked := creation(ctx, dlq.TargetBulkAction, a.Owner(), a.ID, spec.Topic)
-	busy, err := s.createJob(ctx, actionConflictSQL, createActionSQL, args, asked)
+	running, err := s.createJob(ctx, dlq.TargetBulkAction, a.Owner(), a.ID, createActionSQL, &spec.Filter, pgx.NamedArgs{"spec": spec})
 	if err != nil {
-		return dlq.BulkAction{}, wrap("create bulk action", err)
+		return dlq.BulkAction{}, err
 	}
-	if busy.IsZero() {
-		return s.Action(ctx, a.ID)
-	}
-	other, err := s.Action(ctx, busy)
+	job, err := s.Action(ctx, running)
 	switch {
-	case err != nil:
-		return other, err
-	case !other.Spec.IsSameWork(spec):
-		return other, &dlq.ActionBusyError{Topic: spec.Topic, Running: busy}
+	case err != nil || running == a.ID:
+		return job, err
+	case !job.Spec.IsSameWork(spec):
+		return job, &dlq.ActionBusyError{Topic: spec.Topic, Running: running}
 	}
-	return other, s.recordJoin(ctx, dlq.TargetBulkAction, other.Owner(), busy, spec.Topic)
+	return job, s.recordJoin(ctx, dlq.TargetBulkAction, job.Owner(), running, spec.Topic)
 }
 
 // countActionSQL counts the messages that the job will change, by the same conditions. It

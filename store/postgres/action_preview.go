@@ -3,13 +3,10 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"dlqmanager/dlq"
 )
 
-// previewActionSQL counts the scope in one pass. The rows without a status are groups: those
-// with the most messages that would be changed.
+// previewActionSQL counts the scope in one pass, and has the columns of previewSQL.
 const previewActionSQL = `
 WITH counted AS MATERIALIZED (
 	SELECT status, group_id, count(*) AS n
@@ -36,11 +33,12 @@ WITH counted AS MATERIALIZED (
 	ORDER BY sum(n) DESC, COALESCE(group_id::text, '')
 	LIMIT @rows
 )
-SELECT status, sum(n)::bigint AS n, 0::bigint AS groups, NULL::uuid AS group_id, 0 AS version, '' AS scope, '' AS rule, '' AS class, '' AS frame, '' AS message
+SELECT 'status', status, CASE WHEN status = ANY (@changed::text[]) THEN '' ELSE status END, sum(n)::bigint AS n, 0::bigint,
+	NULL::uuid AS group_id, 0, '', '', '', '', ''
 FROM counted
 GROUP BY status
 UNION ALL
-SELECT '', i.n, i.groups, i.group_id, COALESCE(g.version, 0), COALESCE(g.scope, ''), COALESCE(g.rule, ''),
+SELECT 'group', '', '', i.n, i.groups, i.group_id, COALESCE(g.version, 0), COALESCE(g.scope, ''), COALESCE(g.rule, ''),
 	COALESCE(g.class, ''), COALESCE(g.frame, ''), COALESCE(g.message, '')
 FROM in_group i
 LEFT JOIN dlq.dlq_groups g ON g.id = i.group_id
@@ -57,45 +55,6 @@ func (s *Store) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.Act
 	sampleArgs["limit"], sampleArgs["statuses"] = dlq.PreviewSample, sample.Statuses
 	args := filterArgs(&spec.Filter)
 	args["changed"], args["rows"] = sample.Statuses, dlq.PreviewRows
-	var counted actionCounts
-	var messages []dlq.Message
-	batch := &pgx.Batch{}
-	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
-	batch.Queue(filtered(previewActionSQL, &spec.Filter), args).Query(counted.collect)
-	if !sample.IsLookup() { // keys have an index of their own
-		batch.Queue(inOrderSQL)
-	}
-	queueQuery(batch, &messages, scanListed, listed(listSQL, &sample), sampleArgs)
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
-	if err != nil {
-		return dlq.ActionPreview{}, wrap("preview bulk action", err)
-	}
-	preview := dlq.NewActionPreview(spec.Action, counted.byStatus, messages)
-	preview.ByGroup, preview.Groups = counted.byGroup, counted.groups
-	return preview, nil
-}
-
-// actionCounts are the rows of previewActionSQL.
-type actionCounts struct {
-	byStatus map[dlq.Status]int64
-	byGroup  []dlq.PreviewGroup
-	groups   int64
-}
-
-func (a *actionCounts) collect(rows pgx.Rows) error {
-	a.byStatus = map[dlq.Status]int64{}
-	var status dlq.Status
-	var n, groups int64
-	var group dlq.PreviewGroup
-	_, err := pgx.ForEachRow(rows, append([]any{(*string)(&status), &n, &groups}, groupTargets(&group)...), func() error {
-		if status != "" {
-			a.byStatus[status] = n
-			return nil
-		}
-		group.Count = n
-		a.byGroup, a.groups = append(a.byGroup, group), groups
-		return nil
-	})
-	return err
+	p, err := s.preview(ctx, filtered(previewActionSQL, &spec.Filter), args, !sample.IsLookup(), listed(listSQL, &sample), sampleArgs)
+	return dlq.ActionPreview{Matched: p.Matched, Skipped: p.Skipped, ByStatus: p.ByStatus, ByGroup: p.ByGroup, Groups: p.Groups, Sample: p.Sample}, err
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -23,29 +22,6 @@ const recordChanged = `, recorded AS (
 	CROSS JOIN jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb) AS o
 )`
 
-// auditRow is a row of dlq_audit as jsonb_populate_record reads it.
-type auditRow struct {
-	ID         dlq.ID               `json:"id"`
-	Subject    string               `json:"subject"`
-	Method     string               `json:"method"`
-	Address    string               `json:"address"`
-	Action     dlq.Permission       `json:"action"`
-	Topic      string               `json:"topic"`
-	Target     dlq.OperationTarget  `json:"target"`
-	TargetID   *dlq.ID              `json:"target_id"`
-	Reason     string               `json:"reason"`
-	RequestID  string               `json:"request_id"`
-	WorkflowID string               `json:"workflow_id"`
-	Outcome    dlq.OperationOutcome `json:"outcome"`
-	Detail     json.RawMessage      `json:"detail,omitempty"`
-}
-
-func auditRowOf(o *dlq.Operation) *auditRow {
-	return &auditRow{ID: o.ID, Subject: o.Subject, Method: o.Method, Address: o.Address, Action: o.Action, Topic: o.Topic,
-		Target: o.Target, TargetID: nilIf(o.TargetID, o.TargetID.IsZero()), Reason: o.Reason, RequestID: o.RequestID,
-		WorkflowID: o.WorkflowID, Outcome: o.Outcome, Detail: o.Detail}
-}
-
 // audited lets a statement with an auditMark record the operation of ctx. The caller calls
 // changed after a change. Without an operation the statement stays as it is.
 func (s *Store) audited(ctx context.Context, target dlq.OperationTarget, sql string, args pgx.NamedArgs) (_ string, changed func(dlq.ID, string)) {
@@ -53,7 +29,7 @@ func (s *Store) audited(ctx context.Context, target dlq.OperationTarget, sql str
 	if !found {
 		return sql, func(dlq.ID, string) {}
 	}
-	args["operation"] = auditRowOf(&o)
+	args["operation"] = o
 	return strings.Replace(sql, auditMark, recordChanged, 1), func(id dlq.ID, topic string) {
 		completed := o.On(id, topic)
 		s.recorded(&completed)
@@ -112,28 +88,42 @@ func recordCreation(ctx context.Context, tx pgx.Tx, o *dlq.Operation) error {
 	if o == nil {
 		return nil
 	}
-	_, err := tx.Exec(ctx, recordSQL, pgx.NamedArgs{"operation": auditRowOf(o)})
+	_, err := tx.Exec(ctx, recordSQL, pgx.NamedArgs{"operation": *o})
 	return err
 }
 
-// endJob runs a statement that ends a job. args needs the parameters of endArgs.
-func (s *Store) endJob(ctx context.Context, operation, sql string, args pgx.NamedArgs) error {
-	o, found, err := queryOne(ctx, s, operation, scanOperation, sql, args)
+// recordEnd is the end of a statement whose CTE ended returns the job that it has ended. It records
+// the end, with the counts, on behalf of whoever ends the job, or else of whoever created the job.
+const recordEnd = `, asked AS (
+	SELECT o.subject, o.method, o.address, o.action, o.topic, o.reason, o.request_id
+	FROM jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb) AS o
+	WHERE @operation::jsonb IS NOT NULL
+	UNION ALL
+	(SELECT a.subject, a.method, a.address, a.action, a.topic, a.reason, a.request_id
+	FROM dlq.dlq_audit a
+	WHERE @operation::jsonb IS NULL AND a.target_id = @id AND a.outcome = 'accepted' AND a.action = 'dlq:' || @target::text || ':create'
+	ORDER BY a.at, a.id
+	LIMIT 1)
+)
+INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
+SELECT @operation_id::uuid, asked.subject, asked.method, asked.address, asked.action, COALESCE(NULLIF(asked.topic, ''), ended.topic),
+	@target::text, ended.id, asked.reason, asked.request_id, ended.workflow_id, @outcome, ended.counts
+FROM ended
+CROSS JOIN asked
+RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
+
+// endJob runs a statement that ends with recordEnd.
+func (s *Store) endJob(ctx context.Context, target dlq.OperationTarget, sql string, id dlq.ID, state dlq.BulkState, reason string) error {
+	args := pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason), "target": target,
+		"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OutcomeOf(state)}
+	if o, found := dlq.OperationOf(ctx); found {
+		args["operation"] = o.Storable()
+	}
+	o, found, err := queryOne(ctx, s, "end job", scanOperation, sql, args)
 	if found {
 		s.recorded(&o)
 	}
 	return err
-}
-
-// endArgs are the parameters of a statement that ends a job.
-func endArgs(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) pgx.NamedArgs {
-	args := pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason),
-		"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OutcomeOf(state)}
-	if o, found := dlq.OperationOf(ctx); found {
-		o = o.Storable()
-		args["operation"] = auditRowOf(&o)
-	}
-	return args
 }
 
 // RecordOperation records an operation that changed nothing in the store: it was refused, it
@@ -141,7 +131,7 @@ func endArgs(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string)
 func (s *Store) RecordOperation(ctx context.Context, o dlq.Operation) error {
 	o = o.Identified().Storable()
 	err := s.batch(ctx, "record operation", func(batch *pgx.Batch) {
-		batch.Queue(recordSQL, pgx.NamedArgs{"operation": auditRowOf(&o)})
+		batch.Queue(recordSQL, pgx.NamedArgs{"operation": o})
 	})
 	if err == nil {
 		s.recorded(&o)

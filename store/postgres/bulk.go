@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -49,10 +51,13 @@ func (s *Store) bulks(ctx context.Context, operation, condition string, args pgx
 	return queryAll(ctx, s, operation, scanBulk, strings.Replace(bulksSQL, "b.ended_at IS NULL /* condition */", condition, 1), args)
 }
 
-// decodeSpec refuses fields that this version does not know, like decodeActionSpec.
-func decodeSpec(encoded []byte) (spec dlq.BulkSpec, err error) {
-	if err := decodeStrictly(encoded, &spec); err != nil {
-		return dlq.BulkSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
+// decodeSpec refuses fields that this version does not know. A filter of another version would
+// otherwise be ignored, and the job would take every message of the topic.
+func decodeSpec[S any](encoded []byte) (spec S, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&spec); err != nil {
+		return *new(S), fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
 	}
 	return spec, nil
 }
@@ -68,7 +73,7 @@ func scanBulk(row pgx.CollectableRow) (dlq.BulkRetry, error) {
 		return dlq.BulkRetry{}, err
 	}
 	var specErr error
-	if b.Spec, specErr = decodeSpec(spec); specErr != nil { // an unreadable row must not hide the others
+	if b.Spec, specErr = decodeSpec[dlq.BulkSpec](spec); specErr != nil { // an unreadable row must not hide the others
 		b.Reason = specErr.Error()
 	}
 	b.Spec.RateLimit = rate // the specification has the limit of the request

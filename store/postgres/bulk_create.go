@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,18 +21,17 @@ const createLock = 7_305_011_990_414
 // its network while it holds the lock, the server ends its session after two seconds.
 const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
 
-// conflictSQL finds a running job that has messages in common with @topic. A message
-// belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
+// conflictSQL finds a running job of the same kind that has messages in common with @topic. A
+// message belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
 // and so does a job of the other topic of any message, if the message is within the limits
 // of both jobs; an empty limit matches every topic. So does one that Principal.Within cannot
 // have made, since it may be no valid expression. The status of the message does not matter,
-// so the result does not change while a job sends it.
+// so the result does not change while a job changes the message.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic,
 		CASE WHEN spec->>'within' ~ '^(\(\?s\))?\^\(([A-Za-z0-9_|-]|\\\.|\.\*?)*\)\$$' THEN spec->>'within' ELSE '' END AS within
-	FROM dlq.dlq_bulk_retries
-	WHERE ended_at IS NULL
+	FROM ` + runningJobs + ` AS j
 )
 SELECT id FROM live WHERE topic = @topic AND within = @within
 UNION ALL
@@ -79,51 +79,50 @@ const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 // does the same work (BulkSpec.IsSameWork), and otherwise a *dlq.BulkBusyError. The error
 // is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	spec := b.Spec.Storable()
-	args := pgx.NamedArgs{"id": uuid(b.ID), "workflow_id": b.WorkflowID, "topic": spec.Topic, "within": spec.Within, "spec": spec,
-		"rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
-	asked := creation(ctx, dlq.TargetBulkRetry, b.Owner(), b.ID, spec.Topic)
-	busy, err := s.createJob(ctx, conflictSQL, createBulkSQL, args, asked)
+	args := pgx.NamedArgs{"spec": spec, "rate_limit": spec.RateLimit, "lanes": max(b.Lanes, 1)}
+	running, err := s.createJob(ctx, dlq.TargetBulkRetry, b.Owner(), b.ID, createBulkSQL, &spec.Filter, args)
 	if err != nil {
-		return dlq.BulkRetry{}, wrap("create bulk retry", err)
+		return dlq.BulkRetry{}, err
 	}
-	if busy.IsZero() {
-		return s.Bulk(ctx, b.ID)
-	}
-	other, err := s.Bulk(ctx, busy)
+	job, err := s.Bulk(ctx, running)
 	switch {
-	case err != nil:
-		return other, err
-	case !other.Spec.IsSameWork(spec):
-		return other, &dlq.BulkBusyError{Topic: spec.Topic, Running: busy}
+	case err != nil || running == b.ID:
+		return job, err
+	case !job.Spec.IsSameWork(spec):
+		return job, &dlq.BulkBusyError{Topic: spec.Topic, Running: running}
 	}
-	return other, s.recordJoin(ctx, dlq.TargetBulkRetry, other.Owner(), busy, spec.Topic)
+	return job, s.recordJoin(ctx, dlq.TargetBulkRetry, job.Owner(), running, spec.Topic)
 }
 
-// createJob takes a snapshot, inserts the row of a job of the topic in args and records who
-// asked for it, or returns the id of a running job that conflicts.
-func (s *Store) createJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs, asked *dlq.Operation) (busy dlq.ID, err error) {
+// createJob takes a snapshot, inserts the row of a job and records who asked for the job. It returns
+// the id of the job, or of a running job that conflicts.
+func (s *Store) createJob(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, createSQL string,
+	f *dlq.Filter, args pgx.NamedArgs) (running dlq.ID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	maps.Copy(args, pgx.NamedArgs{"target": target, "id": uuid(id), "workflow_id": job.WorkflowID, "topic": f.Topic, "within": f.Within})
 	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
 	err = untilLoggedIn(ctx, func() error {
-		busy, err = conflictingJob(ctx, s.pool, conflictSQL, args)
+		running, err = conflictingJob(ctx, s.pool, args)
 		return err
 	})
-	if err != nil || !busy.IsZero() {
-		return busy, err
+	if err == nil && running.IsZero() {
+		err = s.snapshot(ctx, args)
 	}
-	if err = s.snapshot(ctx, args); err != nil {
-		return dlq.ID{}, err
+	if err != nil || !running.IsZero() {
+		return running, wrap("create job", err)
 	}
+	asked := creation(ctx, target, job, id, f.Topic)
 	err = retryOnConflict(func() (err error) {
-		busy, err = s.insertJob(ctx, conflictSQL, createSQL, args, asked)
+		running, err = s.insertJob(ctx, createSQL, args, asked)
 		return err
 	})
-	if err == nil && busy.IsZero() {
+	if err == nil && running.IsZero() {
+		running = id
 		s.recorded(asked)
 	}
-	return busy, err
+	return running, wrap("create job", err)
 }
 
 // snapshot puts the upper bound and the time of the snapshot into args. The whole
@@ -161,12 +160,12 @@ func (s *Store) newest(ctx context.Context, args pgx.NamedArgs) (seq int64, err 
 // insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ
 // COMMITTED lets each statement see all that was committed before the lock was granted,
 // even if the database has another default.
-func (s *Store) insertJob(ctx context.Context, conflictSQL, createSQL string, args pgx.NamedArgs, asked *dlq.Operation) (busy dlq.ID, err error) {
+func (s *Store) insertJob(ctx context.Context, createSQL string, args pgx.NamedArgs, asked *dlq.Operation) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
 			return err
 		}
-		if busy, err = conflictingJob(ctx, tx, conflictSQL, args); err != nil || !busy.IsZero() {
+		if busy, err = conflictingJob(ctx, tx, args); err != nil || !busy.IsZero() {
 			return err
 		}
 		if _, err = tx.Exec(ctx, createSQL, args); err != nil {
@@ -181,8 +180,8 @@ func (s *Store) insertJob(ctx context.Context, conflictSQL, createSQL string, ar
 // in args, or zero.
 func conflictingJob(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, sql string, args pgx.NamedArgs) (busy dlq.ID, err error) {
-	err = on.QueryRow(ctx, sql, args).Scan((*[16]byte)(&busy))
+}, args pgx.NamedArgs) (busy dlq.ID, err error) {
+	err = on.QueryRow(ctx, conflictSQL, args).Scan((*[16]byte)(&busy))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return dlq.ID{}, nil
 	}

@@ -102,21 +102,29 @@ var _ = [1]struct{}{}[dlq.PreviewSample-10]
 // nothing, and reads everything in one snapshot. It reads the whole scope, and has no time
 // limit but that of ctx.
 func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
-	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
 	spec = spec.Storable()
 	args := s.bulkArgs(&spec)
 	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
 	args["exhausted"], args["no_origin"], args["suspicious"], args["foreign"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious, dlq.SkipForeign
 	args["rows"] = dlq.PreviewRows
+	return s.preview(ctx, filtered(previewSQL, &spec.Filter), args, true, filtered(sampleSQL, &spec.Filter), args)
+}
+
+// preview runs the statements of a preview in one snapshot. The sample is read in its order, except by
+// keys, which have an index of their own.
+func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool, sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.BulkPreview, error) {
+	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
 	batch := &pgx.Batch{}
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
-	batch.Queue(filtered(previewSQL, &spec.Filter), args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
-	batch.Queue(inOrderSQL)
-	queueQuery(batch, &preview.Sample, scanListed, filtered(sampleSQL, &spec.Filter), args)
+	batch.Queue(sql, args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
+	if inOrder {
+		batch.Queue(inOrderSQL)
+	}
+	queueQuery(batch, &preview.Sample, scanListed, sampleSQL, sampleArgs)
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
 	if err != nil {
-		return dlq.BulkPreview{}, wrap("preview bulk retry", err)
+		return dlq.BulkPreview{}, wrap("preview job", err)
 	}
 	return preview, nil
 }

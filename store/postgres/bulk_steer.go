@@ -26,10 +26,19 @@ WITH changed AS (
 ) /* audit */
 SELECT id, topic FROM changed`
 
+// changeBulk runs a statement that returns the bulk retry if it has changed it. It returns the bulk
+// retry in any case, or dlq.ErrNotFound.
+func (s *Store) changeBulk(ctx context.Context, operation, sql string, id dlq.ID, args pgx.NamedArgs) (dlq.BulkRetry, error) {
+	args["id"] = uuid(id)
+	if err := s.changeJob(ctx, operation, dlq.TargetBulkRetry, sql, args); err != nil {
+		return dlq.BulkRetry{}, err
+	}
+	return s.Bulk(ctx, id)
+}
+
 // setState changes the state of a job that is in one of the given states.
-func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) error {
-	return s.changeJob(ctx, operation, dlq.TargetBulkRetry, setStateSQL,
-		pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason), "from": from})
+func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) (dlq.BulkRetry, error) {
+	return s.changeBulk(ctx, operation, setStateSQL, id, pgx.NamedArgs{"state": state, "reason": dlq.StorableText(reason), "from": from})
 }
 
 // StopBulk stops the claims of a job. With BulkPausing the job can be resumed, with
@@ -37,13 +46,6 @@ func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state
 // state, or one that has ended, does not change. It returns the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
-	if err := s.stop(ctx, id, state, reason); err != nil {
-		return dlq.BulkRetry{}, err
-	}
-	return s.Bulk(ctx, id)
-}
-
-func (s *Store) stop(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) error {
 	from := []dlq.BulkState{dlq.BulkRunning, dlq.BulkPausing}
 	if state == dlq.BulkCancelling {
 		from = append(from, dlq.BulkPaused, dlq.BulkCancelling)
@@ -135,10 +137,7 @@ func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 	if err := s.releasePages(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	if err := s.setState(ctx, "pause bulk retry", id, dlq.BulkPaused, reason, dlq.BulkPausing, dlq.BulkPaused); err != nil {
-		return dlq.BulkRetry{}, err
-	}
-	return s.Bulk(ctx, id)
+	return s.setState(ctx, "pause bulk retry", id, dlq.BulkPaused, reason, dlq.BulkPausing, dlq.BulkPaused)
 }
 
 const closedTargetSQL = `SELECT EXISTS (SELECT FROM dlq.dlq_bulk_retry_queues WHERE bulk_id = @bulk AND closed)`
@@ -168,14 +167,9 @@ SELECT id, topic FROM changed`
 // ResumeBulk continues a bulk retry that is paused or pausing. A job in another state does
 // not change. It returns the bulk retry, or dlq.ErrNotFound.
 func (s *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	if err := s.changeJob(ctx, "resume bulk retry", dlq.TargetBulkRetry, resumeBulkSQL, pgx.NamedArgs{"id": uuid(id)}); err != nil {
-		return dlq.BulkRetry{}, err
-	}
-	return s.Bulk(ctx, id)
+	return s.changeBulk(ctx, "resume bulk retry", resumeBulkSQL, id, pgx.NamedArgs{})
 }
 
-// endBulkSQL also records the end, with the counts, on behalf of whoever ends the job, or
-// else of whoever created it.
 const endBulkSQL = `
 WITH ended AS (
 	UPDATE dlq.dlq_bulk_retries b
@@ -191,23 +185,7 @@ WITH ended AS (
 	WHERE b.id = @id AND b.ended_at IS NULL
 	RETURNING b.id, b.topic, b.workflow_id, jsonb_build_object('state', b.state, 'reason', b.reason, 'matched', b.matched,
 		'retried', l.retried, 'failed', l.failed, 'dead', l.dead, 'skipped', b.skipped + l.skipped) AS counts
-), asked AS (
-	SELECT o.subject, o.method, o.address, o.action, o.topic, o.reason, o.request_id
-	FROM jsonb_populate_record(NULL::dlq.dlq_audit, @operation::jsonb) AS o
-	WHERE @operation::jsonb IS NOT NULL
-	UNION ALL
-	(SELECT a.subject, a.method, a.address, a.action, a.topic, a.reason, a.request_id
-	FROM dlq.dlq_audit a
-	WHERE @operation::jsonb IS NULL AND a.target_id = @id AND a.outcome = 'accepted' AND a.action = 'dlq:bulk-retry:create'
-	ORDER BY a.at, a.id
-	LIMIT 1)
-)
-INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
-SELECT @operation_id::uuid, asked.subject, asked.method, asked.address, asked.action, COALESCE(NULLIF(asked.topic, ''), ended.topic),
-	'bulk-retry', ended.id, asked.reason, asked.request_id, ended.workflow_id, @outcome, ended.counts
-FROM ended
-CROSS JOIN asked
-RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
+)` + recordEnd
 
 // EndBulk ends a bulk retry. Nothing can be claimed for it any more, the pages that it
 // still owns are requeued, and messages that were matched but not sent are counted as
@@ -219,14 +197,14 @@ func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, rea
 	}
 	// A completed job has nothing left to claim, so its claims need not be stopped.
 	if state != dlq.BulkCompleted {
-		if err := s.stop(dlq.WithoutOperation(ctx), id, dlq.BulkCancelling, reason); err != nil {
+		if _, err := s.StopBulk(dlq.WithoutOperation(ctx), id, dlq.BulkCancelling, reason); err != nil {
 			return dlq.BulkRetry{}, err
 		}
 	}
 	if err := s.releasePages(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	err := s.endJob(ctx, "end bulk retry", endBulkSQL, endArgs(ctx, id, state, reason))
+	err := s.endJob(ctx, dlq.TargetBulkRetry, endBulkSQL, id, state, reason)
 	if err == nil {
 		err = s.deleteQueues(ctx, id)
 	}

@@ -17,23 +17,23 @@ import (
 // wrap adds the operation to an error of the database. The result matches
 // dlq.ErrUnavailable when the database is unavailable rather than the statement wrong.
 func wrap(operation string, err error) error {
-	if isBlocked(err) {
-		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrBlocked, err)
+	if err == nil {
+		return nil
 	}
 	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == statementTimeout {
-		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrSlow, err)
-	}
-	if refusal != nil && refusal.Code == diskFull {
-		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrFull, err)
-	}
-	if refusal != nil && refusal.Code == readOnly {
-		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrReadOnly, err)
+	if errors.As(err, &refusal) {
+		if known := errorsOfCodes[refusal.Code]; known != nil {
+			return fmt.Errorf("store: %s: %w: %w", operation, known, err)
+		}
 	}
 	if isUnavailable(err) {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrUnavailable, err)
 	}
 	return fmt.Errorf("store: %s: %w", operation, err)
+}
+
+var errorsOfCodes = map[string]error{
+	lockNotAvailable: dlq.ErrBlocked, statementTimeout: dlq.ErrSlow, diskFull: dlq.ErrFull, readOnly: dlq.ErrReadOnly,
 }
 
 // isBlocked reports whether a lock was not granted in time.

@@ -9,26 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// exhaustedTopicsSQL finds each topic of the outbox by one step in the primary key, so its
-// cost does not grow with the number of messages.
-const exhaustedTopicsSQL = `
-WITH RECURSIVE topic (name) AS (
-	(SELECT dlq_topic FROM dlq.dlq_exhausted_outbox ORDER BY dlq_topic LIMIT 1)
-	UNION ALL
-	SELECT (SELECT o.dlq_topic FROM dlq.dlq_exhausted_outbox o WHERE o.dlq_topic > topic.name ORDER BY o.dlq_topic LIMIT 1)
-	FROM topic
-	WHERE topic.name IS NOT NULL
-)
-SELECT name FROM topic WHERE name IS NOT NULL`
-
-// ExhaustedTopics returns the dead-letter topics with exhausted messages that are not
-// published yet.
-func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
-	return queryAll(ctx, s, "list topics with exhausted messages", pgx.RowTo[string], exhaustedTopicsSQL, pgx.NamedArgs{})
-}
-
-// unpublishedSQL finds the topics as exhaustedTopicsSQL does, and counts up to CountLimit
-// rows of each.
+// unpublishedSQL finds each topic of the outbox by a step in the primary key, and counts up to
+// @most rows of each. So its cost does not grow with the number of messages.
 const unpublishedSQL = `
 WITH RECURSIVE topic (name) AS (
 	(SELECT dlq_topic FROM dlq.dlq_exhausted_outbox ORDER BY dlq_topic LIMIT 1)
@@ -37,17 +19,28 @@ WITH RECURSIVE topic (name) AS (
 	FROM topic
 	WHERE topic.name IS NOT NULL
 )
-SELECT name, (SELECT count(*) FROM (SELECT FROM dlq.dlq_exhausted_outbox o WHERE o.dlq_topic = topic.name LIMIT 10000) AS counted)
+SELECT name, (SELECT count(*) FROM (SELECT FROM dlq.dlq_exhausted_outbox o WHERE o.dlq_topic = topic.name LIMIT @most) AS counted)
 FROM topic
 WHERE name IS NOT NULL
 ORDER BY name`
 
 // Unpublished counts the exhausted messages that are not published yet. The count of a topic
 // stops at dlq.CountLimit.
-func (s *Store) Unpublished(ctx context.Context) (counts []dlq.TopicCount, err error) {
+func (s *Store) Unpublished(ctx context.Context) ([]dlq.TopicCount, error) {
+	return s.unpublished(ctx, dlq.CountLimit)
+}
+
+// ExhaustedTopics returns the dead-letter topics with exhausted messages that are not
+// published yet.
+func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
+	counts, err := s.unpublished(ctx, 1)
+	return column(counts, func(c *dlq.TopicCount) string { return c.DLQTopic }), err
+}
+
+func (s *Store) unpublished(ctx context.Context, most int) (counts []dlq.TopicCount, err error) {
 	err = s.batch(ctx, "count exhausted messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
-		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{})
+		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most})
 	})
 	return counts, err
 }

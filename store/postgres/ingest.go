@@ -79,7 +79,6 @@ func (s *Store) dropBadPayloads(ctx context.Context, rows []*arrivalRow) error {
 const payloadSQL = `SELECT NULLIF(@payload::text, '')::jsonb IS NULL`
 
 func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err error) {
-	const operation = "store arrivals"
 	ctx, cancel := context.WithTimeout(ctx, ingestTimeout)
 	defer cancel()
 	in.targets = s.Targets
@@ -92,10 +91,7 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	if isBlocked(err) {
 		s.endSuspended(ctx)
 	}
-	if err != nil {
-		return nil, wrap(operation, err)
-	}
-	return stored, nil
+	return stored, wrap("store arrivals", err)
 }
 
 // endSuspendedSQL ends the sessions of programs that were suspended while they copied rows.

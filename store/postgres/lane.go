@@ -44,7 +44,7 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 	var specErr error
 	lane, found, err := queryOne(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
-		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
+		defer func() { lane.Spec, specErr = decodeSpec[dlq.BulkSpec](spec) }()
 		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Total, &lane.Epoch)
 		return lane, err
 	}, openLaneSQL, args)

@@ -64,23 +64,39 @@ SELECT topic FROM changed`
 // Delete removes a message with its bytes and attempts. It returns
 // dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries it.
 func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
-	args := pgx.NamedArgs{"id": uuid(id)}
-	sql, changed := s.audited(ctx, dlq.TargetMessage, deleteSQL, args)
-	// The loop repeats when the message was RETRYING for the first query only.
+	_, err := s.changeMessage(ctx, "delete message", deleteSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
+		return m.Status == dlq.StatusRetrying, &dlq.OwnedError{ID: id, Owner: m.Owner}
+	})
+	return err
+}
+
+// changeMessage runs a statement that returns the topic of the message if it has changed the message,
+// and returns the message as it is then: zero if it was deleted. stays reports whether a message that
+// did not change stays as it is, with the error to return. Any other message has changed since the
+// statement, which then runs again.
+func (s *Store) changeMessage(ctx context.Context, operation, sql string, id dlq.ID, args pgx.NamedArgs,
+	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
+	args["id"] = uuid(id)
+	sql, changed := s.audited(ctx, dlq.TargetMessage, sql, args)
 	for {
-		topic, deleted, err := queryOne(ctx, s, "delete message", pgx.RowTo[string], sql, args)
-		if deleted {
-			changed(id, topic)
+		var topics []string
+		var found []dlq.Message
+		err := s.batch(ctx, operation, func(batch *pgx.Batch) {
+			queueQuery(batch, &topics, pgx.RowTo[string], sql, args)
+			queueQuery(batch, &found, scanMessage, messageSQL, args)
+		})
+		m := append(found, dlq.Message{})[0]
+		switch {
+		case err != nil:
+			return m, err
+		case len(topics) > 0:
+			changed(id, topics[0])
+			return m, nil
+		case len(found) == 0:
+			return m, dlq.MessageNotFound(id)
 		}
-		if err != nil || deleted {
-			return err
-		}
-		m, err := s.Message(ctx, id)
-		if err != nil {
-			return err
-		}
-		if m.Status == dlq.StatusRetrying {
-			return &dlq.OwnedError{ID: id, Owner: m.Owner}
+		if done, err := stays(&m); done {
+			return m, err
 		}
 	}
 }
@@ -93,39 +109,20 @@ WITH changed AS (
 		workflow_id = CASE WHEN m.status = 'RETRYING' THEN m.workflow_id ELSE '' END,
 		owner_token = CASE WHEN m.status = 'RETRYING' THEN m.owner_token ELSE '' END
 	WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
-	RETURNING m.*, m.dlq_topic AS topic
+	RETURNING m.id, m.dlq_topic AS topic
 ) /* audit */
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
-FROM changed m`
+SELECT topic FROM changed`
 
 // MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. A RETRYING
 // message that an earlier retry has delivered becomes RESOLVED. MarkDead returns the message,
 // dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is RESOLVED.
 func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	args := pgx.NamedArgs{"id": uuid(id)}
-	sql, changed := s.audited(ctx, dlq.TargetMessage, markDeadSQL, args)
-	for {
-		m, found, err := queryOne(ctx, s, "mark message dead", scanMessage, sql, args)
-		if found {
-			changed(m.ID, m.DLQTopic)
+	return s.changeMessage(ctx, "mark message dead", markDeadSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
+		if m.Status == dlq.StatusResolved {
+			return true, m.CheckRetryable()
 		}
-		if err != nil || found {
-			return m, err
-		}
-		if m, err = s.Message(ctx, id); err != nil {
-			return dlq.Message{}, err
-		}
-		switch m.Status {
-		case dlq.StatusDead:
-			return m, nil
-		case dlq.StatusResolved:
-			return m, m.CheckRetryable()
-		case dlq.StatusPending, dlq.StatusRetrying: // it changed after the update: try again
-		}
-	}
+		return m.Status == dlq.StatusDead, nil
+	})
 }
 
 // reviveSQL leaves a message alone that may still be on its way; see dlq.ReviveAfter. Its
@@ -136,32 +133,14 @@ WITH changed AS (
 	SET status = 'PENDING', resolution = NULL, retry_count = 0, max_retries = greatest(m.max_retries, 1), workflow_id = '', owner_token = '', updated_at = now()
 	WHERE m.id = @id AND m.status = 'DEAD'
 		AND NOT COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)
-	RETURNING m.*, m.dlq_topic AS topic
+	RETURNING m.id, m.dlq_topic AS topic
 ) /* audit */
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
-FROM changed m`
+SELECT topic FROM changed`
 
 // Revive makes a DEAD message PENDING, with no retries counted and at least one allowed. It
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	args := pgx.NamedArgs{"id": uuid(id), "revive_after": dlq.ReviveAfter}
-	sql, changed := s.audited(ctx, dlq.TargetMessage, reviveSQL, args)
-	for {
-		m, found, err := queryOne(ctx, s, "revive message", scanMessage, sql, args)
-		if found {
-			changed(m.ID, m.DLQTopic)
-		}
-		if err != nil || found {
-			return m, err
-		}
-		if m, err = s.Message(ctx, id); err != nil {
-			return dlq.Message{}, err
-		}
-		if m.Status != dlq.StatusDead || m.WasMarkedWhileSent() { // else it changed after the update: try again
-			return m, m.NotDead()
-		}
-	}
+	return s.changeMessage(ctx, "revive message", reviveSQL, id, pgx.NamedArgs{"revive_after": dlq.ReviveAfter}, func(m *dlq.Message) (bool, error) {
+		return m.Status != dlq.StatusDead || m.WasMarkedWhileSent(), m.NotDead()
+	})
 }

@@ -350,7 +350,7 @@ func TestAJobStartsWithoutReadingMessages(t *testing.T) {
 	for _, mode := range planModes {
 		for _, topic := range []string{"orders", "orders.dlq", "users", "users.dlq", "nothing"} {
 			for _, sql := range []string{conflictSQL, snapshotSQL} {
-				plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"topic": topic})
+				plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"topic": topic, "within": "", "target": dlq.TargetBulkRetry})
 				require.NotContains(t, plan, "dlq_messages ")
 				require.Less(t, pages, 50, plan)
 			}

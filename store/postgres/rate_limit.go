@@ -23,28 +23,20 @@ WITH changed AS (
 	WHERE id = @id AND ended_at IS NULL
 	RETURNING id, topic
 ) /* audit */
-SELECT id, topic, EXISTS (SELECT FROM changed) FROM dlq.dlq_bulk_retries WHERE id = @id`
+SELECT id, topic FROM changed`
 
 // SetBulkRate sets how many messages per second all lanes together may claim; 0 removes the
 // limit. A job that has ended does not change. It returns dlq.ErrNotFound when there is no
 // such bulk retry.
 func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
-	args := pgx.NamedArgs{"id": uuid(id), "rate_limit": dlq.StorableCount(rate)}
-	sql, changed := s.audited(ctx, dlq.TargetBulkRetry, setRateSQL, args)
-	job, err := s.setLimit(ctx, "set rate of bulk retry", sql, id, args)
-	if job.Changed {
-		changed(id, job.Topic)
-	}
+	_, err := s.changeBulk(ctx, "set rate of bulk retry", setRateSQL, id, pgx.NamedArgs{"rate_limit": dlq.StorableCount(rate)})
 	return err
 }
 
 const setStepLimitSQL = `
-WITH changed AS (
-	UPDATE dlq.dlq_bulk_retries SET step_limit = @step_limit, updated_at = now()
-	WHERE id = @id AND ended_at IS NULL
-	RETURNING id
-)
-SELECT id, topic, EXISTS (SELECT FROM changed) FROM dlq.dlq_bulk_retries WHERE id = @id`
+UPDATE dlq.dlq_bulk_retries SET step_limit = @step_limit, updated_at = now()
+WHERE id = @id AND ended_at IS NULL
+RETURNING id, topic`
 
 // SetStepLimit sets how many more messages all lanes together may claim; nil removes the
 // limit. A job that has ended does not change. It returns dlq.ErrNotFound when there is no
@@ -53,21 +45,6 @@ func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) er
 	if messages != nil {
 		messages = nilIf(max(*messages, 0), false)
 	}
-	_, err := s.setLimit(ctx, "set step limit of bulk retry", setStepLimitSQL, id, pgx.NamedArgs{"id": uuid(id), "step_limit": messages})
+	_, err := s.changeBulk(dlq.WithoutOperation(ctx), "set step limit of bulk retry", setStepLimitSQL, id, pgx.NamedArgs{"step_limit": messages})
 	return err
-}
-
-// limitedJob is a row of a statement that sets a limit.
-type limitedJob struct {
-	ID      [16]byte
-	Topic   string
-	Changed bool
-}
-
-func (s *Store) setLimit(ctx context.Context, operation, sql string, id dlq.ID, args pgx.NamedArgs) (limitedJob, error) {
-	job, found, err := queryOne(ctx, s, operation, pgx.RowToStructByPos[limitedJob], sql, args)
-	if err == nil && !found {
-		err = dlq.BulkNotFound(id)
-	}
-	return job, err
 }

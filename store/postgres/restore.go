@@ -56,11 +56,7 @@ const restoreSQL = `
 WITH locked AS (
 	SELECT @id::uuid AS id
 ` + restoreLocked + `) /* audit */
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
-FROM restored m`
+SELECT topic FROM changed`
 
 // Restore makes a new PENDING message of an archived one, with its bytes, its error and its group, and
 // returns it. The archived message stays. Restore returns dlq.ErrNotFound, or a *dlq.NotRetryableError
@@ -68,16 +64,18 @@ FROM restored m`
 func (s *Store) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	args := pgx.NamedArgs{"id": uuid(id)}
 	sql, changed := s.audited(ctx, dlq.TargetMessage, restoreSQL, args)
+	var topics []string
 	var restored []dlq.Message
 	err := s.batch(ctx, "restore message", func(batch *pgx.Batch) {
 		batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)})
-		queueQuery(batch, &restored, scanMessage, sql, args)
+		queueQuery(batch, &topics, pgx.RowTo[string], sql, args)
+		queueQuery(batch, &restored, scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(dlq.RestoredID(id))})
 	})
 	if err != nil {
 		return dlq.Message{}, err
 	}
-	if len(restored) > 0 {
-		changed(id, restored[0].DLQTopic)
+	if len(topics) > 0 {
+		changed(id, topics[0])
 		return restored[0], nil
 	}
 	original, found, err := queryOne(ctx, s, "read archived message", scanMessage, archived(messageSQL), args)

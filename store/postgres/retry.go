@@ -203,11 +203,7 @@ WITH m AS (
 	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
 	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
 )
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id
-FROM m`
+SELECT id FROM m`
 
 // lockMessageSQL waits for a claim that is being committed. The next statement sees its
 // changes.
@@ -229,15 +225,17 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 		"result": o.Result, "category": o.Category, "error": dlq.StorableText(o.Error), "is_attempt": o.Result.IsAttempt(),
 		"outbox": s.Outbox,
 	})
+	var finalized [][16]byte
 	var found []dlq.Message
 	err = s.batch(ctx, "finalize message", func(batch *pgx.Batch) {
 		if o.Result == dlq.ResultReleased { // its claim may still be committing
 			batch.Queue(lockMessageSQL, args)
 		}
 		batch.Queue(noteTargetsSQL, args)
-		queueQuery(batch, &found, scanMessage, finalizeSQL, args)
+		queueQuery(batch, &finalized, pgx.RowTo[[16]byte], finalizeSQL, args)
+		queueQuery(batch, &found, scanMessage, messageSQL, args)
 	})
-	if err == nil && len(found) > 0 {
+	if err == nil && len(finalized) > 0 {
 		return found[0], true, nil
 	}
 	var kept late

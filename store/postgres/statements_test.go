@@ -140,6 +140,7 @@ func TestEveryStatement(t *testing.T) {
 	scope := s.bulkArgs(&lane.Spec)
 	maps.Copy(scope, job)
 	maps.Copy(scope, pgx.NamedArgs{"resolved": "", "dead": "", "retrying": "", "exhausted": "", "no_origin": "", "foreign": "", "rows": 20,
+		"target": dlq.TargetBulkRetry, "started_before": time.Now(),
 		"changed": []string{"PENDING"}})
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
 		"upper_bound": 0, "snapshot_at": time.Now(), "ids": [][16]byte{id}, "previous_ids": [][16]byte{id}}
@@ -155,9 +156,9 @@ func TestEveryStatement(t *testing.T) {
 	with := func(e explained, uses string) explained { e.uses = uses; return e }
 	actionJob := acts(dlq.ActionDead, dlq.Filter{}).args
 	maps.Copy(actionJob, pgx.NamedArgs{"state": "CANCELLED", "reason": "", "limit": 1000})
-	asked := auditRowOf(&dlq.Operation{ID: dlq.NewID()})
+	asked := dlq.Operation{ID: dlq.NewID()}
 	for _, ended := range []pgx.NamedArgs{job, actionJob} {
-		maps.Copy(ended, pgx.NamedArgs{"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OperationDone})
+		maps.Copy(ended, pgx.NamedArgs{"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OperationDone, "target": dlq.TargetBulkRetry})
 	}
 	old := pgx.NamedArgs{"microseconds": time.Hour.Microseconds(), "limit": 100, "run_id": "run", "workflow_id": "w"}
 
@@ -306,12 +307,12 @@ func TestEveryStatement(t *testing.T) {
 		"nowSQL":        {{}},
 		"ownersSQL":     {{args: message, uses: live + " " + alone}},
 		"strayPagesSQL": {{after: byIndexSQL, uses: jobs + " " + lanes + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_retrying"}},
-		"bulkOwnersSQL": {{args: message, uses: live}},
+		"jobOwnersSQL":  {{args: scope, uses: live + " | " + liveAction + " " + live}},
 		"releaseSQL":    {{args: message, after: byIndexSQL, uses: messages + " " + alone}},
 
 		"bulksSQL":    {{args: job, uses: jobs + " " + lanes + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
-		"conflictSQL": {{args: scope, uses: live}},
+		"conflictSQL": {{args: scope, uses: live + " | " + liveAction + " " + live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
 		"createBulkSQL": {{args: created}},
 		"countBulkSQL":  {{args: scope, uses: jobs + " " + byArrival}},
@@ -328,8 +329,8 @@ func TestEveryStatement(t *testing.T) {
 		"deleteWaitingSQL": {{args: job, uses: ofKey + " | " + queued}},
 		"deleteBlockedSQL": {{args: job, uses: blocked}},
 		"deleteQueuesSQL":  {{args: job, uses: "dlq_bulk_retry_queues_pkey " + due}},
-		"setRateSQL":       {{args: job, uses: jobs + " " + live}},
-		"setStepLimitSQL":  {{args: job, uses: jobs + " " + live}},
+		"setRateSQL":       {{args: job, uses: live}},
+		"setStepLimitSQL":  {{args: job, uses: live}},
 
 		"openLaneSQL":    {{args: claimed, uses: jobs + " " + lanes}},
 		"laneExistsSQL":  {{args: claimed, uses: lanes}},
@@ -348,23 +349,20 @@ func TestEveryStatement(t *testing.T) {
 				sorted(live+" "+lanes+" "+queued+" "+outbox+" "+messages+" "+attempts+" "+targets)}},
 		"finalizePageSQL": {{args: withOutbox(finalizeArgs(&lane, dlqtest.Outcomes(first.Page[50:], dlq.ResultFailed))), after: lanePlanSQL, uses: jobs + " " + lanes + " " + bodies + " " + messages + " " + attempts + " " + closed + " " + targets}},
 
-		"exhaustedTopicsSQL": {{after: byIndexSQL, uses: outbox}},
-		"unpublishedSQL":     {{after: byIndexSQL, uses: outbox}},
-		"publishLockSQL":     {{args: pgx.NamedArgs{"lock": int64(publishLock)}}},
+		"unpublishedSQL": {{args: pgx.NamedArgs{"most": 1}, after: byIndexSQL, uses: outbox}},
+		"publishLockSQL": {{args: pgx.NamedArgs{"lock": int64(publishLock)}}},
 		"exhaustedSQL": {{args: pgx.NamedArgs{"topic": "orders.dlq", "seq": 0, "id": [16]byte{}, "bytes": dlq.PageBytes},
 			after: byIndexSQL, uses: outbox + " " + bodies + " dlq_messages_archive_pkey " + messages}},
 		"publishedSQL": {{args: publishedArgs("orders.dlq", []dlq.Exhausted{{ID: id, Seq: 2, EndedAt: time.Now()}}, []bool{true}), after: byIndexSQL, uses: outbox}},
 
-		"actionsSQL":        {{args: actionJob, uses: liveAction}},
-		"actionOwnersSQL":   {{args: message, uses: liveAction}},
-		"actionConflictSQL": {{args: scope, uses: liveAction}},
-		"createActionSQL":   {{args: created}},
-		"countActionSQL":    {{args: actionJob, after: byIndexSQL, uses: and(actionJobs + " " + byTopic)}},
-		"previewActionSQL":  {{args: scope, uses: and(" | idx_dlq_messages_dlq_topic | " + groups + " | " + groups + " idx_dlq_messages_dlq_topic")}},
-		"stopActionSQL":     {{args: actionJob, uses: actionJobs}},
-		"endActionSQL":      {{args: actionJob, uses: actionJobs + " idx_dlq_audit_target | idx_dlq_audit_target " + liveAction}},
-		"explainActionSQL":  {{args: actionJob, uses: actionJobs}},
-		"lockActionSQL":     {{args: actionJob, uses: actionJobs}},
+		"actionsSQL":       {{args: actionJob, uses: liveAction}},
+		"createActionSQL":  {{args: created}},
+		"countActionSQL":   {{args: actionJob, after: byIndexSQL, uses: and(actionJobs + " " + byTopic)}},
+		"previewActionSQL": {{args: scope, uses: and(" | idx_dlq_messages_dlq_topic | " + groups + " | " + groups + " idx_dlq_messages_dlq_topic")}},
+		"stopActionSQL":    {{args: actionJob, uses: actionJobs}},
+		"endActionSQL":     {{args: actionJob, uses: actionJobs + " idx_dlq_audit_target | idx_dlq_audit_target " + liveAction}},
+		"explainActionSQL": {{args: actionJob, uses: actionJobs}},
+		"lockActionSQL":    {{args: actionJob, uses: actionJobs}},
 		"actSQL": {
 			with(acts(dlq.ActionDead, dlq.Filter{}), and(act+" "+byTopic)),
 			with(acts(dlq.ActionDelete, dlq.Filter{ErrorContains: "oom"}), and(act+" "+byTopic)),

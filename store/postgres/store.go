@@ -109,10 +109,7 @@ func (s *Store) batch(ctx context.Context, operation string, queue func(*pgx.Bat
 		defer cancel()
 		return s.pool.send(ctx, batch)
 	})
-	if err != nil {
-		return wrap(operation, err)
-	}
-	return nil
+	return wrap(operation, err)
 }
 
 // queueQuery adds a statement to the batch. Its rows go into found.

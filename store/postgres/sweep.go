@@ -53,19 +53,30 @@ func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owne
 	return queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
 }
 
-// bulkOwnersSQL reads no column that could be unreadable: one row must not keep the others
+// runningJobs are the jobs of the kind @target that have not ended.
+const runningJobs = `(
+	SELECT id, workflow_id, topic, spec, started_at FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL AND @target = 'bulk-retry'
+	UNION ALL
+	SELECT id, workflow_id, topic, spec, started_at FROM dlq.dlq_bulk_actions WHERE ended_at IS NULL AND @target = 'bulk-action'
+)`
+
+// jobOwnersSQL reads no column that could be unreadable: one row must not keep the others
 // from being closed.
-const bulkOwnersSQL = `
-SELECT b.workflow_id, b.id::text
-FROM dlq.dlq_bulk_retries b
-WHERE b.ended_at IS NULL AND b.started_at NOT BETWEEN @started_before AND clock_timestamp()
-ORDER BY b.started_at, b.id`
+const jobOwnersSQL = `
+SELECT j.workflow_id, j.id::text
+FROM ` + runningJobs + ` AS j
+WHERE j.started_at NOT BETWEEN @started_before AND clock_timestamp()
+ORDER BY j.started_at, j.id`
 
 // BulkOwners returns the owners of the bulk retries that have not ended and were started
 // before the given time. The token of each is the id of its bulk retry.
 func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
-	return queryAll(ctx, s, "list workflows of bulk retries", pgx.RowToStructByPos[dlq.Owner], bulkOwnersSQL,
-		pgx.NamedArgs{"started_before": startedBefore})
+	return s.jobOwners(ctx, dlq.TargetBulkRetry, startedBefore)
+}
+
+func (s *Store) jobOwners(ctx context.Context, target dlq.OperationTarget, startedBefore time.Time) ([]dlq.Owner, error) {
+	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL,
+		pgx.NamedArgs{"target": target, "started_before": startedBefore})
 }
 
 // releaseSQL ends up to a thousand retries as failed. A single statement by
