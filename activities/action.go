@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
@@ -35,10 +34,6 @@ type Action struct {
 	Log     *zap.Logger
 }
 
-// errActionStopping makes Temporal repeat the activity on another worker. The job's row has
-// the position and the counts.
-var errActionStopping = errors.New("the worker is stopping; the bulk action continues on another worker")
-
 // BeginAction counts the scope of the job. A cancellation ends it early.
 func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	_, stop := startHeartbeat(ctx, ActionReport{}, CountTimeout)
@@ -50,8 +45,13 @@ func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, er
 	}
 	logger(ctx, a.Log).Info("bulk action started", zap.Stringer("bulk_action_id", id), zap.String("action", string(job.Spec.Action)),
 		zap.String("topic", job.Spec.Topic), zap.String("reason", job.Spec.Reason), zap.Int64("matched", job.Matched))
+	return shownAction(job, nil)
+}
+
+// shownAction is the job as histories show it.
+func shownAction(job dlq.BulkAction, err error) (dlq.BulkAction, error) {
 	job.Spec.Filter = forHistory(job.Spec.Filter)
-	return job, nil
+	return job, toTemporal(err)
 }
 
 // ActionReport is the content of a bulk action's heartbeat: the progress, for the Temporal
@@ -89,12 +89,8 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 	defer stop()
 	limit := dlq.ActionBatch
 	for {
-		select {
-		case <-activity.GetWorkerStopChannel(ctx):
-			return dlq.BulkAction{}, errActionStopping
-		case <-ctx.Done():
-			return dlq.BulkAction{}, ctx.Err()
-		default:
+		if err := stopRequested(ctx); err != nil { // the job's row has the position and the counts
+			return dlq.BulkAction{}, err
 		}
 		began := time.Now()
 		step, err := a.Store.Act(ctx, job, limit)
@@ -112,16 +108,14 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 		}
 		a.Metrics.actedOn(job.Spec.Action, step.Changed)
 		if step.Done || step.Stopped {
-			job, err = a.Store.Action(ctx, id)
-			job.Spec.Filter = forHistory(job.Spec.Filter)
-			return job, toTemporal(err)
+			return shownAction(a.Store.Action(ctx, id))
 		}
 		beat.stepReturned(func(r *ActionReport) { r.Changed = step.Total })
 	}
 }
 
 // EndAction closes the job. No message is changed for it afterwards.
-func (a *Action) EndAction(ctx context.Context, in EndInput) (dlq.BulkAction, error) {
+func (a *Action) EndAction(ctx context.Context, in StateInput) (dlq.BulkAction, error) {
 	asked, err := endedBy(ctx, a.Store, in, dlq.PermBulkActionControl)
 	if err != nil {
 		return dlq.BulkAction{}, toTemporal(err)
@@ -133,6 +127,5 @@ func (a *Action) EndAction(ctx context.Context, in EndInput) (dlq.BulkAction, er
 	logger(ctx, a.Log).Info("bulk action ended", zap.Stringer("bulk_action_id", in.ID), zap.String("action", string(ended.Spec.Action)),
 		zap.String("topic", ended.Spec.Topic), zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("changed", ended.Changed), zap.Int64("skipped", ended.Skipped))
-	ended.Spec.Filter = forHistory(ended.Spec.Filter)
-	return ended, nil
+	return shownAction(ended, nil)
 }

@@ -72,10 +72,6 @@ func (p *ArchivePace) After(took time.Duration) (rest time.Duration) {
 	return min(3*took, 5*time.Second)
 }
 
-// errArchiveStopping makes Temporal repeat the activity on another worker. Finished
-// batches are committed, and their count is in the heartbeat.
-var errArchiveStopping = errors.New("the worker is stopping; the archive continues on another worker")
-
 // MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by batch,
 // and returns how many. Each batch is a transaction, so a crash loses at most the count
 // of one batch, never a message. When the worker stops, another one continues.
@@ -139,7 +135,7 @@ func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch 
 // suffice: what it holds back for the next interval is sent while the worker stops, which may be after the activity
 // has ended, and is then lost.
 func keepCount(ctx context.Context, count int64, err error) error {
-	if errors.Is(err, errArchiveStopping) {
+	if errors.Is(err, errWorkerStopping) {
 		_ = activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, count)
 	}
 	return err
@@ -161,7 +157,7 @@ func drain(ctx context.Context, olderThan time.Duration, most int, batch batches
 		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
-			return errors.Join(errArchiveStopping, err)
+			return errors.Join(errWorkerStopping, err)
 		case <-ctx.Done():
 		case <-time.After(rest):
 		}

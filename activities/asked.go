@@ -22,7 +22,7 @@ func commandsTo(ctx context.Context, store AuditReader, job dlq.ID, action dlq.P
 
 // endedBy makes the end of a job that was cancelled record whoever cancelled it, since its
 // workflow can also be cancelled in Temporal. Other ends are recorded for the creator.
-func endedBy(ctx context.Context, store AuditReader, in EndInput, action dlq.Permission) (context.Context, error) {
+func endedBy(ctx context.Context, store AuditReader, in StateInput, action dlq.Permission) (context.Context, error) {
 	if in.State != dlq.BulkCancelled {
 		return ctx, nil
 	}

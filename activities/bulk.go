@@ -104,23 +104,19 @@ func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
 
 // ReadBulk returns the job.
 func (a *Bulk) ReadBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	bulk, err := a.Store.Bulk(ctx, id)
-	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
-	return bulk, toTemporal(err)
+	return shown(a.Store.Bulk(ctx, id))
 }
 
-// StopInput is the input of StopBulk: the state to set, and the reason.
-type StopInput struct {
+// StateInput is the state that a job gets, and the reason.
+type StateInput struct {
 	ID     dlq.ID        `json:"id"`
 	State  dlq.BulkState `json:"state"`
 	Reason string        `json:"reason"`
 }
 
 // StopBulk stops the claims of the job. Claimed pages are still sent and finalized.
-func (a *Bulk) StopBulk(ctx context.Context, in StopInput) (dlq.BulkRetry, error) {
-	bulk, err := a.Store.StopBulk(ctx, in.ID, in.State, in.Reason)
-	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
-	return bulk, toTemporal(err)
+func (a *Bulk) StopBulk(ctx context.Context, in StateInput) (dlq.BulkRetry, error) {
+	return shown(a.Store.StopBulk(ctx, in.ID, in.State, in.Reason))
 }
 
 // PauseInput is the input of PauseBulk: the job, and the reason.
@@ -155,8 +151,7 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 	if err == nil {
 		logger(ctx, a.Log).Info("bulk retry paused", zap.Stringer("bulk_retry_id", in.ID), zap.String("reason", in.Reason))
 	}
-	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
-	return bulk, toTemporal(err)
+	return shown(bulk, err)
 }
 
 // ResumeInput names the job to resume.
@@ -176,8 +171,7 @@ func (a *Bulk) ResumeBulk(ctx context.Context, in ResumeInput) (dlq.BulkRetry, e
 	if err == nil {
 		logger(ctx, a.Log).Info("bulk retry resumed", zap.Stringer("bulk_retry_id", in.ID))
 	}
-	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
-	return bulk, toTemporal(err)
+	return shown(bulk, err)
 }
 
 // RateInput is a new rate limit, in messages per second; 0 lifts it.
@@ -215,15 +209,8 @@ func (a *Bulk) VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, er
 	return counts, toTemporal(err)
 }
 
-// EndInput is the input of EndBulk: the final state, and the reason.
-type EndInput struct {
-	ID     dlq.ID        `json:"id"`
-	State  dlq.BulkState `json:"state"`
-	Reason string        `json:"reason"`
-}
-
 // EndBulk closes the job. No message of it is RETRYING afterwards.
-func (a *Bulk) EndBulk(ctx context.Context, in EndInput) (dlq.BulkRetry, error) {
+func (a *Bulk) EndBulk(ctx context.Context, in StateInput) (dlq.BulkRetry, error) {
 	asked, err := endedBy(ctx, a.Store, in, dlq.PermBulkRetryControl)
 	if err != nil {
 		return dlq.BulkRetry{}, toTemporal(err)
@@ -236,8 +223,13 @@ func (a *Bulk) EndBulk(ctx context.Context, in EndInput) (dlq.BulkRetry, error) 
 		zap.String("state", string(ended.State)), zap.String("reason", ended.Reason),
 		zap.Int64("matched", ended.Matched), zap.Int64("retried", ended.Counts.Retried),
 		zap.Int64("failed", ended.Counts.Failed), zap.Int64("dead", ended.Counts.Dead), zap.Int64("skipped", ended.Counts.Skipped))
-	ended.Spec.Filter = forHistory(ended.Spec.Filter)
-	return ended, nil
+	return shown(ended, nil)
+}
+
+// shown is the job as histories show it.
+func shown(bulk dlq.BulkRetry, err error) (dlq.BulkRetry, error) {
+	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
+	return bulk, toTemporal(err)
 }
 
 // forHistory keeps the topic of a job's filter only. The rest may have the key of a record, or

@@ -353,8 +353,8 @@ func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(con
 }
 
 // errWorkerStopping makes Temporal retry the activity, on another worker or on this one
-// after its restart.
-var errWorkerStopping = errors.New("the worker is stopping; the lane continues on another worker")
+// after its restart. The rows and the heartbeat have the position and the counts.
+var errWorkerStopping = errors.New("the worker is stopping; another worker continues")
 
 func stopRequested(ctx context.Context) error {
 	select {

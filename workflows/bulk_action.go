@@ -26,9 +26,9 @@ func BulkAction(ctx workflow.Context, in BulkActionInput) (dlq.BulkAction, error
 		describeAction(ctx, &job)
 		summary := fmt.Sprintf("%s %d messages", job.Spec.Action, job.Matched)
 		job = dlq.BulkAction{} // a field that is missing in the JSON gets its zero value
-		err = workflow.ExecuteActivity(actionOptions(ctx, summary), steps.ChangeMessages, in.ID).Get(ctx, &job)
+		err = workflow.ExecuteActivity(laneOptions(ctx, summary), steps.ChangeMessages, in.ID).Get(ctx, &job)
 	}
-	end := activities.EndInput{ID: in.ID, State: dlq.BulkCompleted}
+	end := activities.StateInput{ID: in.ID, State: dlq.BulkCompleted}
 	switch {
 	case err == nil && job.State == dlq.BulkCancelling:
 		end.State, end.Reason = dlq.BulkCancelled, job.Reason

@@ -17,13 +17,14 @@ import (
 func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    200 * time.Millisecond,
-			BackoffCoefficient: 2,
-			MaximumInterval:    10 * time.Second,
-		},
-		Summary: summary,
+		RetryPolicy:         endless(200*time.Millisecond, 10*time.Second),
+		Summary:             summary,
 	})
+}
+
+// endless is a policy of attempts without end, whose pauses double.
+func endless(first, longest time.Duration) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: longest}
 }
 
 // localOptions are for the one attempt of such a step as a local activity. Its timeout is
@@ -72,12 +73,12 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 }
 
 // laneHeartbeatTimeout is six heartbeats. The lane of a killed worker continues on another
-// one after three seconds, and a slow worker keeps its lane. It is also that of a bulk
-// action.
+// worker after three seconds, and a slow worker keeps its lane.
 const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
 
-// laneOptions are for a time slice of one lane of a bulk retry. It is one long activity
-// with heartbeats, and costs three events of history for any number of messages.
+// laneOptions are for a time slice of one lane of a bulk retry, and for all batches of a bulk
+// action: one long activity with heartbeats, which costs three events of history for any number of
+// messages.
 func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		// A time slice is minutes, but finalizing its last page may take as long as an
@@ -89,29 +90,8 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 		DisableEagerExecution: true,
 		// Attempts without end: a lane fails when its worker is gone or the database is
 		// unavailable, and must continue soon after that.
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    500 * time.Millisecond,
-			BackoffCoefficient: 2,
-			MaximumInterval:    5 * time.Second,
-		},
-		Summary: summary,
-	})
-}
-
-// actionOptions are for the batches of a bulk action, which are one activity for any number
-// of messages. A cancellation does not wait for it: once the job is closed, no batch changes
-// anything.
-func actionOptions(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 24 * time.Hour,
-		HeartbeatTimeout:    laneHeartbeatTimeout,
-		// Attempts without end, as for lanes.
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    500 * time.Millisecond,
-			BackoffCoefficient: 2,
-			MaximumInterval:    5 * time.Second,
-		},
-		Summary: summary,
+		RetryPolicy: endless(500*time.Millisecond, 5*time.Second),
+		Summary:     summary,
 	})
 }
 
@@ -122,12 +102,8 @@ func archiveOptions(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 24 * time.Hour,
 		// There is a heartbeat after each batch.
 		HeartbeatTimeout: time.Minute,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    time.Second,
-			BackoffCoefficient: 2,
-			MaximumInterval:    time.Minute,
-		},
-		Summary: summary,
+		RetryPolicy:      endless(time.Second, time.Minute),
+		Summary:          summary,
 	})
 }
 

@@ -135,7 +135,7 @@ const cancelReason = "cancelled by an operator"
 
 // end closes the job. If another client has closed it, its state does not change.
 func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
-	end := activities.EndInput{ID: r.in.ID, State: dlq.BulkCompleted}
+	end := activities.StateInput{ID: r.in.ID, State: dlq.BulkCompleted}
 	switch {
 	case temporal.IsCanceledError(runErr):
 		end.State, end.Reason = dlq.BulkCancelled, cancelReason

@@ -33,7 +33,7 @@ func TestAJobIsNotPausedForATargetThatIsOpenAgain(t *testing.T) {
 	env.OnActivity(steps.RunLane, mock.Anything, lane(0)).Return(done, nil).Twice()
 	env.OnActivity(steps.RunLane, mock.Anything, lane(1)).Return(waiting, nil).After(time.Second).Once()
 	env.OnActivity(steps.RunLane, mock.Anything, lane(1)).Return(done, nil).Once()
-	env.OnActivity(steps.StopBulk, mock.Anything, mock.Anything).Return(func(context.Context, activities.StopInput) (dlq.BulkRetry, error) {
+	env.OnActivity(steps.StopBulk, mock.Anything, mock.Anything).Return(func(context.Context, activities.StateInput) (dlq.BulkRetry, error) {
 		return in(dlq.BulkPausing), nil
 	})
 	env.OnActivity(steps.PauseBulk, mock.Anything, mock.Anything).Return(func(_ context.Context, pause activities.PauseInput) (dlq.BulkRetry, error) {
@@ -44,7 +44,7 @@ func TestAJobIsNotPausedForATargetThatIsOpenAgain(t *testing.T) {
 	env.OnActivity(steps.ResumeBulk, mock.Anything, mock.Anything).Return(func(context.Context, activities.ResumeInput) (dlq.BulkRetry, error) {
 		return in(dlq.BulkRunning), nil
 	})
-	env.OnActivity(steps.EndBulk, mock.Anything, mock.Anything).Return(func(_ context.Context, end activities.EndInput) (dlq.BulkRetry, error) {
+	env.OnActivity(steps.EndBulk, mock.Anything, mock.Anything).Return(func(_ context.Context, end activities.StateInput) (dlq.BulkRetry, error) {
 		return in(end.State), nil
 	})
 	env.ExecuteWorkflow(workflows.RetryAll, workflows.RetryAllInput{ID: bulk.ID})

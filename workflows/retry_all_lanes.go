@@ -82,19 +82,19 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 // awaitLanes waits until all lanes have ended. It stops the claims when the workflow is
 // cancelled, a lane has failed, or a pause is requested.
 func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workflow.CancelFunc) error {
-	wanted := func() activities.StopInput {
+	wanted := func() activities.StateInput {
 		switch {
 		case ctx.Err() != nil:
-			return activities.StopInput{ID: r.in.ID, State: dlq.BulkCancelling, Reason: cancelReason}
+			return activities.StateInput{ID: r.in.ID, State: dlq.BulkCancelling, Reason: cancelReason}
 		case group.err != nil:
-			return activities.StopInput{ID: r.in.ID, State: dlq.BulkCancelling, Reason: reasonOf(group.err)}
+			return activities.StateInput{ID: r.in.ID, State: dlq.BulkCancelling, Reason: reasonOf(group.err)}
 		case r.pause != nil:
-			return activities.StopInput{ID: r.in.ID, State: dlq.BulkPausing, Reason: r.pause.Reason}
+			return activities.StateInput{ID: r.in.ID, State: dlq.BulkPausing, Reason: r.pause.Reason}
 		default:
-			return activities.StopInput{}
+			return activities.StateInput{}
 		}
 	}
-	var asked activities.StopInput
+	var asked activities.StateInput
 	for !group.allEnded() {
 		if want := wanted(); want != asked {
 			asked = want

@@ -33,8 +33,8 @@ const (
 // SweepStore finds and releases claims. Its times are by its own clock.
 type SweepStore interface {
 	Now(ctx context.Context) (time.Time, error)
-	// Owners lists the owners of RETRYING messages claimed before the time, except those
-	// of BulkOwners. With an error it lists those that it has found.
+	// Owners lists the owners of RETRYING messages claimed before the time, except the owners
+	// that BulkOwners lists.
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 	// BulkOwners lists the owners of open jobs that were started before the time. Their
@@ -91,18 +91,16 @@ func (s *Sweeper) Run(ctx context.Context) {
 func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	var failed failures
 	// First, since the next steps may wait for Temporal.
-	_, err := within(ctx, readTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.FoldCounts(ctx) })
+	err := do(ctx, readTimeout, s.Store.FoldCounts)
 	if err == nil {
 		s.Metrics.Folded()
 	}
 	failed.add(err)
 	failed.add(s.openHeldGroups(ctx))
-	_, err = within(ctx, readTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Store.RecordArchiveRuns(ctx, "") })
-	failed.add(err)
-	for _, kind := range s.kindsOfJobs() {
-		failed.add(s.closeJobs(ctx, kind, claimedBefore, &failed))
+	failed.add(do(ctx, readTimeout, func(ctx context.Context) error { return s.Store.RecordArchiveRuns(ctx, "") }))
+	for _, kind := range s.ownerKinds() {
+		failed.add(s.sweepKind(ctx, &kind, claimedBefore, &failed))
 	}
-	failed.add(s.releaseClaims(ctx, claimedBefore, &failed))
 	return failed.err()
 }
 
@@ -114,84 +112,61 @@ func (s *Sweeper) openHeldGroups(ctx context.Context) error {
 	return err
 }
 
-// jobs are bulk retries or bulk actions.
-type jobs struct {
-	name   string
-	owners func(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
-	end    func(ctx context.Context, id dlq.ID) error
+// ownerKind is a kind of owners: those of bulk retries, of bulk actions or of single retries.
+type ownerKind struct {
+	name string
+	list func(ctx context.Context, before time.Time) ([]dlq.Owner, error)
+	// end ends all that an owner has whose workflow is gone.
+	end func(ctx context.Context, owner dlq.Owner) error
 }
 
-func (s *Sweeper) kindsOfJobs() []jobs {
-	return []jobs{
-		{"bulk retry", s.Store.BulkOwners, func(ctx context.Context, id dlq.ID) error {
-			_, err := s.Store.EndBulk(dlq.WithOperation(ctx, dlq.Outside(dlq.PermBulkRetryControl, "")), id, dlq.BulkFailed, GoneReason)
+func (s *Sweeper) ownerKinds() []ownerKind {
+	return []ownerKind{
+		{"bulk retry", s.Store.BulkOwners, s.closeJob(dlq.PermBulkRetryControl, func(ctx context.Context, id dlq.ID) error {
+			_, err := s.Store.EndBulk(ctx, id, dlq.BulkFailed, GoneReason)
 			return err
-		}},
-		{"bulk action", s.Store.ActionOwners, func(ctx context.Context, id dlq.ID) error {
-			_, err := s.Store.EndAction(dlq.WithOperation(ctx, dlq.Outside(dlq.PermBulkActionControl, "")), id, dlq.BulkFailed, GoneReason)
+		})},
+		{"bulk action", s.Store.ActionOwners, s.closeJob(dlq.PermBulkActionControl, func(ctx context.Context, id dlq.ID) error {
+			_, err := s.Store.EndAction(ctx, id, dlq.BulkFailed, GoneReason)
 			return err
-		}},
+		})},
+		{"retry", s.Store.Owners, s.release},
 	}
 }
 
-func (s *Sweeper) closeJobs(ctx context.Context, kind jobs, startedBefore time.Time, failed *failures) error {
-	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) {
-		return kind.owners(ctx, startedBefore)
-	})
-	if err != nil {
-		return err
-	}
+// sweepKind ends what belongs to owners of a kind whose workflow is gone.
+func (s *Sweeper) sweepKind(ctx context.Context, kind *ownerKind, before time.Time, failed *failures) error {
+	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) { return kind.list(ctx, before) })
 	for _, owner := range owners {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := s.closeJob(ctx, kind, owner); err != nil {
-			failed.add(fmt.Errorf("%s %s: %w", kind.name, owner.Token, err))
+		running, err := within(ctx, readTimeout, func(ctx context.Context) (bool, error) { return s.Owners.IsRunning(ctx, owner) })
+		if err == nil && !running {
+			err = do(ctx, writeTimeout, func(ctx context.Context) error { return kind.end(ctx, owner) })
 		}
-	}
-	return nil
-}
-
-func (s *Sweeper) closeJob(ctx context.Context, kind jobs, owner dlq.Owner) error {
-	gone, err := s.isGone(ctx, owner)
-	if err != nil || !gone {
-		return err
-	}
-	id, err := dlq.ParseID(owner.Token)
-	if err != nil {
-		return err
-	}
-	_, err = within(ctx, writeTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, kind.end(ctx, id) })
-	if err == nil {
-		s.Log.Warn("closed a job whose workflow is gone", zap.String("kind", kind.name), zap.Stringer("id", id))
+		if err != nil {
+			failed.add(fmt.Errorf("%s of workflow %q: %w", kind.name, owner.WorkflowID, err))
+		}
 	}
 	return err
 }
 
-func (s *Sweeper) releaseClaims(ctx context.Context, claimedBefore time.Time, failed *failures) error {
-	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) {
-		return s.Store.Owners(ctx, claimedBefore)
-	})
-	failed.add(err) // with an error some owners may still have been found
-	for _, owner := range owners {
-		if ctx.Err() != nil {
-			return ctx.Err()
+func (s *Sweeper) closeJob(action dlq.Permission, end func(context.Context, dlq.ID) error) func(context.Context, dlq.Owner) error {
+	return func(ctx context.Context, owner dlq.Owner) error {
+		id, err := dlq.ParseID(owner.Token)
+		if err != nil {
+			return err
 		}
-		if err := s.releaseClaim(ctx, owner); err != nil {
-			failed.add(fmt.Errorf("workflow %q: %w", owner.WorkflowID, err))
+		if err = end(dlq.WithOperation(ctx, dlq.Outside(action, "")), id); err == nil {
+			s.Log.Warn("closed a job whose workflow is gone", zap.String("workflow_id", owner.WorkflowID), zap.Stringer("id", id))
 		}
-	}
-	return nil
-}
-
-func (s *Sweeper) releaseClaim(ctx context.Context, owner dlq.Owner) error {
-	gone, err := s.isGone(ctx, owner)
-	if err != nil || !gone {
 		return err
 	}
-	released, err := within(ctx, writeTimeout, func(ctx context.Context) (int64, error) {
-		return s.Store.Release(ctx, owner, activities.OrphanReason)
-	})
+}
+
+func (s *Sweeper) release(ctx context.Context, owner dlq.Owner) error {
+	released, err := s.Store.Release(ctx, owner, activities.OrphanReason)
 	if released > 0 {
 		s.Metrics.Released(released)
 		s.Log.Warn("released messages whose workflow is gone",
@@ -200,16 +175,16 @@ func (s *Sweeper) releaseClaim(ctx context.Context, owner dlq.Owner) error {
 	return err
 }
 
-func (s *Sweeper) isGone(ctx context.Context, owner dlq.Owner) (bool, error) {
-	running, err := within(ctx, readTimeout, func(ctx context.Context) (bool, error) { return s.Owners.IsRunning(ctx, owner) })
-	return !running, err
-}
-
 // within calls with a timeout.
 func within[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return call(ctx)
+}
+
+func do(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	_, err := within(ctx, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
 }
 
 // failures are the errors of one sweep. Only the first few are reported, since there is
