@@ -32,32 +32,29 @@ func toTemporal(err error) error {
 		return nil
 	}
 	options := temporal.ApplicationErrorOptions{NonRetryable: true, Cause: err}
+	benign := temporal.ApplicationErrorCategoryBenign // an expected answer, which the SDK does not log as an error
 	var (
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
 		delivery     *dlq.DeliveryError
+		errorType    string
 	)
 	switch {
 	case errors.As(err, &notRetryable):
-		options.Category = temporal.ApplicationErrorCategoryBenign // an expected answer, which the SDK then does not log as an error
-		options.Details = []any{notRetryable}
-		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotRetryable, options)
+		errorType, options.Category, options.Details = TypeNotRetryable, benign, []any{notRetryable}
 	case errors.As(err, &owned):
-		options.Category = temporal.ApplicationErrorCategoryBenign
-		options.Details = []any{owned}
-		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeOwned, options)
+		errorType, options.Category, options.Details = TypeOwned, benign, []any{owned}
 	case errors.As(err, &delivery): // also of a target that is not allowed any more
+		errorType, options.Details = string(delivery.Category), []any{delivery.RetryAfter}
 		options.NonRetryable = delivery.Category != dlq.CategoryTransient
-		options.Details = []any{delivery.RetryAfter}
-		return temporal.NewApplicationErrorWithOptions(err.Error(), string(delivery.Category), options)
 	case errors.Is(err, dlq.ErrSpecUnreadable), errors.As(err, new(*dlq.TargetError)):
-		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeInvalid, options)
+		errorType = TypeInvalid
 	case errors.Is(err, dlq.ErrNotFound):
-		options.Category = temporal.ApplicationErrorCategoryBenign
-		return temporal.NewApplicationErrorWithOptions(err.Error(), TypeNotFound, options)
+		errorType, options.Category = TypeNotFound, benign
 	default:
 		return err
 	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), errorType, options)
 }
 
 // FromTemporal is the inverse of toTemporal, for the result of a workflow. It returns the

@@ -1,8 +1,6 @@
 package dlq
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"time"
 )
@@ -72,13 +70,9 @@ func (s ActionSpec) Storable() ActionSpec {
 // IsSameWork reports whether two specifications ask for the same bulk action. The reason is
 // not compared.
 func (s ActionSpec) IsSameWork(other ActionSpec) bool {
-	canonical := func(s ActionSpec) []byte {
-		s = s.Storable()
-		s.Reason = ""
-		encoded, _ := json.Marshal(s) // every field can be encoded
-		return encoded
-	}
-	return bytes.Equal(canonical(s), canonical(other))
+	s, other = s.Storable(), other.Storable()
+	s.Reason, other.Reason = "", ""
+	return isSameJSON(s, other)
 }
 
 // BulkAction is one action on many messages: its scope, fixed by a snapshot when it was
@@ -122,11 +116,7 @@ func (a *BulkAction) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	if a.State != BulkRunning || a.Counting || left < 0 || a.RecentPerSecond <= 0 {
 		return time.Time{}, false
 	}
-	seconds := float64(left) / a.RecentPerSecond
-	if seconds > maxEstimate.Seconds() {
-		return time.Time{}, false
-	}
-	return now.Add(time.Duration(seconds * float64(time.Second))), true
+	return endAfter(now, float64(left)/a.RecentPerSecond)
 }
 
 // ActionStep is the result of one batch of a bulk action.

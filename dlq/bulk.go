@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -73,16 +74,19 @@ type BulkSpec struct {
 // is not compared, because it can be changed later, nor is the reason. The ramp is
 // compared: a request with a ramp must not join a job without one.
 func (s BulkSpec) IsSameWork(other BulkSpec) bool {
-	canonical := func(s BulkSpec) []byte {
+	canonical := func(s BulkSpec) BulkSpec {
 		s = s.Storable()
 		s.RateLimit, s.Reason = 0, ""
-		if s.Order == "" {
-			s.Order = OrderKey
-		}
-		encoded, _ := json.Marshal(s) // every field can be encoded
-		return encoded
+		s.Order = cmp.Or(s.Order, OrderKey)
+		return s
 	}
-	return bytes.Equal(canonical(s), canonical(other))
+	return isSameJSON(canonical(s), canonical(other))
+}
+
+func isSameJSON(a, b any) bool {
+	first, _ := json.Marshal(a) // every field of a specification can be encoded
+	second, _ := json.Marshal(b)
+	return bytes.Equal(first, second)
 }
 
 // Ramp sends a few messages first, waits, and sends more only if few came back.

@@ -32,7 +32,10 @@ func (b *BulkRetry) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	if rate <= 0 || left > 0 && math.IsInf(rate, 1) {
 		return time.Time{}, false
 	}
-	seconds := float64(left)/rate + wait.Seconds()
+	return endAfter(now, float64(left)/rate+wait.Seconds())
+}
+
+func endAfter(now time.Time, seconds float64) (end time.Time, known bool) {
 	if seconds > maxEstimate.Seconds() {
 		return time.Time{}, false
 	}

@@ -51,12 +51,10 @@ func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 
 // RestoredError refuses to restore a message that was restored before.
 func RestoredError(m *Message) error {
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		Reason: fmt.Sprintf("it was restored as %s; retry that one, or restore it if it is archived too", RestoredID(m.ID))}
+	return m.refusal(fmt.Sprintf("it was restored as %s; retry that one, or restore it if it is archived too", RestoredID(m.ID)))
 }
 
 // ReplacedError refuses a change of a message that an edited copy has replaced.
 func ReplacedError(m *Message, copyID ID) error {
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		Reason: fmt.Sprintf("its edited copy %s was sent in its place; edit or retry that one", copyID)}
+	return m.refusal(fmt.Sprintf("its edited copy %s was sent in its place; edit or retry that one", copyID))
 }

@@ -70,7 +70,12 @@ func (m *Message) CheckRetryable() error {
 	if m.IsRetryable() {
 		return nil
 	}
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
+	return m.refusal("")
+}
+
+// refusal refuses a change of the message, for a reason or because of its status and count.
+func (m *Message) refusal(reason string) *NotRetryableError {
+	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Reason: reason}
 }
 
 // ClaimError returns why the owner has no claim on the message: a *OwnedError when another
@@ -79,7 +84,7 @@ func (m *Message) ClaimError(owner Owner) error {
 	if m.Status == StatusRetrying && m.Owner != owner {
 		return &OwnedError{ID: m.ID, Owner: m.Owner}
 	}
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
+	return m.refusal("")
 }
 
 // AwaitsResult reports whether the owner's retry has not been recorded yet. A message that an
@@ -96,7 +101,7 @@ func (m *Message) NotDead() error {
 	if m.WasMarkedWhileSent() {
 		reason = fmt.Sprintf("it was marked dead while a retry was sending it; revive it %s after it was marked", ReviveAfter)
 	}
-	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Reason: reason}
+	return m.refusal(reason)
 }
 
 // ReviveAfter is how long a message that was marked dead while a retry was sending it cannot be

@@ -24,15 +24,9 @@ func EndpointOf(target string) (name string, ok bool) {
 // HTTP endpoint. Nil sends all of them to their original topics.
 type Targets struct {
 	topics    *Topics
-	routes    []targetRoute // exact names first, then the longer globs
+	routes    globMap // of original topics to targets
 	allowed   []targetGlob
 	endpoints []string
-}
-
-// targetRoute is where the messages of the original topics go that match a glob.
-type targetRoute struct {
-	glob, target string
-	matches      *regexp.Regexp
 }
 
 // targetGlob matches names of topics, or of endpoints.
@@ -51,20 +45,16 @@ func (g targetGlob) has(target string) bool {
 // the endpoints. allowed has globs of the targets that an operator may name for a retry. The
 // error is the first problem found.
 func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []string) (*Targets, error) {
-	t := &Targets{topics: topics, endpoints: endpoints}
+	compiled, err := newGlobMap(routes)
+	if err != nil {
+		return nil, err
+	}
+	t := &Targets{topics: topics, endpoints: endpoints, routes: compiled}
 	for glob, target := range routes {
-		matches, err := compileGlob(glob)
-		if err != nil {
-			return nil, err
-		}
 		if reason := t.unusable(target); reason != "" {
 			return nil, fmt.Errorf("the target %q of %q %s", target, glob, reason)
 		}
-		t.routes = append(t.routes, targetRoute{glob: glob, target: target, matches: matches})
 	}
-	slices.SortFunc(t.routes, func(a, b targetRoute) int {
-		return compareGlobs(a.glob, b.glob)
-	})
 	for _, glob := range allowed {
 		name, endpoints := EndpointOf(glob)
 		matches, err := compileGlob(name)
@@ -74,13 +64,6 @@ func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []s
 		t.allowed = append(t.allowed, targetGlob{endpoints, matches})
 	}
 	return t, nil
-}
-
-func compileGlob(glob string) (*regexp.Regexp, error) {
-	if !IsTopicName(wildcards.Replace(glob)) {
-		return nil, fmt.Errorf("must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
-	}
-	return regexp.MustCompile("(?s)^" + expressions.Replace(glob) + "$"), nil
 }
 
 // Of returns the target of a message: a Kafka topic, or the EndpointTarget of an endpoint.
@@ -112,10 +95,8 @@ func (t *Targets) Of(originalTopic, requested string) (string, error) {
 // routeOf is where the messages of a topic go unless an operator names another target.
 func (t *Targets) routeOf(originalTopic string) string {
 	if t != nil {
-		for i := range t.routes {
-			if t.routes[i].matches.MatchString(originalTopic) {
-				return t.routes[i].target
-			}
+		if target, found := t.routes.of(originalTopic); found {
+			return target
 		}
 	}
 	return originalTopic
@@ -128,11 +109,7 @@ func (t *Targets) Routes() (expressions, targets []string) {
 	if t == nil {
 		return nil, nil
 	}
-	for i := range t.routes {
-		expressions = append(expressions, t.routes[i].matches.String())
-		targets = append(targets, t.routes[i].target)
-	}
-	return expressions, targets
+	return t.routes.columns()
 }
 
 const notAllowed = "is not among the allowed targets; an administrator can add it to targets.allowed"

@@ -37,10 +37,10 @@ func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 	}
 	alternatives := make([]string, len(globs))
 	for i, glob := range globs {
-		switch {
-		case !IsTopicName(wildcards.Replace(glob)):
-			return nil, fmt.Errorf("must be a topic name in which * stands for any run of characters and ? for one, not %q", glob)
-		case strings.Trim(glob, "*?") == "":
+		if _, err := compileGlob(glob); err != nil {
+			return nil, err
+		}
+		if strings.Trim(glob, "*?") == "" {
 			return nil, fmt.Errorf("%q matches every topic, so no message could be sent back", glob)
 		}
 		alternatives[i] = expressions.Replace(glob)
@@ -84,11 +84,6 @@ func (t *Topics) addOrigins(origins map[string]string) error {
 	})
 	return nil
 }
-
-var (
-	wildcards   = strings.NewReplacer("*", "x", "?", "x")
-	expressions = strings.NewReplacer(".", `\.`, "*", ".*", "?", ".")
-)
 
 // IsTopicName reports whether Kafka accepts the name of a topic: 1 to 249 of A-Z a-z 0-9 .
 // _ -, but not "." and not "..".
@@ -165,12 +160,6 @@ func (t *Topics) LimitOrigins(limits map[string][]string) error {
 	return nil
 }
 
-// compareGlobs sorts exact names first, then the longer globs.
-func compareGlobs(a, b string) int {
-	wildcards := func(glob string) int { return strings.Count(glob, "*") + strings.Count(glob, "?") }
-	return cmp.Or(cmp.Compare(wildcards(a), wildcards(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-}
-
 // ForeignOrigin says why a dead letter of a topic is suspicious to name this origin; empty if it is
 // not. The origin that follows from the name of the topic never is.
 func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
@@ -219,7 +208,7 @@ func (t *Topics) NoTargets() string {
 // CheckOrigin returns a *NotRetryableError when nothing is sent to the original topic. Sending
 // to a dead-letter topic would be a loop.
 func (t *Topics) CheckOrigin(m *Message) error {
-	refused := &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries}
+	refused := m.refusal("")
 	switch reason := t.refusal(m.OriginalTopic); {
 	case m.OriginalTopic == "" || m.OriginalTopic == m.DLQTopic || t.IsDeadLetter(m.OriginalTopic):
 		refused.Reason = fmt.Sprintf("its original topic %q is a dead-letter topic; set kafka.origin_topics for %q", m.OriginalTopic, m.DLQTopic)

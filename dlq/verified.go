@@ -2,8 +2,6 @@ package dlq
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
 	"time"
 )
 
@@ -113,33 +111,21 @@ type VerifyGroups struct {
 	// Expressions match original topics, exact names first, then the longer globs. Groups has
 	// the group of each.
 	Expressions, Groups []string
-	matchers            []*regexp.Regexp
+	of                  globMap
 }
 
-// NewVerifyGroups compiles globs of original topics, in which * stands for any run of
-// characters and ? for one. The error is the first problem found.
+// NewVerifyGroups maps globs of original topics to consumer groups. The error is the first problem
+// found.
 func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
-	v := &VerifyGroups{Expressions: []string{}, Groups: []string{}}
-	globs := make([]string, 0, len(groups))
 	for glob, group := range groups {
-		if !IsTopicName(wildcards.Replace(glob)) {
-			return nil, fmt.Errorf("%q is not a pattern of topic names", glob)
-		}
 		if group == "" {
 			return nil, fmt.Errorf("the consumer group of %q is empty", glob)
 		}
-		globs = append(globs, glob)
 	}
-	slices.SortFunc(globs, compareGlobs)
-	for _, glob := range globs {
-		expression := "^(?:" + expressions.Replace(glob) + ")$"
-		matcher, err := regexp.Compile(expression)
-		if err != nil {
-			return nil, fmt.Errorf("%q: %w", glob, err)
-		}
-		v.Expressions, v.Groups, v.matchers = append(v.Expressions, expression), append(v.Groups, groups[glob]), append(v.matchers, matcher)
-	}
-	return v, nil
+	of, err := newGlobMap(groups)
+	v := &VerifyGroups{of: of}
+	v.Expressions, v.Groups = of.columns()
+	return v, err
 }
 
 // Of is the configured group of a topic; empty when none is.
@@ -147,12 +133,8 @@ func (v *VerifyGroups) Of(topic string) string {
 	if v == nil {
 		return ""
 	}
-	for i, m := range v.matchers {
-		if m.MatchString(topic) {
-			return v.Groups[i]
-		}
-	}
-	return ""
+	group, _ := v.of.of(topic)
+	return group
 }
 
 // WatermarkLease is the right of one process to publish watermarks. A later lease ends it.

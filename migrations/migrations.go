@@ -204,7 +204,14 @@ WHERE name IN ('lock_timeout', 'default_transaction_isolation', 'search_path',
 
 // run does one thing to the schema while holding the lock. golang-migrate has a
 // lock of its own, but gives up waiting for it after seconds.
-func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Pool, *migrate.Migrate) error) (err error) {
+func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Pool, *migrate.Migrate) error) error {
+	if err := o.run(ctx, pool, do); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+func (o Options) run(ctx context.Context, pool *pgxpool.Pool, do func(*pgxpool.Pool, *migrate.Migrate) error) error {
 	config := pool.Config()
 	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 3
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -214,13 +221,13 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 	o.Roles.configure(config)
 	own, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	defer own.Close()
 
 	lock, err := own.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	defer lock.Release() // closing the pool ends the connection, and so the lock
 	if needed, err := o.lock(ctx, lock, pool); err != nil || !needed {
@@ -233,32 +240,29 @@ func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Po
 	}()
 
 	if err := ensureVersionTable(ctx, lock); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	source, err := iofs.New(o.files, ".")
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	library, err := driver.WithInstance(stdlib.OpenDBFromPool(own), &driver.Config{MigrationsTable: versionTable, MigrationsTableQuoted: true})
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	m, err := migrate.NewWithInstance("iofs", source, "pgx5", newPatient(ctx, library, own, o))
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	defer func() { _, _ = m.Close() }()
 	// The library takes no context; it stops between two migrations when asked.
 	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
 	defer stop()
 
-	if err = do(own, m); err == nil || errors.Is(err, migrate.ErrNoChange) {
-		err = ctx.Err()
+	if err := do(own, m); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
+	return ctx.Err()
 }
 
 // tryLockSQL does not take the lock while another process has only that of golang-migrate,
@@ -285,7 +289,7 @@ func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Poo
 		err := conn.QueryRow(ctx, tryLockSQL, int64(lockID), libraryID).Scan(&held)
 		switch {
 		case err != nil:
-			return false, fmt.Errorf("migrate: wait for another process that migrates: %w", err)
+			return false, fmt.Errorf("wait for another process that migrates: %w", err)
 		case held:
 			return true, nil
 		case o.LeaveLarge && Check(ctx, pool) == nil:
@@ -296,7 +300,7 @@ func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Poo
 		}
 		select {
 		case <-ctx.Done():
-			return false, fmt.Errorf("migrate: wait for another process that migrates: %w", ctx.Err())
+			return false, fmt.Errorf("wait for another process that migrates: %w", ctx.Err())
 		case <-time.After(lockPoll):
 		}
 	}

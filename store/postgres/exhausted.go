@@ -45,6 +45,17 @@ func (s *Store) unpublished(ctx context.Context, most int) (counts []dlq.TopicCo
 	return counts, err
 }
 
+// putIntoOutbox is the CTE of a statement that puts the messages in its CTE m into the outbox which
+// have ended as exhausted.
+const putIntoOutbox = `), exhausted AS (
+	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
+	FROM m
+	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> ''
+	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
+	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
+)`
+
 // publishLock is the advisory lock of the transaction that publishes exhausted messages.
 // Without it two workers would publish the same ones. The number is arbitrary and must
 // never change.

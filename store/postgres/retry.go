@@ -195,14 +195,7 @@ WITH m AS (
 	SELECT m.id, m.retry_count, @workflow_id, @token, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
 	FROM m
 	WHERE @is_attempt::bool
-), exhausted AS (
-	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
-	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
-	FROM m
-	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> ''
-	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
-	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
-)
+` + putIntoOutbox + `
 SELECT id FROM m`
 
 // lockMessageSQL waits for a claim that is being committed. The next statement sees its

@@ -108,14 +108,7 @@ WITH found AS MATERIALIZED (
 	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 	SELECT m.id, m.retry_count, @workflow_id, @token, COALESCE(m.last_retry_at, m.updated_at), 'failed', 'transient', @error
 	FROM m
-), exhausted AS (
-	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
-	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
-	FROM m
-	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> ''
-	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
-	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
-)
+` + putIntoOutbox + `
 SELECT count(*) FROM m`
 
 // Release ends every retry of an owner that no longer exists, as failed with the given
