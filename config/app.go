@@ -7,25 +7,16 @@ import (
 
 // App identifies this program and its environment.
 type App struct {
-	Name    string `yaml:"name"`
+	Name    string `yaml:"name" default:"dlq-manager" check:"required"`
 	Version string `yaml:"version"`
 	// Environment is any name. With "production" or "prod" the sections database, kafka
 	// and temporal are required.
-	Environment string `yaml:"environment"`
+	Environment string `yaml:"environment" default:"dev" check:"required"`
 	// Tier is a label of the platform; nothing depends on it.
 	Tier string `yaml:"tier"`
-}
-
-func defaultApp() App {
-	return App{Name: "dlq-manager", Environment: "dev"}
 }
 
 // Production reports whether this is the production environment.
 func (a App) Production() bool {
 	return slices.Contains([]string{"production", "prod"}, strings.ToLower(strings.TrimSpace(a.Environment)))
-}
-
-func (a App) validate(r *report) {
-	r.notEmpty("app.name", a.Name)
-	r.notEmpty("app.environment", a.Environment)
 }

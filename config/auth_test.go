@@ -69,7 +69,6 @@ func TestRolesMayComeFromTheEnvironment(t *testing.T) {
 	require.Equal(t, config.RoleGrants{
 		"dlq-admins": {Role: "admin"}, "/ops/pay": {Role: "operator", Topics: []string{"payments.*", "refunds.*"}},
 	}, c.Auth.OIDC.Roles)
-	require.Equal(t, "/ops/pay=operator:payments.*|refunds.*,dlq-admins=admin", c.Auth.OIDC.Roles.String())
 	for _, bad := range []string{"a", "a=", "=admin", "a=root", "a=admin:", "a=admin:x|", "a=admin,a=viewer", "a=admin:x y"} {
 		require.Len(t, problemsOf(t, "", append(environ, "DLQ_AUTH_OIDC_ROLES="+bad)...), 1, bad)
 	}
@@ -91,7 +90,7 @@ func TestUnclearAuthSectionsAreRefused(t *testing.T) {
 		"no issuer":            {"auth: {mode: oidc, oidc: {audience: a, roles: {a: {role: admin}}}}", "auth.oidc.issuer: is required"},
 		"no audience":          {"auth: {mode: oidc, oidc: {issuer: 'https://issuer.example', roles: {a: {role: admin}}}}", "auth.oidc.audience: is required"},
 		"no roles":             {"auth: {mode: oidc, oidc: {issuer: 'https://issuer.example', audience: a}}", "auth.oidc.roles: is required"},
-		"roles as a list":      {"auth: {mode: oidc, oidc: {issuer: 'https://issuer.example', audience: a, roles: [admin]}}", "auth.oidc.roles: must be a mapping of claim values to roles, not a list"},
+		"roles as a list":      {"auth: {mode: oidc, oidc: {issuer: 'https://issuer.example', audience: a, roles: [admin]}}", "auth.oidc.roles: must be a section of keys and values, not a list"},
 		"much skew":            {"auth: {mode: oidc, oidc: {issuer: 'https://issuer.example', audience: a, clock_skew: 1h, roles: {a: {role: admin}}}}", "auth.oidc.clock_skew: must be at most 10m"},
 		"role as text":         {oidc + "      a: admin", "file:7: auth.oidc.roles.a: must be a section of keys and values"},
 		"unknown role":         {oidc + "      a: {role: root}", `file:7: auth.oidc.roles.a: unknown role "root"`},

@@ -4,9 +4,5 @@ package config
 type Bulk struct {
 	// Lanes is the number of parallel scans of a bulk retry. Messages with one key
 	// always share a lane.
-	Lanes int `yaml:"lanes"`
+	Lanes int `yaml:"lanes" default:"4" check:"1 to 64"`
 }
-
-func defaultBulk() Bulk { return Bulk{Lanes: 4} }
-
-func (b Bulk) validate(r *report) { r.between("bulk.lanes", b.Lanes, 1, 64) }

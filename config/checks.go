@@ -1,83 +1,182 @@
 package config
 
 import (
+	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"dlqmanager/dlq"
 )
 
-func (r *report) notEmpty(path, value string) {
-	if strings.TrimSpace(value) == "" {
-		r.add(path, "is required")
+// checkFields checks the fields of a section by their tags. A value that is given both directly
+// and as a file is refused, since the intended one is unknown.
+func (s section) checkFields(structure reflect.Value) {
+	values := map[string]reflect.Value{}
+	for f, value := range keysOf(structure) {
+		key := keyOf(f)
+		values[key] = value // before that of its file
+		if rules := f.Tag.Get("check"); rules != "" {
+			s.check(key, rules, value)
+		}
+		direct, isFile := strings.CutSuffix(key, "_file")
+		if isFile && value.String() != "" && values[direct].IsValid() && fmt.Sprint(values[direct].Interface()) != "" {
+			s.add(key, "cannot be used together with %s: remove one of them", below(s.path, direct))
+		}
 	}
 }
 
-func (r *report) oneOf(path, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		r.add(path, "must be one of %s, not %q", strings.Join(allowed, ", "), value)
+// check checks a value by rules, which are separated by semicolons:
+//
+//   - required
+//   - one of debug, info
+//   - 1 to 64; at least 1s; at most 10m
+//   - a name of formats, for text that is not empty
+//
+// A list is checked item by item.
+func (s section) check(key, rules string, value reflect.Value) {
+	if value.Kind() != reflect.Slice {
+		for rule := range strings.SplitSeq(rules, "; ") {
+			if problem := problemOf(rule, value); problem != "" {
+				s.add(key, "%s", problem)
+			}
+		}
+		return
+	}
+	seen := map[string]bool{}
+	for i := range value.Len() {
+		item, itemKey := value.Index(i), fmt.Sprintf("%s[%d]", key, i)
+		s.check(itemKey, rules, item)
+		if seen[item.String()] && strings.HasPrefix(rules, "one of ") {
+			s.add(itemKey, "occurs twice")
+		}
+		seen[item.String()] = true
 	}
 }
 
-func (r *report) between(path string, value, least, most int) {
-	if value < least || value > most {
-		r.add(path, "must be %d to %d, not %d", least, most, value)
+// problemOf says why a value breaks a rule, or is empty.
+func problemOf(rule string, value reflect.Value) string {
+	text := fmt.Sprint(value.Interface())
+	if rule == "required" {
+		if strings.TrimSpace(text) == "" {
+			return "is required"
+		}
+		return ""
 	}
+	if format, found := formats[rule]; found {
+		if text == "" {
+			return ""
+		}
+		return format(text)
+	}
+	if words, isChoice := strings.CutPrefix(rule, "one of "); isChoice {
+		if slices.Contains(strings.Split(words, ", "), text) {
+			return ""
+		}
+		return fmt.Sprintf("must be %s, not %q", rule, text)
+	}
+	if !isInRange(rule, value) {
+		return fmt.Sprintf("must be %s, not %s", rule, text)
+	}
+	return ""
 }
 
-func (r *report) port(path string, value int) { r.between(path, value, 1, 65535) }
-
-// host checks a host name or an IP address without a port.
-func (r *report) host(path, value string) {
-	switch {
-	case value == "":
-		r.add(path, "is required")
-	case net.ParseIP(value) != nil:
-	case strings.ContainsAny(value, ":/@?#,[]*") || strings.ContainsFunc(value, notInName):
-		r.add(path, "must be a host name or an IP address, without scheme or port, not %q", value)
+// isInRange reads a rule such as 1 to 64, whose bounds have the form of the value.
+func isInRange(rule string, value reflect.Value) bool {
+	bound := func(text string) int64 {
+		parsed := reflect.New(value.Type()).Elem()
+		if err := setText(parsed, text); err != nil {
+			panic(fmt.Sprintf("config: rule %q: %v", rule, err))
+		}
+		return parsed.Int()
 	}
+	if least, found := strings.CutPrefix(rule, "at least "); found {
+		return value.Int() >= bound(least)
+	}
+	if most, found := strings.CutPrefix(rule, "at most "); found {
+		return value.Int() <= bound(most)
+	}
+	least, most, _ := strings.Cut(rule, " to ")
+	return value.Int() >= bound(least) && value.Int() <= bound(most)
 }
 
-// hostPort checks host:port.
-func (r *report) hostPort(path, value string) {
-	host, port, err := net.SplitHostPort(value)
+// formats say why a text does not have a format, or return nothing.
+var formats = map[string]func(text string) string{
+	"host": hostProblem, "host:port": hostPortProblem, "web URL": webURLProblem, "origin": originProblem,
+	"issuer": issuerProblem, "proxy": proxyProblem, "network": networkProblem,
+}
+
+// hostProblem expects a host name or an IP address without a port.
+func hostProblem(text string) string {
+	if net.ParseIP(text) == nil && (strings.ContainsAny(text, ":/@?#,[]*") || strings.ContainsFunc(text, notInName)) {
+		return fmt.Sprintf("must be a host name or an IP address, without scheme or port, not %q", text)
+	}
+	return ""
+}
+
+func hostPortProblem(text string) string {
+	host, port, err := net.SplitHostPort(text)
 	number, notNumber := strconv.Atoi(port)
-	switch {
-	case err != nil, host == "", notNumber != nil, number < 1, number > 65535,
-		strings.ContainsAny(host, "/@?#,") || strings.ContainsFunc(host, notInName):
-		r.add(path, "must be host:port, not %q", value)
+	if err != nil || host == "" || notNumber != nil || number < 1 || number > 65535 ||
+		strings.ContainsAny(host, "/@?#,") || strings.ContainsFunc(host, notInName) {
+		return fmt.Sprintf("must be host:port, not %q", text)
 	}
+	return ""
 }
 
-// webURL checks the address of a web page. It refuses a password, since the API shows
-// this address in its answers.
-func (r *report) webURL(path, value string) {
-	parsed, err := url.Parse(value)
+// webURLProblem refuses a password, since answers of the API, errors and the log show the URL.
+func webURLProblem(text string) string {
+	parsed, err := url.Parse(text)
 	switch {
-	case err != nil, parsed.Host == "", parsed.Scheme != "http" && parsed.Scheme != "https":
-		r.add(path, "must be an http or https URL")
+	case err != nil, parsed.Hostname() == "", parsed.Scheme != "http" && parsed.Scheme != "https":
+		return "must be an http or https URL"
 	case parsed.User != nil:
-		r.add(path, "must not contain a user or password")
+		return "must not contain a user or password"
+	default:
+		return ""
 	}
 }
 
-// origin checks the origin of a web page, as browsers send it. A wildcard would let every page
-// of the internet use the access of whoever looks at it.
-func (r *report) origin(path, value string) {
-	parsed, err := url.Parse(value)
+// originProblem expects the origin of a web page, as browsers send it. A wildcard would let every
+// page of the internet use the access of whoever looks at it.
+func originProblem(text string) string {
+	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" ||
-		value != strings.ToLower(parsed.Scheme+"://"+parsed.Host) || strings.Contains(value, "*") {
-		r.add(path, "must be an origin such as https://ops.example, in small letters and without a path, not %q", value)
+		text != strings.ToLower(parsed.Scheme+"://"+parsed.Host) || strings.Contains(text, "*") {
+		return fmt.Sprintf("must be an origin such as https://ops.example, in small letters and without a path, not %q", text)
 	}
+	return ""
 }
 
-// certificate checks that a client certificate and its key are given together.
-func (r *report) certificate(path, certFile, keyFile string) {
-	if (certFile == "") != (keyFile == "") {
-		r.add(path, "cert_file and key_file belong together: set both or neither")
+// issuerProblem expects the URL of an identity provider. Over plain HTTP anybody on the way could
+// exchange its keys.
+func issuerProblem(text string) string {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" ||
+		parsed.Scheme != "https" && (parsed.Scheme != "http" || !dlq.IsLoopback(parsed.Hostname())) {
+		return "must be an https URL without user, query and fragment"
 	}
+	return ""
+}
+
+func proxyProblem(text string) string {
+	if _, err := parseNetwork(text); err != nil {
+		return fmt.Sprintf("must be an IP address or a CIDR such as 10.0.0.0/8, not %q", text)
+	}
+	return ""
+}
+
+func networkProblem(text string) string {
+	network, err := netip.ParsePrefix(text)
+	if err != nil || network != network.Masked() {
+		return fmt.Sprintf("must be a network such as 10.20.0.0/16, not %q", text)
+	}
+	return ""
 }
 
 func notInName(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }

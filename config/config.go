@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
+
+	"dlqmanager/dlq"
 )
 
 // DefaultPath is read when no file is named and it exists. It is absolute, so that it
@@ -39,24 +42,12 @@ type Config struct {
 // Default is the configuration without a file or variables: loopback addresses,
 // messages in memory, no Kafka.
 func Default() *Config {
-	return &Config{
-		App:      defaultApp(),
-		Server:   defaultServer(),
-		Auth:     defaultAuth(),
-		Database: defaultDatabase(),
-		Kafka:    defaultKafka(),
-		Temporal: defaultTemporal(),
-		Archive:  defaultArchive(),
-		Audit:    defaultAudit(),
-		Bulk:     defaultBulk(),
-		Groups:   defaultGroups(),
-		Verify:   defaultVerify(),
-		Worker:   defaultWorker(),
-		Log:      defaultLog(),
-		Tracing:  defaultTracing(),
-
-		SchemaRegistry: defaultSchemaRegistry(),
-	}
+	c := &Config{}
+	setDefaults(reflect.ValueOf(c).Elem())
+	c.Kafka.DLQTopicPattern, c.Kafka.ArchiveTopic, c.Kafka.MaxRetries = dlq.DefaultTopicPatterns, dlq.DefaultArchiveTopic, dlq.DefaultMaxRetries
+	c.Groups.Header, c.Groups.MaxPerTopic = dlq.DefaultGroupHeader, dlq.MaxGroups
+	c.Kafka.TLS.path, c.SchemaRegistry.TLS.path, c.Tracing.TLS.path = "kafka.tls", "schema_registry.tls", "tracing.tls"
+	return c
 }
 
 // Load reads the file at path and the environment, which has the form of os.Environ,
@@ -75,7 +66,7 @@ func Load(path string, environ []string) (*Config, error) {
 	problems = append(problems, decodeFile(c, name, data, sources)...)
 	problems = append(problems, applyEnviron(c, env, sources)...)
 	problems = append(problems, resolveTemporal(&c.Temporal, env, sources)...)
-	problems = append(problems, c.problems(sources).beyond(problems)...)
+	problems = append(problems, c.problems(sources, problems)...)
 	if len(problems) > 0 {
 		problems.sort()
 		return nil, problems
@@ -83,41 +74,37 @@ func Load(path string, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// problems validates every section. sources tells where each value came from.
-func (c *Config) problems(sources map[string]source) Problems {
-	r := &report{sources: sources}
-	c.App.validate(r)
-	c.Server.validate(r)
-	c.Auth.validate(r)
-	c.validateAuth(r)
-	c.Database.validate(r)
-	c.Kafka.validate(r)
-	c.Ingest.validate(r)
-	c.Temporal.validate(r)
-	c.Archive.validate(r)
-	c.Audit.validate(r)
-	c.Bulk.validate(r)
-	c.Groups.validate(r)
-	c.Verify.validate(r)
-	c.Worker.validate(r)
-	c.Log.validate(r)
-	c.Tracing.validate(r)
-	c.SchemaRegistry.validate(r)
-	c.validateTargets(r)
-	c.validateProduction(r)
+// problems validates every section. sources has the location of each value, and unread the problems
+// of values that could not be read.
+func (c *Config) problems(sources map[string]source, unread Problems) Problems {
+	r := &report{sources: sources, unread: unread}
+	eachSection("", reflect.ValueOf(c).Elem(), func(path string, structure reflect.Value) {
+		s := section{r, path}
+		s.checkFields(structure)
+		if rules, ok := structure.Addr().Interface().(interface{ validate(s section) }); ok {
+			rules.validate(s)
+		}
+	})
 	return r.problems
+}
+
+// validate checks the rules that concern several sections.
+func (c *Config) validate(s section) {
+	c.validateAuth(s)
+	c.validateTargets(s)
+	c.validateProduction(s)
 }
 
 // validateProduction requires the sections without which a production system would lose
 // messages or not run retries. In other environments a missing section has a documented
 // meaning.
-func (c *Config) validateProduction(r *report) {
+func (c *Config) validateProduction(s section) {
 	if !c.App.Production() {
 		return
 	}
-	missing := func(section, key, consequence string) {
-		r.addAt("app.environment", section, "missing, and app.environment is %q: set %s.%s in the file or %s in the environment; without it %s",
-			c.App.Environment, section, key, EnvName(section+"."+key), consequence)
+	missing := func(name, key, consequence string) {
+		s.addAt("app.environment", name, "missing, and app.environment is %q: set %s.%s in the file or %s in the environment; without it %s",
+			c.App.Environment, name, key, EnvName(name+"."+key), consequence)
 	}
 	if !c.Database.Configured() {
 		missing("database", "host", "messages would be kept in memory only")
@@ -134,46 +121,20 @@ func (c *Config) validateProduction(r *report) {
 // wrong path thus stops the start and not the first connection.
 func (c *Config) CheckFiles() error {
 	var errs []error
-	secret := func(key, path string) {
-		if path == "" {
-			return
+	eachSection("", reflect.ValueOf(c).Elem(), func(path string, structure reflect.Value) {
+		for f, value := range keysOf(structure) {
+			if f.Tag.Get("file") != "secret" || value.String() == "" {
+				continue
+			}
+			if _, err := readSecretFile(value.String()); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", below(path, keyOf(f)), err))
+			}
 		}
-		if _, err := readSecretFile(path); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		if files, ok := structure.Addr().Interface().(interface{ checkFiles(path string) error }); ok {
+			errs = append(errs, files.checkFiles(path))
 		}
-	}
-	secret("database.user_file", c.Database.UserFile)
-	secret("database.password_file", c.Database.PasswordFile)
-	secret("database.migrations.user_file", c.Database.Migrations.UserFile)
-	secret("database.migrations.password_file", c.Database.Migrations.PasswordFile)
-	secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile)
-	secret("temporal.api_key_file", c.Temporal.APIKeyFile)
-	secret("schema_registry.password_file", c.SchemaRegistry.PasswordFile)
-	secret("schema_registry.token_file", c.SchemaRegistry.TokenFile)
-	for name, endpoint := range c.Targets.Endpoints {
-		secret("targets.endpoints."+name+".secrets_file", endpoint.SecretsFile)
-		secret("targets.endpoints."+name+".token_file", endpoint.TokenFile)
-	}
-	if _, err := c.SchemaRegistry.TLS.Config(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := c.Tracing.TLS.Config(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Temporal.TLS.check(); err != nil {
-		errs = append(errs, err)
-	} else if _, err := c.Temporal.ClientOptions(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := c.Kafka.TLS.Config(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Server.TLS.Configured() {
-		if _, err := c.Server.TLS.Config(); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(append(errs, c.Database.CheckCertificates())...)
+	})
+	return errors.Join(errs...)
 }
 
 // readFile returns the name and the content of the configuration file. Both are empty

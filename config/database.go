@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -12,31 +14,23 @@ import (
 type Database struct {
 	// Host is a name, an address, or the directory of a Unix socket.
 	Host string `yaml:"host"`
-	Port int    `yaml:"port"`
+	Port int    `yaml:"port" default:"5432" check:"1 to 65535"`
 	Name string `yaml:"name"`
-	User string `yaml:"user"`
-	// UserFile holds the user. It is for secret stores that issue a new user with every
-	// password, and is read for every new connection.
-	UserFile string `yaml:"user_file"`
-	// StaticPassword is empty if PasswordFile is set or no password is needed.
-	StaticPassword Secret `yaml:"password"`
-	// PasswordFile is read for every new connection.
-	PasswordFile string `yaml:"password_file"`
-	// SSLMode is libpq's: disable, allow, prefer, require, verify-ca or
-	// verify-full.
-	SSLMode string `yaml:"ssl_mode"`
+	DatabaseUser
+	// SSLMode is libpq's, and so is its default: TLS where the server has it.
+	SSLMode string `yaml:"ssl_mode" default:"prefer" check:"one of disable, allow, prefer, require, verify-ca, verify-full"`
 	// SSLRootCert is a file of trusted certificates; empty means the system's.
 	SSLRootCert string `yaml:"ssl_root_cert"`
 	// SSLCert and SSLKey are the files of the client's own certificate and key. All three
 	// are read for every new connection.
 	SSLCert         string   `yaml:"ssl_cert"`
 	SSLKey          string   `yaml:"ssl_key"`
-	MaxOpenConns    int      `yaml:"max_open_conns"`
-	MaxIdleConns    int      `yaml:"max_idle_conns"`
-	ConnMaxLifetime Duration `yaml:"conn_max_lifetime"`
-	ConnectTimeout  Duration `yaml:"connect_timeout"`
+	MaxOpenConns    int      `yaml:"max_open_conns" default:"25" check:"1 to 10000"`
+	MaxIdleConns    int      `yaml:"max_idle_conns" default:"5"`
+	ConnMaxLifetime Duration `yaml:"conn_max_lifetime" default:"5m" check:"at least 1s"`
+	ConnectTimeout  Duration `yaml:"connect_timeout" default:"5s" check:"at least 1s"`
 	// StatementTimeout is enforced by the server; 0 disables it.
-	StatementTimeout Duration `yaml:"statement_timeout"`
+	StatementTimeout Duration `yaml:"statement_timeout" default:"30s"`
 	// Migrations are the rights with which a worker applies migrations.
 	Migrations Migrations `yaml:"migrations"`
 	// ApplicationRole is the role whose members are the users of the programs. A worker
@@ -44,30 +38,34 @@ type Database struct {
 	ApplicationRole string `yaml:"application_role"`
 }
 
-// Migrations are the credentials and the role for migrations. Without a user, they run with
-// the credentials of the program.
-type Migrations struct {
-	User     string `yaml:"user"`
-	UserFile string `yaml:"user_file"`
+// DatabaseUser is a user of the database, with the password. The files are read for every new
+// connection.
+type DatabaseUser struct {
+	User string `yaml:"user"`
+	// UserFile is for secret stores that issue a new user with every password.
+	UserFile string `yaml:"user_file" file:"secret"`
 	// StaticPassword is empty if PasswordFile is set or no password is needed.
 	StaticPassword Secret `yaml:"password"`
-	PasswordFile   string `yaml:"password_file"`
-	// Role owns the tables; the user is a member of it. Empty if the user itself owns them.
-	Role string `yaml:"role"`
+	PasswordFile   string `yaml:"password_file" file:"secret"`
 }
 
-func (m Migrations) hasUser() bool { return m.User != "" || m.UserFile != "" }
+func (u DatabaseUser) isSet() bool { return u.User != "" || u.UserFile != "" }
 
-func defaultDatabase() Database {
-	return Database{
-		Port:             5432,
-		SSLMode:          "prefer", // libpq's default: TLS where the server has it
-		MaxOpenConns:     25,
-		MaxIdleConns:     5,
-		ConnMaxLifetime:  Duration(5 * time.Minute),
-		ConnectTimeout:   Duration(5 * time.Second),
-		StatementTimeout: Duration(30 * time.Second),
+// credentials returns the current user and password. path is the section's, for errors.
+func (u DatabaseUser) credentials(path string) (user, password string, err error) {
+	if user, err = secretFrom(NewSecret(u.User), path+".user_file", u.UserFile); err != nil {
+		return "", "", err
 	}
+	password, err = secretFrom(u.StaticPassword, path+".password_file", u.PasswordFile)
+	return user, password, err
+}
+
+// Migrations are the user and the role for migrations. Without a user, they run with the user of
+// the program.
+type Migrations struct {
+	DatabaseUser
+	// Role owns the tables; the user is a member of it. Empty if the user itself owns them.
+	Role string `yaml:"role"`
 }
 
 // Configured reports whether a database is configured.
@@ -75,35 +73,15 @@ func (d Database) Configured() bool { return d.Host != "" }
 
 // Credentials returns the current user and password. It reads their files, if any, so
 // call it for every new connection.
-func (d Database) Credentials() (user, password string, err error) {
-	if user, err = secretFrom(NewSecret(d.User), "database.user_file", d.UserFile); err != nil {
-		return "", "", err
-	}
-	if password, err = d.Password(); err != nil {
-		return "", "", err
-	}
-	return user, password, nil
-}
+func (d Database) Credentials() (user, password string, err error) { return d.credentials("database") }
 
 // MigrationCredentials returns the current user and password for migrations. It reads their
 // files, like Credentials.
 func (d Database) MigrationCredentials() (user, password string, err error) {
-	m := d.Migrations
-	if !m.hasUser() {
+	if !d.Migrations.isSet() {
 		return d.Credentials()
 	}
-	if user, err = secretFrom(NewSecret(m.User), "database.migrations.user_file", m.UserFile); err != nil {
-		return "", "", err
-	}
-	if password, err = secretFrom(m.StaticPassword, "database.migrations.password_file", m.PasswordFile); err != nil {
-		return "", "", err
-	}
-	return user, password, nil
-}
-
-// Password returns the current password; empty when none is configured.
-func (d Database) Password() (string, error) {
-	return secretFrom(d.StaticPassword, "database.password_file", d.PasswordFile)
+	return d.Migrations.credentials("database.migrations")
 }
 
 // URL is the connection URL without a password, for logs and pgxpool.ParseConfig.
@@ -154,50 +132,35 @@ func (d Database) CheckCertificates() error {
 	return nil
 }
 
-func (d Database) validate(r *report) {
+func (d Database) checkFiles(string) error { return d.CheckCertificates() }
+
+func (d Database) validate(s section) {
 	if !d.Configured() {
-		if r.given("database") {
-			r.add("database.host", "is required; remove the section and its variables to keep messages in memory")
+		if s.given("") {
+			s.add("host", "is required; remove the section and its variables to keep messages in memory")
 		}
 		return
 	}
 	if !strings.HasPrefix(d.Host, "/") {
-		r.host("database.host", d.Host)
+		s.check("host", "host", reflect.ValueOf(d.Host))
 	}
-	r.port("database.port", d.Port)
-	r.notEmpty("database.name", d.Name)
+	s.check("name", "required", reflect.ValueOf(d.Name))
 	if d.UserFile == "" {
-		r.notEmpty("database.user", d.User)
+		s.check("user", "required", reflect.ValueOf(d.User))
 	}
-	exclusive(r, "database.user", d.User != "", d.UserFile)
-	exclusive(r, "database.password", !d.StaticPassword.IsZero(), d.PasswordFile)
-	r.oneOf("database.ssl_mode", d.SSLMode, "disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 	if d.SSLRootCert != "" && (d.SSLMode == "disable" || d.SSLMode == "allow" || d.SSLMode == "prefer") {
-		r.add("database.ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
+		s.add("ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
 	}
 	if (d.SSLCert == "") != (d.SSLKey == "") {
-		r.add("database", "ssl_cert and ssl_key belong together: set both or neither")
+		s.add("", "ssl_cert and ssl_key belong together: set both or neither")
 	} else if d.SSLCert != "" && d.SSLMode == "disable" {
-		r.add("database.ssl_cert", "has no effect with ssl_mode %q", d.SSLMode)
+		s.add("ssl_cert", "has no effect with ssl_mode %q", d.SSLMode)
 	}
-	r.between("database.max_open_conns", d.MaxOpenConns, 1, 10_000)
-	r.between("database.max_idle_conns", d.MaxIdleConns, 0, max(d.MaxOpenConns, 0))
-	r.atLeast("database.conn_max_lifetime", d.ConnMaxLifetime, time.Second)
-	r.atLeast("database.connect_timeout", d.ConnectTimeout, time.Second)
-	if d.StatementTimeout != 0 {
-		r.atLeast("database.statement_timeout", d.StatementTimeout, time.Millisecond)
+	s.check("max_idle_conns", fmt.Sprintf("0 to %d", max(d.MaxOpenConns, 0)), reflect.ValueOf(d.MaxIdleConns))
+	if m := d.Migrations; !m.isSet() && (!m.StaticPassword.IsZero() || m.PasswordFile != "") {
+		s.add("migrations.user", "is required with a password for migrations")
 	}
-	d.validateRoles(r)
-}
-
-func (d Database) validateRoles(r *report) {
-	m := d.Migrations
-	exclusive(r, "database.migrations.user", m.User != "", m.UserFile)
-	exclusive(r, "database.migrations.password", !m.StaticPassword.IsZero(), m.PasswordFile)
-	if !m.hasUser() && (!m.StaticPassword.IsZero() || m.PasswordFile != "") {
-		r.add("database.migrations.user", "is required with a password for migrations")
-	}
-	if d.ApplicationRole != "" && d.ApplicationRole == m.Role {
-		r.add("database.application_role", "must be another role than database.migrations.role, which owns the tables")
+	if d.ApplicationRole != "" && d.ApplicationRole == d.Migrations.Role {
+		s.add("application_role", "must be another role than database.migrations.role, which owns the tables")
 	}
 }

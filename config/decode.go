@@ -45,13 +45,15 @@ func decodeFile(c *Config, file string, data []byte, sources map[string]source) 
 	} else if !errors.Is(err, io.EOF) {
 		d.syntax(err)
 	}
-	d.section("", document.Content[0], reflect.ValueOf(c).Elem())
+	d.value("", document.Content[0], reflect.ValueOf(c).Elem())
 	return d.problems
 }
 
 func (d *decoder) add(line int, path, format string, args ...any) {
-	d.problems = append(d.problems, Problem{File: d.file, Line: line, Key: path, Message: fmt.Sprintf(format, args...)})
+	d.problems = append(d.problems, Problem{source: d.at(line), Key: path, Message: fmt.Sprintf(format, args...)})
 }
+
+func (d *decoder) at(line int) source { return source{file: d.file, line: line} }
 
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
@@ -69,35 +71,64 @@ func (d *decoder) syntax(err error) {
 	d.add(max(line, 1), "", "malformed YAML: %s", text)
 }
 
-// section reads a mapping into a struct.
-func (d *decoder) section(path string, node *yaml.Node, structure reflect.Value) {
+// value reads a node. null leaves the default, as for a key without a value in a template, or
+// for a section whose keys are all commented out.
+func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	node = resolveAlias(node)
-	if isNull(node) {
-		return // all its keys are commented out
-	}
-	if node.Kind != yaml.MappingNode {
+	isMap := target.Kind() == reflect.Map
+	switch {
+	case isNull(node):
+	case (isMap || isSection(target)) && node.Kind != yaml.MappingNode:
 		d.add(node.Line, path, "must be a section of keys and values, not %s", describe(node))
-		return
+	case isSection(target):
+		d.section(path, node, target)
+	case isMap:
+		d.sources[path] = d.at(node.Line)
+		d.mapping(path, node, target)
+	case target.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
+		d.sources[path] = d.at(node.Line)
+		d.list(path, node, target)
+	default:
+		d.sources[path] = d.at(node.Line)
+		d.scalar(path, node, target)
 	}
-	fields := map[string]reflect.Value{}
+}
+
+func (d *decoder) section(path string, node *yaml.Node, target reflect.Value) {
+	fields, values := map[string]reflect.StructField{}, map[string]reflect.Value{}
 	var names []string
-	for i := range structure.NumField() {
-		if name := structure.Type().Field(i).Tag.Get("yaml"); name != "" {
-			fields[name] = structure.Field(i)
-			names = append(names, name)
-		}
+	for f, value := range keysOf(target) {
+		name := keyOf(f)
+		fields[name], values[name], names = f, value, append(names, name)
 	}
 	d.pairs(path, node, func(key, value *yaml.Node, keyPath string) {
-		target, known := fields[key.Value]
-		switch {
-		case !known:
+		if _, known := fields[key.Value]; !known {
 			d.add(key.Line, keyPath, "unknown key%s", suggestion(key.Value, names))
-		case isSection(target):
-			d.section(keyPath, value, target)
-		default:
-			d.value(keyPath, resolveAlias(value), target)
+			return
 		}
+		value = resolveAlias(value)
+		isEmpty := isNull(value) || value.Kind == yaml.SequenceNode && len(value.Content) == 0
+		if advice := fields[key.Value].Tag.Get("empty"); advice != "" && isEmpty {
+			d.add(value.Line, keyPath, "is empty; %s", advice)
+			return
+		}
+		d.value(keyPath, value, values[key.Value])
 	})
+}
+
+func (d *decoder) mapping(path string, node *yaml.Node, target reflect.Value) {
+	entries := reflect.MakeMap(target.Type())
+	d.pairs(path, node, func(key, value *yaml.Node, keyPath string) {
+		d.sources[keyPath] = d.at(key.Line)
+		entry := newDefault(target.Type().Elem())
+		before := len(d.problems)
+		d.value(keyPath, value, entry)
+		if len(d.problems) == before && (key.Value == "" || entry.Kind() == reflect.String && entry.Len() == 0) {
+			d.add(value.Line, keyPath, "must have a key and a value")
+		}
+		entries.SetMapIndex(reflect.ValueOf(key.Value), entry)
+	})
+	target.Set(entries)
 }
 
 // pairs calls visit for each key of a mapping, refusing duplicates.
@@ -109,10 +140,7 @@ func (d *decoder) pairs(path string, node *yaml.Node, visit func(key, value *yam
 			d.add(key.Line, path, "a key must be text, not %s", describe(key))
 			continue
 		}
-		keyPath := key.Value
-		if path != "" {
-			keyPath = path + "." + key.Value
-		}
+		keyPath := below(path, key.Value)
 		if first, twice := seen[key.Value]; twice {
 			d.add(key.Line, keyPath, "is set twice, first on line %d", first)
 			continue
@@ -122,83 +150,40 @@ func (d *decoder) pairs(path string, node *yaml.Node, visit func(key, value *yam
 	}
 }
 
-// value reads one key. null leaves the default, as for a key without a value in a
-// template.
-func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
-	if isNull(node) {
-		return
-	}
-	d.sources[path] = source{file: d.file, line: node.Line}
-	switch t := target.Addr().Interface().(type) {
-	case *[]string:
-		if node.Kind == yaml.SequenceNode {
-			d.list(path, node, t)
-			return
-		}
-	case *map[string]string:
-		if node.Kind != yaml.MappingNode {
-			d.add(node.Line, path, "must be a mapping of names to names, not %s", describe(node))
-			return
-		}
-		d.mapping(path, node, t)
-		return
-	case *RoleGrants:
-		d.roles(path, node, t)
-		return
-	case *OriginGlobs:
-		d.origins(path, node, t)
-		return
-	case *Endpoints:
-		d.endpoints(path, node, t)
-		return
-	}
-	if problem := scalarProblem(node, target); problem != "" {
-		d.add(node.Line, path, "%s", problem)
-		return
-	}
-	if err := setText(target, node.Value); err != nil {
-		d.add(node.Line, path, "%s", err)
-	}
-}
-
-func (d *decoder) list(path string, node *yaml.Node, target *[]string) {
-	items := make([]string, 0, len(node.Content))
+func (d *decoder) list(path string, node *yaml.Node, target reflect.Value) {
+	items := reflect.MakeSlice(target.Type(), len(node.Content), len(node.Content))
 	for i, item := range node.Content {
 		item = resolveAlias(item)
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
-		d.sources[itemPath] = source{file: d.file, line: item.Line}
-		if problem := scalarProblem(item, reflect.ValueOf(new(string)).Elem()); problem != "" {
-			d.add(item.Line, itemPath, "%s", problem)
-		} else if item.Value == "" {
+		d.sources[itemPath] = d.at(item.Line)
+		if d.scalar(itemPath, item, items.Index(i)) && item.Value == "" {
 			d.add(item.Line, itemPath, "is empty")
 		}
-		items = append(items, item.Value)
 	}
-	*target = items
+	target.Set(items)
 }
 
-func (d *decoder) mapping(path string, node *yaml.Node, target *map[string]string) {
-	pairs := map[string]string{}
-	d.pairs(path, node, func(key, value *yaml.Node, keyPath string) {
-		value = resolveAlias(value)
-		if problem := scalarProblem(value, reflect.ValueOf(new(string)).Elem()); problem != "" {
-			d.add(value.Line, keyPath, "%s", problem)
-		} else if key.Value == "" || value.Value == "" {
-			d.add(value.Line, keyPath, "must have a key and a value")
-		}
-		pairs[key.Value] = value.Value
-	})
-	*target = pairs
+// scalar reports whether it could read a value.
+func (d *decoder) scalar(path string, node *yaml.Node, target reflect.Value) bool {
+	if problem := scalarProblem(node, target); problem != "" {
+		d.add(node.Line, path, "%s", problem)
+		return false
+	}
+	if err := setText(target, node.Value); err != nil {
+		d.add(node.Line, path, "%s", err)
+		return false
+	}
+	return true
 }
 
 // scalarProblem tells why a node cannot be the value of target, or is "". It never
 // contains the value, which may be a secret.
 func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	want, tags := "text", []string{"!!str", "!!int", "!!float", "!!timestamp"}
-	switch target.Interface().(type) {
-	case int:
+	switch target.Type() {
+	case reflect.TypeFor[int]():
 		want, tags = "a whole number", []string{"!!int"}
-	case *bool:
+	case reflect.TypeFor[*bool]():
 		want, tags = "true or false", []string{"!!bool"}
 	}
 	if node.Kind == yaml.ScalarNode && slices.Contains(tags, node.ShortTag()) {

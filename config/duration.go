@@ -62,9 +62,6 @@ func (d Duration) String() string {
 	return text
 }
 
-// MarshalText is String.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
 // UnmarshalText is ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := ParseDuration(string(text))
@@ -72,18 +69,4 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		*d = parsed
 	}
 	return err
-}
-
-// atLeast reports a duration that is too short.
-func (r *report) atLeast(path string, value Duration, least time.Duration) {
-	if value.Std() < least {
-		r.add(path, "must be at least %s, not %s", Duration(least), value)
-	}
-}
-
-// atMost reports a duration that is too long.
-func (r *report) atMost(path string, value Duration, most time.Duration) {
-	if value.Std() > most {
-		r.add(path, "must be at most %s, not %s", Duration(most), value)
-	}
 }

@@ -1,8 +1,9 @@
 package config
 
 import (
+	"reflect"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -20,10 +21,10 @@ func EnvName(path string) string {
 // EnvNames lists every variable that sets a key, sorted.
 func EnvNames() []string {
 	var names []string
-	for _, f := range fieldsOf(&Config{}) {
+	for _, f := range fieldsOf("", reflect.ValueOf(&Config{}).Elem()) {
 		names = append(names, EnvName(f.path))
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return names
 }
 
@@ -40,21 +41,11 @@ func parseEnviron(environ []string) (environment, Problems) {
 		if !strings.HasPrefix(name, envPrefix) || isOtherVariable(name, value) {
 			continue
 		}
-		if i := sort.SearchStrings(known, name); i < len(known) && known[i] == name {
-			continue
+		if !slices.Contains(known, name) {
+			problems = append(problems, Problem{source: source{variable: name}, Message: "unknown variable" + suggestion(name, known)})
 		}
-		problems = append(problems, Problem{Variable: name, Message: "unknown variable" + suggestion(name, known)})
 	}
-	sort.Slice(problems, func(i, j int) bool { return problems[i].Variable < problems[j].Variable })
 	return env, problems
-}
-
-// suggestion completes the message about an unknown name.
-func suggestion(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
 }
 
 var (
@@ -76,7 +67,7 @@ func isOtherVariable(name, value string) bool {
 // applyEnviron sets every key that has a variable.
 func applyEnviron(c *Config, env environment, sources map[string]source) Problems {
 	var problems Problems
-	for _, f := range fieldsOf(c) {
+	for _, f := range fieldsOf("", reflect.ValueOf(c).Elem()) {
 		name := EnvName(f.path)
 		text, ok := env[name]
 		if !ok || isOtherVariable(name, text) {
@@ -87,7 +78,7 @@ func applyEnviron(c *Config, env environment, sources map[string]source) Problem
 		}
 		sources[f.path] = source{variable: name}
 		if err := setText(f.value, text); err != nil {
-			problems = append(problems, Problem{Variable: name, Key: f.path, Message: err.Error()})
+			problems = append(problems, Problem{source: source{variable: name}, Key: f.path, Message: err.Error()})
 		}
 	}
 	return problems

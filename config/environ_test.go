@@ -157,7 +157,7 @@ func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 		c, err := config.Load("", environ)
 		require.NoError(t, err)
 
-		got, defaults := flatten(c.Redacted()), flatten(config.Default().Redacted())
+		got, defaults := flatten("DLQ", c.Redacted()), flatten("DLQ", config.Default().Redacted())
 		for _, name := range set {
 			require.NotEqual(t, defaults[name], got[name], "%s has an effect", name)
 		}
@@ -165,16 +165,15 @@ func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 }
 
 // flatten renames the values of a redacted configuration to environment variables.
-func flatten(section map[string]any) map[string]any {
+func flatten(prefix string, section map[string]any) map[string]any {
 	flat := map[string]any{}
 	for name, value := range section {
-		if inner, ok := value.(map[string]any); ok {
-			for rest, value := range flatten(inner) {
-				flat["DLQ_"+strings.ToUpper(name)+"_"+strings.TrimPrefix(rest, "DLQ_")] = value
-			}
-			continue
+		name = prefix + "_" + strings.ToUpper(name)
+		if inner, ok := value.(map[string]any); ok && !slices.Contains(config.EnvNames(), name) {
+			maps.Copy(flat, flatten(name, inner))
+		} else {
+			flat[name] = value
 		}
-		flat["DLQ_"+strings.ToUpper(name)] = value
 	}
 	return flat
 }

@@ -1,12 +1,24 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
+	"iter"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// Each field of a section has tags:
+//
+//   - yaml names its key.
+//   - default is its default, in the form of the environment.
+//   - check has the rules for its value; see section.check.
+//   - file is "secret" for the path of a secret file, which a program reads again and again.
+//   - empty says what to write instead of an empty list.
+//   - log is "no query" for a URL whose query may have a secret.
 
 // field is one key: its path and its value.
 type field struct {
@@ -14,116 +26,166 @@ type field struct {
 	value reflect.Value
 }
 
-// fieldsOf lists every key below a pointer to a struct. Names come from the yaml tags,
-// so a new field is at once a key of the file, a variable, and part of the logged
-// configuration.
-func fieldsOf(target any) []field {
-	return appendFields(nil, "", reflect.ValueOf(target).Elem())
+// keysOf yields the fields of a section that have a key. So a new field is at once a key of
+// the file, a variable, and part of the logged configuration.
+func keysOf(structure reflect.Value) iter.Seq2[reflect.StructField, reflect.Value] {
+	return func(yield func(reflect.StructField, reflect.Value) bool) {
+		for _, f := range reflect.VisibleFields(structure.Type()) {
+			if !f.Anonymous && f.Tag.Get("yaml") != "" && !yield(f, structure.FieldByIndex(f.Index)) {
+				return
+			}
+		}
+	}
 }
 
-func appendFields(fields []field, prefix string, structure reflect.Value) []field {
-	for i := range structure.NumField() {
-		name := structure.Type().Field(i).Tag.Get("yaml")
-		if name == "" {
-			continue
-		}
-		if prefix != "" {
-			name = prefix + "." + name
-		}
-		value := structure.Field(i)
-		if isSection(value) {
-			fields = appendFields(fields, name, value)
+func keyOf(f reflect.StructField) string { return f.Tag.Get("yaml") }
+
+// fieldsOf lists every key that a section and the sections below it have. Entries of maps are
+// not among them.
+func fieldsOf(path string, structure reflect.Value) (fields []field) {
+	for f, value := range keysOf(structure) {
+		if key := below(path, keyOf(f)); isSection(value) {
+			fields = append(fields, fieldsOf(key, value)...)
 		} else {
-			fields = append(fields, field{path: name, value: value})
+			fields = append(fields, field{key, value})
 		}
 	}
 	return fields
 }
 
-// isSection distinguishes a nested section from a value. Structs that parse text, such
-// as Secret, are values.
+// below is the path of a key in the section at path. Both may be empty.
+func below(path, key string) string {
+	if path == "" || key == "" {
+		return path + key
+	}
+	return path + "." + key
+}
+
+// isSection distinguishes a section from a value. Structs that parse text, such as Secret, are
+// values.
 func isSection(value reflect.Value) bool {
 	_, isText := value.Addr().Interface().(encoding.TextUnmarshaler)
 	return value.Kind() == reflect.Struct && !isText
 }
 
-// setText parses a value from text.
-func setText(value reflect.Value, text string) error {
-	if target, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return target.UnmarshalText([]byte(text))
+// newDefault returns a new value of a type, with the defaults of its fields.
+func newDefault(of reflect.Type) reflect.Value {
+	value := reflect.New(of).Elem()
+	if isSection(value) {
+		setDefaults(value)
 	}
+	return value
+}
+
+func setDefaults(structure reflect.Value) {
+	for f, value := range keysOf(structure) {
+		if isSection(value) {
+			setDefaults(value)
+		} else if text, found := f.Tag.Lookup("default"); found {
+			if err := setText(value, text); err != nil {
+				panic(fmt.Sprintf("config: default of %s: %v", f.Name, err))
+			}
+		}
+	}
+}
+
+// eachSection calls visit for a section and each section below it, also those in maps, with a
+// pointer to the section.
+func eachSection(path string, structure reflect.Value, visit func(path string, structure reflect.Value)) {
+	visit(path, structure)
+	for f, value := range keysOf(structure) {
+		path := below(path, keyOf(f))
+		switch {
+		case isSection(value):
+			eachSection(path, value, visit)
+		case value.Kind() == reflect.Map && value.Type().Elem().Kind() == reflect.Struct:
+			for _, name := range sortedKeys(value) {
+				eachSection(below(path, name.String()), addressable(value.MapIndex(name)), visit)
+			}
+		}
+	}
+}
+
+func sortedKeys(mapping reflect.Value) []reflect.Value {
+	return slices.SortedFunc(slices.Values(mapping.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// addressable copies an entry of a map.
+func addressable(entry reflect.Value) reflect.Value {
+	value := reflect.New(entry.Type()).Elem()
+	value.Set(entry)
+	return value
+}
+
+// entry is a section in a map that the environment can set too, in a short form.
+type entry interface{ setText(text string) }
+
+// setText parses a value in the form of the environment.
+func setText(value reflect.Value, text string) error { return parse(value, text, ",") }
+
+// parse has the separator of lists: commas, or | in a map, whose entries have commas between
+// them.
+func parse(value reflect.Value, text, separator string) error {
 	switch target := value.Addr().Interface().(type) {
-	case *string:
-		*target = text
-	case *int:
+	case encoding.TextUnmarshaler:
+		return target.UnmarshalText([]byte(text))
+	case entry:
+		target.setText(text)
+		return nil
+	}
+	switch value.Kind() {
+	case reflect.String:
+		value.SetString(text)
+	case reflect.Int:
 		n, err := strconv.ParseInt(text, 10, strconv.IntSize)
 		if err != nil {
 			return fmt.Errorf("must be a whole number that fits, not %q", text)
 		}
-		*target = int(n)
-	case **bool:
+		value.SetInt(n)
+	case reflect.Pointer:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
 			return fmt.Errorf("must be true or false, not %q", text)
 		}
-		*target = &b
-	case *[]string:
-		items := strings.Split(text, ",")
-		for i, item := range items {
-			if items[i] = strings.TrimSpace(item); items[i] == "" {
-				return fmt.Errorf("has an empty entry in %q", text)
-			}
-		}
-		*target = items
-	case *map[string]string:
-		pairs := map[string]string{}
-		for item := range strings.SplitSeq(text, ",") {
-			key, val, found := strings.Cut(item, "=")
-			key, val = strings.TrimSpace(key), strings.TrimSpace(val)
-			if !found || key == "" || val == "" {
-				return fmt.Errorf("must be key=value pairs separated by commas; %q is not one", item)
-			}
-			if _, twice := pairs[key]; twice {
-				return fmt.Errorf("names %q twice", key)
-			}
-			pairs[key] = val
-		}
-		*target = pairs
+		value.Set(reflect.ValueOf(&b))
+	case reflect.Slice:
+		return parseList(value, text, separator)
+	case reflect.Map:
+		return parseMap(value, text)
 	default:
 		panic(fmt.Sprintf("config: no way to read a %s", value.Type()))
 	}
 	return nil
 }
 
-// nearest returns the candidate with the fewest changes to text, or "" if none is
-// close.
-func nearest(text string, candidates []string) string {
-	best, distance := "", len(text)/3+1
-	for _, candidate := range candidates {
-		if d := editDistance(text, candidate); d <= distance && (d < distance || best == "") {
-			best, distance = candidate, d
+func parseList(value reflect.Value, text, separator string) error {
+	items := strings.Split(text, separator)
+	for i, item := range items {
+		if items[i] = strings.TrimSpace(item); items[i] == "" {
+			return fmt.Errorf("has an empty entry in %q", text)
 		}
 	}
-	return best
+	value.Set(reflect.ValueOf(items))
+	return nil
 }
 
-// editDistance is the number of bytes that must be inserted, removed or changed.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
+func parseMap(value reflect.Value, text string) error {
+	pairs := reflect.MakeMap(value.Type())
+	for pair := range strings.SplitSeq(text, ",") {
+		name, content, found := strings.Cut(pair, "=")
+		name, content = strings.TrimSpace(name), strings.TrimSpace(content)
+		if !found || name == "" || content == "" {
+			return fmt.Errorf("must be key=value pairs separated by commas; %q is not one", pair)
 		}
+		key, target := reflect.ValueOf(name), newDefault(value.Type().Elem())
+		if pairs.MapIndex(key).IsValid() {
+			return fmt.Errorf("names %q twice", name)
+		}
+		if err := parse(target, content, "|"); err != nil {
+			return err
+		}
+		pairs.SetMapIndex(key, target)
 	}
-	return row[len(b)]
+	value.Set(pairs)
+	return nil
 }

@@ -10,29 +10,24 @@ type Groups struct {
 	// Rules maps globs of "class: message" to names of groups; see dlq.NewGrouping.
 	Rules map[string]string `yaml:"rules"`
 	// MaxPerTopic limits the groups of each dead-letter topic.
-	MaxPerTopic int `yaml:"max_per_topic"`
+	MaxPerTopic int `yaml:"max_per_topic" check:"1 to 100000"`
 }
 
-func defaultGroups() Groups {
-	return Groups{Header: dlq.DefaultGroupHeader, MaxPerTopic: dlq.MaxGroups}
-}
-
-// Grouping is what the ingest needs. The configuration is valid, so it has no error.
+// Grouping returns the rules for the ingest. The configuration is valid, so there is no error.
 func (g Groups) Grouping() *dlq.Grouping {
-	grouping, _ := dlq.NewGrouping(g.header(), g.Rules)
+	grouping, _ := g.grouping()
 	return grouping
 }
 
-func (g Groups) header() string {
+func (g Groups) grouping() (*dlq.Grouping, error) {
 	if g.Header == "off" {
-		return ""
+		g.Header = ""
 	}
-	return g.Header
+	return dlq.NewGrouping(g.Header, g.Rules)
 }
 
-func (g Groups) validate(r *report) {
-	r.between("groups.max_per_topic", g.MaxPerTopic, 1, 100_000)
-	if _, err := dlq.NewGrouping(g.header(), g.Rules); err != nil {
-		r.add("groups.rules", "%s", err)
+func (g Groups) validate(s section) {
+	if _, err := g.grouping(); err != nil {
+		s.add("rules", "%s", err)
 	}
 }

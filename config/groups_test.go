@@ -21,7 +21,7 @@ func TestGroupsRefuse(t *testing.T) {
 		"groups:\n  max_per_topic: 0\n":       "groups.max_per_topic",
 		"groups:\n  max_per_topic: 1000000\n": "groups.max_per_topic",
 		"groups:\n  limit: 3\n":               "unknown key",
-		"groups:\n  rules: [a]\n":             "must be a mapping",
+		"groups:\n  rules: [a]\n":             "must be a section",
 	} {
 		_, err := load(t, text)
 		require.ErrorContains(t, err, want, text)

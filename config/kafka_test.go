@@ -30,13 +30,13 @@ func TestKafkaSectionIsChecked(t *testing.T) {
 		"{brokers: ['a:1'], security_protocol: SASL_SSL, sasl: {mechanism: PLAIN, password: p}}":                                   "kafka.sasl.user: is required",
 		"{brokers: ['a:1'], security_protocol: SASL_SSL, sasl: {mechanism: PLAIN, user: u}}":                                       `kafka.sasl.password: is required with security_protocol "SASL_SSL"; kafka.sasl.password_file serves as well`,
 		"{brokers: ['a:1'], dlq_topic_pattern: []}":                                                                                "file:1: kafka.dlq_topic_pattern: needs at least one pattern",
-		"{brokers: ['a:1'], dlq_topic_pattern: '..'}":                                                                              `file:1: kafka.dlq_topic_pattern: must be a topic name in which *`,
-		"{brokers: ['a:1'], dlq_topic_pattern: '*'}":                                                                               `file:1: kafka.dlq_topic_pattern: "*" matches every topic`,
+		"{brokers: ['a:1'], dlq_topic_pattern: '..'}":                                                                              `file:1: kafka.dlq_topic_pattern[0]: must be a topic name in which *`,
+		"{brokers: ['a:1'], dlq_topic_pattern: '*'}":                                                                               `file:1: kafka.dlq_topic_pattern[0]: "*" matches every topic`,
 		"{brokers: ['a:1'], dlq_topic_pattern: [a.dlq, '^b.*$']}":                                                                  "file:1: kafka.dlq_topic_pattern[1]: must be a topic name in which *",
 		"{brokers: ['a:1'], origin_topics: {a.dlq: 'a b'}}":                                                                        `file:1: kafka.origin_topics: "a b" is not the name of a topic`,
 		"{origins: {'a b': [a]}}":                            `file:1: kafka.origins.a b: must be a topic name in which * stands for any run of characters and ? for one, not "a b"`,
 		"{origins: {a: [b, 'a b']}}":                         `file:1: kafka.origins.a: an origin of "a" must be a topic name in which * stands for any run of characters and ? for one, not "a b"`,
-		"{origins: [a]}":                                     `file:1: kafka.origins: must be a mapping of dead-letter topics to lists of original topics, not a list`,
+		"{origins: [a]}":                                     `file:1: kafka.origins: must be a section of keys and values, not a list`,
 		"{origins: {a: {b: c}}}":                             `file:1: kafka.origins.a: must be text, not a section`,
 		"{origin_topics: {'a b': a}}":                        `file:1: kafka.origin_topics: "a b" is not the name of a topic`,
 		"{origin_topics: {a.dlq: ..}}":                       `file:1: kafka.origin_topics: ".." is not the name of a topic`,
@@ -66,9 +66,9 @@ func TestKafkaTLSFilesAreCheckedAndReadEveryTime(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := certificate(t)
 	c := config.Default()
-	c.Kafka.TLS = config.KafkaTLS{CAFile: keyFile, CertFile: certFile, KeyFile: keyFile, ServerName: "kafka"}
+	c.Kafka.TLS = config.TLS{CAFile: keyFile, CertFile: certFile, KeyFile: keyFile, ServerName: "kafka"}
 	require.EqualError(t, c.CheckFiles(), "kafka.tls.ca_file: no certificate in "+keyFile)
-	c.Kafka.TLS = config.KafkaTLS{CAFile: certFile, CertFile: certFile, KeyFile: certFile, ServerName: "kafka"}
+	c.Kafka.TLS = config.TLS{CAFile: certFile, CertFile: certFile, KeyFile: certFile, ServerName: "kafka"}
 	require.ErrorContains(t, c.CheckFiles(), "kafka.tls.cert_file and kafka.tls.key_file: ")
 
 	c.Kafka.TLS.KeyFile = keyFile
@@ -82,7 +82,7 @@ func TestKafkaTLSFilesAreCheckedAndReadEveryTime(t *testing.T) {
 	_, err = c.Kafka.TLS.Config()
 	require.ErrorIs(t, err, os.ErrNotExist)
 
-	encryption, err = config.KafkaTLS{}.Config()
+	encryption, err = config.TLS{}.Config()
 	require.NoError(t, err)
 	require.Nil(t, encryption.RootCAs, "the system's")
 	require.Empty(t, encryption.ServerName, "the broker's host")

@@ -136,13 +136,12 @@ kafka:
 	require.Equal(t, []string{"a:9093", "[::1]:9093"}, c.Kafka.Brokers)
 	require.Equal(t, []string{"*.dead", "dlq-*"}, c.Kafka.DLQTopicPattern)
 	require.Equal(t, map[string]string{"orders.dead": "orders", "dlq-pay": "pay.v2"}, c.Kafka.OriginTopics)
-	require.Equal(t, config.OriginGlobs{"*": {"orders.*", "payments"}, "shop.dlq": {"stock"}}, c.Kafka.Origins)
-	require.Equal(t, "*=orders.*|payments,shop.dlq=stock", c.Kafka.Origins.String())
+	require.Equal(t, map[string][]string{"*": {"orders.*", "payments"}, "shop.dlq": {"stock"}}, c.Kafka.Origins)
 	require.True(t, c.Kafka.UsesTLS())
 	password, err := c.Kafka.SASL.Password()
 	require.NoError(t, err)
 	require.Equal(t, "0123", password, "the text as written, not the number")
-	require.Equal(t, config.KafkaTLS{CAFile: "ca.pem", CertFile: "c.pem", KeyFile: "k.pem", ServerName: "kafka"}, c.Kafka.TLS)
+	require.Equal(t, []string{"ca.pem", "c.pem", "k.pem", "kafka"}, []string{c.Kafka.TLS.CAFile, c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile, c.Kafka.TLS.ServerName})
 }
 
 func TestFileThatIsNamedMustExist(t *testing.T) {

@@ -1,19 +1,39 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
+// source is the location of a value: a line of the file, or a variable.
+type source struct {
+	file string
+	// line counts from 1. It is 0 for a value that is not in the file.
+	line     int
+	variable string
+}
+
+// compare orders the lines of the file before variables, and those before unknown locations.
+func (s source) compare(other source) int {
+	return cmp.Or(cmp.Compare(s.rank(), other.rank()), cmp.Compare(s.line, other.line), cmp.Compare(s.variable, other.variable))
+}
+
+func (s source) rank() int {
+	switch {
+	case s.line > 0:
+		return 0
+	case s.variable != "":
+		return 1
+	default:
+		return 2
+	}
+}
+
 // Problem is one problem of the configuration, with its location.
 type Problem struct {
-	// File and Line locate the value. Line counts from 1; it is 0 when the value does
-	// not come from the file.
-	File string
-	Line int
-	// Variable is the environment variable that set the value, or empty.
-	Variable string
+	source
 	// Key is the path of the key, such as kafka.brokers; empty when the file as
 	// a whole cannot be read.
 	Key     string
@@ -25,12 +45,12 @@ type Problem struct {
 func (p Problem) String() string {
 	var parts []string
 	switch {
-	case p.Variable != "":
-		parts = append(parts, p.Variable)
-	case p.Line > 0:
-		parts = append(parts, fmt.Sprintf("%s:%d", p.File, p.Line))
-	case p.File != "":
-		parts = append(parts, p.File)
+	case p.variable != "":
+		parts = append(parts, p.variable)
+	case p.line > 0:
+		parts = append(parts, fmt.Sprintf("%s:%d", p.file, p.line))
+	case p.file != "":
+		parts = append(parts, p.file)
 	}
 	if p.Key != "" {
 		parts = append(parts, p.Key)
@@ -53,105 +73,47 @@ func (ps Problems) Error() string {
 	return fmt.Sprintf("configuration: %d problems:%s", len(ps), strings.Join(lines, ""))
 }
 
-// sort orders the file's problems by line, before the variables' problems.
 func (ps Problems) sort() {
-	rank := func(p Problem) int {
-		switch {
-		case p.Line > 0:
-			return 0
-		case p.Variable != "":
-			return 1
-		default:
-			return 2
-		}
-	}
-	sort.SliceStable(ps, func(i, j int) bool {
-		if a, b := rank(ps[i]), rank(ps[j]); a != b {
-			return a < b
-		}
-		return ps[i].Line < ps[j].Line
-	})
+	slices.SortStableFunc(ps, func(a, b Problem) int { return a.compare(b.source) })
 }
 
-// beyond drops the problems of values that could not be read: those are already in
-// reading.
-func (ps Problems) beyond(reading Problems) Problems {
-	if len(reading) == 0 {
-		return ps
-	}
-	unread := map[string]bool{}
-	for _, p := range reading {
-		for key := withoutIndex(p.Key); key != ""; {
-			unread[key] = true
-			key = key[:max(strings.LastIndexByte(key, '.'), 0)]
-		}
-	}
-	var rest Problems
-	for _, p := range ps {
-		if (p.Line > 0 || p.Variable != "") && !unread[withoutIndex(p.Key)] {
-			rest = append(rest, p)
-		}
-	}
-	return rest
-}
-
-// source is the location of a value: a line of the file, or a variable.
-type source struct {
-	file     string
-	line     int
-	variable string
-}
-
-// before orders sources: lines of the file, then variables by name.
-func (s source) before(other source) bool {
-	switch {
-	case other == source{}:
-		return true
-	case s.line > 0 && other.line > 0:
-		return s.line < other.line
-	case s.line > 0 || other.line > 0:
-		return s.line > 0
-	default:
-		return s.variable < other.variable
-	}
-}
-
-// report collects the problems that the sections report.
+// report collects the problems that the sections report. sources has the location of each value
+// that is set.
 type report struct {
 	sources  map[string]source
 	problems Problems
+	// unread are the problems of values that could not be read. The value is its default then,
+	// which is no problem of the user's.
+	unread Problems
 }
-
-// add reports a problem of the key at path.
-func (r *report) add(path, format string, args ...any) { r.addAt(path, path, format, args...) }
 
 // addAt reports a problem of the key at path, located at the key that causes it.
 func (r *report) addAt(cause, path, format string, args ...any) {
-	s := r.source(cause)
-	r.problems = append(r.problems, Problem{
-		File: s.file, Line: s.line, Variable: s.variable,
-		Key: path, Message: fmt.Sprintf(format, args...),
-	})
+	at := r.source(cause)
+	isUnread := func(p Problem) bool { return isWithin(p.Key, withoutIndex(path)) }
+	if len(r.unread) > 0 && (at == source{} || slices.ContainsFunc(r.unread, isUnread)) {
+		return
+	}
+	r.problems = append(r.problems, Problem{source: at, Key: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // source locates the key at path. An item of a list has the location of the list. A
 // section, or a key that is missing from it, has the location of the section's first
 // key.
 func (r *report) source(path string) source {
-	if s, ok := r.sources[path]; ok {
-		return s
+	for _, exact := range []string{path, withoutIndex(path)} {
+		if at, ok := r.sources[exact]; ok {
+			return at
+		}
 	}
 	path = withoutIndex(path)
-	if s, ok := r.sources[path]; ok {
-		return s
-	}
 	if !given(r.sources, path) {
 		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
 	}
 	var first source
-	for key, s := range r.sources {
-		if strings.HasPrefix(key, path+".") && s.before(first) {
-			first = s
+	for key, at := range r.sources {
+		if isWithin(key, path) && at.compare(first) < 0 {
+			first = at
 		}
 	}
 	return first
@@ -164,15 +126,33 @@ func withoutIndex(path string) string {
 	return list
 }
 
-// given reports whether the file or the environment set the key at path, or any
-// key below it.
-func (r *report) given(path string) bool { return given(r.sources, path) }
+// isWithin reports whether a key is the section at path, or below it.
+func isWithin(key, path string) bool {
+	key = withoutIndex(key)
+	return key == path || strings.HasPrefix(key, path+".")
+}
 
+// given reports whether the file or the environment set the key at path, or a key below it.
 func given(sources map[string]source, path string) bool {
 	for key := range sources {
-		if key == path || strings.HasPrefix(key, path+".") {
+		if isWithin(key, path) {
 			return true
 		}
 	}
 	return false
 }
+
+// section is a section that is validated. Keys are relative to its path.
+type section struct {
+	*report
+	path string
+}
+
+// add reports a problem of a key; an empty key stands for the section.
+func (s section) add(key, format string, args ...any) {
+	path := below(s.path, key)
+	s.addAt(path, path, format, args...)
+}
+
+// given reports whether the file or the environment set a key, or a key below it.
+func (s section) given(key string) bool { return given(s.sources, below(s.path, key)) }

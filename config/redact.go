@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 )
 
 // Redacted is the whole configuration, including defaults, as nested maps by the names
@@ -11,26 +12,29 @@ func (c *Config) Redacted() map[string]any { return redactSection(reflect.ValueO
 
 func redactSection(structure reflect.Value) map[string]any {
 	section := map[string]any{}
-	for i := range structure.NumField() {
-		name := structure.Type().Field(i).Tag.Get("yaml")
-		if name == "" {
-			continue
+	for f, value := range keysOf(structure) {
+		shown := redact(value)
+		if f.Tag.Get("log") == "no query" {
+			shown, _, _ = strings.Cut(value.String(), "?")
 		}
-		value := structure.Field(i)
-		if isSection(value) {
-			section[name] = redactSection(value)
-			continue
-		}
-		switch v := value.Interface().(type) {
-		case fmt.Stringer: // Secret, Duration, Size
-			section[name] = v.String()
-		case *bool:
-			if v != nil {
-				section[name] = *v
-			}
-		default:
-			section[name] = v
-		}
+		section[keyOf(f)] = shown
 	}
 	return section
+}
+
+func redact(value reflect.Value) any {
+	switch {
+	case isSection(value):
+		return redactSection(value)
+	case value.Kind() == reflect.Map && value.Type().Elem().Kind() == reflect.Struct:
+		entries := map[string]any{}
+		for name, entry := range value.Seq2() {
+			entries[name.String()] = redact(addressable(entry))
+		}
+		return entries
+	}
+	if text, ok := value.Interface().(fmt.Stringer); ok { // Secret, Duration, Size
+		return text.String()
+	}
+	return value.Interface()
 }

@@ -80,8 +80,8 @@ func readSecretFile(path string) (string, error) {
 	return text, nil
 }
 
-// secretFrom returns the file's content when there is a file, else the text. key is that of
-// the file, for the error.
+// secretFrom returns the file's content when there is a file, else the text. Its error names the
+// key of the file.
 func secretFrom(text Secret, key, file string) (string, error) {
 	if file == "" {
 		return text.Reveal(), nil
@@ -91,12 +91,4 @@ func secretFrom(text Secret, key, file string) (string, error) {
 		return "", fmt.Errorf("%s: %w", key, err)
 	}
 	return content, nil
-}
-
-// exclusive refuses a value that is given both directly and as a file, since the
-// intended one is unknown.
-func exclusive(r *report, path string, direct bool, file string) {
-	if direct && file != "" {
-		r.add(path+"_file", "cannot be used together with %s: remove one of them", path)
-	}
 }

@@ -106,13 +106,17 @@ func TestPasswordFileIsReadEveryTime(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, c.CheckFiles())
+	databasePassword := func() (string, error) {
+		_, password, err := c.Database.Credentials()
+		return password, err
+	}
 
 	for content, want := range map[string]string{
 		"first\n": "first", "second\r\n": "second", "third": "third",
 		" spaces stay ": " spaces stay ", "only one line break\n\n": "only one line break\n",
 	} {
 		set(content)
-		for _, read := range []func() (string, error){c.Database.Password, c.Kafka.SASL.Password, c.Temporal.APIKey} {
+		for _, read := range []func() (string, error){databasePassword, c.Kafka.SASL.Password, c.Temporal.APIKey} {
 			password, err := read()
 			require.NoError(t, err)
 			require.Equal(t, want, password)
@@ -120,7 +124,7 @@ func TestPasswordFileIsReadEveryTime(t *testing.T) {
 	}
 
 	set("\n")
-	_, err = c.Database.Password()
+	_, err = databasePassword()
 	require.ErrorContains(t, err, "the file is empty")
 	require.NoError(t, os.Remove(file))
 	_, err = c.Kafka.SASL.Password()
@@ -128,7 +132,7 @@ func TestPasswordFileIsReadEveryTime(t *testing.T) {
 	_, _, err = c.Database.Credentials()
 	require.ErrorIs(t, err, os.ErrNotExist)
 	set(string(make([]byte, 70_000)))
-	_, err = c.Database.Password()
+	_, err = databasePassword()
 	require.ErrorContains(t, err, "not a secret")
 }
 

@@ -86,9 +86,17 @@ func verifyClient(chain []*x509.Certificate, authorities *x509.CertPool, own []b
 	return nil
 }
 
-func (t ServerTLS) validate(r *report) {
-	r.certificate("server.tls", t.CertFile, t.KeyFile)
+func (t ServerTLS) checkFiles(string) error {
+	if !t.Configured() {
+		return nil
+	}
+	_, err := t.Config()
+	return err
+}
+
+func (t ServerTLS) validate(s section) {
+	s.checkPair(t.CertFile, t.KeyFile)
 	if t.ClientCAFile != "" && !t.Configured() {
-		r.add("server.tls.client_ca_file", "has no effect without server.tls.cert_file and server.tls.key_file")
+		s.add("client_ca_file", "has no effect without server.tls.cert_file and server.tls.key_file")
 	}
 }

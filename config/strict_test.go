@@ -20,8 +20,8 @@ func TestAllProblemsAreReportedAtOnceInTheOrderOfTheFile(t *testing.T) {
 		`file:5: server.retry_wait: must be a duration with a unit, such as 10s, 5m, 720h or 30d, not "10"`,
 		`file:9: kafka.brokers[1]: must be host:port, not "b"`,
 		`file:10: nonsense: unknown key`,
-		`DLQ_DATABSE_HOST: unknown variable; did you mean DLQ_DATABASE_HOST?`,
 		`DLQ_BULK_LANES: bulk.lanes: must be a whole number that fits, not "many"`,
+		`DLQ_DATABSE_HOST: unknown variable; did you mean DLQ_DATABASE_HOST?`,
 	}, problemsOf(t, `
 server:
   port: 70000
@@ -82,7 +82,7 @@ func TestBadFilesAreRefusedWithLineAndKey(t *testing.T) {
 		"list within list":       {"kafka: {brokers: [['a:1']]}", "file:1: kafka.brokers[0]: must be text, not a list"},
 		"null in list":           {"kafka:\n  brokers:\n  - a:1\n  -\n", "file:4: kafka.brokers[1]: must be text, not nothing"},
 		"empty in list":          {"kafka: {dlq_topic_pattern: ['']}", "file:1: kafka.dlq_topic_pattern[0]: is empty"},
-		"map as list":            {"kafka: {origin_topics: [a]}", "file:1: kafka.origin_topics: must be a mapping of names to names, not a list"},
+		"map as list":            {"kafka: {origin_topics: [a]}", "file:1: kafka.origin_topics: must be a section of keys and values, not a list"},
 		"duplicate in map":       {"kafka:\n  origin_topics:\n    a: b\n    a: c", "file:4: kafka.origin_topics.a: is set twice, first on line 3"},
 		"duration without unit":  {"server: {read_timeout: 5}", "file:1: server.read_timeout: must be a duration with a unit"},
 		"negative duration":      {"server: {read_timeout: -5s}", "file:1: server.read_timeout: must not be negative or signed"},

@@ -25,14 +25,14 @@ import (
 // one must not be sent to the address of the other.
 type Temporal struct {
 	// Address is host:port; empty if not configured.
-	Address   string `yaml:"address"`
-	Namespace string `yaml:"namespace"`
-	TaskQueue string `yaml:"task_queue"`
+	Address   string `yaml:"address" check:"host:port"`
+	Namespace string `yaml:"namespace" default:"default" check:"required"`
+	TaskQueue string `yaml:"task_queue" default:"dlq-manager" check:"required"`
 	// UIURL is the Web UI's address, for links in answers.
-	UIURL        string `yaml:"ui_url"`
+	UIURL        string `yaml:"ui_url" check:"web URL"`
 	StaticAPIKey Secret `yaml:"api_key"`
 	// APIKeyFile is read for every call.
-	APIKeyFile string      `yaml:"api_key_file"`
+	APIKeyFile string      `yaml:"api_key_file" file:"secret"`
 	TLS        TemporalTLS `yaml:"tls"`
 
 	// resolved has the values of profiles and variables.
@@ -43,17 +43,7 @@ type Temporal struct {
 type TemporalTLS struct {
 	// Enabled may be omitted: files, a server name or an API key imply it.
 	Enabled *bool `yaml:"enabled"`
-	// CAFile holds the trusted certificates; empty means the system's.
-	CAFile string `yaml:"ca_file"`
-	// CertFile and KeyFile are the client's own, for mTLS. All files are read for every
-	// connection.
-	CertFile   string `yaml:"cert_file"`
-	KeyFile    string `yaml:"key_file"`
-	ServerName string `yaml:"server_name"`
-}
-
-func defaultTemporal() Temporal {
-	return Temporal{TaskQueue: "dlq-manager", Namespace: client.DefaultNamespace}
+	TLS
 }
 
 // Configured reports whether an address is configured. Otherwise ClientOptions uses
@@ -127,18 +117,17 @@ func (t TemporalTLS) profile() *envconfig.ClientConfigTLS {
 	}
 }
 
-func (t Temporal) validate(r *report) {
-	if t.Address != "" {
-		r.hostPort("temporal.address", t.Address)
+func (t Temporal) checkFiles(path string) error {
+	if t.TLS.checkFiles(path+".tls") != nil {
+		return nil // the section of its own reports the error
 	}
-	r.notEmpty("temporal.namespace", t.Namespace)
-	r.notEmpty("temporal.task_queue", t.TaskQueue)
-	if t.UIURL != "" {
-		r.webURL("temporal.ui_url", t.UIURL)
-	}
-	exclusive(r, "temporal.api_key", !t.StaticAPIKey.IsZero(), t.APIKeyFile)
-	r.certificate("temporal.tls", t.TLS.CertFile, t.TLS.KeyFile)
-	if t.TLS.Enabled != nil && !*t.TLS.Enabled && t.TLS.CAFile+t.TLS.CertFile+t.TLS.ServerName != "" {
-		r.add("temporal.tls", "has settings, but enabled: false switches it off")
+	_, err := t.ClientOptions()
+	return err
+}
+
+func (t TemporalTLS) validate(s section) {
+	t.TLS.validate(s)
+	if t.Enabled != nil && !*t.Enabled && t.CAFile+t.CertFile+t.ServerName != "" {
+		s.add("", "has settings, but enabled: false switches it off")
 	}
 }

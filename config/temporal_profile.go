@@ -28,7 +28,7 @@ func resolveTemporal(t *Temporal, env environment, sources map[string]source) Pr
 		}
 	}
 	if err := profile.ApplyEnvVars(env); err != nil {
-		return Problems{{Variable: "TEMPORAL_…", Key: "temporal", Message: err.Error()}}
+		return Problems{{source: source{variable: "TEMPORAL_…"}, Key: "temporal", Message: err.Error()}}
 	}
 	if env["TEMPORAL_API_KEY"] != "" {
 		t.StaticAPIKey, t.APIKeyFile = NewSecret(profile.APIKey), ""
@@ -89,7 +89,7 @@ func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
 		EnvLookup:      env,
 	})
 	if err != nil {
-		return profile, &Problem{File: path, Key: "temporal", Message: "Temporal's configuration file: " + err.Error()}
+		return profile, &Problem{source: source{file: path}, Key: "temporal", Message: "Temporal's configuration file: " + err.Error()}
 	}
 	return profile, nil
 }

@@ -9,21 +9,6 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// check reads the files. Its errors name the keys.
-func (t TemporalTLS) check() error {
-	if t.CAFile != "" {
-		if _, err := readAuthorities("temporal.tls.ca_file", t.CAFile); err != nil {
-			return err
-		}
-	}
-	if t.CertFile != "" {
-		if _, err := readCertificate("temporal.tls.cert_file", t.CertFile, "temporal.tls.key_file", t.KeyFile); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // renewedTLS reads the certificates of a profile for every connection. gRPC itself would use
 // those of the start.
 type renewedTLS struct {

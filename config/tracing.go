@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
 	"fmt"
 	"strconv"
 )
@@ -9,34 +8,22 @@ import (
 // Tracing sends traces to an OpenTelemetry collector. Nothing is traced without an endpoint.
 type Tracing struct {
 	// Endpoint is the URL of the collector. With https the connection is encrypted.
-	Endpoint string `yaml:"endpoint"`
-	// Protocol is OTLP's: grpc or http/protobuf.
-	Protocol string `yaml:"protocol"`
+	Endpoint string `yaml:"endpoint" check:"web URL"`
+	// Protocol is OTLP's.
+	Protocol string `yaml:"protocol" default:"grpc" check:"one of grpc, http/protobuf"`
 	// SampleRatio is the share of the traces that are kept, among those that begin here. A trace
 	// that a client began is kept if the client keeps it.
-	SampleRatio Ratio      `yaml:"sample_ratio"`
-	TLS         TracingTLS `yaml:"tls"`
+	SampleRatio Ratio `yaml:"sample_ratio" default:"1"`
+	TLS         TLS   `yaml:"tls"`
 }
-
-// TracingTLS has the same keys as Kafka's.
-type TracingTLS KafkaTLS
-
-// Config returns the TLS configuration.
-func (t TracingTLS) Config() (*tls.Config, error) { return KafkaTLS(t).config("tracing.tls") }
-
-func defaultTracing() Tracing { return Tracing{Protocol: "grpc", SampleRatio: 1} }
 
 // Configured reports whether traces are sent.
 func (t Tracing) Configured() bool { return t.Endpoint != "" }
 
-func (t Tracing) validate(r *report) {
-	if t.Configured() {
-		r.webURL("tracing.endpoint", t.Endpoint)
-	} else if (t.TLS != TracingTLS{}) {
-		r.add("tracing.endpoint", "is required with tracing.tls")
+func (t Tracing) validate(s section) {
+	if !t.Configured() && t.TLS.isSet() {
+		s.add("endpoint", "is required with tracing.tls")
 	}
-	r.oneOf("tracing.protocol", t.Protocol, "grpc", "http/protobuf")
-	r.certificate("tracing.tls", t.TLS.CertFile, t.TLS.KeyFile)
 }
 
 // Ratio is a number from 0 to 1.

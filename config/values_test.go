@@ -40,15 +40,13 @@ func TestSizes(t *testing.T) {
 	for text, want := range map[string]int{
 		"0": 0, "1": 1, "100B": 100, "512KiB": 512 << 10, "4MiB": 4 << 20, "1GiB": 1 << 30, "4 MiB": 4 << 20, "1048576": 1 << 20,
 	} {
-		got, err := config.ParseSize(text)
-		require.NoError(t, err, text)
+		var got, again config.Size
+		require.NoError(t, got.UnmarshalText([]byte(text)), text)
 		require.Equal(t, want, got.Bytes(), text)
-		again, err := config.ParseSize(got.String())
-		require.NoError(t, err)
+		require.NoError(t, again.UnmarshalText([]byte(got.String())))
 		require.Equal(t, got, again)
 	}
 	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "4MB", "4mib", "2GiB", "9223372036854775807KiB", "99999999999999999999"} {
-		_, err := config.ParseSize(text)
-		require.Error(t, err, text)
+		require.Error(t, new(config.Size).UnmarshalText([]byte(text)), text)
 	}
 }

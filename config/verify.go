@@ -1,10 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"dlqmanager/dlq"
-)
+import "dlqmanager/dlq"
 
 // Verify configures how the manager finds out whether consumers got past delivered messages.
 type Verify struct {
@@ -12,21 +8,17 @@ type Verify struct {
 	// win over the groups that headers name.
 	ConsumerGroups map[string]string `yaml:"consumer_groups"`
 	// Interval is how often the committed offsets are fetched.
-	Interval Duration `yaml:"interval"`
+	Interval Duration `yaml:"interval" default:"10s" check:"at least 1s; at most 1m"`
 }
 
-func defaultVerify() Verify { return Verify{Interval: Duration(10 * time.Second)} }
-
-// Groups is what the store needs. The configuration is valid, so it has no error.
+// Groups returns the groups for the store. The configuration is valid, so there is no error.
 func (v Verify) Groups() *dlq.VerifyGroups {
 	groups, _ := dlq.NewVerifyGroups(v.ConsumerGroups)
 	return groups
 }
 
-func (v Verify) validate(r *report) {
-	r.atLeast("verify.interval", v.Interval, time.Second)
-	r.atMost("verify.interval", v.Interval, time.Minute)
+func (v Verify) validate(s section) {
 	if _, err := dlq.NewVerifyGroups(v.ConsumerGroups); err != nil {
-		r.add("verify.consumer_groups", "%s", err)
+		s.add("consumer_groups", "%s", err)
 	}
 }

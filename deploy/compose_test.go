@@ -120,7 +120,7 @@ func TestProgramsAcceptExactlyTheirComposeEnvironment(t *testing.T) {
 		require.Equal(t, "postgres", c.Database.Host)
 		require.Equal(t, []string{"kafka:9092"}, c.Kafka.Brokers)
 		require.Equal(t, "temporal:7233", c.Temporal.Address)
-		password, err := c.Database.Password()
+		_, password, err := c.Database.Credentials()
 		require.NoError(t, err)
 		require.Equal(t, "given", password)
 

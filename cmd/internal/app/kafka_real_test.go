@@ -75,7 +75,7 @@ func TestARealKafkaOverTLS(t *testing.T) {
 			k.SASL.Mechanism, k.SASL.PasswordFile = kafka.Plain, certtest.File(t, []byte(secret))
 		}, "kafka.sasl.password_file: ", "SASL_AUTHENTICATION_FAILED"},
 		"mechanism": {func(k *config.Kafka) {
-			k.SecurityProtocol, k.TLS, k.Brokers = "SASL_PLAINTEXT", config.KafkaTLS{}, server.SASLBrokers()
+			k.SecurityProtocol, k.TLS, k.Brokers = "SASL_PLAINTEXT", config.TLS{}, server.SASLBrokers()
 			k.SASL.Mechanism = kafka.ScramSHA256
 		}, "kafka.sasl.mechanism: ", "UNSUPPORTED_SASL_MECHANISM"},
 		"no client certificate": {func(k *config.Kafka) {
@@ -86,7 +86,7 @@ func TestARealKafkaOverTLS(t *testing.T) {
 			"kafka.tls.cert_file: ", "remote error: tls: "},
 		"TLS where there is none": {func(k *config.Kafka) { k.Brokers = server.SASLBrokers() },
 			"kafka.security_protocol: ", "broker closed the connection"},
-		"no TLS where there is some": {func(k *config.Kafka) { k.SecurityProtocol, k.TLS = "SASL_PLAINTEXT", config.KafkaTLS{} },
+		"no TLS where there is some": {func(k *config.Kafka) { k.SecurityProtocol, k.TLS = "SASL_PLAINTEXT", config.TLS{} },
 			"kafka.security_protocol: ", "tls alert record"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -205,7 +205,7 @@ func TestAnErrorOfKafkaNamesTheSettingThatIsWrong(t *testing.T) {
 			k.TLS.CertFile, k.TLS.KeyFile = files.Cert, files.Key
 		}, "kafka.tls.cert_file: ", "remote error: tls: expired certificate"},
 		"no TLS where there is some": {func(k *config.Kafka) {
-			k.SecurityProtocol, k.TLS = "SASL_PLAINTEXT", config.KafkaTLS{}
+			k.SecurityProtocol, k.TLS = "SASL_PLAINTEXT", config.TLS{}
 		}, "kafka.security_protocol: ", "is TLS missing?"},
 	} {
 		t.Run(name, func(t *testing.T) {

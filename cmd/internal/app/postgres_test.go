@@ -232,7 +232,7 @@ func presentPostgres(t *testing.T, certificate tls.Certificate) (port int) {
 
 func TestAMissingPasswordFileIsNamed(t *testing.T) {
 	t.Parallel()
-	l := login{database: config.Database{User: "app", PasswordFile: filepath.Join(t.TempDir(), "none")}}
+	l := login{database: config.Database{DatabaseUser: config.DatabaseUser{User: "app", PasswordFile: filepath.Join(t.TempDir(), "none")}}}
 	err := l.prepare(t.Context(), &pgx.ConnConfig{})
 	require.ErrorContains(t, err, "database.password_file: open ")
 }
