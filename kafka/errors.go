@@ -89,6 +89,18 @@ func isDenied(err error) bool {
 // topicErrors asks for topics, and returns why some of them cannot be used. kadm fails for all
 // topics if one is denied.
 func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[string]error, error) {
+	described, err := describeTopics(ctx, client, topics)
+	failed := map[string]error{}
+	for name, topic := range described {
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+			failed[name] = err
+		}
+	}
+	return failed, err
+}
+
+// describeTopics asks a broker for topics, since the client's metadata may be older.
+func describeTopics(ctx context.Context, client *kgo.Client, topics []string) (map[string]kmsg.MetadataResponseTopic, error) {
 	if len(topics) == 0 {
 		return nil, nil //nolint:nilnil // a request without topics would ask for all
 	}
@@ -102,13 +114,13 @@ func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[
 	if err != nil {
 		return nil, err
 	}
-	failed := map[string]error{}
+	described := map[string]kmsg.MetadataResponseTopic{}
 	for _, topic := range response.Topics {
-		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && topic.Topic != nil {
-			failed[*topic.Topic] = err
+		if topic.Topic != nil {
+			described[*topic.Topic] = topic
 		}
 	}
-	return failed, nil
+	return described, nil
 }
 
 // withoutDenied returns the topics that the client may describe.

@@ -155,7 +155,7 @@ func TestHostileHeadersAreSuspicious(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.want, suspicionOf(test.headers))
+			require.Equal(t, test.want, Suspicion(test.headers))
 		})
 	}
 }

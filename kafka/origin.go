@@ -20,7 +20,7 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 		Origin:        originOf(topics, dlqTopic, headers, found),
 		TraceID:       traceID(headers),
 		CorrelationID: correlationID(headers),
-		Suspicion:     suspicionOf(headers),
+		Suspicion:     Suspicion(headers),
 	}
 	for _, f := range slices.Backward(found) { // the last hop first
 		if failure.ErrorMessage+failure.ErrorClass == "" {

@@ -3,8 +3,8 @@ package kafka
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"strconv"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -84,53 +84,32 @@ func contentBytes(r *kgo.Record) int {
 	return size
 }
 
-// keyedMutex is a mutex for each topic.
-type keyedMutex struct {
-	mu    sync.Mutex
-	locks map[string]*topicLock
-}
+// topicLocks has a lock for each topic. Topics with the same hash share a lock, so that the memory
+// does not grow with the number of topics.
+type topicLocks [1024]chan struct{}
 
-type topicLock struct {
-	free chan struct{} // holds one token while the topic is unlocked
-	uses int           // callers that hold the lock or wait for it
+var topicSeed = maphash.MakeSeed()
+
+func newTopicLocks() *topicLocks {
+	var locks topicLocks
+	for i := range locks {
+		locks[i] = make(chan struct{}, 1)
+	}
+	return &locks
 }
 
 // lock waits for the topic's lock, or returns the context's error.
-func (m *keyedMutex) lock(ctx context.Context, topic string) error {
-	m.mu.Lock()
-	if m.locks == nil {
-		m.locks = map[string]*topicLock{}
-	}
-	lock := m.locks[topic]
-	if lock == nil {
-		lock = &topicLock{free: make(chan struct{}, 1)}
-		lock.free <- struct{}{}
-		m.locks[topic] = lock
-	}
-	lock.uses++
-	m.mu.Unlock()
+func (l *topicLocks) lock(ctx context.Context, topic string) error {
 	select {
-	case <-lock.free:
+	case l.of(topic) <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		m.forget(topic, lock)
 		return ctx.Err()
 	}
 }
 
-func (m *keyedMutex) unlock(topic string) {
-	m.mu.Lock()
-	lock := m.locks[topic]
-	m.mu.Unlock()
-	lock.free <- struct{}{}
-	m.forget(topic, lock)
-}
+func (l *topicLocks) unlock(topic string) { <-l.of(topic) }
 
-// forget removes the lock of a topic that no caller uses any more.
-func (m *keyedMutex) forget(topic string, lock *topicLock) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if lock.uses--; lock.uses == 0 {
-		delete(m.locks, topic)
-	}
+func (l *topicLocks) of(topic string) chan struct{} {
+	return l[maphash.String(topicSeed, topic)%uint64(len(l))]
 }

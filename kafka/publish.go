@@ -23,7 +23,7 @@ type Publisher struct {
 	batched   *kgo.Client
 	unbatched *kgo.Client
 	// unbatchedTopics lets one unbatched publish run at a time for each topic.
-	unbatchedTopics keyedMutex
+	unbatchedTopics *topicLocks
 	pointers        *Pointers
 	// connections explains timeouts of both clients.
 	connections *connectionFailures
@@ -48,7 +48,7 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		return nil, err
 	}
 	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures,
-		unanswered: unanswered, metrics: NewPublishMetrics(reg), targetIDs: targetIDs{known: map[string]targetID{}}}, nil
+		unanswered: unanswered, unbatchedTopics: newTopicLocks(), metrics: NewPublishMetrics(reg), targetIDs: targetIDs{known: map[string]targetID{}}}, nil
 }
 
 // Close fails the records that are still being sent.

@@ -10,14 +10,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Suspicion says why a message with these headers must not be sent back unseen, or is empty.
-func Suspicion(headers []dlq.Header) string { return suspicionOf(headers) }
-
-// suspicionOf says why a message must not be sent back unseen, or is empty. It knows the attacks on
-// Spring Kafka that were published in 2026: retry headers of an impossible length, which
+// Suspicion says why a message with these headers must not be sent back unseen, or is empty. It
+// knows the attacks on Spring Kafka that were published in 2026: retry headers of an impossible length, which
 // make a consumer fail without end or send the record elsewhere, and types that make it
 // load a class of the attacker's choice.
-func suspicionOf(headers []dlq.Header) string {
+func Suspicion(headers []dlq.Header) string {
 	var names map[string]bool // once for all headers: each of them can be one with types
 	for _, header := range headers {
 		var reason string

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const (
@@ -49,34 +47,27 @@ func (d *dispatch) nameTopicIDs(ctx context.Context) {
 
 // currentTopicIDs are the ids of topics, as far as they are known now or soon.
 func (p *Publisher) currentTopicIDs(ctx context.Context, topics []string) map[string][16]byte {
-	ids, request := map[string][16]byte{}, kmsg.NewPtrMetadataRequest()
+	ids := map[string][16]byte{}
+	var unknown []string
 	p.targetIDs.mu.Lock()
 	for _, topic := range topics {
 		if known := p.targetIDs.known[topic]; time.Since(known.at) < targetIDAge {
 			ids[topic] = known.id
-			continue
+		} else {
+			unknown = append(unknown, topic)
 		}
-		wanted := kmsg.NewMetadataRequestTopic()
-		wanted.Topic = new(topic)
-		request.Topics = append(request.Topics, wanted)
 	}
 	p.targetIDs.mu.Unlock()
-	if len(request.Topics) == 0 {
-		return ids // a request without topics would ask for all
-	}
 	ctx, cancel := context.WithTimeout(ctx, targetIDTimeout)
 	defer cancel()
 	asked := time.Now()
-	response, err := request.RequestWith(ctx, p.batched)
-	if err != nil {
-		return ids
-	}
+	described, _ := describeTopics(ctx, p.batched, unknown) // without an answer they stay unknown
 	p.targetIDs.mu.Lock()
 	defer p.targetIDs.mu.Unlock()
-	for _, topic := range response.Topics {
-		if topic.Topic != nil && topic.ErrorCode == 0 {
-			id := topicIDOr(topic.TopicID, *topic.Topic)
-			ids[*topic.Topic], p.targetIDs.known[*topic.Topic] = id, targetID{id, asked}
+	for name, topic := range described {
+		if topic.ErrorCode == 0 {
+			id := topicIDOr(topic.TopicID, name)
+			ids[name], p.targetIDs.known[name] = id, targetID{id, asked}
 		}
 	}
 	return ids

@@ -135,7 +135,7 @@ func (p *parts) examineKafka(ctx context.Context, f *findings) {
 	if p.cfg.Kafka.PublishesExhausted() {
 		needs.Archives = dlq.NewArchiveTopics(p.cfg.Kafka.ArchiveTopic, p.topics)
 	}
-	s, err := kafka.NewSurvey(ctx, client, needs)
+	s, err := kafka.ViewCluster(ctx, client, needs)
 	if err != nil {
 		f.fail(check, p.reason(check, err), reach)
 		return

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,20 +14,10 @@ import (
 )
 
 // Ends reads the ends of partitions. It is safe for concurrent use.
-type Ends struct {
-	o   Options
-	log *zap.Logger
-	// slots bounds the connections at once.
-	slots chan struct{}
-}
+type Ends struct{ lookups }
 
 // NewEnds does not connect; EndOffsets does.
-func NewEnds(o Options, log *zap.Logger) *Ends {
-	return &Ends{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
-}
-
-// endsTimeout bounds one call. An available broker answers in milliseconds.
-const endsTimeout = 4 * time.Second
+func NewEnds(o Options, log *zap.Logger) *Ends { return &Ends{newLookups(o, log)} }
 
 // EndOffsets returns the offset of the next record of every partition of the topics, sorted
 // by topic and partition. It leaves out topics that do not exist, and those that the
@@ -37,19 +26,13 @@ func (e *Ends) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset
 	if len(topics) == 0 {
 		return nil, nil // a request without topics would ask for all
 	}
-	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, ctx.Err())
-	}
-	client, err := newClient(e.o.connection(e.log, "ends"))
+	client, done, err := e.client(ctx, "ends")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
 	}
-	defer client.Close()
+	defer done()
 	if topics, err = withoutDenied(ctx, client, topics); err != nil {
 		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
 	}

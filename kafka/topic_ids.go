@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,25 +60,16 @@ const (
 	refreshAttempts = 25
 )
 
-// refresh asks a broker for the ids of topics, since the client's metadata may be older.
-// It removes topics that the broker does not know from the map. The group assigns them
+// refresh asks a broker for the ids of topics. It removes topics that the broker does not know from the map. The group assigns them
 // again once they exist.
 func (t *topicIDs) refresh(ctx context.Context, client *kgo.Client, topics map[string]map[int32]kgo.Offset) error {
-	if len(topics) == 0 {
-		return nil // a request without topics would ask for all
-	}
-	request := kmsg.NewPtrMetadataRequest()
-	for topic := range topics {
-		wanted := kmsg.NewMetadataRequestTopic()
-		wanted.Topic = new(topic)
-		request.Topics = append(request.Topics, wanted)
-	}
+	names := slices.Collect(maps.Keys(topics))
 	for try := 1; ; try++ {
-		response, err := request.RequestWith(ctx, client)
+		described, err := describeTopics(ctx, client, names)
 		if err != nil {
 			return fmt.Errorf("topic ids: %w", err)
 		}
-		unknown, err := t.remember(response)
+		unknown, err := t.remember(described)
 		if err != nil || len(unknown) == 0 {
 			return err
 		}
@@ -94,21 +87,18 @@ func (t *topicIDs) refresh(ctx context.Context, client *kgo.Client, topics map[s
 
 // remember keeps the ids of a response, and returns the topics that the broker does not
 // know.
-func (t *topicIDs) remember(response *kmsg.MetadataResponse) (unknown []string, err error) {
+func (t *topicIDs) remember(described map[string]kmsg.MetadataResponseTopic) (unknown []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, topic := range response.Topics {
-		if topic.Topic == nil {
-			continue
-		}
+	for name, topic := range described {
 		err := kerr.ErrorForCode(topic.ErrorCode)
 		switch {
 		case topic.TopicID != [16]byte{} || err == nil:
-			t.current[*topic.Topic] = topic.TopicID
+			t.current[name] = topic.TopicID
 		case kerr.IsRetriable(err):
-			unknown = append(unknown, *topic.Topic)
+			unknown = append(unknown, name)
 		default:
-			return nil, fmt.Errorf("topic id of %s: %w", *topic.Topic, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, *topic.Topic))
+			return nil, fmt.Errorf("topic id of %s: %w", name, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, name))
 		}
 	}
 	return unknown, nil

@@ -28,8 +28,8 @@ type Needs struct {
 	Consumers []string
 }
 
-// Survey is what the manager's user sees of a cluster. All lists are in order.
-type Survey struct {
+// ClusterView is the part of a cluster that the manager's user sees. All lists are in order.
+type ClusterView struct {
 	Brokers int
 	// DeadLetters are the topics that are ingested.
 	DeadLetters []string
@@ -48,16 +48,16 @@ var deadLetterWords = []string{"dlq", "dlt", "dead-letter", "dead_letter", "dead
 // unknownOperations is what a broker without an authorizer answers.
 const unknownOperations = -1 << 31
 
-// NewSurvey asks the cluster for its topics, and for the rights to what is needed. It changes
+// ViewCluster asks the cluster for its topics, and for the rights to what is needed. It changes
 // nothing.
-func NewSurvey(ctx context.Context, client *kgo.Client, n Needs) (Survey, error) {
+func ViewCluster(ctx context.Context, client *kgo.Client, n Needs) (ClusterView, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	request.IncludeTopicAuthorizedOperations = true
 	answer, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return Survey{}, fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
+		return ClusterView{}, fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
 	}
-	s := Survey{Brokers: len(answer.Brokers)}
+	v := ClusterView{Brokers: len(answer.Brokers)}
 	allowed := map[string]int32{}
 	for _, t := range answer.Topics {
 		if t.Topic != nil && !t.IsInternal && t.ErrorCode == 0 {
@@ -69,9 +69,9 @@ func NewSurvey(ctx context.Context, client *kgo.Client, n Needs) (Survey, error)
 		if !n.Topics.IsDeadLetter(topic) {
 			continue
 		}
-		s.DeadLetters = append(s.DeadLetters, topic)
-		needs(&s.Denied, "topic "+topic, operations, kmsg.ACLOperationRead)
-		needs(&s.DeniedReports, "topic "+topic, operations, kmsg.ACLOperationDescribeConfigs)
+		v.DeadLetters = append(v.DeadLetters, topic)
+		needs(&v.Denied, "topic "+topic, operations, kmsg.ACLOperationRead)
+		needs(&v.DeniedReports, "topic "+topic, operations, kmsg.ACLOperationDescribeConfigs)
 		if n.Archives != nil {
 			if archive, err := n.Archives.Of(topic); err == nil { // the worker logs the error
 				archives = append(archives, archive)
@@ -82,28 +82,28 @@ func NewSurvey(ctx context.Context, client *kgo.Client, n Needs) (Survey, error)
 			origins = append(origins, target)
 		}
 	}
-	s.Missing = s.writes(allowed, n.Targets)
-	s.MissingArchives = s.writes(allowed, archives)
-	s.writes(allowed, origins) // headers may name others, so a missing one is no finding
+	v.Missing = v.writes(allowed, n.Targets)
+	v.MissingArchives = v.writes(allowed, archives)
+	v.writes(allowed, origins) // headers may name others, so a missing one is no finding
 	for topic := range allowed {
 		// A target may be a dead-letter topic that is archived.
 		if looksDead(topic) && !n.Topics.IsDeadLetter(topic) && !slices.Contains(n.Targets, topic) && !slices.Contains(archives, topic) {
-			s.Unmatched = append(s.Unmatched, topic)
+			v.Unmatched = append(v.Unmatched, topic)
 		}
 	}
-	err = s.groups(ctx, client, n)
-	for _, list := range []*[]string{&s.DeadLetters, &s.Unmatched, &s.Missing, &s.MissingArchives, &s.Denied, &s.DeniedReports} {
+	err = v.groups(ctx, client, n)
+	for _, list := range []*[]string{&v.DeadLetters, &v.Unmatched, &v.Missing, &v.MissingArchives, &v.Denied, &v.DeniedReports} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	return s, err
+	return v, err
 }
 
 // writes notes the topics that the user may not write, and returns those that are missing.
-func (s *Survey) writes(allowed map[string]int32, topics []string) (missing []string) {
+func (v *ClusterView) writes(allowed map[string]int32, topics []string) (missing []string) {
 	for _, topic := range topics {
 		if operations, exists := allowed[topic]; exists {
-			needs(&s.Denied, "topic "+topic, operations, kmsg.ACLOperationWrite)
+			needs(&v.Denied, "topic "+topic, operations, kmsg.ACLOperationWrite)
 		} else {
 			missing = append(missing, topic)
 		}
@@ -116,11 +116,11 @@ func looksDead(topic string) bool {
 }
 
 // groups asks for one group after the other: the error of one must not hide the others.
-func (s *Survey) groups(ctx context.Context, client *kgo.Client, n Needs) error {
+func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) error {
 	for _, group := range append([]string{n.Group}, n.Consumers...) {
-		denied, operation := &s.DeniedReports, kmsg.ACLOperationDescribe
+		denied, operation := &v.DeniedReports, kmsg.ACLOperationDescribe
 		if group == n.Group {
-			denied, operation = &s.Denied, kmsg.ACLOperationRead
+			denied, operation = &v.Denied, kmsg.ACLOperationRead
 		}
 		request := kmsg.NewPtrDescribeGroupsRequest()
 		request.Groups, request.IncludeAuthorizedOperations = []string{group}, true

@@ -1,8 +1,11 @@
 package kafka
 
 import (
-	"encoding/hex"
+	"context"
 	"strings"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"dlqmanager/dlq"
 )
@@ -11,10 +14,13 @@ import (
 // it, or empty.
 func traceID(headers []dlq.Header) (id string) {
 	for _, header := range headers {
-		if strings.EqualFold(header.Key, "traceparent") {
-			if found := traceOf(string(header.Value)); found != "" {
-				id = found
-			}
+		if !strings.EqualFold(header.Key, "traceparent") || len(header.Value) > maxTraceparent {
+			continue
+		}
+		parent := propagation.MapCarrier{"traceparent": string(header.Value)}
+		found := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), parent))
+		if found.IsValid() {
+			id = found.TraceID().String()
 		}
 	}
 	return id
@@ -22,29 +28,6 @@ func traceID(headers []dlq.Header) (id string) {
 
 // maxTraceparent is longer than any version of the header.
 const maxTraceparent = 512
-
-// traceOf reads version-trace-parent-flags. Later versions may have more fields.
-func traceOf(traceparent string) string {
-	if len(traceparent) > maxTraceparent {
-		return ""
-	}
-	parts := strings.Split(traceparent, "-")
-	if len(parts) < 4 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
-		return ""
-	}
-	for i, length := range []int{2, 32, 16, 2} {
-		if len(parts[i]) != length || strings.ToLower(parts[i]) != parts[i] {
-			return ""
-		}
-		if _, err := hex.DecodeString(parts[i]); err != nil {
-			return ""
-		}
-	}
-	if strings.Trim(parts[1], "0") == "" || strings.Trim(parts[2], "0") == "" {
-		return ""
-	}
-	return parts[1]
-}
 
 // maxCorrelationID is the longest value that is an id and not something else.
 const maxCorrelationID = 255

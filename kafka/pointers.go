@@ -17,20 +17,10 @@ import (
 
 // Pointers reads the records that pointers name; see dlq.Detail.IsPointer. It is safe for
 // concurrent use.
-type Pointers struct {
-	o   Options
-	log *zap.Logger
-	// slots bounds the fetches at once. Each has a connection, and a record in memory.
-	slots chan struct{}
-}
+type Pointers struct{ lookups }
 
 // NewPointers does not connect; Fetch does.
-func NewPointers(o Options, log *zap.Logger) *Pointers {
-	return &Pointers{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
-}
-
-// pointedTimeout bounds one fetch. A fetch from an available broker takes milliseconds.
-const pointedTimeout = 4 * time.Second
+func NewPointers(o Options, log *zap.Logger) *Pointers { return &Pointers{newLookups(o, log)} }
 
 // Fetch reads the record at an origin, for a dead letter that was written at the given time.
 // The error wraps dlq.ErrGone when Kafka no longer has the record, or when the origin names
@@ -39,15 +29,9 @@ func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin, written time.Ti
 	if origin.Partition == nil || origin.Offset == nil {
 		return dlq.Record{}, fmt.Errorf("the dead letter names no partition and offset: %w", dlq.ErrGone)
 	}
-	ctx, cancel := context.WithTimeout(ctx, pointedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	at := fmt.Sprintf("%s[%d] at offset %d", origin.Topic, *origin.Partition, *origin.Offset)
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
-		return dlq.Record{}, fmt.Errorf("read %s: %w", at, ctx.Err())
-	}
 	r, err := p.read(ctx, origin.Topic, *origin.Partition, *origin.Offset)
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
@@ -63,16 +47,16 @@ func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin, written time.Ti
 
 // read returns kerr.OffsetOutOfRange for a record that does not exist.
 func (p *Pointers) read(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
-	client, err := newClient(append(p.o.connection(p.log, "pointer"),
+	client, done, err := p.client(ctx, "pointer",
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}),
 		// An offset that retention has deleted is an error, and not another record.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		// A broker returns at least one batch, however large.
-		kgo.FetchMaxPartitionBytes(1<<20), kgo.FetchMaxBytes(1<<20)))
+		kgo.FetchMaxPartitionBytes(1<<20), kgo.FetchMaxBytes(1<<20))
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
+	defer done()
 	// The client would wait for a topic that does not exist, and for an offset at the end.
 	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
 	if err != nil {

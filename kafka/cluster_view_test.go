@@ -17,8 +17,8 @@ import (
 	"dlqmanager/kafka"
 )
 
-// surveyAs is the survey of a user with these rights, such as "READ orders.dlq".
-func surveyAs(t *testing.T, needs kafka.Needs, rights []string) kafka.Survey {
+// viewAs is the view of a user with these rights, such as "READ orders.dlq".
+func viewAs(t *testing.T, needs kafka.Needs, rights []string) kafka.ClusterView {
 	t.Helper()
 	acls := make([]kfake.ACL, 0, len(rights))
 	for _, right := range rights {
@@ -34,12 +34,12 @@ func surveyAs(t *testing.T, needs kafka.Needs, rights []string) kafka.Survey {
 	}
 	cluster := kafkatest.FakeCluster(t, kfake.EnableACLs(), kfake.EnableSASL(), kfake.User(kafka.Plain, "dlq", "secret", acls...),
 		kfake.SeedTopics(1, "orders", "refunds", "payments", "orders.dlq", "orders.dlq.archive", "bills-dlt"))
-	survey, err := kafka.NewSurvey(t.Context(), client(t, cluster.ListenAddrs(), kgo.SASL(plain.Auth{User: "dlq", Pass: "secret"}.AsMechanism())), needs)
+	view, err := kafka.ViewCluster(t.Context(), client(t, cluster.ListenAddrs(), kgo.SASL(plain.Auth{User: "dlq", Pass: "secret"}.AsMechanism())), needs)
 	require.NoError(t, err)
-	return survey
+	return view
 }
 
-func TestASurveyNamesEachMissingRight(t *testing.T) {
+func TestTheViewOfAClusterNamesEachMissingRight(t *testing.T) {
 	t.Parallel()
 	topics, err := dlq.NewTopics([]string{"*.dlq"}, nil)
 	require.NoError(t, err)
@@ -50,32 +50,32 @@ func TestASurveyNamesEachMissingRight(t *testing.T) {
 	all := []string{"DESCRIBE orders", "DESCRIBE refunds", "DESCRIBE payments", "DESCRIBE bills", "DESCRIBE orders.dlq", // which is all of orders too
 		"READ orders.dlq", "DESCRIBE_CONFIGS orders.dlq", "WRITE orders", "WRITE payments", "WRITE refunds",
 		"READ group dlq-manager", "DESCRIBE group shop"}
-	whole := kafka.Survey{Brokers: 1, DeadLetters: []string{"orders.dlq"}, Unmatched: []string{"bills-dlt"}}
-	require.Equal(t, whole, surveyAs(t, needs, all))
-	for right, want := range map[string]func(*kafka.Survey){
-		"READ orders.dlq":             func(s *kafka.Survey) { s.Denied = []string{"READ on the topic orders.dlq"} },
-		"DESCRIBE_CONFIGS orders.dlq": func(s *kafka.Survey) { s.DeniedReports = []string{"DESCRIBE_CONFIGS on the topic orders.dlq"} },
-		"WRITE payments":              func(s *kafka.Survey) { s.Denied = []string{"WRITE on the topic payments"} },
-		"WRITE orders": func(s *kafka.Survey) {
+	whole := kafka.ClusterView{Brokers: 1, DeadLetters: []string{"orders.dlq"}, Unmatched: []string{"bills-dlt"}}
+	require.Equal(t, whole, viewAs(t, needs, all))
+	for right, want := range map[string]func(*kafka.ClusterView){
+		"READ orders.dlq":             func(s *kafka.ClusterView) { s.Denied = []string{"READ on the topic orders.dlq"} },
+		"DESCRIBE_CONFIGS orders.dlq": func(s *kafka.ClusterView) { s.DeniedReports = []string{"DESCRIBE_CONFIGS on the topic orders.dlq"} },
+		"WRITE payments":              func(s *kafka.ClusterView) { s.Denied = []string{"WRITE on the topic payments"} },
+		"WRITE orders": func(s *kafka.ClusterView) {
 			s.Denied = []string{"WRITE on the topic orders", "WRITE on the topic orders.dlq.archive"}
 		},
-		"READ group dlq-manager": func(s *kafka.Survey) { s.Denied = []string{"READ on the group dlq-manager"} },
-		"DESCRIBE group shop":    func(s *kafka.Survey) { s.DeniedReports = []string{"DESCRIBE on the group shop"} },
+		"READ group dlq-manager": func(s *kafka.ClusterView) { s.Denied = []string{"READ on the group dlq-manager"} },
+		"DESCRIBE group shop":    func(s *kafka.ClusterView) { s.DeniedReports = []string{"DESCRIBE on the group shop"} },
 	} {
 		expected := whole
 		want(&expected)
-		require.Equal(t, expected, surveyAs(t, needs, slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == right })), right)
+		require.Equal(t, expected, viewAs(t, needs, slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == right })), right)
 	}
 
-	hidden := surveyAs(t, needs, []string{"DESCRIBE orders.dlq"})
-	require.Equal(t, kafka.Survey{Brokers: 1, DeadLetters: []string{"orders.dlq"}, Missing: []string{"payments", "refunds"},
+	hidden := viewAs(t, needs, []string{"DESCRIBE orders.dlq"})
+	require.Equal(t, kafka.ClusterView{Brokers: 1, DeadLetters: []string{"orders.dlq"}, Missing: []string{"payments", "refunds"},
 		Denied:        []string{"READ on the group dlq-manager", "READ on the topic orders.dlq", "WRITE on the topic orders.dlq.archive"},
 		DeniedReports: []string{"DESCRIBE on the group shop", "DESCRIBE_CONFIGS on the topic orders.dlq"}}, hidden)
-	require.Equal(t, kafka.Survey{Brokers: 1, Missing: []string{"payments", "refunds"}, Denied: []string{"READ on the group dlq-manager"},
-		DeniedReports: []string{"DESCRIBE on the group shop"}}, surveyAs(t, needs, []string{"DESCRIBE group dlq-manager"}), "DESCRIBE is not enough")
+	require.Equal(t, kafka.ClusterView{Brokers: 1, Missing: []string{"payments", "refunds"}, Denied: []string{"READ on the group dlq-manager"},
+		DeniedReports: []string{"DESCRIBE on the group shop"}}, viewAs(t, needs, []string{"DESCRIBE group dlq-manager"}), "DESCRIBE is not enough")
 }
 
-func TestASurveyOfManyTopics(t *testing.T) {
+func TestTheViewOfAClusterWithManyTopics(t *testing.T) {
 	t.Parallel()
 	names := make([]string, 1000)
 	for i := range names {
@@ -84,10 +84,10 @@ func TestASurveyOfManyTopics(t *testing.T) {
 	topics, err := dlq.NewTopics([]string{"*.dlq"}, nil)
 	require.NoError(t, err)
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, names...))
-	survey, err := kafka.NewSurvey(t.Context(), client(t, cluster.ListenAddrs()), kafka.Needs{Topics: topics, Group: "dlq-manager",
+	view, err := kafka.ViewCluster(t.Context(), client(t, cluster.ListenAddrs()), kafka.Needs{Topics: topics, Group: "dlq-manager",
 		Archives: dlq.NewArchiveTopics(dlq.DefaultArchiveTopic, topics)})
 	require.NoError(t, err)
-	require.Equal(t, names, survey.DeadLetters)
-	require.Len(t, survey.MissingArchives, 1000)
-	require.Empty(t, survey.Denied, "the cluster has no authorizer")
+	require.Equal(t, names, view.DeadLetters)
+	require.Len(t, view.MissingArchives, 1000)
+	require.Empty(t, view.Denied, "the cluster has no authorizer")
 }
