@@ -24,33 +24,13 @@ var (
 		"When dlq_messages was last counted, in Unix time. It does not change while the database is unavailable.", nil, nil)
 )
 
-// backlogCollector exports the number of messages and the age of the oldest PENDING one.
-// While the store is unavailable it exports the last known values.
-type backlogCollector struct {
-	topics *latest[[]dlq.TopicSummary]
-}
-
-// NewBacklogCollector reads the counts with topics, which is Store.Topics. The caller
-// registers the collector.
+// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. It
+// reads the counts with topics, which is Store.Topics. The caller registers the collector.
 func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) prometheus.Collector {
-	return &backlogCollector{topics: &latest[[]dlq.TopicSummary]{
-		what: "the backlog", read: topics, interval: backlogInterval, logger: logger,
-	}}
+	return newCollector("the backlog", backlogInterval, topics, logger, exportBacklog, backlogMessages, backlogOldest, backlogCounted)
 }
 
-// Describe implements prometheus.Collector.
-func (b *backlogCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- backlogMessages
-	descs <- backlogOldest
-	descs <- backlogCounted
-}
-
-// Collect implements prometheus.Collector.
-func (b *backlogCollector) Collect(metrics chan<- prometheus.Metric) {
-	summaries, counted := b.topics.get()
-	if counted.IsZero() {
-		return // unknown values are absent; zero would be wrong
-	}
+func exportBacklog(summaries []dlq.TopicSummary, counted time.Time, set gauge) {
 	type sum struct {
 		counts map[dlq.Status]int64
 		oldest *time.Time
@@ -71,11 +51,11 @@ func (b *backlogCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	for topic, s := range sums {
 		for _, status := range dlq.Statuses {
-			metrics <- prometheus.MustNewConstMetric(backlogMessages, prometheus.GaugeValue, float64(s.counts[status]), topic, string(status))
+			set(backlogMessages, float64(s.counts[status]), topic, string(status))
 		}
 		if s.oldest != nil {
-			metrics <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, ageOf(*s.oldest), topic)
+			set(backlogOldest, ageOf(*s.oldest), topic)
 		}
 	}
-	metrics <- prometheus.MustNewConstMetric(backlogCounted, prometheus.GaugeValue, float64(counted.UnixMilli())/1000)
+	set(backlogCounted, float64(counted.UnixMilli())/1000)
 }

@@ -25,44 +25,20 @@ func bulkDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("dlq_bulk_retry_"+name, help+" Every replica has the same value.", []string{"topic"}, nil)
 }
 
-// bulkCollector exports the progress of the unfinished bulk retries, by the topic that
-// they were requested for. While the store is unavailable it exports the last known
-// values; dlq_messages_counted_timestamp_seconds shows that.
-type bulkCollector struct {
-	bulks *latest[[]dlq.BulkRetry]
-}
-
-// NewBulkCollector reads the jobs with running, which is Store.RunningBulks. The caller
-// registers the collector.
+// NewBulkCollector exports the progress of the unfinished bulk retries, by the topic that they were
+// requested for. It reads the jobs with running, which is Store.RunningBulks. The caller registers
+// the collector. While the store is unavailable, dlq_messages_counted_timestamp_seconds shows that.
 func NewBulkCollector(running func(context.Context) ([]dlq.BulkRetry, error), logger *zap.Logger) prometheus.Collector {
-	return &bulkCollector{bulks: &latest[[]dlq.BulkRetry]{
-		what: "the bulk retries", read: running, interval: bulkInterval, logger: logger,
-	}}
+	return newCollector("the bulk retries", bulkInterval, running, logger, exportBulks, bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused)
 }
 
-// Describe implements prometheus.Collector.
-func (b *bulkCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused} {
-		descs <- desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (b *bulkCollector) Collect(metrics chan<- prometheus.Metric) {
-	bulks, _ := b.bulks.get()
+func exportBulks(bulks []dlq.BulkRetry, _ time.Time, set gauge) {
 	for topic, sum := range byTopic(bulks) {
-		gauge := func(desc *prometheus.Desc, value float64) {
-			metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, topic)
-		}
-		gauge(bulkMatched, float64(sum.Matched))
-		gauge(bulkDone, float64(sum.Counts.Done()))
-		gauge(bulkBack, float64(sum.CameBack))
-		gauge(bulkRate, sum.RecentPerSecond)
-		paused := 0.0
-		if sum.State == dlq.BulkPaused {
-			paused = 1
-		}
-		gauge(bulkPaused, paused)
+		set(bulkMatched, float64(sum.Matched), topic)
+		set(bulkDone, float64(sum.Counts.Done()), topic)
+		set(bulkBack, float64(sum.CameBack), topic)
+		set(bulkRate, sum.RecentPerSecond, topic)
+		set(bulkPaused, flag(sum.State == dlq.BulkPaused), topic)
 	}
 }
 

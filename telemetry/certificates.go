@@ -18,40 +18,28 @@ const slowInterval = time.Minute
 var certificateExpiry = prometheus.NewDesc("dlq_certificate_expiry_timestamp_seconds",
 	"When the first of the certificates of a configured file expires, in Unix time, by the use of the file.", []string{"use"}, nil)
 
-type certificateCollector struct {
-	expiries *latest[map[string]time.Time]
-}
-
 // NewCertificateCollector reads PEM files by their use, such as "server". It reads them again
 // every minute, since certificates are renewed while the program runs. The caller registers
 // the collector. A file that cannot be read is in the log.
 func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {
-	return certificateCollector{&latest[map[string]time.Time]{
-		what: "the certificates", interval: slowInterval, logger: logger,
-		read: func(context.Context) (map[string]time.Time, error) {
-			expiries := map[string]time.Time{}
-			for use, file := range files {
-				expiry, err := FirstExpiry(file)
-				if err != nil {
-					logger.Warn("cannot read a certificate for the metrics", zap.String("use", use), zap.Error(err))
-					continue
-				}
-				expiries[use] = expiry
+	read := func(context.Context) (map[string]time.Time, error) {
+		expiries := map[string]time.Time{}
+		for use, file := range files {
+			expiry, err := FirstExpiry(file)
+			if err != nil {
+				logger.Warn("cannot read a certificate for the metrics", zap.String("use", use), zap.Error(err))
+				continue
 			}
-			return expiries, nil
-		},
-	}}
-}
-
-// Describe implements prometheus.Collector.
-func (c certificateCollector) Describe(descs chan<- *prometheus.Desc) { descs <- certificateExpiry }
-
-// Collect implements prometheus.Collector.
-func (c certificateCollector) Collect(metrics chan<- prometheus.Metric) {
-	expiries, _ := c.expiries.get()
-	for use, expiry := range expiries {
-		metrics <- prometheus.MustNewConstMetric(certificateExpiry, prometheus.GaugeValue, float64(expiry.Unix()), use)
+			expiries[use] = expiry
+		}
+		return expiries, nil
 	}
+	export := func(expiries map[string]time.Time, _ time.Time, set gauge) {
+		for use, expiry := range expiries {
+			set(certificateExpiry, float64(expiry.Unix()), use)
+		}
+	}
+	return newCollector("the certificates", slowInterval, read, logger, export, certificateExpiry)
 }
 
 // FirstExpiry is when the first certificate of a PEM file expires.

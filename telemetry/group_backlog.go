@@ -23,30 +23,13 @@ var (
 		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
 )
 
-// groupCollector exports the groups by state, so that alerts can leave out the held ones.
-type groupCollector struct {
-	backlogs *latest[[]dlq.GroupBacklog]
-}
-
-// NewGroupCollector reads the counts with read, which is Store.GroupBacklogs. The caller
-// registers the collector.
+// NewGroupCollector exports the groups by state, so that alerts can leave out the held ones. It
+// reads the counts with read, which is Store.GroupBacklogs. The caller registers the collector.
 func NewGroupCollector(read func(context.Context) ([]dlq.GroupBacklog, error), logger *zap.Logger) prometheus.Collector {
-	return &groupCollector{backlogs: &latest[[]dlq.GroupBacklog]{
-		what: "the groups", read: read, interval: backlogInterval, logger: logger,
-	}}
+	return newCollector("the groups", backlogInterval, read, logger, exportGroups, groupsPending, groupMessages, groupOldest, causeMessages)
 }
 
-// Describe implements prometheus.Collector.
-func (g *groupCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- groupsPending
-	descs <- groupMessages
-	descs <- groupOldest
-	descs <- causeMessages
-}
-
-// Collect implements prometheus.Collector.
-func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
-	backlogs, _ := g.backlogs.get()
+func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, set gauge) {
 	// By topic and state; the topics beyond the limit are one.
 	type place struct{ topic, state string }
 	sums := map[place]dlq.GroupBacklog{}
@@ -63,13 +46,13 @@ func (g *groupCollector) Collect(metrics chan<- prometheus.Metric) {
 		}
 	}
 	for of, pending := range causes {
-		metrics <- prometheus.MustNewConstMetric(causeMessages, prometheus.GaugeValue, float64(pending), of.topic, of.state, of.cause)
+		set(causeMessages, float64(pending), of.topic, of.state, of.cause)
 	}
 	for at, sum := range sums {
-		metrics <- prometheus.MustNewConstMetric(groupsPending, prometheus.GaugeValue, float64(sum.Groups), at.topic, at.state)
-		metrics <- prometheus.MustNewConstMetric(groupMessages, prometheus.GaugeValue, float64(sum.Pending), at.topic, at.state)
+		set(groupsPending, float64(sum.Groups), at.topic, at.state)
+		set(groupMessages, float64(sum.Pending), at.topic, at.state)
 		if sum.OldestPending != nil {
-			metrics <- prometheus.MustNewConstMetric(groupOldest, prometheus.GaugeValue, ageOf(*sum.OldestPending), at.topic, at.state)
+			set(groupOldest, ageOf(*sum.OldestPending), at.topic, at.state)
 		}
 	}
 }

@@ -5,8 +5,53 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
+
+// collector exports gauges of a value that is read from the store or elsewhere. While the reading
+// fails, it exports the last known value. An unknown value is absent; zero would be wrong.
+type collector[T any] struct {
+	*latest[T]
+	descs  []*prometheus.Desc
+	export func(value T, at time.Time, set gauge)
+}
+
+// gauge exports one value.
+type gauge func(desc *prometheus.Desc, value float64, labels ...string)
+
+func newCollector[T any](
+	what string, interval time.Duration, read func(context.Context) (T, error), logger *zap.Logger,
+	export func(T, time.Time, gauge), descs ...*prometheus.Desc,
+) prometheus.Collector {
+	return collector[T]{&latest[T]{what: what, read: read, interval: interval, logger: logger}, descs, export}
+}
+
+// Describe implements prometheus.Collector.
+func (c collector[T]) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range c.descs {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector[T]) Collect(metrics chan<- prometheus.Metric) {
+	value, at := c.get()
+	if at.IsZero() {
+		return
+	}
+	c.export(value, at, func(desc *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	})
+}
+
+// flag is the value of a gauge that is 1 or 0.
+func flag(isSet bool) float64 {
+	if isSet {
+		return 1
+	}
+	return 0
+}
 
 // A scrape waits for a reading at most maxReadingWait. The reading itself may take
 // readingTimeout, and is then available to the next scrape.

@@ -26,37 +26,16 @@ type ArchiveRun struct {
 	Interval        time.Duration // 0 if it is unknown
 }
 
-type archiveCollector struct {
-	runs *latest[ArchiveRun]
-}
-
 // NewArchiveCollector asks Temporal with read. The caller registers the collector.
 func NewArchiveCollector(read func(context.Context) (ArchiveRun, error), logger *zap.Logger) prometheus.Collector {
-	return archiveCollector{&latest[ArchiveRun]{what: "the archive's schedule", read: read, interval: slowInterval, logger: logger}}
+	return newCollector("the archive's schedule", slowInterval, read, logger, exportArchive, archiveStarted, archiveFailed, archiveRunning, archiveInterval)
 }
 
-// Describe implements prometheus.Collector.
-func (a archiveCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- archiveStarted
-	descs <- archiveFailed
-	descs <- archiveRunning
-	descs <- archiveInterval
-}
-
-// Collect implements prometheus.Collector.
-func (a archiveCollector) Collect(metrics chan<- prometheus.Metric) {
-	run, at := a.runs.get()
-	if at.IsZero() {
-		return
-	}
-	gauge := func(desc *prometheus.Desc, value float64) {
-		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
-	}
-	flag := map[bool]float64{true: 1}
-	gauge(archiveStarted, float64(run.Started.Unix()))
-	gauge(archiveFailed, flag[run.Failed])
-	gauge(archiveRunning, flag[run.Running])
+func exportArchive(run ArchiveRun, _ time.Time, set gauge) {
+	set(archiveStarted, float64(run.Started.Unix()))
+	set(archiveFailed, flag(run.Failed))
+	set(archiveRunning, flag(run.Running))
 	if run.Interval > 0 {
-		gauge(archiveInterval, run.Interval.Seconds())
+		set(archiveInterval, run.Interval.Seconds())
 	}
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -17,12 +18,6 @@ var unpublishedMessages = prometheus.NewDesc("dlq_exhausted_unpublished",
 var heldDeadMessages = prometheus.NewDesc("dlq_held_dead_messages",
 	"DEAD messages of held groups, by dead-letter topic. Every replica has the same value.", []string{"topic"}, nil)
 
-// topicCountCollector exports a number of messages. A topic without such messages is absent.
-type topicCountCollector struct {
-	desc   *prometheus.Desc
-	counts *latest[[]dlq.TopicCount]
-}
-
 // NewUnpublishedCollector reads the counts with read, which is Store.Unpublished. The caller
 // registers the collector.
 func NewUnpublishedCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
@@ -35,22 +30,17 @@ func NewHeldDeadCollector(read func(context.Context) ([]dlq.TopicCount, error), 
 	return newTopicCountCollector(heldDeadMessages, "DEAD messages of held groups", read, logger)
 }
 
+// newTopicCountCollector exports a number of messages. A topic without such messages is absent.
 func newTopicCountCollector(desc *prometheus.Desc, what string, read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
-	return &topicCountCollector{desc, &latest[[]dlq.TopicCount]{what: what, read: read, interval: backlogInterval, logger: logger}}
-}
-
-// Describe implements prometheus.Collector.
-func (t *topicCountCollector) Describe(descs chan<- *prometheus.Desc) { descs <- t.desc }
-
-// Collect implements prometheus.Collector.
-func (t *topicCountCollector) Collect(metrics chan<- prometheus.Metric) {
-	counts, _ := t.counts.get()
-	sums := map[string]int64{}
-	var topics boundedTopics
-	for _, c := range counts {
-		sums[topics.label(c.DLQTopic)] += c.Messages
+	export := func(counts []dlq.TopicCount, _ time.Time, set gauge) {
+		sums := map[string]int64{}
+		var topics boundedTopics
+		for _, c := range counts {
+			sums[topics.label(c.DLQTopic)] += c.Messages
+		}
+		for topic, messages := range sums {
+			set(desc, float64(messages), topic)
+		}
 	}
-	for topic, messages := range sums {
-		metrics <- prometheus.MustNewConstMetric(t.desc, prometheus.GaugeValue, float64(messages), topic)
-	}
+	return newCollector(what, backlogInterval, read, logger, export, desc)
 }
