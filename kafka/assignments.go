@@ -163,7 +163,7 @@ func (s *assignmentSet) positions() map[string]map[int32]int64 {
 // between a poll and AllowRebalance. assigned adds no assignment; startOffsets does.
 func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
 	in.group.Store(client)
-	in.status.setGroupError(nil)
+	in.status.setError(groupFails, nil)
 	if len(added) > 0 {
 		in.log.Info("partitions assigned", zap.Any("partitions", added))
 	}

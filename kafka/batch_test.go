@@ -43,9 +43,9 @@ func TestStatusIsEmptyUnlessTheIngestRuns(t *testing.T) {
 	t.Parallel()
 	in := idleIngest(t)
 	late := func() {
-		in.status.setBrokerError(errors.New("unavailable"))
+		in.status.setError(brokersFail, errors.New("unavailable"))
 		groupErrors{in.status, "dlq-manager"}.OnGroupManageError(errors.New("left"))
-		in.status.setStoreError(errors.New("unavailable"))
+		in.status.setError(storeFails, errors.New("unavailable"))
 		in.status.setPartitions(3)
 	}
 	require.Zero(t, in.Status())

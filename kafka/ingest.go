@@ -178,7 +178,7 @@ func (in *Ingest) poll(ctx, work context.Context) {
 	defer cancel()
 	fetches := in.client.PollRecords(limit, batchRecords)
 	if fetches.NumRecords() > 0 {
-		in.status.setBrokerError(nil)
+		in.status.setError(brokersFail, nil)
 	}
 	began := time.Now()
 	for _, batch := range in.batches(work, fetches) {
@@ -291,7 +291,7 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 		assignments, advances := advancesOf(batch)
 		stored, err := in.tryStore(work, arrivalsOf(batch), advances)
 		if err == nil {
-			in.status.setStoreError(nil)
+			in.status.setError(storeFails, nil)
 			in.advanced(assignments, advances)
 			in.count(batch, stored)
 			if in.hasPendingLimit() && in.pendingLimit.subtract(batch, in) {
@@ -362,7 +362,7 @@ func (in *Ingest) tryStore(work context.Context, arrivals []dlq.Arrival, advance
 
 func (in *Ingest) reportStalled(batch []received, wait time.Duration, err error) {
 	first := &batch[0]
-	in.status.setStoreError(fmt.Errorf("store: %w", err))
+	in.status.setError(storeFails, fmt.Errorf("store: %w", err))
 	in.log.Error("cannot store dead letters; ingest waits and retries",
 		zap.Error(err),
 		zap.Int("messages", len(batch)),

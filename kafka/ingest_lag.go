@@ -39,7 +39,7 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		case errors.As(err, &loss):
 			in.log.Warn("Kafka lost records that were already read; continuing with the remaining ones", zap.Error(err))
 		default:
-			in.status.setBrokerError(withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, topic))
+			in.status.setError(brokersFail, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, topic))
 			if isDenied(err) {
 				in.logDenied(topic, err)
 				break
@@ -90,7 +90,7 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 	if ctx.Err() != nil {
 		return
 	}
-	in.status.setBrokerError(err)
+	in.status.setError(brokersFail, err)
 	if err != nil {
 		in.log.Warn("Kafka does not answer; ingest waits for it", zap.Error(err))
 		return

@@ -43,15 +43,24 @@ const (
 // Status returns the current state.
 func (in *Ingest) Status() IngestStatus { return in.status.get() }
 
+// reason is a reason for which the ingest waits. The first has precedence.
+type reason int
+
+const (
+	storeFails     reason = iota
+	groupFails            // the consumer group cannot be joined
+	brokersFail           // no broker answers, or one refuses a fetch
+	tooManyPending        // messages are PENDING
+)
+
+var waitingFor = [...]string{storeFails: WaitingForStore, groupFails: WaitingForKafka, brokersFail: WaitingForKafka, tooManyPending: WaitingForMaxPending}
+
 type status struct {
 	mu         sync.Mutex
 	metrics    *ingestMetrics
 	running    bool
 	partitions int
-	store      waitReason
-	broker     waitReason // no broker answers, or one refuses a fetch
-	group      waitReason // the consumer group cannot be joined
-	pending    waitReason // too many messages are PENDING
+	waits      [len(waitingFor)]waitReason
 	lost       int64
 	lostTopic  string
 }
@@ -75,19 +84,20 @@ func (s *status) update(fn func()) {
 	defer s.mu.Unlock()
 	fn()
 	stalled := 0.0
-	if s.store.err != nil || s.broker.err != nil || s.group.err != nil || s.pending.err != nil {
-		stalled = 1
+	for _, wait := range s.waits {
+		if wait.err != nil {
+			stalled = 1
+		}
 	}
 	s.metrics.stalled.Set(stalled)
 	s.metrics.partitions.Set(float64(s.partitions))
 }
 
-func (s *status) start()                    { s.update(func() { s.running = true }) }
-func (s *status) setPartitions(n int)       { s.report(func() { s.partitions = n }) }
-func (s *status) setStoreError(err error)   { s.report(func() { s.store.set(err) }) }
-func (s *status) setBrokerError(err error)  { s.report(func() { s.broker.set(err) }) }
-func (s *status) setGroupError(err error)   { s.report(func() { s.group.set(err) }) }
-func (s *status) setPendingError(err error) { s.report(func() { s.pending.set(err) }) }
+func (s *status) start()              { s.update(func() { s.running = true }) }
+func (s *status) setPartitions(n int) { s.report(func() { s.partitions = n }) }
+
+// setError notes why the ingest waits; nil ends the wait.
+func (s *status) setError(r reason, err error) { s.report(func() { s.waits[r].set(err) }) }
 
 func (s *status) addLost(topic string, n int64) {
 	s.report(func() { s.lost, s.lostTopic = s.lost+n, topic })
@@ -106,7 +116,7 @@ func (s *status) report(fn func()) {
 func (s *status) stop() {
 	s.update(func() {
 		s.running, s.partitions, s.lost, s.lostTopic = false, 0, 0, ""
-		s.store, s.broker, s.group, s.pending = waitReason{}, waitReason{}, waitReason{}, waitReason{}
+		clear(s.waits[:])
 	})
 }
 
@@ -117,24 +127,20 @@ func (s *status) get() IngestStatus {
 	if s.lost > 0 {
 		out.Notice = fmt.Sprintf("Kafka had deleted %d offsets before they were ingested, most recently of %s", s.lost, s.lostTopic)
 	}
-	for _, candidate := range []struct {
-		waiting string
-		reason  *waitReason
-	}{{WaitingForStore, &s.store}, {WaitingForKafka, &s.group}, {WaitingForKafka, &s.broker}, {WaitingForMaxPending, &s.pending}} {
-		if err := candidate.reason.err; err != nil {
-			out.Waiting, out.Since, out.LastError = candidate.waiting, candidate.reason.since, err.Error()
-			switch {
-			case errors.Is(err, dlq.ErrFull):
-				out.Notice = dlq.ErrFull.Error()
-			case errors.Is(err, dlq.ErrReadOnly):
-				out.Notice = dlq.ErrReadOnly.Error()
-			case candidate.waiting == WaitingForMaxPending:
-				out.Notice = err.Error()
-			default:
-				out.Notice = ""
-			}
-			break
+	for r, wait := range s.waits {
+		if wait.err == nil {
+			continue
 		}
+		out.Waiting, out.Since, out.LastError, out.Notice = waitingFor[r], wait.since, wait.err.Error(), ""
+		switch {
+		case errors.Is(wait.err, dlq.ErrFull):
+			out.Notice = dlq.ErrFull.Error()
+		case errors.Is(wait.err, dlq.ErrReadOnly):
+			out.Notice = dlq.ErrReadOnly.Error()
+		case reason(r) == tooManyPending:
+			out.Notice = wait.err.Error()
+		}
+		break
 	}
 	return out
 }
@@ -147,7 +153,7 @@ type groupErrors struct {
 
 // OnGroupManageError implements kgo.HookGroupManageError.
 func (g groupErrors) OnGroupManageError(err error) {
-	g.status.setGroupError(withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, g.group))
+	g.status.setError(groupFails, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, g.group))
 }
 
 type ingestMetrics struct {

@@ -36,13 +36,13 @@ func (in *Ingest) startOffsets(ctx context.Context, offsets map[string]map[int32
 		if positions, err = in.positions(ctx, assignments); err == nil {
 			break
 		}
-		in.status.setStoreError(err)
+		in.status.setError(storeFails, err)
 		in.log.Error("cannot read the positions of the partitions; ingest waits and retries", zap.Error(err), zap.Duration("wait", wait))
 		if sleep(ctx, wait); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
-	in.status.setStoreError(nil)
+	in.status.setError(storeFails, nil)
 	for i, a := range assignments {
 		a.position, a.committed = positions[i], offsets[a.topic][a.partition].EpochOffset().Offset
 		at := kgo.NewOffset().AtStart()
@@ -83,12 +83,12 @@ func (in *Ingest) checkPositions(ctx context.Context) {
 	}
 	if _, err := in.followDatabase(ctx, assignments); err != nil {
 		if ctx.Err() == nil {
-			in.status.setStoreError(err)
+			in.status.setError(storeFails, err)
 			in.log.Warn("cannot compare the positions of the partitions with the database", zap.Error(err))
 		}
 		return
 	}
-	in.status.setStoreError(nil)
+	in.status.setError(storeFails, nil)
 	in.recordEmptied(ctx)
 }
 

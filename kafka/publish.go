@@ -332,26 +332,22 @@ func (d *dispatch) finish() []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(d.records))
 	for i, err := range d.errs {
 		topic, route := d.records[i].Topic, &d.routes[i]
-		result, err := d.classify(topic, err)
-		d.publisher.metrics.Count(topic, result)
+		err = d.translate(topic, err)
+		d.publisher.metrics.Count(topic, err)
 		deliveries[i] = dlq.Delivery{Target: route.target(topic), Partitions: route.partitions, Acknowledgement: d.acknowledgements[i], Err: err}
 	}
 	return deliveries
 }
 
-// classify returns the result's name for the metrics, and the error for the caller.
-func (d *dispatch) classify(topic string, err error) (string, error) {
-	if err == nil {
-		return resultDelivered, nil
-	}
-	if errors.Is(err, dlq.ErrTargetClosed) {
-		return resultClosed, err
+// translate returns the error for the caller.
+func (d *dispatch) translate(topic string, err error) error {
+	if err == nil || errors.Is(err, dlq.ErrTargetClosed) {
+		return err
 	}
 	var blocked *dlq.BlockedError
 	if errors.As(err, &blocked) {
 		blocked.Cause = deliveryError(topic, d.publisher.connections.explain(blocked.Cause, d.started))
-		return resultBlocked, blocked
+		return blocked
 	}
-	delivery := deliveryError(topic, d.publisher.connections.explain(err, d.started))
-	return string(delivery.Category), delivery
+	return deliveryError(topic, d.publisher.connections.explain(err, d.started))
 }

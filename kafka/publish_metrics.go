@@ -2,18 +2,14 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-)
 
-// Values of the label "result", beside the error categories.
-const (
-	resultDelivered = "delivered"
-	resultBlocked   = "held_back"
-	resultClosed    = "target_closed"
+	"dlqmanager/dlq"
 )
 
 // PublishMetrics counts the messages that are sent, to Kafka or elsewhere.
@@ -46,8 +42,19 @@ func NewPublishMetrics(reg prometheus.Registerer) *PublishMetrics {
 	return m
 }
 
-// Count counts a message with its target and its result.
-func (m *PublishMetrics) Count(target, result string) {
+// Count counts a message with its target and its error, which is nil for a delivered message.
+func (m *PublishMetrics) Count(target string, err error) {
+	var result string
+	switch {
+	case err == nil:
+		result = "delivered"
+	case errors.Is(err, dlq.ErrTargetClosed):
+		result = "target_closed"
+	case errors.As(err, new(*dlq.BlockedError)):
+		result = "held_back"
+	default:
+		result = string(dlq.CategoryOf(err))
+	}
 	m.total.WithLabelValues(m.topics.of(target), result).Inc()
 }
 

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
+
+	"dlqmanager/dlq"
 )
 
 func TestRepublishedTopicsHaveABoundedNumberOfLabels(t *testing.T) {
@@ -16,10 +19,10 @@ func TestRepublishedTopicsHaveABoundedNumberOfLabels(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := NewPublishMetrics(registry)
 	for i := range 1500 {
-		m.Count(fmt.Sprint("topic-", i), resultDelivered)
+		m.Count(fmt.Sprint("topic-", i), nil)
 	}
-	m.Count("topic-7", resultDelivered) // known, so still by its name
-	m.Count("topic-1400", "auth")
+	m.Count("topic-7", nil) // known, so still by its name
+	m.Count("topic-1400", &dlq.DeliveryError{Category: dlq.CategoryAuth, Err: errors.New("refused")})
 	got := map[string]float64{}
 	families, err := registry.Gather()
 	require.NoError(t, err)

@@ -127,17 +127,3 @@ func (p *page) learn(refused *dlq.DeliveryError) {
 // defaultPause is how long an endpoint gets no requests that answered 429 without a
 // Retry-After.
 const defaultPause = time.Second
-
-// count counts the result by the names that the publisher of Kafka uses.
-func (p *Publisher) count(d *dlq.Delivery) {
-	result := "delivered"
-	switch {
-	case errors.Is(d.Err, dlq.ErrTargetClosed):
-		result = "target_closed"
-	case errors.As(d.Err, new(*dlq.BlockedError)):
-		result = "held_back"
-	case d.Err != nil:
-		result = string(dlq.CategoryOf(d.Err))
-	}
-	p.o.Metrics.Count(d.Target.Topic, result)
-}

@@ -45,8 +45,8 @@ type Options struct {
 
 // Metrics counts requests.
 type Metrics interface {
-	// Count counts a message that was sent to a target, or was not, with its result.
-	Count(target, result string)
+	// Count counts a message that was sent to a target, or was not, with its error.
+	Count(target string, err error)
 	// Observe adds the duration of a delivery.
 	Observe(context.Context, time.Duration)
 }
@@ -214,7 +214,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	}
 	running.Wait()
 	for i := range deliveries {
-		p.count(&deliveries[i])
+		p.o.Metrics.Count(deliveries[i].Target.Topic, deliveries[i].Err)
 	}
 	return deliveries
 }

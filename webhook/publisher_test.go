@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -32,10 +33,10 @@ type counted struct {
 	results map[string]int
 }
 
-func (c *counted) Count(target, result string) {
+func (c *counted) Count(target string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.results[target+" "+result]++
+	c.results[fmt.Sprint(target, " ", err)]++
 }
 
 func (*counted) Observe(context.Context, time.Duration) {}
@@ -132,7 +133,7 @@ func TestARequestHasTheMessageAndItsSignature(t *testing.T) {
 	require.Equal(t, []string{"jp", "de"}, got.Header.Values("Dlq-Header-Tenant"))
 	require.NotEqual(t, "evil.example", got.Host)
 	require.Equal(t, []string{signatureOf(t, signingSecret, got.Header, body)}, got.Header.Values("Webhook-Signature"))
-	require.Equal(t, map[string]int{"http:shop delivered": 1}, b.metrics.results)
+	require.Equal(t, map[string]int{"http:shop <nil>": 1}, b.metrics.results)
 }
 
 func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
