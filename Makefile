@@ -13,6 +13,8 @@ GOVULNCHECK_VERSION := v1.9.0
 HELM_VERSION := v3.19.5
 KUBECONFORM_VERSION := v0.7.0
 KUBERNETES_SCHEMAS_VERSION := 1.37.0
+GO_LICENSES_VERSION := v1.6.0
+CYCLONEDX_GOMOD_VERSION := v1.10.0
 
 IMAGE ?= dlq-manager
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -54,7 +56,7 @@ test-release: chart-tools ## Test a release's archives and the Helm chart; needs
 	go test -tags release -timeout 10m ./deploy
 
 .PHONY: chart-tools
-chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) ## Build the tools of the Helm chart's tests; needs python3 with pip
+chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) ## Build the tools of the tests of chart and release; needs python3 with pip
 
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade from the programs of another commit and roll back, under load: make test-upgrade FROM=v0.1.0
@@ -121,8 +123,8 @@ reproducible: ## Build the programs twice in different folders, without a cache,
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 .PHONY: release
-release: $(BIN)/helm-$(HELM_VERSION) ## Build a release into dist/: make release VERSION=v0.1.0
-	@dev/release.sh "$(VERSION)" "$(PLATFORMS)" $(abspath $(BIN)/helm-$(HELM_VERSION))
+release: $(BIN)/helm-$(HELM_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) ## Build a release into dist/: make release VERSION=v0.1.0
+	@dev/release.sh "$(VERSION)" "$(PLATFORMS)" $(abspath $^)
 
 .PHONY: image
 image: ## Build the image with docker, podman or buildah: make image VERSION=v0.1.0 IMAGE=dlq-manager
@@ -142,8 +144,8 @@ vulncheck: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabi
 	@dev/vulncheck.sh $<
 
 .PHONY: licences
-licences: ## Compare docs/licences.csv with the licences of the linked packages, and refuse other licences
-	@go run ./dev/supplychain licences
+licences: $(BIN)/go-licenses-$(GO_LICENSES_VERSION) ## Compare docs/licences.csv with the licences of the linked packages, and refuse other licences
+	@dev/licences.sh $<
 
 .PHONY: docs-metrics
 docs-metrics: ## Write docs/metrics.md
@@ -158,12 +160,13 @@ docs-images: ## Take the screenshots of the Temporal Web UI again; needs Chromiu
 	@go test ./e2e -run TestTheTemporalWebUIShowsRetries -count=1 -args -write-docs
 
 .PHONY: licences-write
-licences-write: ## Write docs/licences.csv
-	@go run ./dev/supplychain licences -write
+licences-write: $(BIN)/go-licenses-$(GO_LICENSES_VERSION) ## Write docs/licences.csv
+	@dev/licences.sh $< -write
 
 .PHONY: sbom
-sbom: ## Write a bill of materials (CycloneDX) of each program into .build/sbom
-	@go run ./dev/supplychain sbom -version $(VERSION) -out .build/sbom
+sbom: $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) ## Write a bill of materials (CycloneDX) of each program into .build/sbom
+	@$(MAKE) --no-print-directory build PROGRAMS="api worker"
+	@dev/sbom.sh $< $(VERSION) $(BIN) .build/sbom
 
 .PHONY: lint
 lint: $(LINTERS) ## Run golangci-lint, check the import rules, the determinism of workflows and CI's steps
@@ -250,3 +253,13 @@ $(BIN)/workflowcheck-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install go.temporal.io/sdk/contrib/tools/workflowcheck@$*
 	@mv $(BIN)/workflowcheck $@
+
+$(BIN)/go-licenses-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install github.com/google/go-licenses@$*
+	@mv $(BIN)/go-licenses $@
+
+$(BIN)/cyclonedx-gomod-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$*
+	@mv $(BIN)/cyclonedx-gomod $@

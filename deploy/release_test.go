@@ -40,7 +40,8 @@ func absolute(t *testing.T, path string) string {
 
 func release(t *testing.T, dir, version string) (string, error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "dev/release.sh", version, "linux/amd64", absolute(t, chartTool(t, ".build/bin", "helm", "HELM_VERSION")))
+	command := exec.CommandContext(t.Context(), "dev/release.sh", version, "linux/amd64",
+		absolute(t, chartTool(t, ".build/bin", "helm", "HELM_VERSION")), absolute(t, chartTool(t, ".build/bin", "cyclonedx-gomod", "CYCLONEDX_GOMOD_VERSION")))
 	command.Dir = dir
 	output, err := command.CombinedOutput()
 	return string(output), err
@@ -55,7 +56,8 @@ func TestAReleaseHasProgramsChartNotesAndChecksums(t *testing.T) {
 
 	script := `cd dist && sha256sum --quiet -c SHA256SUMS && tar -xzf dlq-manager-v9.9.9-linux-amd64.tar.gz &&
 		for program in api worker; do echo "$program $(./dlq-manager-v9.9.9-linux-amd64/dlq-$program version)"; done &&
-		tar -xzOf dlq-manager-9.9.9.tgz dlq-manager/Chart.yaml | grep ersion: && cut -c 67- SHA256SUMS`
+		tar -xzOf dlq-manager-9.9.9.tgz dlq-manager/Chart.yaml | grep ersion: && cut -c 67- SHA256SUMS &&
+		grep -hE '"name": "(std|github.com/jackc/pgx/v5|github.com/twmb/franz-go/pkg/kfake)"' dlq-api.cdx.json`
 	command := exec.CommandContext(t.Context(), "bash", "-euc", script)
 	command.Dir = dir
 	said, err := command.CombinedOutput()
@@ -72,6 +74,8 @@ dlq-manager-9.9.9.tgz
 dlq-manager-v9.9.9-linux-amd64.tar.gz
 dlq-worker.cdx.json
 notes.md
+      "name": "github.com/jackc/pgx/v5",
+      "name": "std",
 `, "\n"), string(said))
 }
 
