@@ -30,7 +30,7 @@ func TestLicencesThatAreNotAllowedAreRefused(t *testing.T) {
 	require.NoError(t, err, output)
 	for report, refusal := range map[string]string{
 		"a.org/b,MIT,/mod/a.org/b@v1.2.3/x/LICENSE\na.org/c,AGPL-3.0,/mod/a.org/c@v1.0.0/COPYING": "the licence AGPL-3.0 of a.org/c is not allowed: COPYING",
-		"a.org/b,Unknown,": "the licence Unknown of a.org/b is not allowed",
+		"a.org/b,Unknown,":                          "the licence Unknown of a.org/b is not allowed",
 		"a.org/b,ISC,/mod/a.org/b@v1.2.3/x/LICENSE": "docs/licences.csv does not match the linked packages",
 	} {
 		output, err := licences(t, recorded, report)
