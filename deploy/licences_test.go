@@ -17,7 +17,9 @@ func licences(t *testing.T, recorded, report string) (string, error) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "docs/licences.csv"), []byte(recorded), 0o600))
 	tool := filepath.Join(dir, "go-licenses")
 	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\necho '"+report+"'\n"), 0o700)) //nolint:gosec // a program
-	command := exec.CommandContext(t.Context(), absolute(t, "../dev/licences.sh"), tool)
+	script, err := filepath.Abs("../dev/licences.sh")
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), script, tool)
 	command.Dir = dir
 	output, err := command.CombinedOutput()
 	return string(output), err
