@@ -179,8 +179,8 @@ type Server struct {
 
 	draining    context.Context
 	drain       context.CancelFunc
-	previews    *slots // for dry runs
-	scans       *slots // for lists that read many messages
+	dryRunLimit *concurrencyLimit // for dry runs
+	scanLimit   *concurrencyLimit // for lists that read many messages
 	answers     *answers
 	connections *connections
 	// The limits of requests, and of refused tokens.
@@ -199,7 +199,7 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options: options, previews: newSlots(options.MaxDryRuns), scans: newSlots(options.MaxScans),
+		options: options, dryRunLimit: newConcurrencyLimit(options.MaxDryRuns), scanLimit: newConcurrencyLimit(options.MaxScans),
 		answers: newAnswers(options.AnswerMemory, options.AnswerWait),
 		rates:   newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}

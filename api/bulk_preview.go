@@ -82,7 +82,7 @@ func dryRun[S, P any](s *Server, c *fiber.Ctx, spec S, preview func(context.Cont
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
 	a := accessOf(ctx)
-	release, others := s.previews.take(ctx, &a.principal)
+	release, others := s.dryRunLimit.take(ctx, &a.principal)
 	switch {
 	case release != nil:
 		defer release()

@@ -32,7 +32,7 @@ func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P
 	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
 	defer cancel()
 	a := accessOf(ctx)
-	release, others := s.scans.take(wait, &a.principal)
+	release, others := s.scanLimit.take(wait, &a.principal)
 	switch {
 	case release != nil:
 		defer release()
