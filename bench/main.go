@@ -5,7 +5,7 @@
 // alternately, so that a slow or busy machine slows both down.
 //
 //	go run ./bench                  everything, about half an hour
-//	go run ./bench -quick           a fiftieth of the sizes, as a smoke test
+//	go run ./bench -quick           a fiftieth of the sizes; fails if a stable line is beyond its bound
 //	go run ./bench -rows 1,4 -runs 9
 //	go run ./bench -soak 30m        everything at once, to see what grows
 //
@@ -186,8 +186,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	slices.SortStableFunc(b.rows, func(x, y row) int { return x.number - y.number })
 	text := b.markdown()
-	if _, err := io.WriteString(out, text); err != nil || o.out == "" {
+	if _, err := io.WriteString(out, text); err != nil {
 		return err
+	}
+	if o.quick {
+		if err := b.regressions(); err != nil {
+			return fmt.Errorf("a line is worse than in all runs before:\n%w", err)
+		}
+	}
+	if o.out == "" {
+		return nil
 	}
 	if err := os.WriteFile(filepath.Join(o.out, "bench.md"), []byte(text), 0o644); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (g goal) String() string {
 	return "–"
 }
 
-// verdict tells whether the median meets the target. A quick run has no verdict.
+// verdict tells whether the median meets the target. A quick run has bounds instead.
 func (b *bench) verdict(r row) string {
 	switch {
 	case b.quick || r.goal == goal{}:
@@ -76,7 +76,7 @@ func (b *bench) markdown() string {
 	var s strings.Builder
 	s.WriteString("# Measurements\n\n" + b.heading() + "\n\n")
 	if b.quick {
-		s.WriteString("**A quick run with a fiftieth of the sizes: a smoke test, not a measurement.**\n\n")
+		s.WriteString("**A quick run with a fiftieth of the sizes: whose stable lines have bounds, not a measurement.**\n\n")
 	}
 	s.WriteString("| # | measurement | ours | baseline | ratio or value | target | met |\n|--:|---|---|---|---|---|---|\n")
 	for _, r := range b.rows {
@@ -93,6 +93,7 @@ func (b *bench) markdown() string {
 			fmt.Fprintf(&s, "- Row %d: %s\n", r.number, note)
 		}
 	}
+	s.WriteString(boundsTable())
 	s.WriteString("\nThe machine and the services\n\n")
 	for _, line := range b.machine() {
 		fmt.Fprintf(&s, "- %s\n", line)

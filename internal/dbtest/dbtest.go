@@ -12,6 +12,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -62,6 +63,63 @@ func URL(t testing.TB) string {
 	return database
 }
 
+// Filled returns a pool on the test's own copy of a database that fill has filled, once for each name in a
+// test program.
+func Filled(t testing.TB, name string, fill func(testing.TB, *pgxpool.Pool)) *pgxpool.Pool {
+	t.Helper()
+	database := create(t, filledDatabase(t, name, fill))
+	databases.Store(t, database)
+	t.Cleanup(func() { databases.Delete(t) })
+	return Pool(t, database)
+}
+
+// filled are the databases that Filled copies, by the names of their contents. Main drops them.
+var filled = struct {
+	sync.Mutex
+	databases map[string]string
+}{databases: map[string]string{}}
+
+func filledDatabase(t testing.TB, name string, fill func(testing.TB, *pgxpool.Pool)) string {
+	t.Helper()
+	template, err := templateName(context.Background())
+	require.NoError(t, err)
+	admin, err := serverURL()
+	require.NoError(t, err)
+	filled.Lock()
+	defer filled.Unlock()
+	if database := filled.databases[name]; database != "" {
+		return database
+	}
+	database := newName()
+	require.NoError(t, execute(context.Background(), admin, createSQL(database, template)))
+	pool, err := pgxpool.New(context.Background(), withDatabase(admin, database))
+	require.NoError(t, err)
+	defer pool.Close() // a database with connections cannot be copied
+	fill(t, pool)
+	filled.databases[name] = database
+	return database
+}
+
+// dropFilled drops the databases of Filled.
+func dropFilled() (err error) {
+	for _, database := range filled.databases {
+		admin, adminErr := serverURL()
+		err = errors.Join(err, adminErr, execute(context.Background(), admin, dropSQL(database)))
+	}
+	return err
+}
+
+func newName() string { return "dlq_test_" + dlq.NewID().String() }
+
+func createSQL(database, template string) string {
+	return fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", pgx.Identifier{database}.Sanitize(), pgx.Identifier{template}.Sanitize())
+}
+
+// dropSQL has FORCE, since a test that leaks a connection must not make others fail.
+func dropSQL(database string) string {
+	return fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{database}.Sanitize())
+}
+
 // Empty is the connection string of a new database without any schema.
 func Empty(t testing.TB) string {
 	t.Helper()
@@ -73,14 +131,9 @@ func create(t testing.TB, template string) string {
 	t.Helper()
 	admin, err := serverURL()
 	require.NoError(t, err)
-	name := "dlq_test_" + dlq.NewID().String()
-	require.NoError(t, execute(context.Background(), admin,
-		fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", pgx.Identifier{name}.Sanitize(), pgx.Identifier{template}.Sanitize())))
-	t.Cleanup(func() {
-		// FORCE: a test that leaks a connection must not make others fail.
-		require.NoError(t, execute(context.Background(), admin,
-			fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())))
-	})
+	name := newName()
+	require.NoError(t, execute(context.Background(), admin, createSQL(name, template)))
+	t.Cleanup(func() { require.NoError(t, execute(context.Background(), admin, dropSQL(name))) })
 	return withDatabase(admin, name)
 }
 

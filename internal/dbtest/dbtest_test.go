@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,4 +61,24 @@ func TestConcurrentProgramsCreateTheTemplateOnce(t *testing.T) {
 	for _, err := range failures {
 		require.NoError(t, err)
 	}
+}
+
+func TestEachTestHasItsOwnCopyOfAFilledDatabase(t *testing.T) {
+	t.Parallel()
+	fills := 0
+	fill := func(t testing.TB, pool *pgxpool.Pool) {
+		fills++
+		_, err := pool.Exec(t.Context(), "INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')")
+		require.NoError(t, err)
+	}
+	for range 2 {
+		t.Run("a test", func(t *testing.T) {
+			pool := Filled(t, "one message", fill)
+			require.Equal(t, URL(t), pool.Config().ConnString())
+			deleted, err := pool.Exec(t.Context(), "DELETE FROM dlq.dlq_messages")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, deleted.RowsAffected())
+		})
+	}
+	require.Equal(t, 1, fills)
 }

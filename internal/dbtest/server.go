@@ -32,7 +32,7 @@ func Main(m *testing.M) int {
 	server.inMain = true
 	server.Unlock()
 	code := m.Run()
-	if err := stop(); err != nil {
+	if err := errors.Join(dropFilled(), stop()); err != nil {
 		fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)
 	}

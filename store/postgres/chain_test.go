@@ -35,9 +35,8 @@ func TestAChainEndsAtACycleWrittenByHand(t *testing.T) {
 // A statement by hand can make a message the previous one of many.
 func TestAChainReadsNoFurtherThanItsLimit(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
-	fill(t, pool)
 	root, alone := dlqtest.Arrival(), dlqtest.Arrival()
 	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{alone})
 	require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
-	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 )
 
@@ -34,8 +33,7 @@ func claimArgs(s *Store, lane *dlq.Lane) pgx.NamedArgs {
 
 func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
 	b, err := s.Bulk(t.Context(), lane.Bulk)
@@ -56,8 +54,7 @@ func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
 
 func TestALaneCostsTheSameDuringALongTransaction(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
@@ -85,8 +82,7 @@ func TestALaneCostsTheSameDuringALongTransaction(t *testing.T) {
 
 func TestJobsOfOtherTargetsCostAClaimNothing(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
 	_, before := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
@@ -107,8 +103,7 @@ func TestJobsOfOtherTargetsCostAClaimNothing(t *testing.T) {
 
 func TestAFilterDoesNotMakeAPageExpensive(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	rows, err := pool.Query(t.Context(), `SELECT id FROM dlq.dlq_messages WHERE original_topic = 'orders' AND status = 'PENDING' ORDER BY seq LIMIT 1000`)
 	require.NoError(t, err)
@@ -138,8 +133,7 @@ func TestAFilterDoesNotMakeAPageExpensive(t *testing.T) {
 
 func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	for _, lanes := range []int{4, 64} {
 		b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", lanes))
@@ -190,8 +184,7 @@ func insertQueues(t *testing.T, tx pgx.Tx, n int) {
 // A connection plans its statements once, while the queues are still empty.
 func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	_, err := pool.Exec(t.Context(), `VACUUM ANALYZE`)
 	require.NoError(t, err)
 	s := New(pool, dlqtest.Topics(t))
@@ -248,8 +241,7 @@ func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 // A page is finalized by the ids of its messages, however many others are RETRYING.
 func TestFinalizePageReadsItsPageOnly(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
 	claim, err := s.ClaimPage(t.Context(), lane, true)

@@ -22,8 +22,14 @@ const planRows = 40_000
 // one before.
 var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 
+// filled is a database of the test's own with planRows messages. All tests copy the same one.
+func filled(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return dbtest.Filled(t, "plans", fill)
+}
+
 // fill inserts planRows messages of two topics with their bodies. A tenth of them are DEAD.
-func fill(t *testing.T, pool *pgxpool.Pool) {
+func fill(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
 		INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, key_hash, payload, created_at)
@@ -121,8 +127,7 @@ var planModes = []string{"force_custom_plan", "force_generic_plan"}
 
 func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	for _, mode := range planModes {
 		for _, statuses := range [][]dlq.Status{nil, {dlq.StatusPending}, {dlq.StatusDead}, {dlq.StatusDead, dlq.StatusPending}} {
 			for _, topic := range []string{"orders.dlq", "orders"} {
@@ -141,8 +146,7 @@ func TestListCostsTheSameAtAnyDepth(t *testing.T) {
 
 func TestListOfATimeRangeCostsTheSameAnywhere(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	at := func(n int) time.Time { return filledFrom.Add(time.Duration(n) * time.Second) }
 	for _, mode := range planModes {
 		for _, span := range [][2]time.Time{{{}, at(planRows / 2)}, {{}, at(1000)}, {at(planRows / 2), {}}, {at(500), at(600)}, {at(2), at(planRows)}} {
@@ -159,8 +163,7 @@ func TestListOfATimeRangeCostsTheSameAnywhere(t *testing.T) {
 
 func TestCountOfAFrequentKeyStopsAtItsLimit(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	for _, sql := range []string{`UPDATE dlq.dlq_messages SET key_hash = 7`, `UPDATE dlq.dlq_message_bodies SET key_hash = 7, key = 'k'`, `VACUUM ANALYZE`} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -177,8 +180,7 @@ func TestCountOfAFrequentKeyStopsAtItsLimit(t *testing.T) {
 // A bulk retry makes thousands of messages RESOLVED before the next ANALYZE.
 func TestAListIsNotMisledByOldStatistics(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	for _, sql := range []string{
 		`ALTER TABLE dlq.dlq_messages SET (autovacuum_enabled = false)`,
 		`UPDATE dlq.dlq_messages SET status = 'RESOLVED' WHERE original_topic = 'users' AND seq % 2 = 1`,
@@ -212,8 +214,7 @@ func TestAListIsNotMisledByOldStatistics(t *testing.T) {
 // Most messages of the original topic are in dead-letter topics that the principal may not see.
 func TestAListWithinFewTopicsOfAnOriginalTopicReadsTheseOnly(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	for _, sql := range []string{
 		`UPDATE dlq.dlq_messages SET original_topic = 'shared', dlq_topic = CASE WHEN seq % 1000 = 1 THEN 'mine.dlq' ELSE dlq_topic END`,
 		`INSERT INTO dlq.dlq_messages_archive SELECT * FROM dlq.dlq_messages WHERE status = 'PENDING'`,
@@ -259,8 +260,7 @@ func TestAListWithinFewTopicsOfAnOriginalTopicReadsTheseOnly(t *testing.T) {
 // Then the original topic has fewer messages.
 func TestAListWithinABusyDeadLetterTopicReadsTheOriginalTopic(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	for _, sql := range []string{`UPDATE dlq.dlq_messages SET original_topic = 'rare' WHERE seq % 1000 = 1 AND dlq_topic = 'orders.dlq' OR seq % 1000 = 2`, `VACUUM ANALYZE`} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -291,8 +291,7 @@ func TestHandWrittenRowsDoNotMakeTheSummaryOfTopicsExpensive(t *testing.T) {
 // A long pg_dump prevents the vacuum of row versions that were claimed meanwhile.
 func TestASweepDoesNotReadTheClaimsOfBulkRetries(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	dump, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	require.NoError(t, err)
 	_, err = dump.Exec(t.Context(), `SELECT FROM dlq.dlq_messages LIMIT 1`)
@@ -314,8 +313,7 @@ func TestASweepDoesNotReadTheClaimsOfBulkRetries(t *testing.T) {
 // Most PENDING messages belong to other topics.
 func TestACountReadsItsOwnTopicOnly(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	for _, sql := range []string{`UPDATE dlq.dlq_messages SET original_topic = 'rare', dlq_topic = 'rare.dlq' WHERE seq % 500 = 1`, `VACUUM ANALYZE`} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -340,8 +338,7 @@ func TestACountReadsItsOwnTopicOnly(t *testing.T) {
 // In the worst case both topics are large and have no message in common.
 func TestAJobStartsWithoutReadingMessages(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	for _, topic := range []string{"users.dlq", "elsewhere", "nowhere"} {
 		_, err := s.CreateBulk(t.Context(), dlqtest.Bulk(topic, 1))

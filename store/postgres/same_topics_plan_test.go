@@ -76,8 +76,7 @@ func TestAClaimDoesNotReadMessagesWhoseTopicsAreTheSameAgain(t *testing.T) {
 
 func TestACountOfAKeyReadsThatKeyOnly(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Key: []byte("7")})))
 	require.NoError(t, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
-	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 )
 
@@ -46,8 +45,7 @@ type explained struct {
 // that it uses. So the text of each is valid as it is in the source.
 func TestEveryStatement(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fill(t, pool)
+	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
 	first, err := s.ClaimPage(t.Context(), lane, true)
