@@ -26,8 +26,8 @@ importers=$(awk -v touched="$touched" '
 echo "== build"
 go build ./...
 echo "== lint" $touched
-grep -q '^\.github/' <<<"$files" && "$actionlint"
-grep -q '^workflows/' <<<"$files" && "$workflowcheck" ./workflows/...
+if grep -q '^\.github/' <<<"$files"; then "$actionlint"; fi
+if grep -q '^workflows/' <<<"$files"; then "$workflowcheck" ./workflows/...; fi
 [ -z "$touched" ] || GOLANGCI_LINT_CACHE=$PWD/.build/lint-cache "$lint" run --allow-parallel-runners $touched
 echo "== test" $touched $importers
 go test -short -timeout 5m ./docs ./config ./deploy $touched $importers

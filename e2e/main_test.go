@@ -19,6 +19,10 @@ var programs string
 
 func TestMain(m *testing.M) {
 	dlqtest.AtOnce(4)
+	if testing.Short() {
+		fmt.Println("SKIPPED: end-to-end tests are long")
+		os.Exit(0)
+	}
 	os.Exit(temporaltest.Main(runner(func() int {
 		if err := build(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

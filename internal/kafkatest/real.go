@@ -95,6 +95,9 @@ func Main(m *testing.M) int {
 // because a skip would go unnoticed.
 func needTools(t testing.TB) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: a real Kafka starts slowly")
+	}
 	missing := missingTools()
 	if missing == "" {
 		return

@@ -25,6 +25,9 @@ var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 // filled is a database of the test's own with planRows messages. All tests copy the same one.
 func filled(t *testing.T) *pgxpool.Pool {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: plans need a filled database")
+	}
 	return dbtest.Filled(t, "plans", fill)
 }
 
