@@ -1,4 +1,4 @@
-// Package auth finds out who sends a request. Tokens and OIDC each verify one kind of
+// Package auth finds out who sends a request. Tokens and OIDC each verify a kind of
 // bearer token; First tries several. Roles and permissions are in package dlq.
 package auth
 
@@ -76,7 +76,7 @@ func errForeign() error {
 	return &RefusedError{Reason: ReasonMalformed, text: "this is not a token of a kind that is accepted here", foreign: true}
 }
 
-// First tries several authenticators. Each token is of one kind, so the first one that
+// First tries several authenticators. Each token is of a single kind, so the first authenticator that
 // knows the kind decides.
 func First(authenticators ...Authenticator) Authenticator { return first(authenticators) }
 

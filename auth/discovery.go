@@ -28,7 +28,7 @@ const maxAnswer = 1 << 20
 const maxErrorText = 300
 
 // asymmetric are the algorithms that may sign tokens. With HMAC, whoever can verify a token
-// could also make one.
+// could also make tokens.
 var asymmetric = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
@@ -121,7 +121,7 @@ func fetchKeys(ctx context.Context, client *http.Client, address string) (keys, 
 const minRSABits = 2048
 
 // usable skips keys that cannot verify signatures, and sorts out RSA keys that are too short. A
-// provider may have keys of kinds that are unknown here, and they must not hide the others.
+// provider may have keys of kinds that are unknown here, and they must not hide usable keys.
 func usable(set []json.RawMessage) (keys, short []jose.JSONWebKey) {
 	for _, raw := range set {
 		var key jose.JSONWebKey

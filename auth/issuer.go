@@ -66,7 +66,7 @@ func (i *issuer) run(ctx context.Context) {
 	}
 }
 
-// metadata is what the provider announced, if that is recent enough.
+// metadata returns the provider's announcement, if it is recent enough.
 func (i *issuer) metadata() (*metadata, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -98,7 +98,7 @@ func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.Publi
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.failed != nil {
-		return nil, errNoProvider // the key may be a new one
+		return nil, errNoProvider // the key may be new
 	}
 	return nil, refuse(ReasonUnknown, "the token is signed with an unknown key")
 }
@@ -110,8 +110,8 @@ func (i *issuer) due() bool {
 	return i.running != nil || i.now().Sub(i.asked) >= keysPause
 }
 
-// refresh fetches the keys. Concurrent calls share one fetch, which outlives the request
-// that caused it.
+// refresh fetches the keys. Concurrent calls share a fetch, which outlives the request
+// behind it.
 func (i *issuer) refresh(ctx context.Context) error {
 	i.mu.Lock()
 	running := i.running

@@ -29,7 +29,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 
 func (m *Metrics) failed(reason Reason) { m.failures.WithLabelValues(string(reason)).Inc() }
 
-// Expiry is a metric of the tokens of the file. It has no names, since a file may have many.
+// Expiry is a metric of the tokens of the file, without their names, since a file may have many.
 func (t *Tokens) Expiry() prometheus.Collector { return tokensExpiry{t} }
 
 type tokensExpiry struct{ tokens *Tokens }
@@ -53,7 +53,7 @@ func (e tokensExpiry) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// Count returns an authenticator that counts the failures of another one.
+// Count returns an authenticator that counts the failures of another authenticator.
 func (m *Metrics) Count(authenticator Authenticator) Authenticator { return counted{authenticator, m} }
 
 type counted struct {

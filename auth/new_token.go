@@ -17,13 +17,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// tokenPrefix distinguishes static tokens from others, also for scanners of secrets.
+// tokenPrefix marks static tokens, also for scanners of secrets.
 const tokenPrefix = "dlqm_"
 
 // NewToken returns a random token.
 func NewToken() string {
 	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // it does not return errors
+	_, _ = rand.Read(secret[:]) // never fails
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
@@ -59,7 +59,7 @@ func (e Entry) Marshal(token string) ([]byte, error) {
 }
 
 // Append appends an entry to a file of tokens. The content stays as it is. A new file gets
-// the mode 0600. It refuses an entry whose name the file has already.
+// the mode 0600. An entry whose name the file has already is refused.
 func Append(path string, entry []byte) error {
 	data, err := readTokensFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func Append(path string, entry []byte) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if string(bytes.TrimSpace(data)) == "[]" { // block entries cannot follow it
+	if string(bytes.TrimSpace(data)) == "[]" { // block entries cannot follow
 		return os.WriteFile(path, entry, 0o600)
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
@@ -79,8 +79,8 @@ func Append(path string, entry []byte) error {
 	if _, err := parseTokens(append(bytes.Clone(data), entry...)); err != nil {
 		return fmt.Errorf("%s with the new entry: %w", path, err)
 	}
-	// One write at the end: the API reads the old file or the new one, and a file that is
-	// mounted or has another owner stays what it is.
+	// One write at the end: the API reads the old file or the new file, and a file that is
+	// mounted or has another owner stays so.
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type OIDCOptions struct {
 	Issuer string
 	// Audience must be among the audiences of a token.
 	Audience string
-	// SubjectClaim and RolesClaim name claims; a dot separates the names of nested ones.
+	// SubjectClaim and RolesClaim name claims; a dot separates the names of nested claims.
 	SubjectClaim, RolesClaim string
 	// Roles maps values of the roles claim to grants. Other values grant nothing.
 	Roles map[string]dlq.Grant
@@ -34,7 +34,7 @@ type OIDCOptions struct {
 	now func() time.Time // for tests
 }
 
-// OIDC accepts JSON Web Tokens of one identity provider. Run must run beside it.
+// OIDC accepts JSON Web Tokens of an identity provider, while Run runs.
 type OIDC struct {
 	options OIDCOptions
 	issuer  *issuer
@@ -56,7 +56,7 @@ func (o *OIDC) Run(ctx context.Context) { o.issuer.run(ctx) }
 // Check is a readiness check of the provider.
 func (o *OIDC) Check(context.Context) error { return o.issuer.check() }
 
-// tokenTypes are the values of the header typ that may authenticate, such as those of ID
+// tokenTypes are the values of the header typ that may authenticate, such as in ID
 // tokens and access tokens. A logout token may not.
 var tokenTypes = []string{"", "jwt", "at+jwt"}
 
@@ -87,10 +87,10 @@ func (o *OIDC) Authenticate(ctx context.Context, token string) (dlq.Principal, e
 	return dlq.Principal{Subject: subject, Method: "oidc", Grants: o.grants(claims)}, nil
 }
 
-// isInvisible reports whether a character could make one subject look like another.
+// isInvisible reports whether a character could make two subjects look alike.
 func isInvisible(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }
 
-// maxSubject is the longest subject, in bytes. The standard limits it to 255.
+// maxSubject is the longest subject, in bytes. The standard's limit is 255.
 const maxSubject = 255
 
 // verify checks the signature only. go-oidc would also check issuer, audience and times,
@@ -160,7 +160,7 @@ func isFor(claim any, audience string) bool {
 	return claim == audience || slices.Contains(list, any(audience))
 }
 
-// after reports whether the time of a claim is later than t. It compares as floating-point
+// after reports whether the time of a claim is later than t. The comparison is of floating-point
 // numbers, so that no claim overflows.
 func after(claims map[string]any, name string, t time.Time) bool {
 	seconds, ok := claims[name].(float64)

@@ -19,11 +19,11 @@ const (
 	// tokensFresh is how long the file is not read again.
 	tokensFresh = time.Second
 	// rereadPause is the pause between two readings of a file that has changed. The request
-	// waits for it, so that already the first one after a revocation is refused.
+	// waits, so that already the first request after a revocation is refused.
 	rereadPause = 50 * time.Millisecond
 )
 
-// Tokens knows the static tokens of a file. It reads the file again when it has changed. A
+// Tokens knows the static tokens of a file, which is read again when it has changed. A
 // file with an error leaves the tokens as they were.
 type Tokens struct {
 	path string
@@ -78,7 +78,7 @@ func (t *Tokens) Authenticate(_ context.Context, token string) (dlq.Principal, e
 	return dlq.Principal{Subject: found.name, Method: "token", Grants: found.grants}, nil
 }
 
-// Check is a readiness check. It returns a notice while the file has an error.
+// Check is a readiness check, with a notice while the file has an error.
 func (t *Tokens) Check(context.Context) error {
 	t.current()
 	t.mu.Lock()

@@ -33,11 +33,11 @@ type staticToken struct {
 	name    string
 	hash    [sha256.Size]byte
 	grants  []dlq.Grant
-	expires time.Time // zero if it does not expire
+	expires time.Time // zero for never
 }
 
 // fileEntry and fileGrant are the form of the file. Topics is a node because an empty list
-// must not be mistaken for a missing one, which means all topics.
+// must not be mistaken for a missing list, which means all topics.
 type fileEntry struct {
 	Name    string      `yaml:"name"`
 	Hash    string      `yaml:"hash"`
@@ -99,7 +99,7 @@ func parseTokens(data []byte) ([]staticToken, error) {
 	return tokens, nil
 }
 
-// unlike refuses a token whose name or hash another one has.
+// unlike refuses a token whose name or hash another token has.
 func unlike(token staticToken, others []staticToken) error {
 	for _, other := range others {
 		if other.name == token.name {

@@ -12,7 +12,7 @@ type App struct {
 	// Environment is any name. With "production" or "prod" the sections database, kafka
 	// and temporal are required.
 	Environment string `yaml:"environment" default:"dev" check:"required"`
-	// Tier is a label of the platform; nothing depends on it.
+	// Tier is a label of the platform; nothing depends on the tier.
 	Tier string `yaml:"tier"`
 }
 

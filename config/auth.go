@@ -25,10 +25,10 @@ type OIDC struct {
 	Issuer string `yaml:"issuer" check:"issuer"`
 	// Audience must be among the audiences of a token.
 	Audience string `yaml:"audience"`
-	// SubjectClaim and RolesClaim name claims; a dot separates the names of nested ones.
+	// SubjectClaim and RolesClaim name claims; a dot separates the names of nested claims.
 	SubjectClaim string `yaml:"subject_claim" default:"sub" check:"required"`
 	RolesClaim   string `yaml:"roles_claim" default:"groups" check:"required"`
-	// Roles maps values of the roles claim to what they grant.
+	// Roles maps values of the roles claim to grants.
 	Roles RoleGrants `yaml:"roles"`
 	// ClockSkew is how far the provider's clock may differ.
 	ClockSkew Duration `yaml:"clock_skew" default:"1m" check:"at most 10m"`
@@ -42,7 +42,7 @@ func (a Auth) Has(mode string) bool { return slices.Contains(a.Mode, mode) }
 // Enabled reports whether requests need a token.
 func (a Auth) Enabled() bool { return a.Has("token") || a.Has("oidc") }
 
-// TLS returns the configuration of a connection to the provider. It reads CAFile, so call it
+// TLS returns the configuration of a connection to the provider. CAFile is read, so call TLS
 // for every new connection.
 func (o OIDC) TLS() (*tls.Config, error) { return TLS{CAFile: o.CAFile}.Config() }
 

@@ -15,12 +15,12 @@ import (
 )
 
 // checkFields checks the fields of a section by their tags. A value that is given both directly
-// and as a file is refused, since the intended one is unknown.
+// and as a file is refused, since the intention is unknown.
 func (s section) checkFields(structure reflect.Value) {
 	values := map[string]reflect.Value{}
 	for f, value := range keysOf(structure) {
 		key := keyOf(f)
-		values[key] = value // before that of its file
+		values[key] = value // before the key of its file
 		if rules := f.Tag.Get("check"); rules != "" {
 			s.check(key, rules, value)
 		}
@@ -142,8 +142,8 @@ func webURLProblem(text string) string {
 	}
 }
 
-// originProblem expects the origin of a web page, as browsers send it. A wildcard would let every
-// page of the internet use the access of whoever looks at it.
+// originProblem expects the origin of a web page, as browsers send origins. A wildcard would let every
+// page of the internet use the access of the people who look at the page.
 func originProblem(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" ||

@@ -10,14 +10,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// DefaultPath is read when no file is named and it exists. It is absolute, so that it
+// DefaultPath is read when no file is named and this file exists. The path is absolute, so that it
 // does not depend on the working directory.
 const DefaultPath = "/etc/dlq-manager/config.yaml"
 
 // maxFileSize limits the configuration file, in bytes; a real file has a few kilobytes.
 const maxFileSize = 1 << 20
 
-// Config is the whole configuration. Load and Default return valid ones.
+// Config is the whole configuration. Load and Default return a valid configuration.
 type Config struct {
 	App      App      `yaml:"app"`
 	Server   Server   `yaml:"server"`
@@ -53,7 +53,7 @@ func Default() *Config {
 // Load reads the file at path and the environment, which has the form of os.Environ,
 // and validates the result. The error of an invalid configuration is a Problems. Load
 // opens no files but the configuration and Temporal's profiles; CheckFiles opens the
-// others.
+// other files.
 func Load(path string, environ []string) (*Config, error) {
 	env, problems := parseEnviron(environ)
 	c := Default()

@@ -29,12 +29,12 @@ type Database struct {
 	MaxIdleConns    int      `yaml:"max_idle_conns" default:"5"`
 	ConnMaxLifetime Duration `yaml:"conn_max_lifetime" default:"5m" check:"at least 1s"`
 	ConnectTimeout  Duration `yaml:"connect_timeout" default:"5s" check:"at least 1s"`
-	// StatementTimeout is enforced by the server; 0 disables it.
+	// StatementTimeout is enforced by the server; 0 is no limit.
 	StatementTimeout Duration `yaml:"statement_timeout" default:"30s"`
 	// Migrations are the rights with which a worker applies migrations.
 	Migrations Migrations `yaml:"migrations"`
 	// ApplicationRole is the role whose members are the users of the programs. A worker
-	// grants it the rights that they need. Empty if the programs' user owns the tables.
+	// grants the role the rights that the programs need. Empty if the programs' user owns the tables.
 	ApplicationRole string `yaml:"application_role"`
 }
 
@@ -64,19 +64,19 @@ func (u DatabaseUser) credentials(path string) (user, password string, err error
 // the program.
 type Migrations struct {
 	DatabaseUser
-	// Role owns the tables; the user is a member of it. Empty if the user itself owns them.
+	// Role owns the tables; the user is a member. Empty if the user itself owns them.
 	Role string `yaml:"role"`
 }
 
 // Configured reports whether a database is configured.
 func (d Database) Configured() bool { return d.Host != "" }
 
-// Credentials returns the current user and password. It reads their files, if any, so
-// call it for every new connection.
+// Credentials returns the current user and password. Their files, if any, are read, so
+// call Credentials for every new connection.
 func (d Database) Credentials() (user, password string, err error) { return d.credentials("database") }
 
-// MigrationCredentials returns the current user and password for migrations. It reads their
-// files, like Credentials.
+// MigrationCredentials returns the current user and password for migrations. Like Credentials, it
+// reads their files.
 func (d Database) MigrationCredentials() (user, password string, err error) {
 	if !d.Migrations.isSet() {
 		return d.Credentials()

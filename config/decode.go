@@ -57,7 +57,7 @@ func (d *decoder) at(line int) source { return source{file: d.file, line: line} 
 
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntax reports an error of the YAML library, with its line if it has one.
+// syntax reports an error of the YAML library, with its line if known.
 func (d *decoder) syntax(err error) {
 	text := err.Error()
 	line := 0
@@ -163,7 +163,7 @@ func (d *decoder) list(path string, node *yaml.Node, target reflect.Value) {
 	target.Set(items)
 }
 
-// scalar reports whether it could read a value.
+// scalar reports whether the value could be read.
 func (d *decoder) scalar(path string, node *yaml.Node, target reflect.Value) bool {
 	if problem := scalarProblem(node, target); problem != "" {
 		d.add(node.Line, path, "%s", problem)
@@ -176,7 +176,7 @@ func (d *decoder) scalar(path string, node *yaml.Node, target reflect.Value) boo
 	return true
 }
 
-// scalarProblem tells why a node cannot be the value of target, or is "". It never
+// scalarProblem tells why a node cannot be the value of target, or is "". The text never
 // contains the value, which may be a secret.
 func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	want, tags := "text", []string{"!!str", "!!int", "!!float", "!!timestamp"}

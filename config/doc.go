@@ -1,7 +1,7 @@
-// Package config reads the configuration of both programs: defaults, one YAML file,
-// then the environment. Each later source overrides the earlier ones.
+// Package config reads the configuration of both programs: defaults, a YAML file,
+// then the environment. Each source overrides the sources before.
 //
-// The file is the one that the caller names, else the one that DLQ_CONFIG names, else
+// The caller names the file, else DLQ_CONFIG names it, else the file is
 // DefaultPath if it exists. A file that was named must exist.
 //
 // Every key is also an environment variable: DLQ_ and the key's path in upper case,

@@ -16,7 +16,7 @@ const day = 24 * time.Hour
 
 var daysPart = regexp.MustCompile(`^(\d+)d(.*)$`)
 
-// ParseDuration reads a Duration. It needs a unit and refuses negative values.
+// ParseDuration reads a Duration, which needs a unit and cannot be negative.
 func ParseDuration(text string) (Duration, error) {
 	fail := fmt.Errorf("must be a duration with a unit, such as 10s, 5m, 720h or 30d, not %q", text)
 	var total time.Duration

@@ -9,7 +9,7 @@ import (
 
 const envPrefix = "DLQ_"
 
-// environment has the variables by name, without empty ones.
+// environment has the variables by name, without empty variables.
 type environment map[string]string
 
 // EnvName is the environment variable of the key at path: DLQ_DATABASE_HOST for

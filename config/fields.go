@@ -17,10 +17,10 @@ import (
 //   - default is its default, in the form of the environment.
 //   - check has the rules for its value; see section.check.
 //   - file is "secret" for the path of a secret file, which a program reads again and again.
-//   - empty says what to write instead of an empty list.
+//   - empty is the advice about an empty list.
 //   - log is "no query" for a URL whose query may have a secret.
 
-// field is one key: its path and its value.
+// field is a key: its path and its value.
 type field struct {
 	path  string
 	value reflect.Value

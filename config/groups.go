@@ -2,7 +2,7 @@ package config
 
 import "dlqmanager/dlq"
 
-// Groups configures which failures count as one cause.
+// Groups configures which failures count as the same cause.
 type Groups struct {
 	// Header is a header in which a consumer names the group of a dead letter. "off" stands
 	// for none.

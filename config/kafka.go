@@ -17,16 +17,16 @@ type Kafka struct {
 	ClientID         string   `yaml:"client_id" default:"dlq-manager" check:"required"`
 	ConsumerGroup    string   `yaml:"consumer_group" default:"dlq-manager.default" check:"required"`
 	SecurityProtocol string   `yaml:"security_protocol" default:"PLAINTEXT" check:"one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"`
-	// DLQTopicPattern is one glob or a list of them.
+	// DLQTopicPattern is a glob or a list of globs.
 	DLQTopicPattern []string `yaml:"dlq_topic_pattern"`
 	// OriginTopics maps a dead-letter topic to its original topic, if that does not
 	// follow from the name. Both may have placeholders; see dlq.NewTopics.
 	OriginTopics map[string]string `yaml:"origin_topics"`
 	// Origins maps globs of dead-letter topics to globs of the origins that their dead letters may
-	// name. Others are suspicious.
+	// name. Other origins are suspicious.
 	Origins map[string][]string `yaml:"origins"`
 	// ArchiveTopic names the topic that gets the exhausted messages of a dead-letter topic.
-	// "{dlq}" in it stands for the dead-letter topic without its version. If it is empty or
+	// "{dlq}" in it stands for the dead-letter topic without its version. If the topic is empty or
 	// "off", exhausted messages are not published.
 	ArchiveTopic string `yaml:"archive_topic"`
 	RepublishKey string `yaml:"republish_key" default:"original" check:"one of original, uuid"`
@@ -46,7 +46,7 @@ type SASL struct {
 	PasswordFile string `yaml:"password_file" file:"secret"`
 }
 
-// Password returns the current password. It reads the file, if any, so call it for
+// Password returns the current password. The file, if any, is read, so call Password for
 // every new connection.
 func (s SASL) Password() (string, error) {
 	return secretFrom(s.StaticPassword, "kafka.sasl.password_file", s.PasswordFile)

@@ -31,7 +31,7 @@ func (s source) rank() int {
 	}
 }
 
-// Problem is one problem of the configuration, with its location.
+// Problem is a problem of the configuration, with its location.
 type Problem struct {
 	source
 	// Key is the path of the key, such as kafka.brokers; empty when the file as
@@ -40,7 +40,7 @@ type Problem struct {
 	Message string
 }
 
-// String is the problem on one line, which begins with the location as in a compiler's
+// String is the problem as a line, which begins with the location as in a compiler's
 // messages.
 func (p Problem) String() string {
 	var parts []string
@@ -61,7 +61,7 @@ func (p Problem) String() string {
 // Problems are all problems of a configuration.
 type Problems []Problem //nolint:errname // a list that is also an error
 
-// Error has one line for each problem.
+// Error has a line for each problem.
 func (ps Problems) Error() string {
 	if len(ps) == 1 {
 		return "configuration: " + ps[0].String()
@@ -87,7 +87,7 @@ type report struct {
 	unread Problems
 }
 
-// addAt reports a problem of the key at path, located at the key that causes it.
+// addAt reports a problem of the key at path, located at the key that is the cause.
 func (r *report) addAt(cause, path, format string, args ...any) {
 	at := r.source(cause)
 	isUnread := func(p Problem) bool { return isWithin(p.Key, withoutIndex(path)) }
@@ -98,7 +98,7 @@ func (r *report) addAt(cause, path, format string, args ...any) {
 }
 
 // source locates the key at path. An item of a list has the location of the list. A
-// section, or a key that is missing from it, has the location of the section's first
+// section, or a missing key of a section, has the location of the section's first
 // key.
 func (r *report) source(path string) source {
 	for _, exact := range []string{path, withoutIndex(path)} {
@@ -126,13 +126,13 @@ func withoutIndex(path string) string {
 	return list
 }
 
-// isWithin reports whether a key is the section at path, or below it.
+// isWithin reports whether a key is the section at path, or a key of the section.
 func isWithin(key, path string) bool {
 	key = withoutIndex(key)
 	return key == path || strings.HasPrefix(key, path+".")
 }
 
-// given reports whether the file or the environment set the key at path, or a key below it.
+// given reports whether the file or the environment set the key at path, or a key below.
 func given(sources map[string]source, path string) bool {
 	for key := range sources {
 		if isWithin(key, path) {
@@ -154,5 +154,5 @@ func (s section) add(key, format string, args ...any) {
 	s.addAt(path, path, format, args...)
 }
 
-// given reports whether the file or the environment set a key, or a key below it.
+// given reports whether the file or the environment set a key, or a key below.
 func (s section) given(key string) bool { return given(s.sources, below(s.path, key)) }

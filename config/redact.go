@@ -7,7 +7,7 @@ import (
 )
 
 // Redacted is the whole configuration, including defaults, as nested maps by the names
-// of the keys. Secrets are hidden, so that a program can log it when it starts.
+// of the keys. Secrets are hidden, so that a program can log the result when it starts.
 func (c *Config) Redacted() map[string]any { return redactSection(reflect.ValueOf(c).Elem()) }
 
 func redactSection(structure reflect.Value) map[string]any {

@@ -7,14 +7,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RoleGrants maps values of a claim to what they grant. In the environment it is written
+// RoleGrants maps values of a claim to grants, in the environment written
 // dlq-admins=admin,payments=operator:payments.*|refunds.*.
 type RoleGrants map[string]RoleGrant
 
 // RoleGrant gives a role on some topics.
 type RoleGrant struct {
 	Role string `yaml:"role"`
-	// Topics are globs; nil for all. So an empty list must not be taken for a missing one.
+	// Topics are globs; nil for all. So an empty list must not be taken for a missing list.
 	Topics []string `yaml:"topics" empty:"remove it, or write [\"*\"], for all topics"`
 }
 

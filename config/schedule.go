@@ -25,7 +25,7 @@ var cronFields = []struct {
 
 // checkSchedule accepts the common forms of Temporal's schedules: five cron fields,
 // names such as @daily, and @every with a duration. Temporal itself would refuse an
-// invalid one only after the worker's start.
+// invalid schedule only after the worker's start.
 func checkSchedule(text string) error {
 	if every, found := strings.CutPrefix(text, "@every "); found {
 		if d, err := time.ParseDuration(every); err != nil || d < time.Second {

@@ -5,16 +5,16 @@ import "net/http"
 // SchemaRegistry has the schemas of values in Confluent's wire format. Without a URL such
 // values are not decoded.
 type SchemaRegistry struct {
-	// URL is one, or a list of the instances of one registry.
+	// URL lists the instances of a registry.
 	URL            []string `yaml:"url" check:"web URL"`
 	Username       string   `yaml:"username"`
 	StaticPassword Secret   `yaml:"password"`
 	PasswordFile   string   `yaml:"password_file" file:"secret"`
-	// StaticToken is a bearer token. It is used instead of the user, if there are both.
+	// StaticToken is a bearer token, and is used instead of the user, if there are both.
 	StaticToken Secret `yaml:"token"`
 	TokenFile   string `yaml:"token_file" file:"secret"`
 	TLS         TLS    `yaml:"tls"`
-	// Timeout is for one schema. A request of the API waits for it.
+	// Timeout is for a schema. A request of the API waits as long.
 	Timeout Duration `yaml:"timeout" default:"2s" check:"at least 1ms; at most 10s"`
 	// IngestTimeout is for the schemas that a batch of the ingest waits for. The ingest stands
 	// still meanwhile.
@@ -24,7 +24,7 @@ type SchemaRegistry struct {
 // Configured reports whether there is a Schema Registry.
 func (r SchemaRegistry) Configured() bool { return len(r.URL) > 0 }
 
-// Authorize adds the credentials to a request. It reads their files, so call it for every
+// Authorize adds the credentials to a request. Their files are read, so call Authorize for every
 // request.
 func (r SchemaRegistry) Authorize(request *http.Request) error {
 	token, err := secretFrom(r.StaticToken, "schema_registry.token_file", r.TokenFile)

@@ -43,7 +43,7 @@ func (s Secret) String() string {
 // GoString hides the text from %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// Format hides the text from every verb of fmt, including invalid ones such as %d.
+// Format hides the text from every verb of fmt, including invalid verbs such as %d.
 func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
 
 // MarshalText hides the text from encoders: JSON, slog and map keys.

@@ -24,18 +24,18 @@ type Server struct {
 	ReadTimeout  Duration `yaml:"read_timeout" default:"10s" check:"at least 1ms"`
 	WriteTimeout Duration `yaml:"write_timeout" default:"30s" check:"at least 1ms"`
 	IdleTimeout  Duration `yaml:"idle_timeout" default:"60s" check:"at least 1ms"`
-	// RequestTimeout is the deadline of the work for one request.
+	// RequestTimeout is the deadline of the work for a request.
 	RequestTimeout Duration `yaml:"request_timeout" default:"15s" check:"at least 1ms"`
 	// DryRunTimeout replaces RequestTimeout for a dry run, which counts all messages
 	// that it would send. Its snapshot keeps VACUUM from removing newer dead rows.
 	DryRunTimeout Duration `yaml:"dry_run_timeout" default:"1m" check:"at least 1ms; at most 1d"`
-	// BodyLimit is the largest request body; a larger one is refused with 413.
+	// BodyLimit is the largest request body; a larger body is refused with 413.
 	BodyLimit Size `yaml:"body_limit" default:"1MiB" check:"at least 1B"`
 	// AnswerMemory is the budget for all answers in flight; 0 is half of the memory limit of the
 	// process.
 	AnswerMemory Size `yaml:"answer_memory"`
-	// URLLimit is the longest path and query; a longer one is refused with 414. HeaderLimit
-	// counts the request line too; beyond it the answer is 431. Each connection has a buffer of
+	// URLLimit is the longest path and query; anything longer is refused with 414. HeaderLimit
+	// counts the request line too; more is answered with 431. Each connection has a buffer of
 	// this size.
 	URLLimit    Size `yaml:"url_limit" default:"8KiB" check:"at least 1KiB"`
 	HeaderLimit Size `yaml:"header_limit" default:"16KiB"`
@@ -44,8 +44,8 @@ type Server struct {
 	RateLimit int `yaml:"rate_limit" default:"500" check:"0 to 1000000"`
 	// MaxConnections is how many connections may be open; 0 is no limit.
 	MaxConnections int `yaml:"max_connections" default:"1000" check:"0 to 1000000"`
-	// MaxConnectionsPerAddress is how many of them one client address may have, unless it is
-	// that of a trusted proxy; 0 is no limit.
+	// MaxConnectionsPerAddress is how many of them a client address may have, unless the address is
+	// a trusted proxy's; 0 is no limit.
 	MaxConnectionsPerAddress int `yaml:"max_connections_per_address" default:"250" check:"0 to 1000000"`
 	// MaxScans is how many lists that read many messages run at once, MaxDryRuns how many dry
 	// runs.
@@ -63,7 +63,7 @@ type Server struct {
 	TLS        ServerTLS `yaml:"tls"`
 }
 
-// Address is host:port, as net.Listen takes it.
+// Address is host:port for net.Listen.
 func (v Server) Address() string { return net.JoinHostPort(v.Host, strconv.Itoa(v.Port)) }
 
 // Hosts returns the names of the server: of PublicURL and AllowedHosts.
@@ -86,7 +86,7 @@ func (v Server) Proxies() []netip.Prefix {
 	return networks
 }
 
-// parseNetwork reads a CIDR, or an address as the network that consists of it.
+// parseNetwork reads a CIDR, or an address as a network of its own.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return address.Unmap().Prefix(address.Unmap().BitLen())
@@ -96,7 +96,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 }
 
 func (v Server) validate(s section) {
-	if v.AnswerMemory != 0 && v.AnswerMemory < 64<<20 { // a client may use half of it, and a list needs 22 MiB
+	if v.AnswerMemory != 0 && v.AnswerMemory < 64<<20 { // a client may use half of this, and a list needs 22 MiB
 		s.add("answer_memory", "must be at least 64MiB, or 0 for half of the memory limit, not %s", v.AnswerMemory)
 	}
 	if v.HeaderLimit <= v.URLLimit || v.HeaderLimit > 1<<20 {

@@ -13,7 +13,7 @@ import (
 type ServerTLS struct {
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
-	// ClientCAFile holds the authorities of client certificates. With it every client
+	// ClientCAFile holds the authorities of client certificates. With this file, every client
 	// needs a certificate.
 	ClientCAFile string `yaml:"client_ca_file"`
 }
@@ -21,7 +21,7 @@ type ServerTLS struct {
 // Configured reports whether the API serves HTTPS.
 func (t ServerTLS) Configured() bool { return t.CertFile != "" }
 
-// Config returns the server's TLS configuration. It reads the files.
+// Config reads the files and returns the server's TLS configuration.
 func (t ServerTLS) Config() (*tls.Config, error) {
 	pair, err := t.certificate()
 	if err != nil {
@@ -46,7 +46,7 @@ func (t ServerTLS) Config() (*tls.Config, error) {
 	return config, nil
 }
 
-// HealthcheckConfig is for a client on the same machine. It presents the server's own
+// HealthcheckConfig is for a client on the same machine, which presents the server's own
 // certificate, and does not verify the server's, which names other hosts than loopback.
 func (t ServerTLS) HealthcheckConfig() (*tls.Config, error) {
 	pair, err := t.certificate()

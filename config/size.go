@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, written as a plain number or with one of the units
-// KiB, MiB and GiB. It is below 2 GiB.
+// Size is a number of bytes, written as a plain number or with the units
+// KiB, MiB and GiB. The largest is below 2 GiB.
 type Size int
 
 var sizeUnits = []struct {

@@ -25,15 +25,15 @@ type Targets struct {
 
 // Endpoint is an HTTP endpoint that takes messages.
 type Endpoint struct {
-	// URL has no password: errors and the log show it, without the query.
+	// URL has no password: errors and the log show the URL, without the query.
 	URL string `yaml:"url" check:"required; web URL" log:"no query"`
-	// Timeout is for one request with its answer. The longest is webhook.MaxTimeout. It is shorter
+	// Timeout is for a request with its answer. The longest is webhook.MaxTimeout, which is shorter
 	// than dlq.ReviveAfter: a message that was marked dead while it was sent must have been
-	// answered before it may be revived.
+	// answered before a revival.
 	Timeout Duration `yaml:"timeout" default:"10s" check:"at least 1ms; at most 15s"`
-	// Concurrency is how many requests of one worker are in flight at once.
+	// Concurrency is how many requests of a worker are in flight at once.
 	Concurrency int `yaml:"concurrency" default:"16" check:"1 to 1000"`
-	// SecretsFile has the secrets that sign each request, one on a line, the newest first. It
+	// SecretsFile has the secrets that sign each request, line by line, the newest first. The file
 	// is read again when it changes.
 	SecretsFile string `yaml:"secrets_file" file:"secret"`
 	// TokenFile has a bearer token. It is read again when it changes.

@@ -22,7 +22,7 @@ import (
 //  5. the default profile of Temporal's own configuration file.
 //
 // A profile and the section are never mixed, except for the namespace: the API key of
-// one must not be sent to the address of the other.
+// either must not be sent to the address of the other.
 type Temporal struct {
 	// Address is host:port; empty if not configured.
 	Address   string `yaml:"address" check:"host:port"`

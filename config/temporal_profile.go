@@ -9,7 +9,7 @@ import (
 )
 
 // resolveTemporal merges Temporal's profiles and variables with the section's values,
-// in the order that the type Temporal documents. It writes the result to t.
+// in the order that the type Temporal documents, and writes the result to t.
 func resolveTemporal(t *Temporal, env environment, sources map[string]source) Problems {
 	named := env["TEMPORAL_PROFILE"] != "" || env["TEMPORAL_CONFIG_FILE"] != ""
 	stored, problem := storedProfile(env)
@@ -73,7 +73,7 @@ func namesConnection(sources map[string]source) bool {
 	return false
 }
 
-// storedProfile reads the profile from Temporal's own configuration file. It is empty
+// storedProfile reads the profile from Temporal's own configuration file. The profile is empty
 // when there is no such file or profile and none was named.
 func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
 	path := env["TEMPORAL_CONFIG_FILE"]
@@ -94,7 +94,7 @@ func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
 	return profile, nil
 }
 
-// defaultProfilePath is the path that Temporal's own tools use. It follows from the
+// defaultProfilePath is the path that Temporal's own tools use, which follows from the
 // given environment, not from the process's own.
 func defaultProfilePath(env environment) string {
 	var base string
@@ -125,7 +125,7 @@ func (e environment) Environ() []string {
 	return entries
 }
 
-// LookupEnv returns one variable and whether it is set.
+// LookupEnv returns a variable and whether it is set.
 func (e environment) LookupEnv(name string) (string, bool) {
 	value, ok := e[name]
 	return value, ok

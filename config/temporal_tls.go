@@ -10,7 +10,7 @@ import (
 )
 
 // renewedTLS reads the certificates of a profile for every connection. gRPC itself would use
-// those of the start.
+// the certificates of the start.
 type renewedTLS struct {
 	credentials.TransportCredentials
 	profile envconfig.ClientConfigProfile

@@ -14,7 +14,7 @@ type TLS struct {
 	// CertFile and KeyFile are the client's own, for mTLS.
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
-	// ServerName is the expected name in the server's certificate, if it differs from
+	// ServerName is the expected name in the server's certificate, if not
 	// the host name.
 	ServerName string `yaml:"server_name"`
 
@@ -23,7 +23,7 @@ type TLS struct {
 
 func (t TLS) isSet() bool { return t.CAFile+t.CertFile+t.KeyFile+t.ServerName != "" }
 
-// Config returns the TLS configuration. It reads the files, so call it for every new
+// Config returns the TLS configuration. The files are read, so call Config for every new
 // connection.
 func (t TLS) Config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}

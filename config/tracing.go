@@ -12,7 +12,7 @@ type Tracing struct {
 	// Protocol is OTLP's.
 	Protocol string `yaml:"protocol" default:"grpc" check:"one of grpc, http/protobuf"`
 	// SampleRatio is the share of the traces that are kept, among those that begin here. A trace
-	// that a client began is kept if the client keeps it.
+	// that a client began is kept if the client keeps the trace.
 	SampleRatio Ratio `yaml:"sample_ratio" default:"1"`
 	TLS         TLS   `yaml:"tls"`
 }
@@ -29,7 +29,7 @@ func (t Tracing) validate(s section) {
 // Ratio is a number from 0 to 1.
 type Ratio float64
 
-// MarshalText writes it without an exponent.
+// MarshalText writes the number without an exponent.
 func (r Ratio) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(r), 'f', -1, 64), nil
 }

@@ -30,7 +30,7 @@ func archivedRecord(e *dlq.Exhausted, topic string) *kgo.Record {
 }
 
 // archive publishes messages to an archive topic, and waits until all in-sync replicas have
-// each or it has failed. Messages that were deleted are not sent. Unreadable ones fail as bad
+// each or it has failed. Messages that were deleted are not sent. Unreadable messages fail as bad
 // data. A failed message blocks no other, so the order of a key is not promised. A
 // cancellation does not interrupt a publish; MaxDuration bounds it.
 func (p *Publisher) archive(ctx context.Context, topic string, page []dlq.Exhausted) []error {

@@ -27,14 +27,14 @@ const (
 type ExhaustedStore interface {
 	// ExhaustedTopics returns their dead-letter topics.
 	ExhaustedTopics(ctx context.Context) ([]string, error)
-	// PublishExhausted passes the first messages of a topic after the given one to
-	// publish, and forgets those for which it returns true. It returns the messages that
+	// PublishExhausted passes the first messages of a topic after the given message to
+	// publish, and forgets the messages for which publish returns true. It returns the messages that
 	// it passed. While another call publishes, the error is dlq.ErrBlocked.
 	PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error)
 }
 
 // Archiver publishes exhausted messages to the archive topics. Each is published once. If
-// the process dies after a publish, it is published again, with the same id. Several
+// the process dies after a publish, the message is published again, with the same id. Several
 // archivers may run at once.
 type Archiver struct {
 	publisher *Publisher
@@ -82,8 +82,8 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
-// publishAll gives each topic that is due a turn. A topic that fails does not stop the others.
-// It returns the errors that are not in the log yet.
+// publishAll gives each topic that is due a turn. A topic that fails does not stop the later topics.
+// The result has the errors that are not in the log yet.
 func (a *Archiver) publishAll(ctx context.Context) error {
 	topics, err := a.store.ExhaustedTopics(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (a *Archiver) publishAll(ctx context.Context) error {
 	return found.err()
 }
 
-// dueTopics returns the archive topics of the topics that do not wait. It forgets the walks
+// dueTopics returns the archive topics of the topics that do not wait, and forgets the walks
 // of topics without exhausted messages.
 func (a *Archiver) dueTopics(topics []string, found *problems) map[string]string {
 	walks := make(map[string]*walk, len(topics))
@@ -134,7 +134,7 @@ func (a *Archiver) dueTopics(topics []string, found *problems) map[string]string
 }
 
 // unusable returns the archive topics that do not exist, and those that Kafka does not show
-// to this client. One request asks for all of them, since a publish to a missing topic
+// to this client. A single request asks for all of them, since a publish to a missing topic
 // takes a second to fail.
 func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (map[string]error, error) {
 	names := slices.Compact(slices.Sorted(maps.Values(archives)))

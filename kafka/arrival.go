@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Headers of a republished record, which identify it when it comes back.
+// Headers of a republished record, which identify a message that comes back.
 const (
 	headerMessageID  = "dlq-message-id"
 	headerRetryCount = "dlq-retry-count"
@@ -20,7 +20,7 @@ const (
 // maxHeaderRetryCount is greater than any count that this system writes.
 const maxHeaderRetryCount = 10_000
 
-// ArrivalOf is a record of a dead-letter topic as it is stored. It never fails: undecodable
+// ArrivalOf is a record of a dead-letter topic in its stored form. There is no error: undecodable
 // headers and values are stored as bytes only.
 func ArrivalOf(topics *dlq.Topics, grouping *dlq.Grouping, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
 	record := recordOf(r)
@@ -45,7 +45,7 @@ func arrivalOf(topics *dlq.Topics, dlqTopic string, record dlq.Record, failure d
 	}
 }
 
-// Intake makes arrivals of dead letters that do not come from Kafka. They are what they would
+// Intake makes arrivals of dead letters that do not come from Kafka. They are as they would
 // be as records of a dead-letter topic.
 type Intake struct {
 	Topics     *dlq.Topics

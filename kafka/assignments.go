@@ -20,13 +20,13 @@ type topicPartition struct {
 }
 
 // assignment is a partition that this member of the group reads from a position. A
-// partition that is revoked and assigned again is a new assignment. So is one whose
+// partition that is revoked and assigned again is a new assignment. So is a partition whose
 // position has changed in the database. Records that were fetched for the old assignment
 // are dropped.
 type assignment struct {
 	topicPartition
 	topicID   [16]byte
-	position  dlq.Position // as the database has it
+	position  dlq.Position // in the database
 	committed int64        // the offset that was last committed to the group
 	// seeks counts the seeks to seekOffset since the position changed in the database. It
 	// is 0 again once records have been fetched from there.
@@ -34,7 +34,7 @@ type assignment struct {
 	seekOffset int64
 	since      time.Time // when the assignment was made
 	// emptied counts the successive observations that Kafka has deleted all records from
-	// the position on; emptiedAt is the time of the last one.
+	// the position on; emptiedAt is the time of the last observation.
 	emptied   int
 	emptiedAt time.Time
 }
@@ -43,14 +43,14 @@ func (a *assignment) partitionID() dlq.Partition {
 	return dlq.Partition{TopicID: a.topicID, Number: a.partition}
 }
 
-// recreated is the same partition of the re-created topic. Its position is one that the
+// recreated is the same partition of the re-created topic, at a position that the
 // database cannot have, so that followDatabase reads the real one.
 func (a *assignment) recreated(topicID [16]byte) *assignment {
 	return &assignment{topicPartition: a.topicPartition, topicID: topicID, position: dlq.Position{Next: math.MinInt64}, committed: -1, since: time.Now()}
 }
 
 // assignmentSet has the partitions that are assigned to this member. A member that has not
-// yet learned that it lost a partition does no harm: the database refuses its records.
+// yet learned that it lost a partition does no harm: the database refuses the records.
 type assignmentSet struct {
 	mu          sync.Mutex
 	byPartition map[topicPartition]*assignment
@@ -67,8 +67,8 @@ func (s *assignmentSet) assignment(p topicPartition) *assignment {
 	return s.byPartition[p]
 }
 
-// replace replaces those of the assignments that are still in the set by new ones with
-// these positions, and returns the new ones.
+// replace replaces assignments that are still in the set by new assignments with
+// these positions, and returns the latter.
 func (s *assignmentSet) replace(assignments []*assignment, positions []dlq.Position) (after []*assignment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *assignmentSet) replace(assignments []*assignment, positions []dlq.Posit
 	return after
 }
 
-// set adds assignments, or replaces those of the same partitions. It returns the size of
+// set adds assignments, or replaces the assignments of the same partitions, and returns the size of
 // the set.
 func (s *assignmentSet) set(assignments []*assignment) int {
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func (s *assignmentSet) positions() map[string]map[int32]int64 {
 	return topics
 }
 
-// assigned, revoked and lost are the group's callbacks. They run one at a time, and never
+// assigned, revoked and lost are the group's callbacks. They run in turn, and never
 // between a poll and AllowRebalance. assigned adds no assignment; startOffsets does.
 func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
 	in.group.Store(client)
@@ -184,7 +184,7 @@ func (in *Ingest) drop(partitions map[string][]int32, message string) {
 }
 
 // commit commits the positions to the group, for Kafka's tools and their users. Nothing
-// else depends on it, so a commit may fail or come late.
+// else depends on commits, so they may fail or come late.
 func (in *Ingest) commit(ctx context.Context, assignments []*assignment) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	in.assignments.mu.Lock()

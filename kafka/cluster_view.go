@@ -45,10 +45,10 @@ type ClusterView struct {
 // deadLetterWords are parts of the names of dead-letter topics.
 var deadLetterWords = []string{"dlq", "dlt", "dead-letter", "dead_letter", "deadletter"}
 
-// unknownOperations is what a broker without an authorizer answers.
+// unknownOperations is the answer of a broker without an authorizer.
 const unknownOperations = -1 << 31
 
-// ViewCluster asks the cluster for its topics, and for the rights to what is needed. It changes
+// ViewCluster asks the cluster for its topics, and for the necessary rights. It changes
 // nothing.
 func ViewCluster(ctx context.Context, client *kgo.Client, n Needs) (ClusterView, error) {
 	request := kmsg.NewPtrMetadataRequest()
@@ -84,7 +84,7 @@ func ViewCluster(ctx context.Context, client *kgo.Client, n Needs) (ClusterView,
 	}
 	v.Missing = v.writes(allowed, n.Targets)
 	v.MissingArchives = v.writes(allowed, archives)
-	v.writes(allowed, origins) // headers may name others, so a missing one is no finding
+	v.writes(allowed, origins) // headers may name other topics, so a missing topic is no finding
 	for topic := range allowed {
 		// A target may be a dead-letter topic that is archived.
 		if looksDead(topic) && !n.Topics.IsDeadLetter(topic) && !slices.Contains(n.Targets, topic) && !slices.Contains(archives, topic) {
@@ -115,7 +115,7 @@ func looksDead(topic string) bool {
 	return slices.ContainsFunc(deadLetterWords, func(word string) bool { return strings.Contains(strings.ToLower(topic), word) })
 }
 
-// groups asks for one group after the other: the error of one must not hide the others.
+// groups asks for the groups in turn: the error of a group must not hide another group's.
 func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) error {
 	for _, group := range append([]string{n.Group}, n.Consumers...) {
 		denied, operation := &v.DeniedReports, kmsg.ACLOperationDescribe
@@ -142,7 +142,7 @@ func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) e
 	return nil
 }
 
-// needs notes an operation that is not among the allowed ones, whose bits are those of
+// needs notes an operation that is not among the allowed operations, whose bits are from
 // Kafka's protocol.
 func needs(denied *[]string, on string, allowed int32, wanted kmsg.ACLOperation) {
 	if allowed != unknownOperations && allowed&(1<<wanted) == 0 {

@@ -32,7 +32,7 @@ const maxTraceparent = 512
 // maxCorrelationID is the longest value that is an id and not something else.
 const maxCorrelationID = 255
 
-// correlationID is the value of the first header that names one, or empty. Binary values
+// correlationID is the value of the first header with a correlation id, or empty. Binary values
 // are not text, and stay in the headers only.
 func correlationID(headers []dlq.Header) string {
 	for _, header := range headers {

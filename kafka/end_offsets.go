@@ -13,14 +13,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Ends reads the ends of partitions. It is safe for concurrent use.
+// Ends reads the ends of partitions, and is safe for concurrent use.
 type Ends struct{ lookups }
 
 // NewEnds does not connect; EndOffsets does.
 func NewEnds(o Options, log *zap.Logger) *Ends { return &Ends{newLookups(o, log)} }
 
 // EndOffsets returns the offset of the next record of every partition of the topics, sorted
-// by topic and partition. It leaves out topics that do not exist, and those that the
+// by topic and partition. Topics that do not exist are left out, and topics that the
 // manager may not read. Other errors wrap dlq.ErrUnavailable.
 func (e *Ends) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
 	if len(topics) == 0 {

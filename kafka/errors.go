@@ -52,7 +52,7 @@ var targetOnly = []error{
 }
 
 // categoryOf classifies an error of the client library. Unknown errors are transient, and
-// so is a topic that does not exist: an operator can create it.
+// so is a topic that does not exist: an operator can create the topic.
 func categoryOf(err error) dlq.Category {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var certificate *tls.CertificateVerificationError
@@ -87,7 +87,7 @@ func isDenied(err error) bool {
 }
 
 // topicErrors asks for topics, and returns why some of them cannot be used. kadm fails for all
-// topics if one is denied.
+// topics if any is denied.
 func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[string]error, error) {
 	described, err := describeTopics(ctx, client, topics)
 	failed := map[string]error{}
@@ -130,7 +130,7 @@ func withoutDenied(ctx context.Context, client *kgo.Client, topics []string) ([]
 }
 
 // connectionFailures is a hook that keeps the error of the last failed connection. The
-// library's own timeout error does not contain it.
+// library's own timeout error does not contain the cause.
 type connectionFailures struct {
 	last atomic.Pointer[connectionFailure]
 }

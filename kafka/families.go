@@ -8,7 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// family is a header family: the headers in which one framework describes a dead letter.
+// family is a header family: the headers in which a framework describes a dead letter.
 //
 // Each field of the description has the names of its header, the first of which that is
 // present counts. A dead letter that went through several dead-letter topics has the
@@ -17,26 +17,26 @@ type family struct {
 	name string
 	// headers are the names of all headers that the framework adds; a * at the end stands
 	// for any ending. Any of them shows the family, unless required is set: then all of
-	// required must be present, and if either is set, one of either too. All of them are removed
+	// required must be present, and if either is set, any of either too. All of them are removed
 	// when the message is sent back.
 	headers  []string
 	required []string
 	either   []string
 
-	// The origin is that of the oldest hop. key has the record's key, where the dead letter
+	// The origin comes from the oldest hop. key has the record's key, where the dead letter
 	// itself has another.
 	topic, partition, offset, timestamp, group, key []string
 	// retryTopic has the headers that show that partition and offset belong to a retry topic.
 	retryTopic []string
-	// The error is that of the newest hop.
+	// The error comes from the newest hop.
 	class, cause, message, stack, attempts []string
 
-	// binary numbers are big-endian, others are decimal text.
+	// binary numbers are big-endian. Without binary, numbers are decimal text.
 	binary bool
-	// attemptsOffset is added to the header: some count the next attempt too, others only
+	// attemptsOffset is added to the header: some frameworks count the next attempt too, and some only
 	// the retries.
 	attemptsOffset int
-	// newestFirst is set when the framework puts its headers before those of earlier hops.
+	// newestFirst is set when the framework puts its headers before the headers of earlier hops.
 	newestFirst bool
 }
 
@@ -53,12 +53,12 @@ const (
 	familyMicronaut   = "micronaut"
 	familyKarafka     = "karafka"
 	familyWolverine   = "wolverine"
-	// familyTopicName is that of a dead letter whose headers do not name its origin. The
+	// familyTopicName is for a dead letter whose headers do not name its origin. The
 	// origin then follows from the name of the dead-letter topic.
 	familyTopicName = "topic-name"
 )
 
-// families are tried in this order. A dead letter can have several, when it passed the
+// families are tried in this order. A dead letter can have several families, after the
 // dead-letter topics of several frameworks.
 var families = []family{
 	{
@@ -79,7 +79,7 @@ var families = []family{
 		attempts:  []string{"kafka_deliveryAttempt"}, // if the listener's container is configured to count
 	},
 	{
-		// The recoverer of @RetryableTopic. It has no name of its own for the group.
+		// The recoverer of @RetryableTopic. The group has no name of its own there.
 		name:      familyRetryable,
 		headers:   []string{"kafka_original-*", "kafka_exception-*", "kafka_key-exception-*"},
 		binary:    true,
@@ -205,7 +205,7 @@ var families = []family{
 		message:   []string{"dlq-error-msg"},
 	},
 	{
-		// The names are so general that one alone proves nothing.
+		// The names are so general that a single name proves nothing.
 		name: familyKarafka,
 		headers: []string{
 			"source_topic", "source_partition", "source_offset", "source_key", "source_consumer_group", "source_attempts", "source_trace_id",
@@ -233,8 +233,8 @@ var families = []family{
 	},
 	{
 		// Wolverine for .NET, StampFailureMetadata in src/Wolverine/Transports/DeadLetterQueueConstants.cs
-		// of JasperFx/wolverine. Before it stamped the destination it wrote only failed-at beside the
-		// exception. It keeps its headers in a dictionary, so each is there once, of the newest hop.
+		// of JasperFx/wolverine. Earlier versions did not stamp the destination, and wrote only failed-at beside the
+		// exception. The headers are in a dictionary, so each is there once, of the newest hop.
 		// After retry topics (MoveToKafkaRetryTopicContinuation.cs) the destination is the last of them.
 		name: familyWolverine,
 		headers: []string{
@@ -263,7 +263,7 @@ var thisSystem = family{
 	message: []string{"error"},
 }
 
-// watermillID is the id that Watermill gives to a message. It is part of the message, but
+// watermillID is the id that Watermill gives to a message. The id is part of the message, but
 // Watermill also adds it, empty, to a dead letter whose producer did not use Watermill.
 const watermillID = "_watermill_message_uuid"
 
@@ -281,7 +281,7 @@ var bookkeeping = family{
 }
 
 // familiesOf returns the families of a dead letter, by their last headers: a framework
-// appends its own, so the family of the last hop comes last. One that puts its headers
+// appends its own, so the family of the last hop comes last. A family that puts its headers
 // first cannot be placed, and counts as the oldest.
 func familiesOf(headers []dlq.Header) []*family {
 	var found []*family

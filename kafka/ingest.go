@@ -21,7 +21,7 @@ import (
 // an arrival; any other error may be.
 type ArrivalStore interface {
 	// Ingest stores the arrivals in the order of the slice and moves the positions of
-	// their partitions, in one transaction. It returns the ids of new messages. It stores
+	// their partitions, in one transaction, and returns the ids of new messages. It stores
 	// nothing and returns dlq.ErrPositionMoved when a position differs from Advance.From.
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns the position of each partition, in their order.
@@ -36,9 +36,9 @@ type ArrivalStore interface {
 // reset of the group's offsets, and a restore of the database to an earlier moment. A
 // record that is read twice is stored once, since its message's id follows from it.
 //
-// One loop polls and stores. While the store is unavailable, the loop waits without
+// A loop polls and stores. While the store is unavailable, the loop waits without
 // polling, so memory stays bounded by the records that are already fetched. Meanwhile it
-// allows rebalances, so it stays a member of the group. When a partition is revoked, the
+// allows rebalances, so this process stays a member of the group. When a partition is revoked, the
 // loop drops the partition's records, and the next member reads them.
 type Ingest struct {
 	o           Options
@@ -58,7 +58,7 @@ type Ingest struct {
 	positionsChecked time.Time
 	pendingLimit     pendingLimit
 	// assignedTopics were assigned to this process since Run began, and exist. Kafka hides a
-	// topic that the user may no longer describe, and the client then forgets it silently.
+	// topic that the user may no longer describe, and the client then forgets the topic silently.
 	assignedTopics map[string]bool
 	// denied and unknownRetention limit the entries about a topic in the log.
 	denied, unknownRetention hourly
@@ -87,8 +87,8 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 }
 
 // Run ingests dead letters until the context ends. Then it stores the current batch, for
-// at most Options.StopGrace, commits, and leaves the group. It waits for unavailable
-// brokers. It returns an error only when it cannot start.
+// at most Options.StopGrace, commits, and leaves the group. Run waits for unavailable
+// brokers, and returns an error only when the start fails.
 func (in *Ingest) Run(ctx context.Context) error {
 	if !in.running.CompareAndSwap(false, true) {
 		return errors.New("the ingest is running already")
@@ -141,7 +141,7 @@ func (in *Ingest) open() (err error) {
 }
 
 // close leaves the group, so that the other members get its partitions immediately and not
-// after the session timeout. It waits for commitTimeout at most.
+// after the session timeout. The limit is commitTimeout.
 func (in *Ingest) close() {
 	in.client.AllowRebalance()
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
@@ -171,7 +171,7 @@ const (
 	batchBytes   = 4 << 20
 )
 
-// poll polls once and stores the records. Without records it returns in time for
+// poll polls once and stores the records. Without records, poll returns in time for
 // checkPositions.
 func (in *Ingest) poll(ctx, work context.Context) {
 	limit, cancel := context.WithTimeout(ctx, positionCheckInterval)
@@ -197,11 +197,11 @@ func (in *Ingest) poll(ctx, work context.Context) {
 	in.settleErrors(ctx, fetches)
 }
 
-// received is a fetched record that is not stored yet, with the assignment that it
+// received is a fetched record that is not stored yet, with the assignment that the record
 // belongs to.
 type received struct {
 	// arrival is zero for the marker of a transaction. A marker only moves the position, so
-	// that it does not count as lost when Kafka deletes it.
+	// that Kafka's deletion of the marker does not count as a loss.
 	arrival    dlq.Arrival
 	isMarker   bool
 	offset     int64
@@ -309,7 +309,7 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			}
 			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // unchanged: perhaps two databases answer in turn
 		}
-		// If the error is due to one arrival, the others are stored without it.
+		// If the error is due to one arrival, the other arrivals are stored without it.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			in.storeBatch(work, batch[:len(batch)/2])
 			in.storeBatch(work, batch[len(batch)/2:])
@@ -342,8 +342,8 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 			n = len(assignments)
 			assignments = append(assignments, r.assignment)
 			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
-			// Only offsets before the log start offset are lost. Others have no record
-			// because of compaction, or an aborted one.
+			// Only offsets before the log start offset are lost. Later offsets have no record
+			// because of compaction, or only an aborted record.
 			if next := r.assignment.position.Next; next >= 0 && r.offset >= r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}

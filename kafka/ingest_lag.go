@@ -48,8 +48,8 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		}
 	})
 	if len(recreated) > 0 {
-		// The client refuses a re-created topic until it forgets the old one. Then the
-		// pattern finds the new one.
+		// The client refuses a re-created topic until the old topic is forgotten. Then the
+		// pattern finds the new topic.
 		in.log.Info("topic was deleted; checking whether it was re-created", zap.Strings("topics", recreated))
 		in.client.PurgeTopicsFromConsuming(recreated...)
 		in.client.ForceMetadataRefresh()
@@ -67,7 +67,7 @@ func (in *Ingest) logDenied(topic string, err error) {
 	}
 }
 
-// watch measures the lag and checks whether the brokers answer. It runs beside the poll
+// watch measures the lag and checks whether the brokers answer, beside the poll
 // loop, so the lag is known also while the store is unavailable.
 func (in *Ingest) watch(ctx context.Context) {
 	admin := kadm.NewClient(in.client)
@@ -167,7 +167,7 @@ func (in *Ingest) observeExpiring(
 	if len(behind) == 0 {
 		return nil
 	}
-	request := kmsg.NewPtrDescribeConfigsRequest() // kadm fails for all topics if one is denied
+	request := kmsg.NewPtrDescribeConfigsRequest() // kadm fails for all topics if any is denied
 	for _, topic := range behind {
 		resource := kmsg.NewDescribeConfigsRequestResource()
 		resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{retentionConfig}
@@ -208,7 +208,7 @@ func (in *Ingest) observeExpiring(
 	return nil
 }
 
-// retentionOf is the topic's retention.ms, or zero if it is unknown. It is negative without a
+// retentionOf is the topic's retention.ms, zero if unknown, and negative without a
 // limit.
 func retentionOf(config *kmsg.DescribeConfigsResponseResource) int64 {
 	for _, c := range config.Configs {

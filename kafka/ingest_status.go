@@ -14,13 +14,13 @@ import (
 
 // IngestStatus is the state of the ingest, for readiness checks.
 type IngestStatus struct {
-	// Running is true while Run runs, also while it waits and while it stops.
-	// When it is false, nothing else is set.
+	// Running is true while Run runs, also during a wait and during the stop.
+	// Otherwise nothing else is set.
 	Running bool
 	// Partitions is how many are assigned to this process now. 0 is no error: other
 	// replicas may have them, or no topic matches yet.
 	Partitions int
-	// Waiting is one of the constants WaitingFor…, or empty. Since is when the waiting
+	// Waiting is a constant WaitingFor…, or empty. Since is when the waiting
 	// began, and LastError the reason.
 	Waiting   string
 	Since     time.Time
@@ -49,7 +49,7 @@ type reason int
 const (
 	storeFails     reason = iota
 	groupFails            // the consumer group cannot be joined
-	brokersFail           // no broker answers, or one refuses a fetch
+	brokersFail           // no broker answers, or a broker refuses a fetch
 	tooManyPending        // messages are PENDING
 )
 
@@ -104,7 +104,7 @@ func (s *status) addLost(topic string, n int64) {
 }
 
 // report changes nothing once the ingest has ended. A client that could not leave its
-// group in time may still call it.
+// group in time may still report.
 func (s *status) report(fn func()) {
 	s.update(func() {
 		if s.running {

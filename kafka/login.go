@@ -14,10 +14,10 @@ import (
 )
 
 // loginPatience is how long a call waits for a password that the brokers accept. A password
-// is changed in the brokers and in its file one after the other, and not every broker learns
-// of it at once. The client library reads the file for every new connection. It repeats the
+// is changed in the brokers first and then in its file, or in reverse, and not every broker learns
+// of the change at once. The client library reads the file for every new connection, and repeats the
 // refused login of a produce or a metadata request for as long as a record may wait, but not
-// that of any other request, such as the one for a producer id. loginPatience is shorter than
+// the login of any other request, such as for a producer id. loginPatience is shorter than
 // readiness checks may take, so that they report why.
 const loginPatience = 1500 * time.Millisecond
 
@@ -28,7 +28,7 @@ const (
 )
 
 // untilLoggedIn repeats a call while a broker refuses the login. If the context ends in
-// between, it returns the refusal.
+// between, the refusal is the result.
 func untilLoggedIn(ctx context.Context, do func() error) error {
 	began := time.Now()
 	refusal := do()
@@ -55,12 +55,12 @@ func isRefusedLogin(err error) bool {
 	return errors.Is(err, kerr.SaslAuthenticationFailed)
 }
 
-// sendAll sends the messages, and then those again whose login was refused. It sends none
+// sendAll sends the messages, and then those again whose login was refused. No message is sent
 // again after a produce request had no answer: the client repeats such a request, and if the
-// login is refused then, the message fails with that refusal although it may have been
-// written. The second time it would have another producer id, so the broker would write it
-// twice. The request may be that of another call: the client does not tell whose messages
-// were in it.
+// login is refused then, the message fails with that refusal although the first request may have been
+// written. The second request would have another producer id, so the broker would write the message
+// twice. The request may belong to another call: the client does not tell whose messages
+// a request had.
 func (d *dispatch) sendAll(ctx context.Context) {
 	next, unanswered := d.send, d.publisher.unanswered.produced.Load()
 	_ = untilLoggedIn(ctx, func() error { // each message keeps its own error
@@ -87,7 +87,7 @@ func (u *unansweredRequests) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, reques
 	}
 }
 
-// sendRefused sends messages one at a time, so that those of a key stay in order. It ends at
+// sendRefused sends messages one at a time, so that a key's messages stay in order. The end is at
 // the next refusal.
 func (d *dispatch) sendRefused(ctx context.Context) error {
 	for i := range d.errs {

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// lookupTimeout bounds one lookup. An available broker answers in milliseconds.
+// lookupTimeout bounds a lookup. An available broker answers in milliseconds.
 const lookupTimeout = 4 * time.Second
 
 // lookups ask Kafka now and then, with a connection for each lookup. It is safe for concurrent

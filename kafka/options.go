@@ -29,7 +29,7 @@ const (
 )
 
 // Options configure Ingest and Publisher. The configuration has checked them already, and
-// the client library refuses invalid ones.
+// the client library refuses invalid options.
 type Options struct {
 	// Brokers are host:port of the seed brokers. They need not be available yet.
 	Brokers  []string
@@ -47,7 +47,7 @@ type Options struct {
 	MaxRetries int
 	// Grouping decides which messages failed for the same cause. Nil has the defaults.
 	Grouping *dlq.Grouping
-	// DeliveryTimeout bounds how long one record may wait for its
+	// DeliveryTimeout bounds how long a record may wait for its
 	// acknowledgement (message.timeout.ms). Keep it below the timeout of the
 	// activity that publishes.
 	DeliveryTimeout time.Duration
@@ -55,7 +55,7 @@ type Options struct {
 	// re-created.
 	MetadataMaxAge time.Duration
 	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING, in all
-	// topics and in one, before the ingest stops; 0 is no limit. Each worker counts every
+	// topics and in each, before the ingest stops; 0 is no limit. Each worker counts every
 	// few seconds, so several workers may exceed the limit by a few batches.
 	MaxPending, MaxPendingPerTopic int64
 	// WatchInterval is how often the lag is measured and the brokers are pinged.
@@ -66,8 +66,8 @@ type Options struct {
 	StopGrace time.Duration
 }
 
-// Decoder decodes the values of arrivals that are in the wire format of a Schema Registry. It
-// takes little time, whatever the registry does, and never fails: it sets DecodeError.
+// Decoder decodes the values of arrivals that are in the wire format of a Schema Registry. That
+// takes little time, whatever the registry does, and never fails: DecodeError has the reason.
 type Decoder interface {
 	DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival)
 }
@@ -90,21 +90,21 @@ const (
 	// batchMaxBytes is Kafka's default for max.message.bytes. A topic with the default
 	// refuses larger batches.
 	batchMaxBytes = 1_000_012
-	// unbatchedMaxBytes is for an unbatched record: a broker's limit for one request
+	// unbatchedMaxBytes is for an unbatched record: a broker's limit for a request
 	// (socket.request.max.bytes, 100 MiB), less the frame. Every record that was
-	// consumed fits. The target may still refuse it by its max.message.bytes.
+	// consumed fits. The target may still refuse the record by its max.message.bytes.
 	unbatchedMaxBytes = 100<<20 - 64<<10
 	// maxBufferedRecords and maxBufferedBytes bound the memory of all concurrent calls
 	// of Publish. A call that would exceed them waits.
 	maxBufferedRecords = 10_000
 	maxBufferedBytes   = 128 << 20
-	// fetchMaxBytes bounds one fetch response. The ingest's memory is a few times this
+	// fetchMaxBytes bounds a fetch response. The ingest's memory is a few times this
 	// for each broker. The default of 50 MiB is too much, since fetched records stay in
 	// memory while the store is unavailable.
 	fetchMaxBytes = 8 << 20
 )
 
-// Time limits of the group. A rebalance waits for the batches of one poll, for pollBudget
+// Time limits of the group. A rebalance waits for the batches of a poll, for pollBudget
 // at most, and then for the store call and the commit in progress. The sum must stay well
 // below rebalanceTimeout.
 const (
@@ -163,11 +163,11 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 		kgo.RecordRetries(max(int(o.DeliveryTimeout/minMetadataAge)-2, 1)),
 		// Without this an idempotent record in flight to a dead broker cannot be
 		// cancelled: Publish would outlive its activity, and the activity's next attempt
-		// would produce the message a second time. With it, a cancelled record is not
-		// sent later. It may have been written already, so a retry after a timeout can
+		// would produce the message a second time. With the option, a cancelled record is not
+		// sent later. The broker may have written the record already, so a retry after a timeout can
 		// deliver twice.
 		kgo.AllowIdempotentProduceCancellation(),
-		// A target that does not exist fails after 4 attempts, about one second, instead
+		// A target that does not exist fails after 4 attempts, about a second, instead
 		// of after the delivery timeout. The client does not create topics (its
 		// default): such a topic would have the wrong partitions and retention, and
 		// would hide a wrong name.
@@ -176,7 +176,7 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 		// No compression: not every consumer can read the client's default, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(batchMaxBytes),
-		// Long enough to collect a page of records into one batch for each partition.
+		// Long enough to collect a page of records into a batch for each partition.
 		// The default of 10 ms would slow a single retry down.
 		kgo.ProducerLinger(2*time.Millisecond),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
@@ -185,12 +185,12 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 }
 
 // unbatchedProducer has the options of the client that sends single records: those larger
-// than a batch, and those of a refused batch.
+// than a batch, and the records of a refused batch.
 func (o Options) unbatchedProducer(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
 	return append(o.batchedProducer(log, reg, name),
 		kgo.ProducerBatchMaxBytes(unbatchedMaxBytes),
 		// A topic's limit applies to the compressed batch, so a record may fit only when
-		// it is compressed, as by its first producer. Every client library reads gzip
+		// compressed, as by its first producer. Every client library reads gzip
 		// without an extra dependency.
 		kgo.ProducerBatchCompression(kgo.GzipCompression(), kgo.NoCompression()),
 	)
@@ -204,8 +204,8 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 		kgo.ConsumeTopics(topics),
 		kgo.MetadataMaxAge(o.MetadataMaxAge),
 		// Earliest, at the start and after data loss. The default after data loss goes
-		// back one minute and could skip a dead letter. Reading a record again is
-		// harmless, since the store recognises it.
+		// back a minute and could skip a dead letter. Reading a record again is
+		// harmless, since the store recognises the record.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		// A record of an aborted transaction is no dead letter.
@@ -225,7 +225,7 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 	)
 }
 
-// NewClient returns a plain client with these options and any others, for probes and
+// NewClient returns a plain client with these options and further options, for probes and
 // tools. Unavailable brokers are no error.
 func NewClient(o Options, log *zap.Logger, reg prometheus.Registerer, name string, more ...kgo.Opt) (*kgo.Client, error) {
 	return newClient(append(o.withDefaults().common(log, reg, name), more...))

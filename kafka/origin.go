@@ -12,7 +12,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// failureOf reads the origin and the error of a dead letter. It accepts any headers:
+// failureOf reads the origin and the error of a dead letter. Any headers will do:
 // values that are not as their framework writes them count as absent.
 func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
 	found := familiesOf(headers)
@@ -43,7 +43,7 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 }
 
 // originOf returns the origin that a family names: of the oldest hop whose topic is no
-// dead-letter topic. Otherwise it follows from the name of the dead-letter topic, unless a
+// dead-letter topic. Otherwise the origin follows from the name of the dead-letter topic, unless a
 // family names another dead-letter topic.
 func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found []*family) dlq.Origin {
 	if !slices.Contains(found, &thisSystem) {
@@ -95,13 +95,13 @@ func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 }
 
 // isTopicID tells whether a text is an id of a topic, a UUID of version 4 in Kafka's encoding.
-// Brokers write it for a topic whose name they do not know.
+// Brokers write the id for a topic whose name they do not know.
 func isTopicID(text string) bool {
 	id, err := base64.RawURLEncoding.DecodeString(text)
 	return err == nil && len(id) == 16 && id[6]>>4 == 4 && id[8]>>6 == 2
 }
 
-// attemptCount is 0 when unknown. Early releases of Spring write one byte.
+// attemptCount is 0 when unknown. Early releases of Spring write a single byte.
 func (f *family) attemptCount(headers []dlq.Header) int {
 	value := f.newest(headers, f.attempts)
 	n, ok := f.number(value, 4)
@@ -114,7 +114,7 @@ func (f *family) attemptCount(headers []dlq.Header) int {
 	return max(int(n)+f.attemptsOffset, 0)
 }
 
-// number reads a number that is not negative. Binary ones have the given width in bytes.
+// number reads a number that is not negative. Binary numbers have the given width in bytes.
 func (f *family) number(value []byte, width int) (int64, bool) {
 	if !f.binary {
 		n, err := strconv.ParseInt(string(value), 10, 64)
@@ -132,11 +132,11 @@ func (f *family) number(value []byte, width int) (int64, bool) {
 	}
 }
 
-// hop is the headers of one hop.
+// hop has the headers of a hop.
 type hop map[string][]byte
 
 // newestHop ends where a name repeats: a hop has each header once. An error without a cause
-// must not get that of an earlier hop.
+// must not get the cause of an earlier hop.
 func (f *family) newestHop(headers []dlq.Header) hop {
 	newest := hop{}
 	for i := range headers {
@@ -189,12 +189,12 @@ func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 	return nil
 }
 
-// ownHeaders returns the headers that the message had before it became a dead letter, in
+// ownHeaders returns the headers of the message before its failure, in
 // order, with duplicates.
 func ownHeaders(headers []dlq.Header) []dlq.Header { return without(headers, familiesOf(headers)) }
 
-// ownKey returns the key that the message had before it became a dead letter. A header
-// cannot tell a null key from an empty one.
+// ownKey returns the key of the message before its failure. A header
+// cannot tell a null key from an empty key.
 func ownKey(r *dlq.Record) []byte {
 	for _, f := range familiesOf(r.Headers) {
 		if value := f.oldest(r.Headers, f.key); value != nil {

@@ -12,7 +12,7 @@ import (
 // archiveMaxWait is the longest wait before a topic gets another turn.
 const archiveMaxWait = 3 * time.Minute
 
-// walk goes through the outbox of one topic, in one turn or several. It passes over messages
+// walk goes through the outbox of a topic, in one turn or several, and passes over messages
 // that fail, and the next walk tries them again. So they block no other.
 type walk struct {
 	after  dlq.Exhausted // the last message that was passed
@@ -24,7 +24,7 @@ type walk struct {
 
 func newWalk() *walk { return &walk{after: dlq.Exhausted{Seq: math.MinInt64}} }
 
-// end begins the next walk. After a failure it waits, and its errors remain in the log.
+// end begins the next walk. After a failure the next walk waits, and does not log the same errors again.
 func (w *walk) end() {
 	next := newWalk()
 	if w.failed {
@@ -41,7 +41,7 @@ func (w *walk) delay() {
 	w.wait = min(max(2*w.wait, archiveInterval), archiveMaxWait)
 }
 
-// pass moves beyond a page. It reports whether the turn goes on: when nothing of a page was
+// pass moves beyond a page, and reports whether the turn goes on: when nothing of a page was
 // published, although the archive topic did not refuse the records themselves, later pages
 // are unlikely to succeed now.
 func (w *walk) pass(page []dlq.Exhausted, errs []error, found *problems) bool {

@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// outgoing builds the record to republish. It has the same value, byte for byte, and the
-// message's own headers. Two more headers identify it if it comes back.
+// outgoing builds the record to republish, with the same value, byte for byte, and the
+// message's own headers. Two more headers identify the message if it comes back.
 //
 // Its timestamp is new. With the original timestamp, a target with a short retention
 // would delete the record on arrival. The client's delivery timeout counts from the
@@ -22,14 +22,14 @@ func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
 	return outgoingRecord(e, ownKey(&e.Record), e.Record.Value, ownHeaders(e.Record.Headers), republishKey)
 }
 
-// outgoingPointed builds it from the record that the message points to. That record is no
-// dead letter, so it keeps the headers of families.
+// outgoingPointed builds the record from the record that the message points to. The latter is no
+// dead letter, and keeps the headers of families.
 func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) *kgo.Record {
 	return outgoingRecord(e, pointed.Key, pointed.Value, without(pointed.Headers, nil), republishKey)
 }
 
-// Original returns the record that a message had before it became a dead letter, for a target
-// outside Kafka. The record of a message that only points to it is fetched with pointers; nil
+// Original returns the record of a message before its failure, for a target
+// outside Kafka. If the message only points to its record, the record is fetched with pointers; nil
 // without Kafka. The error is a *dlq.DeliveryError.
 func Original(ctx context.Context, e *dlq.Envelope, pointers *Pointers) (dlq.Record, error) {
 	origin, isPointer := pointedBy(e)
@@ -67,7 +67,7 @@ func outgoingRecord(e *dlq.Envelope, key, value []byte, headers []dlq.Header, re
 
 func newKey() []byte { return []byte(uuid.NewString()) }
 
-// tooBigForBatch assumes the longest encoding of every length, so it errs on the side
+// tooBigForBatch assumes the longest encoding of every length, and so errs on the side
 // of true.
 func tooBigForBatch(r *kgo.Record) bool {
 	const batchFrame, recordFrame = 61, 40

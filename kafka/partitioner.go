@@ -39,8 +39,8 @@ func (t targetSet) hasAll(topic string, n int) bool {
 	return true
 }
 
-// route records the partition that one record is sent to. The client library writes it
-// in its own goroutines, and only before it calls the record's promise. Read it after
+// route has the partition that a record is sent to. The client library writes a route
+// in its own goroutines, and only before the record's promise. Read the route after
 // that.
 type route struct {
 	closed targetSet
@@ -71,7 +71,7 @@ func targetClosedError(target dlq.Target) error {
 	return fmt.Errorf("publish to %s: %w", target, dlq.ErrTargetClosed)
 }
 
-// routing is the client's partitioner. It hashes keys as Kafka's Java client does, and
+// routing is the client's partitioner, which hashes keys as Kafka's Java client does, and
 // refuses records for closed partitions.
 type routing struct{ hashing kgo.Partitioner }
 
@@ -85,7 +85,7 @@ func (r routing) ForTopic(topic string) kgo.TopicPartitioner {
 type topicRouting struct{ hashing kgo.TopicPartitioner }
 
 // OnNewBatch implements kgo.TopicPartitionerOnNewBatch: records without a key stay with
-// one partition until its batch is full.
+// a partition until its batch is full.
 func (t topicRouting) OnNewBatch() {
 	if sticky, ok := t.hashing.(kgo.TopicPartitionerOnNewBatch); ok {
 		sticky.OnNewBatch()
@@ -96,7 +96,7 @@ func (t topicRouting) OnNewBatch() {
 // partitions, also of those without a leader.
 func (topicRouting) RequiresConsistency(*kgo.Record) bool { return true }
 
-// refusedPartition is out of range. So the library fails the record before it gets a
+// refusedPartition is out of range. So the library fails the record before assigning a
 // sequence number, and other records are not affected.
 const refusedPartition = -1
 

@@ -11,7 +11,7 @@ import (
 )
 
 // pendingLimit stops the ingest while too many messages are PENDING, in all topics or in
-// one. Kafka keeps the remaining records.
+// a single topic. Kafka keeps the remaining records.
 type pendingLimit struct {
 	// remaining is how many more messages of each counted topic may be stored before the
 	// next count; remainingTotal is the same for all topics.
@@ -41,7 +41,7 @@ func (l *pendingLimit) subtract(batch []received, in *Ingest) (reached bool) {
 }
 
 // enforcePendingLimit counts the PENDING messages, pauses the topics that have too many,
-// and resumes the others. If the count fails, nothing changes.
+// and resumes all other topics. If the count fails, nothing changes.
 func (in *Ingest) enforcePendingLimit(ctx context.Context) {
 	if !in.hasPendingLimit() {
 		return
@@ -67,7 +67,7 @@ func (in *Ingest) enforcePendingLimit(ctx context.Context) {
 	in.pauseTopics(paused)
 }
 
-// pauseTopics stops fetching these topics and resumes all others.
+// pauseTopics stops fetching these topics and resumes all other topics.
 func (in *Ingest) pauseTopics(paused map[string]bool) {
 	before := in.pendingLimit.paused
 	in.pendingLimit.paused = paused

@@ -70,7 +70,7 @@ func (in *Ingest) positions(ctx context.Context, assignments []*assignment) ([]d
 const positionCheckInterval = 3 * time.Second
 
 // checkPositions checks whether the database still has the positions of the assignments.
-// It also records the lost offsets of empty partitions, and enforces the pending limit.
+// Lost offsets of empty partitions are recorded too, and the pending limit is enforced.
 func (in *Ingest) checkPositions(ctx context.Context) {
 	if time.Since(in.positionsChecked) < positionCheckInterval {
 		return
@@ -93,7 +93,7 @@ func (in *Ingest) checkPositions(ctx context.Context) {
 }
 
 // recordEmptied records lost offsets of partitions that are empty now. In other partitions
-// the next record shows the loss. It waits for a second observation, since fetched records
+// the next record shows the loss. Only a second observation counts, since fetched records
 // may not be stored yet.
 func (in *Ingest) recordEmptied(ctx context.Context) {
 	var emptied []*assignment
@@ -122,7 +122,7 @@ func (in *Ingest) recordEmptied(ctx context.Context) {
 	}
 }
 
-// followDatabase reads the positions from the database. Where a position differs, it
+// followDatabase reads the positions from the database. Where a position differs, followDatabase
 // replaces the assignment and seeks. moved reports whether any position differed.
 func (in *Ingest) followDatabase(ctx context.Context, assignments []*assignment) (moved bool, err error) {
 	positions, err := in.positions(ctx, assignments)
@@ -147,7 +147,7 @@ func (in *Ingest) followDatabase(ctx context.Context, assignments []*assignment)
 }
 
 // setSeekOffsets sets the offset to continue at. This is the position, unless an unclean
-// leader election has truncated the log before the position: then it is the end of the
+// leader election has truncated the log before the position: then the offset is the end of the
 // log. The client detects such a truncation itself only when a partition is assigned.
 func (in *Ingest) setSeekOffsets(ctx context.Context, assignments []*assignment) {
 	var request kadm.OffsetForLeaderEpochRequest
@@ -190,7 +190,7 @@ func (in *Ingest) seek(assignments []*assignment) {
 	in.client.SetOffsets(offsets)
 }
 
-// reachedSeekOffset reports whether the fetched records start at seekOffset. If not, it
+// reachedSeekOffset reports whether the fetched records start at seekOffset. If not, the ingest
 // seeks once more. If the records start elsewhere again, the offsets in between have no
 // records.
 func (in *Ingest) reachedSeekOffset(a *assignment, fetched *kgo.FetchPartition) bool {

@@ -15,14 +15,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Publisher sends dead letters back to their original topics. It is safe for concurrent
+// Publisher sends dead letters back to their original topics, and is safe for concurrent
 // use.
 type Publisher struct {
 	o         Options
 	log       *zap.Logger
 	batched   *kgo.Client
 	unbatched *kgo.Client
-	// unbatchedTopics lets one unbatched publish run at a time for each topic.
+	// unbatchedTopics lets a single unbatched publish run at a time for each topic.
 	unbatchedTopics *topicLocks
 	pointers        *Pointers
 	// connections explains timeouts of both clients.
@@ -33,7 +33,7 @@ type Publisher struct {
 	targetIDs  targetIDs
 }
 
-// NewPublisher does not connect; the first use does. So it does not fail when the brokers
+// NewPublisher does not connect; the first use does. So there is no error when the brokers
 // are unavailable.
 func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	o = o.withDefaults()
@@ -57,46 +57,46 @@ func (p *Publisher) Close() {
 	p.unbatched.Close()
 }
 
-// Metrics are those of the publisher.
+// Metrics returns the publisher's metrics.
 func (p *Publisher) Metrics() *PublishMetrics { return p.metrics }
 
 // Ping sends a request to any broker. Its errors wrap dlq.ErrUnavailable.
 func (p *Publisher) Ping(ctx context.Context) error { return Ping(ctx, p.batched) }
 
-// MaxDuration is how long one call of Publish can take. Activities that publish need a
+// MaxDuration is how long a call of Publish can take. Activities that publish need a
 // longer timeout.
 func (p *Publisher) MaxDuration() time.Duration { return 3 * p.deliveryLimit() }
 
-// deliveryLimit is the client library's delivery timeout plus one second. In this second
+// deliveryLimit is the client library's delivery timeout plus a second. In this second
 // the library can report the cause, before our own timeout hides it.
 func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout + time.Second }
 
 // Publish sends the messages in the order of the slice and waits until each is
-// acknowledged by all in-sync replicas or has failed. The result has one entry for each
+// acknowledged by all in-sync replicas or has failed. The result has an entry for each
 // message. A message that failed with a timeout, a broken connection or a refused login may
 // still have been written.
 //
-// A message whose target, the topic or the partition, is closed is not sent. It fails with
-// dlq.ErrTargetClosed. A message without a key, or with a new one, goes to another
-// partition, if one is open.
+// A message whose target, the topic or the partition, is closed is not sent, and fails with
+// dlq.ErrTargetClosed. A message without a key, or with a new key, goes to another
+// partition, if any is open.
 //
 // A message that only points to its record is sent with that record, which is fetched
-// first. If Kafka no longer has it, the message fails as bad data. Such messages are in no
+// first. If Kafka no longer has the record, the message fails as bad data. Such messages are in no
 // order, since their keys are unknown before.
 //
 // Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
 // messages of its topic and key: they are not sent.
 //
-// Batches are pipelined. When the broker refuses a batch, it also refuses the later
+// Batches are pipelined. A broker that refuses a batch also refuses the later
 // batches in flight, by their sequence numbers. Two gaps remain. In both, a message can be
-// written although an earlier one of its key was refused:
+// written although an earlier message of its key was refused:
 //   - After a refusal, also of another call's record, the client starts a new sequence. A
-//     record that is produced before this call learns of the refusal belongs to it.
+//     record that is produced before this call learns of the refusal belongs to the new sequence.
 //     This time is short, except for a record that waits for buffer space
 //     (maxBufferedBytes).
 //   - A broker forgets a producer that wrote nothing to a partition for a day
-//     (producer.id.expiration.ms), and then accepts any sequence number. If it refuses the
-//     first batch after that, it still writes the later batches in flight, but they are
+//     (producer.id.expiration.ms), and then accepts any sequence number. A broker that refuses the
+//     first batch after that still writes the later batches in flight, but they are
 //     reported as blocked.
 func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
@@ -108,12 +108,12 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	return d.finish()
 }
 
-// send tries each message once, and again by itself if another one may have failed its batch.
-// It returns the first refusal of the login.
+// send tries each message once, and again alone if another message may have failed its batch.
+// The result is the first refusal of the login.
 func (d *dispatch) send(ctx context.Context) error {
 	for from := 0; from < len(d.records); {
 		to := d.sendBatched(ctx, from)
-		// One bad record fails its whole batch, also the records of other calls. An
+		// A bad record fails its whole batch, also the records of other calls. An
 		// unbatched record gets its own result, and later records wait for it.
 		for i := from; i < to; i++ {
 			if d.batched[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
@@ -129,7 +129,7 @@ func (d *dispatch) send(ctx context.Context) error {
 	return d.refusedLogin()
 }
 
-// dispatch is one call of Publish.
+// dispatch is a call of Publish.
 type dispatch struct {
 	publisher *Publisher
 	started   time.Time
@@ -169,16 +169,16 @@ func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed
 	return d
 }
 
-// isUnbatched reports whether a record is sent by itself: it is too large for a batch, or
-// it must be fetched first, which happens one at a time to bound the memory.
+// isUnbatched reports whether a record is sent alone: the record is too large for a batch, or
+// must be fetched first, which happens one at a time to bound the memory.
 func (d *dispatch) isUnbatched(i int) bool {
 	_, pointer := pointedBy(&d.envelopes[i])
 	return pointer || tooBigForBatch(d.records[i])
 }
 
-// sendBatched sends records in batches, starting with the given one, and returns the index
-// where it stopped. It stops at a record that is too large for a batch. Where order
-// matters, it also stops after a failure, because that may block later records.
+// sendBatched sends records in batches, starting at an index, and returns the index
+// of the stop. A record that is too large for a batch is a stop. Where order
+// matters, so is a failure, because that may block later records.
 func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
@@ -212,7 +212,7 @@ func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 	return to
 }
 
-// sendUnbatched sends one record by itself, while no other unbatched record is in flight
+// sendUnbatched sends a record alone, while no other unbatched record is in flight
 // to the same topic.
 func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	if d.settleBlocked(i, i) {
@@ -243,7 +243,7 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
 
-// fetch reads the record that a message points to. After one fetch has failed, the others of
+// fetch reads the record that a message points to. After a fetch has failed, the other fetches of
 // the same call fail at once, so that they leave the time to the other messages.
 func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope) (dlq.Record, error) {
 	if d.fetchErr != nil {
@@ -261,7 +261,7 @@ func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope
 	}
 }
 
-// sourceError is a record that could not be read. It says nothing about writing.
+// sourceError is a record that could not be read, which says nothing about writing.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }
@@ -288,8 +288,8 @@ func acknowledgementOf(r *kgo.Record) *dlq.Acknowledgement {
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an
-// earlier message of its topic and key has failed. It considers the first settled messages,
-// whose results are known. It reports whether it failed the message.
+// earlier message of its topic and key has failed. Only the first settled messages count,
+// whose results are known. The result tells whether the message was failed.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	r := d.records[i]
 	if d.closed.has(r.Topic, dlq.AnyPartition) {
@@ -314,7 +314,7 @@ func (d *dispatch) settleBlocked(i, settled int) bool {
 }
 
 // forgetRecreated makes the client forget a topic that was deleted and re-created, which
-// it would otherwise refuse without end. The next attempt then succeeds. This is safe only
+// would otherwise be refused without end. The next attempt then succeeds. This is safe only
 // for a topic with a new id, where the broker knows no sequence number of this producer.
 func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	recreated := map[string]bool{}
@@ -327,7 +327,7 @@ func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	}
 }
 
-// finish translates the library's errors to those of package dlq, and counts the results.
+// finish translates the library's errors to the errors of package dlq, and counts the results.
 func (d *dispatch) finish() []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(d.records))
 	for i, err := range d.errs {

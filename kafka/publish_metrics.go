@@ -26,7 +26,7 @@ func NewPublishMetrics(reg prometheus.Registerer) *PublishMetrics {
 			Name:    "dlq_republish_duration_seconds",
 			Help:    "Time from handing a message to the publisher until its target acknowledged it.",
 			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20},
-			// A native histogram beside the classic one, for servers that ask for it.
+			// A native histogram beside the classic buckets, for servers that want both.
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{

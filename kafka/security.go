@@ -29,7 +29,7 @@ type SASL struct {
 
 const dialTimeout = 5 * time.Second
 
-// dial opens one connection, with the certificates as they are now.
+// dial opens a connection, with the certificates as they are now.
 func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	plainDialer := &net.Dialer{Timeout: dialTimeout}
 	if o.TLS == nil {

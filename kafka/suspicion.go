@@ -12,10 +12,10 @@ import (
 
 // Suspicion says why a message with these headers must not be sent back unseen, or is empty. It
 // knows the attacks on Spring Kafka that were published in 2026: retry headers of an impossible length, which
-// make a consumer fail without end or send the record elsewhere, and types that make it
+// make a consumer fail without end or send the record elsewhere, and types that make the consumer
 // load a class of the attacker's choice.
 func Suspicion(headers []dlq.Header) string {
-	var names map[string]bool // once for all headers: each of them can be one with types
+	var names map[string]bool // once for all headers: each of them can have types
 	for _, header := range headers {
 		var reason string
 		switch header.Key {
@@ -59,7 +59,7 @@ func suspiciousNumber(value []byte, shortest, longest int) string {
 
 func suspiciousAttempts(value []byte) string {
 	if len(value) == 1 {
-		return "" // as early releases write it
+		return "" // as early releases write attempts
 	}
 	if len(value) != 4 {
 		return fmt.Sprintf("has %d bytes, and the framework writes 4", len(value))

@@ -10,8 +10,8 @@ const (
 	// targetIDAge is how old the id of a target may be. An id of before does no harm: a topic
 	// that was made anew is recognised by its other id.
 	targetIDAge = 10 * time.Second
-	// targetIDTimeout bounds the request. Without it the message is delivered, but nobody can
-	// tell whether a consumer got past it.
+	// targetIDTimeout bounds the request. Without an answer the message is delivered, but nobody can
+	// tell whether a consumer got past the message.
 	targetIDTimeout = 2 * time.Second
 )
 
@@ -26,8 +26,8 @@ type targetID struct {
 	at time.Time
 }
 
-// nameTopicIDs adds the ids of the topics to the acknowledgements. It asks afterwards, so that
-// nothing waits for it while Kafka is away.
+// nameTopicIDs adds the ids of the topics to the acknowledgements. The request comes afterwards, so that
+// no message waits for the answer while Kafka is away.
 func (d *dispatch) nameTopicIDs(ctx context.Context) {
 	var topics []string
 	seen := map[string]bool{}

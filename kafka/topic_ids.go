@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// topicIDs knows the ids of topics, which tell a re-created topic from the deleted one of
-// the same name. An offset belongs to one topic id.
+// topicIDs knows the ids of topics, which tell a re-created topic from the deleted topic of
+// the same name. An offset belongs to a topic id.
 type topicIDs struct {
 	mu sync.Mutex
 	// current has the ids at the last assignment, for brokers whose fetch responses have
@@ -37,7 +37,7 @@ func (t *topicIDs) of(topic kgo.FetchTopic) [16]byte {
 
 // known is the id of the topic at the last assignment. Brokers before Kafka 2.8 have no
 // topic ids, so the id is then a hash of the name, and a re-created topic counts as the
-// same topic. Ingest continues at the offset that it had reached in the deleted topic, or
+// same topic. Ingest continues at the offset of the deleted topic, or
 // at the start if that offset is beyond the end. When such a broker is upgraded to a
 // version with ids, every topic gets another id and is ingested a second time.
 func (t *topicIDs) known(topic string) [16]byte {
@@ -54,14 +54,14 @@ func topicIDOr(id [16]byte, topic string) [16]byte {
 }
 
 // A broker may not know a new topic yet, so refresh asks several times. The number is
-// limited, so that a deleted topic does not delay the others.
+// limited, so that a deleted topic does not delay other topics.
 const (
 	refreshPause    = 200 * time.Millisecond
 	refreshAttempts = 25
 )
 
-// refresh asks a broker for the ids of topics. It removes topics that the broker does not know from the map. The group assigns them
-// again once they exist.
+// refresh asks a broker for the ids of topics, and removes topics that the broker does not know
+// from the map. The group assigns them again once they exist.
 func (t *topicIDs) refresh(ctx context.Context, client *kgo.Client, topics map[string]map[int32]kgo.Offset) error {
 	names := slices.Collect(maps.Keys(topics))
 	for try := 1; ; try++ {

@@ -21,28 +21,28 @@ import (
 // WatermarkStore keeps the committed offsets of consumer groups.
 type WatermarkStore interface {
 	// LeaseWatermarks takes or renews the right to publish watermarks. taken is false while
-	// another process has it.
+	// another process has the right.
 	LeaseWatermarks(ctx context.Context, holder dlq.ID, expiry time.Duration) (lease dlq.WatermarkLease, taken bool, err error)
 	WatermarkScope(ctx context.Context) (dlq.WatermarkScope, error)
-	// Positions is that of ArrivalStore.
+	// Positions is as in ArrivalStore.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
 	// PublishWatermarks returns dlq.ErrFenced when another process has the lease.
 	PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, watermarks *dlq.Watermarks) error
 }
 
-// watermarkTimeout bounds one poll. The lease lasts longer.
+// watermarkTimeout bounds a poll. The lease lasts longer.
 const watermarkTimeout = 20 * time.Second
 
 // offsetsTimeout bounds the fetch of the committed offsets, within a poll. A group whose
-// coordinator is away takes all of it.
+// coordinator is away takes all of that time.
 const offsetsTimeout = 5 * time.Second
 
 // WatermarkPoller publishes how far consumer groups have committed. Of several pollers, one
 // at a time has the lease.
 //
-// A consumer writes a message that it fails on to a dead-letter topic, and commits its offset
+// A consumer writes a failed message to a dead-letter topic, and commits its offset
 // afterwards. So a poll fetches the committed offsets first and the end offsets of the
-// dead-letter topics after that. It publishes the committed offsets of a target once ingest has
+// dead-letter topics after that. The committed offsets of a target are published once ingest has
 // passed the ends of the dead-letter topics into which its messages can come back: by then the
 // database has every message that came back before the commit.
 type WatermarkPoller struct {
@@ -99,10 +99,10 @@ func (w *WatermarkPoller) Run(ctx context.Context) {
 	}
 }
 
-// Poll fetches the watermarks of the targets that are not pending, and publishes those of the
+// Poll fetches the watermarks of the targets that are not pending, and publishes the watermarks of the
 // targets for which ingest is far enough.
 func (w *WatermarkPoller) Poll(ctx context.Context) (published bool, err error) {
-	// kadm caches topics, unless it is asked for rights too. The cache may not have a
+	// kadm caches topics, unless rights are requested too. The cache may not have a
 	// dead-letter topic that a consumer has just created.
 	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), watermarkTimeout)
 	defer cancel()
@@ -110,7 +110,7 @@ func (w *WatermarkPoller) Poll(ctx context.Context) (published bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	if !taken || lease != w.lease { // another process may have published later ones
+	if !taken || lease != w.lease { // another process may have published later watermarks
 		w.lease, w.pending = lease, map[int32]*pendingTarget{}
 	}
 	if !taken {
@@ -144,7 +144,7 @@ func (w *WatermarkPoller) Poll(ctx context.Context) (published bool, err error) 
 	return err == nil, err
 }
 
-// fetch makes targets pending. It leaves out those whose dead-letter topics have an unknown end,
+// fetch makes targets pending, but for targets whose dead-letter topics have an unknown end,
 // as when a partition has no leader.
 func (w *WatermarkPoller) fetch(ctx context.Context) error {
 	scope, err := w.store.WatermarkScope(ctx)
@@ -241,7 +241,7 @@ func (w *WatermarkPoller) takesBack(target *dlq.WatermarkTarget, topic string) b
 	return origin == target.Topic || slices.Contains(target.DLQTopics, topic)
 }
 
-// currentID is the id of a topic; zero if it does not exist.
+// currentID is the id of a topic; zero for a missing topic.
 func currentID(topics kadm.TopicDetails, topic string) dlq.ID {
 	if found, exists := topics[topic]; exists && found.Err == nil {
 		return topicIDOr(found.ID, topic)
@@ -291,7 +291,7 @@ func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicD
 	return ends
 }
 
-// pass forgets the ends that ingest has passed, and those that it never will: the topic is gone or
+// pass forgets the ends that ingest has passed, and the ends that ingest never will pass: the topic is gone or
 // denied, or Kafka has deleted the records.
 func (w *WatermarkPoller) pass(ctx context.Context) error {
 	behind := map[partitionEnd]bool{}
@@ -349,7 +349,7 @@ func (w *WatermarkPoller) forgetGone(ctx context.Context, behind map[partitionEn
 	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
 	defer cancel()
 	starts, err := w.admin.ListStartOffsets(limited, visible...)
-	if err != nil { // of some partitions; the others are in starts
+	if err != nil { // of some partitions; starts has the other partitions
 		w.log.Warn("cannot find the starts of some dead-letter topics; trying again", zap.Error(err))
 	}
 	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool {

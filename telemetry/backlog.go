@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Counting the messages loads the database, so it happens at most once in
+// Counting the messages loads the database, so that happens at most once in
 // backlogInterval, however often the metrics are scraped.
 const backlogInterval = 15 * time.Second
 
@@ -24,7 +24,7 @@ var (
 		"When dlq_messages was last counted, in Unix time. It does not change while the database is unavailable.", nil, nil)
 )
 
-// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. It
+// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. The collector
 // reads the counts with topics, which is Store.Topics. The caller registers the collector.
 func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the backlog", backlogInterval, topics, logger, exportBacklog, backlogMessages, backlogOldest, backlogCounted)

@@ -26,7 +26,7 @@ func bulkDesc(name, help string) *prometheus.Desc {
 }
 
 // NewBulkCollector exports the progress of the unfinished bulk retries, by the topic that they were
-// requested for. It reads the jobs with running, which is Store.RunningBulks. The caller registers
+// requested for. The jobs come from running, which is Store.RunningBulks. The caller registers
 // the collector. While the store is unavailable, dlq_messages_counted_timestamp_seconds shows that.
 func NewBulkCollector(running func(context.Context) ([]dlq.BulkRetry, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the bulk retries", bulkInterval, running, logger, exportBulks, bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused)
@@ -42,8 +42,8 @@ func exportBulks(bulks []dlq.BulkRetry, _ time.Time, set gauge) {
 	}
 }
 
-// byTopic adds up the bulk retries of each topic, since two values with one label would
-// fail the whole scrape. A topic is paused when one of its bulk retries is.
+// byTopic adds up the bulk retries of each topic, since two values with the same label would
+// fail the whole scrape. A topic is paused when any of its bulk retries is.
 func byTopic(bulks []dlq.BulkRetry) map[string]*dlq.BulkRetry {
 	topics := map[string]*dlq.BulkRetry{}
 	var labels boundedTopics

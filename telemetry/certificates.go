@@ -18,7 +18,7 @@ const slowInterval = time.Minute
 var certificateExpiry = prometheus.NewDesc("dlq_certificate_expiry_timestamp_seconds",
 	"When the first of the certificates of a configured file expires, in Unix time, by the use of the file.", []string{"use"}, nil)
 
-// NewCertificateCollector reads PEM files by their use, such as "server". It reads them again
+// NewCertificateCollector reads PEM files by their use, such as "server", and reads them again
 // every minute, since certificates are renewed while the program runs. The caller registers
 // the collector. A file that cannot be read is in the log.
 func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {

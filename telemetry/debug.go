@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof" // it also registers with http.DefaultServeMux, which nobody serves
+	"net/http/pprof" // which also registers with http.DefaultServeMux, which nobody serves
 	"path"
 	"strconv"
 	"time"
@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Profiles serves the profiles of net/http/pprof, whose name is the last part of the path. It
+// Profiles serves the profiles of net/http/pprof, whose name is the last part of the path. The handler
 // does not serve the command line.
 func Profiles() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func Profiles() http.Handler {
 }
 
 // NewDebugHandler serves the profiles and the log level of a program without an API. Only
-// clients of the same host may use it, such as kubectl port-forward: it asks for no token.
+// clients of the same host may use it, such as kubectl port-forward: no token is needed.
 func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/{profile}", func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	})
 }
 
-// Limits of a change of the log level, and of a profile in seconds; those of the API.
+// Limits of a change of the log level, and of a profile in seconds, as in the API.
 const (
 	maxLogLevelPeriod = 24 * time.Hour
 	maxProfile        = 120

@@ -23,14 +23,14 @@ var (
 		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
 )
 
-// NewGroupCollector exports the groups by state, so that alerts can leave out the held ones. It
+// NewGroupCollector exports the groups by state, so that alerts can leave out held groups. The collector
 // reads the counts with read, which is Store.GroupBacklogs. The caller registers the collector.
 func NewGroupCollector(read func(context.Context) ([]dlq.GroupBacklog, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the groups", backlogInterval, read, logger, exportGroups, groupsPending, groupMessages, groupOldest, causeMessages)
 }
 
 func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, set gauge) {
-	// By topic and state; the topics beyond the limit are one.
+	// By topic and state; the topics beyond the limit are added up.
 	type place struct{ topic, state string }
 	sums := map[place]dlq.GroupBacklog{}
 	causes := map[cause]int64{}
@@ -63,7 +63,7 @@ type cause struct{ topic, state, cause string }
 // otherCause are the groups that are not named.
 const otherCause = "other"
 
-// addCauses counts the messages of the groups. Those of topics without a label of their own are
+// addCauses counts the messages of the groups. Groups of topics without a label of their own are
 // not named.
 func addCauses(causes map[cause]int64, topic string, b *dlq.GroupBacklog) {
 	rest := b.Pending
@@ -88,7 +88,7 @@ func earlier(a, b *time.Time) *time.Time {
 	return a
 }
 
-// Topics beyond maxTopicLabels share the label otherTopicLabel in the metrics of one scrape.
+// Topics beyond maxTopicLabels share the label otherTopicLabel in the metrics of a scrape.
 // They come sorted by name, so the same topics have a label of their own each time.
 const (
 	maxTopicLabels  = 1000

@@ -17,7 +17,7 @@ type collector[T any] struct {
 	export func(value T, at time.Time, set gauge)
 }
 
-// gauge exports one value.
+// gauge exports a value.
 type gauge func(desc *prometheus.Desc, value float64, labels ...string)
 
 func newCollector[T any](
@@ -60,8 +60,8 @@ const (
 	readingTimeout = 10 * time.Second
 )
 
-// latest caches a value that is read from the store, for metrics. It is read at most once
-// in an interval, by one goroutine at a time, and is kept while the store is unavailable.
+// latest caches a value that is read from the store, for metrics. Reading happens at most once
+// in an interval, in a single goroutine, and the value is kept while the store is unavailable.
 // The creator sets the fields above mu.
 type latest[T any] struct {
 	what     string // for the log
@@ -76,7 +76,7 @@ type latest[T any] struct {
 	value T
 }
 
-// get returns the latest value and when it was read: the zero time until a reading has
+// get returns the latest value and the time of the reading: zero until a reading has
 // succeeded.
 func (l *latest[T]) get() (T, time.Time) {
 	timeout := time.NewTimer(maxReadingWait)
@@ -90,7 +90,7 @@ func (l *latest[T]) get() (T, time.Time) {
 	return l.value, l.at
 }
 
-// refresh starts a reading if the last one has ended and is older than the interval. The
+// refresh starts a reading if the last reading has ended and is older than the interval. The
 // returned channel is closed at the end of the latest reading.
 func (l *latest[T]) refresh() <-chan struct{} {
 	l.mu.Lock()

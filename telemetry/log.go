@@ -19,7 +19,7 @@ type LogOptions struct {
 	Version string
 }
 
-// NewLogger returns a logger that writes one line per entry to w: time (RFC 3339),
+// NewLogger returns a logger that writes a line per entry to w: time (RFC 3339),
 // level, msg, logger, caller, then the fields; durations are in seconds. There is no
 // sampling, because each line about a message may be needed as evidence.
 func NewLogger(w io.Writer, options LogOptions) (*zap.Logger, error) {

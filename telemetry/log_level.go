@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// LogLevel is the level of a program's log. It can be changed while the program runs. It is
+// LogLevel is the level of a program's log. The level can be changed while the program runs, and is
 // safe for concurrent use.
 type LogLevel struct {
 	configured zapcore.Level
@@ -38,7 +38,7 @@ func parseLevel(text string) (zapcore.Level, error) {
 	}
 }
 
-// Set changes the level. The configured one returns after the period; a period of zero is until
+// Set changes the level. The configured level returns after the period; a period of zero is until
 // the program ends.
 func (l *LogLevel) Set(text string, period time.Duration) error {
 	level, err := parseLevel(text)
@@ -70,7 +70,7 @@ func (l *LogLevel) restore(until time.Time) {
 	}
 }
 
-// Level returns the level, the configured one, and when that one returns: zero if it never does.
+// Level returns the level, the configured level, and when the latter returns: zero for never.
 func (l *LogLevel) Level() (current, configured string, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

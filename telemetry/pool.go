@@ -5,10 +5,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// poolCollector reads a pool's statistics when it is scraped.
+// poolCollector reads a pool's statistics for each scrape.
 type poolCollector struct{ stat func() *pgxpool.Stat }
 
-// poolMetric is one figure of pgxpool.Stat.
+// poolMetric is a figure of pgxpool.Stat.
 type poolMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -57,7 +57,7 @@ func (c poolCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. All figures come from one snapshot.
+// Collect implements prometheus.Collector. All figures come from the same snapshot.
 func (c poolCollector) Collect(out chan<- prometheus.Metric) {
 	stat := c.stat()
 	if stat == nil {

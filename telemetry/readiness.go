@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// readyFresh is how long results are cached, so that many probes cost one check.
+// readyFresh is how long results are cached, so that many probes cost a single check.
 const readyFresh = time.Second
 
 // Check returns why a dependency is unavailable, or nil. A dlq.NoticeError has a notice
@@ -44,7 +44,7 @@ func NewReadiness(checks map[string]Check, limit time.Duration, logger *zap.Logg
 	return &Readiness{checks: checks, limit: limit, logger: logger, results: map[string]error{}, running: map[string]chan error{}}
 }
 
-// Results returns for every dependency why it is unavailable, or nil. The reasons name
+// Results returns for every dependency the reason of its absence, or nil. The reasons name
 // hosts and users, so they must not be served on the port. They are logged when a
 // dependency becomes unavailable.
 func (r *Readiness) Results() map[string]error {
@@ -68,7 +68,7 @@ func (r *Readiness) Results() map[string]error {
 }
 
 // answer waits for a check until ctx ends. A result that is already available counts even
-// after the end of ctx: a slow check must not make the others look slow.
+// after the end of ctx: a slow check must not make other checks look slow.
 func (r *Readiness) answer(ctx context.Context, name string) error {
 	select {
 	case <-ctx.Done():

@@ -23,7 +23,7 @@ var (
 type ArchiveRun struct {
 	Started         time.Time
 	Running, Failed bool
-	Interval        time.Duration // 0 if it is unknown
+	Interval        time.Duration // 0 if unknown
 }
 
 // NewArchiveCollector asks Temporal with read. The caller registers the collector.

@@ -28,13 +28,13 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	done     chan struct{} // closed when serving has ended
-	served   error         // why it ended; read after done
+	served   error         // the error at the end; read after done
 }
 
 // Listen opens address (host:port; port 0 takes a free one) and serves until Stop. hosts are the
-// names that the header Host may have beside localhost and addresses. metrics
-// serves /metrics and debug what is below /debug/. checks are the dependencies by name. /readyz runs them concurrently,
-// and answers 503 with their results when one of them fails.
+// names that the header Host may have beside localhost and addresses. metrics serves /metrics, and
+// debug the paths below /debug/. checks are the dependencies by name. /readyz runs them
+// concurrently, and answers 503 with their results when any fails.
 func Listen(address string, hosts []string, metrics, debug http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
@@ -81,7 +81,7 @@ func forHosts(hosts []string, next http.Handler) http.Handler {
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Stop accepts no new connections and waits for requests in flight until ctx ends; then it
-// closes their connections. It also returns the listener's error, if it failed.
+// closes their connections. The error may also be the listener's.
 func (s *Server) Stop(ctx context.Context) error {
 	stopped := s.http.Shutdown(ctx)
 	if stopped != nil {

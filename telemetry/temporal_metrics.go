@@ -16,10 +16,10 @@ import (
 )
 
 // temporalPrefix is the prefix of every metric of the SDK. Metrics that workflows and
-// activities add get it too.
+// activities add get the prefix too.
 const temporalPrefix = "temporal_"
 
-// maxTemporalSeries bounds the series of one metric. Further series are summed into one
+// maxTemporalSeries bounds the series of a metric. Further series are summed into a series
 // with the label otel_metric_overflow.
 const maxTemporalSeries = 1000
 
@@ -27,7 +27,7 @@ const maxTemporalSeries = 1000
 // put every latency into the first bucket.
 var temporalBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// temporalLabels are the tags of the SDK that have few values. Others, such as a worker's
+// temporalLabels are the tags of the SDK that have few values. Other tags, such as a worker's
 // identity, are dropped, and their series are summed.
 var temporalLabels = attribute.NewAllowKeysFilter(
 	"namespace", "client_name", "task_queue", "workflow_type", "activity_type", "operation",
@@ -35,10 +35,10 @@ var temporalLabels = attribute.NewAllowKeysFilter(
 	"nexus_service", "nexus_operation",
 )
 
-// NewTemporalMetrics returns the handler for client.Options. It exports the SDK's metrics
+// NewTemporalMetrics returns the handler for client.Options, which exports the SDK's metrics
 // on the registerer as temporal_…, with durations in seconds and counters that end in
-// _total. stop ends the collection; call it after the worker's stop. All clients of the
-// process share the handler. A second one for the same registerer is an error.
+// _total. stop ends the collection, and belongs after the worker's stop. All clients of the
+// process share the handler. A second handler for the same registerer is an error.
 func NewTemporalMetrics(registerer prometheus.Registerer, logger *zap.Logger) (handler client.MetricsHandler, stop func(context.Context) error, err error) {
 	if err := registerer.Register(onlyOnce{}); err != nil {
 		return nil, nil, fmt.Errorf("temporal metrics: %w", err)

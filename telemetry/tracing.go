@@ -37,7 +37,7 @@ type TraceOptions struct {
 	Service, Version, Process string
 }
 
-// NewTracerProvider exports spans in batches. It does not connect yet. While the collector is
+// NewTracerProvider exports spans in batches, and does not connect yet. While the collector is
 // away, spans are dropped, and the log says so once a minute. OTLP's variables in the environment,
 // such as OTEL_EXPORTER_OTLP_HEADERS, add to the options.
 func NewTracerProvider(o TraceOptions, log *zap.Logger) (*sdktrace.TracerProvider, error) {

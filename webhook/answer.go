@@ -148,7 +148,7 @@ func (t *target) scrub(text string) string {
 // minScrubbed keeps short values of a query, such as 1, in the answers.
 const minScrubbed = 4
 
-// retryAfter reads the header: seconds, or a date. It is 0 if there is none.
+// retryAfter reads the header: seconds, or a date; 0 without the header.
 func retryAfter(text string, now time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -1,3 +1,3 @@
 // Package webhook sends dead letters to HTTP endpoints, as Standard Webhooks. Its publisher
-// stands beside that of Kafka.
+// stands beside Kafka's.
 package webhook

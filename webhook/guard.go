@@ -49,7 +49,7 @@ func prefixes(networks ...string) []netip.Prefix {
 }
 
 // guard refuses connections to addresses that are not public, unless a network of the
-// configuration has them. It checks each address that is about to be connected to, so names
+// configuration has them. Each address is checked just before the connection, so names
 // that resolve to another address each time do not pass.
 type guard struct{ allowed []netip.Prefix }
 
@@ -75,7 +75,7 @@ func contains(networks []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// control is called with the address of each connection before it is made.
+// control is called with the address of each connection beforehand.
 func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -84,7 +84,7 @@ func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) 
 	return g.check(parsed.Addr())
 }
 
-// dialer resolves names with resolver; nil is the one of the system.
+// dialer resolves names with resolver; nil is the system's.
 func (g guard) dialer(timeout time.Duration, resolver *net.Resolver) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, ControlContext: g.control, Resolver: resolver}
 }

@@ -11,14 +11,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// page is the messages of one call of Publish to one endpoint.
+// page has the messages of a call of Publish for an endpoint.
 type page struct {
 	publisher  *Publisher
 	target     *target
 	envelopes  []dlq.Envelope
 	deliveries []dlq.Delivery
 	closed     bool
-	// chains are the indexes of messages that are sent one after the other, and keys the chain
+	// chains are the indexes of messages that are sent in turn, and keys the chain
 	// of each key.
 	chains [][]int
 	keys   map[string]int
@@ -108,9 +108,9 @@ func (p *page) send(ctx, starting context.Context, i int) error {
 	return err
 }
 
-// learn stops the page after a refusal that others would get too: the endpoint is away, its
-// credentials or its configuration are wrong, or it wants a pause. A 500 says nothing about
-// others.
+// learn stops the page after a refusal that every message would get: the endpoint is away, its
+// credentials or its configuration are wrong, or the endpoint wants a pause. A 500 says nothing about
+// other messages.
 func (p *page) learn(refused *dlq.DeliveryError) {
 	switch {
 	case refused.Category == dlq.CategoryRateLimit:

@@ -11,8 +11,8 @@ import (
 )
 
 // Ping asks an endpoint for its headers, with neither a message nor credentials. Its error
-// says why it cannot be reached. Most endpoints refuse such a request, so any answer will do,
-// unless it comes from a proxy whose server is away.
+// says why the endpoint cannot be reached. Most endpoints refuse such a request, so any answer will do,
+// but for the answer of a proxy whose server is away.
 func (p *Publisher) Ping(ctx context.Context, name string) error {
 	t := p.targets[dlq.EndpointTarget(name)]
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)

@@ -19,7 +19,7 @@ import (
 // Endpoint is an HTTP endpoint.
 type Endpoint struct {
 	URL string
-	// Timeout is for one request with its answer. At most MaxTimeout.
+	// Timeout is for a request with its answer. At most MaxTimeout.
 	Timeout time.Duration
 	// Concurrency is how many requests are in flight at once.
 	Concurrency int
@@ -34,7 +34,7 @@ type Options struct {
 	// AllowedNetworks are networks that may have endpoints although they are not public.
 	AllowedNetworks []netip.Prefix
 	UserAgent       string
-	// Original returns the record that a message had before it became a dead letter.
+	// Original returns the record of a message before its failure.
 	Original func(context.Context, *dlq.Envelope) (dlq.Record, error)
 	Metrics  Metrics
 
@@ -55,24 +55,24 @@ const (
 	// MaxTimeout is the longest timeout of an endpoint. It leaves time to wait for a free
 	// connection.
 	MaxTimeout = 15 * time.Second
-	// maxDuration is how long one call of Publish can take. The worker's stop timeout, the
+	// maxDuration is how long a call of Publish can take. The worker's stop timeout, the
 	// timeouts of the activities and dlq.ReviveAfter are longer.
 	maxDuration = 18 * time.Second
 
 	dialTimeout = 5 * time.Second
 	// maxIdle is shorter than the time after which common servers and load balancers close
-	// a connection: a request on a closed one is sent again.
+	// a connection: a request on a closed connection is sent again.
 	maxIdle = 45 * time.Second
 )
 
-// Publisher sends dead letters to HTTP endpoints. It is safe for concurrent use.
+// Publisher sends dead letters to HTTP endpoints, and is safe for concurrent use.
 type Publisher struct {
 	targets map[string]*target // by the name of the target, such as http:shop
 	log     *zap.Logger
 	o       Options
 }
 
-// New reads the secrets. It connects to no endpoint.
+// New reads the secrets, and connects to no endpoint.
 func New(o Options, log *zap.Logger) (*Publisher, error) {
 	p := &Publisher{targets: map[string]*target{}, log: log, o: o}
 	for name, endpoint := range o.Endpoints {
@@ -125,7 +125,7 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 		DialContext:         guard.dialer(min(dialTimeout, t.timeout), o.resolver).DialContext,
 		ForceAttemptHTTP2:   true, // the default, but for a custom dialer
 		TLSHandshakeTimeout: min(dialTimeout, t.timeout),
-		DisableCompression:  true, // a small answer must not become a large one
+		DisableCompression:  true, // a small answer must not become large
 		MaxIdleConnsPerHost: cap(t.slots), MaxConnsPerHost: cap(t.slots), IdleConnTimeout: maxIdle,
 		MaxResponseHeaderBytes: maxAnswerRead,
 		// A connection that a firewall has forgotten would let each request run into its timeout.
@@ -137,7 +137,7 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 	return t, nil
 }
 
-// send makes one request. Its error is a *dlq.DeliveryError.
+// send makes a request. Its error is a *dlq.DeliveryError.
 func (t *target) send(ctx context.Context, e *dlq.Envelope, original func(context.Context, *dlq.Envelope) (dlq.Record, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -181,11 +181,11 @@ func (t *target) pause() time.Duration {
 }
 
 // Publish sends the messages and waits for the answers. Messages with the same key are sent
-// one after the other, others at once. The result has one entry for each message. A message
+// in turn, and different keys at once. The result has an entry for each message. A message
 // that failed without an answer may still have arrived.
 //
 // A message whose target is closed is not sent, and fails with dlq.ErrTargetClosed. So does
-// one that cannot be sent in time, or after the endpoint turned out to be away.
+// a message that cannot be sent in time, or after the endpoint turned out to be away.
 //
 // Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
 // messages of its key: they are not sent.

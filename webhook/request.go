@@ -24,7 +24,7 @@ const (
 	headerOriginalTopic = "Dlq-Original-Topic"
 	headerKey           = "Dlq-Key"
 	headerBinaryKey     = "Dlq-Binary-Key"
-	// Headers of the record have one of these before their names. The value behind the
+	// Headers of the record have these prefixes before their names. The value behind the
 	// second one is in base64.
 	headerPrefix       = "Dlq-Header-"
 	headerBinaryPrefix = "Dlq-Binary-Header-"
@@ -35,13 +35,13 @@ const (
 	headerSignature      = "webhook-signature"
 )
 
-// Many servers refuse requests with headers of more than 16 KiB in all, or 8 KiB in one.
+// Many servers refuse requests with headers of more than 16 KiB in all, or 8 KiB each.
 const (
 	maxHeaderSize  = 4 << 10
 	maxHeadersSize = 8 << 10
 )
 
-// newRequest builds the request for a message with the record that it had before it became a
+// newRequest builds the request for a message with its record from before it became a
 // dead letter.
 func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Record) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(record.Value))
@@ -72,8 +72,8 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	return request, nil
 }
 
-// sign adds the headers of Standard Webhooks. The signature has one part for each secret, so
-// that the endpoint accepts it before and after a rotation.
+// sign adds the headers of Standard Webhooks. The signature has a part for each secret, so
+// that the endpoint accepts the request before and after a rotation.
 func (t *target) sign(h http.Header, id string, body []byte) {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	h["webhook-id"], h["webhook-timestamp"] = []string{id}, []string{timestamp}
@@ -90,7 +90,7 @@ func (t *target) sign(h http.Header, id string, body []byte) {
 	}
 }
 
-// headers are those of a request. Names and values from the record cannot break out of their
+// headers are the headers of a request. Names and values from the record cannot break out of their
 // line: they are printable ASCII, or in base64.
 type headers struct {
 	http.Header
@@ -101,7 +101,7 @@ func (h *headers) set(name, value string) {
 	h.Header[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
 }
 
-// put adds a value of the record under one of the two names. A header that is too long is
+// put adds a value of the record under the name that fits. A header that is too long is
 // left out.
 func (h *headers) put(name, binaryName string, value []byte) {
 	text := string(value)
@@ -127,7 +127,7 @@ func (h *headers) addRecord(list []dlq.Header) {
 		case (name == "traceparent" || name == "tracestate" || dlq.IsCorrelationHeader(header.Key)) &&
 			isToken(name) && len(header.Value) <= 512 && isPlain(string(header.Value)):
 			if h.size += len(name) + len(header.Value); h.size <= maxHeadersSize {
-				h.set(header.Key, string(header.Value)) // the last one counts
+				h.set(header.Key, string(header.Value)) // the last header counts
 			}
 		case !isToken(header.Key):
 			h.omitted++
@@ -137,7 +137,7 @@ func (h *headers) addRecord(list []dlq.Header) {
 	}
 }
 
-// contentType is that of the record's header, if it is valid.
+// contentType is the value of the record's header, if valid.
 func contentType(r *dlq.Record) string {
 	for _, header := range r.Headers {
 		value := string(header.Value)
@@ -154,7 +154,7 @@ func contentType(r *dlq.Record) string {
 	return "application/octet-stream"
 }
 
-// isPlain tells whether a header can have a text as it is: it is printable ASCII, and does
+// isPlain tells whether a header can have a text unchanged: the text is printable ASCII, and does
 // not begin or end with a space, which servers remove.
 func isPlain(text string) bool {
 	for i := range len(text) {

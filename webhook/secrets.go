@@ -19,11 +19,11 @@ const (
 	secretsFresh = time.Second
 	// maxSecretsSize limits a file, in bytes.
 	maxSecretsSize = 64 << 10
-	// secretPrefix marks a secret in base64, as Standard Webhooks defines it.
+	// secretPrefix marks a secret in base64, as in Standard Webhooks.
 	secretPrefix = "whsec_"
 )
 
-// secretFile has secrets, one on a line. It is read again when it has changed. A file that
+// secretFile has secrets, line by line, and is read again when it has changed. A file that
 // cannot be read leaves the secrets as they were.
 type secretFile struct {
 	path  string
@@ -116,7 +116,7 @@ func checkSigning(secrets []string) error {
 	return nil
 }
 
-// signingKey is the key of a secret: decoded from base64 if it has the prefix, else the bytes
+// signingKey is the key of a secret: decoded from base64 behind the prefix, else the bytes
 // of the text.
 func signingKey(secret string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(secret, secretPrefix)

@@ -1,4 +1,4 @@
-// Command api serves the REST API. It is stateless: run as many replicas as you like.
+// Command api serves the REST API. The program is stateless: run as many replicas as you like.
 package main
 
 import (

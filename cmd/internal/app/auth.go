@@ -13,7 +13,7 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// access builds the authentication from the configuration, and adds its readiness checks. It
+// access builds the authentication from the configuration, and adds its readiness checks. The authenticator
 // is nil if nobody is asked who they are. The keys of an identity provider are fetched until
 // ctx ends.
 func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (api.Authenticator, error) {
@@ -56,7 +56,7 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 }
 
 // metricsHandler serves the metrics of a worker, to whoever has a token for them if there is a file
-// of tokens. It adds the readiness check of that file.
+// of tokens. The readiness check of that file is added.
 func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler, error) {
 	metrics := telemetry.Handler(p.registry, p.log)
 	if p.cfg.Worker.TokensFile == "" {

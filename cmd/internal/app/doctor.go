@@ -30,7 +30,7 @@ The level is ok, warn or fail. In CI: dlq-api doctor -strict
 Exit codes: 0 if a program would work, 1 if it would not, 2 for a usage error.
 `
 
-// doctorTimeout is for everything about one dependency, so that one which hangs is one finding.
+// doctorTimeout is for everything about a dependency, so that a dependency that hangs is a single finding.
 const doctorTimeout = 10 * time.Second
 
 // The levels of findings.
@@ -40,12 +40,12 @@ const (
 	levelFail = "fail" // a program would not work
 )
 
-// finding is one thing that was looked at.
+// finding is the state of a thing that was looked at.
 type finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"`
 	What  string `json:"what"`
-	// Do is what to do about it; empty if it is well.
+	// Do is the advice; empty if all is well.
 	Do string `json:"do,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func (f finding) String() string {
 	return text
 }
 
-// findings collects those of one dependency.
+// findings are about a dependency.
 type findings []finding
 
 func (f *findings) ok(check, format string, args ...any) {
@@ -81,8 +81,8 @@ func (f *findings) count(level string) (n int) {
 	return n
 }
 
-// Doctor looks at the configuration and at every dependency, and writes what it finds and what
-// to do about it. It changes nothing. Its error counts the failures.
+// Doctor looks at the configuration and at every dependency, and writes findings with
+// advice. Nothing is changed. The error counts the failures.
 func Doctor(ctx context.Context, args []string, load func() (*config.Config, error), out io.Writer) error {
 	flags := flag.NewFlagSet("dlq-api doctor", flag.ContinueOnError)
 	asJSON, strict := flags.Bool("json", false, ""), flags.Bool("strict", false, "")

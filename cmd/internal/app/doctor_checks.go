@@ -39,16 +39,16 @@ func (p *parts) examineConfiguration(_ context.Context, f *findings) {
 		expiry, err := telemetry.FirstExpiry(file)
 		switch {
 		case err != nil:
-			f.fail("certificate", fmt.Sprintf("that for %s: %v", use, err), "replace the file")
+			f.fail("certificate", fmt.Sprintf("the certificate for %s: %v", use, err), "replace the file")
 		case time.Until(expiry) < 0:
-			f.fail("certificate", fmt.Sprintf("that for %s has expired: %s", use, file), "renew it")
+			f.fail("certificate", fmt.Sprintf("the certificate for %s has expired: %s", use, file), "renew it")
 		case time.Until(expiry) < 14*24*time.Hour:
-			f.warn("certificate", fmt.Sprintf("that for %s expires on %s: %s", use, expiry.Format(time.DateOnly), file), "renew it")
+			f.warn("certificate", fmt.Sprintf("the certificate for %s expires on %s: %s", use, expiry.Format(time.DateOnly), file), "renew it")
 		}
 	}
 }
 
-// reason is an error without the names of packages, and with the setting that it is about.
+// reason is an error without the names of packages, and with the setting to look at.
 func (p *parts) reason(check string, err error) string {
 	return strings.NewReplacer("store: survey: ", "", "kafka: unavailable: ", "", "unavailable: temporal: ", "", "unavailable: ", "").
 		Replace(explain(p.cfg, check, err).Error())
@@ -79,7 +79,7 @@ func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 		f.fail(check, "the server is a standby", "set database.host to the primary")
 	}
 	if !s.Durable {
-		f.warn(check, "fsync, full_page_writes or synchronous_commit is off", "turn them on: a crash of the server loses what was acknowledged")
+		f.warn(check, "fsync, full_page_writes or synchronous_commit is off", "turn them on: a crash of the server loses acknowledged changes")
 	}
 	if needed := 4 * p.cfg.Database.MaxOpenConns; s.MaxConnections < needed {
 		f.warn(check, fmt.Sprintf("max_connections is %d; two APIs and two workers open up to %d", s.MaxConnections, needed),
@@ -98,7 +98,7 @@ func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 		f.fail("schema", err.Error(), advice)
 		return
 	}
-	f.ok("schema", "it is that of this version, or a newer one that works with it")
+	f.ok("schema", "this version works with it")
 	switch missing, err := store.MissingRights(ctx); {
 	case err != nil:
 		f.fail("rights", err.Error(), "try again")
@@ -169,7 +169,7 @@ func (p *parts) examineKafka(ctx context.Context, f *findings) {
 	}
 }
 
-// targetTopics are the topics that messages in the store wait for, and those of the routes.
+// targetTopics are the topics that messages in the store wait for, and the topics of the routes.
 func (p *parts) targetTopics(ctx context.Context, f *findings) []string {
 	_, targets := p.targets.Routes()
 	if p.pool != nil {
@@ -181,7 +181,7 @@ func (p *parts) targetTopics(ctx context.Context, f *findings) []string {
 			if errors.Is(err, dlq.ErrBlocked) {
 				reason, do = "the counts are locked", "try again; pg_locks shows who holds dlq_topic_counts and its tables"
 			}
-			f.warn("targets", "those that messages wait for were not checked: "+reason, do)
+			f.warn("targets", "the targets that messages wait for were not checked: "+reason, do)
 		}
 		for _, topic := range waiting {
 			if target, err := p.targets.Of(topic, ""); err == nil && !p.topics.IsDeadLetter(topic) {
@@ -251,7 +251,7 @@ func (p *parts) examineRegistry(ctx context.Context, f *findings) {
 func (p *parts) examineEndpoints(ctx context.Context, f *findings) {
 	options := p.endpointOptions()
 	for name, endpoint := range options.Endpoints {
-		endpoint.Timeout = min(endpoint.Timeout, reachTimeout) // the error names it
+		endpoint.Timeout = min(endpoint.Timeout, reachTimeout) // the error names the timeout
 		options.Endpoints[name] = endpoint
 	}
 	publisher, err := webhook.New(options, p.log)
@@ -270,7 +270,7 @@ func (p *parts) examineEndpoints(ctx context.Context, f *findings) {
 }
 
 const (
-	// reachTimeout is for one of several addresses.
+	// reachTimeout is for each address.
 	reachTimeout = doctorTimeout / 2
 	// maxReached is how many are asked at once.
 	maxReached = 64

@@ -96,7 +96,7 @@ func temporalHints(t config.Temporal) []hint {
 	)
 }
 
-// orFile is the key of a secret: that of its file, if there is one.
+// orFile is the key of a secret, or of its file, if there is a file.
 func orFile(key, file string) string {
 	if file != "" {
 		return key + "_file"

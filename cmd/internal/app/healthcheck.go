@@ -18,15 +18,15 @@ type Health struct {
 	TLS     config.ServerTLS
 }
 
-// APIHealth is that of the API.
+// APIHealth is where the API answers.
 func APIHealth(c *config.Config) Health { return Health{c.Server.Address(), c.Server.TLS} }
 
-// WorkerHealth is that of the worker.
+// WorkerHealth is where the worker answers.
 func WorkerHealth(c *config.Config) Health { return Health{Address: c.Worker.MetricsAddress()} }
 
 // URL is the local base URL of the service.
 func (h Health) URL() string {
-	host, port, _ := net.SplitHostPort(h.Address) // the configuration has checked it
+	host, port, _ := net.SplitHostPort(h.Address) // the configuration is valid
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
@@ -38,10 +38,10 @@ func (h Health) URL() string {
 }
 
 // ErrTokenNeeded is returned for a service that runs, but tells only clients with a token
-// whether it is ready.
+// about its readiness.
 var ErrTokenNeeded = errors.New("/readyz needs a token; add readyz to auth.open")
 
-// Check requests /readyz of the running service. Containers use it, since their image has
+// Check requests /readyz of the running service. Containers have this check, since their image has
 // no shell.
 func (h Health) Check(ctx context.Context) error {
 	transport := &http.Transport{DisableKeepAlives: true}

@@ -29,7 +29,7 @@ func encrypt(listener net.Listener, files config.ServerTLS, log *zap.Logger) (ne
 	}
 	c.current, c.read = current, time.Now()
 	c.report("clients refuse the certificate", expiry(current))
-	// The configuration of each handshake is that of get. This one has the session keys.
+	// Each handshake gets its configuration from get. This configuration has the session keys.
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get(), nil },
@@ -44,11 +44,11 @@ type certificates struct {
 	mu      sync.Mutex
 	current *tls.Config
 	read    time.Time
-	problem string // of the files, as it was logged
+	problem string // of the files, as logged
 }
 
 // get returns the configuration for a handshake. While the files are invalid, that is the
-// last valid one: a certificate and its key are not replaced at the same moment.
+// last valid configuration: a certificate and its key are not replaced at the same moment.
 func (c *certificates) get() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()

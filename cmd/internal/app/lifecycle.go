@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// waitFor calls try until it succeeds or ctx ends, and logs the dependency that it
+// waitFor calls try until success or the end of ctx, and logs the dependency that it
 // waits for. A start before the database, Kafka or Temporal is available is not an
 // error.
 func waitFor(ctx context.Context, log *zap.Logger, dependency string, try func(context.Context) error) error {
@@ -31,7 +31,7 @@ func waitFor(ctx context.Context, log *zap.Logger, dependency string, try func(c
 	}
 }
 
-// shutdown runs the steps of a stop one after the other. Each has its own time limit,
+// shutdown runs the steps of a stop in turn. Each has its own time limit,
 // so that a part that hangs does not delay the later ones.
 type shutdown struct {
 	log *zap.Logger

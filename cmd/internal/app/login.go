@@ -13,12 +13,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// userAge is how long the pool uses connections of a user after the file names another one.
+// userAge is how long the pool uses connections of a user after the file names another user.
 const userAge = time.Second
 
 // login gives every new connection the credentials and certificates as they are in their
-// files. When the files name another user, the pool moves to it at once: the server may soon
-// drop the earlier one, and its connections would lose their rights.
+// files. When the files name another user, the pool moves to that user at once: the server may soon
+// drop the earlier user, whose connections would lose their rights.
 type login struct {
 	database config.Database
 	pool     atomic.Pointer[pgxpool.Pool]
@@ -26,7 +26,7 @@ type login struct {
 	checked  atomic.Int64           // when the user was last compared with the file, in nanoseconds
 }
 
-// apply sets the hooks of a pool. Set pool after it is open.
+// apply sets the hooks of a pool. Set pool after the pool is open.
 func (l *login) apply(options *pgxpool.Config) {
 	options.BeforeConnect = l.prepare
 	if l.database.UserFile != "" {
@@ -64,8 +64,8 @@ func (l *login) connected(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// keep rejects one connection every userAge while the file names another user. The pool
-// opens a new one instead. If the new user cannot log in yet, the other connections remain.
+// keep rejects a connection every userAge while the file names another user. The pool
+// opens another instead. If the new user cannot log in yet, the earlier connections remain.
 func (l *login) keep(context.Context, *pgx.Conn) (bool, error) {
 	now, checked := time.Now().UnixNano(), l.checked.Load()
 	if now-checked < userAge.Nanoseconds() || !l.checked.CompareAndSwap(checked, now) {

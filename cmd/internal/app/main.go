@@ -24,8 +24,8 @@ var Version = "dev"
 // Program is the body of a main function. args excludes the program's name.
 type Program func(ctx context.Context, args, environ []string, out io.Writer) error
 
-// Main runs a program until it ends or a signal stops it, and returns its exit code.
-// SIGINT and SIGTERM cancel its context, so that it stops in order. A second signal
+// Main runs a program until its end or a signal, and returns its exit code.
+// SIGINT and SIGTERM cancel its context, for a stop in order. A second signal
 // ends the process at once.
 func Main(run Program) int {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,7 +65,7 @@ func Command(name string, about About, service Service, health func(*config.Conf
 		if flags.NArg() > 1 {
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
 		}
-		// Before the configuration is read, since help must work with an invalid one.
+		// Before the configuration is read, since help must work without a valid configuration.
 		if once := about.Services[command]; once != nil {
 			service = once
 		}

@@ -27,8 +27,8 @@ func limitMemory(fallback int64) int64 {
 	return debug.SetMemoryLimit(-1)
 }
 
-// cgroupLimit is the lowest memory limit of the process's cgroup and of those around it, in bytes. A
-// container sees its own cgroup as the root, below a path that it does not have. Without a limit it
+// cgroupLimit is the lowest memory limit of the process's cgroup and of the cgroups around, in bytes. A
+// container sees its own cgroup as the root, below a path that does not exist inside. Without a limit it
 // is math.MaxInt64.
 func cgroupLimit(root fs.FS) int64 {
 	lowest := int64(math.MaxInt64)

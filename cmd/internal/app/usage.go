@@ -10,7 +10,7 @@ import (
 )
 
 // UsageError is a usage error of the command line. Its exit code is 2, so that scripts
-// can distinguish it from other errors.
+// can tell usage errors.
 type UsageError struct {
 	// Command is the command whose -h helps, such as "dlq-dev demo".
 	Command string
@@ -21,13 +21,13 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s: %s; %s -h shows how to use it", e.Command, e.Problem, e.Command)
 }
 
-// AsksForHelp reports whether an argument is one of the usual requests for help.
+// AsksForHelp reports whether an argument is a usual request for help.
 func AsksForHelp(arg string) bool {
 	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
 }
 
 // ParseFlags parses the flags of a command, whose name the flag set has. If help is
-// requested, it writes the help and returns flag.ErrHelp. Every other error is a
+// requested, ParseFlags writes the help and returns flag.ErrHelp. Every other error is a
 // *UsageError.
 func ParseFlags(flags *flag.FlagSet, args []string, help string, out io.Writer) error {
 	flags.SetOutput(io.Discard) // Main prints the error
@@ -63,7 +63,7 @@ func exitCode(err error, out io.Writer) int {
 type About struct {
 	// Does and Stops are sentences; Listens is a list of addresses and paths.
 	Does, Listens, Stops string
-	// Commands are those that only this service has, by name.
+	// Commands are this service's own, by name.
 	Commands map[string]Subcommand
 	// Services are commands with the configuration and without arguments, by name.
 	Services map[string]Service
