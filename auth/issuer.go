@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 
 	"dlqmanager/dlq"
 )
@@ -41,7 +42,9 @@ type issuer struct {
 	asked   time.Time // the last attempt
 	failed  error     // of the last attempt
 	since   time.Time // of failed
-	running chan struct{}
+
+	fetches  singleflight.Group
+	fetching bool
 }
 
 func newIssuer(options OIDCOptions, now func() time.Time) *issuer {
@@ -107,53 +110,48 @@ func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.Publi
 func (i *issuer) due() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.running != nil || i.now().Sub(i.asked) >= keysPause
+	return i.fetching || i.now().Sub(i.asked) >= keysPause
 }
 
 // refresh fetches the keys. Concurrent calls share a fetch, which outlives the request
 // behind it.
 func (i *issuer) refresh(ctx context.Context) error {
-	i.mu.Lock()
-	running := i.running
-	if running == nil {
-		running = make(chan struct{})
-		i.running, i.asked = running, i.now()
-		go i.fetch(context.WithoutCancel(ctx), running)
-	}
-	i.mu.Unlock()
+	fetch := func() (any, error) { return nil, i.fetch(context.WithoutCancel(ctx)) }
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-running:
+	case result := <-i.fetches.DoChan("", fetch):
+		return result.Err
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.failed
 }
 
-func (i *issuer) fetch(ctx context.Context, done chan struct{}) {
+func (i *issuer) fetch(ctx context.Context) error {
+	i.mu.Lock()
+	i.fetching, i.asked = true, i.now()
+	i.mu.Unlock()
 	m, err := i.source.fetch(ctx)
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.fetching = false
 	if err != nil {
 		if i.failed == nil {
 			i.since = i.now()
 		}
+		i.failed = err
 		i.log.Warn("the identity provider does not answer", zap.String("issuer", i.source.issuer), zap.Error(err))
-	} else {
-		if i.failed != nil {
-			i.log.Info("ready: identity provider", zap.String("issuer", i.source.issuer), zap.Int("keys", len(m.set)))
-		}
-		if i.known == nil || len(i.known.short) != len(m.short) {
-			for _, key := range m.short {
-				i.log.Warn("an RSA key of the identity provider is too short, and its tokens are refused", zap.String("issuer", i.source.issuer),
-					zap.String("key", key.KeyID), zap.Int("least_bits", minRSABits))
-			}
-		}
-		i.known, i.fetched = m, i.asked // a key that was removed during the fetch counts as removed before it
+		return err
 	}
-	i.failed, i.running = err, nil
-	close(done)
+	if i.failed != nil {
+		i.log.Info("ready: identity provider", zap.String("issuer", i.source.issuer), zap.Int("keys", len(m.set)))
+	}
+	if i.known == nil || len(i.known.short) != len(m.short) {
+		for _, key := range m.short {
+			i.log.Warn("an RSA key of the identity provider is too short, and its tokens are refused", zap.String("issuer", i.source.issuer),
+				zap.String("key", key.KeyID), zap.Int("least_bits", minRSABits))
+		}
+	}
+	i.known, i.fetched, i.failed = m, i.asked, nil // a key that was removed during the fetch counts as removed before it
+	return nil
 }
 
 // check returns a notice while the provider does not answer, and that authentication is

@@ -245,7 +245,7 @@ func TestFirstAsksTheAuthenticatorOfTheKind(t *testing.T) {
 	require.EqualError(t, err, "the token is longer than 8192 bytes")
 }
 
-// BenchmarkAToken shows what the check of a token adds to a request.
+// BenchmarkAToken shows the cost of a token's check for a request.
 func BenchmarkAToken(b *testing.B) {
 	p := newProvider(b)
 	o := p.oidcFor(b, newClock())

@@ -66,7 +66,7 @@ func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 	said, _ = s.doctor()
 	require.NoError(t, locked.Rollback(t.Context()))
-	require.Contains(t, said, "warn  targets: those that messages wait for were not checked: the counts are locked\n")
+	require.Contains(t, said, "warn  targets: the targets that messages wait for were not checked: the counts are locked\n")
 	require.Contains(t, said, "ok    topics: ", "Kafka is looked at nevertheless")
 
 	require.NoError(t, worker.end())

@@ -81,7 +81,7 @@ func requireSentBack(t *testing.T, a *dlq.Arrival) {
 	back := ArrivalOf(defaultTopics(t), nil, dlq.DefaultMaxRetries, [16]byte{1}, sent)
 	require.Equal(t, a.ID, back.PreviousID)
 	require.Equal(t, 1, back.RetryCount)
-	// Without the headers of another family, those of this system describe the next failure.
+	// Without the headers of another family, this system's headers describe the next failure.
 	expected := slices.DeleteFunc(slices.Clone(own), func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
 	again := slices.DeleteFunc(ownHeaders(back.Record.Headers), func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
 	require.Equal(t, expected, again)

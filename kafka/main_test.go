@@ -124,7 +124,7 @@ func (m *memory) drain(n int) {
 	m.order = m.order[n:]
 }
 
-// backup is a copy of what is stored now.
+// backup is a copy of the present content.
 func (m *memory) backup() *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// gather returns what a scrape would see, by name.
+// gather returns the metrics of a scrape, by name.
 func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
 	families, err := registry.Gather()

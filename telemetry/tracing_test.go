@@ -31,7 +31,7 @@ func collector(t *testing.T, authority *certtest.Authority, status int) (address
 	return server.URL, requests
 }
 
-// export sends one span, and returns what became of it.
+// export sends a span, and returns the result.
 func export(t *testing.T, address string, trusted *certtest.Authority) error {
 	t.Helper()
 	provider, err := telemetry.NewTracerProvider(telemetry.TraceOptions{

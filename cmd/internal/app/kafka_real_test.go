@@ -19,7 +19,7 @@ import (
 	"dlqmanager/kafka"
 )
 
-// TestARealKafkaOverTLS uses all mechanisms, changes what can change while the program runs,
+// TestARealKafkaOverTLS uses all mechanisms, makes the changes that can happen while the program runs,
 // and makes every mistake in the configuration.
 func TestARealKafkaOverTLS(t *testing.T) {
 	authority := certtest.NewAuthority(t)

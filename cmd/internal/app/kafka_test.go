@@ -25,7 +25,7 @@ import (
 // secureKafka is a cluster with TLS.
 type secureKafka struct {
 	*kfake.Cluster
-	authority *certtest.Authority // of its certificate and those of its clients
+	authority *certtest.Authority // of its certificate and of its clients' certificates
 }
 
 func startSecureKafka(t *testing.T, clientCertificates bool, options ...kfake.Opt) secureKafka {
@@ -60,7 +60,7 @@ func (s secureKafka) section(t *testing.T, protocol string) config.Kafka {
 	return k
 }
 
-// optionsOf are those that the programs make of the section.
+// optionsOf are the options that the programs make of the section.
 func optionsOf(t *testing.T, section config.Kafka) kafka.Options {
 	t.Helper()
 	cfg := config.Default()

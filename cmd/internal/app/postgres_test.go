@@ -33,12 +33,12 @@ hostssl postgres,nowhere all 127.0.0.1/32 scram-sha-256
 type securePostgres struct {
 	port      int
 	admin     *pgxpool.Pool
-	authority *certtest.Authority // of its certificate and those of its clients
+	authority *certtest.Authority // of its certificate and of its clients' certificates
 	log       *logs
 }
 
 // startSecurePostgres runs a server until the test ends. The members of the role dlq_app may
-// do what the program does.
+// do the work of the program.
 func startSecurePostgres(t *testing.T) *securePostgres {
 	t.Helper()
 	s := &securePostgres{authority: certtest.NewAuthority(t), log: &logs{}}

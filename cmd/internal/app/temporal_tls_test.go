@@ -32,7 +32,7 @@ import (
 // secureTemporal is a proxy with TLS in front of the development server, which has none.
 type secureTemporal struct {
 	address   string
-	authority *certtest.Authority    // of its certificate and those of its clients
+	authority *certtest.Authority    // of its certificate and of its clients' certificates
 	apiKey    atomic.Pointer[string] // that it accepts; nil accepts every call
 	listener  *countingListener
 }
