@@ -116,8 +116,8 @@ func TestDoctorReportsAnInvalidConfiguration(t *testing.T) {
 	var out bytes.Buffer
 	require.EqualError(t, Doctor(t.Context(), []string{"-json"}, load, &out), "doctor: failures: 2, warnings: 0")
 	require.JSONEq(t, `{"healthy": false, "findings": [
-		{"check": "configuration", "level": "fail", "what": "DLQ_SERVER_PORT: server.port: must be a whole number that fits, not \"many\"", "do": "correct it; docs/configuration.md explains the keys"},
-		{"check": "configuration", "level": "fail", "what": "DLQ_KAFKA_MAX_RETRIES: kafka.max_retries: must be 1 to 1000, not 0", "do": "correct it; docs/configuration.md explains the keys"}
+		{"check": "configuration", "level": "fail", "what": "DLQ_KAFKA_MAX_RETRIES: kafka.max_retries: must be 1 to 1000, not 0", "do": "correct it; docs/configuration.md explains the keys"},
+		{"check": "configuration", "level": "fail", "what": "DLQ_SERVER_PORT: server.port: must be a whole number that fits, not \"many\"", "do": "correct it; docs/configuration.md explains the keys"}
 	]}`, out.String())
 	out.Reset()
 	require.Error(t, Doctor(t.Context(), nil, load, &out))
