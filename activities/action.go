@@ -14,10 +14,10 @@ import (
 type ActionStore interface {
 	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
 	// CountAction counts the messages in the scope, which may take long. A second call
-	// changes nothing. It returns dlq.ErrNotFound for an unknown job.
+	// changes nothing. The error is dlq.ErrNotFound for an unknown job.
 	CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
 	// Act reads the next messages of the job, at most limit, changes them, counts them and
-	// moves its cursor, in one transaction. It changes nothing unless the job is running. The
+	// moves its cursor, in a transaction. Act changes nothing unless the job is running. The
 	// error is dlq.ErrSlow when fewer messages may be fast enough.
 	Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error)
 	// ExplainAction records why the job does not continue, until a batch succeeds.
@@ -34,7 +34,7 @@ type Action struct {
 	Log     *zap.Logger
 }
 
-// BeginAction counts the scope of the job. A cancellation ends it early.
+// BeginAction counts the scope of the job, until a cancellation.
 func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	_, stop := startHeartbeat(ctx, ActionReport{}, CountTimeout)
 	defer stop()
@@ -48,7 +48,7 @@ func (a *Action) BeginAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, er
 	return shownAction(job, nil)
 }
 
-// shownAction is the job as histories show it.
+// shownAction is the job as in histories.
 func shownAction(job dlq.BulkAction, err error) (dlq.BulkAction, error) {
 	job.Spec.Filter = forHistory(job.Spec.Filter)
 	return job, toTemporal(err)
@@ -78,8 +78,8 @@ func (a *Action) explain(ctx context.Context, id dlq.ID, cause error) {
 }
 
 // ChangeMessages changes the messages of the job, batch by batch, until none is left or the
-// job is not running. It returns the job. Any number of attempts may run at once: each
-// batch is one transaction that locks the job's row and continues at its cursor.
+// job is not running, and returns the job. Any number of attempts may run at once: each
+// batch is a transaction that locks the job's row and continues at its cursor.
 func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	job, err := a.Store.Action(ctx, id)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *Action) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.BulkAction,
 	}
 }
 
-// EndAction closes the job. No message is changed for it afterwards.
+// EndAction closes the job, which changes no message afterwards.
 func (a *Action) EndAction(ctx context.Context, in StateInput) (dlq.BulkAction, error) {
 	asked, err := endedBy(ctx, a.Store, in, dlq.PermBulkActionControl)
 	if err != nil {

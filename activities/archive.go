@@ -20,7 +20,7 @@ type ArchiveStore interface {
 	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	// PurgeOperations deletes old rows of the audit, like PurgeBatch.
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
-	// RecordArchiveRuns writes the counts of a run that has ended, and of interrupted ones, into
+	// RecordArchiveRuns writes the counts of a run that has ended, and of interrupted runs, into
 	// the audit. The batches count for the run that is the operation of their context.
 	RecordArchiveRuns(ctx context.Context, runID string) error
 	// PurgeGroups removes groups that are not used any more, like PurgeBatch.
@@ -44,17 +44,17 @@ type Archive struct {
 	Log            *zap.Logger
 }
 
-// batchTimeout bounds one batch of up to 100,000 rows. It is shorter than the heartbeat
+// batchTimeout bounds a batch of up to 100,000 rows, and is shorter than the heartbeat
 // timeout. batchGrace is how long the current batch may still run once the worker stops.
 const (
 	batchTimeout = 30 * time.Second
 	batchGrace   = time.Second
 )
 
-// ArchivePace keeps the archive out of the way of ingest and retries, since it is not urgent: batches are short, so
-// that nobody waits long behind one, and between them it rests for most of the time.
+// ArchivePace keeps the archive out of the way of ingest and retries, since nothing of it is urgent: batches are short, so
+// that nobody waits long for a batch, and most of the time passes in rests between them.
 type ArchivePace struct {
-	// Limit is the size of the next batch, and Most that of the largest.
+	// Limit is the size of the next batch, and Most the size of the largest.
 	Limit, Most int
 }
 
@@ -74,12 +74,12 @@ func (p *ArchivePace) After(took time.Duration) (rest time.Duration) {
 
 // MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by batch,
 // and returns how many. Each batch is a transaction, so a crash loses at most the count
-// of one batch, never a message. When the worker stops, another one continues.
+// of one batch, never a message. When the worker stops, another worker continues.
 func (a *Archive) MoveToArchive(ctx context.Context) (int64, error) {
 	return a.inBatches(ctx, a.Retention, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
 }
 
-// Purge deletes archived messages, batch by batch, and returns how many. It then writes the
+// Purge deletes archived messages, batch by batch, and returns how many. Then Purge writes the
 // counts of the run into the audit, and deletes the operations of the audit that are older than
 // AuditRetention, and groups that are not used any more, of which the archived messages may have
 // been the last.
@@ -121,7 +121,7 @@ func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch 
 	ctx = dlq.WithOperation(ctx, dlq.OfArchive(run.ID, run.RunID))
 	var total int64
 	if activity.HasHeartbeatDetails(ctx) {
-		_ = activity.GetHeartbeatDetails(ctx, &total) // if it cannot be read, only the count is lost
+		_ = activity.GetHeartbeatDetails(ctx, &total) // if unreadable, only the count is lost
 	}
 	err := drain(ctx, olderThan, a.BatchSize, batch, func(moved int64) {
 		count(moved)
@@ -132,7 +132,7 @@ func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch 
 }
 
 // keepCount gives the count to the next attempt when the worker stops, and returns err. RecordHeartbeat does not
-// suffice: what it holds back for the next interval is sent while the worker stops, which may be after the activity
+// suffice: a heartbeat held back for the next interval is sent while the worker stops, which may be after the activity
 // has ended, and is then lost.
 func keepCount(ctx context.Context, count int64, err error) error {
 	if errors.Is(err, errWorkerStopping) {
@@ -141,7 +141,7 @@ func keepCount(ctx context.Context, count int64, err error) error {
 	return err
 }
 
-// drain runs batches until one is not full, and calls moved after each.
+// drain runs batches until a batch is not full, and calls moved after each.
 func drain(ctx context.Context, olderThan time.Duration, most int, batch batches, moved func(int64)) error {
 	pace := NewArchivePace(most)
 	for {
@@ -167,8 +167,8 @@ func drain(ctx context.Context, olderThan time.Duration, most int, batch batches
 	}
 }
 
-// withDeadline bounds a batch, and cancels it batchGrace after the worker begins to stop.
-// The database rolls a cancelled batch back, and the next attempt repeats it.
+// withDeadline bounds a batch, and cancels the batch batchGrace after the worker begins to stop.
+// The database rolls a cancelled batch back, which the next attempt repeats.
 func withDeadline(ctx context.Context, batch func(context.Context) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()

@@ -20,7 +20,7 @@ func commandsTo(ctx context.Context, store AuditReader, job dlq.ID, action dlq.P
 	return page.Operations, err
 }
 
-// endedBy makes the end of a job that was cancelled record whoever cancelled it, since its
+// endedBy makes the end of a job that was cancelled record whoever cancelled the job, since its
 // workflow can also be cancelled in Temporal. Other ends are recorded for the creator.
 func endedBy(ctx context.Context, store AuditReader, in StateInput, action dlq.Permission) (context.Context, error) {
 	if in.State != dlq.BulkCancelled {
@@ -30,8 +30,8 @@ func endedBy(ctx context.Context, store AuditReader, in StateInput, action dlq.P
 	return dlq.WithOperation(ctx, dlq.CancelledBy(commands, action)), err
 }
 
-// askedBy makes the effect of an update record that it came from outside, unless the API has
-// recorded the command before it sent the update. update is empty for what a job does by itself.
+// askedBy makes the effect of an update record an origin outside the API, unless the API has
+// recorded the command before the update. update is empty for the own acts of a job.
 func (a *Bulk) askedBy(ctx context.Context, job dlq.ID, update, command, reason string) (context.Context, error) {
 	if update == "" {
 		return ctx, nil

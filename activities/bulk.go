@@ -12,25 +12,25 @@ import (
 // BulkStore has the methods of the store that a bulk retry calls.
 type BulkStore interface {
 	// CountBulk counts the messages in the scope, which may take long. A second call
-	// changes nothing. It returns dlq.ErrNotFound for an unknown job.
+	// changes nothing. The error is dlq.ErrNotFound for an unknown job.
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// StopBulk stops the claims: the state is BulkPausing or BulkCancelling until the
 	// claimed pages have been finalized.
 	StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
-	// PauseBulk releases what is still claimed and records the reason. ResumeBulk is its
+	// PauseBulk releases the claimed messages and records the reason. ResumeBulk is its
 	// inverse. Both are idempotent, and do not change a job that has ended.
 	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
 	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
 	// HasClosedTarget tells whether a target refused the job and has not been found open since.
 	HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error)
-	// SetBulkRate changes the rate limit, in messages per second; 0 lifts it.
+	// SetBulkRate changes the rate limit, in messages per second; 0 lifts the limit.
 	SetBulkRate(ctx context.Context, id dlq.ID, perSecond int) error
 	// SetStepLimit sets how many messages may be sent from now on; nil lifts the limit.
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	// VerifyBulk counts what the job has delivered by whether it is verified.
 	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
-	// EndBulk releases what is still claimed and closes the job.
+	// EndBulk releases the claimed messages and closes the job.
 	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
 	LaneStore
 	AuditReader
@@ -39,8 +39,8 @@ type BulkStore interface {
 // LaneStore has the methods of the store that a lane calls. Each of them waits only
 // briefly for a lock that another transaction holds, and then returns dlq.ErrBlocked.
 type LaneStore interface {
-	// OpenLane makes the attempt the only one that may claim and finalize in the
-	// lane, until a later one opens it. It returns dlq.ErrFenced when one has.
+	// OpenLane makes the attempt the only attempt that may claim and finalize in the
+	// lane, until a later attempt opens the lane. Then the error is dlq.ErrFenced.
 	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
 	// ClaimedPage returns the first messages that the lane has claimed and not finalized,
 	// up to the given number of bytes. A single larger message comes without its value.
@@ -51,8 +51,8 @@ type LaneStore interface {
 	// dlq.PageSize, dlq.PageBytes, and as many as the rate limit allows. They come from
 	// a queue that is due or, with scan, from beyond the lane's cursor.
 	ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error)
-	// FinalizePage ends claims and adds them to the lane's counters, in one transaction.
-	// It does not change messages that the lane no longer owns. It returns dlq.ErrFenced
+	// FinalizePage ends claims and adds them to the lane's counters, in a transaction.
+	// FinalizePage changes no messages that the lane no longer owns. The error is dlq.ErrFenced
 	// once a newer attempt has the lane.
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error)
 }
@@ -82,7 +82,7 @@ type BulkBegun struct {
 const CountTimeout = 5 * time.Minute
 
 // BeginBulk counts the scope of the job. The snapshot was taken when the job was created.
-// Nothing is sent before the count. A cancellation ends it early.
+// Nothing is sent before the count. A cancellation ends the count early.
 func (a *Bulk) BeginBulk(ctx context.Context, id dlq.ID) (BulkBegun, error) {
 	_, stop := startHeartbeat(ctx, LaneReport{}, CountTimeout)
 	defer stop()
@@ -123,16 +123,16 @@ func (a *Bulk) StopBulk(ctx context.Context, in StateInput) (dlq.BulkRetry, erro
 type PauseInput struct {
 	ID     dlq.ID `json:"id"`
 	Reason string `json:"reason"`
-	// TargetClosed pauses the job only if it still has a closed target.
+	// TargetClosed pauses the job only if a target is still closed.
 	TargetClosed bool `json:"target_closed,omitempty"`
-	// Update is the id of the update that asked for it; empty if the job pauses itself.
+	// Update is the id of the update that asked for this; empty if the job pauses itself.
 	Update string `json:"update,omitempty"`
 }
 
-// PauseBulk pauses the job. No message of it is RETRYING afterwards.
+// PauseBulk pauses the job. None of its messages are RETRYING afterwards.
 //
-// With in.TargetClosed the job stays PAUSING when its target is open: while a lane asks the target, the others
-// wait as if it were closed, and may say so after that lane has sent all that it had.
+// With in.TargetClosed the job stays PAUSING when its target is open: while a lane asks the target, the other lanes
+// wait as if the target were closed, and may say so after that lane has sent all its messages.
 func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, error) {
 	if in.TargetClosed {
 		closed, err := a.Store.HasClosedTarget(ctx, in.ID)
@@ -157,7 +157,7 @@ func (a *Bulk) PauseBulk(ctx context.Context, in PauseInput) (dlq.BulkRetry, err
 // ResumeInput names the job to resume.
 type ResumeInput struct {
 	ID dlq.ID `json:"id"`
-	// Update is the id of the update that asked for it; empty if the job resumes by itself.
+	// Update is the id of the update that asked for this; empty if the job resumes by itself.
 	Update string `json:"update,omitempty"`
 }
 
@@ -174,15 +174,15 @@ func (a *Bulk) ResumeBulk(ctx context.Context, in ResumeInput) (dlq.BulkRetry, e
 	return shown(bulk, err)
 }
 
-// RateInput is a new rate limit, in messages per second; 0 lifts it.
+// RateInput is a new rate limit, in messages per second; 0 lifts the limit.
 type RateInput struct {
 	ID        dlq.ID `json:"id"`
 	PerSecond int    `json:"per_second"`
-	// Update is the id of the update that asked for it.
+	// Update is the id of the update that asked for this.
 	Update string `json:"update"`
 }
 
-// SetBulkRate changes the rate limit. The lanes' next claims apply it.
+// SetBulkRate changes the rate limit. The lanes' next claims apply the new limit.
 func (a *Bulk) SetBulkRate(ctx context.Context, in RateInput) error {
 	asked, err := a.askedBy(ctx, in.ID, in.Update, dlq.CommandRate, "")
 	if err != nil {
@@ -197,8 +197,8 @@ type StepLimitInput struct {
 	Messages *int64 `json:"messages"`
 }
 
-// SetStepLimit sets the step limit of a ramp, or lifts it after the last step. The
-// name is older than the term; it is fixed, because workflow histories contain it.
+// SetStepLimit sets the step limit of a ramp, or lifts the limit after the last step. The
+// name is fixed, because workflow histories contain the name.
 func (a *Bulk) SetStepLimit(ctx context.Context, in StepLimitInput) error {
 	return toTemporal(a.Store.SetStepLimit(ctx, in.ID, in.Messages))
 }
@@ -209,7 +209,7 @@ func (a *Bulk) VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, er
 	return counts, toTemporal(err)
 }
 
-// EndBulk closes the job. No message of it is RETRYING afterwards.
+// EndBulk closes the job. None of its messages are RETRYING afterwards.
 func (a *Bulk) EndBulk(ctx context.Context, in StateInput) (dlq.BulkRetry, error) {
 	asked, err := endedBy(ctx, a.Store, in, dlq.PermBulkRetryControl)
 	if err != nil {
@@ -226,7 +226,7 @@ func (a *Bulk) EndBulk(ctx context.Context, in StateInput) (dlq.BulkRetry, error
 	return shown(ended, nil)
 }
 
-// shown is the job as histories show it.
+// shown is the job as in histories.
 func shown(bulk dlq.BulkRetry, err error) (dlq.BulkRetry, error) {
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)

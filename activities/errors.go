@@ -2,8 +2,8 @@
 // Each struct declares the few methods that it needs of the store and of Kafka. The
 // package depends on neither PostgreSQL nor a Kafka client.
 //
-// Every step may run more than once, since Temporal repeats an activity whose result it
-// did not get. In the store a repeat is harmless: a claim recognises its owner, and a
+// Every step may run more than once, since Temporal repeats an activity whose result was lost.
+// In the store a repeat is harmless: a claim recognises its owner, and a
 // second finalize changes nothing. At the target both copies have the same message id.
 package activities
 
@@ -25,7 +25,7 @@ const (
 )
 
 // toTemporal converts a domain error to an application error. Its type, its details and
-// whether it is retryable are for the workflow. Other errors are returned as they are, and
+// whether it is retryable are for the workflow. All else is returned unchanged, and
 // Temporal retries them.
 func toTemporal(err error) error {
 	if err == nil {
@@ -57,7 +57,7 @@ func toTemporal(err error) error {
 	return temporal.NewApplicationErrorWithOptions(err.Error(), errorType, options)
 }
 
-// FromTemporal is the inverse of toTemporal, for the result of a workflow. It returns the
+// FromTemporal is the inverse of toTemporal, for the result of a workflow: the
 // domain error inside err, or err itself.
 func FromTemporal(err error) error {
 	var application *temporal.ApplicationError

@@ -27,14 +27,14 @@ type LaneReport struct {
 	Counts  dlq.BulkCounts `json:"counts"`
 	Waiting string         `json:"waiting,omitempty"`
 	// Acknowledged are the messages that their target has acknowledged, and that are not
-	// finalized yet. The next attempt finalizes them before it sends anything.
+	// finalized yet. The next attempt finalizes them before any publish.
 	Acknowledged []Acknowledged `json:"acknowledged,omitempty"`
 }
 
 // Acknowledged is a message that was delivered.
 type Acknowledged struct {
 	ID dlq.ID `json:"id"`
-	// RetryCount is the count at the claim. It tells this claim from a later one.
+	// RetryCount is the count at the claim, which tells this claim from a later claim.
 	RetryCount int `json:"retry_count"`
 	// At is where the target has the message; nil when unknown.
 	At *dlq.Acknowledgement `json:"at,omitempty"`
@@ -70,7 +70,7 @@ func startHeartbeat[R any](ctx context.Context, report R, limit time.Duration) (
 	return beat, func() { close(done); <-finished }
 }
 
-// send sends a heartbeat. Unless force is set, it sends none when the last step has not
+// send sends a heartbeat. Unless force is set, none is sent when the last step has not
 // returned in time.
 func (b *heartbeat[R]) send(force bool) {
 	b.mu.Lock()

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// storeTimeout bounds one call of the store, so that a broken connection is noticed.
+	// storeTimeout bounds a call of the store, so that a broken connection is noticed.
 	// The store waits for a lock for at most a second.
 	storeTimeout = 4 * time.Second
 
-	// finishTimeout is how long a stopping lane tries to finalize a published page. It is
+	// finishTimeout is how long a stopping lane tries to finalize a published page. The timeout is
 	// shorter than the worker's stop timeout.
 	finishTimeout = 8 * time.Second
 
-	// A lane returns after its time slice. The workflow starts it again, on the worker
+	// A lane returns after its time slice. The workflow starts the lane again, on the worker
 	// that polls first, so a worker that joins gets its share. With a limit the slice is
 	// longer, since a start is expensive compared with the few messages that are sent.
 	timeSlice        = 15 * time.Second
@@ -30,7 +30,7 @@ const (
 	maxSleep = 500 * time.Millisecond
 
 	// maxClosedPages is how many successive pages with only closed topics a lane of a
-	// multi-target job scans before it waits. Later messages may have open targets.
+	// multi-target job scans before a wait. Later messages may have open targets.
 	maxClosedPages = 100
 )
 
@@ -51,16 +51,16 @@ const (
 	LaneWaiting LaneEnd = "waiting"
 )
 
-// LaneInput names one lane of a bulk retry.
+// LaneInput names a lane of a bulk retry.
 type LaneInput struct {
 	Bulk   dlq.ID `json:"bulk_retry_id"`
 	Number int    `json:"lane"`
-	// TargetClosed is set when the only target of the job was closed. The lane tries it
-	// again before it scans.
+	// TargetClosed is set when the only target of the job was closed. The lane tries the target
+	// again before the scan.
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
-// LaneResult is the result of one time slice of a lane.
+// LaneResult is the result of a time slice of a lane.
 type LaneResult struct {
 	End LaneEnd `json:"end"`
 	// For is how long to wait before the closed target is tried again. Reason and Category
@@ -73,8 +73,8 @@ type LaneResult struct {
 }
 
 // RunLane sends the messages of one lane, page by page, until none is left or the time
-// slice is over; LaneEnd has the other reasons to return. It first finalizes the messages
-// that an earlier attempt knew to be acknowledged. Then it sends the messages that an
+// slice is over; LaneEnd has all reasons to return. RunLane first finalizes the messages
+// that an earlier attempt knew to be acknowledged. Then RunLane sends the messages that an
 // earlier attempt claimed and did not finalize. Some of these may be sent a second time.
 //
 // Once the job stops running or the worker stops, RunLane finalizes its current page and
@@ -103,7 +103,7 @@ func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	return result, toTemporal(err)
 }
 
-// laneRun is one time slice of one lane.
+// laneRun is a time slice of a lane.
 type laneRun struct {
 	*Bulk
 	in      LaneInput
@@ -115,7 +115,7 @@ type laneRun struct {
 	// closedPages counts successive pages whose topics are all closed.
 	closedPages int
 	// doubtful is set when the target was closed because messages failed that may be at fault
-	// themselves. The lane then scans on, to find one that shows whether the target is open.
+	// themselves. The lane then scans on, to find a message that shows whether the target is open.
 	doubtful bool
 }
 
@@ -163,12 +163,12 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	}
 }
 
-// catchUp sends what a claim has left behind. It reports whether to claim again.
+// catchUp sends the messages that a claim has left behind, and reports whether to claim again.
 func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
 	switch {
 	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded:
 		// The scan may be long, so the next one is bounded. The claim that timed out may still
-		// commit, so the lane is opened again, which fences it.
+		// commit, so the lane is opened again, which fences that claim.
 		if err := l.open(ctx); err != nil {
 			return false, err
 		}
@@ -199,9 +199,9 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 	}
 }
 
-// sendPage waits for memory, gets a page from the store, and sends it. A message larger
+// sendPage waits for memory, gets a page from the store, and sends the page. A message larger
 // than dlq.PageBytes comes without its value. For such a message sendPage waits for more
-// memory and reads it again, unless another client has finalized it meanwhile. claimed is
+// memory and reads the page again, unless another client has finalized the message meanwhile. claimed is
 // the number of messages of the first read.
 func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
 	release, err := l.memory(ctx, dlq.PageBytes)
@@ -232,7 +232,7 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 	return claim, claimed, l.send(ctx, &claim)
 }
 
-// readTimeout bounds the reading of a large message. It allows for 4 MiB per second, and
+// readTimeout bounds the reading of a large message. The timeout allows for 4 MiB per second, and
 // stays below maxStepDuration.
 func readTimeout(bytes int64) time.Duration {
 	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
@@ -331,7 +331,7 @@ func timeSliceOf(isLimited bool) time.Duration {
 	return timeSlice
 }
 
-// step calls the store with a timeout, and repeats the call while it returns
+// step calls the store with a timeout, and repeats the call while the error is
 // dlq.ErrBlocked.
 func (l *laneRun) step(ctx context.Context, call func(context.Context) error) error {
 	return l.within(ctx, storeTimeout, call)
@@ -352,7 +352,7 @@ func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(con
 	}
 }
 
-// errWorkerStopping makes Temporal retry the activity, on another worker or on this one
+// errWorkerStopping makes Temporal retry the activity, on another worker or on the same worker
 // after its restart. The rows and the heartbeat have the position and the counts.
 var errWorkerStopping = errors.New("the worker is stopping; another worker continues")
 

@@ -14,8 +14,8 @@ const (
 	longestFinalizePause = 2 * time.Second
 )
 
-// finalize records the outcomes of a page. Publishing cannot be undone, so it retries
-// until it succeeds, a newer attempt has the lane, or finishTimeout has passed since a
+// finalize records the outcomes of a page. Publishing cannot be undone, so finalize retries
+// until a success, a newer attempt has the lane, or finishTimeout has passed since a
 // stop was requested. Meanwhile the heartbeat carries the acknowledged messages.
 func (l *laneRun) finalize(ctx context.Context, outcomes []dlq.PageOutcome) error {
 	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged(outcomes) })
@@ -44,7 +44,7 @@ func (l *laneRun) finalize(ctx context.Context, outcomes []dlq.PageOutcome) erro
 		if !stopAt.IsZero() && time.Now().After(stopAt) {
 			return err
 		}
-		// A stop does not interrupt this sleep; it is checked above.
+		// A stop does not interrupt this sleep, and is looked for above.
 		time.Sleep(pause)
 	}
 }

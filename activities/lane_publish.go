@@ -14,7 +14,7 @@ import (
 )
 
 // A closed target is tried again after closedPause, which doubles. The first pauses suit a
-// broker's restart, the longest one a long outage.
+// broker's restart, the longest pause a long outage.
 const (
 	firstClosedPause   = time.Second
 	longestClosedPause = 30 * time.Second
@@ -66,9 +66,9 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 	return l.finalize(ctx, outcomes)
 }
 
-// closedExceptTried returns the closed targets without the one that this page tries again.
+// closedExceptTried returns the closed targets without the target that this page tries again.
 // A topic may be closed both as a whole and in some partitions. A message that tries the
-// topic may go to any of its partitions, and one that tries a partition passes the closed
+// topic may go to any of its partitions, and a message that tries a partition passes the closed
 // topic.
 func closedExceptTried(claim *dlq.LaneClaim) []dlq.Target {
 	if claim.Queue == nil || claim.Queue.OfKey {
@@ -81,7 +81,7 @@ func closedExceptTried(claim *dlq.LaneClaim) []dlq.Target {
 }
 
 // allClosed tells whether all topics of a page are known to be closed: as a whole, or in
-// every partition. It is called for a page of which no target accepted a message.
+// every partition. The page is a page of which no target accepted a message.
 func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []dlq.Target) bool {
 	known := map[dlq.Target]bool{}
 	partitions := map[string]int{} // how many are known to be closed
@@ -106,12 +106,12 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 }
 
 // judge decides the outcome of each message of a page, in their order. answered says that
-// some target accepted a message, or rejected one as bad data: that target is open.
+// some target accepted a message, or rejected a message as bad data: that target is open.
 //
 // A target is closed when it refused messages of the page for a reason other than bad data
 // and is not open. Its messages wait, uncounted. A message that an open target refuses, or
 // whose record cannot be read, waits alone and is tried again, as often as the policy of the error's category allows.
-// Then it has failed. The later messages of its key wait with it, or are skipped when it
+// Then the message has failed. The later messages of its key wait with the message, or are skipped when the message
 // has failed, uncounted.
 func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
@@ -140,7 +140,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 		case hasFailedOften(queue, d):
 			o = outcomeOf(e, dlq.CategoryOf(d.Err).Result(), d.Err)
 			if queue.Keys <= 1 {
-				o.Target, open[d.Target] = d.Target, true // nothing is known against others
+				o.Target, open[d.Target] = d.Target, true // nothing is known against the target
 			}
 		default:
 			tries, own := previousTries(queue, refusingTarget(d), i == 0)
@@ -180,8 +180,8 @@ func maybeMessage(d dlq.Delivery) bool {
 	return errors.As(d.Err, &failed) && failed.MaybeMessage
 }
 
-// isDoubtful tells whether a target that refused a message may accept others. An endpoint may
-// answer 403 or 404 for one message only; alone, it would keep the lane from all others.
+// isDoubtful tells whether a target that refused a message may accept further messages. An endpoint may
+// answer 403 or 404 for a single message only, which alone would keep the lane from all further messages.
 func isDoubtful(d dlq.Delivery) bool {
 	var failed *dlq.DeliveryError
 	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
@@ -196,7 +196,7 @@ func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
 }
 
 // previousTries returns how often the queue of the page was tried before without success:
-// the target of a closed queue, or the first message of a key's queue. own says that it
+// the target of a closed queue, or the first message of a key's queue. own says that the tried object
 // was the message, whose target was open.
 func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
@@ -252,15 +252,15 @@ func closedPause(tries int, category dlq.Category, err error) time.Duration {
 	return min(firstClosedPause<<min(tries-1, 10), longestClosedPause)
 }
 
-// blockedOutcome is the outcome of a message that is blocked by an earlier one of its key.
-// It waits with the earlier one, or is skipped when that has failed.
+// blockedOutcome is the outcome of a message that is blocked by an earlier message of its key.
+// The message waits with the earlier message, or is skipped when the earlier message has failed.
 func blockedOutcome(e *dlq.Envelope, earlier *dlq.PageOutcome) dlq.PageOutcome {
 	if earlier.Result != dlq.ResultWaiting {
 		return outcomeOf(e, dlq.ResultSkipped, nil)
 	}
 	o := outcomeOf(e, dlq.ResultWaiting, nil)
 	o.Wait, o.Category, o.Error = earlier.Wait, earlier.Category, earlier.Error
-	o.Wait.Tries = 0 // it was not sent
+	o.Wait.Tries = 0 // this message was not sent
 	return o
 }
 

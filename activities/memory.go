@@ -18,8 +18,8 @@ type Memory struct {
 	bytes     int64
 }
 
-// NewMemory returns a budget of this size, but of at least one page (dlq.PageBytes). A
-// message that is larger than the budget gets all of it.
+// NewMemory returns a budget of this size, but of at least a page (dlq.PageBytes). A
+// message that is larger than the budget gets the whole budget.
 func NewMemory(bytes int64) *Memory {
 	bytes = max(bytes, dlq.PageBytes)
 	return &Memory{semaphore: semaphore.NewWeighted(bytes), bytes: bytes}

@@ -6,7 +6,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Metrics counts what the activities did.
+// Metrics are the metrics of activities.
 type Metrics struct {
 	results  *prometheus.CounterVec
 	archived prometheus.Counter

@@ -8,11 +8,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Policy is the number of delivery attempts within one retry, and the wait between them.
+// Policy is the number of delivery attempts within a retry, and the wait between them.
 type Policy struct {
-	// Attempts counts the first one.
+	// Attempts counts the first attempt too.
 	Attempts int
-	// First is the wait after the first failure; it grows by Factor.
+	// First is the wait after the first failure, which grows by Factor.
 	First  time.Duration
 	Factor float64
 }

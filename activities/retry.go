@@ -13,19 +13,19 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryStore has the methods of the store that the retry of one message calls.
+// RetryStore has the methods of the store that the retry of a message calls.
 type RetryStore interface {
 	// Claim makes a PENDING message RETRYING and counts the retry. A second claim by the
-	// same owner returns the same message and is not counted. The first one notes that the
+	// same owner returns the same message and is not counted. The first claim notes that the
 	// owner acts for the operation of ctx, if that has an id. The errors are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	// Claimed returns the owner's existing claim. The errors are those of Claim.
+	// Claimed returns the owner's existing claim, or the errors of Claim.
 	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	// Envelope reads the message of a claim. The errors are those of Claim.
+	// Envelope reads the message of a claim, or returns the errors of Claim.
 	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	// Finalize ends a claim, and reports whether it did. When the claim is no longer the
-	// owner's, it changes nothing and returns the current message.
+	// Finalize ends a claim, and reports whether the claim has ended now. When the claim is no longer the
+	// owner's, Finalize changes nothing and returns the current message.
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
 	// Release ends every claim of an owner whose workflow is gone, as failed retries.
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
@@ -33,10 +33,10 @@ type RetryStore interface {
 
 // Publisher sends messages back to their original topics.
 type Publisher interface {
-	// Publish sends the messages in this order and waits for all acknowledgements. It
+	// Publish sends the messages in this order and waits for all acknowledgements. Publish
 	// sends nothing to closed targets. The deliveries are in the order of the envelopes.
 	// The error of each is nil, dlq.ErrTargetClosed or a *dlq.DeliveryError. Unless the
-	// order is dlq.OrderNone, it is a *dlq.BlockedError when an earlier message of the
+	// order is dlq.OrderNone, the error is a *dlq.BlockedError when an earlier message of the
 	// same topic and key was not delivered.
 	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery
 }
@@ -46,7 +46,7 @@ type Owners interface {
 	IsRunning(ctx context.Context, owner dlq.Owner) (bool, error)
 }
 
-// Retry holds the steps of the retry of one message.
+// Retry holds the steps of the retry of a message.
 type Retry struct {
 	Store RetryStore
 	// Publisher is nil when Kafka is not configured. Then messages are resolved without
@@ -59,7 +59,7 @@ type Retry struct {
 	Log     *zap.Logger
 }
 
-// RetryInput names the message and the workflow that retries it.
+// RetryInput names the message and its workflow.
 type RetryInput struct {
 	MessageID dlq.ID    `json:"message_id"`
 	Owner     dlq.Owner `json:"owner"`
@@ -69,14 +69,14 @@ type RetryInput struct {
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
-// Claimed is the result of MarkRetrying, as the Temporal Web UI shows it.
+// Claimed is the result of MarkRetrying, as in the Temporal Web UI.
 type Claimed struct {
 	OriginalTopic string `json:"original_topic"`
 	RetryCount    int    `json:"retry_count"`
 	MaxRetries    int    `json:"max_retries"`
 }
 
-// MarkRetrying claims the message for the workflow. It first releases the claim of a
+// MarkRetrying claims the message for the workflow. Before that, MarkRetrying releases the claim of a
 // workflow that was terminated.
 func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
 	if err := checkOwner(ctx, in.Owner); err != nil {
@@ -97,8 +97,8 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error
 	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, nil
 }
 
-// checkOwner refuses an owner that is another workflow: one that somebody else has written could
-// otherwise claim and finalize for it.
+// checkOwner refuses an owner that is another workflow: a workflow that somebody else has written could
+// otherwise claim and finalize for that owner.
 func checkOwner(ctx context.Context, owner dlq.Owner) error {
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).WorkflowExecution.ID != owner.WorkflowID {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the owner is workflow %q, which this is not", owner.WorkflowID), TypeInvalid, nil)
@@ -119,7 +119,7 @@ func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error 
 	return err
 }
 
-// OrphanReason is the error of a retry whose workflow was terminated before it finalized.
+// OrphanReason is the error of a retry whose workflow was terminated before the end.
 const OrphanReason = "the workflow that retried it was terminated"
 
 // RepublishPreparation bounds the time before the publish: waiting for memory, and reading
@@ -134,8 +134,8 @@ type Republished struct {
 	At *dlq.Acknowledgement `json:"at,omitempty"`
 }
 
-// Republish sends the claimed message to its original topic, or to RetryInput.TargetTopic. It
-// checks the claim first, so it does not send a message that an operator has marked DEAD
+// Republish sends the claimed message to its original topic, or to RetryInput.TargetTopic. Republish
+// checks the claim first, and so does not send a message that an operator has marked DEAD
 // meanwhile.
 func (a *Retry) Republish(ctx context.Context, in RetryInput) (Republished, error) {
 	envelope, release, err := a.prepare(ctx, in)
@@ -202,7 +202,7 @@ func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, erro
 	if err != nil {
 		return Finalized{}, toTemporal(err)
 	}
-	if ended { // else an earlier call has counted and logged it
+	if ended { // else an earlier call has counted and logged the end
 		a.Metrics.retried(in.Outcome)
 		logger(ctx, a.Log).Info("retry finished", zap.Stringer("message_id", message.ID),
 			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),

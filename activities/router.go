@@ -21,7 +21,7 @@ type Router struct {
 }
 
 // Publish sends the messages to Kafka and to endpoints at once. The target of each delivery is
-// the one that Targets has decided.
+// the target that Targets has decided.
 func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	routed := slices.Clone(envelopes)

@@ -29,10 +29,10 @@ func logger(ctx context.Context, log *zap.Logger) *zap.Logger {
 // maxLinks limits the dead letters that the span of a page is linked to.
 const maxLinks = 5
 
-// traceparentHeader is that of W3C Trace Context.
+// traceparentHeader is the header of W3C Trace Context.
 const traceparentHeader = "traceparent"
 
-// startSpan starts a span below that of ctx. Nothing is recorded if that one is not.
+// startSpan starts a span below the span of ctx, and records nothing if ctx has no recorded span.
 func startSpan(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	return tracerOf(ctx).Start(ctx, name, options...) //nolint:spancheck // the caller ends it
 }
@@ -41,7 +41,7 @@ func tracerOf(ctx context.Context) trace.Tracer {
 	return trace.SpanFromContext(ctx).TracerProvider().Tracer("dlqmanager/activities")
 }
 
-// endSpan ends a span with the error, if there is one.
+// endSpan ends a span with the error, if any.
 func endSpan(span trace.Span, err error) {
 	if err != nil {
 		span.RecordError(err)
@@ -50,8 +50,8 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// startPublish starts the span of one message that is sent, linked to the trace in which the
-// message was produced. If that trace is kept, it gets a span too, and the record carries it on:
+// startPublish starts the span of a message that is sent, linked to the trace in which the
+// message was produced. If that trace is kept, the trace gets a span too, which the record carries on:
 // its traceparent names the new span. Otherwise the record keeps its headers.
 func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {

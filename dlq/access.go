@@ -34,8 +34,8 @@ const (
 	PermProcessUpdate     Permission = "dlq:process:update"
 )
 
-// IsForAllTopics reports whether the permission needs a grant for all topics, since what it is
-// for belongs to no topic.
+// IsForAllTopics reports whether the permission needs a grant for all topics, since its
+// object belongs to no topic.
 func (p Permission) IsForAllTopics() bool {
 	return p == PermArchiveRun || p == PermMetricsRead || p == PermProcessRead || p == PermProcessUpdate
 }
@@ -53,7 +53,7 @@ const (
 // Roles lists every role, the one with the fewest permissions first.
 var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
-// addedPermissions are those that a role has beyond the roles before it.
+// addedPermissions are the permissions that a role has beyond the roles before.
 var addedPermissions = map[Role][]Permission{
 	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermGroupRead, PermAuditRead, PermMetricsRead},
 	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
@@ -61,7 +61,7 @@ var addedPermissions = map[Role][]Permission{
 	RoleAdmin: {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
 }
 
-// Permissions are those of the role; none for an unknown role.
+// Permissions are the permissions of the role; none for an unknown role.
 func (r Role) Permissions() []Permission {
 	var all []Permission
 	if last := slices.Index(Roles, r); last >= 0 {
@@ -72,7 +72,7 @@ func (r Role) Permissions() []Permission {
 	return all
 }
 
-// Permission is the one that the action needs for each message, beside that to create a
+// Permission is the permission that the action needs for each message, beside the permission to create a
 // bulk action. It is empty for an unknown action.
 func (a Action) Permission() Permission {
 	switch a {
@@ -130,9 +130,9 @@ func anyOf(expressions []string) string { return "(?s)^(" + strings.Join(express
 
 // Principal is somebody who sends requests.
 type Principal struct {
-	// Subject is who it is: the subject of an OIDC token, or the name of a static token.
+	// Subject is the subject of an OIDC token, or the name of a static token.
 	Subject string
-	// Method is how it was authenticated: none, token or oidc.
+	// Method is the way of the authentication: none, token or oidc.
 	Method string
 	Grants []Grant
 }
@@ -153,7 +153,7 @@ func (p *Principal) MayOn(permission Permission, topic string) bool {
 }
 
 // Within is an expression that matches the topics on which the principal has a permission,
-// with the same meaning in RE2 and PostgreSQL. It is empty for all topics. It matches no
+// with the same meaning in RE2 and PostgreSQL: empty for all topics. The expression matches no
 // topic when May is false.
 func (p *Principal) Within(permission Permission) string {
 	var globs []string

@@ -6,11 +6,11 @@ import (
 )
 
 // ActionBatch is how many messages of its scope a bulk action reads at most, and changes if
-// they match, in one transaction. Larger batches are hardly faster, and hold their locks
+// they match, in a transaction. Larger batches are hardly faster, and hold their locks
 // longer.
 const ActionBatch = 1000
 
-// Action is what an operator does with messages other than sending them back.
+// Action is a change of messages other than sending them back.
 type Action string
 
 const (
@@ -85,15 +85,15 @@ type BulkAction struct {
 	State      BulkState  `json:"state"`
 	// Reason says why it is cancelled or failed, or why its last batch failed while it runs.
 	Reason string `json:"reason"`
-	// UpperBound is the last Seq assigned when the job was created.
+	// UpperBound is the last Seq that was assigned before the job was created.
 	UpperBound int64 `json:"upper_bound"`
 	// Matched is how many messages were in the scope when the job was created and still
 	// unchanged when they were counted, before the first was changed.
 	Matched int64 `json:"matched"`
 	// Counting is set until the messages are counted. Until then Matched is 0.
 	Counting bool `json:"counting"`
-	// Changed is how many messages the job has changed. It is exact at any time, because
-	// it is written in the transaction that changes them.
+	// Changed is how many messages the job has changed. The number is exact at any time, because
+	// the transaction that changes messages also counts them.
 	Changed int64 `json:"changed"`
 	// Skipped is known at the end: matched messages that another client changed or deleted
 	// meanwhile, that were locked, or that were not reached.
@@ -106,10 +106,10 @@ type BulkAction struct {
 	EndedAt   *time.Time `json:"ended_at"`
 }
 
-// Owner names the workflow of the job. No message is owned by it.
+// Owner names the workflow of the job, which owns no message.
 func (a *BulkAction) Owner() Owner { return Owner{WorkflowID: a.WorkflowID, Token: a.ID.String()} }
 
-// EstimatedEnd is when the job would end at its present rate. It is unknown unless the job
+// EstimatedEnd is when the job would end at its present rate, and unknown unless the job
 // is running and has changed messages recently.
 func (a *BulkAction) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	left := a.Matched - a.Changed
@@ -144,7 +144,7 @@ type ActionPreview struct {
 	Sample []Message
 }
 
-// NewActionPreview divides the messages that match the filter by what the action changes.
+// NewActionPreview divides the messages that match the filter by the statuses that the action changes.
 func NewActionPreview(action Action, byStatus map[Status]int64, sample []Message) ActionPreview {
 	p := ActionPreview{ByStatus: byStatus, Sample: sample}
 	for status, n := range byStatus {

@@ -43,7 +43,7 @@ type Origin struct {
 	// Partition and Offset are nil when unknown.
 	Partition *int32
 	Offset    *int64
-	// Timestamp is that of the record in the original topic; zero when unknown.
+	// Timestamp is the time of the record in the original topic; zero when unknown.
 	Timestamp time.Time
 	// ConsumerGroup is the group whose consumer failed; empty when unknown.
 	ConsumerGroup string
@@ -61,7 +61,7 @@ func (d *Detail) IsPointer() bool {
 }
 
 // IsEmpty reports whether the record has neither key nor value. With the headers of a share
-// group beside the headers of another family, the publisher takes it for a pointer too.
+// group beside the headers of another family, the publisher takes the record for a pointer too.
 func (r *Record) IsEmpty() bool { return r.Key == nil && r.Value == nil }
 
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
@@ -69,7 +69,7 @@ func (r *Record) IsEmpty() bool { return r.Key == nil && r.Value == nil }
 type Failure struct {
 	Origin       Origin
 	ErrorMessage string
-	// ErrorClass is the exception's type, and CauseClass that of its cause.
+	// ErrorClass is the type of the exception, and CauseClass the type of its cause.
 	ErrorClass string
 	CauseClass string
 	StackTrace string
@@ -87,7 +87,7 @@ type Failure struct {
 // FamilyHandedIn is the family of an origin that a service has named over HTTP.
 const FamilyHandedIn = "handed-in"
 
-// Over is the failure with the fields of another one where it has none. The error and the origin
+// Over is the failure with the fields of the other failure where it has none. The error and the origin
 // are taken as a whole.
 func (f Failure) Over(other Failure) Failure {
 	merged := other
@@ -114,19 +114,19 @@ type Arrival struct {
 	Record     Record
 	Payload    json.RawMessage
 	MaxRetries int
-	// RetryCount and PreviousID come from the previous message when this one came back; see
+	// RetryCount and PreviousID come from the previous message when the message came back; see
 	// CameBack. Otherwise a store keeps PreviousID as a link, and no RetryCount.
 	RetryCount int
 	PreviousID ID
 	// Fingerprint names the cause. Messages without one are in no group.
 	Fingerprint fingerprint.Fingerprint
-	// Schema is that of a value in the wire format of a Schema Registry, and DecodeError says
+	// Schema is the schema of a value in the wire format of a Schema Registry, and DecodeError says
 	// why Payload does not have that value. Both are empty for other values.
 	Schema      Schema
 	DecodeError string
 }
 
-// Status is the first status of an arrival: PENDING, or DEAD when it came back and its
+// Status is the first status of an arrival: PENDING, or DEAD when the message came back and its
 // retries are used up.
 func (a *Arrival) Status() Status {
 	if a.RetryCount >= a.MaxRetries {

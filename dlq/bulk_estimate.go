@@ -14,8 +14,8 @@ const (
 )
 
 // EstimatedEnd is when the job would end at its present rate, including the remaining waits
-// of its ramp. It is unknown while the job is not running, while it is being counted, and
-// when nothing was sent recently. It is also unknown while a ramp's steps are too short to
+// of its ramp. The end is unknown while the job is not running, while its messages are counted, and
+// when nothing was sent recently. So it is while a ramp's steps are too short to
 // show a rate and there is no rate limit.
 func (b *BulkRetry) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	left := b.Matched - b.Counts.Done()
@@ -48,7 +48,7 @@ func endAfter(now time.Time, seconds float64) (end time.Time, known bool) {
 // the present step has lasted longer than recentWindow.
 //
 // The row does not say which step is under way. It follows from the number of sent
-// messages: a step is over when it has sent all that it may, and the row does not change
+// messages: a step is over when all its messages are sent, and the row does not change
 // until the next step.
 func (b *BulkRetry) rampRateAndWait(left int64, now time.Time) (rate float64, wait time.Duration) {
 	ramp, sent := b.Spec.Ramp, b.Counts.Sent()

@@ -5,14 +5,14 @@ import "slices"
 // ChainLimit is how many messages of a chain are read at most.
 const ChainLimit = 1000
 
-// Chain is a message with every message that it was before and that it became. A message
+// Chain is a message with its predecessors and successors. A message
 // can come back several times, so a chain is a tree.
 type Chain struct {
-	// Hops are in the order of arrival.
+	// Hops are sorted by their arrival.
 	Hops []Hop
 	// Truncated is set when the chain has more than ChainLimit messages. Then Hops are
-	// those with the fewest steps from the message that was asked for. It is also set when
-	// attempts are left out, because they have more than ListBytes together.
+	// the messages with the fewest steps from the requested message. Truncated is also set when
+	// attempts are left out, because all have more than ListBytes together.
 	Truncated bool
 }
 
@@ -26,8 +26,8 @@ type Hop struct {
 	Attempts []Attempt
 }
 
-// Retries are all retries of the message that have ended, oldest first. The one that
-// delivered it follows from the message itself, unless it had lost its claim.
+// Retries are all retries of the message that have ended, oldest first. The retry that
+// delivered the message follows from the message itself, unless the retry had lost its claim.
 func (h *Hop) Retries() []Attempt {
 	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() ||
 		slices.ContainsFunc(h.Attempts, func(a Attempt) bool { return a.Result == ResultDelivered && a.Owner == h.Owner }) {

@@ -69,6 +69,6 @@ type Delivery struct {
 	Err error
 }
 
-// ErrTargetClosed means that a message was not sent, because the caller listed its target
+// ErrTargetClosed means that a message was not sent, since the caller listed its target
 // as closed.
 var ErrTargetClosed = errors.New("not sent, since its target is known to be closed")

@@ -2,10 +2,10 @@ package dlq
 
 import "fmt"
 
-// Edit is what an operator changes of a message before it is sent. Nil fields stay as they
+// Edit is an operator's change of a message before it is sent. Nil fields stay as they
 // are.
 type Edit struct {
-	// Key and Value are new ones; a pointer to nil is Kafka's null.
+	// Key and Value replace the message's; a pointer to nil is Kafka's null.
 	Key, Value *[]byte
 	// IsJSON is set when the value was given as JSON, so that a schema may have to encode it.
 	IsJSON bool
@@ -13,7 +13,7 @@ type Edit struct {
 	Headers *[]Header
 }
 
-// Fields are the names of what is changed, for the audit.
+// Fields are the names of the changed parts, for the audit.
 func (e *Edit) Fields() []string {
 	names := []string{}
 	if e.Value != nil {
@@ -28,7 +28,7 @@ func (e *Edit) Fields() []string {
 	return names
 }
 
-// Copy is the edited copy of a message, for Store.Replace. It has no place in Kafka of its
+// Copy is the edited copy of a message, for Store.Replace. The copy has no place in Kafka of its
 // own. Suspicion says whether its headers are still known to attack consumers.
 func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 	a := Arrival{
@@ -38,7 +38,7 @@ func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 	a.Suspicion = suspicion
 	if e.Value != nil {
 		a.Record.Value, a.Payload = *e.Value, PayloadOf(*e.Value)
-		a.Schema, a.DecodeError = Schema{}, "" // a value in the wire format is decoded when it is read
+		a.Schema, a.DecodeError = Schema{}, "" // a value in the wire format is decoded by its readers
 	}
 	if e.Key != nil {
 		a.Record.Key = *e.Key

@@ -29,7 +29,7 @@ var ErrUnauthenticated = errors.New("unauthenticated")
 // ErrGone means that Kafka no longer has the record that a dead letter points to.
 var ErrGone = errors.New("the record is no longer in Kafka")
 
-// ErrFull means that the database has no space left, and ErrReadOnly that it accepts no
+// ErrFull means that the database has no space left, and ErrReadOnly that the database accepts no
 // changes. Kafka keeps the records that cannot be ingested.
 var (
 	ErrFull     error = &databaseError{"the disk of the database is full"}
@@ -45,10 +45,10 @@ func (e *databaseError) Error() string { return e.reason }
 func (e *databaseError) Unwrap() error { return ErrUnavailable }
 
 // NoticeError is the result of a readiness check that operators may read. Unlike other
-// errors it names neither hosts nor users.
+// errors, a notice names neither hosts nor users.
 type NoticeError struct {
 	Notice string
-	// Unavailable is set when the dependency does not answer. Otherwise it works.
+	// Unavailable is set when the dependency does not answer.
 	Unavailable bool
 }
 
@@ -84,7 +84,7 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
 }
 
-// ErrFenced means that a newer attempt has the lane. The caller can no longer change it.
+// ErrFenced means that a newer attempt has the lane. The caller can no longer change the lane.
 var ErrFenced = errors.New("a newer attempt has the lane")
 
 // ErrPositionMoved means that the position of a partition in the database differs from the

@@ -12,16 +12,16 @@ import (
 type Exhausted struct {
 	ID  ID
 	Seq int64
-	// EndedAt, RetryCount, MaxRetries and Error are those at its end. Error is that of the
+	// EndedAt, RetryCount, MaxRetries and Error are the values at its end. Error comes from the
 	// last retry, or of the consumer when the message was exhausted on arrival.
 	EndedAt    time.Time
 	RetryCount int
 	MaxRetries int
 	Error      string
 	Record     Record
-	// Deleted is set when the message no longer exists. Then it has no record.
+	// Deleted is set when the message no longer exists. Then Record is empty.
 	Deleted bool
-	// Unreadable says why the record cannot be read. Then it cannot be published either.
+	// Unreadable says why the record can neither be read nor published.
 	Unreadable error
 }
 
@@ -61,7 +61,7 @@ func NewArchiveTopics(template string, topics *Topics) *ArchiveTopics {
 	return &ArchiveTopics{template: template, topics: topics}
 }
 
-// Check tries the template with a sample of each glob. It returns an error when the result
+// Check tries the template with a sample of each glob. The error says when the result
 // is not the name of a topic, or is a dead-letter topic itself.
 func (a *ArchiveTopics) Check(globs []string) error {
 	for _, glob := range globs {

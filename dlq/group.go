@@ -8,10 +8,10 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// MaxGroups is by default how many groups the messages of one dead-letter topic can form.
+// MaxGroups is by default how many groups the messages of a dead-letter topic can form.
 // Further causes fall into the overflow group of the topic. So a flood of unique messages
 // does not become a flood of groups. A group without messages that nobody has annotated, held
-// or fixed gives way to a new one.
+// or fixed gives way to a new group.
 const MaxGroups = 1000
 
 // GroupRetention is how long after its last arrival such a group is kept otherwise.
@@ -28,7 +28,7 @@ func Overflow(dlqTopic string) fingerprint.Fingerprint {
 }
 
 // GroupID is the id of the group of messages with this fingerprint: its key as a UUID of
-// version 8. It is zero without a fingerprint.
+// version 8, or zero without a fingerprint.
 func GroupID(f *fingerprint.Fingerprint) ID {
 	if f.Version == 0 {
 		return ID{}
@@ -50,14 +50,14 @@ func storableFingerprint(f fingerprint.Fingerprint) fingerprint.Fingerprint {
 // GroupNotFound is ErrNotFound for a group. A link to a group that was removed leads here.
 func GroupNotFound(id ID) error { return fmt.Errorf("group %s: %w", id, ErrNotFound) }
 
-// GroupState is what operators have decided about a group.
+// GroupState is the decision of operators about a group.
 type GroupState string
 
 const (
 	// GroupOpen means that nobody has decided anything, or that a decision has ended.
 	GroupOpen GroupState = "open"
 	// GroupHeld means that the cause is known and not fixed yet. Its alerts are quiet until
-	// one of the conditions of its Hold is met.
+	// a condition of its Hold is met.
 	GroupHeld GroupState = "held"
 	// GroupFixed means that the cause is fixed. A record that fails after the fix opens the
 	// group again, as a regression.
@@ -83,18 +83,18 @@ func (h *Hold) IsZero() bool { return h.Until.IsZero() && h.Count == 0 && h.Rate
 // Group is the messages that failed for the same cause.
 type Group struct {
 	ID ID
-	// Fingerprint has no Key. The ID was made from it.
+	// Fingerprint has no Key, which the ID was made from.
 	Fingerprint fingerprint.Fingerprint
 
 	FirstSeen time.Time
 	LastSeen  time.Time
-	// Arrived is how many messages were ever stored in the group. It includes those that
+	// Arrived is how many messages were ever stored in the group, with the messages that
 	// were deleted or archived since. LastHour is how many arrived in about the last hour.
 	Arrived  int64
 	LastHour int64
-	// Counts are those of the messages that exist, for each pair of topics.
+	// Counts count the messages that exist, for each pair of topics.
 	Counts []GroupCount
-	// Sample is one of the newest messages; zero if there is none.
+	// Sample is among the newest messages; zero if there is none.
 	Sample ID
 
 	Owner  string
@@ -105,7 +105,7 @@ type Group struct {
 	StateAt time.Time
 	// StateReason says why a held or fixed group is open again.
 	StateReason string
-	// Hold is that of a held group. Its Count is how many of the further messages are left.
+	// Hold is set for a held group. Its Count is how many of the further messages are left.
 	Hold Hold
 	// RegressedBy is the message that failed after the fix; zero if none did.
 	RegressedBy ID
@@ -158,7 +158,7 @@ var GroupSorts = []GroupSort{GroupsByFirstSeen, GroupsByLastSeen, GroupsByPendin
 type GroupQuery struct {
 	// Topic is a dead-letter topic or an original topic of some of the messages.
 	Topic string
-	// State is that of the groups. If it is empty, groups without messages are left out.
+	// State is the state of the groups. Without a state, groups without messages are left out.
 	State GroupState
 	// Within is an expression that the dead-letter topic of some message must match. Messages
 	// of other topics are not counted. See Principal.Within.
@@ -176,14 +176,14 @@ type GroupCursor struct {
 	ID   ID
 }
 
-// GroupPage is one page of groups.
+// GroupPage is a page of groups.
 type GroupPage struct {
 	Groups []Group
 	// Next is the place after the last group; nil on the last page.
 	Next *GroupCursor
 }
 
-// GroupChange changes what operators have noted about a group. Nil fields stay as they are.
+// GroupChange changes the notes of operators about a group. Nil fields stay as they are.
 type GroupChange struct {
 	Owner  *string
 	Ticket *string
@@ -193,7 +193,7 @@ type GroupChange struct {
 	Hold  Hold
 }
 
-// maxGroupText is the most bytes that are stored of a note. It is more than the API takes.
+// maxGroupText is the most bytes that are stored of a note, more than the API takes.
 const maxGroupText = 8 << 10
 
 // Storable is the change as a store keeps it: every text is bounded and can be stored.
@@ -219,12 +219,12 @@ type EndOffset struct {
 type GroupFix struct {
 	At   time.Time
 	Ends []EndOffset
-	// Ticket replaces the one of the group, unless it is nil.
+	// Ticket replaces the ticket of the group, unless nil.
 	Ticket *string
 }
 
 // regressionGrace is how much later than a fix a record must have been written to count as
-// newer although its offset is lower. The topic was deleted and created again then. It is
+// newer although its offset is lower. The topic was deleted and created again then. The grace is
 // longer than clocks differ.
 const regressionGrace = time.Hour
 

@@ -5,11 +5,11 @@ import "time"
 // NewGroupAge is how long a group counts as new after its first message.
 const NewGroupAge = time.Hour
 
-// BacklogState is the state of a group for the alerts. Unlike GroupState it tells an open
-// group that is new, or open again after a fix, from the others.
+// BacklogState is the state of a group for the alerts. Unlike GroupState, BacklogState tells an open
+// group that is new, or open again after a fix, from other open groups.
 type BacklogState string
 
-// The states that a group has beside those of GroupState.
+// The states that a group has beside its GroupState.
 const (
 	BacklogNew       BacklogState = "new"
 	BacklogRegressed BacklogState = "regressed"
@@ -23,20 +23,20 @@ var BacklogStates = []BacklogState{
 	BacklogNew, BacklogRegressed, BacklogOpen, BacklogState(GroupHeld), BacklogState(GroupFixed),
 }
 
-// GroupBacklog counts the groups of a dead-letter topic that are in one state and have
+// GroupBacklog counts the groups of a dead-letter topic that are in a state and have
 // PENDING messages, and these messages.
 type GroupBacklog struct {
 	DLQTopic string
 	State    BacklogState
 	Groups   int64
 	Pending  int64
-	// OldestPending is the arrival of the oldest PENDING message of these groups. It is nil
-	// unless the topic has a held group: then the oldest message of the topic may be one that
+	// OldestPending is the arrival of the oldest PENDING message of these groups, and nil
+	// unless the topic has a held group: then the oldest message of the topic may be a message that
 	// nobody is to be told about.
 	OldestPending *time.Time
 	// Causes are MaxBacklogCauses of these groups, if they are new, regressed or open. Of new and
-	// regressed groups they are the first ones, by their first message, so that a group does not
-	// lose its place to a later one; of open groups they are the largest.
+	// regressed groups they are the first, by their first message, so that a group does not
+	// lose its place to a later group; of open groups they are the largest.
 	Causes []BacklogCause
 }
 

@@ -28,9 +28,9 @@ type groupRule struct {
 }
 
 // NewGrouping returns a grouping with explicit groups: those that the header names, then
-// those of rules. A rule maps a glob, in which * stands for any run of characters and ? for
-// one, to the name of a group. It is matched with "class: message" of the error, and with
-// that of its cause. Of several that match, the longest glob counts. An empty header stands
+// the groups of rules. A rule maps a glob, in which * stands for any run of characters and ? for
+// a character, to the name of a group. The glob is matched with "class: message" of the error, and
+// of its cause. Of several that match, the longest glob counts. An empty header stands
 // for none.
 func NewGrouping(header string, rules map[string]string) (*Grouping, error) {
 	g := &Grouping{header: header}
@@ -53,7 +53,7 @@ func NewGrouping(header string, rules map[string]string) (*Grouping, error) {
 // anyRun is for globs that regexp.QuoteMeta has quoted.
 var anyRun = strings.NewReplacer(`\*`, ".*", `\?`, ".")
 
-// Fingerprint is that of an arrival, which has all other fields.
+// Fingerprint is the fingerprint of an arrival, which has all other fields.
 func (g *Grouping) Fingerprint(a *Arrival) fingerprint.Fingerprint {
 	return fingerprint.Of(fingerprint.Failure{
 		Explicit:      g.explicit(a),

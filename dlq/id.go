@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// ID identifies a dead letter, a bulk retry or a bulk action. It is a UUID (RFC 9562):
-// version 8 for records from Kafka (RecordID), version 7 for all others. Both grow with
-// time, so new rows are appended at one end of the primary key's index, and its cost does
+// ID identifies a dead letter, a bulk retry or a bulk action by a UUID (RFC 9562):
+// version 8 for records from Kafka (RecordID), version 7 for all else. Both grow with
+// time, so new rows are appended at the end of the primary key's index, whose cost does
 // not grow with the table.
 type ID [16]byte
 
@@ -21,8 +21,8 @@ var idClock struct {
 	last uint64 // the last 60 bits used: 48 of milliseconds, 12 of sequence
 }
 
-// NewID returns a new version 7 UUID. Within one process every ID is greater than the one
-// before it, even if the clock steps back.
+// NewID returns a new version 7 UUID. Within a process every ID is greater than the ID
+// before, even if the clock steps back.
 func NewID() ID {
 	idClock.Lock()
 	next := uint64(time.Now().UnixMilli()) << 12
@@ -42,7 +42,7 @@ func NewID() ID {
 // RecordID returns the ID of the dead letter that was read from this source. The same
 // record always has the same ID, also after the database was restored. The ID is a version
 // 8 UUID that begins with the record's timestamp, as version 7 begins with the time of
-// creation. The timestamp also separates two records of one offset, which an unclean
+// creation. The timestamp also separates two records of the same offset, which an unclean
 // election can produce.
 func RecordID(source Source, timestamp time.Time) ID {
 	var input [36]byte
@@ -59,8 +59,8 @@ func RecordID(source Source, timestamp time.Time) ID {
 	return id
 }
 
-// RestoredID returns the ID of the message that an archived one becomes when it is restored. It is
-// always the same, so that a message is restored once. Like the ID of the archived message it begins
+// RestoredID returns the ID of the message that an archived message becomes by a restore. The ID is
+// always the same, so that a message is restored once. Like the ID of the archived message, the ID begins
 // with a time.
 func RestoredID(archived ID) ID {
 	sum := sha256.Sum256([]byte("restored " + archived.String()))

@@ -6,7 +6,7 @@ import "time"
 // bits of their KeyHash.
 const Buckets = 1024
 
-// Lane is one attempt at one of the parallel scans of a bulk retry. Each lane of a job has
+// Lane is an attempt at a lane, a part of the parallel scan of a bulk retry. Each lane of a job has
 // its own range of buckets, so a key stays in one lane.
 type Lane struct {
 	Bulk        ID
@@ -16,16 +16,16 @@ type Lane struct {
 	Spec        BulkSpec
 	UpperBound  int64
 	MultiTarget bool
-	// State is that of the job when the lane was opened.
+	// State is the state of the job when the lane was opened.
 	State BulkState
 	// ScanFirst lets a claim continue the scan although a queue is due, so that the queues
 	// do not starve the scan.
 	ScanFirst bool
-	// Bounded limits how many messages a claim reads. Without it, a claim whose filter
+	// Bounded limits how many messages a claim reads. Otherwise a claim whose filter
 	// matches few messages may read for too long.
 	Bounded bool
-	// Finalized says that this attempt has finalized every page that it knows of. A claim
-	// that finds another one then claims nothing, and is Unfinished.
+	// Finalized says that this attempt has finalized every known page. A claim
+	// that finds another page then claims nothing, and is Unfinished.
 	Finalized bool
 	// Epoch is the number of this attempt at the lane. Only the newest may claim and
 	// finalize.
@@ -47,7 +47,7 @@ func (l *Lane) Has(keyHash int32) bool {
 	return first <= bucket && bucket <= last
 }
 
-// LaneAttempt identifies an attempt at a lane, and orders it among the others.
+// LaneAttempt identifies an attempt at a lane, and orders the attempts.
 type LaneAttempt struct {
 	// Scheduled is when the activity was scheduled, by Temporal's clock.
 	Scheduled time.Time
@@ -74,12 +74,12 @@ type PageEnvelope struct {
 // LaneClaim is the result of a claim: a page to send, or the reason why there is none.
 type LaneClaim struct {
 	Page []PageEnvelope
-	// Queue is the queue that the page was claimed from; nil when it comes from the scan.
+	// Queue is the queue that the page was claimed from; nil for a page from the scan.
 	Queue *LaneQueue
 	// Closed are the closed targets of the job.
 	Closed []Target
-	// Bytes is the size of the messages of Page. When it exceeds the limit of the call
-	// (PageBytes, for a claim), the page is one message without its value and headers.
+	// Bytes is the size of the messages of Page. When Bytes exceeds the limit of the call
+	// (PageBytes, for a claim), the page is a message without its value and headers.
 	// Store.ClaimedPage reads these.
 	Bytes int64
 	// Wait is how long to wait before the next claim, when the rate limit allows nothing
@@ -97,14 +97,14 @@ type LaneClaim struct {
 	Stopped bool
 	// Unfinished is set when nothing was claimed because messages of the lane are not
 	// finalized, against Lane.Finalized: the database was restored to an earlier moment.
-	// Store.ClaimedPage reads these messages. They come before all others.
+	// Store.ClaimedPage reads these messages. They come before all further messages.
 	Unfinished bool
 }
 
 // LaneQueue is a queue of a lane. Its messages wait for the same closed target, or for an
 // earlier message of their key.
 type LaneQueue struct {
-	// Target is the closed target. In the queue of a key it is the topic.
+	// Target is the closed target. In the queue of a key, Target is the topic.
 	Target Target
 	// OfKey is set for the queue of a key.
 	OfKey bool
@@ -112,7 +112,7 @@ type LaneQueue struct {
 	// without success.
 	Tries int
 	// Keys is how many keys the messages of a closed target have, as far as the lane looked. Each
-	// try is of another key, so each has been tried about Tries / Keys times. It is set for the
+	// try is of another key, so each has been tried about Tries / Keys times. Keys is set for the
 	// queue that a page was claimed from.
 	Keys int
 	// Due is how long until the next try.
@@ -138,7 +138,7 @@ type Wait struct {
 type PageResult struct {
 	// Counts are the lane's totals.
 	Counts BulkCounts
-	// Ended is how many messages were finalized. The lane no longer owned the others.
+	// Ended is how many messages were finalized. The lane no longer owned the rest.
 	Ended int
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Letter is a dead letter that a service hands in without Kafka. Failure has what the service
+// Letter is a dead letter that a service hands in without Kafka. Failure has all that the service
 // says about it; fields that are zero follow from the headers and the name of the topic, as for
 // a record of Kafka.
 type Letter struct {
@@ -13,12 +13,12 @@ type Letter struct {
 	Failure Failure
 }
 
-// MaxLetters is how many letters can be handed in at once. They are one transaction.
+// MaxLetters is how many letters can be handed in at once, in a transaction.
 const MaxLetters = 1000
 
-// IdempotencyKey makes it harmless to hand the same letters in twice.
+// IdempotencyKey makes a second hand-in of the same letters harmless.
 type IdempotencyKey struct {
-	// Key identifies the request: the key that the sender gave it, with the sender and the topic.
+	// Key identifies the request: the key that the sender gave, with the sender and the topic.
 	Key [sha256.Size]byte
 	// Request identifies its content.
 	Request [sha256.Size]byte
@@ -27,7 +27,7 @@ type IdempotencyKey struct {
 // ErrKeyReused means that the sender has used the idempotency key for other letters.
 var ErrKeyReused = errors.New("the idempotency key was used for another request")
 
-// NewIdempotencyKey hashes what identifies a request. Each part is hashed with its length, so
+// NewIdempotencyKey hashes the parts that identify a request. Each part is hashed with its length, so
 // that no other parts have the same hash.
 func NewIdempotencyKey(key []string, request ...[]byte) *IdempotencyKey {
 	parts := make([][]byte, len(key))

@@ -15,16 +15,16 @@ const DefaultMaxRetries = 3
 // UnknownError is the error message of a dead letter whose headers name no error.
 const UnknownError = "unknown error"
 
-// Message is the state of one dead letter: the fields that lists show and that a change of
+// Message is the state of a dead letter: the fields that lists show and that a change of
 // status writes. Its bytes are in Record.
 type Message struct {
 	ID ID
-	// Seq is the order of arrival, given by the store. It has gaps.
+	// Seq is the order of arrival, given by the store. The order has gaps.
 	Seq           int64
 	OriginalTopic string
 	DLQTopic      string
 	ErrorMessage  string
-	// ErrorClass is the exception's type, when the dead letter names one.
+	// ErrorClass is the exception's type, when the dead letter names the type.
 	ErrorClass string
 	RetryCount int
 	MaxRetries int
@@ -39,13 +39,13 @@ type Message struct {
 	UpdatedAt   time.Time
 	LastRetryAt *time.Time
 	// Owner is the workflow that retries the message (RETRYING) or that last
-	// did; zero when it was never retried, and after an operator has revived it or has marked it
-	// dead while it was PENDING.
+	// did; zero when it was never retried, and after an operator has revived the message or has marked the message
+	// dead while PENDING.
 	Owner Owner
-	// PreviousID is the message that this one was before it was republished and failed again,
-	// or before it was edited; zero when neither happened.
+	// PreviousID is the message that this message was before, when a retry failed again,
+	// or before an edit; zero when neither happened.
 	PreviousID ID
-	// Resolution is the recorded reason why the message ended; Ended is the one to show.
+	// Resolution is the recorded reason why the message ended; Ended is the reason to show.
 	Resolution Resolution
 	// TargetPartition and TargetOffset are where the original topic has a delivered
 	// message; nil when unknown.
@@ -60,7 +60,7 @@ type Message struct {
 }
 
 // IsRetryable reports whether an operator may retry the message now. Topics.CheckOrigin
-// reports whether it has a topic to go to.
+// reports whether the message has a topic to go to.
 func (m *Message) IsRetryable() bool {
 	return (m.Status == StatusPending || m.Status == StatusRetrying) && m.RetryCount < m.MaxRetries
 }
@@ -79,7 +79,7 @@ func (m *Message) refusal(reason string) *NotRetryableError {
 }
 
 // ClaimError returns why the owner has no claim on the message: a *OwnedError when another
-// workflow owns it, else a *NotRetryableError.
+// workflow owns the message, else a *NotRetryableError.
 func (m *Message) ClaimError(owner Owner) error {
 	if m.Status == StatusRetrying && m.Owner != owner {
 		return &OwnedError{ID: m.ID, Owner: m.Owner}
@@ -88,13 +88,13 @@ func (m *Message) ClaimError(owner Owner) error {
 }
 
 // AwaitsResult reports whether the owner's retry has not been recorded yet. A message that an
-// operator marked dead meanwhile awaits only its delivery; otherwise it stays DEAD.
+// operator marked dead meanwhile awaits only its delivery, and otherwise stays DEAD.
 func (m *Message) AwaitsResult(owner Owner, result Result) bool {
 	markedDead := m.Status == StatusDead && m.Resolution == ResolutionGivenUp
 	return m.Owner == owner && (m.Status == StatusRetrying || markedDead && result == ResultDelivered)
 }
 
-// NotDead refuses to revive a message because of its status. It returns a
+// NotDead refuses to revive a message because of its status. The result is a
 // *NotRetryableError.
 func (m *Message) NotDead() error {
 	reason := fmt.Sprintf("only a DEAD message can be revived, and its status is %s", m.Status)
@@ -104,19 +104,19 @@ func (m *Message) NotDead() error {
 	return m.refusal(reason)
 }
 
-// ReviveAfter is how long a message that was marked dead while a retry was sending it cannot be
-// revived. Until then the retry may still send it, and so would the next. A retry sends no later
-// than 25 seconds after it last found its claim, its publish takes 18 seconds, and the transaction
+// ReviveAfter is how long a message that was marked dead while a retry was sending the message cannot be
+// revived. Until then the retry may still send the message, and so would the next. A retry sends no later
+// than 25 seconds after the last look at its claim, its publish takes 18 seconds, and the transaction
 // that marks the message may take 8 seconds.
 const ReviveAfter = time.Minute
 
 // WasMarkedWhileSent reports whether an operator marked the message dead while a retry had
-// claimed it.
+// claimed the message.
 func (m *Message) WasMarkedWhileSent() bool {
 	return m.Status == StatusDead && m.Resolution == ResolutionGivenUp && m.Owner.Token != ""
 }
 
-// Detail is all that is stored of one message.
+// Detail is all that is stored of a message.
 type Detail struct {
 	Message
 	Record  Record
@@ -125,7 +125,7 @@ type Detail struct {
 	// Attempts are the retries that ended without delivery, or were delivered after they had lost
 	// their claim, oldest first.
 	Attempts []Attempt
-	// Schema and DecodeError are those of the Arrival.
+	// Schema and DecodeError come from the Arrival.
 	Schema      Schema
 	DecodeError string
 	Edits       Edits
@@ -133,12 +133,12 @@ type Detail struct {
 
 // Edits link a message to its edited copies.
 type Edits struct {
-	// From is the message whose edited copy this one is, and By the edited copy that was sent in
+	// From is the message whose edited copy this message is, and By the edited copy that was sent in
 	// its place. Both are zero for most messages.
 	From, By ID
 }
 
-// Attempt is one retry that has ended.
+// Attempt is a retry that has ended.
 type Attempt struct {
 	// Number is the retry count that this retry was claimed with, from 1.
 	Number    int
@@ -181,7 +181,7 @@ type Claim struct {
 	OriginalTopic string
 	RetryCount    int // including this claim
 	MaxRetries    int
-	// Size is that of the record to be sent, in bytes.
+	// Size is the size of the record to be sent, in bytes.
 	Size int64
 }
 
@@ -194,16 +194,16 @@ type Envelope struct {
 	TargetTopic string
 	RetryCount  int
 	Record      Record
-	// TraceID is that of the message; empty if it has none. The messages of a page may lack it.
+	// TraceID is the trace of the message; empty without a trace, and perhaps for the messages of a page.
 	TraceID string
-	// Token is the owner's token. It names the retry: RetryCount starts again after a revive.
+	// Token is the owner's token, which names the retry: RetryCount starts again after a revive.
 	Token string
 }
 
 // Target is where the message is sent: a topic, or the EndpointTarget of an endpoint.
 func (e *Envelope) Target() string { return cmp.Or(e.TargetTopic, e.OriginalTopic) }
 
-// Outcome is how the retry of one claimed message ended.
+// Outcome is how the retry of a claimed message ended.
 type Outcome struct {
 	ID       ID       `json:"id"`
 	Result   Result   `json:"result"`
@@ -214,12 +214,12 @@ type Outcome struct {
 	Acknowledgement *Acknowledgement `json:"acknowledgement,omitempty"`
 }
 
-// PageOutcome is how the claim of one message of a lane's page ended.
+// PageOutcome is how the claim of a message of a lane's page ended.
 type PageOutcome struct {
 	Outcome
-	// RetryCount is that of the claim. It tells this claim from a later one.
+	// RetryCount is the count of the claim. The count tells this claim from a later claim.
 	RetryCount int `json:"retry_count"`
-	// Target has acknowledged or rejected the message, so it is open. Zero when unknown.
+	// Target has acknowledged or rejected the message, and so is open. Zero when unknown.
 	Target Target `json:"target,omitzero"`
 	// Wait is the queue of a message whose result is ResultWaiting.
 	Wait Wait `json:"-"`

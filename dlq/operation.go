@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Operation is a row of the audit: somebody asked for a change, and what became of it. It
+// Operation is a row of the audit: somebody asked for a change, and the outcome. The row
 // holds ids, counts and filters, but no values, keys or headers of messages. Its JSON has the
 // columns of the table.
 type Operation struct {
-	// ID and At are set by the store; the ID only if it is zero.
+	// ID and At are set by the store; the ID only if zero.
 	ID ID        `json:"id"`
 	At time.Time `json:"-"`
 
-	// Subject and Method are those of the Principal, Address that of its connection.
+	// Subject and Method come from the Principal, Address from its connection.
 	Subject string `json:"subject"`
 	Method  string `json:"method"`
 	Address string `json:"address"`
 	// Action is the permission that the request needed.
 	Action Permission `json:"action"`
-	// Topic is the topic of the request. If it is empty, the store takes that of the target.
+	// Topic is the topic of the request. If empty, the store takes the topic of the target.
 	Topic string `json:"topic"`
 	// Target is the kind of the thing that TargetID names. TargetID is zero if the request
 	// named none, and is then set by the store.
@@ -96,12 +96,12 @@ const (
 	TargetProcess    OperationTarget = "process"
 )
 
-// OperationOutcome is what became of an operation.
+// OperationOutcome is how an operation ended.
 type OperationOutcome string
 
 const (
 	// OperationDone means that the change was made, in the transaction of this row. In the
-	// last row of a job it means that the job has completed.
+	// last row of a job, the outcome means that the job has completed.
 	OperationDone OperationOutcome = "done"
 	// OperationAccepted means that a workflow makes the change.
 	OperationAccepted OperationOutcome = "accepted"
@@ -109,7 +109,7 @@ const (
 	OperationRefused OperationOutcome = "refused"
 	// OperationFailed means that an error prevented the change or the end of a job.
 	OperationFailed OperationOutcome = "failed"
-	// OperationCancelled means that a job has ended before it was complete.
+	// OperationCancelled means that a job has ended incomplete.
 	OperationCancelled OperationOutcome = "cancelled"
 	// OperationUnknown means that an error hides whether a workflow makes the change.
 	OperationUnknown OperationOutcome = "unknown"
@@ -133,7 +133,7 @@ func OutcomeOf(state BulkState) OperationOutcome {
 // AuditFloor is the least age of operations that a store deletes.
 const AuditFloor = 30 * 24 * time.Hour
 
-// Limits of an operation as it is stored, in bytes.
+// Limits of a stored operation, in bytes.
 const (
 	maxOperationText   = 2 << 10
 	maxOperationName   = 512
@@ -167,7 +167,7 @@ func (o Operation) Identified() Operation {
 	return o
 }
 
-// bounded is a storable text of at most limit bytes, or a few more if it ends in half a
+// bounded is a storable text of at most limit bytes, or a few more after half a
 // character.
 func bounded(s string, limit int) string {
 	if len(s) > limit {
@@ -179,7 +179,7 @@ func bounded(s string, limit int) string {
 type operationKey struct{}
 
 // WithOperation makes the changes of a store that use the context part of an operation: each
-// transaction that changes something also records it.
+// transaction that changes something also records the operation.
 func WithOperation(ctx context.Context, o Operation) context.Context {
 	return context.WithValue(ctx, operationKey{}, o)
 }
@@ -220,13 +220,13 @@ func (o Operation) On(id ID, topic string) Operation {
 // has the filter.
 var joinedDetail = json.RawMessage(`{"joined": true}`)
 
-// Created completes an operation by the job that it has created.
+// Created completes an operation by the created job.
 func (o Operation) Created(job Owner, id ID, topic string) Operation {
 	o.TargetID, o.WorkflowID = id, job.WorkflowID
 	return o.On(id, topic)
 }
 
-// Joined completes an operation by the running job that it asked for too.
+// Joined completes an operation by the running job that the operation asked for too.
 func (o Operation) Joined(job Owner, id ID, topic string) Operation {
 	o.Detail = joinedDetail
 	return o.Created(job, id, topic)
@@ -243,7 +243,7 @@ type OperationQuery struct {
 	From, To time.Time
 	// Within is an expression that topics must match, from Principal.Within.
 	Within string
-	// Limits are those of the jobs on original topics whose operations are selected, if Within is
+	// Limits are the limits of the jobs on original topics whose operations are selected, if Within is
 	// not empty.
 	Limits []string
 
@@ -267,7 +267,7 @@ func (o Operation) ListSize() int {
 // Cursor is the place of the operation in a list.
 func (o Operation) Cursor() OperationCursor { return OperationCursor{At: o.At, ID: o.ID} }
 
-// OperationPage is one page of operations, the newest first.
+// OperationPage is a page of operations, the newest first.
 type OperationPage struct {
 	Operations []Operation
 	HasNext    bool

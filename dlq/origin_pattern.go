@@ -21,7 +21,7 @@ var originPlaceholders = map[string]string{
 	"{n}":       `(?P<n>[0-9]+)`,
 }
 
-// defaultOriginPatterns are the documented names, and those of Spring Kafka (-dlt, .DLT, and
+// defaultOriginPatterns are the documented names, and the names of Spring Kafka (-dlt, .DLT, and
 // the retry topics), of Spring Cloud Stream (error), and other conventions.
 var defaultOriginPatterns = mustOriginPatterns(
 	"{topic}.dlq.{version}", "{topic}.{version}",

@@ -18,7 +18,7 @@ const (
 	maxPayloadExponents = 100_000
 )
 
-// PayloadOf returns the value as JSON that JSONB accepts, or nil. It is nil for a value
+// PayloadOf returns the value as JSON that JSONB accepts. The result is nil for a value
 // that is not JSON or not UTF-8, that has \u0000 or half a surrogate pair in a string, or
 // whose numbers or nesting exceed the limits. The record keeps the bytes of every value.
 func PayloadOf(value []byte) json.RawMessage {
@@ -31,7 +31,7 @@ func PayloadOf(value []byte) json.RawMessage {
 	return json.RawMessage(value)
 }
 
-// tokensFit checks the depth and the numbers of valid JSON. It scans the text, since a
+// tokensFit checks the depth and the numbers of valid JSON by a scan of the text, since a
 // decoder takes longer than all else that is done for a message.
 func tokensFit(value []byte) bool {
 	for i, depth, exponents := 0, 0, 0; i < len(value); i++ {
@@ -70,7 +70,7 @@ func endOfString(value []byte, i int) int {
 	return i
 }
 
-// exponentOf returns the exponent of a number without its sign. It is not ok for a number
+// exponentOf returns the exponent of a number without its sign. ok is false for a number
 // that is too long or too large.
 func exponentOf(number string) (exponent int, ok bool) {
 	if len(number) <= 15 && !strings.ContainsAny(number, "eE") {

@@ -11,7 +11,7 @@ type Partition struct {
 type Position struct {
 	// Next is the offset of the next record to read, or FromStart.
 	Next int64
-	// Epoch is the leader epoch of the record before Next, or -1. It shows whether an
+	// Epoch is the leader epoch of the record before Next, or -1. The epoch shows whether an
 	// unclean election has truncated the log since.
 	Epoch int32
 }
@@ -22,7 +22,7 @@ const FromStart = -1
 // Start is the position at the start of a partition.
 var Start = Position{Next: FromStart, Epoch: -1}
 
-// Advance moves the position of a partition. It is stored together with the records in
+// Advance moves the position of a partition. The advance is stored together with the records in
 // between.
 type Advance struct {
 	Partition

@@ -19,12 +19,12 @@ type Keyset struct {
 // Keyset is the sort key of the message.
 func (m *Message) Keyset() Keyset { return Keyset{m.CreatedAt, m.Seq} }
 
-// Compare is negative when k is older than the other, and positive when it is newer.
+// Compare is negative when k is older than the other, and positive when k is newer.
 func (k Keyset) Compare(other Keyset) int {
 	return cmp.Or(k.CreatedAt.Compare(other.CreatedAt), cmp.Compare(k.Seq, other.Seq))
 }
 
-// ListQuery asks for one page of messages, newest first unless OldestFirst.
+// ListQuery asks for a page of messages, newest first unless OldestFirst.
 type ListQuery struct {
 	Filter
 	// Page counts from 1 and is ignored when After is set.
@@ -35,7 +35,7 @@ type ListQuery struct {
 	OldestFirst bool
 	// SearchLimit is how many messages a search looks at; 0 stands for the constant.
 	SearchLimit int
-	// VerifyGroups are those of the store, which sets them.
+	// VerifyGroups are set by the store.
 	VerifyGroups *VerifyGroups
 }
 
@@ -48,18 +48,18 @@ const (
 
 // Searched is how far a search has looked.
 type Searched struct {
-	// Messages is how many it has looked at, and Last the last of them; nil if it is 0.
+	// Messages is how many were looked at, and Last the last of them; nil if there were none.
 	Messages int
 	Last     *Keyset
 	// IsComplete is set when none is left.
 	IsComplete bool
 }
 
-// Page is one page of messages.
+// Page is a page of messages.
 type Page struct {
 	Messages []Message
 	// Messages are fewer than the page's size with HasNext, if more would exceed ListBytes.
-	// Total is exact when TotalExact is set. Otherwise it is CountLimit, and more match.
+	// Total is exact when TotalExact is set. Otherwise Total is CountLimit, and more match.
 	Total      int64
 	TotalExact bool
 	HasNext    bool
@@ -80,8 +80,8 @@ type ListRoom struct {
 	isFull bool
 }
 
-// Take reports whether the page takes an entry of so many bytes. It takes the first entry, and
-// none after one that it did not take.
+// Take reports whether the page takes an entry of so many bytes. A page takes the first entry, and
+// none after an entry that was not taken.
 func (r *ListRoom) Take(bytes int) bool {
 	r.isFull = r.isFull || r.taken > 0 && r.taken+bytes > ListBytes
 	r.taken += bytes
@@ -94,7 +94,7 @@ func (m *Message) ListSize() int {
 	return len(m.Payload) + 6*(len(m.ErrorMessage)+len(m.ErrorClass)) + 1<<10
 }
 
-// Listed is the message as lists show it, without a large payload.
+// Listed is the message as in lists, without a large payload.
 func (m *Message) Listed() Message {
 	listed := *m
 	if len(listed.Payload) > ListPayload {
@@ -103,7 +103,7 @@ func (m *Message) Listed() Message {
 	return listed
 }
 
-// TopicSummary counts the messages of one dead-letter topic.
+// TopicSummary counts the messages of a dead-letter topic.
 type TopicSummary struct {
 	DLQTopic      string
 	OriginalTopic string // of the newest message
@@ -112,7 +112,7 @@ type TopicSummary struct {
 	OldestPending *time.Time
 	NewestArrival time.Time
 	// Lost is how many offsets of the topic Kafka deleted before they were read. LostAt is
-	// when that was last detected; nil when it never happened.
+	// when that was last detected; nil for never.
 	Lost   int64
 	LostAt *time.Time
 }

@@ -1,6 +1,6 @@
 package dlq
 
-// Resolution says why a message ended. It is empty before that.
+// Resolution says why a message ended, and is empty before.
 type Resolution string
 
 const (
@@ -10,14 +10,14 @@ const (
 	ResolutionReplaced Resolution = "replaced"
 	// ResolutionExhausted has used all its retries. DEAD.
 	ResolutionExhausted Resolution = "exhausted"
-	// ResolutionRefused can never be delivered: the target refused it as bad data. DEAD.
+	// ResolutionRefused can never be delivered: the target refused the message as bad data. DEAD.
 	ResolutionRefused Resolution = "refused"
 	// ResolutionGivenUp was marked dead by an operator. DEAD.
 	ResolutionGivenUp Resolution = "given_up"
 )
 
-// ResolutionOf is why a message ended whose retry had this result and left it in this
-// status. It is empty when the message has not ended.
+// ResolutionOf is why a message ended whose retry had this result and left the message in this
+// status; empty when the message has not ended.
 func ResolutionOf(r Result, left Status) Resolution {
 	switch {
 	case left == StatusResolved:
@@ -32,8 +32,8 @@ func ResolutionOf(r Result, left Status) Resolution {
 }
 
 // Ended is why the message ended. Other programs do not record that,
-// so it then follows from the status and the count. It is empty for a message that has not
-// ended, and for a DEAD one that has retries left.
+// so the reason then follows from the status and the count. Ended is empty for a message that has not
+// ended, and for a DEAD message that has retries left.
 func (m *Message) Ended() Resolution {
 	switch {
 	case !m.Status.IsFinal():

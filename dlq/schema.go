@@ -12,7 +12,7 @@ type Schema struct {
 	Format string
 	// ID is zero for bytes that name no schema.
 	ID uint32
-	// Subject and Version are one place of the schema in the registry. It may have several.
+	// Subject and Version are a place of the schema in the registry, perhaps among several.
 	Subject string
 	Version int
 	// MessageType is the full name of the Protobuf message or the Avro record.
@@ -21,10 +21,10 @@ type Schema struct {
 
 // Decoded is a value or a key that was decoded with its schema.
 type Decoded struct {
-	// JSON is valid, but JSONB may refuse it.
+	// JSON is valid, but perhaps refused by JSONB.
 	JSON   json.RawMessage
 	Schema Schema
-	// TraceID and CorrelationID are those of the event's metadata; empty if it has none.
+	// TraceID and CorrelationID come from the event's metadata; empty without metadata.
 	TraceID       string
 	CorrelationID string
 }

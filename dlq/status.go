@@ -6,15 +6,15 @@ import "fmt"
 type Status string
 
 const (
-	// StatusPending waits for an operator. A new message has it, and so has one whose retry
+	// StatusPending waits for an operator. A new message is PENDING, and so is a message whose retry
 	// failed when another retry is allowed.
 	StatusPending Status = "PENDING"
 	// StatusRetrying is owned by a workflow that sends the message back.
 	StatusRetrying Status = "RETRYING"
 	// StatusResolved was acknowledged by its target, or an edited copy was sent in its place. Final.
 	StatusResolved Status = "RESOLVED"
-	// StatusDead will not be retried: its retries are used up, it can never be delivered,
-	// or an operator marked it dead. An operator may revive it.
+	// StatusDead will not be retried: its retries are used up, the target can never accept the message,
+	// or an operator marked the message dead. An operator may revive a DEAD message.
 	StatusDead Status = "DEAD"
 )
 
@@ -31,10 +31,10 @@ func ParseStatus(s string) (Status, error) {
 	return "", fmt.Errorf("unknown status %q: use PENDING, RETRYING, RESOLVED or DEAD", s)
 }
 
-// IsFinal reports whether a message in this status has ended. A DEAD one can still be revived.
+// IsFinal reports whether a message in this status has ended. A DEAD message can still be revived.
 func (s Status) IsFinal() bool { return s == StatusResolved || s == StatusDead }
 
-// Result is how one retry of a message ended.
+// Result is how a retry of a message ended.
 type Result string
 
 const (
@@ -43,22 +43,22 @@ const (
 	// ResultFailed was refused, or was given up after the last attempt. Another retry may
 	// succeed.
 	ResultFailed Result = "failed"
-	// ResultRejected can never be delivered, however often it is tried.
+	// ResultRejected can never be delivered, however often retried.
 	ResultRejected Result = "rejected"
 	// ResultReleased was claimed and never sent. The message is PENDING again, and the
 	// retry is not counted. Workflow histories call it "returned".
 	ResultReleased Result = "returned"
 	// ResultSkipped was claimed by a bulk retry and not sent, because an earlier message of
-	// its key failed. It is not counted, and this job does not claim it again.
+	// its key failed. The claim is not counted, and this job claims the message no more.
 	ResultSkipped Result = "skipped"
 	// ResultWaiting was claimed by a bulk retry and requeued, for a reason that is not the
-	// message's own, such as a closed target. It is not counted, and the job claims it
+	// message's own, such as a closed target. The claim is not counted, and the job claims the message
 	// again later.
 	ResultWaiting Result = "waiting"
 )
 
 // After returns the status and the retry count of a claimed message after its retry ended
-// with this result. retryCount includes this retry, because the claim counted it.
+// with this result. retryCount includes this retry, which the claim counted.
 func (r Result) After(retryCount, maxRetries int) (Status, int) {
 	switch r {
 	case ResultDelivered:
@@ -81,6 +81,6 @@ func (r Result) IsUncounted() bool {
 	return r == ResultReleased || r == ResultSkipped || r == ResultWaiting
 }
 
-// IsAttempt reports whether the retry is stored as an attempt: it was counted and did not
+// IsAttempt reports whether the retry is stored as an attempt: the retry was counted and did not
 // deliver.
 func (r Result) IsAttempt() bool { return r != ResultDelivered && !r.IsUncounted() }

@@ -9,7 +9,7 @@ import (
 )
 
 // StorableText makes a string storable as PostgreSQL TEXT: invalid UTF-8 becomes the
-// replacement character, and NUL the symbol for it. The record keeps the original bytes.
+// replacement character, and NUL its symbol. The record keeps the original bytes.
 func StorableText(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 { // stack traces are long
 		return s
@@ -33,7 +33,7 @@ func shortText(s string) string {
 const maxStoredTopic = 255
 
 // storableTopic makes a topic's name storable. Kafka allows at most 249 characters, so a
-// name that is truncated here comes from a header. It is still too long for Kafka, so it
+// name that is truncated here comes from a header. The rest is still too long for Kafka, so the name
 // never becomes the name of another topic.
 func storableTopic(s string) string {
 	s = StorableText(s)
@@ -46,7 +46,7 @@ func storableTopic(s string) string {
 	return s
 }
 
-// storableTime keeps the time of a record if JSON can hold it. Producers that confuse
+// storableTime keeps the time of a record if JSON can hold that time. Producers that confuse
 // milliseconds with a finer unit write years beyond 9999. Such a time is unknown: the zero
 // time.
 func storableTime(t time.Time) time.Time {
@@ -60,7 +60,7 @@ func storableTime(t time.Time) time.Time {
 // number.
 func StorableCount(n int) int { return min(max(n, 0), math.MaxInt32) }
 
-// Storable is the specification as a store keeps it. It shares no memory with s.
+// Storable is the specification as a store keeps it, and shares no memory with s.
 func (s BulkSpec) Storable() BulkSpec {
 	s.Filter = s.storable()
 	s.Reason = StorableText(s.Reason)

@@ -8,7 +8,7 @@ import (
 )
 
 // endpointPrefix marks a target that is an HTTP endpoint. No Kafka topic has a colon in its
-// name, so both kinds of target can stand in one field.
+// name, so both kinds of target can stand in the same field.
 const endpointPrefix = "http:"
 
 // EndpointTarget is the target that stands for an HTTP endpoint of the configuration.
@@ -40,8 +40,8 @@ func (g targetGlob) has(target string) bool {
 	return isEndpoint == g.endpoints && g.matches.MatchString(name)
 }
 
-// NewTargets compiles globs, in which * stands for any run of characters and ? for one.
-// routes maps globs of original topics to targets: a topic, or the EndpointTarget of one of
+// NewTargets compiles globs, in which * stands for any run of characters and ? for a character.
+// routes maps globs of original topics to targets: a topic, or the EndpointTarget of any of
 // the endpoints. allowed has globs of the targets that an operator may name for a retry. The
 // error is the first problem found.
 func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []string) (*Targets, error) {
@@ -114,7 +114,7 @@ func (t *Targets) Routes() (expressions, targets []string) {
 
 const notAllowed = "is not among the allowed targets; an administrator can add it to targets.allowed"
 
-// unusable says why nothing can be sent to a target; empty if it can be.
+// unusable says why nothing can be sent to a target; empty for a usable target.
 func (t *Targets) unusable(target string) string {
 	name, isEndpoint := EndpointOf(target)
 	switch {
@@ -129,7 +129,7 @@ func (t *Targets) unusable(target string) string {
 	}
 }
 
-// refusal is the one of Topics; nil refuses nothing.
+// refusal is the refusal of Topics; nil refuses nothing.
 func (t *Targets) refusal(target string) string {
 	if t == nil {
 		return ""

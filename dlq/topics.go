@@ -16,7 +16,7 @@ type Topics struct {
 	expression string
 	dlq        *regexp.Regexp
 	origins    map[string]string // of exact names
-	patterns   []originPattern   // configured ones first
+	patterns   []originPattern   // configured patterns first
 	internal   []string          // internal topics that may be targets
 	limits     []originLimit     // exact names first, then the longer globs
 }
@@ -27,7 +27,7 @@ type originLimit struct {
 	matches, origins *regexp.Regexp
 }
 
-// NewTopics compiles globs, in which * stands for any run of characters and ? for one.
+// NewTopics compiles globs, in which * stands for any run of characters and ? for a character.
 // origins maps a dead-letter topic to its original topic. Its entries may have placeholders,
 // such as "{topic}-failed": "{topic}"; see originPlaceholders. The error is the first
 // problem found.
@@ -46,8 +46,8 @@ func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 		alternatives[i] = expressions.Replace(glob)
 	}
 	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: map[string]string{}}
-	// With (?s) a dot matches a newline too, as it does in PostgreSQL. A row that was
-	// written by hand may have one in a topic's name.
+	// With (?s) a dot matches a newline too, as in PostgreSQL. A row that was
+	// written by hand may have a newline in a topic's name.
 	t.dlq = regexp.MustCompile("(?s)" + t.expression)
 	if err := t.addOrigins(origins); err != nil {
 		return nil, err
@@ -96,14 +96,14 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 // IsDeadLetter reports whether the topic's name matches a dead-letter pattern.
 func (t *Topics) IsDeadLetter(topic string) bool { return t.dlq.MatchString(topic) }
 
-// Expression is the patterns as one anchored regular expression, with the same meaning in
+// Expression is the patterns as an anchored regular expression, with the same meaning in
 // RE2 and PostgreSQL.
 func (t *Topics) Expression() string { return t.expression }
 
 // OriginOf derives the original topic from the name of a dead-letter topic, and the
-// consumer group if the name has it. The configured mapping comes first, then the
+// consumer group if the name has a group. The configured mapping comes first, then the
 // conventions of frameworks; see defaultOriginPatterns. Any other name is returned
-// unchanged, and CheckOrigin refuses it.
+// unchanged, and refused by CheckOrigin.
 func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 	if origin, ok := t.origins[dlqTopic]; ok {
 		return origin, ""
@@ -117,9 +117,9 @@ func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 }
 
 // MaySend decides whether somebody who is limited to some topics may send a message to its
-// original topic, which is a claim of whoever wrote the dead letter. It must follow from the name
+// original topic, a claim of whoever wrote the dead letter. The topic must follow from the name
 // of the dead-letter topic, or be covered by a grant. No grant covers the topic of a record that is
-// empty: it may be a pointer, and the record that it names would be copied.
+// empty: such a record may be a pointer, and the record that the pointer names would be copied.
 func (t *Topics) MaySend(dlqTopic, originalTopic string, isCovered bool) bool {
 	origin, _ := t.OriginOf(dlqTopic)
 	return originalTopic == origin || isCovered
@@ -138,9 +138,9 @@ func (t *Topics) Origins() (expressions, replacements []string) {
 	return expressions, replacements
 }
 
-// LimitOrigins limits the origins that dead letters may name: it maps globs of dead-letter topics
+// LimitOrigins limits the origins that dead letters may name, by a map from globs of dead-letter topics
 // to globs of original topics. Of several globs that match, exact names come first, then the longer
-// ones. It is called before the first use. The error is the first problem found.
+// globs. LimitOrigins is called before the first use. The error is the first problem found.
 func (t *Topics) LimitOrigins(limits map[string][]string) error {
 	for glob, origins := range limits {
 		matches, err := compileGlob(glob)
@@ -160,7 +160,7 @@ func (t *Topics) LimitOrigins(limits map[string][]string) error {
 	return nil
 }
 
-// ForeignOrigin says why a dead letter of a topic is suspicious to name this origin; empty if it is
+// ForeignOrigin says why a dead letter of a topic is suspicious to name this origin; empty if the dead letter is
 // not. The origin that follows from the name of the topic never is.
 func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
 	i := slices.IndexFunc(t.limits, func(l originLimit) bool { return l.matches.MatchString(dlqTopic) })
@@ -170,14 +170,14 @@ func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
 	return fmt.Sprintf("its original topic %s is not among those of %s in kafka.origins", originalTopic, t.limits[i].glob)
 }
 
-// AllowInternal lets messages go to those internal topics that are among the names. It is
+// AllowInternal lets messages go to those internal topics that are among the names. AllowInternal is
 // called before the first use.
 func (t *Topics) AllowInternal(names []string) {
 	t.internal = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !IsTopicName(name) || !isInternal(name) })
 }
 
 // isInternal reports whether a topic has the name of a topic in which Kafka, or a program
-// beside it, keeps its own state.
+// beside Kafka, keeps its own state.
 func isInternal(topic string) bool { return strings.HasPrefix(topic, "__") || topic == "_schemas" }
 
 // refusal says why nothing is sent to a topic; empty if something may be.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Verified tells whether a consumer got past a delivered message. It is empty for messages
+// Verified tells whether a consumer got past a delivered message. Verified is empty for messages
 // that were not delivered.
 type Verified string
 
@@ -14,7 +14,7 @@ const (
 	// VerifiedYes means that the consumer group has committed an offset beyond the message,
 	// and that the message has not come back.
 	VerifiedYes Verified = "yes"
-	// VerifiedNo means that it has not done so yet, or that the message has come back.
+	// VerifiedNo means that the group has not done so yet, or that the message has come back.
 	VerifiedNo Verified = "no"
 	// VerifiedUnknown means that nobody can say.
 	VerifiedUnknown Verified = "unknown"
@@ -23,7 +23,7 @@ const (
 // VerifiedReason says why a message is not verified. docs/verified.md explains each.
 type VerifiedReason string
 
-// The values of VerifiedReason. The first goes with VerifiedNo, the others with VerifiedUnknown.
+// The values of VerifiedReason. The first goes with VerifiedNo, all further with VerifiedUnknown.
 const (
 	ReasonCameBack VerifiedReason = "came_back"
 	// ReasonNoTarget: delivered without Kafka.
@@ -44,7 +44,7 @@ const (
 	ReasonNotRead VerifiedReason = "not_read"
 	// ReasonRefused: Kafka refuses to show the offsets of the group.
 	ReasonRefused VerifiedReason = "refused"
-	// ReasonGroupGone: the group has no offset of the topic: it is gone, or does not read it.
+	// ReasonGroupGone: the group has no offset of the topic: the group is gone, or does not read the topic.
 	ReasonGroupGone VerifiedReason = "group_gone"
 	// ReasonOutdated: the offsets of the group are older than WatermarksOutdated.
 	ReasonOutdated VerifiedReason = "outdated"
@@ -75,7 +75,7 @@ type Verifications struct {
 	Yes     int64 `json:"yes"`
 	No      int64 `json:"no"`
 	Unknown int64 `json:"unknown"`
-	// CameBack are those of No that came back.
+	// CameBack are the messages of No that came back.
 	CameBack int64 `json:"came_back"`
 	// Reasons counts Unknown by reason.
 	Reasons map[VerifiedReason]int64 `json:"reasons"`
@@ -84,7 +84,7 @@ type Verifications struct {
 	IsPartial bool `json:"partial"`
 }
 
-// Add counts one message, or several.
+// Add counts messages.
 func (v *Verifications) Add(d Verdict, messages int64) {
 	switch d.Verified {
 	case VerifiedYes:
@@ -137,37 +137,37 @@ func (v *VerifyGroups) Of(topic string) string {
 	return group
 }
 
-// WatermarkLease is the right of one process to publish watermarks. A later lease ends it.
+// WatermarkLease is the right of a process to publish watermarks, until a later lease.
 type WatermarkLease struct {
 	Holder ID
 	Epoch  int64
 }
 
-// WatermarkScope is what to fetch: the consumer groups that may have failed on messages, and
+// WatermarkScope is all to fetch: the consumer groups that may have failed on messages, and
 // the Kafka topics that messages were delivered to.
 type WatermarkScope struct {
 	Groups  []string
 	Targets []WatermarkTarget
 }
 
-// WatermarkTarget is a topic with the id that it had when messages of a dead-letter topic were
-// delivered to it.
+// WatermarkTarget is a topic with the id that the topic had when messages of a dead-letter topic were
+// delivered.
 type WatermarkTarget struct {
 	ID      int32
 	Topic   string
 	TopicID ID
 	// DLQTopics are the dead-letter topics into which the messages can come back. The first is the
-	// one that they were in.
+	// topic that they were in.
 	DLQTopics []string
 }
 
-// Watermarks are the committed offsets of groups at one moment.
+// Watermarks are the committed offsets of groups at a moment.
 type Watermarks struct {
 	// At is when the fetch of Groups began.
 	At time.Time
-	// Targets are those whose offsets are replaced, with the time when the fetch of these began.
+	// Targets are the targets whose offsets are replaced, with the time when the fetch of each began.
 	Targets map[int32]time.Time
-	// Groups has every group that was fetched, with why Kafka refused it; empty if it did not.
+	// Groups has every group that was fetched, with the reason of a refusal by Kafka, or empty.
 	Groups map[string]string
 	// Away are the groups that were not fetched because their coordinator is away. Their
 	// earlier offsets stay.
@@ -178,7 +178,7 @@ type Watermarks struct {
 	Changed []int32
 }
 
-// Watermark is the committed offset of a group: the next one that it will read.
+// Watermark is the committed offset of a group: the next offset to read.
 type Watermark struct {
 	Group     string
 	Target    int32

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// checkSQL also tells whether another process migrates right now. It looks at that
+// checkSQL also tells whether another process migrates right now, by a look at that
 // process's lock without taking any.
 const checkSQL = `
 SELECT version, dirty, EXISTS (
@@ -33,7 +33,7 @@ const noPrivilege = "42501"
 // howToMigrate ends the errors about a schema that is not there yet.
 const howToMigrate = "a worker applies migrations at its start, and so does `dlq-worker migrate`"
 
-// Check returns nil when the program can work with the schema of the database: it has what
+// Check returns nil when the program can work with the schema of the database: the schema has all that
 // this program needs, or more, since an upgrade migrates first. Check changes nothing and
 // waits for no lock.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
@@ -55,13 +55,13 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	case err != nil:
 		return fmt.Errorf("check the database schema: %w", err)
 	}
-	// A user without rights to the schema cannot tell; other checks say which rights it lacks.
+	// A user without rights to the schema cannot tell; other checks name the missing rights.
 	err = checkApplied(ctx, pool, Files, list, version, dirty)
 	if hasNoRight := errors.As(err, &refusal) && refusal.Code == noPrivilege; err != nil && !hasNoRight {
 		return fmt.Errorf("check the database schema: %w", err)
 	}
 	has := version
-	if dirty { // it is not there yet
+	if dirty { // that version is not there yet
 		has = before(list, version)
 	}
 	newest := list[len(list)-1]

@@ -1,9 +1,9 @@
 // Package migrations holds the database schema as numbered SQL files and brings
-// a database to it. Every file is one transaction, or the concurrent build of one index,
-// and may run again: what was interrupted is repeated at the next start.
+// a database to it. Every file is a transaction, or the concurrent build of an index,
+// and may run again: an interrupted migration is repeated at the next start.
 //
-// Programs of the version before run on while a migration is applied, and after it.
-// A migration therefore only adds. What no program needs any more is taken away by a later
+// Programs of the version before run on during and after a migration.
+// A migration therefore only adds. Parts that no program needs any more are taken away by a later
 // release, in a migration that raises dlq.dlq_schema.oldest_program.
 package migrations
 
@@ -35,29 +35,29 @@ var Files embed.FS
 // another table of this name as soon as the schema dlq exists.
 const versionTable = `"public"."schema_migrations"`
 
-// lockID is the advisory lock that lets one process migrate at a time. The
+// lockID is the advisory lock that lets a single process migrate at a time. The
 // number is arbitrary and must never change.
 const lockID = 7_305_011_990_412
 
-// lockPoll is how long a process waits before it asks for the lock again.
+// lockPoll is how long a process waits before asking for the lock again.
 const lockPoll = 200 * time.Millisecond
 
 // Options are how UpAs brings a database to the newest version.
 type Options struct {
 	Roles Roles
 	// LeaveLarge leaves the index builds on tables of more than 128 MiB, and whatever follows
-	// them, to a later call without it.
+	// them, to a later call without this option.
 	LeaveLarge bool
-	// Log is told what is left, and what a migration waits for. It may be nil.
+	// Log is told which indexes are left, and whom a migration waits for. Log may be nil.
 	Log func(message string)
 
 	files fs.FS // Files, but in tests
 }
 
 // Up brings the database to the newest version. Any number of processes may
-// call it at once: one works, the others wait for it until ctx ends. It connects
+// call Up at once: the first works, and the rest wait for its end until ctx ends. Up connects
 // as the pool does, on connections of its own. A schema that is newer than this
-// program stays as it is; it is an error if this program cannot work with it.
+// program stays unchanged. The error says when this program cannot work with that schema.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	return UpAs(ctx, pool, Options{})
 }
@@ -121,20 +121,20 @@ func (o Options) advance(ctx context.Context, own *pgxpool.Pool, m *migrate.Migr
 	return err
 }
 
-// migrateTo returns the version that it reached.
+// migrateTo returns the reached version.
 func migrateTo(m *migrate.Migrate, o Options, list []int, target int) (int, error) {
 	err := m.Migrate(uint(target))
 	if !o.LeaveLarge || !inTheWay(err) {
 		return target, err
 	}
-	// It is an index, since all else is tried again.
+	// An index is left, since all else is tried again.
 	o.Log("an index is not built, since another transaction is in its way: run `dlq-worker migrate`; programs can go on meanwhile")
 	left, _, err := current(m)
 	return before(list, left), err
 }
 
-// Down drops the schema with all messages. It refuses a schema of other migrations, or of a newer
-// program, and one whose migration was interrupted.
+// Down drops the schema with all messages. Down refuses a schema of other migrations, or of a newer
+// program, and a schema whose migration was interrupted.
 func Down(ctx context.Context, pool *pgxpool.Pool) error {
 	return run(ctx, pool, Options{Log: func(string) {}, files: Files}, func(own *pgxpool.Pool, m *migrate.Migrate) error {
 		list, err := versions(Files)
@@ -188,10 +188,10 @@ func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) erro
 	return nil
 }
 
-// settingsSQL overrides those of the program, its role and its database. Whoever asks for a
-// table after a migration waits behind it for as long as lock_timeout, also to read. A migration
+// settingsSQL overrides the settings of the program, its role and its database. Whoever asks for a
+// table after a migration waits behind the migration for as long as lock_timeout, also to read. A migration
 // of much data takes long, and the session that holds the lock is idle meanwhile. READ COMMITTED
-// is to see what was written before a lock was granted.
+// is to see all that was written before a lock was granted.
 const settingsSQL = `
 SELECT set_config(name, CASE name
 	WHEN 'lock_timeout' THEN '1s'
@@ -202,7 +202,7 @@ FROM pg_settings
 WHERE name IN ('lock_timeout', 'default_transaction_isolation', 'search_path',
 	'statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout')`
 
-// run does one thing to the schema while holding the lock. golang-migrate has a
+// run changes the schema while holding the lock. golang-migrate has a
 // lock of its own, but gives up waiting for it after seconds.
 func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Pool, *migrate.Migrate) error) error {
 	if err := o.run(ctx, pool, do); err != nil {
@@ -255,7 +255,7 @@ func (o Options) run(ctx context.Context, pool *pgxpool.Pool, do func(*pgxpool.P
 		return err
 	}
 	defer func() { _, _ = m.Close() }()
-	// The library takes no context; it stops between two migrations when asked.
+	// The library takes no context, but stops between two migrations when asked.
 	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
 	defer stop()
 
@@ -265,7 +265,7 @@ func (o Options) run(ctx context.Context, pool *pgxpool.Pool, do func(*pgxpool.P
 	return ctx.Err()
 }
 
-// tryLockSQL does not take the lock while another process has only that of golang-migrate,
+// tryLockSQL does not take the lock while another process has only the lock of golang-migrate,
 // since its session with the lock was ended.
 const tryLockSQL = `
 SELECT CASE WHEN NOT EXISTS (
@@ -276,7 +276,7 @@ SELECT CASE WHEN NOT EXISTS (
 ) THEN pg_try_advisory_lock($1) ELSE false END`
 
 // lock waits until this process may change the schema. A start does not wait for another
-// process that goes beyond what it needs, such as one that builds indexes: needed is false.
+// process that goes beyond its needs, such as a process that builds indexes: needed is false.
 func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Pool) (needed bool, err error) {
 	libraryID, err := database.GenerateAdvisoryLockId(conn.Conn().Config().Database, "public", "schema_migrations")
 	if err != nil {
@@ -306,8 +306,8 @@ func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Poo
 	}
 }
 
-// ensureVersionTable makes the table if it is missing, as golang-migrate would. That keeps its
-// connection when it may not, and the pool would wait for the connection for ever.
+// ensureVersionTable makes a missing table, as golang-migrate would. That library keeps its
+// connection when the table may not be made, and the pool would wait for the connection for ever.
 func ensureVersionTable(ctx context.Context, conn *pgxpool.Conn) error {
 	var exists bool
 	if err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, versionTable).Scan(&exists); err != nil {

@@ -22,13 +22,13 @@ const startTimeout = 2 * time.Second
 // largeTable is the size from which on an index takes longer to build than a start may last.
 const largeTable = 128 << 20
 
-// SQLSTATEs of a transaction that another one was in the way of.
+// SQLSTATEs of a transaction that another transaction was in the way of.
 const (
 	lockNotAvailable = "55P03"
 	deadlockDetected = "40P01"
 )
 
-// patient is the library's driver, which runs a migration again while others hold its locks.
+// patient is the library's driver, which runs a migration again while other sessions hold its locks.
 type patient struct {
 	database.Driver
 	retry func(func() error) error
@@ -49,7 +49,7 @@ func newPatient(ctx context.Context, library database.Driver, pool *pgxpool.Pool
 	}
 }
 
-// Run applies one file.
+// Run applies a file.
 func (p *patient) Run(migration io.Reader) error {
 	sql, err := io.ReadAll(migration)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *patient) Run(migration io.Reader) error {
 	return p.retry(func() error { return p.Driver.Run(bytes.NewReader(sql)) })
 }
 
-// SetVersion notes how far the schema is, and first the file that made it so. On the way down the
+// SetVersion notes how far the schema is, and first the file that brought the schema there. On the way down the
 // table of files stays until the last step.
 func (p *patient) SetVersion(version int, dirty bool) error {
 	return p.retry(func() error {
@@ -74,7 +74,7 @@ func (p *patient) SetVersion(version int, dirty bool) error {
 	})
 }
 
-// retry calls do until no other transaction is in its way. In between, the others go on.
+// retry calls do until no other transaction is in its way. In between, those go on.
 func retry(ctx context.Context, pool *pgxpool.Pool, log func(string), do func() error) error {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		err := do()
@@ -91,7 +91,7 @@ func retry(ctx context.Context, pool *pgxpool.Pool, log func(string), do func() 
 }
 
 func inTheWay(err error) bool {
-	// The library's error hides the one of PostgreSQL.
+	// The library's error hides PostgreSQL's error.
 	var value database.Error
 	var pointer *database.Error
 	switch {
@@ -126,12 +126,12 @@ func holder(ctx context.Context, pool *pgxpool.Pool) string {
 	return text
 }
 
-// concurrently matches a file that builds or drops an index while others read and write its
-// table. That cannot be part of a transaction, so it is the only statement of its file.
+// concurrently matches a file that builds or drops an index while programs read and write its
+// table. That cannot be part of a transaction, so the file has only this statement.
 var concurrently = regexp.MustCompile(`(?m)^(?:CREATE(?: UNIQUE)?|DROP) INDEX CONCURRENTLY IF (?:NOT )?EXISTS (?:dlq\.)?(\w+)(?:\s+ON (dlq\.\w+))?`)
 
-// build runs the statement of such a file. It waits for each transaction of others until the
-// limit, 0 for as long as they last; nobody waits behind it.
+// build runs the statement of such a file, and waits for each foreign transaction until the
+// limit, 0 for as long as they last; nobody waits behind the build.
 func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, table, sql string) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 )
 
 // Roles are the database roles of an installation whose programs do not own its tables. The
-// zero value stands for one user that owns everything.
+// zero value stands for a single user that owns everything.
 type Roles struct {
-	// Credentials are those of the user that migrates. Nil stands for those of the pool.
+	// Credentials are the credentials of the user that migrates. Nil stands for the pool's.
 	Credentials func() (user, password string, err error)
-	// Owner is the role that owns the schema; the user that migrates is a member of it. If it
+	// Owner is the role that owns the schema; the user that migrates is a member of that role. If Owner
 	// is empty, that user owns the schema.
 	Owner string
 	// Application is the role whose members are the users of the programs. It gets the rights
-	// that the programs need. If it is empty, no rights are granted.
+	// that the programs need. If Application is empty, no rights are granted.
 	Application string
 }
 
@@ -48,17 +48,17 @@ func (r Roles) configure(config *pgxpool.Config) {
 	}
 }
 
-// mayOwnSQL tells whether a role could change the audit, because it has the rights of the
+// mayOwnSQL tells whether a role could change the audit, because the role has the rights of the
 // owner.
 const mayOwnSQL = `
 SELECT r.oid, pg_has_role(r.oid, c.relowner, 'MEMBER')
 FROM pg_roles r, pg_class c
 WHERE r.rolname = @role AND c.oid = 'dlq.dlq_audit'::regclass`
 
-// grantsSQL writes the statements that give a role its rights: none for what it has already,
+// grantsSQL writes the statements that give a role its rights: none for rights that the role has already,
 // so that a start changes nothing. Rows of the audit can be read and added, and neither be
 // changed nor deleted. To revoke rights to a table also revokes those to its columns, and
-// the rights of PUBLIC to the audit would be those of the role too.
+// the rights of PUBLIC to the audit would be rights of the role too.
 const grantsSQL = `
 WITH object AS (
 	SELECT 'SCHEMA' AS kind, quote_ident(nspname) AS name, nspacl AS acl, '{USAGE}'::text[] AS wanted, false AS is_audit, 0::oid AS relation
@@ -99,7 +99,7 @@ var errApplicationOwns = errors.New("it has the rights of the owner of dlq.dlq_a
 
 var errNoSuchRole = errors.New("there is no such role")
 
-// grant gives the role its rights, in one transaction.
+// grant gives the role its rights, in a transaction.
 func grant(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		args := pgx.NamedArgs{"role": role}

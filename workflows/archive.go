@@ -8,14 +8,14 @@ import (
 	"dlqmanager/activities"
 )
 
-// ArchiveResult counts what one run did.
+// ArchiveResult has the counts of a run.
 type ArchiveResult struct {
 	Archived int64 `json:"archived"`
 	Purged   int64 `json:"purged"`
 }
 
 // ArchiveMessages moves old RESOLVED and DEAD messages to the archive table, and deletes
-// old archived messages. A Temporal Schedule starts it. It has no input: the worker's
+// old archived messages. A Temporal Schedule starts ArchiveMessages, without input: the worker's
 // configuration says which messages are old.
 func ArchiveMessages(ctx workflow.Context) (ArchiveResult, error) {
 	var (

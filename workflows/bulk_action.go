@@ -11,7 +11,7 @@ import (
 )
 
 // BulkAction revives, marks dead or deletes the messages in the scope of a bulk action, and
-// returns the job at its end. One activity changes them in batches. The job's row has the
+// returns the job at its end. A single activity changes them in batches. The job's row has the
 // position and the counts, and decides whether a batch may run. So a cancellation only
 // closes the job.
 func BulkAction(ctx workflow.Context, in BulkActionInput) (dlq.BulkAction, error) {
@@ -49,7 +49,7 @@ func BulkAction(ctx workflow.Context, in BulkActionInput) (dlq.BulkAction, error
 	return job, err
 }
 
-// describeAction shows the job in the Temporal Web UI. While it runs, its progress is in the
+// describeAction shows the job in the Temporal Web UI. While the job runs, its progress is in the
 // heartbeat of the activity.
 func describeAction(ctx workflow.Context, a *dlq.BulkAction) {
 	text := fmt.Sprintf("**%s** %s in %s: %d of %d changed, %d skipped.", a.State, a.Spec.Action, markdown(a.Spec.Topic), a.Changed, a.Matched, a.Skipped)

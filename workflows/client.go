@@ -19,13 +19,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ErrStopped means that a workflow did not complete: it was cancelled, was terminated or
+// ErrStopped means that a workflow did not complete, but was cancelled, was terminated or
 // failed.
 var ErrStopped = errors.New("the workflow was stopped")
 
 // Client starts, awaits and cancels the workflows of this package.
 //
-// Its errors are those of the domain: *dlq.NotRetryableError, *dlq.OwnedError,
+// Its errors come from the domain: *dlq.NotRetryableError, *dlq.OwnedError,
 // dlq.ErrNotFound, ErrStopped, and dlq.ErrUnavailable when Temporal is unavailable.
 type Client struct {
 	temporal   client.Client
@@ -34,9 +34,9 @@ type Client struct {
 	attributes attributes
 }
 
-// ClientOptions say what the Temporal Web UI shows.
+// ClientOptions configure the contents of the Temporal Web UI.
 type ClientOptions struct {
-	// Namespace is the one of the connection.
+	// Namespace is the namespace of the connection.
 	Namespace string
 	// PublicURL is the address of the API, for links; empty for none.
 	PublicURL string
@@ -52,7 +52,7 @@ func NewClient(temporal client.Client, taskQueue string, options ClientOptions) 
 	return &Client{temporal: temporal, taskQueue: taskQueue, options: options}
 }
 
-// StartRetryMessage starts the retry of a message, or joins the one that is
+// StartRetryMessage starts the retry of a message, or joins the retry that is
 // running. The error of a workflow that is running tells the two cases apart.
 func (c *Client) StartRetryMessage(ctx context.Context, m *dlq.Message, in RetryMessageInput) (Execution, error) {
 	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
@@ -76,11 +76,11 @@ func (c *Client) StartRetryMessage(ctx context.Context, m *dlq.Message, in Retry
 const targetMemo = "target_topic"
 
 // checkTarget returns a *dlq.NotRetryableError when a running retry sends the message to
-// another target than the requested one.
+// another target than requested.
 func (c *Client) checkTarget(ctx context.Context, running Execution, in RetryMessageInput) error {
 	info, err := c.info(ctx, running.WorkflowID)
 	if errors.Is(err, dlq.ErrNotFound) {
-		return nil // the wait says how it ended
+		return nil // the wait shows the end
 	}
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *Client) checkTarget(ctx context.Context, running Execution, in RetryMes
 		Reason: fmt.Sprintf("workflow %s is sending it to %s; wait for it or cancel it", running.WorkflowID, cmp.Or(target, "its original topic"))}
 }
 
-// AwaitRetryMessage waits for the end of a retry. It returns the error of ctx if that ends
+// AwaitRetryMessage waits for the end of a retry, or returns the error of ctx if that ends
 // first.
 func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessageResult, error) {
 	var result RetryMessageResult
@@ -121,7 +121,7 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Servers before 1.24 do not return the first run id. These workflows have one run.
+	// Servers before 1.24 do not return the first run id. These workflows have a single run.
 	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
 	isJob := owner.WorkflowID == retryAllPrefix+owner.Token && info.GetType().GetName() == RetryAllType ||
 		owner.WorkflowID == bulkActionPrefix+owner.Token && info.GetType().GetName() == BulkActionType
@@ -155,7 +155,7 @@ func (c *Client) Ping(ctx context.Context) error {
 }
 
 // archiveSchedule is the id of the archive's schedule. Several installations share a namespace; each
-// has its own task queue, which is part of the id unless it is DefaultTaskQueue.
+// has its own task queue, which is part of the id, except for DefaultTaskQueue.
 func (c *Client) archiveSchedule() string {
 	if c.taskQueue == DefaultTaskQueue {
 		return ArchiveScheduleID
@@ -205,7 +205,7 @@ func toDomain(ctx context.Context, err error) error {
 	}
 }
 
-// stoppedOr returns errors of the domain as they are, and wraps all others in ErrStopped.
+// stoppedOr returns errors of the domain unchanged, and wraps all else in ErrStopped.
 func stoppedOr(err error) error {
 	var (
 		notRetryable *dlq.NotRetryableError

@@ -10,7 +10,7 @@ import (
 )
 
 // StartBulkAction starts the workflow of a bulk action that the store has created, or joins
-// it. A job has one workflow, which runs once. StartBulkAction returns dlq.ErrNotFound when
+// that workflow. A job has a single workflow, which runs once. The error is dlq.ErrNotFound when
 // the workflow has closed.
 func (c *Client) StartBulkAction(ctx context.Context, job dlq.BulkAction) (Execution, error) {
 	options := c.startOptions(BulkActionID(job.ID), fmt.Sprintf("%s messages of %s", job.Spec.Action, job.Spec.Topic))
@@ -19,7 +19,7 @@ func (c *Client) StartBulkAction(ctx context.Context, job dlq.BulkAction) (Execu
 	return c.startOnce(ctx, options, BulkActionType, BulkActionInput{ID: job.ID})
 }
 
-// AwaitBulkAction waits for the end of a bulk action. It returns the error of ctx if that
+// AwaitBulkAction waits for the end of a bulk action, or returns the error of ctx if that
 // ends first.
 func (c *Client) AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	var job dlq.BulkAction
@@ -27,13 +27,13 @@ func (c *Client) AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction
 	return job, toDomain(ctx, err)
 }
 
-// CancelBulkAction asks a bulk action to stop. It returns dlq.ErrNotFound when the workflow
+// CancelBulkAction asks a bulk action to stop. The error is dlq.ErrNotFound when its workflow
 // does not run.
 func (c *Client) CancelBulkAction(ctx context.Context, id dlq.ID) error {
 	return c.cancel(ctx, BulkActionID(id))
 }
 
-// cancel cancels a workflow. It returns dlq.ErrNotFound when the workflow does not run.
+// cancel cancels a workflow. The error is dlq.ErrNotFound when the workflow does not run.
 func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	info, err := c.info(ctx, workflowID)
 	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {

@@ -14,7 +14,7 @@ import (
 )
 
 // StartRetryAll starts the workflow of a bulk retry that the store has created, or joins
-// it. A job has one workflow, which runs once. StartRetryAll returns dlq.ErrNotFound when
+// that workflow. A job has a single workflow, which runs once. The error is dlq.ErrNotFound when
 // the workflow has closed.
 func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Execution, error) {
 	options := c.startOptions(RetryAllID(bulk.ID), "retry all of "+bulk.Spec.Topic)
@@ -23,11 +23,11 @@ func (c *Client) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (Executi
 	return c.startOnce(ctx, options, RetryAllType, RetryAllInput{ID: bulk.ID})
 }
 
-// startOnce starts or joins the only workflow of a job. It returns dlq.ErrNotFound when the
+// startOnce starts or joins the only workflow of a job. The error is dlq.ErrNotFound when the
 // workflow has closed.
 func (c *Client) startOnce(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (Execution, error) {
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
-	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when it has closed; a running one is joined
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when the workflow has closed; a running workflow is joined
 	run, err := c.execute(ctx, options, workflowType, in)
 	var closed *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &closed) {
@@ -36,7 +36,7 @@ func (c *Client) startOnce(ctx context.Context, options client.StartWorkflowOpti
 	return executionOf(run), toDomain(ctx, err)
 }
 
-// AwaitRetryAll waits for the end of a bulk retry. It returns the error of ctx if that
+// AwaitRetryAll waits for the end of a bulk retry, or returns the error of ctx if that
 // ends first.
 func (c *Client) AwaitRetryAll(ctx context.Context, id dlq.ID) (RetryAllResult, error) {
 	var result RetryAllResult
@@ -44,14 +44,14 @@ func (c *Client) AwaitRetryAll(ctx context.Context, id dlq.ID) (RetryAllResult, 
 	return result, toDomain(ctx, err)
 }
 
-// CancelRetryAll asks a bulk retry to stop. It does not wait until the lanes have finished
-// their pages. It returns dlq.ErrNotFound when the workflow does not run.
+// CancelRetryAll asks a bulk retry to stop, without a wait until the lanes have finished
+// their pages. The error is dlq.ErrNotFound when the workflow does not run.
 func (c *Client) CancelRetryAll(ctx context.Context, id dlq.ID) error {
 	return c.cancel(ctx, RetryAllID(id))
 }
 
 // PauseRetryAll pauses a bulk retry and returns once no message of it is RETRYING.
-// It returns dlq.ErrNotFound when its workflow does not run.
+// The error is dlq.ErrNotFound when its workflow does not run.
 func (c *Client) PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error {
 	return c.update(ctx, id, UpdatePause, PauseUpdate{Reason: reason})
 }
@@ -63,13 +63,13 @@ func (c *Client) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
 }
 
 // SetRetryAllRate changes the rate limit of a bulk retry, in messages per
-// second; 0 lifts it. It returns dlq.ErrNotFound when its workflow does not run.
+// second; 0 lifts the limit. The error is dlq.ErrNotFound when its workflow does not run.
 func (c *Client) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error {
 	return c.update(ctx, id, UpdateSetRate, RateUpdate{PerSecond: &perSecond})
 }
 
-// update sends a command and waits for its effect. It returns dlq.ErrUnavailable when no
-// worker handles it before ctx ends. The command may still take effect later.
+// update sends a command and waits for its effect. The error is dlq.ErrUnavailable when no
+// worker handles the command before ctx ends. The command may still take effect later.
 func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any) error {
 	// The job finds the command in the audit by the id of the update; see activities.Bulk. Without
 	// an operation the SDK chooses the id.
@@ -96,7 +96,7 @@ func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any
 		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, ctx.Err())
-	case errors.As(err, &timedOut): // the server's timer was ahead of that of ctx
+	case errors.As(err, &timedOut): // the server's timer was ahead of ctx
 		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 	default:
 		return toDomain(ctx, err)
@@ -104,5 +104,5 @@ func (c *Client) update(ctx context.Context, id dlq.ID, name string, args ...any
 }
 
 // acceptedUpdateLost is the server's error type for an update whose workflow closed before
-// it answered.
+// an answer.
 const acceptedUpdateLost = "AcceptedUpdateCompletedWorkflow"

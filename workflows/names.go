@@ -1,6 +1,6 @@
-// Package workflows has the Temporal workflows: one for the retry of a message, one for
-// the retry of a topic, one for another action on many messages, and one for the archive.
-// It also has the client that starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
+// Package workflows has the Temporal workflows: for the retry of a message, for
+// the retry of a topic, for another action on many messages, and for the archive.
+// Also here are the client that starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
 // bodies of messages.
 package workflows
 
@@ -25,12 +25,12 @@ const (
 	bulkActionPrefix   = "bulk-action-"
 )
 
-// RetryMessageID is the workflow id of the retry of one message. Each message has one id,
-// so Temporal runs one retry of it at a time.
+// RetryMessageID is the workflow id of the retry of a message. Each message has a single id,
+// so Temporal runs its retries in turn.
 func RetryMessageID(id dlq.ID) string { return retryMessagePrefix + id.String() }
 
-// RetryAllID is the workflow id of a bulk retry. A job has exactly one workflow.
+// RetryAllID is the workflow id of a bulk retry. A job has a single workflow.
 func RetryAllID(bulk dlq.ID) string { return retryAllPrefix + bulk.String() }
 
-// BulkActionID is the workflow id of a bulk action. A job has exactly one workflow.
+// BulkActionID is the workflow id of a bulk action. A job has a single workflow.
 func BulkActionID(action dlq.ID) string { return bulkActionPrefix + action.String() }

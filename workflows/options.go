@@ -27,7 +27,7 @@ func endless(first, longest time.Duration) *temporal.RetryPolicy {
 	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: longest}
 }
 
-// localOptions are for the one attempt of such a step as a local activity. Its timeout is
+// localOptions are for the single attempt of such a step as a local activity. Its timeout is
 // well below the ten seconds of a workflow task.
 func localOptions(summary string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
@@ -49,7 +49,7 @@ func countOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithHeartbeatTimeout(ctx, laneHeartbeatTimeout)
 }
 
-// publishOptions are for sending one message. Temporal retries transient errors by the
+// publishOptions are for sending a message. Temporal retries transient errors by the
 // policy of their category. Errors of other categories end the activity, and the workflow
 // decides. The timeout is longer than the preparation and the producer's delivery timeout,
 // so the activity always reports the producer's result.
@@ -76,8 +76,8 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 // worker after three seconds, and a slow worker keeps its lane.
 const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
 
-// laneOptions are for a time slice of one lane of a bulk retry, and for all batches of a bulk
-// action: one long activity with heartbeats, which costs three events of history for any number of
+// laneOptions are for a time slice of a lane of a bulk retry, and for all batches of a bulk
+// action: a long activity with heartbeats, which costs three events of history for any number of
 // messages.
 func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{

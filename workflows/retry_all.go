@@ -12,13 +12,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryAll sends back the messages in the scope of a bulk retry. Each key belongs to one
-// lane, so it stays in order. A lane runs as long activities that send pages of messages.
+// RetryAll sends back the messages in the scope of a bulk retry. Each key belongs to a single
+// lane, and so stays in order. A lane runs as long activities that send pages of messages.
 // The store counts the progress in the transactions that change the messages.
 //
-// A running job can be paused, resumed, slowed down and cancelled. It pauses itself when
+// A running job can be paused, resumed, slowed down and cancelled. The job pauses itself when
 // its targets refuse everything, or when too many messages of a ramp came back. To pause
-// or end, it stops the claims and waits until the claimed pages are finalized. Then no
+// or end, the job stops the claims and waits until the claimed pages are finalized. Then no
 // message of the job is RETRYING.
 func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
@@ -44,7 +44,7 @@ func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 		if ctx.Err() == nil {
 			return RetryAllResult{}, r.continueAsNew(ctx)
 		}
-		runErr = ctx.Err() // cancelled just before it continued as new
+		runErr = ctx.Err() // cancelled just before continuing as new
 	}
 	return r.end(ctx, runErr)
 }
@@ -63,7 +63,7 @@ const (
 	phaseEnded
 )
 
-// bulkRun is one run of RetryAll.
+// bulkRun is a run of RetryAll.
 type bulkRun struct {
 	in    RetryAllInput
 	steps *activities.Bulk
@@ -75,15 +75,15 @@ type bulkRun struct {
 	bulk      dlq.BulkRetry
 	published bool
 	rampStep  int
-	// stepOpen is set while the step limit is that of step rampStep.
+	// stepOpen is set while the step limit belongs to step rampStep.
 	stepOpen bool
 
 	// pause is the requested pause; nil to run.
 	pause *Pause
-	// resumedBy is the id of the update that resumes the job; empty if it resumes by itself.
+	// resumedBy is the id of the update that resumes the job; empty if the job resumes by itself.
 	resumedBy string
-	// pauseUpdates counts the updates that pause or resume, so that a waiting one notices
-	// a later one.
+	// pauseUpdates counts the updates that pause or resume, so that a waiting update notices
+	// a later update.
 	pauseUpdates int
 	// rate keeps changes of the rate limit in order.
 	rate workflow.Mutex
@@ -91,7 +91,7 @@ type bulkRun struct {
 
 // begin counts the scope, or restores the state of the previous run.
 func (r *bulkRun) begin(ctx workflow.Context) error {
-	// Whoever starts a workflow can write anything into its input, so only a run that another one
+	// Whoever starts a workflow can write anything into its input, so only a run that another run
 	// continues as has a state, and the job is in the store.
 	if was := r.in.Resumed; was != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
 		r.published, r.pause = was.Published, was.Paused
@@ -111,7 +111,7 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 	return r.checkOpen()
 }
 
-// step runs an activity that returns the job, and stores the job in r.bulk. It decodes into
+// step runs an activity that returns the job, and stores the job in r.bulk, decoded into
 // a new value, so that a field missing in the JSON gets its zero value.
 func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) error {
 	var bulk dlq.BulkRetry
@@ -133,7 +133,7 @@ func (r *bulkRun) checkOpen() error {
 
 const cancelReason = "cancelled by an operator"
 
-// end closes the job. If another client has closed it, its state does not change.
+// end closes the job. The state of a job that another client has closed does not change.
 func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
 	end := activities.StateInput{ID: r.in.ID, State: dlq.BulkCompleted}
 	switch {
@@ -217,7 +217,7 @@ func (r *bulkRun) resume(ctx workflow.Context) error {
 	return nil
 }
 
-// recheckJob reads the job again after its lanes were not allowed to claim although it
+// recheckJob reads the job again after its lanes were not allowed to claim although the job
 // should run: another client has changed its row, or the lanes have newer attempts.
 func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	if err := r.readBulk(r.jobCtx); err != nil {
@@ -229,7 +229,7 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused pauses the job and waits until an operator resumes it, or until Pause.For has
+// waitPaused pauses the job and waits until an operator resumes the job, or until Pause.For has
 // passed.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
@@ -264,7 +264,7 @@ const (
 	pauseCheckMax = 5 * time.Minute
 )
 
-// awaitResume returns when the job is resumed, and also when the database no longer has it
+// awaitResume returns when the job is resumed, and also when the database no longer has the job
 // as paused. A restore to an earlier moment forgets a pause; the job is then paused again.
 func (r *bulkRun) awaitResume(ctx workflow.Context, resumed func() bool) error {
 	for wait := pauseCheckMin; ; wait = min(2*wait, pauseCheckMax) {

@@ -31,7 +31,7 @@ const (
 	lanesContinueAsNew
 )
 
-// laneGroup is the lanes of one call of runLanes.
+// laneGroup is the lanes of a call of runLanes.
 type laneGroup struct {
 	ended []bool
 	// waiting has the result of each lane that waits for a closed target, else nil.
@@ -52,7 +52,7 @@ func (g *laneGroup) allWaiting() bool {
 }
 
 // runLanes starts every lane and waits for all of them. When a lane fails, the job is to
-// pause, or the workflow is cancelled, it stops the claims. Then the lanes return once
+// pause, or the workflow is cancelled, runLanes stops the claims. Then the lanes return once
 // their pages are finalized.
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	waitCtx, wake := workflow.WithCancel(ctx)
@@ -79,7 +79,7 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	return end, group.err
 }
 
-// awaitLanes waits until all lanes have ended. It stops the claims when the workflow is
+// awaitLanes waits until all lanes have ended, and stops the claims when the workflow is
 // cancelled, a lane has failed, or a pause is requested.
 func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workflow.CancelFunc) error {
 	wanted := func() activities.StateInput {
@@ -114,7 +114,7 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 	return nil
 }
 
-// runLane starts one lane repeatedly until it has nothing more to do. The end of ctx ends
+// runLane starts a lane repeatedly until nothing more is to be done. The end of ctx ends
 // its wait for a closed target, but not a running activity.
 func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesEnd, error) {
 	in := activities.LaneInput{Bulk: r.in.ID, Number: i}
@@ -146,7 +146,7 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 	return lanesStopped, nil
 }
 
-// waitForTarget lets a lane wait for a closed target while others continue. When every
+// waitForTarget lets a lane wait for a closed target while the rest continue. When every
 // lane that has not ended waits, the job pauses.
 func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
 	group.waiting[i] = result
@@ -162,7 +162,7 @@ func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, r
 // closedReason is the beginning of the reason of a self-pause.
 const closedReason = "all that is left waits for a target that refuses everything: "
 
-// selfPause is the pause of a job whose lanes all wait. It lasts until the first of their
+// selfPause is the pause of a job whose lanes all wait. The pause lasts until the first of their
 // targets may be tried again.
 func selfPause(waiting []*activities.LaneResult) *Pause {
 	pause := &Pause{TargetClosed: true}

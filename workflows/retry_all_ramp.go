@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// openStep sets the step limit of the ramp's next step, or lifts it after the last step.
-// Without a ramp it does nothing.
+// openStep sets the step limit of the ramp's next step, or lifts the limit after the last step.
+// Without a ramp openStep does nothing.
 func (r *bulkRun) openStep() error {
 	ramp := r.bulk.Spec.Ramp
 	if ramp == nil || r.stepOpen || r.rampStep > len(ramp.Steps) {
@@ -30,7 +30,7 @@ func (r *bulkRun) openStep() error {
 	return workflow.ExecuteActivity(ctx, r.steps.SetStepLimit, limit).Get(ctx, nil)
 }
 
-// watchStep waits after a step and then reads how many messages came back. It pauses the
+// watchStep waits after a step and then reads how many messages came back. watchStep pauses the
 // job when these are too many. done says that no messages are left.
 func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 	ramp := r.bulk.Spec.Ramp
@@ -69,7 +69,7 @@ func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 	return r.bulk.Counts.Done() >= r.bulk.Matched && r.pause == nil, nil
 }
 
-// The wait between two looks at what is verified doubles. A reason that is gone once the
+// The wait between two looks at the verified messages doubles. A reason that is gone once the
 // offsets are fetched counts only after verifyPatience.
 const (
 	verifyCheckMin = 2 * time.Second
@@ -78,7 +78,7 @@ const (
 )
 
 // awaitVerified waits until all that the job has sent is verified, or came back. unknown says
-// why it cannot know that. Without either, an operator has paused the job, or the history is
+// why nobody can know that. Without either, an operator has paused the job, or the history is
 // long.
 func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown string, err error) {
 	began := workflow.Now(ctx)

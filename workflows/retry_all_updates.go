@@ -37,7 +37,7 @@ func (p PauseUpdate) check() error {
 	return nil
 }
 
-// UnmarshalJSON also takes the reason alone, as somebody may type it into the Web UI.
+// UnmarshalJSON also takes the reason alone, as typed into the Web UI.
 func (p *PauseUpdate) UnmarshalJSON(text []byte) error {
 	var reason string
 	if json.Unmarshal(text, &reason) == nil {
@@ -48,7 +48,7 @@ func (p *PauseUpdate) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*object)(p))
 }
 
-// RateUpdate is a new limit, in messages per second; 0 lifts it.
+// RateUpdate is a new limit, in messages per second; 0 lifts the limit.
 type RateUpdate struct {
 	PerSecond *int `json:"per_second"`
 }
@@ -103,7 +103,7 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 // onPause returns once no message of the job is RETRYING. The claims stop immediately; the
 // claimed pages are finished first.
 func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
-	reason := dlq.StorableText(in.Reason) // as the job has it, which is compared below
+	reason := dlq.StorableText(in.Reason) // as in the job, which is compared below
 	if reason == "" {
 		reason = "paused by an operator"
 	}
@@ -118,7 +118,7 @@ func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
 }
 
 // awaitPauseUpdate waits for the effect of a pause or a resume, or for a later update, which
-// supersedes it.
+// supersedes this update.
 func (r *bulkRun) awaitPauseUpdate(ctx workflow.Context, effect func() bool) (dlq.BulkRetry, error) {
 	r.pauseUpdates++
 	mine := r.pauseUpdates
@@ -133,7 +133,7 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 	if _, err := r.await(ctx, func() bool { return r.phase == phaseRunning }); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	perSecond := *in.PerSecond // the validator refuses an update without it
+	perSecond := *in.PerSecond // the validator refuses an update without a number
 	ctx = storeOptions(ctx, "set the rate limit")
 	err := workflow.ExecuteActivity(ctx, r.steps.SetBulkRate,
 		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond, Update: workflow.GetCurrentUpdateInfo(ctx).ID}).Get(ctx, nil)

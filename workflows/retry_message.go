@@ -13,14 +13,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryMessage sends one dead letter back to its original topic, or to the target in the
-// input: it marks the message RETRYING, republishes it and finalizes it. It owns the message from the first step to
+// RetryMessage sends a dead letter back to its original topic, or to the target in the
+// input. The steps mark the message RETRYING, republish and finalize. The workflow owns the message from the first step to
 // the last, also across crashes.
 //
-// It fails when the message cannot be claimed: the message does not exist, is not
+// RetryMessage fails when the message cannot be claimed: the message does not exist, is not
 // retryable, or is owned by another workflow. A failed delivery is a result, not an error.
 //
-// A cancellation takes effect after the running step. Before the publish it releases the
+// A cancellation takes effect after the running step. Before the publish, a cancellation releases the
 // message, and the retry is not counted. If the running step is the publish, its result
 // decides the outcome.
 func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResult, error) {
@@ -78,9 +78,9 @@ func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final
 	return final, err
 }
 
-// storeStep runs a step that only uses the database. It tries the step once as a local
+// storeStep runs a step that only uses the database. The first try is a local
 // activity, which Temporal does not schedule. If that fails, for example because the
-// database does not answer in time, it runs the step as an ordinary activity, which
+// database does not answer in time, the step becomes an ordinary activity, which
 // Temporal retries without end. A cancellation does not interrupt the local activity.
 func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
 	if ctx.Err() == nil {
@@ -144,7 +144,7 @@ func republish(ctx workflow.Context, step activities.RetryInput, claimed activit
 	}
 }
 
-// categoryOf returns the category of an activity's error. It is empty when the error is
+// categoryOf returns the category of an activity's error: empty when the error is
 // nil or not a delivery error.
 func categoryOf(err error) (category dlq.Category, retryAfter time.Duration) {
 	var application *temporal.ApplicationError

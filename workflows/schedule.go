@@ -14,7 +14,7 @@ import (
 )
 
 // EnsureArchiveSchedule creates the archive's schedule, or updates the times of the existing
-// one. It keeps a pause and the notes. cron is a cron expression or @daily and the like, in UTC.
+// schedule, of which a pause and the notes stay. cron is a cron expression or @daily and the like, in UTC.
 func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string) error {
 	id := c.archiveSchedule()
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}
@@ -24,7 +24,7 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string) error {
 	}
 	_, err := c.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: id, Spec: spec, Action: action,
-		// A run that is still active also archives the messages of the next one.
+		// A run that is still active also archives the messages of the next run.
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
 	})
 	if err == nil {
@@ -47,7 +47,7 @@ func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string) error {
 }
 
 // TriggerArchive starts a run of the archive's schedule now, and returns the schedule. The server skips the run
-// while another one is active.
+// while another run is active.
 func (c *Client) TriggerArchive(ctx context.Context) (schedule string, err error) {
 	id := c.archiveSchedule()
 	if err := c.temporal.ScheduleClient().GetHandle(ctx, id).Trigger(ctx, client.ScheduleTriggerOptions{}); err != nil {
@@ -56,12 +56,12 @@ func (c *Client) TriggerArchive(ctx context.Context) (schedule string, err error
 	return id, nil
 }
 
-// ArchiveRun is the newest run that the archive's schedule has started. Without one, Started
+// ArchiveRun is the newest run that the archive's schedule has started. Without a run, Started
 // is when the schedule was created.
 type ArchiveRun struct {
 	Started         time.Time
 	Running, Failed bool
-	// Interval is the longest one between the next starts of the schedule; 0 if it has no two.
+	// Interval is the longest between the next starts of the schedule; 0 with fewer than two starts.
 	Interval time.Duration
 }
 

@@ -47,8 +47,8 @@ type SweepStore interface {
 	// FoldCounts adds up the recent changes of the message counts, which makes reading
 	// them cheap.
 	FoldCounts(ctx context.Context) error
-	// OpenHeldGroups opens the held groups of which a condition is met. It reads what
-	// FoldCounts has added up.
+	// OpenHeldGroups opens the held groups of which a condition is met. The counts are the sums that
+	// FoldCounts has made.
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
 	// RecordArchiveRuns writes the counts of interrupted runs of the archive into the audit.
 	RecordArchiveRuns(ctx context.Context, runID string) error
@@ -86,8 +86,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 }
 
 // Sweep closes jobs and releases messages whose workflows no longer run, if they were
-// started or claimed before the given time. An error for one owner or job does not stop
-// the sweep of the others.
+// started or claimed before the given time. An error for an owner or a job does not stop
+// the sweep of the rest.
 func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
 	var failed failures
 	// First, since the next steps may wait for Temporal.
@@ -112,7 +112,7 @@ func (s *Sweeper) openHeldGroups(ctx context.Context) error {
 	return err
 }
 
-// ownerKind is a kind of owners: those of bulk retries, of bulk actions or of single retries.
+// ownerKind is a kind of owners: bulk retries, bulk actions or single retries.
 type ownerKind struct {
 	name string
 	list func(ctx context.Context, before time.Time) ([]dlq.Owner, error)
@@ -134,7 +134,7 @@ func (s *Sweeper) ownerKinds() []ownerKind {
 	}
 }
 
-// sweepKind ends what belongs to owners of a kind whose workflow is gone.
+// sweepKind ends the jobs and claims of owners of a kind whose workflow is gone.
 func (s *Sweeper) sweepKind(ctx context.Context, kind *ownerKind, before time.Time, failed *failures) error {
 	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) { return kind.list(ctx, before) })
 	for _, owner := range owners {
@@ -187,8 +187,8 @@ func do(ctx context.Context, limit time.Duration, call func(context.Context) err
 	return err
 }
 
-// failures are the errors of one sweep. Only the first few are reported, since there is
-// one for each owner while Temporal is unavailable.
+// failures are the errors of a sweep. Only the first few are reported, since there is
+// an error for each owner while Temporal is unavailable.
 type failures struct {
 	reported []error
 	more     int

@@ -9,7 +9,7 @@ import (
 // Every field that goes into Temporal has a fixed JSON name, so that renaming the Go field
 // does not affect running workflows.
 
-// Execution names one run of a workflow.
+// Execution names a run of a workflow.
 type Execution struct {
 	WorkflowID string
 	RunID      string
@@ -26,7 +26,7 @@ type RetryMessageInput struct {
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
-// RetryMessageResult is how the retry of one message ended.
+// RetryMessageResult is the end of the retry of a message.
 type RetryMessageResult struct {
 	MessageID  dlq.ID     `json:"message_id"`
 	Status     dlq.Status `json:"status"`
@@ -35,7 +35,7 @@ type RetryMessageResult struct {
 	// Published is false when Kafka is not configured and the message was
 	// resolved without being sent.
 	Published bool `json:"published"`
-	// Error and Category say why it was not delivered; else they are empty.
+	// Error and Category say why the message was not delivered; else they are empty.
 	Error    string       `json:"error,omitempty"`
 	Category dlq.Category `json:"category,omitempty"`
 }
@@ -47,10 +47,10 @@ type RetryAllInput struct {
 	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
-// Resumed is the state that a run passes to the next one when it continues as new.
+// Resumed is the state that a run passes to the next run when continuing as new.
 type Resumed struct {
 	Published bool `json:"published"`
-	// RampStep is the current step of the ramp when StepOpen is set, else the next one.
+	// RampStep is the current step of the ramp when StepOpen is set, else the next step.
 	RampStep int  `json:"ramp_step,omitempty"`
 	StepOpen bool `json:"step_open,omitempty"`
 	// Paused says that the job is paused, and why.
@@ -64,7 +64,7 @@ type Pause struct {
 	For time.Duration `json:"for_ns,omitempty"`
 	// TargetClosed is set when the job pauses itself because its target is closed.
 	TargetClosed bool `json:"target_closed,omitempty"`
-	// Update is the id of the update that asked for it; empty if the job pauses itself.
+	// Update is the id of the update that asked for this; empty if the job pauses itself.
 	Update string `json:"update,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// SearchAttributes are those that workflows have, all of the type Keyword. A namespace that
+// SearchAttributes are the search attributes of workflows, all of the type Keyword. A namespace that
 // does not know them is not an error.
 var SearchAttributes = []string{"DlqTopic", "DlqGroup", "DlqActor"}
 
@@ -33,7 +33,7 @@ const maxAttribute = 250
 // attributePause is how long the attributes are left out after the namespace did not know them.
 const attributePause = time.Minute
 
-// subject is what a workflow is about, for the Temporal Web UI.
+// subject is the subject of a workflow, for the Temporal Web UI.
 type subject struct {
 	topic string // its dead-letter topic, or the original topic of a job
 	group dlq.ID
@@ -116,8 +116,8 @@ func (a *attributes) areKnown() bool {
 
 func (a *attributes) miss() { a.missedAt.Store(time.Now().UnixNano()) }
 
-// markdown escapes a text of somebody else within a line, so that the Temporal Web UI shows it as
-// it is.
+// markdown escapes a foreign text within a line, so that the Temporal Web UI shows the text
+// unchanged.
 func markdown(text string) string {
 	var b strings.Builder
 	for _, c := range strings.Join(strings.Fields(text), " ") {

@@ -68,7 +68,7 @@ WHERE a.id = @id AND NOT a.counted`
 
 // CountAction counts the messages in the scope of a bulk action, once. A second call
 // changes nothing, nor does a call for a job that has ended. It reads the whole scope, and
-// nothing is changed before. It returns the bulk action, dlq.ErrNotFound, or
+// nothing is changed before. The result is the bulk action, dlq.ErrNotFound, or
 // dlq.ErrSpecUnreadable.
 func (s *Store) CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	a, err := s.Action(ctx, id)

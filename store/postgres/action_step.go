@@ -142,7 +142,7 @@ const (
 	longBatchTime = "8000" // less than callTimeout
 )
 
-// Act runs the next batch of a bulk action, in one transaction, and reads at most limit
+// Act runs the next batch of a bulk action, in a transaction, and reads at most limit
 // messages. It needs the fields ID and Spec of the job; the position is in the row. Two calls
 // for one job wait for each other, and change different messages.
 //

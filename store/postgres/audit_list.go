@@ -97,7 +97,7 @@ func (s *Store) auditedTopics(ctx context.Context, within string) (topics []stri
 	return topics, known < maxAuditedTopics && len(topics) <= maxListedTopics, err
 }
 
-// Operations returns one page of the operations, the newest first.
+// Operations returns a page of the operations, the newest first.
 func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.OperationPage, err error) {
 	size := max(q.PageSize, 1)
 	args := pgx.NamedArgs{"subject": q.Subject, "action": q.Action, "topic": q.Topic, "target_id": uuid(q.TargetID), "outcome": q.Outcome,

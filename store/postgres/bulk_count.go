@@ -41,7 +41,7 @@ WHERE b.id = @id AND NOT b.counted`
 
 // CountBulk counts the messages that a bulk retry matches, once. A second call changes
 // nothing, nor does a call for a job that has ended. It reads the whole scope, and no other
-// call waits for it. Nothing may be claimed before. It returns the bulk retry, or
+// call waits for it. Nothing may be claimed before. The result is the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	b, err := s.Bulk(ctx, id)

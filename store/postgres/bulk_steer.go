@@ -43,7 +43,7 @@ func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state
 
 // StopBulk stops the claims of a job. With BulkPausing the job can be resumed, with
 // BulkCancelling it cannot. StopBulk does not wait for claimed pages. A job in a later
-// state, or one that has ended, does not change. It returns the bulk retry, or
+// state, or one that has ended, does not change. The result is the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	from := []dlq.BulkState{dlq.BulkRunning, dlq.BulkPausing}
@@ -127,7 +127,7 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 
 // PauseBulk pauses a running bulk retry: nothing is claimed for it, and the pages that it
 // still owns are requeued. For a paused job it only replaces the reason. A job that is
-// being cancelled or has ended does not change. It returns the bulk retry, or
+// being cancelled or has ended does not change. The result is the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
 	stopped, err := s.StopBulk(dlq.WithoutOperation(ctx), id, dlq.BulkPausing, reason)
@@ -165,7 +165,7 @@ WITH changed AS (
 SELECT id, topic FROM changed`
 
 // ResumeBulk continues a bulk retry that is paused or pausing. A job in another state does
-// not change. It returns the bulk retry, or dlq.ErrNotFound.
+// not change. The result is the bulk retry, or dlq.ErrNotFound.
 func (s *Store) ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	return s.changeBulk(ctx, "resume bulk retry", resumeBulkSQL, id, pgx.NamedArgs{})
 }
@@ -190,7 +190,7 @@ WITH ended AS (
 // EndBulk ends a bulk retry. Nothing can be claimed for it any more, the pages that it
 // still owns are requeued, and messages that were matched but not sent are counted as
 // skipped. A job that ends before it was counted has matched the messages that it finished.
-// A second call changes nothing. It returns the bulk retry, or dlq.ErrNotFound.
+// A second call changes nothing. The result is the bulk retry, or dlq.ErrNotFound.
 func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if !state.IsFinal() {
 		return dlq.BulkRetry{}, fmt.Errorf("store: end bulk retry %s: %s is not an end", id, state)

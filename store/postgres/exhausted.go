@@ -123,7 +123,7 @@ WHERE o.dlq_topic = p.dlq_topic AND o.seq = p.seq AND o.message_id = p.message_i
 // messages that it passed: none when the topic has no more. Of all workers only one
 // publishes at a time. The others get dlq.ErrBlocked.
 //
-// The lock and the deletion are in one transaction, which is open while publish runs. So
+// The lock and the deletion are in a transaction, which is open while publish runs. So
 // when a worker dies, another one continues at once, and publishes again what was not
 // deleted.
 func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error) {

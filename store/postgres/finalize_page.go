@@ -163,7 +163,7 @@ WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FRO
 RETURNING l.retried, l.failed, l.dead, l.skipped, c.ended`
 
 // FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds
-// to the lane's counters, all in one transaction. It returns the lane's totals and the
+// to the lane's counters, all in a transaction. It returns the lane's totals and the
 // number of claims that it ended.
 //
 // A message that the lane no longer owns is neither changed nor counted, unless it was delivered:

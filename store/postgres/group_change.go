@@ -32,7 +32,7 @@ WITH arrival AS (
 ) /* audit */
 SELECT topic FROM changed`
 
-// ChangeGroup changes what operators have noted about a group. It returns dlq.ErrNotFound
+// ChangeGroup changes what operators have noted about a group. The error is dlq.ErrNotFound
 // for an unknown id.
 func (s *Store) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error {
 	change = change.Storable()
@@ -76,7 +76,7 @@ WITH changed AS (
 SELECT topic FROM changed`
 
 // FixGroup marks a group as fixed at a time, with the ends of the partitions of its original
-// topics. It returns dlq.ErrNotFound for an unknown id.
+// topics. The error is dlq.ErrNotFound for an unknown id.
 //
 // It waits until no batch of ingest is being stored, so that a message that is stored later
 // sees the fix.

@@ -159,7 +159,7 @@ func grouped(sql string, q *dlq.GroupQuery) string {
 // ranks reports whether the order of a query needs the counts of all groups.
 func ranks(q *dlq.GroupQuery) bool { return q.Sort != "" && q.Sort != dlq.GroupsByFirstSeen }
 
-// Groups returns one page of groups.
+// Groups returns a page of groups.
 func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPage, err error) {
 	sql := newestGroupsSQL
 	if ranks(&q) {

@@ -32,7 +32,7 @@ WHERE key = ANY (ARRAY(
 // errKeyUsed ends a transaction whose idempotency key was used before.
 var errKeyUsed = errors.New("the idempotency key was used before")
 
-// HandIn stores arrivals that do not come from Kafka, all in one transaction, and returns their
+// HandIn stores arrivals that do not come from Kafka, all in a transaction, and returns their
 // ids. A repeated call with the same key, which may be nil, stores nothing and returns the ids of
 // the first one, for at least 24 hours and also if the messages were deleted since. The error is
 // dlq.ErrKeyReused if the first call was for another request.

@@ -28,7 +28,7 @@ func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stor
 }
 
 // Ingest stores dead letters and moves the positions of the partitions that they were read
-// from, all in one transaction. It returns the ids of the new messages. A known id is
+// from, all in a transaction. It returns the ids of the new messages. A known id is
 // skipped, also when its message has been archived. The order of the slice becomes the
 // order of Seq. Messages that came back are counted for the bulk retry that sent them. It
 // returns dlq.ErrPositionMoved when a position is not the one that its advance starts from.

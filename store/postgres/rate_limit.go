@@ -26,7 +26,7 @@ WITH changed AS (
 SELECT id, topic FROM changed`
 
 // SetBulkRate sets how many messages per second all lanes together may claim; 0 removes the
-// limit. A job that has ended does not change. It returns dlq.ErrNotFound when there is no
+// limit. A job that has ended does not change. The error is dlq.ErrNotFound when there is no
 // such bulk retry.
 func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
 	_, err := s.changeBulk(ctx, "set rate of bulk retry", setRateSQL, id, pgx.NamedArgs{"rate_limit": dlq.StorableCount(rate)})
@@ -39,7 +39,7 @@ WHERE id = @id AND ended_at IS NULL
 RETURNING id, topic`
 
 // SetStepLimit sets how many more messages all lanes together may claim; nil removes the
-// limit. A job that has ended does not change. It returns dlq.ErrNotFound when there is no
+// limit. A job that has ended does not change. The error is dlq.ErrNotFound when there is no
 // such bulk retry.
 func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error {
 	if messages != nil {

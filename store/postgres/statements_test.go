@@ -388,7 +388,7 @@ func TestEveryStatement(t *testing.T) {
 		"operationsByTopicSQL": {{args: pgx.NamedArgs{"limit": 100, "topics": []string{"t-1", "t-2"}}, operations: &dlq.OperationQuery{}, uses: "idx_dlq_audit_topic"}},
 		"purgeAuditSQL":        {{args: old}}, // its plan is inside a function, and so is that of the next
 
-		"surveySQL": {{}}, "missingRightsSQL": {{uses: " | pg_class_relname_nsp_index"}}, "waitingTopicsSQL": {{}},
+		"serverInfoSQL": {{}}, "missingRightsSQL": {{uses: " | pg_class_relname_nsp_index"}}, "waitingTopicsSQL": {{}},
 
 		"archiveBatchSQL": {{args: old}},
 		"recordRunsSQL":   {{args: old, uses: "idx_dlq_audit_at"}},

@@ -85,7 +85,7 @@ func withCallTimeout(ctx context.Context, statements ...string) (context.Context
 
 const readOnlySQL = `SELECT current_setting('transaction_read_only')::bool`
 
-// Ping checks that the database answers. It returns dlq.ErrReadOnly when the database
+// Ping checks that the database answers. The error is dlq.ErrReadOnly when the database
 // accepts no changes.
 func (s *Store) Ping(ctx context.Context) error {
 	readOnly, _, err := queryOne(ctx, s, "ping", pgx.RowTo[bool], readOnlySQL, pgx.NamedArgs{})

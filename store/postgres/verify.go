@@ -247,7 +247,7 @@ WITH lease AS MATERIALIZED (
 )
 SELECT epoch FROM lease`
 
-// PublishWatermarks replaces the watermarks of the targets. It returns dlq.ErrFenced when another process has
+// PublishWatermarks replaces the watermarks of the targets. The error is dlq.ErrFenced when another process has
 // the lease.
 func (s *Store) PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, w *dlq.Watermarks) error {
 	var groups, errs []string

@@ -62,7 +62,7 @@ func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 	}
 	store := postgres.New(p.pool, p.topics)
 	asked := time.Now()
-	s, err := store.Survey(ctx)
+	s, err := store.ServerInfo(ctx)
 	took := time.Since(asked)
 	if err != nil {
 		f.fail(check, p.reason(check, err), "see that "+net.JoinHostPort(p.cfg.Database.Host, strconv.Itoa(p.cfg.Database.Port))+
@@ -199,7 +199,7 @@ func (p *parts) examineTemporal(ctx context.Context, f *findings) {
 			"see that "+cmp.Or(p.cfg.Temporal.Address, client.DefaultHostPort)+" is reachable, and that temporal.tls and temporal.api_key are right")
 		return
 	}
-	s, err := p.workflows.Survey(ctx)
+	s, err := p.workflows.Installation(ctx)
 	if err != nil {
 		f.fail(check, p.reason(check, err), "see that the namespace "+p.cfg.Temporal.Namespace+" exists, and that the user may use it")
 		return

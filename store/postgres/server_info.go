@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Survey is what the server says of itself.
-type Survey struct {
+// ServerInfo is the state of the database server.
+type ServerInfo struct {
 	Major   int
 	Version string
 	Standby bool
@@ -20,15 +20,15 @@ type Survey struct {
 	Now  time.Time
 }
 
-const surveySQL = `
+const serverInfoSQL = `
 SELECT current_setting('server_version_num')::int / 10000, current_setting('server_version'), pg_is_in_recovery(),
 	current_setting('fsync')::bool AND current_setting('full_page_writes')::bool AND current_setting('synchronous_commit') <> 'off',
 	current_setting('max_connections')::int, pg_size_pretty(pg_database_size(current_database())), clock_timestamp()`
 
-// Survey asks the server about itself. It works without the schema.
-func (s *Store) Survey(ctx context.Context) (Survey, error) {
-	survey, _, err := queryOne(ctx, s, "survey", pgx.RowToStructByPos[Survey], surveySQL, nil)
-	return survey, err
+// ServerInfo asks the server for its state. It works without the schema.
+func (s *Store) ServerInfo(ctx context.Context) (ServerInfo, error) {
+	info, _, err := queryOne(ctx, s, "read the state of the server", pgx.RowToStructByPos[ServerInfo], serverInfoSQL, nil)
+	return info, err
 }
 
 // missingRightsSQL returns the tables of the schema that the user may not use. Those that only

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// Survey is what Temporal knows of an installation.
-type Survey struct {
+// Installation is the state of an installation in Temporal.
+type Installation struct {
 	// Retention is how long the namespace keeps the histories of workflows that have ended.
 	Retention time.Duration
 	// MissingAttributes are search attributes that the namespace does not have, and
@@ -32,11 +32,11 @@ type Survey struct {
 }
 
 // pollerAge is how old the last poll of a running worker may be. A poll waits a minute for a
-// task. Temporal remembers those of a killed worker for five minutes.
+// task. Temporal remembers the polls of a killed worker for five minutes.
 const pollerAge = 90 * time.Second
 
-// Survey asks Temporal about the namespace, the schedule and the task queue. It changes nothing.
-func (c *Client) Survey(ctx context.Context) (s Survey, err error) {
+// Installation asks Temporal about the namespace, the schedule and the task queue, and changes nothing.
+func (c *Client) Installation(ctx context.Context) (s Installation, err error) {
 	namespace := c.options.Namespace
 	described, err := c.temporal.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Client) Survey(ctx context.Context) (s Survey, err error) {
 	s.Retention = described.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
 
 	attributes, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if err == nil { // the user may have no right to it
+	if err == nil { // the user may lack the right
 		for _, name := range SearchAttributes {
 			if _, known := attributes.GetCustomAttributes()[name]; !known {
 				s.MissingAttributes = append(s.MissingAttributes, name)
@@ -78,7 +78,7 @@ func (c *Client) Survey(ctx context.Context) (s Survey, err error) {
 }
 
 // setPollers counts the workers whose last poll is recent.
-func (s *Survey) setPollers(pollers []*taskqueuepb.PollerInfo, now time.Time) {
+func (s *Installation) setPollers(pollers []*taskqueuepb.PollerInfo, now time.Time) {
 	running := map[string]bool{}
 	for _, poller := range pollers {
 		polled := poller.GetLastAccessTime().AsTime()

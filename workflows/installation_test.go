@@ -18,14 +18,14 @@ func TestAWorkerThatPolledLongAgoDoesNotCount(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		pollers []*taskqueuepb.PollerInfo
-		want    Survey
+		want    Installation
 	}{
-		"none":                        {nil, Survey{}},
-		"one of two, in both queues":  {[]*taskqueuepb.PollerInfo{polled("a", time.Minute), polled("a", 5*time.Second), polled("b", 2*time.Minute)}, Survey{Pollers: 1, LastPoll: now.Add(-5 * time.Second)}},
-		"a killed one":                {[]*taskqueuepb.PollerInfo{polled("a", 3*time.Minute)}, Survey{LastPoll: now.Add(-3 * time.Minute)}},
-		"two, by a clock that is off": {[]*taskqueuepb.PollerInfo{polled("a", -time.Minute), polled("b", 0)}, Survey{Pollers: 2, LastPoll: now.Add(time.Minute)}},
+		"none":                        {nil, Installation{}},
+		"one of two, in both queues":  {[]*taskqueuepb.PollerInfo{polled("a", time.Minute), polled("a", 5*time.Second), polled("b", 2*time.Minute)}, Installation{Pollers: 1, LastPoll: now.Add(-5 * time.Second)}},
+		"a killed one":                {[]*taskqueuepb.PollerInfo{polled("a", 3*time.Minute)}, Installation{LastPoll: now.Add(-3 * time.Minute)}},
+		"two, by a clock that is off": {[]*taskqueuepb.PollerInfo{polled("a", -time.Minute), polled("b", 0)}, Installation{Pollers: 2, LastPoll: now.Add(time.Minute)}},
 	} {
-		var s Survey
+		var s Installation
 		s.setPollers(c.pollers, now)
 		require.Equal(t, c.want, s, name)
 	}
