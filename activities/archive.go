@@ -51,8 +51,9 @@ const (
 	batchGrace   = time.Second
 )
 
-// ArchivePace keeps the archive out of the way of ingest and retries, since nothing of it is urgent: batches are short, so
-// that nobody waits long for a batch, and most of the time passes in rests between them.
+// ArchivePace keeps the archive out of the way of ingest and retries, since nothing of it is
+// urgent: batches are short, so that nobody waits long for a batch, and most of the time passes in
+// rests between them.
 type ArchivePace struct {
 	// Limit is the size of the next batch, and Most the size of the largest.
 	Limit, Most int
@@ -131,9 +132,9 @@ func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch 
 	return total, keepCount(ctx, total, err)
 }
 
-// keepCount gives the count to the next attempt when the worker stops, and returns err. RecordHeartbeat does not
-// suffice: a heartbeat held back for the next interval is sent while the worker stops, which may be after the activity
-// has ended, and is then lost.
+// keepCount gives the count to the next attempt when the worker stops, and returns err.
+// RecordHeartbeat does not suffice: a heartbeat held back for the next interval is sent while the
+// worker stops, which may be after the activity has ended, and is then lost.
 func keepCount(ctx context.Context, count int64, err error) error {
 	if errors.Is(err, errWorkerStopping) {
 		_ = activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, count)

@@ -1,6 +1,6 @@
-// Package workflows has the Temporal workflows: for the retry of a message, for
-// the retry of a topic, for another action on many messages, and for the archive.
-// Also here are the client that starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
+// Package workflows has the Temporal workflows: for the retry of a message, for the retry of a
+// topic, for another action on many messages, and for the archive. Also here are the client that
+// starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
 // bodies of messages.
 package workflows
 

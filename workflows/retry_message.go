@@ -13,9 +13,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RetryMessage sends a dead letter back to its original topic, or to the target in the
-// input. The steps mark the message RETRYING, republish and finalize. The workflow owns the message from the first step to
-// the last, also across crashes.
+// RetryMessage sends a dead letter back to its original topic, or to the target in the input. The
+// steps mark the message RETRYING, republish and finalize. The workflow owns the message from the
+// first step to the last, also across crashes.
 //
 // RetryMessage fails when the message cannot be claimed: the message does not exist, is not
 // retryable, or is owned by another workflow. A failed delivery is a result, not an error.

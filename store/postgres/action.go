@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// actionsSQL reads bulk actions. Their rate is computed like that of bulk retries
+// actionsSQL reads bulk actions. Their rate is computed as for bulk retries
 // (bulksSQL).
 const actionsSQL = `
 SELECT a.id, a.workflow_id, a.spec, a.state, a.reason, a.upper_bound, a.matched, NOT a.counted, a.changed, a.skipped,
@@ -99,7 +99,7 @@ WITH changed AS (
 ) /* audit */
 SELECT id, topic FROM changed`
 
-// StopAction makes a running bulk action CANCELLING. Once it returns, the job changes no
+// StopAction makes a running bulk action CANCELLING. Afterwards the job changes no
 // message any more. A job in another state does not change. StopAction returns the bulk
 // action, or dlq.ErrNotFound.
 func (s *Store) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
@@ -117,7 +117,7 @@ SET reason = @reason, updated_at = now()
 WHERE id = @id AND state = 'RUNNING'`
 
 // ExplainAction records why a running bulk action does not continue. The next batch that
-// succeeds clears it. Only an answer of the server is recorded word for word: other errors
+// succeeds clears the reason. Only an answer of the server is recorded word for word: other errors
 // name hosts and users.
 func (s *Store) ExplainAction(ctx context.Context, id dlq.ID, cause error) error {
 	reason := dlq.ErrUnavailable.Error()
@@ -141,7 +141,7 @@ WITH ended AS (
 		'changed', changed, 'skipped', skipped) AS counts
 )` + recordEnd
 
-// EndAction ends a bulk action. Once it returns, the job changes no message any more. A
+// EndAction ends a bulk action. Afterwards the job changes no message any more. A
 // second call changes nothing. EndAction returns the bulk action, or dlq.ErrNotFound.
 func (s *Store) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
 	if !state.IsFinal() {

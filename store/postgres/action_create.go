@@ -12,12 +12,12 @@ const createActionSQL = `
 INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at)
 VALUES (@id, @workflow_id, @topic, @spec::jsonb, @upper_bound, @snapshot_at)`
 
-// CreateAction fixes the scope of a bulk action by a snapshot and inserts its row. It takes
-// a few milliseconds at any size; CountAction counts the messages. It uses the fields ID,
+// CreateAction fixes the scope of a bulk action by a snapshot and inserts its row, in
+// a few milliseconds at any size; CountAction counts the messages. CreateAction uses the fields ID,
 // WorkflowID and Spec of a.
 //
-// It creates nothing if a running bulk action has messages in common with the topic. It
-// returns that job if it does the same work (ActionSpec.IsSameWork), and otherwise a
+// CreateAction creates nothing if a running bulk action has messages in common with the topic, but
+// returns that job if both do the same work (ActionSpec.IsSameWork), and otherwise a
 // *dlq.ActionBusyError. The error is dlq.ErrUnavailable when ingest does not release its
 // lock in time.
 func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error) {
@@ -36,8 +36,8 @@ func (s *Store) CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAct
 	return job, s.recordJoin(ctx, dlq.TargetBulkAction, job.Owner(), running, spec.Topic)
 }
 
-// countActionSQL counts the messages that the job will change, by the same conditions. It
-// takes no locks while it reads.
+// countActionSQL counts the messages that the job will change, by the same conditions, and
+// takes no locks meanwhile.
 const countActionSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_bulk_actions WHERE id = @id
@@ -67,7 +67,7 @@ FROM matched
 WHERE a.id = @id AND NOT a.counted`
 
 // CountAction counts the messages in the scope of a bulk action, once. A second call
-// changes nothing, nor does a call for a job that has ended. It reads the whole scope, and
+// changes nothing, nor does a call for a job that has ended. CountAction reads the whole scope, and
 // nothing is changed before. The result is the bulk action, dlq.ErrNotFound, or
 // dlq.ErrSpecUnreadable.
 func (s *Store) CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {

@@ -6,7 +6,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// previewActionSQL counts the scope in one pass, and has the columns of previewSQL.
+// previewActionSQL counts the scope in a pass, and has the columns of previewSQL.
 const previewActionSQL = `
 WITH counted AS MATERIALIZED (
 	SELECT status, group_id, count(*) AS n
@@ -44,9 +44,9 @@ FROM in_group i
 LEFT JOIN dlq.dlq_groups g ON g.id = i.group_id
 ORDER BY n DESC, group_id`
 
-// PreviewAction returns the result that a bulk action would have if it started now. It
-// changes nothing, and reads everything in one snapshot. It reads the whole scope, and has
-// no time limit but that of ctx.
+// PreviewAction returns the result of a bulk action that would start now,
+// changes nothing, and reads everything in the same snapshot. The whole scope is read,
+// until ctx ends.
 func (s *Store) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error) {
 	spec = spec.Storable()
 	sample := dlq.ListQuery{Filter: spec.Filter, PageSize: dlq.PreviewSample, OldestFirst: true}

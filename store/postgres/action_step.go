@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lockActionSQL lets one batch of a job run at a time. It is a separate statement before
+// lockActionSQL lets a single batch of a job run at a time, as a separate statement before
 // the batch, so the batch's snapshot includes all that was committed before the lock was
 // granted, such as the end of the job.
 const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KEY UPDATE`
@@ -21,12 +21,12 @@ const lockActionSQL = `SELECT FROM dlq.dlq_bulk_actions WHERE id = @id FOR NO KE
 // actSQL reads the next messages of a job, changes those that match, counts them and moves
 // the cursor. Its CTEs in their order:
 //
-//   - job is empty unless the job is running. status is the status that it reads now.
+//   - job is empty unless the job is running. status is the status that the job reads now.
 //   - read are the next messages of the topic in this status, in the order of the index.
 //     @from and @until are the limits of created_at. The indexes leave out RETRYING
 //     messages; dlq_retrying has their ids. The UNION drops messages whose two
 //     topics are the same. A condition on the other topic would read all of them each time.
-//   - locked are those of them that are in the scope, locked in the order of their ids, like
+//   - locked are the messages of read that are in the scope, locked in the order of their ids, like
 //     in every statement that locks several messages. So two of them do not deadlock. The
 //     text of errors is compared here, so a batch reads no more than @limit messages, however
 //     few match.
@@ -129,26 +129,26 @@ const changeLocked = `), changed AS (
 	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
 `
 
-// searchMark is the mark in actSQL for what no index has, and lockMark that for the lock.
+// searchMark is the mark in actSQL for conditions that no index has, and lockMark the mark for the lock.
 const (
 	searchMark = "true /* search */"
 	lockMark   = "FOR UPDATE OF m /* or skip */"
 )
 
-// A cancellation waits for the running batch, so a batch has little time. A batch of one
-// message has more, and so has one of a key, which reads all messages of the key.
+// A cancellation waits for the running batch, so a batch has little time. A batch of a single
+// message has more, and so has a batch of a key, which reads all messages of the key.
 const (
 	batchTime     = "1500" // in milliseconds
 	longBatchTime = "8000" // less than callTimeout
 )
 
 // Act runs the next batch of a bulk action, in a transaction, and reads at most limit
-// messages. It needs the fields ID and Spec of the job; the position is in the row. Two calls
-// for one job wait for each other, and change different messages.
+// messages. Act needs the fields ID and Spec of the job; the position is in the row. Two calls
+// for the same job wait for each other, and change different messages.
 //
 // A message that another transaction has locked for a second is skipped, so that the job
 // continues. The error is dlq.ErrBlocked when the row of the job is locked for a second,
-// dlq.ErrSlow when the batch was undone because it took too long, and dlq.ErrSpecUnreadable.
+// dlq.ErrSlow when the batch was undone since time ran out, and dlq.ErrSpecUnreadable.
 func (s *Store) Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error) {
 	if err := checkReadable(&job); err != nil {
 		return dlq.ActionStep{}, err
@@ -160,7 +160,7 @@ func (s *Store) Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.Act
 	return step, err
 }
 
-// act reports in hadJob whether it has locked the row of the job, also when it fails.
+// act reports in hadJob whether the row of the job was locked, also after an error.
 func (s *Store) act(ctx context.Context, job *dlq.BulkAction, limit int, skipLocked bool) (step dlq.ActionStep, hadJob bool, err error) {
 	sql, args := actOf(job, limit)
 	if skipLocked {

@@ -23,8 +23,8 @@ WITH moved AS MATERIALIZED (
 SELECT messages FROM moved`
 
 // ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than
-// olderThan into the archive, and returns how many. The next call continues where this one
-// ended; zero means that nothing is left. It counts them for the run that is the operation of
+// olderThan into the archive, and returns how many. The next call continues where this call
+// ended; zero means that nothing is left. ArchiveBatch counts them for the run that is the operation of
 // ctx; see RecordArchiveRuns.
 func (s *Store) ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, "archive messages", archiveBatchSQL, olderThan, limit)
@@ -57,7 +57,7 @@ SELECT count(*) FROM messages`
 
 // PurgeBatch deletes at most limit archived messages that have not changed for
 // longer than olderThan, with their bytes and attempts, and returns how many. They are not published any more.
-// It counts them like ArchiveBatch.
+// PurgeBatch counts them like ArchiveBatch.
 func (s *Store) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
 }
@@ -93,7 +93,7 @@ RETURNING id, at, subject, method, address, action, topic, target, target_id, re
 
 // RecordArchiveRuns writes a row of the audit for the run, which has ended, and for every run
 // that has had no batch for two minutes. Runs that have done nothing since then get none. If an
-// interrupted run continues, it gets another row for the rest.
+// interrupted run continues, the rest gets another row.
 func (s *Store) RecordArchiveRuns(ctx context.Context, runID string) error {
 	recorded, err := queryAll(ctx, s, "record runs of the archive", scanOperation, recordRunsSQL, pgx.NamedArgs{"run_id": runID})
 	for i := range recorded {

@@ -13,7 +13,7 @@ import (
 const auditMark = " /* audit */"
 
 // recordChanged is a CTE that records an operation on the row that the CTE changed returns.
-// So a change and its row are one statement, and nothing is recorded without a change.
+// So a change and its row are a single statement, and nothing is recorded without a change.
 const recordChanged = `, recorded AS (
 	INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
 	SELECT o.id, o.subject, o.method, o.address, o.action, COALESCE(NULLIF(o.topic, ''), changed.topic), o.target,
@@ -23,7 +23,7 @@ const recordChanged = `, recorded AS (
 )`
 
 // audited lets a statement with an auditMark record the operation of ctx. The caller calls
-// changed after a change. Without an operation the statement stays as it is.
+// changed after a change. Without an operation the statement does not change.
 func (s *Store) audited(ctx context.Context, target dlq.OperationTarget, sql string, args pgx.NamedArgs) (_ string, changed func(dlq.ID, string)) {
 	o, found := dlq.StoredOperation(ctx, target, dlq.OperationDone)
 	if !found {
@@ -36,7 +36,7 @@ func (s *Store) audited(ctx context.Context, target dlq.OperationTarget, sql str
 	}
 }
 
-// recorded reports an operation, if there is one, to s.Audit.
+// recorded reports an operation, if any, to s.Audit.
 func (s *Store) recorded(o *dlq.Operation) {
 	if s.Audit != nil && o != nil {
 		s.Audit(*o)
@@ -49,7 +49,7 @@ type changedJob struct {
 	Topic string
 }
 
-// changeJob runs a statement that returns the job if it has changed it.
+// changeJob runs a statement that returns the job after a change.
 func (s *Store) changeJob(ctx context.Context, operation string, target dlq.OperationTarget, sql string, args pgx.NamedArgs) error {
 	sql, changed := s.audited(ctx, target, sql, args)
 	job, found, err := queryOne(ctx, s, operation, pgx.RowToStructByPos[changedJob], sql, args)
@@ -92,7 +92,7 @@ func recordCreation(ctx context.Context, tx pgx.Tx, o *dlq.Operation) error {
 	return err
 }
 
-// recordEnd is the end of a statement whose CTE ended returns the job that it has ended. It records
+// recordEnd is the end of a statement whose CTE ended returns the job that has ended. recordEnd records
 // the end, with the counts, on behalf of whoever ends the job, or else of whoever created the job.
 const recordEnd = `, asked AS (
 	SELECT o.subject, o.method, o.address, o.action, o.topic, o.reason, o.request_id
@@ -126,8 +126,8 @@ func (s *Store) endJob(ctx context.Context, target dlq.OperationTarget, sql stri
 	return err
 }
 
-// RecordOperation records an operation that changed nothing in the store: it was refused, it
-// failed, or a workflow makes the change. It sets the time, and the id if that is zero.
+// RecordOperation records an operation that changed nothing in the store: the operation was refused,
+// failed, or a workflow makes the change. RecordOperation sets the time, and a zero id.
 func (s *Store) RecordOperation(ctx context.Context, o dlq.Operation) error {
 	o = o.Identified().Storable()
 	err := s.batch(ctx, "record operation", func(batch *pgx.Batch) {

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// operationsOfSQL finds the operation of a single retry by its run, and those of a bulk retry
-// by its id. The last one of a bulk retry has created it, and the others have joined it.
+// operationsOfSQL finds the operation of a single retry by its run, and the operations of a bulk retry
+// by its id. The last operation of a bulk retry has created the job, and all later ones have joined the job.
 const operationsOfSQL = `
 SELECT COALESCE(r.run_id, o.target_id::text), o.id
 FROM dlq.dlq_audit o
@@ -22,7 +22,7 @@ WHERE o.target_id = ANY (@targets::uuid[]) AND o.outcome = 'accepted'
 ORDER BY o.at DESC, o.id DESC`
 
 // OperationsOf returns the operations that asked for retries of messages, by the tokens of
-// their owners. It leaves out tokens whose operation is unknown.
+// their owners, and leaves out tokens whose operation is unknown.
 func (s *Store) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
 	type row struct {
 		Token string
@@ -51,7 +51,7 @@ WHERE true /* filter */
 ORDER BY a.at DESC, a.id DESC
 LIMIT @limit`
 
-// operationsByTopicSQL reads the newest operations of each topic. By time alone it would read
+// operationsByTopicSQL reads the newest operations of each topic. By time alone, the statement would read
 // the operations of all other topics too.
 const operationsByTopicSQL = `
 SELECT a.id, a.at, a.subject, a.method, a.address, a.action, a.topic, a.target, a.target_id, a.reason, a.request_id, a.workflow_id,
@@ -67,7 +67,7 @@ CROSS JOIN LATERAL (
 ORDER BY a.at DESC, a.id DESC
 LIMIT @limit`
 
-// auditedTopicsSQL looks up each topic of the audit by index, as the one after the last.
+// auditedTopicsSQL looks up each topic of the audit by index, as the topic after the last.
 const auditedTopicsSQL = `
 WITH RECURSIVE known (topic, n) AS (
 	(SELECT topic, 1 FROM dlq.dlq_audit ORDER BY topic LIMIT 1)
@@ -85,7 +85,7 @@ const (
 )
 
 // auditedTopics returns the topics of the audit that match within. few reports that these are
-// all, and few enough to be read one by one.
+// all, and few enough to be read topic by topic.
 func (s *Store) auditedTopics(ctx context.Context, within string) (topics []string, few bool, err error) {
 	var known int
 	err = s.batch(ctx, "find topics of operations", func(batch *pgx.Batch) {
@@ -123,7 +123,7 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.
 	return page, err
 }
 
-// visibleJob is a condition on operations: those of a job on an original topic have the messages of
+// visibleJob is a condition on operations: operations of a job on an original topic have the messages of
 // all its dead-letter topics, unless the job has limits.
 const visibleJob = `(a.target NOT IN ('bulk-retry', 'bulk-action') OR a.topic ~ @dead_letter_topics
 	OR EXISTS (SELECT FROM dlq.dlq_bulk_retries j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0)

@@ -14,9 +14,9 @@ import (
 
 // bulksSQL reads bulk retries with the sum of their lanes. The rate includes each lane's
 // current window of ten seconds, and the part of the previous window that is not older than
-// ten seconds. It subtracts epochs, because infinite times, which were written by hand,
-// cannot be subtracted. A running job shows the reason of one of its queues, preferably
-// that of a closed target. No index has the order of the closed queues, so these few are
+// ten seconds. The statement subtracts epochs, because infinite times, which were written by hand,
+// cannot be subtracted. A running job shows the reason of any of its queues, preferably
+// the reason of a closed target. No index has the order of the closed queues, so these few are
 // sorted and the planner does not read all queues.
 const bulksSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,

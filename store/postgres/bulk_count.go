@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// countBulkSQL counts the messages that the lanes will claim, by the same conditions. It
-// takes no locks while it reads.
+// countBulkSQL counts the messages that the lanes will claim, by the same conditions, and
+// takes no locks meanwhile.
 const countBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_bulk_retries WHERE id = @id
@@ -40,8 +40,8 @@ FROM matched
 WHERE b.id = @id AND NOT b.counted`
 
 // CountBulk counts the messages that a bulk retry matches, once. A second call changes
-// nothing, nor does a call for a job that has ended. It reads the whole scope, and no other
-// call waits for it. Nothing may be claimed before. The result is the bulk retry, or
+// nothing, nor does a call for a job that has ended. CountBulk reads the whole scope, and no other
+// call waits for the count. Nothing may be claimed before. The result is the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	b, err := s.Bulk(ctx, id)

@@ -12,20 +12,20 @@ import (
 	"dlqmanager/dlq"
 )
 
-// createLock is the advisory lock that allows one creation of a job at a time. Two
+// createLock is the advisory lock that allows a single creation of a job at a time. Two
 // concurrent creations would not see each other's rows. The number is arbitrary and must
 // never change.
 const createLock = 7_305_011_990_414
 
 // lockSQL takes an advisory lock for the transaction. If the program is suspended or loses
-// its network while it holds the lock, the server ends its session after two seconds.
+// its network while holding the lock, the server ends its session after two seconds.
 const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
 
 // conflictSQL finds a running job of the same kind that has messages in common with @topic. A
 // message belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
 // and so does a job of the other topic of any message, if the message is within the limits
-// of both jobs; an empty limit matches every topic. So does one that Principal.Within cannot
-// have made, since it may be no valid expression. The status of the message does not matter,
+// of both jobs; an empty limit matches every topic. So does a limit that Principal.Within cannot
+// have made, since such a limit may be no valid expression. The status of the message does not matter,
 // so the result does not change while a job changes the message.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
@@ -68,15 +68,15 @@ INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
 // ingestTimeoutSQL limits how long the creation of a job waits for the ingest lock.
-// Transactions of the ingest that start meanwhile wait behind it.
+// Transactions of the ingest that start meanwhile wait behind that call.
 const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 
 // CreateBulk fixes the scope of a bulk retry by a snapshot and inserts its row and its
-// lanes. It takes a few milliseconds at any size; CountBulk counts the messages. It uses
-// the fields ID, WorkflowID, Spec and Lanes (at least one) of b.
+// lanes, in a few milliseconds at any size; CountBulk counts the messages. CreateBulk uses
+// the fields ID, WorkflowID, Spec and Lanes (1 or more) of b.
 //
-// It creates nothing if a running job conflicts (conflictSQL). It returns that job if it
-// does the same work (BulkSpec.IsSameWork), and otherwise a *dlq.BulkBusyError. The error
+// CreateBulk creates nothing if a running job conflicts (conflictSQL), but returns that job if both
+// do the same work (BulkSpec.IsSameWork), and otherwise a *dlq.BulkBusyError. The error
 // is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error) {
 	spec := b.Spec.Storable()
@@ -95,7 +95,7 @@ func (s *Store) CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry,
 	return job, s.recordJoin(ctx, dlq.TargetBulkRetry, job.Owner(), running, spec.Topic)
 }
 
-// createJob takes a snapshot, inserts the row of a job and records who asked for the job. It returns
+// createJob takes a snapshot, inserts the row of a job and records who asked for the job. The result is
 // the id of the job, or of a running job that conflicts.
 func (s *Store) createJob(ctx context.Context, target dlq.OperationTarget, job dlq.Owner, id dlq.ID, createSQL string,
 	f *dlq.Filter, args pgx.NamedArgs) (running dlq.ID, err error) {
@@ -126,7 +126,7 @@ func (s *Store) createJob(ctx context.Context, target dlq.OperationTarget, job d
 }
 
 // snapshot puts the upper bound and the time of the snapshot into args. The whole
-// transaction is sent in one batch, so the ingest lock is not held for a round trip.
+// transaction is sent in a batch, so the ingest lock is not held for a round trip.
 func (s *Store) snapshot(ctx context.Context, args pgx.NamedArgs) error {
 	newest, err := s.newest(ctx, args)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// previewSQL counts the scope in one pass, grouped by all columns that decide whether a
+// previewSQL counts the scope in a pass, grouped by all columns that decide whether a
 // message is sent. So the patterns of dead-letter topics are matched once for each group.
-// Of error classes, targets and groups it returns the most frequent ones. Statuses and
+// Of error classes, targets and groups only the most frequent are returned. Statuses and
 // reasons are few.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
@@ -98,9 +98,9 @@ ORDER BY sample.seq`
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
 
-// PreviewBulk returns the result that a bulk retry would have if it started now. It changes
-// nothing, and reads everything in one snapshot. It reads the whole scope, and has no time
-// limit but that of ctx.
+// PreviewBulk returns the result of a bulk retry that would start now, changes
+// nothing, and reads everything in the same snapshot. The whole scope is read,
+// until ctx ends.
 func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
 	spec = spec.Storable()
 	args := s.bulkArgs(&spec)
@@ -110,7 +110,7 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 	return s.preview(ctx, filtered(previewSQL, &spec.Filter), args, true, filtered(sampleSQL, &spec.Filter), args)
 }
 
-// preview runs the statements of a preview in one snapshot. The sample is read in its order, except by
+// preview runs the statements of a preview in the same snapshot. The sample is read in its order, except by
 // keys, which have an index of their own.
 func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool, sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.BulkPreview, error) {
 	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}

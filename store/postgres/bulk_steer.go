@@ -12,8 +12,8 @@ import (
 )
 
 // lockBulkSQL locks the row of a job. Every transaction locks the job's row before the
-// rows of its lanes. Claims lock messages last and skip locked ones; finalizing locks
-// messages first, because it may wait for them. NO KEY allows the foreign keys of the
+// rows of its lanes. Claims lock messages last and skip locked messages; finalizing locks
+// messages first, with waits for them. NO KEY allows the foreign keys of the
 // queues that a claim of another lane inserts.
 const lockBulkSQL = `SELECT FROM dlq.dlq_bulk_retries WHERE id = @id FOR NO KEY UPDATE`
 
@@ -36,14 +36,14 @@ func (s *Store) changeBulk(ctx context.Context, operation, sql string, id dlq.ID
 	return s.Bulk(ctx, id)
 }
 
-// setState changes the state of a job that is in one of the given states.
+// setState changes the state of a job that is in any of the given states.
 func (s *Store) setState(ctx context.Context, operation string, id dlq.ID, state dlq.BulkState, reason string, from ...dlq.BulkState) (dlq.BulkRetry, error) {
 	return s.changeBulk(ctx, operation, setStateSQL, id, pgx.NamedArgs{"state": state, "reason": dlq.StorableText(reason), "from": from})
 }
 
 // StopBulk stops the claims of a job. With BulkPausing the job can be resumed, with
-// BulkCancelling it cannot. StopBulk does not wait for claimed pages. A job in a later
-// state, or one that has ended, does not change. The result is the bulk retry, or
+// BulkCancelling the job cannot. StopBulk does not wait for claimed pages. A job in a later
+// state, or a job that has ended, does not change. The result is the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	from := []dlq.BulkState{dlq.BulkRunning, dlq.BulkPausing}
@@ -72,7 +72,7 @@ WITH lane AS MATERIALIZED (
 SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 
 // releasePages requeues the pages that interrupted attempts left behind. Nothing can be
-// claimed for the job meanwhile, so no page is left afterwards. If the job is resumed, it
+// claimed for the job meanwhile, so no page is left afterwards. A resumed job
 // claims the messages from their queue.
 func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	for {
@@ -108,7 +108,7 @@ WHERE bulk_id = @bulk AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.
 	AND epoch = @epoch`
 
 // ReleasePage requeues the messages that the lane has claimed and not finalized, uncounted.
-// Their queue is due at once. The errors are those of FinalizePage.
+// Their queue is due at once. The errors come from FinalizePage.
 func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 	for {
 		claim, err := s.ClaimedPage(ctx, lane, dlq.PageBytes)
@@ -126,7 +126,7 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 }
 
 // PauseBulk pauses a running bulk retry: nothing is claimed for it, and the pages that it
-// still owns are requeued. For a paused job it only replaces the reason. A job that is
+// still owns are requeued. For a paused job PauseBulk only replaces the reason. A job that is
 // being cancelled or has ended does not change. The result is the bulk retry, or
 // dlq.ErrNotFound.
 func (s *Store) PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error) {
@@ -187,9 +187,9 @@ WITH ended AS (
 		'retried', l.retried, 'failed', l.failed, 'dead', l.dead, 'skipped', b.skipped + l.skipped) AS counts
 )` + recordEnd
 
-// EndBulk ends a bulk retry. Nothing can be claimed for it any more, the pages that it
+// EndBulk ends a bulk retry. Nothing can be claimed for the job any more, the pages that the job
 // still owns are requeued, and messages that were matched but not sent are counted as
-// skipped. A job that ends before it was counted has matched the messages that it finished.
+// skipped. A job that ends before the count has matched the messages that are finished.
 // A second call changes nothing. The result is the bulk retry, or dlq.ErrNotFound.
 func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
 	if !state.IsFinal() {

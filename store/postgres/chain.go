@@ -9,13 +9,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// chainSQL reads the chain of a message, with one row for each attempt. It looks for
+// chainSQL reads the chain of a message, with a row for each attempt. The statement looks for
 // neighbours in both directions, in the messages and in the archive. UNION drops the ids
-// that it already has, so a cycle, which only a statement by hand can make, ends too. A
-// message that was deleted still connects those that it became.
+// that are in the chain already, so a cycle, which only a statement by hand can make, ends too. A
+// message that was deleted still connects its successors.
 //
 // PostgreSQL evaluates a recursive query only as far as its rows are read. So LIMIT bounds
-// the search, and one more row than a chain may have shows that there are more. The nested
+// the search, and a row more than a chain may have shows that there are more. The nested
 // loops (LATERAL with OFFSET 0 or LIMIT) keep the order of the search, which is by distance.
 const chainSQL = `
 WITH RECURSIVE chain (id) AS (
@@ -91,7 +91,7 @@ func (s *Store) Chain(ctx context.Context, id dlq.ID) (chain dlq.Chain, err erro
 	return chain, err
 }
 
-// scanHop adds a row of chainSQL to the chain: a hop, or one more attempt of the last hop.
+// scanHop adds a row of chainSQL to the chain: a hop, or a further attempt of the last hop.
 func scanHop(row pgx.CollectableRow, chain *dlq.Chain, room *dlq.ListRoom) error {
 	var h dlq.Hop
 	var a dlq.Attempt

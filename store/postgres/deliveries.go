@@ -6,8 +6,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// noteTargetsSQL gives each target an id before messages refer to it. It writes nothing when
-// all have one, and runs each time, so that a restore of the database loses none.
+// noteTargetsSQL gives each target an id before messages refer to the target. Nothing is written when
+// all targets have an id. The statement runs each time, so that a restore of the database loses none.
 const noteTargetsSQL = `
 INSERT INTO dlq.dlq_targets (topic, topic_id, dlq_topic)
 SELECT DISTINCT w.topic, w.topic_id, m.dlq_topic
@@ -18,7 +18,7 @@ WHERE w.topic IS NOT NULL AND NOT EXISTS (SELECT FROM dlq.dlq_targets t
 ORDER BY w.topic, w.topic_id, m.dlq_topic
 ON CONFLICT DO NOTHING`
 
-// targetArgs are the parameters of noteTargetsSQL, and of a statement that has one target.
+// targetArgs are the parameters of noteTargetsSQL, and of a statement with a single target.
 func targetArgs(message dlq.ID, a *dlq.Acknowledgement) pgx.NamedArgs {
 	topic, id := a.Target()
 	topicID := (*[16]byte)(id)

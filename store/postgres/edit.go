@@ -28,11 +28,11 @@ SELECT topic, retry_count, max_retries, group_id FROM changed`
 
 const copyOfSQL = `SELECT copy_id FROM dlq.dlq_edits WHERE original_id = @id`
 
-// Replace ends a PENDING message as replaced and stores its edited copy as PENDING, in one
-// transaction, and returns the copy. So exactly one of them can be sent. The retries and the
-// group of the copy are those of the message. Replace returns dlq.ErrNotFound, a
+// Replace ends a PENDING message as replaced and stores its edited copy as PENDING, in a
+// transaction, and returns the copy. So only the copy can be sent. The retries and the
+// group of the copy come from the message. Replace returns dlq.ErrNotFound, a
 // *dlq.OwnedError while a workflow retries the message, or a *dlq.NotRetryableError, which
-// names the copy if there is one already.
+// names the copy if there is a copy already.
 func (s *Store) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (s *Store) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq
 	return dlq.Message{}, fmt.Errorf("store: replace message %s: %w", id, errUnsettled)
 }
 
-// replaceError is why a message cannot be replaced; nil if it can, because it has changed.
+// replaceError is why a message cannot be replaced; nil if it can, after a change.
 func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 	if m.Ended() == dlq.ResolutionReplaced {
 		copyID, found, err := s.editedCopy(ctx, m.ID)

@@ -57,18 +57,18 @@ const putIntoOutbox = `), exhausted AS (
 )`
 
 // publishLock is the advisory lock of the transaction that publishes exhausted messages.
-// Without it two workers would publish the same ones. The number is arbitrary and must
+// Without the lock two workers would publish the same messages. The number is arbitrary and must
 // never change.
 const publishLock = 7_305_011_990_416
 
-// publishLockSQL also lets the transaction be idle while it waits for Kafka, for longer
-// than a publish takes, and makes it use indexes.
+// publishLockSQL also lets the transaction be idle while waiting for Kafka, for longer
+// than a publish takes, and turns indexes on.
 const publishLockSQL = `
 SELECT pg_try_advisory_xact_lock(@lock), set_config('idle_in_transaction_session_timeout', '40s', true),
 	set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
-// exhaustedSQL reads the first messages of a topic after the given one, up to 100, and up
-// to the given number of bytes unless the first one is larger. A message that was written by
+// exhaustedSQL reads the first messages of a topic after the given message, up to 100, and up
+// to the given number of bytes unless the first message is larger. A message that was written by
 // hand has no recorded size; without a body, its payload is its value. The archive has no
 // bodies of its own, so an archived message is read like any other.
 const exhaustedSQL = `
@@ -103,9 +103,9 @@ LEFT JOIN LATERAL (
 WHERE p.bytes <= @bytes::bigint OR p.place = 1
 ORDER BY p.seq, p.message_id`
 
-// publishedSQL leaves out messages that were revived and exhausted again meanwhile. It skips
-// rows that are locked: their messages are ending again or being deleted. So it waits for no
-// other statement, and cannot be part of a deadlock, in whatever order others lock.
+// publishedSQL leaves out messages that were revived and exhausted again meanwhile, and skips
+// rows that are locked: their messages are ending again or being deleted. So the statement waits for no
+// other statement, and cannot be part of a deadlock, in whatever order those lock.
 const publishedSQL = `
 WITH published AS MATERIALIZED (
 	SELECT o.dlq_topic, o.seq, o.message_id
@@ -118,13 +118,13 @@ DELETE FROM dlq.dlq_exhausted_outbox o
 USING published p
 WHERE o.dlq_topic = p.dlq_topic AND o.seq = p.seq AND o.message_id = p.message_id`
 
-// PublishExhausted passes the first exhausted messages of a topic after the given one to
-// publish, and deletes those from the outbox for which publish returns true. It returns the
-// messages that it passed: none when the topic has no more. Of all workers only one
-// publishes at a time. The others get dlq.ErrBlocked.
+// PublishExhausted passes the first exhausted messages of a topic after the given message to
+// publish, and deletes the messages from the outbox for which publish returns true. The result is the
+// passed messages: none when the topic has no more. Of all workers a single worker
+// publishes at a time. The rest get dlq.ErrBlocked.
 //
-// The lock and the deletion are in a transaction, which is open while publish runs. So
-// when a worker dies, another one continues at once, and publishes again what was not
+// The lock and the deletion are in the same transaction, which is open while publish runs. So
+// when a worker dies, another worker continues at once, and publishes again all that was not
 // deleted.
 func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error) {
 	const operation = "publish exhausted messages"

@@ -13,7 +13,7 @@ import (
 )
 
 // createGroupsSQL creates the groups that do not exist, as long as their topics have room. A
-// group that was deleted by hand keeps its signature. Without one, its messages may have any text.
+// group that was deleted by hand keeps its signature. Without a signature, its messages may have any text.
 const createGroupsSQL = `
 WITH wanted AS (
 	SELECT w.*, row_number() OVER (PARTITION BY w.dlq_topic, w.rule = 'overflow' ORDER BY w.id) AS place
@@ -49,8 +49,8 @@ const groupsLock = 7_305_011_990_417
 const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
 
 // assignGroups creates the groups of the rows and sets each row's group. This is a
-// transaction of its own: a group without messages does no harm, and a long one would make
-// others wait that have the same group.
+// transaction of its own: a group without messages does no harm, and a long transaction would make
+// arrivals of the same group wait.
 func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	unknown := map[dlq.ID]*arrivalRow{}
 	for _, row := range rows {
@@ -143,7 +143,7 @@ func (s *Store) maxGroups() int {
 const maxKnownGroups = 50_000
 
 // knownGroups remembers groups that exist, so that most batches need not ask. Each batch looks
-// them up again when it is stored, since another process may have removed one.
+// them up again while storing, since another process may have removed a group.
 type knownGroups struct {
 	mu  sync.Mutex
 	ids map[dlq.ID]struct{}
@@ -182,7 +182,7 @@ LEFT JOIN dlq.dlq_group_fixes f ON f.group_id = g.id
 WHERE g.id = ANY (@groups::uuid[]) AND g.state = 'fixed'
 GROUP BY g.id, g.state_at`
 
-// reopenSQL opens fixed groups that have failed again. It locks them in the order of their
+// reopenSQL opens fixed groups that have failed again, locked in the order of their
 // ids.
 const reopenSQL = `
 WITH regression AS (

@@ -10,7 +10,7 @@ import (
 )
 
 // groupBacklogsSQL counts as exactly as topicsSQL, since the first alert about a topic names its
-// largest group. Its cost grows with the number of groups, not with that of messages. The oldest
+// largest group. Its cost grows with the number of groups, not of messages. The oldest
 // message of a group is found by index, and may be in another topic of the group.
 const groupBacklogsSQL = `
 WITH pending AS (

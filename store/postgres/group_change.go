@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// changeGroupSQL changes what operators have noted. A state replaces the conditions of the
-// one before, and a group that is opened by hand is no regression any more.
+// changeGroupSQL changes the notes of operators. A state replaces the conditions of the
+// state before, and a group that is opened by hand is no regression any more.
 const changeGroupSQL = `
 WITH arrival AS (
 	SELECT COALESCE((SELECT arrived FROM dlq.dlq_group_arrivals WHERE group_id = @id), 0)
@@ -32,7 +32,7 @@ WITH arrival AS (
 ) /* audit */
 SELECT topic FROM changed`
 
-// ChangeGroup changes what operators have noted about a group. The error is dlq.ErrNotFound
+// ChangeGroup changes the notes of operators about a group. The error is dlq.ErrNotFound
 // for an unknown id.
 func (s *Store) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error {
 	change = change.Storable()
@@ -52,7 +52,7 @@ func (s *Store) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChan
 	return err
 }
 
-// fixGroupSQL marks a group as fixed. Another fix replaces the one before.
+// fixGroupSQL marks a group as fixed. Another fix replaces the fix before.
 const fixGroupSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_groups g
@@ -78,7 +78,7 @@ SELECT topic FROM changed`
 // FixGroup marks a group as fixed at a time, with the ends of the partitions of its original
 // topics. The error is dlq.ErrNotFound for an unknown id.
 //
-// It waits until no batch of ingest is being stored, so that a message that is stored later
+// FixGroup waits until no batch of ingest is being stored, so that a message that is stored later
 // sees the fix.
 func (s *Store) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error {
 	args := pgx.NamedArgs{
@@ -109,8 +109,8 @@ func (s *Store) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
 	return err
 }
 
-// openHeldSQL opens held groups of which a condition is met. It reads sums only, and runs
-// after the changes were added to them. The rate is that of groupsSQL.
+// openHeldSQL opens held groups of which a condition is met. The statement reads sums only, and runs
+// after the changes were added to them. The rate is the rate of groupsSQL.
 const openHeldSQL = `
 WITH due AS (
 	SELECT g.id, CASE
@@ -137,8 +137,8 @@ FROM due
 WHERE g.id = due.id
 RETURNING g.id`
 
-// OpenHeldGroups opens the held groups of which a condition is met, and returns how many. It
-// counts what FoldCounts has added up.
+// OpenHeldGroups opens the held groups of which a condition is met, and returns how many. The counts are
+// the sums of FoldCounts.
 func (s *Store) OpenHeldGroups(ctx context.Context) (int, error) {
 	opened, err := queryAll(ctx, s, "open held groups", pgx.RowTo[[16]byte], openHeldSQL,
 		pgx.NamedArgs{"until": dlq.HoldUntilReason, "count": dlq.HoldCountReason, "rate": dlq.HoldRateReason})

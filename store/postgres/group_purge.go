@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// unusedGroup is a condition on a group that nobody needs: it has neither messages, live or
+// unusedGroup is a condition on a group that nobody needs: without messages, live or
 // archived, nor a note or a state of an operator. Changes that are not yet in the sums count as
 // messages. The index shows messages that nobody has counted, as after a logical replication.
 const unusedGroup = `g.state = 'open' AND g.owner = '' AND g.ticket = '' AND g.note = ''
@@ -28,8 +28,8 @@ WHERE g.first_seen < now() - @microseconds::bigint * interval '1 microsecond'
 ORDER BY COALESCE(a.last_seen, g.first_seen), g.id
 LIMIT @limit::int`
 
-// spareGroupsSQL chooses the groups of full topics that give way to new ones. A group that never
-// had a message was created for one that is about to be stored.
+// spareGroupsSQL chooses the groups of full topics that give way to new groups. A group that never
+// had a message was created for a message that is about to be stored.
 const spareGroupsSQL = `
 SELECT spare.id
 FROM unnest(@dlq_topics::text[], @wanted::int[]) AS w (dlq_topic, groups)
@@ -57,7 +57,7 @@ WITH removed AS (
 SELECT count(*) FROM removed`
 
 // queueRemoval removes groups while nothing is stored. So no message gets into a group that is
-// being removed: a batch of ingest that has chosen the group before finds it gone, and creates it
+// being removed: a batch of ingest that has chosen the group before finds the group gone, and creates the group
 // again.
 func queueRemoval(batch *pgx.Batch, unused [][16]byte, removed *int64) {
 	batch.Queue(ingestTimeoutSQL)
@@ -81,7 +81,7 @@ func (s *Store) PurgeGroups(ctx context.Context, olderThan time.Duration, limit 
 }
 
 // replaceGroups creates groups in topics that are full, in place of those that are not used any
-// more. It returns which of the groups exist then. While ingest does not release its lock, these
+// more. The result is which of the groups exist then. While ingest does not release its lock, these
 // are none.
 func (s *Store) replaceGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow) (known map[dlq.ID]bool, err error) {
 	inTopic := map[string]int32{}

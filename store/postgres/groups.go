@@ -11,7 +11,7 @@ import (
 )
 
 // newestGroupsSQL reads groups by the time of their first message. A group has the topic of
-// its first message and those of its counts.
+// its first message and the topics of its counts.
 const newestGroupsSQL = `
 SELECT g.id, (extract(epoch FROM g.first_seen) * 1000000)::bigint AS rank
 FROM dlq.dlq_groups g
@@ -22,8 +22,8 @@ ORDER BY g.first_seen DESC, g.id DESC
 LIMIT @limit`
 
 // rankedGroupsSQL computes the rank of all groups from all counts. Its cost grows with the
-// number of groups, not with that of messages. The last message of a group may be hidden; so
-// a group that had hidden messages is ranked by its first one, which is shown.
+// number of groups, not of messages. The last message of a group may be hidden; so
+// a group that had hidden messages is ranked by its first message, which is shown.
 const rankedGroupsSQL = `
 WITH counted AS (
 	SELECT c.group_id, bool_or(c.is_visible) AS is_visible, bool_or(NOT c.is_visible) AS has_hidden,
@@ -62,7 +62,7 @@ LIMIT @limit`
 
 // groupsSQL reads groups with their counts, in the order of @ids. The rate is the share of
 // the hour before that lies within the last 60 minutes, and this hour. The sample is among
-// the newest messages, so that hidden ones do not make it expensive.
+// the newest messages, so that hidden messages do not make the search expensive.
 const groupsSQL = `
 WITH change AS MATERIALIZED (
 	SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages, sum(arrived) AS arrived, max(arrived_at) AS arrived_at
@@ -125,8 +125,8 @@ LEFT JOIN LATERAL (
 ) AS sample ON true
 ORDER BY wanted.place`
 
-// Conditions of newestGroupsSQL; the first is also that of groupsSQL. OFFSET 0 makes the
-// server look up the counts of one group at a time, instead of reading all of them.
+// Conditions of newestGroupsSQL; the first is also in groupsSQL. OFFSET 0 makes the
+// server look up the counts of a group at a time, instead of reading all of them.
 const (
 	// A group is visible if some topic of its messages is, also of those that are gone.
 	groupVisible = `(g.dlq_topic ~ @within
@@ -193,7 +193,7 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 }
 
 // Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that match
-// within are counted, unless it is empty; a group that has none is not found.
+// within are counted, unless within is empty; a group without such a message is not found.
 func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error) {
 	sql := grouped(groupsSQL, &dlq.GroupQuery{Within: within})
 	g, found, err := queryOne(ctx, s, "read group", scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within})

@@ -19,7 +19,7 @@ ON CONFLICT (key) DO NOTHING`
 
 const usedKeySQL = `SELECT request, message_ids FROM dlq.dlq_idempotency_keys WHERE key = @key`
 
-// forgetKeysSQL deletes some old keys whenever a new one is used, so their number stays bounded.
+// forgetKeysSQL deletes some old keys whenever a new key is used, so their number stays bounded.
 const forgetKeysSQL = `
 DELETE FROM dlq.dlq_idempotency_keys
 WHERE key = ANY (ARRAY(
@@ -34,7 +34,7 @@ var errKeyUsed = errors.New("the idempotency key was used before")
 
 // HandIn stores arrivals that do not come from Kafka, all in a transaction, and returns their
 // ids. A repeated call with the same key, which may be nil, stores nothing and returns the ids of
-// the first one, for at least 24 hours and also if the messages were deleted since. The error is
+// the first call, for at least 24 hours and also if the messages were deleted since. The error is
 // dlq.ErrKeyReused if the first call was for another request.
 func (s *Store) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
 	o, isAudited := dlq.StoredOperation(ctx, dlq.TargetMessage, dlq.OperationDone)
@@ -82,7 +82,7 @@ func (s *Store) usedKey(ctx context.Context, key *dlq.IdempotencyKey) ([]dlq.ID,
 	switch {
 	case err != nil:
 		return nil, err
-	case !found: // it was forgotten just now
+	case !found: // the key was forgotten just now
 		return nil, fmt.Errorf("idempotency key: %w", dlq.ErrUnavailable)
 	case !bytes.Equal(used.Request, key.Request[:]):
 		return nil, dlq.ErrKeyReused

@@ -32,7 +32,7 @@ func encodeHeaders(headers []dlq.Header) []byte {
 
 var errHeaders = errors.New("stored headers are damaged")
 
-// decodeHeaders is the inverse of encodeHeaders. It returns nil for no headers.
+// decodeHeaders is the inverse of encodeHeaders: nil for no headers.
 func decodeHeaders(b []byte) ([]dlq.Header, error) {
 	if len(b) == 0 {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 // ingestTimeout is for a batch of large messages over a slow network.
 const ingestTimeout = time.Minute
 
-// suspendedAfter is how long a COPY may take before its program counts as suspended. It is
+// suspendedAfter is how long a COPY may take before its program counts as suspended. That is
 // longer than ingestTimeout, after which a program that runs has ended its COPY.
 const suspendedAfter = 2 * ingestTimeout
 
@@ -28,10 +28,10 @@ func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stor
 }
 
 // Ingest stores dead letters and moves the positions of the partitions that they were read
-// from, all in a transaction. It returns the ids of the new messages. A known id is
+// from, all in a transaction. The result is the ids of the new messages. A known id is
 // skipped, also when its message has been archived. The order of the slice becomes the
-// order of Seq. Messages that came back are counted for the bulk retry that sent them. It
-// returns dlq.ErrPositionMoved when a position is not the one that its advance starts from.
+// order of Seq. Messages that came back are counted for the bulk retry that sent them. Ingest
+// returns dlq.ErrPositionMoved when a position is not the position that its advance starts from.
 //
 // When the server refuses the data of a row, each payload is tried alone, and refused
 // payloads are left out. The bytes of a record are never refused.
@@ -120,21 +120,21 @@ type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
 	outbox   bool
-	// fixes are those of the fixed groups of the rows.
+	// fixes are the fixes of the fixed groups of the rows.
 	fixes map[dlq.ID]dlq.GroupFix
 	// targets decide where a message was sent whose delivery is not recorded.
 	targets *dlq.Targets
-	// begin, if it is set, is called first in the transaction.
+	// begin, if any, is called first in the transaction.
 	begin func(ctx context.Context, tx pgx.Tx) error
 }
 
-// arrivalRow is an arrival as it is stored, with what the columns have besides.
+// arrivalRow is an arrival with the further values of its columns.
 type arrivalRow struct {
 	dlq.Arrival
 	headers []byte
 	keyHash int32
 	group   dlq.ID
-	// cameBack is set when the message is the one that PreviousID names. Each try decides it anew.
+	// cameBack is set when the message is the message that PreviousID names. Each try decides anew.
 	cameBack bool
 	// claimedCount is the retry count of the record, which counts only for a message that came back.
 	claimedCount int
@@ -156,7 +156,7 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 	return in
 }
 
-// store locks the positions first, so that of two programs with the same records one waits.
+// store locks the positions first, so that of two programs with the same records the second waits.
 // Bodies are inserted in the order of their ids, so that without positions they wait too,
 // and do not deadlock. Messages are inserted in the order of the batch, which becomes the
 // order of seq. The jobs of messages that came back are locked last, in the order of their
@@ -181,7 +181,7 @@ func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	return idsOf(messages), in.finish(ctx, tx, messages)
 }
 
-// lockPositionsSQL counts the positions that are still those of the advances.
+// lockPositionsSQL counts the positions that the advances still start from.
 const lockPositionsSQL = `
 WITH advance AS (
 	SELECT * FROM unnest(@topic_ids::uuid[], @partitions::int[], @froms::bigint[]) AS a (topic_id, partition, from_offset)
@@ -209,7 +209,7 @@ FROM (
 WHERE has_body OR has_message`
 
 // previousSQL reads the dead-letter topics of earlier messages, their original topics, and where they
-// were sent as far as it is recorded: with the delivery, or as the target of the running job.
+// were sent as far as recorded: with the delivery, or as the target of the running job.
 const previousSQL = `
 SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec->>'target_topic', '')
 FROM unnest(@previous_ids::uuid[]) AS a (id)
@@ -312,7 +312,7 @@ func (in *ingest) collectFixes(rows pgx.Rows) error {
 	return err
 }
 
-// The columns that ingest fills. Those of dlq_messages that are missing have defaults.
+// The columns that ingest fills. The missing columns of dlq_messages have defaults.
 var (
 	bodyColumns = []string{
 		"message_id", "topic_id", "partition", "record_offset", "key", "key_hash", "value", "headers", "record_timestamp",
@@ -372,7 +372,7 @@ FROM unnest(@topic_ids::uuid[], @partitions::int[], @topics::text[], @nexts::big
 WHERE o.topic_id = a.topic_id AND o.partition = a.partition`
 
 // cameBackSQL counts the messages that came back, for the bulk retry that sent them last:
-// the one whose id is the owner's token.
+// the bulk retry whose id is the owner's token.
 const cameBackSQL = `
 WITH came_back AS (
 	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS bulk_id,
@@ -401,7 +401,7 @@ SELECT dlq_topic, seq, id, retry_count, max_retries, error_message
 FROM dlq.dlq_messages
 WHERE id = ANY(@ids::uuid[]) AND dlq_topic <> ''`
 
-// finish moves the positions, and does what else the new messages need. Most need nothing.
+// finish moves the positions, and does all else that the new messages need. Most need nothing.
 func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) error {
 	var cameBack, exhausted []*arrivalRow
 	for _, row := range stored {
@@ -445,12 +445,12 @@ func idsOf(rows []*arrivalRow) []dlq.ID {
 	return column(rows, func(r **arrivalRow) dlq.ID { return (*r).ID })
 }
 
-// ingestLock is the advisory lock that ingest holds shared while it stores, and that the
-// creation of a bulk retry holds exclusively while it reads its upper bound. The removal of
-// groups holds it exclusively too, so that no message gets into a removed group. PostgreSQL
+// ingestLock is the advisory lock that ingest holds shared while storing, and that the
+// creation of a bulk retry holds exclusively while reading its upper bound. The removal of
+// groups holds the lock exclusively too, so that no message gets into a removed group. PostgreSQL
 // assigns the order of arrival before the commit. Without the lock, a message below the
 // upper bound could become visible after the count. A program that inserts messages itself
-// is not covered unless it takes the lock too. The number is arbitrary and must never
+// is not covered without this lock. The number is arbitrary and must never
 // change.
 const ingestLock = 7_305_011_990_415
 

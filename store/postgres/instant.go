@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Rows that were written by hand may hold an infinite time, which Go cannot represent. It
-// must not fail a whole list. So it is read as the last or the first time that fits into
+// Rows that were written by hand may hold an infinite time, which Go cannot represent. Such a time
+// must not fail a whole list, and is read as the last or the first time that fits into
 // microseconds, which is beyond the range of PostgreSQL's finite times.
 var (
 	endOfTime   = time.UnixMicro(math.MaxInt64).UTC()

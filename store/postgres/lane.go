@@ -11,9 +11,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// openLaneSQL makes an attempt the newest of its lane, unless a newer one has the lane.
+// openLaneSQL makes an attempt the newest of its lane, unless a newer attempt has the lane.
 // Temporal may give an attempt to a worker that is suspended and continues after another
-// worker has taken over. Without an attempt, the statement only fences the present one.
+// worker has taken over. Without an attempt, the statement only fences the present attempt.
 const openLaneSQL = `
 UPDATE dlq.dlq_bulk_retry_lanes l
 SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)
@@ -25,10 +25,10 @@ RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes
 
 const laneExistsSQL = `SELECT true FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane LIMIT 1`
 
-// OpenLane makes an attempt the newest of a lane and returns the lane. It waits for a
+// OpenLane makes an attempt the newest of a lane and returns the lane. OpenLane waits for a
 // running claim or finalize; after that an older attempt can do neither. It returns
 // dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrNotFound for an unknown lane.
-// When the job's specification cannot be parsed, it returns dlq.ErrSpecUnreadable together
+// When the job's specification cannot be parsed, the error is dlq.ErrSpecUnreadable together
 // with the lane.
 func (s *Store) OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {
 	return s.openLane(ctx, bulk, number, &attempt.Scheduled, &attempt.Number)
@@ -70,8 +70,8 @@ func laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 		"skip_suspicious": !lane.Spec.IncludeSuspicious}
 }
 
-// claimedPageSQL looks the messages of a page up by id. It reads the first of them up to
-// @page_bytes, and at least one.
+// claimedPageSQL looks the messages of a page up by id, the first of them up to
+// @page_bytes, and at least the first.
 const claimedPageSQL = `
 WITH claimed AS MATERIALIZED (
 	SELECT m.id, m.seq, m.original_topic, m.retry_count, (m.key_hash # hashtext(m.original_topic /* target */)) & 2147483647 AS key_hash,
@@ -104,8 +104,8 @@ LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = p.id
 ORDER BY p.seq`
 
 // ClaimedPage returns the messages that the lane has claimed and not finalized, in the
-// order of arrival. It returns the first of them up to the given size in bytes, and at
-// least one. A single larger message comes without its value and headers. The page is empty
+// order of arrival: the first of them up to the given size in bytes, and at
+// least a message. A single larger message comes without its value and headers. The page is empty
 // when there are none.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	args := laneArgs(&lane)
@@ -126,7 +126,7 @@ type withFirst struct {
 	first any
 }
 
-// Scan scans the first column into first and the others into targets.
+// Scan scans the first column into first and the rest into targets.
 func (r withFirst) Scan(targets ...any) error {
 	return r.CollectableRow.Scan(append([]any{r.first}, targets...)...)
 }

@@ -14,11 +14,11 @@ const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) 
 // keepLateSQL records acknowledgements of an owner that has lost its claims, each once. Its CTEs:
 //
 //   - late are the messages whose delivery by this owner is not recorded yet. An outcome of another
-//     claim than the owner's present one says nothing about that one.
-//   - resolved are RESOLVED by it: those that nobody retries, and those that a newer attempt
+//     claim than the owner's present claim says nothing about the present claim.
+//   - resolved are RESOLVED by late: the messages that nobody retries, and the messages that a newer attempt
 //     at the lane has claimed. A trigger resolves the messages that another owner retries, unless
 //     that owner delivers them too.
-//   - counted are those that the job has not counted: the attempt is the newest of its lane, or
+//   - counted are the messages that the job has not counted: the attempt is the newest of its lane, or
 //     the message is in the page, in a queue or beyond the cursor of the lane. A restore of the
 //     database to an earlier moment brings the cursor back, and forgets the claim and its count.
 const keepLateSQL = `

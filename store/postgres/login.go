@@ -15,7 +15,7 @@ import (
 
 // loginPatience is how long a call waits for credentials that the server accepts. A password
 // is changed in the server first and in its file afterwards, and a user has its password in
-// another file. New connections fail in between. It is shorter than readiness checks may take,
+// another file. New connections fail in between. The patience is shorter than readiness checks may take,
 // so that they report why.
 const loginPatience = 1500 * time.Millisecond
 
@@ -74,7 +74,7 @@ func untilLoggedIn(ctx context.Context, do func() error) error {
 }
 
 // isRefusedLogin reports whether the server refused the credentials of a new connection, or
-// the pool's BeforeConnect could not read them, which it reports as dlq.ErrUnavailable.
+// the pool's BeforeConnect could not read them, reported as dlq.ErrUnavailable.
 func isRefusedLogin(err error) bool {
 	var connect *pgconn.ConnectError
 	var refusal *pgconn.PgError

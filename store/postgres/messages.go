@@ -62,7 +62,7 @@ WITH changed AS (
 SELECT topic FROM changed`
 
 // Delete removes a message with its bytes and attempts. It returns
-// dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries it.
+// dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries the message.
 func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 	_, err := s.changeMessage(ctx, "delete message", deleteSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
 		return m.Status == dlq.StatusRetrying, &dlq.OwnedError{ID: id, Owner: m.Owner}
@@ -70,9 +70,9 @@ func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 	return err
 }
 
-// changeMessage runs a statement that returns the topic of the message if it has changed the message,
-// and returns the message as it is then: zero if it was deleted. stays reports whether a message that
-// did not change stays as it is, with the error to return. Any other message has changed since the
+// changeMessage runs a statement that returns the topic of a message after a change,
+// and returns the message as it is then: zero after a deletion. stays reports whether a message that
+// did not change stays so, with the error to return. Any other message has changed since the
 // statement, which then runs again.
 func (s *Store) changeMessage(ctx context.Context, operation, sql string, id dlq.ID, args pgx.NamedArgs,
 	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
@@ -126,7 +126,7 @@ func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 }
 
 // reviveSQL leaves a message alone that may still be on its way; see dlq.ReviveAfter. Its
-// updated_at is when it was marked.
+// updated_at is the time of the mark.
 const reviveSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_messages m
@@ -137,7 +137,7 @@ WITH changed AS (
 ) /* audit */
 SELECT topic FROM changed`
 
-// Revive makes a DEAD message PENDING, with no retries counted and at least one allowed. It
+// Revive makes a DEAD message PENDING, with no retries counted and 1 or more allowed. Revive
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	return s.changeMessage(ctx, "revive message", reviveSQL, id, pgx.NamedArgs{"revive_after": dlq.ReviveAfter}, func(m *dlq.Message) (bool, error) {

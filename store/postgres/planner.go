@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Planner settings. Each statement is the first of a transaction and applies to it. The
+// Planner settings. Each statement is the first of a transaction, and applies until its end. The
 // planner's statistics show neither how the messages of a status are spread over topics
 // nor that a key is rare, and they are out of date while a bulk retry runs.
 const (
 	// inOrderSQL makes statements read an index in the requested order. Otherwise the
-	// planner uses the index of statuses for a status that it believes to be rare, and so
+	// planner uses the index of statuses for a status that seems to be rare, and so
 	// reads the messages of all topics. With sorts disabled, the sort of a page has a
 	// high estimated cost that would start the JIT, so that is disabled too.
 	inOrderSQL = `SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
@@ -21,7 +21,7 @@ const (
 	byIndexSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
 	// lanePlanSQL makes the server plan the statements of a page once per connection, with
-	// indexes and in order. Otherwise it plans a claim for each page, which takes a fifth
+	// indexes and in order. Otherwise the server plans a claim for each page, which takes a fifth
 	// of the claim's time, or keeps a plan from a time when the tables were small. The
 	// statements wait only a second for a lock. The lane tries again, and sends a
 	// heartbeat in between.
@@ -44,7 +44,7 @@ const (
 )
 
 // timeLimit is the remaining time of ctx plus a second, in milliseconds. So the server ends
-// a statement by itself when the program can no longer cancel it.
+// a statement by itself when the program can no longer cancel the statement.
 func timeLimit(ctx context.Context) string {
 	deadline, limited := ctx.Deadline()
 	if !limited {

@@ -29,11 +29,11 @@ const (
 	userTimeoutSQL = `SELECT set_config('tcp_user_timeout', '10s', false)`
 
 	// keepaliveSQL ends the session of a program whose machine or network failed while the
-	// server waits for it, such as in the middle of a COPY. The default is two hours.
+	// server waits for the program, such as in the middle of a COPY. The default is two hours.
 	keepaliveSQL = `SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
 		set_config('tcp_keepalives_count', '3', false)`
 
-	// isolationSQL lets each statement see all that was committed before it, even if the
+	// isolationSQL lets each statement see all that was committed before, even if the
 	// database has another default. Statements rely on that after they waited for a lock.
 	isolationSQL = `SELECT set_config('default_transaction_isolation', 'read committed', false)`
 )
@@ -50,13 +50,13 @@ const (
 	// ping. So a busy program sends no pings.
 	pingAfter = 10 * time.Millisecond
 
-	// pingTimeout is long for a server under load. It still leaves the caller time to use
+	// pingTimeout is long for a server under load, and still leaves the caller time to use
 	// another connection.
 	pingTimeout = 2 * time.Second
 )
 
 // NewPool connects to the database with the settings that a Store needs. When a connection
-// does not answer a ping, as behind a proxy that dropped it, the pool closes all idle
+// does not answer a ping, as behind a proxy that dropped the connection, the pool closes all idle
 // connections. They have most likely failed together, and each would cost a caller the ping
 // timeout.
 func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error) {
@@ -109,11 +109,11 @@ func closeUnresponsive(conn *pgx.Conn) {
 	select {
 	case <-conn.PgConn().CleanupDone():
 	case <-timer.C:
-		_ = conn.PgConn().Conn().Close() // it is unusable either way
+		_ = conn.PgConn().Conn().Close() // the connection is unusable either way
 	}
 }
 
-// silenceDetector closes the idle connections of a pool when one of them has stopped
+// silenceDetector closes the idle connections of a pool when any of them has stopped
 // answering.
 type silenceDetector struct {
 	mu        sync.Mutex
@@ -121,7 +121,7 @@ type silenceDetector struct {
 	lastReset time.Time
 }
 
-// isBroken pings a connection that was idle. The pool closes a broken one and takes the
+// isBroken pings a connection that was idle. The pool closes a broken connection and takes the
 // next.
 func (d *silenceDetector) isBroken(ctx context.Context, params pgxpool.ShouldPingParams) bool {
 	if params.IdleDuration < pingAfter {

@@ -11,8 +11,8 @@ import (
 // Two limits of a job hold over all its lanes and workers, because they are columns of its
 // row and every claim updates them (claimPageSQL in claim_page.go):
 //
-//   - rate_limit is in messages per second. next_at is when it allows the next message. A
-//     claim of n messages adds n / rate_limit seconds to it.
+//   - rate_limit is in messages per second. next_at is when the limit allows the next message. A
+//     claim of n messages adds n / rate_limit seconds to next_at.
 //   - step_limit is how many more messages the step of a ramp may send.
 //
 // The claims of a job without limits do not write the row.

@@ -16,8 +16,8 @@ func column[R, T any](rows []R, value func(*R) T) []T {
 	return values
 }
 
-// startPositionsSQL gives each partition without a position one at its start. It writes
-// nothing when all have one.
+// startPositionsSQL gives each partition without a position a position at its start. Nothing is written
+// when all have a position.
 const startPositionsSQL = `
 INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
 SELECT w.topic_id, w.partition, '', -1, -1
@@ -33,7 +33,7 @@ LEFT JOIN dlq.dlq_ingest_offsets o ON o.topic_id = w.topic_id AND o.partition = 
 ORDER BY w.place`
 
 // Positions returns how far each partition has been ingested, in the order of the
-// partitions. A partition without a position gets one at its start.
+// partitions. A partition without a position gets a position at its start.
 func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (positions []dlq.Position, err error) {
 	if len(partitions) == 0 {
 		return nil, nil

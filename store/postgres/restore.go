@@ -48,7 +48,7 @@ const restoreLocked = `), copies AS MATERIALIZED (
 	SELECT WHERE false
 `
 
-// beforeCopySQL is shareIngestLockSQL for copies of messages. It also tells the triggers that these are no
+// beforeCopySQL is shareIngestLockSQL for copies of messages, and tells the triggers that these are no
 // new failures: otherwise a held group might open.
 const beforeCopySQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true), set_config('dlq.copies', 'on', true)`
 
@@ -58,9 +58,9 @@ WITH locked AS (
 ` + restoreLocked + `) /* audit */
 SELECT topic FROM changed`
 
-// Restore makes a new PENDING message of an archived one, with its bytes, its error and its group, and
-// returns it. The archived message stays. Restore returns dlq.ErrNotFound, or a *dlq.NotRetryableError
-// when the message was restored before or an edited copy has replaced it.
+// Restore makes a new PENDING message of an archived message, with its bytes, its error and its group, and
+// returns the new message. The archived message stays. Restore returns dlq.ErrNotFound, or a *dlq.NotRetryableError
+// when the message was restored before or replaced by an edited copy.
 func (s *Store) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	args := pgx.NamedArgs{"id": uuid(id)}
 	sql, changed := s.audited(ctx, dlq.TargetMessage, restoreSQL, args)

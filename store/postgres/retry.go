@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// claimSQL claims a message for an operation, or finds it claimed by the same owner.
+// claimSQL claims a message for an operation, or finds a claim of the same owner.
 const claimSQL = `
 WITH claimed AS (
 	UPDATE dlq.dlq_messages m
@@ -70,7 +70,7 @@ func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim gives a PENDING message to the owner and counts the retry. When the owner claims
-// the message again it gets the same claim, which is not counted twice. OperationsOf finds
+// the message again, the claim is the same, which is not counted twice. OperationsOf finds
 // the operation of ctx by the owner's token. Claim returns
 // dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a
 // *dlq.NotRetryableError.
@@ -106,7 +106,7 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Clai
 	return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
 }
 
-// Claimed returns the claim that the owner has. It makes no new claim. An owner that has
+// Claimed returns the claim that the owner has, and makes no new claim. An owner that has
 // lost the message, to an operator or to the sweeper, gets the errors of Claim.
 func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	c, found, err := queryOne(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, ownedArgs(id, owner))
@@ -117,7 +117,7 @@ func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Cl
 }
 
 // Envelope reads the part of a claimed message that its owner has to send. The errors are
-// those of Claimed.
+// the errors of Claimed.
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
 	var traceID string
 	e, found, err := queryOne(ctx, s, "read claimed message", func(row pgx.CollectableRow) (dlq.Envelope, error) {
@@ -149,7 +149,7 @@ const maxClaimTries = 20
 var errUnsettled = errors.New("its status changes during every try")
 
 // finalStatuses are the two statuses in which Result.After can end, and the change of the
-// retry count. With them one statement finalizes many messages by the rule of package dlq.
+// retry count. With them a single statement finalizes many messages by the rule of package dlq.
 type finalStatuses struct {
 	retriesLeft string // the status while retries are left
 	noneLeft    string // the status when none is left
@@ -171,7 +171,7 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 }
 
 // finalizeSQL also undoes the other changes of the claim when the retry is not counted. A
-// message that an operator marked dead meanwhile becomes RESOLVED if it was delivered. A
+// message that an operator marked dead meanwhile becomes RESOLVED by a delivery. A
 // message that was revived may still be in the outbox.
 const finalizeSQL = `
 WITH m AS (
@@ -203,9 +203,9 @@ SELECT id FROM m`
 const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
 // Finalize ends the retry of a message that the owner has claimed, and returns the message
-// and whether the outcome was recorded. It is recorded once. After the owner has lost its claim
-// only a delivery is recorded; the message is RESOLVED by it, at once or when the other owner that
-// retries it meanwhile ends. Finalize returns dlq.ErrNotFound when the message was deleted or archived.
+// and whether the outcome was recorded, which happens once. After the owner has lost its claim
+// only a delivery is recorded; the message is RESOLVED by the delivery, at once or when the other owner that
+// retries the message meanwhile ends. Finalize returns dlq.ErrNotFound when the message was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	end := finalStatusesOf(o.Result)
 	partition, offset := o.Acknowledgement.Columns()

@@ -12,10 +12,10 @@ type ServerInfo struct {
 	Major   int
 	Version string
 	Standby bool
-	// Durable is false if a crash of the server may lose what it has acknowledged.
+	// Durable is false if a crash of the server may lose acknowledged changes.
 	Durable        bool
 	MaxConnections int
-	// Size is that of the database, such as "12 GB".
+	// Size is the size of the database, such as "12 GB".
 	Size string
 	Now  time.Time
 }
@@ -25,7 +25,7 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
 	current_setting('fsync')::bool AND current_setting('full_page_writes')::bool AND current_setting('synchronous_commit') <> 'off',
 	current_setting('max_connections')::int, pg_size_pretty(pg_database_size(current_database())), clock_timestamp()`
 
-// ServerInfo asks the server for its state. It works without the schema.
+// ServerInfo asks the server for its state, also without the schema.
 func (s *Store) ServerInfo(ctx context.Context) (ServerInfo, error) {
 	info, _, err := queryOne(ctx, s, "read the state of the server", pgx.RowToStructByPos[ServerInfo], serverInfoSQL, nil)
 	return info, err

@@ -1,10 +1,10 @@
 // Package postgres keeps dead letters in PostgreSQL.
 //
-// Every statement is one constant whose name ends in SQL, beside the code that runs it.
+// Every statement is a constant whose name ends in SQL, beside the code that runs it.
 // Its parameters are named. Comments mark the few parts that the code replaces. The text
-// is valid without a replacement, so it can be pasted into psql with values in place of
+// is valid without a replacement, and can be pasted into psql with values in place of
 // the parameters. TestEveryStatement explains each statement on a filled database and
-// lists the indexes that it uses.
+// lists its indexes.
 package postgres
 
 import (
@@ -26,7 +26,7 @@ var (
 )
 
 // Store keeps dead letters in PostgreSQL 15 or later. Errors match dlq.ErrUnavailable when
-// the database is unavailable. It is safe for use by any number of goroutines and
+// the database is unavailable. A Store is safe for use by any number of goroutines and
 // processes.
 type Store struct {
 	pool   pool
@@ -34,7 +34,7 @@ type Store struct {
 	// Outbox makes the store keep every message that becomes exhausted for
 	// PublishExhausted. Set it before the first use.
 	Outbox bool
-	// Audit, if it is set, is called with every operation that the store has recorded.
+	// Audit, if any, is called with every operation that the store has recorded.
 	// Set it before the first use.
 	Audit func(dlq.Operation)
 	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups. Set it
@@ -55,7 +55,7 @@ func New(connections *pgxpool.Pool, topics *dlq.Topics) *Store {
 	return &Store{pool: pool{connections}, topics: topics, suspendedAfter: suspendedAfter}
 }
 
-// callTimeout limits a call, so that it ends even if the network drops its packets. It is
+// callTimeout limits a call, so that a call ends even if the network drops its packets. That is
 // long for statements on a page of rows.
 const callTimeout = 10 * time.Second
 

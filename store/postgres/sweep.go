@@ -11,14 +11,14 @@ import (
 
 const nowSQL = `SELECT clock_timestamp()`
 
-// Now is the time of the database's clock. All times in rows come from it.
+// Now is the time of the database's clock, from which all times in rows come.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, _, err := queryOne(ctx, s, "read the clock", pgx.RowTo[time.Time], nowSQL, pgx.NamedArgs{})
 	return now.UTC(), err
 }
 
 // ownersSQL finds the owners of single retries, and owners that are no bulk retry which could
-// still finalize the message: another program made the message RETRYING. It leaves out recent
+// still finalize the message: another program made the message RETRYING. The statement leaves out recent
 // claims. A claim time in the future was written by hand; such a message would otherwise stay
 // RETRYING.
 const ownersSQL = `
@@ -29,9 +29,9 @@ WHERE m.status = 'RETRYING' AND NOT m.in_page
 	AND m.owner_token <> ALL (ARRAY(SELECT id::text FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL))
 ORDER BY m.workflow_id, m.owner_token`
 
-// strayPagesSQL lets Owners and lists find RETRYING messages that are marked as those of a
+// strayPagesSQL lets Owners and lists find RETRYING messages that are marked as messages of a
 // page and are in none: somebody edited the rows of a job by hand. The counts show whether
-// there are any, so the statement normally reads no messages but those of pages.
+// there are any, so the statement normally reads only the messages of pages.
 const strayPagesSQL = `
 UPDATE dlq.dlq_messages
 SET in_page = false
@@ -40,7 +40,7 @@ WHERE (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status 
 	AND status = 'RETRYING' AND in_page AND id <> ALL (ARRAY(SELECT id FROM dlq.dlq_retrying WHERE id IS NOT NULL))`
 
 // Owners returns the owners of RETRYING messages that were claimed before the given time,
-// except those of BulkOwners. Rows that were written by hand may have none, which is the
+// except the owners of BulkOwners. Rows that were written by hand may have none, which is the
 // zero owner.
 func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
 	err := s.batch(ctx, "find stray messages of pages", func(batch *pgx.Batch) {
@@ -60,7 +60,7 @@ const runningJobs = `(
 	SELECT id, workflow_id, topic, spec, started_at FROM dlq.dlq_bulk_actions WHERE ended_at IS NULL AND @target = 'bulk-action'
 )`
 
-// jobOwnersSQL reads no column that could be unreadable: one row must not keep the others
+// jobOwnersSQL reads no column that could be unreadable: a row must not keep the rest
 // from being closed.
 const jobOwnersSQL = `
 SELECT j.workflow_id, j.id::text
@@ -81,7 +81,7 @@ func (s *Store) jobOwners(ctx context.Context, target dlq.OperationTarget, start
 
 // releaseSQL ends up to a thousand retries as failed. A single statement by
 // hand can leave a million such messages, which would take longer than the statement
-// timeout. It finds them as Owners does, and locks them in the order of their ids, so that
+// timeout. They are found as by Owners, and locked in the order of their ids, so that
 // two calls do not deadlock.
 const releaseSQL = `
 WITH found AS MATERIALIZED (

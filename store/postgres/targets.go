@@ -15,7 +15,7 @@ const (
 	routeMark  = ".original_topic /* route */"
 )
 
-// markedAliases are the aliases before a mark. No longer name ends with one of them.
+// markedAliases are the aliases before a mark. No longer name ends with such an alias.
 var markedAliases = []string{"c", "e", "m", "p"}
 
 // routedTarget is the target of the original topic $1 by Targets.Routes.
@@ -26,10 +26,10 @@ const routedTarget = `COALESCE((
 	ORDER BY r.n
 	LIMIT 1), $1)`
 
-// targeted makes a statement use the targets of the messages where it has a mark. The order
-// of a key is kept for each target, and several original topics may have the same one.
+// targeted makes a statement use the targets of the messages at its marks. The order
+// of a key is kept for each target, and several original topics may have the same target.
 //
-// Each claim and each finalize calls it. With a regular expression, that took more time of the
+// Each claim and each finalize calls targeted. With a regular expression, that took more time of the
 // process than all the rest of a page.
 func (s *Store) targeted(sql string, spec *dlq.BulkSpec) string {
 	expressions, _ := s.Targets.Routes()

@@ -12,7 +12,7 @@ import (
 // indexes leave out RETRYING messages, which are few.
 // Rows that another program inserted with the documented columns only have no dead-letter
 // topic. They are listed under their original topic, but not within some topics. A topic that
-// lost records is listed even if it has no messages.
+// lost records is listed even without messages.
 const topicsSQL = `
 WITH retrying AS MATERIALIZED (
 	SELECT dlq_topic, original_topic, created_at, seq

@@ -14,7 +14,7 @@ import (
 const cameBack = `(c.dlq_topic = m.dlq_topic OR NOT c.suspicious AND c.original_topic = COALESCE(t.topic, m.original_topic))`
 
 // verdictOf is whether the message m is verified, and the reason after a space. A message that
-// came back may have lost our headers; then it names the offset at which it was delivered.
+// came back may have lost our headers; then the message names the offset of its delivery.
 const verdictOf = `(
 	SELECT CASE
 		WHEN m.status <> 'RESOLVED' OR COALESCE(m.resolution, 'delivered') <> 'delivered' THEN ''
@@ -116,7 +116,7 @@ func verdictFrom(text, target string) dlq.Verdict {
 	return dlq.Verdict{Verified: dlq.Verified(verified), Reason: dlq.VerifiedReason(reason), Target: target}
 }
 
-// verifyBulkSQL counts the newest messages that a job has delivered by their verdicts. It finds
+// verifyBulkSQL counts the newest messages that a job has delivered by their verdicts. The statement finds
 // them by the time of their delivery.
 const verifyBulkSQL = `
 WITH job AS MATERIALIZED (
@@ -158,7 +158,7 @@ func (s *Store) VerifyBulk(ctx context.Context, id dlq.ID) (counts dlq.Verificat
 	return counts, err
 }
 
-// leaseWatermarksSQL renews the lease of a holder, or takes an expired one.
+// leaseWatermarksSQL renews the lease of a holder, or takes an expired lease.
 const leaseWatermarksSQL = `
 INSERT INTO dlq.dlq_watermark_lease AS l (holder, epoch, expires_at)
 VALUES (@holder::uuid, 1, now() + make_interval(secs => @seconds))
@@ -168,8 +168,8 @@ SET epoch = CASE WHEN l.holder = EXCLUDED.holder THEN l.epoch ELSE l.epoch + 1 E
 WHERE l.holder = EXCLUDED.holder OR l.expires_at < now()
 RETURNING l.epoch`
 
-// LeaseWatermarks makes the holder the only one who publishes watermarks until the lease
-// expires. taken is false while another process has it.
+// LeaseWatermarks makes the holder the only publisher of watermarks until the lease
+// expires. taken is false while another process has the lease.
 func (s *Store) LeaseWatermarks(ctx context.Context, holder dlq.ID, expiry time.Duration) (lease dlq.WatermarkLease, taken bool, err error) {
 	lease.Holder = holder
 	lease.Epoch, taken, err = queryOne(ctx, s, "lease watermarks", pgx.RowTo[int64], leaseWatermarksSQL,
@@ -187,7 +187,7 @@ ORDER BY max(first_seen) DESC
 LIMIT 1000`
 
 // watermarkTargetsSQL lists targets with the dead-letter topics into which their messages can come
-// back: the one that they came from, and those whose messages have the target as their origin.
+// back: the topic that they came from, and the topics whose messages have the target as their origin.
 const watermarkTargetsSQL = `
 SELECT t.id, t.topic, t.topic_id, t.dlq_topic || COALESCE(c.dlq_topics, '{}')
 FROM dlq.dlq_targets t
@@ -196,7 +196,7 @@ LEFT JOIN (
 ) AS c ON c.original_topic = t.topic
 WHERE t.topic_id IS NOT NULL`
 
-// WatermarkScope returns what to fetch: at most 1000 groups, and those that are configured.
+// WatermarkScope returns what to fetch: at most 1000 groups, and the configured groups.
 func (s *Store) WatermarkScope(ctx context.Context) (scope dlq.WatermarkScope, err error) {
 	err = s.batch(ctx, "read scope of watermarks", func(batch *pgx.Batch) {
 		queueQuery(batch, &scope.Groups, pgx.RowTo[string], watermarkGroupsSQL, pgx.NamedArgs{})
