@@ -2,7 +2,7 @@ DROP FUNCTION IF EXISTS dlq.update_updated_at();
 DROP SCHEMA IF EXISTS dlq CASCADE;
 
 -- The extension goes only when the up migration made it, and stays when other
--- objects of the database have come to depend on it: never CASCADE, which would
+-- objects of the database have come to need the extension: never CASCADE, which would
 -- delete them.
 DO $$
 BEGIN

@@ -1,7 +1,7 @@
 -- dlq-db: schema, extension and common function
 
--- pgcrypto is documented, but nothing here needs it: gen_random_uuid() is part of
--- PostgreSQL. Some managed databases lack the extension or refuse it, which must not stop the
+-- pgcrypto is documented, but nothing here needs pgcrypto: gen_random_uuid() is part of
+-- PostgreSQL. Some managed databases lack or refuse the extension, which must not stop the
 -- installation. The comment marks an extension that was made here, so that the down migration
 -- does not drop somebody else's.
 DO $$
@@ -25,9 +25,9 @@ BEGIN
 END;
 $$ LANGUAGE plpgsql;
 
--- dlq_schema: one row. Programs are named by the newest migration that they know. A migration
--- that takes away what earlier programs need raises oldest_program to the first that can do
--- without it; programs before that refuse the schema.
+-- dlq_schema: a single row. Programs are named by the newest migration that they know. A migration
+-- that takes away parts that earlier programs need raises oldest_program to the first that can do
+-- without them; programs before that refuse the schema.
 CREATE TABLE IF NOT EXISTS dlq.dlq_schema (
     only_row       BOOLEAN PRIMARY KEY DEFAULT true CHECK (only_row),
     oldest_program INT     NOT NULL

@@ -4,14 +4,14 @@
 -- ten columns only.
 --
 -- A change of status copies little. PostgreSQL writes a row anew whenever it changes, and a
--- retry changes it twice. A payload that is stored out of line is not copied: the row holds a
--- pointer to it. PostgreSQL considers that only for rows of more than 2 kB, whatever
+-- retry changes its row twice. A payload that is stored out of line is not copied: the row holds a
+-- pointer to the payload. PostgreSQL considers that only for rows of more than 2 kB, whatever
 -- toast_tuple_target says, which is about how far such a row is then cut down. Most payloads
--- are smaller. So each row carries a ballast that takes it over the threshold and is compressed
+-- are smaller. So each row carries a ballast that takes the row over the threshold and is compressed
 -- to 50 bytes there: 32 empty names, a type that is long in storage and short to look at.
 --
--- With half of each page free, the new version of a row fits on the page of the old one. A bulk
--- retry turns one status into another that was rare until then; without fresh statistics the
+-- With half of each page free, the new version of a row fits on the page of the old version. A bulk
+-- retry turns a status into another that was rare until then; without fresh statistics the
 -- planner may take the index of statuses for the index of topics.
 CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     id               UUID         PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -26,25 +26,25 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     last_retry_at    TIMESTAMPTZ,
 
     seq              BIGINT       NOT NULL GENERATED ALWAYS AS IDENTITY, -- order of arrival, with gaps
-    dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- it was read from; '' in rows of other programs
+    dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- where the message was read; '' in rows of other programs
     error_class      TEXT         NOT NULL DEFAULT '',  -- type of the exception; '' when unknown
     -- Hash of the record key, which decides the lane of a bulk retry. A message without a key
-    -- has a random one, since it has nothing to do with the others.
+    -- has a random hash, since such a message has no order.
     key_hash         INT          NOT NULL DEFAULT (random() * 2147483647)::int,
     workflow_id      TEXT         NOT NULL DEFAULT '',  -- that retries the message, or last did; '' when none ever has
     -- The claim's token: the first run id of a single retry's workflow, or the id of the bulk
-    -- retry. It stays after the retry; '' when there was none.
+    -- retry. The id stays after the retry; '' without a retry.
     owner_token      TEXT         NOT NULL DEFAULT '',
-    previous_id      UUID,                              -- the message that this one was before it was sent back and failed again
+    previous_id      UUID,                              -- the message that this message was before a retry that failed again
     ballast          NAME[]       DEFAULT array_fill(''::name, ARRAY[32]),
     size             INT          NOT NULL DEFAULT 0,   -- bytes of key, value and headers; 0 in rows of other programs
-    -- Why the message ended: delivered, replaced, exhausted, refused or given_up. Null before it
-    -- ends, and where another program ended it.
+    -- Why the message ended: delivered, replaced, exhausted, refused or given_up. Null before its
+    -- end, and where another program ended the message.
     resolution       VARCHAR(50),
     target_partition INT,                               -- where the target has the delivered message; null when unknown
     target_offset    BIGINT,
     suspicious       BOOLEAN      NOT NULL DEFAULT false, -- dlq_message_bodies.suspicion says why
-    in_page          BOOLEAN      NOT NULL DEFAULT false, -- while RETRYING: a lane has it in its page
+    in_page          BOOLEAN      NOT NULL DEFAULT false, -- while RETRYING: the message is in the page of a lane
     group_id         UUID,                              -- of its cause; null in rows of other programs
     -- Of dlq_targets; null unless the message was delivered. There is no foreign key: its check
     -- would lock the target for each message.
@@ -55,12 +55,12 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
 
 COMMENT ON COLUMN dlq.dlq_messages.ballast IS 'makes PostgreSQL store the payload out of line; means nothing';
 
--- A retry adds two entries for the versions of a row beside the first one. The pages of the
+-- A retry adds two entries for the versions of a row beside the first version. The pages of the
 -- index have space for them, and are not split.
 ALTER INDEX dlq.dlq_messages_pkey SET (fillfactor = 50);
 
 -- Lists of a topic, which is an original or a dead-letter topic, follow created_at: a page is
--- one index scan at any depth, and a span of time is as cheap as any. seq tells messages of one
+-- an index scan at any depth, and a span of time is as cheap as any. seq tells messages of the same
 -- moment apart. RETRYING messages are few and listed apart, so that a retry writes fewer entries.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic ON dlq.dlq_messages (original_topic, status, created_at, seq)
     WHERE status <> 'RETRYING';
@@ -80,8 +80,8 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_group ON dlq.dlq_messages (group_id,
     WHERE group_id IS NOT NULL AND status <> 'RETRYING';
 
 -- Bulk retries take the PENDING messages of a topic in the order of arrival. A retry that
--- succeeds writes no entry. Each message is in one of 1,024 buckets, and each lane has a range of
--- buckets: it skips the entries of other lanes without a look at their rows.
+-- succeeds writes no entry. Each message is in a bucket of 1,024, and each lane has a range of
+-- buckets, and skips the entries of other lanes without a look at their rows.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_pending ON dlq.dlq_messages (original_topic, seq, (key_hash & 1023))
     WHERE status = 'PENDING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_pending ON dlq.dlq_messages (dlq_topic, seq, (key_hash & 1023))
@@ -99,7 +99,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_created_at ON dlq.dlq_messages USING
 -- The messages that a message became when it came back. Small: most never do.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_previous ON dlq.dlq_messages (previous_id) WHERE previous_id IS NOT NULL;
 
--- Statements that set updated_at need no trigger for it.
+-- Statements that set updated_at need no trigger.
 CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
     BEFORE UPDATE ON dlq.dlq_messages
     FOR EACH ROW
@@ -133,9 +133,9 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_message_bodies (
     trace_id            TEXT   NOT NULL DEFAULT '',
     correlation_id      TEXT   NOT NULL DEFAULT '',
     suspicion           TEXT   NOT NULL DEFAULT '', -- why the message is suspicious
-    schema_id           BIGINT,                     -- of a Schema Registry, as the value has it; null without one
+    schema_id           BIGINT,                     -- of a Schema Registry, as in the value; null without a schema
     schema_format       TEXT,                       -- AVRO, PROTOBUF or JSON
-    schema_subject      TEXT,                       -- one subject that has the schema,
+    schema_subject      TEXT,                       -- a subject that has the schema,
     schema_version      INT,                        -- and its version there
     schema_message_type TEXT,                       -- full name of the Protobuf message or the Avro record
     decode_error        TEXT                        -- why the payload does not have the value

@@ -1,7 +1,7 @@
 -- dlq-db: archiving of old dead letters
 
--- dlq_messages_archive: RESOLVED and DEAD messages, as they were. It has the columns of
--- dlq_messages in the same order: a migration that adds one there adds it here.
+-- dlq_messages_archive: RESOLVED and DEAD messages, as they were. The table has the columns of
+-- dlq_messages in the same order: a migration that adds a column there adds the column here.
 CREATE TABLE IF NOT EXISTS dlq.dlq_messages_archive (
     LIKE dlq.dlq_messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE,
     PRIMARY KEY (id)
@@ -65,7 +65,7 @@ BEGIN
 END;
 $$;
 
--- Commits each batch, so no lock is held for long, and so it cannot be called inside a
+-- Commits each batch, so no lock is held for long, and no call can be inside a
 -- transaction.
 CREATE OR REPLACE PROCEDURE dlq.archive_old_dlq_messages(
     p_retention_days INT DEFAULT 30,

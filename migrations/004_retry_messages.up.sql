@@ -1,17 +1,17 @@
--- dlq-db: retries of one message, jobs over many, and where messages went
+-- dlq-db: retries of a message, jobs over many, and where messages went
 
 -- dlq_retry_attempts: the retries that ended without delivery, and those whose delivery was
 -- acknowledged after they had lost their claim. They stay when their message moves to the archive,
--- and go when it is deleted or purged.
+-- and go when the message is deleted or purged.
 CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
     id               BIGINT      GENERATED ALWAYS AS IDENTITY,
     message_id       UUID        NOT NULL,
-    number           INT         NOT NULL,               -- the retry count that it was claimed with
+    number           INT         NOT NULL,               -- the retry count of the claim
     workflow_id      TEXT        NOT NULL,               -- the owner of that retry, as in dlq_messages
     owner_token      TEXT        NOT NULL,               -- likewise: the claim's token
-    started_at       TIMESTAMPTZ NOT NULL,               -- when it was claimed
+    started_at       TIMESTAMPTZ NOT NULL,               -- when the message was claimed
     ended_at         TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    result           VARCHAR(50) NOT NULL,               -- failed, rejected when it can never work, or delivered
+    result           VARCHAR(50) NOT NULL,               -- failed, rejected when no retry can work, or delivered
     category         VARCHAR(50) NOT NULL,               -- of the error
     error            TEXT        NOT NULL,
     target_id        INT,                                -- of a delivery, as in dlq_messages
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
 );
 
 -- A message that another retry has delivered does not become PENDING or DEAD, whatever the present
--- retry ends with, and whoever marks the message dead. The retry that delivered it has RESOLVED it.
+-- retry ends with, and whoever marks the message dead. The retry that delivered the message has RESOLVED it.
 CREATE OR REPLACE FUNCTION dlq.keep_delivery() RETURNS TRIGGER
 LANGUAGE plpgsql
 AS $$
@@ -55,10 +55,10 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_delivered
     EXECUTE FUNCTION dlq.keep_delivery();
 
 -- dlq_edits: which message an edited copy has replaced. The original is RESOLVED with the
--- resolution replaced; the copy's previous_id names it too. The rows stay when a message is
--- deleted or archived: operators write them one by one.
+-- resolution replaced, and is the previous_id of the copy. The rows stay when a message is
+-- deleted or archived: operators write them singly.
 CREATE TABLE IF NOT EXISTS dlq.dlq_edits (
-    original_id UUID        PRIMARY KEY, -- a message has one copy
+    original_id UUID        PRIMARY KEY, -- a message has a single copy
     copy_id     UUID        NOT NULL,
     edited_at   TIMESTAMPTZ NOT NULL DEFAULT NOW(),
 
@@ -69,15 +69,15 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_edits (
 -- The transaction in which a message has used up its retries adds a row, and the worker deletes
 -- it after the archive topic has acknowledged the message. The key lets the worker read the
 -- messages of a topic in their order of arrival. A topic without an archive topic keeps its rows
--- and does not slow down the others.
+-- and does not slow down the rest.
 CREATE TABLE IF NOT EXISTS dlq.dlq_exhausted_outbox (
     dlq_topic   VARCHAR(255) NOT NULL,
     seq         BIGINT       NOT NULL,               -- of the message
     message_id  UUID         NOT NULL,
-    ended_at    TIMESTAMPTZ  NOT NULL DEFAULT NOW(), -- tells the end of a revived message from an earlier one
-    retry_count INT          NOT NULL,               -- of the message when it ended
+    ended_at    TIMESTAMPTZ  NOT NULL DEFAULT NOW(), -- tells the end of a revived message from an earlier end
+    retry_count INT          NOT NULL,               -- of the message at its end
     max_retries INT          NOT NULL,               -- likewise
-    error       TEXT         NOT NULL,               -- the last one
+    error       TEXT         NOT NULL,               -- the last error
 
     PRIMARY KEY (dlq_topic, seq, message_id)
 );
@@ -85,10 +85,10 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_exhausted_outbox (
 -- dlq_bulk_retries: each retry of many messages, its frozen scope and its state. A throttled job
 -- updates its row for each page, in place while the page of the table has room.
 CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
-    id           UUID         PRIMARY KEY,                -- made by whoever asks for it; it is also the token of its claims
+    id           UUID         PRIMARY KEY,                -- made by whoever asks for the job; also the token of its claims
     workflow_id  TEXT         NOT NULL,
     topic        VARCHAR(255) NOT NULL,                   -- an original or a dead-letter topic
-    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request; its rate limit is the one at the start
+    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request; its rate limit is the first
     target       VARCHAR(255),                            -- that all messages go to; null while unknown, or when there are many
     rate_limit   INT          NOT NULL DEFAULT 0,         -- messages per second, 0 is no limit
     step_limit   BIGINT,                                  -- how many messages may still be claimed, null is no limit
@@ -99,7 +99,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
     upper_bound  BIGINT       NOT NULL,                   -- the last seq that was given out at the start; later arrivals are not taken
     snapshot_at  TIMESTAMPTZ  NOT NULL,                   -- when its scope was fixed; messages that changed later are not taken
     matched      BIGINT       NOT NULL DEFAULT 0,         -- how many messages in its scope can be retried
-    multi_target BOOLEAN      NOT NULL DEFAULT false,     -- they have more than one target
+    multi_target BOOLEAN      NOT NULL DEFAULT false,     -- they have several targets
     counted      BOOLEAN      NOT NULL DEFAULT false,     -- whether matched and multi_target are known yet
     skipped      BIGINT       NOT NULL DEFAULT 0,         -- never claimed; known at the end
     came_back    BIGINT       NOT NULL DEFAULT 0,         -- sent, and dead letters again
@@ -113,13 +113,13 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
     CONSTRAINT chk_dlq_bulk_retries_limits CHECK (rate_limit >= 0 AND step_limit >= 0)
 ) WITH (fillfactor = 50);
 
--- The first lists the newest. The second finds the running ones, which a new one must not overlap
+-- The first lists the newest. The second finds the running ones, which a new job must not overlap
 -- with, among any number that have ended.
 CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_started_at ON dlq.dlq_bulk_retries (started_at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_live ON dlq.dlq_bulk_retries (started_at, id) WHERE ended_at IS NULL;
 
 -- dlq_bulk_retry_lanes: the parallel scans of each bulk retry. A lane has dealt with every message
--- up to its cursor, but for those of its page and those that wait in a queue. The cursor never goes
+-- up to its cursor, but for the messages of its page and of its queues. The cursor never goes
 -- back.
 --
 -- A row is updated twice for each page. While a long transaction is open, such as a pg_dump,
@@ -128,7 +128,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_live ON dlq.dlq_bulk_retries (st
 CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
     bulk_id           UUID        NOT NULL REFERENCES dlq.dlq_bulk_retries ON DELETE CASCADE,
     lane              INT         NOT NULL,               -- from 0
-    cursor            BIGINT      NOT NULL DEFAULT 0,     -- the seq up to which it has scanned
+    cursor            BIGINT      NOT NULL DEFAULT 0,     -- the seq up to which the lane has scanned
     retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
     failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again
     dead              BIGINT      NOT NULL DEFAULT 0,     -- not delivered, and not to be tried again
@@ -139,10 +139,10 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
     epoch             INT         NOT NULL DEFAULT 0,     -- which attempt may claim and finalize
     updated_at        TIMESTAMPTZ NOT NULL DEFAULT NOW(),
     -- Claimed and not finalized. Written twice for each page, a compressed array would cost more
-    -- than it saves.
+    -- than saved.
     page              UUID[]      NOT NULL DEFAULT '{}',
     scheduled_at      TIMESTAMPTZ NOT NULL DEFAULT '-infinity', -- of the activity that has the lane
-    attempt           INT         NOT NULL DEFAULT 0,     -- of that activity; an earlier one may not open the lane
+    attempt           INT         NOT NULL DEFAULT 0,     -- of that activity; an earlier attempt may not open the lane
     waiting           BIGINT      NOT NULL DEFAULT 0,     -- how many of its messages wait in queues
     pages             BIGINT      NOT NULL DEFAULT 0,     -- that it has claimed
 
@@ -163,10 +163,10 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS l;
 
--- dlq_bulk_retry_queues: what messages of a bulk retry wait for.
+-- dlq_bulk_retry_queues: targets and keys that messages of a bulk retry wait for.
 --
 -- A queue belongs to a closed target (key_hash is -1, lane is -1), or to a key whose first message
--- has to wait. A message is blocked as long as an earlier one of its key waits in any queue of the
+-- has to wait. A message is blocked as long as an earlier message of its key waits in any queue of the
 -- job.
 CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_queues (
     id        BIGINT       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -175,9 +175,9 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_queues (
     topic     VARCHAR(255) NOT NULL,               -- that the messages go to
     partition INT          NOT NULL,               -- of the target; -1 is the topic as a whole
     key_hash  INT          NOT NULL,               -- of the key, or -1
-    closed    BOOLEAN      NOT NULL,               -- the target takes nothing: one message at a time asks it again
-    tries     INT          NOT NULL,               -- how often in a row it was asked in vain
-    due_at    TIMESTAMPTZ  NOT NULL,               -- when it may be asked again
+    closed    BOOLEAN      NOT NULL,               -- the target takes nothing: single messages try it again
+    tries     INT          NOT NULL,               -- how often in a row the target was tried in vain
+    due_at    TIMESTAMPTZ  NOT NULL,               -- when the next try is
     reason    TEXT         NOT NULL,               -- the last answer
     category  VARCHAR(50)  NOT NULL,               -- of that error
 
@@ -203,7 +203,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_waiting (
 -- Tells whether an earlier message of a key waits.
 CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_waiting_key ON dlq.dlq_bulk_retry_waiting (bulk_id, key_hash, seq);
 
--- dlq_bulk_retry_blocked_keys: the keys of messages that a bulk retry has failed. It skips the
+-- dlq_bulk_retry_blocked_keys: the keys of messages that a bulk retry has failed. The job skips the
 -- later messages of these keys.
 CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_blocked_keys (
     bulk_id  UUID         NOT NULL,
@@ -279,9 +279,9 @@ CREATE OR REPLACE TRIGGER trg_dlq_bulk_retries_ended
 -- its state and its progress.
 --
 -- A job reads the messages of its scope by status, and in each status by created_at and seq, as the
--- indexes of topics are sorted. Each batch is one transaction: it locks the job's row, continues at
+-- indexes of topics are sorted. Each batch is a transaction that locks the job's row, continues at
 -- the row's cursor, changes messages, counts them and moves the cursor. So a batch that is repeated
--- after a crash counts nothing twice. It updates the row in place while the page has room.
+-- after a crash counts nothing twice. The row is updated in place while the page has room.
 CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_actions (
     id                UUID         PRIMARY KEY,             -- generated by the client
     workflow_id       TEXT         NOT NULL,
@@ -327,7 +327,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_targets (
 ) WITH (fillfactor = 50);
 
 -- dlq_watermarks: the committed offsets of consumer groups. A delivered message is verified when
--- its group has committed an offset beyond it.
+-- its group has committed an offset beyond that message.
 CREATE TABLE IF NOT EXISTS dlq.dlq_watermarks (
     consumer_group   TEXT   NOT NULL,
     target_id        INT    NOT NULL, -- of dlq_targets
@@ -341,10 +341,10 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_watermarks (
 CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_groups (
     consumer_group TEXT        PRIMARY KEY,
     error          TEXT        NOT NULL,              -- why Kafka refused its offsets, or ''
-    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- when it was first fetched, without a gap
+    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- when the group was first fetched, without a gap
 );
 
--- dlq_watermark_lease: one row, of the process that publishes watermarks.
+-- dlq_watermark_lease: a single row, of the process that publishes watermarks.
 CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_lease (
     only_row   BOOLEAN     PRIMARY KEY DEFAULT true CHECK (only_row),
     holder     UUID        NOT NULL,

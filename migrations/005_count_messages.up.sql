@@ -26,14 +26,14 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_arrivals (
     group_id       UUID        PRIMARY KEY,
     arrived        BIGINT      NOT NULL,
     last_seen      TIMESTAMPTZ NOT NULL,
-    hour           TIMESTAMPTZ NOT NULL, -- the one that is being counted
-    hour_count     BIGINT      NOT NULL, -- arrivals in it
+    hour           TIMESTAMPTZ NOT NULL, -- the present hour of the counts
+    hour_count     BIGINT      NOT NULL, -- arrivals in that hour
     previous_count BIGINT      NOT NULL  -- arrivals in the hour before
 );
 
 -- dlq_count_batches: the latest changes, which have to be added to the sums.
 --
--- Each statement that changes messages appends one row for each pair of topics and status, with
+-- Each statement that changes messages appends a row for each pair of topics and status, with
 -- arrays that have an element for each group, in the same transaction. So no two writers wait for
 -- each other, and sums and changes together are exact in every snapshot. The sweeper adds the
 -- changes to the sums from time to time.
@@ -63,7 +63,7 @@ GROUP BY dlq_topic, original_topic, status
 HAVING sum(messages) <> 0;
 
 -- The triggers count for every program that changes messages, also where its role may not touch
--- the tables above. A restored message is a copy: it counts as a message of its group, but not as
+-- the tables above. A restored message is a copy, which counts as a message of its group, but not as
 -- another failure.
 CREATE OR REPLACE FUNCTION dlq.count_inserted_messages() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

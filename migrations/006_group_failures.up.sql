@@ -1,4 +1,4 @@
--- dlq-db: failures with the same cause are one group
+-- dlq-db: failures with the same cause are a group
 
 -- dlq_groups: the causes of failures. The columns up to message describe the
 -- fingerprint, whose hash is the id. Those from owner on are notes of operators.
@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_groups (
     scope            TEXT         NOT NULL,            -- consumer group, else dead-letter topic
     rule             VARCHAR(50)  NOT NULL,            -- explicit, frame, frame_and_message, message or overflow
     class            TEXT         NOT NULL,            -- of the innermost cause
-    frame            TEXT         NOT NULL,            -- where it was thrown
+    frame            TEXT         NOT NULL,            -- where the error was thrown
     message          TEXT         NOT NULL,            -- with its variables taken out
     dlq_topic        VARCHAR(255) NOT NULL,            -- of the first message
     first_seen       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),

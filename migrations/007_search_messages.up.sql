@@ -1,7 +1,7 @@
 -- dlq-db: searches of texts and headers
 
 -- dlq_group_signatures: which groups of three characters the texts of a group have: the error
--- messages, classes and consumer groups of all messages that it ever had. Each sets one bit. A
+-- messages, classes and consumer groups of all messages that the group ever had. Each text sets a bit. A
 -- search reads only the groups with all bits of its text. A group without a row may have any text.
 -- There is no foreign key: messages keep the id of a group that somebody deletes.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
 ) WITH (fillfactor = 50);
 ALTER TABLE dlq.dlq_group_signatures ALTER COLUMN bits SET STORAGE PLAIN;
 
--- The ingest adds the texts that it writes. After a write of any other program, the group has no
+-- The ingest adds the texts of its messages. After a write of any other program, the group has no
 -- signature.
 CREATE OR REPLACE FUNCTION dlq.forget_inserted_signatures() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

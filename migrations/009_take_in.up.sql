@@ -1,16 +1,16 @@
--- dlq-db: what was taken in from Kafka and over HTTP
+-- dlq-db: the intake from Kafka and over HTTP
 
 -- dlq_ingest_offsets: how far each partition has been taken in.
 --
 -- A row moves in the transaction that stores the records before it, and only from
--- where its reader believes it to be. So whatever moment the database is restored to,
+-- the position of its reader. So whatever moment the database is restored to,
 -- reading goes on from there.
 CREATE TABLE IF NOT EXISTS dlq.dlq_ingest_offsets (
     topic_id     UUID         NOT NULL,            -- Kafka's id of the topic: a topic made anew is another
     partition    INT          NOT NULL,
     topic        VARCHAR(255) NOT NULL,
     next_offset  BIGINT       NOT NULL,            -- of the next record to read; -1 is the start of the log
-    leader_epoch INT          NOT NULL,            -- of the record before it, or -1
+    leader_epoch INT          NOT NULL,            -- of the record before next_offset, or -1
     lost         BIGINT       NOT NULL DEFAULT 0,  -- offsets that Kafka had deleted before they were read
     lost_at      TIMESTAMPTZ,                      -- when that was last noticed
     updated_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_ingest_offsets (
     PRIMARY KEY (topic_id, partition)
 ) WITH (fillfactor = 50);
 
--- dlq_idempotency_keys: keys that make it harmless to hand the same dead letters in twice.
+-- dlq_idempotency_keys: keys that make a second hand-in of the same dead letters harmless.
 CREATE TABLE IF NOT EXISTS dlq.dlq_idempotency_keys (
     key         BYTEA       PRIMARY KEY, -- SHA-256 of the sender's key, the sender and the topic
     request     BYTEA       NOT NULL,    -- SHA-256 of the request
