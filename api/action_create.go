@@ -16,12 +16,12 @@ import (
 )
 
 // actionFields are the fields of a bulk action's request.
-var actionFields = slices.Concat([]string{"action", "topic", "reason", "dry_run"}, filterFields, recordFields)
+var actionFields = slices.Concat([]string{"action", "topic", "reason", "dry_run"}, filterNames(dlq.InJobs), []string{negation})
 
 // actionSpec reads the specification of a bulk action.
 func (b *body) actionSpec() dlq.ActionSpec {
 	b.require("action")
-	spec := dlq.ActionSpec{Filter: readFilter(b, b.topic())}
+	spec := dlq.ActionSpec{Filter: b.filter(b.topic())}
 	spec.Reason, _ = b.text("reason", maxBulkText)
 	raw, given := b.fields["action"]
 	if !given {

@@ -78,8 +78,8 @@ func TestBulkActionShowsItsRequest(t *testing.T) {
 	w := start(t, with(&oneAction{job: job}), withUI)
 	require.Equal(t, `{"id":"`+someID+`","action":"delete","topic":"orders.dlq.v1","state":"CANCELLED","reason":"cancelled by an operator",`+
 		`"matched":10,"changed":4,"skipped":6,"progress":1,"per_second":1,"estimated_end":null,"started_at":"2026-02-20T10:30:00.000+00:00",`+
-		`"updated_at":"2026-02-20T10:30:04.000+00:00","ended_at":"2026-02-20T10:30:04.000+00:00","filters":{"status":["DEAD"],"error":"timeout",`+
-		`"key":"","created_from":null,"created_to":"2026-02-20T10:30:00.000+00:00","ids":null,"group":null},"request_reason":"it was a test",`+
+		`"updated_at":"2026-02-20T10:30:04.000+00:00","ended_at":"2026-02-20T10:30:04.000+00:00","filters":{`+
+		`"created_to":"2026-02-20T10:30:00.000+00:00","error":"timeout","key":"","status":["DEAD"]},"request_reason":"it was a test",`+
 		`"workflow":{"workflow_id":"bulk-action-`+someID+`","url":"http://127.0.0.1:8233/namespaces/default/workflows/bulk-action-`+someID+`"}}`,
 		w.call(http.MethodGet, actionsPath+"/"+someID).body)
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"math"
 	"net/http"
 
@@ -65,35 +64,19 @@ func audited(ctx context.Context) context.Context {
 	return ctx
 }
 
-// auditedFilter is the filter of a job in the audit. It has no key and no values of headers and
-// payload, since these are data of the messages, and not the grants of its creator.
+// auditedFilter is the filter of a job in the audit.
 type auditedFilter struct {
-	Action dlq.Action  `json:"action,omitempty"`
-	Filter *dlq.Filter `json:"filter"`
-	HasKey bool        `json:"has_key,omitempty"`
+	Action dlq.Action `json:"action,omitempty"`
+	Filter dlq.Filter `json:"filter"`
 	// TargetTopic is the requested target of a bulk retry.
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
 // describe puts the filter of a new job into the operation.
 func describe(ctx context.Context, f *dlq.Filter, action dlq.Action, target string) {
-	o := accessOf(ctx).operation
-	if o == nil {
-		return
+	if o := accessOf(ctx).operation; o != nil {
+		o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: f.Masked(), TargetTopic: target}) // always encodes
 	}
-	shown := *f
-	shown.Key, shown.Within = nil, ""
-	shown.Headers, shown.Payload = namesOf(f.Headers), namesOf(f.Payload)
-	o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: &shown, HasKey: f.Key != nil, TargetTopic: target}) // always encodes
-}
-
-// namesOf has the names without the values.
-func namesOf(texts map[string]string) map[string]string {
-	names := maps.Clone(texts)
-	for name := range names {
-		names[name] = ""
-	}
-	return names
 }
 
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,

@@ -24,6 +24,8 @@ type body struct {
 	// prefix is the path of a nested object, such as "ramp.".
 	prefix string
 	fields map[string]json.RawMessage
+	// isQuery is set for the filters of a query, and isNegation for a value that excludes messages.
+	isQuery, isNegation bool
 }
 
 // maxIntegerDigits is the most digits that an int64 can have.

@@ -26,11 +26,11 @@ const (
 
 // bulkFields are the fields of a bulk retry's request.
 var bulkFields = slices.Concat([]string{"topic", "rate_limit", "order", "ramp", "include_suspicious", targetField, "dry_run", "reason"},
-	filterFields, recordFields)
+	filterNames(dlq.InJobs), []string{negation})
 
 // spec reads the specification of a bulk retry.
 func (b *body) spec() dlq.BulkSpec {
-	spec := dlq.BulkSpec{Filter: readFilter(b, b.topic()), RateLimit: b.integer("rate_limit", maxRate), Order: dlq.OrderKey}
+	spec := dlq.BulkSpec{Filter: b.filter(b.topic()), RateLimit: b.integer("rate_limit", maxRate), Order: dlq.OrderKey}
 	if raw, given := b.fields["order"]; given {
 		order, _ := textOf(raw)
 		if spec.Order = dlq.Order(order); spec.Order != dlq.OrderKey && spec.Order != dlq.OrderNone {
@@ -57,21 +57,18 @@ func (b *body) topic() string {
 }
 
 // statuses reads one status or a list of them.
-func (b *body) statuses() []dlq.Status {
-	raw, given := b.fields["status"]
-	if !given {
-		return nil
-	}
+func (b *body) statuses(name string) []dlq.Status {
+	raw := b.fields[name]
 	items := []json.RawMessage{raw}
 	if raw[0] == '[' {
-		items = b.list("status", len(dlq.Statuses))
+		items = b.list(name, len(dlq.Statuses))
 	}
 	var wanted []dlq.Status
 	for i, one := range items {
-		name, _ := textOf(one)
-		status, err := dlq.ParseStatus(name)
-		field := "status"
-		if raw[0] == '[' {
+		text, _ := textOf(one)
+		status, err := dlq.ParseStatus(text)
+		field := name
+		if raw[0] == '[' && !b.isQuery {
 			field = item(field, i)
 		}
 		switch {
@@ -82,15 +79,11 @@ func (b *body) statuses() []dlq.Status {
 		}
 		wanted = append(wanted, status)
 	}
-	slices.SortFunc(wanted, func(x, y dlq.Status) int { return slices.Index(dlq.Statuses, x) - slices.Index(dlq.Statuses, y) })
 	return wanted
 }
 
-func (b *body) ids() []dlq.ID {
-	items := b.list("ids", dlq.MaxFilterIDs)
-	if items == nil {
-		return nil
-	}
+func (b *body) ids(name string, most int) []dlq.ID {
+	items := b.list(name, most)
 	ids, seen := make([]dlq.ID, 0, len(items)), make(map[dlq.ID]int, len(items))
 	for i, raw := range items {
 		text, _ := textOf(raw)
@@ -98,10 +91,10 @@ func (b *body) ids() []dlq.ID {
 		first, twice := seen[id]
 		switch {
 		case err != nil:
-			b.reject(item("ids", i), "is not a UUID")
+			b.reject(item(name, i), "is not a UUID")
 			continue
 		case twice:
-			b.reject(item("ids", i), "is the same as ids[%d]", first)
+			b.reject(item(name, i), "is the same as %s", item(name, first))
 		}
 		ids, seen[id] = append(ids, id), i
 	}

@@ -112,8 +112,8 @@ func TestBulkRetryShowsItsRequest(t *testing.T) {
 	require.Equal(t, `{"id":"`+someID+`","topic":"orders.dlq.v1","state":"CANCELLED","reason":"cancelled by an operator",`+
 		`"matched":10,"retried":2,"failed":1,"dead":1,"skipped":6,"waiting":0,"came_back":1,"progress":1,"per_second":1,"average_per_second":1,`+
 		`"estimated_end":null,"started_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:04.000+00:00",`+
-		`"ended_at":"2026-02-20T10:30:04.000+00:00","filters":{"status":["PENDING"],"error":"timeout","key":"",`+
-		`"created_from":"2026-02-20T10:30:00.000+00:00","created_to":null,"ids":["`+someID+`"],"group":null},"rate_limit":500,"order":"none",`+
+		`"ended_at":"2026-02-20T10:30:04.000+00:00","filters":{`+
+		`"created_from":"2026-02-20T10:30:00.000+00:00","error":"timeout","ids":["`+someID+`"],"key":"","status":["PENDING"]},"rate_limit":500,"order":"none",`+
 		`"ramp":{"steps":[1,10],"wait":"5m","max_came_back":0.25},"request_reason":"the payment service is back",`+
 		`"workflow":{"workflow_id":"retry-all-`+someID+`","bulk_retry_id":"`+someID+`","url":"http://127.0.0.1:8233/namespaces/default/workflows/retry-all-`+someID+`"}}`,
 		w.call(http.MethodGet, bulksPath+"/"+someID).body)

@@ -1,222 +1,255 @@
 package api
 
 import (
+	"encoding/json"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"dlqmanager/dlq"
 )
 
-// filterFields are the fields of a filter in the query of a list and in the body of a
-// bulk retry. Besides, recordParameters are those of a query, and recordFields of a body.
-var (
-	filterFields = []string{"status", "error", "key", "created_from", "created_to", "group", "class", "consumer_group",
-		"origin_partition", "origin_offset", "trace_id", "correlation_id", "suspicious"}
-	recordParameters = []string{"header.NAME", "payload.PATH"}
-	recordFields     = []string{"headers", "payload", "ids"}
-)
+// negation is the field of a body whose fields exclude messages. Query parameters begin with it and
+// a dot.
+const negation = "not"
 
-// filterReader is implemented by query and body.
-type filterReader interface {
-	statuses() []dlq.Status
-	// filterText reads a text; given is false when there is no filter.
-	filterText(name string, limit int) (value string, given bool)
-	instant(name string) time.Time
-	ids() []dlq.ID
-	// position reads a number from 0, and choice true or false; nil when it is not given.
-	position(name string, most int64) *int64
-	choice(name string) *bool
-	// headers and payload read values by names and by paths.
-	headers() map[string]string
-	payload() map[string]string
-	reject(field, format string, args ...any)
+// filterNames are the fields of a body for the filters with one of these uses.
+func filterNames(uses dlq.FilterUse) (names []string) {
+	for _, field := range dlq.FilterFields {
+		if field.Is(uses) {
+			names = append(names, field.Name)
+		}
+	}
+	return names
 }
 
-// readFilter reads the filter of a topic. It sorts sets, so that two requests for the
-// same work are equal.
-func readFilter(r filterReader, topic string) dlq.Filter {
-	f := dlq.Filter{Topic: topic, Statuses: r.statuses()}
-	f.ErrorContains, _ = r.filterText("error", maxBulkText)
-	if key, given := r.filterText("key", maxBulkKey); given {
-		f.Key = []byte(key) // not nil: an empty key is a key
+// filterParameters are the query parameters of the filters of a list.
+func filterParameters() (names []string) {
+	var negated []string
+	for _, field := range dlq.FilterFields {
+		if field.Is(dlq.InLists) {
+			names = append(names, field.Parameter())
+		}
+		if field.Is(dlq.Negatable) {
+			negated = append(negated, negation+"."+field.Parameter())
+		}
 	}
-	f.CreatedFrom, f.CreatedTo = r.instant("created_from"), r.instant("created_to")
+	return append(names, negated...)
+}
+
+// filter reads the filter of a topic. Two requests for the same work have equal filters.
+func (b *body) filter(topic string) dlq.Filter {
+	f := dlq.Filter{Topic: topic}
+	for _, field := range dlq.FilterFields {
+		b.filterField(&f, field)
+	}
 	if !f.CreatedFrom.IsZero() && !f.CreatedTo.IsZero() && !f.CreatedFrom.Before(f.CreatedTo) {
 		// An empty interval is a mistake: its empty result would look as if there were
 		// no messages.
-		r.reject("created_to", "must be later than created_from")
+		b.reject("created_to", "must be later than created_from")
 	}
-	f.Group = readGroup(r)
-	f.Class, _ = r.filterText("class", maxBulkText)
-	f.ConsumerGroup, _ = r.filterText("consumer_group", maxBulkText)
-	f.TraceID, _ = r.filterText("trace_id", maxBulkText)
-	f.CorrelationID, _ = r.filterText("correlation_id", maxBulkText)
-	if partition := r.position("origin_partition", math.MaxInt32); partition != nil {
-		f.OriginPartition = new(int32)
-		*f.OriginPartition = int32(*partition)
-	}
-	f.OriginOffset, f.Suspicious = r.position("origin_offset", math.MaxInt64), r.choice("suspicious")
-	f.Headers, f.Payload = r.headers(), r.payload()
 	if len(f.Headers)+len(f.Payload) > dlq.MaxFilterParts {
-		r.reject("payload", "headers and payload have at most %d values together", dlq.MaxFilterParts)
+		b.reject("payload", "headers and payload have at most %d values together", dlq.MaxFilterParts)
 	}
-	f.IDs = r.ids()
-	slices.SortFunc(f.IDs, func(x, y dlq.ID) int { return slices.Compare(x[:], y[:]) })
-	return f
+	f.Not = b.negations()
+	return f.Storable()
 }
 
-// readGroup reads the id of a group. The zero id would choose all messages.
-func readGroup(r filterReader) (id dlq.ID) {
-	if text, given := r.filterText("group", maxBulkText); given {
-		var err error
-		if id, err = dlq.ParseID(text); err != nil || id.IsZero() {
-			r.reject("group", "must be the UUID of a group")
-		}
-	}
-	return id
-}
-
-// filterText reads a text without a limit, since a query is short anyway.
-func (q *query) filterText(name string, _ int) (string, bool) {
-	text, given := q.one(name)
-	if given && text == "" && name != "error" && name != "key" && name != "group" {
-		q.reject(name, "must not be empty")
-	}
-	return text, given
-}
-
-func (q *query) position(name string, most int64) *int64 {
-	text, given := q.one(name)
-	if !given {
-		return nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > most {
-		q.reject(name, "must be an integer from 0 to %d", most)
-	}
-	return &n
-}
-
-func (q *query) choice(name string) *bool {
-	text, given := q.one(name)
-	if !given {
-		return nil
-	}
-	if text != "true" && text != "false" {
-		q.reject(name, "must be true or false")
-	}
-	chosen := text == "true"
-	return &chosen
-}
-
-func (q *query) headers() map[string]string { return q.withPrefix("header.") }
-func (q *query) payload() map[string]string { return q.withPrefix("payload.") }
-
-// withPrefix reads the parameters whose names have a prefix.
-func (q *query) withPrefix(prefix string) (texts map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(q.values)) {
-		rest, found := strings.CutPrefix(name, prefix)
-		if !found || rest == "" {
-			continue
-		}
-		if texts == nil {
-			texts = map[string]string{}
-		}
-		texts[rest], _ = q.one(name)
-	}
-	return texts
-}
-
-// ids returns nil: only a body has ids.
-func (q *query) ids() []dlq.ID { return nil }
-
-// filterText reads a text that limits which messages are sent. Except for the key it
-// must not be empty; an empty group is no UUID.
-func (b *body) filterText(name string, limit int) (string, bool) {
-	text, given := b.text(name, limit)
-	if given && text == "" && name != "key" && name != "group" {
-		b.reject(name, "must not be empty; omit it to choose all messages")
-	}
-	return text, given
-}
-
-func (b *body) position(name string, most int64) *int64 {
-	if _, given := b.fields[name]; !given {
-		return nil
-	}
-	n := int64(b.integer(name, int(most)))
-	return &n
-}
-
-func (b *body) choice(name string) *bool {
-	if _, given := b.fields[name]; !given {
-		return nil
-	}
-	chosen := b.flag(name)
-	return &chosen
-}
-
-func (b *body) headers() map[string]string { return b.texts("headers") }
-func (b *body) payload() map[string]string { return b.texts("payload") }
-
-// texts reads an object whose values are texts. An empty one would choose all messages.
-func (b *body) texts(name string) map[string]string {
+// filterField reads a field. A value that would choose all messages is refused.
+func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
+	name := field.Name
 	raw, given := b.fields[name]
 	if !given {
-		return nil
+		return
 	}
-	inner := &body{fieldErrors: b.fieldErrors, prefix: b.prefix + name + "."}
-	inner.object(b.prefix+name, raw, nil)
+	switch value := field.At(f).(type) {
+	case *string:
+		*value, _ = b.filterText(name, field.Max, false)
+	case *[]byte: // not nil: an empty key is a key
+		if text, given := b.filterText(name, field.Max, true); given {
+			*value = []byte(text)
+		}
+	case *time.Time:
+		*value = b.instant(name)
+	case *dlq.ID:
+		text, _ := textOf(raw)
+		id, err := dlq.ParseID(text)
+		if *value = id; err != nil || id.IsZero() {
+			b.reject(name, "must be the UUID of a group")
+		}
+	case **int32:
+		*value = new(int32(b.integer(name, field.Max)))
+	case **int64:
+		*value = new(int64(b.integer(name, field.Max)))
+	case **bool:
+		*value = new(b.flag(name))
+	case *[]dlq.Status:
+		*value = b.statuses(name)
+	case *[]dlq.ID:
+		*value = b.ids(name, field.Max)
+	case *map[string]string:
+		*value = b.texts(field)
+	case *dlq.Verified:
+		text, _ := textOf(raw)
+		if *value = dlq.Verified(text); !slices.Contains([]dlq.Verified{dlq.VerifiedYes, dlq.VerifiedNo, dlq.VerifiedUnknown}, *value) {
+			b.reject(name, "must be yes, no or unknown")
+		}
+	}
+}
+
+// filterText reads a text. If it may be empty, it still may not exclude messages: who leaves out an
+// empty text by mistake would delete all others.
+func (b *body) filterText(name string, limit int, mayBeEmpty bool) (string, bool) {
+	text, given := b.text(name, limit)
+	switch {
+	case !given || text != "":
+	case b.isNegation:
+		b.reject(name, "must not be empty; omit it to exclude no messages")
+	case !mayBeEmpty:
+		b.reject(name, "must not be empty; omit it to choose all messages")
+	}
+	return text, given
+}
+
+// texts reads an object whose values are texts. An empty one would choose all messages.
+func (b *body) texts(field dlq.FilterField) map[string]string {
+	inner := b.nested(field.Name)
+	if inner.isNegation = b.isNegation; b.isQuery {
+		inner.prefix = b.prefix + field.Part[:strings.Index(field.Part, ".")+1]
+	}
+	label := strings.TrimSuffix(inner.prefix, ".")
 	texts := make(map[string]string, len(inner.fields))
-	for _, field := range slices.Sorted(maps.Keys(inner.fields)) {
-		if field == "" || len(field) > maxBulkText || !isText(field) {
-			b.reject(name, "must have names of 1 to %d bytes, UTF-8 without NUL", maxBulkText)
+	for _, name := range slices.Sorted(maps.Keys(inner.fields)) {
+		if name == "" || len(name) > field.Max || !isText(name) {
+			b.fieldErrors.reject(label, "must have names of 1 to %d bytes, UTF-8 without NUL", field.Max)
 			continue
 		}
-		texts[field], _ = inner.text(field, maxBulkText)
+		texts[name], _ = inner.filterText(name, field.Max, true)
 	}
 	if inner.fields != nil && len(inner.fields) == 0 {
-		b.reject(name, "must not be empty; omit it to choose all messages")
+		b.reject(field.Name, "must not be empty; omit it to choose all messages")
 	}
 	return texts
 }
 
-// filterView has null for filters that were not given. Those that no version had from the
-// start are absent.
-type filterView struct {
-	Status      []dlq.Status `json:"status"`
-	Error       *string      `json:"error"`
-	Key         *string      `json:"key"`
-	CreatedFrom *timestamp   `json:"created_from"`
-	CreatedTo   *timestamp   `json:"created_to"`
-	IDs         []dlq.ID     `json:"ids"`
-	Group       *dlq.ID      `json:"group"`
-
-	Class           string            `json:"class,omitempty"`
-	ConsumerGroup   string            `json:"consumer_group,omitempty"`
-	OriginPartition *int32            `json:"origin_partition,omitempty"`
-	OriginOffset    *int64            `json:"origin_offset,omitempty"`
-	TraceID         string            `json:"trace_id,omitempty"`
-	CorrelationID   string            `json:"correlation_id,omitempty"`
-	Suspicious      *bool             `json:"suspicious,omitempty"`
-	Headers         map[string]string `json:"headers,omitempty"`
-	Payload         map[string]string `json:"payload,omitempty"`
+// negations reads the values that exclude messages. A field has one value or a list.
+func (b *body) negations() (not []dlq.Filter) {
+	inner := b.nested(negation, filterNames(dlq.Negatable)...)
+	if inner == nil {
+		return nil
+	}
+	if inner.fields != nil && len(inner.fields) == 0 {
+		b.reject(negation, "must not be empty; omit it to exclude no messages")
+	}
+	for _, field := range dlq.FilterFields {
+		raw, given := inner.fields[field.Name]
+		if !given || !field.Is(dlq.Negatable) {
+			continue
+		}
+		values := []json.RawMessage{raw}
+		if raw[0] == '[' {
+			values = inner.list(field.Name, dlq.MaxFilterNots)
+		}
+		for _, value := range values {
+			var one dlq.Filter
+			single := &body{fieldErrors: b.fieldErrors, prefix: inner.prefix, isQuery: b.isQuery, isNegation: true,
+				fields: map[string]json.RawMessage{field.Name: value}}
+			single.filterField(&one, field)
+			not = append(not, one.Singles()...)
+		}
+	}
+	if len(not) > dlq.MaxFilterNots {
+		b.reject(negation, "has at most %d values together", dlq.MaxFilterNots)
+	}
+	return not
 }
 
-func viewFilter(f *dlq.Filter) filterView {
-	view := filterView{
-		Status: f.Statuses, Error: optionalText(f.ErrorContains),
-		CreatedFrom: optionalTime(&f.CreatedFrom), CreatedTo: optionalTime(&f.CreatedTo), IDs: f.IDs, Group: optionalID(f.Group),
-		Class: f.Class, ConsumerGroup: f.ConsumerGroup, OriginPartition: f.OriginPartition, OriginOffset: f.OriginOffset,
-		TraceID: f.TraceID, CorrelationID: f.CorrelationID, Suspicious: f.Suspicious, Headers: f.Headers, Payload: f.Payload,
+// filterBody has the filters of a query as the fields of a body.
+func (q *query) filterBody() *body {
+	fields, negated := map[string]any{}, map[string][]any{}
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		bare, isNegated := strings.CutPrefix(name, negation+".")
+		for _, field := range dlq.FilterFields {
+			part, isPart := strings.CutPrefix(bare, field.Part[:strings.Index(field.Part, ".")+1])
+			switch {
+			case field.Part == "" && bare != field.Name, field.Part != "" && (!isPart || part == ""):
+			case isNegated:
+				for _, text := range q.values[name] {
+					negated[field.Name] = append(negated[field.Name], valueOf(field, part, text))
+				}
+			case field.Name == "status":
+				fields[field.Name] = slices.Compact(slices.Sorted(strings.SplitSeq(strings.Join(q.values[name], ","), ",")))
+			default:
+				if text, given := q.one(name); given {
+					fields[field.Name] = merged(fields[field.Name], valueOf(field, part, text))
+				}
+			}
+		}
 	}
-	if f.Key != nil {
-		key := string(f.Key)
-		view.Key = &key
+	if len(negated) > 0 {
+		fields[negation] = negated
+	}
+	b := &body{fieldErrors: &q.fieldErrors, isQuery: true, fields: map[string]json.RawMessage{}}
+	for name, value := range fields {
+		b.fields[name], _ = json.Marshal(value) // texts always encode
+	}
+	return b
+}
+
+// valueOf is the value of a field as JSON writes it.
+func valueOf(field dlq.FilterField, part, text string) any {
+	switch field.At(&dlq.Filter{}).(type) {
+	case *map[string]string:
+		return map[string]string{part: text}
+	case *time.Time: // an unescaped plus sign arrives as a space
+		return strings.Replace(text, " ", "+", 1)
+	case **int32, **int64, **bool:
+		if json.Valid([]byte(text)) {
+			return json.RawMessage(text)
+		}
+	}
+	return text
+}
+
+// merged adds the header or path of a parameter to those of earlier ones.
+func merged(earlier, value any) any {
+	if texts, isMap := earlier.(map[string]string); isMap {
+		maps.Copy(texts, value.(map[string]string))
+		return texts
+	}
+	return value
+}
+
+// filterView has the given fields, as a body has them. "not" has a list of values for each field.
+type filterView map[string]any
+
+func viewFilter(f *dlq.Filter) filterView {
+	view, not := viewFields(f), map[string][]any{}
+	for i := range f.Not {
+		for name, value := range viewFields(&f.Not[i]) {
+			not[name] = append(not[name], value)
+		}
+	}
+	if len(not) > 0 {
+		view[negation] = not
+	}
+	return view
+}
+
+func viewFields(f *dlq.Filter) filterView {
+	view := filterView{}
+	for _, field := range f.Given() {
+		switch value := field.At(f).(type) {
+		case *[]byte:
+			view[field.Name] = string(*value)
+		case *time.Time:
+			view[field.Name] = timestamp(*value)
+		default:
+			if field.Is(dlq.InJobs) {
+				view[field.Name] = value
+			}
+		}
 	}
 	return view
 }

@@ -46,9 +46,11 @@ func readQuery(raw string, known []string) *query {
 // isKnown reports whether a parameter is known. One such as "header.NAME" stands for all with
 // its prefix.
 func isKnown(name string, known []string) bool {
-	prefix, _, isPrefixed := strings.Cut(name, ".")
-	return slices.Contains(known, name) ||
-		isPrefixed && len(name) > len(prefix)+1 && slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, prefix+".") })
+	return slices.ContainsFunc(known, func(k string) bool {
+		prefix := k[:strings.LastIndexByte(k, '.')+1]
+		isPattern := strings.ToUpper(k[len(prefix):]) == k[len(prefix):]
+		return k == name || isPattern && len(name) > len(prefix) && strings.HasPrefix(name, prefix)
+	})
 }
 
 func (q *query) err() error { return q.toError("invalid query parameters") }
@@ -151,19 +153,13 @@ func excerpt(s string) string {
 	return dlq.StorableText(s)
 }
 
-// statuses reads the status parameter, which may be repeated or a list with commas.
-func (q *query) statuses() []dlq.Status {
-	var statuses []dlq.Status
-	for _, value := range q.values["status"] {
-		for name := range strings.SplitSeq(value, ",") {
-			status, err := dlq.ParseStatus(name)
-			switch {
-			case err != nil:
-				q.reject("status", "%q is not one of PENDING, RETRYING, RESOLVED, DEAD", excerpt(name))
-			case !slices.Contains(statuses, status):
-				statuses = append(statuses, status)
-			}
-		}
+func (q *query) choice(name string) *bool {
+	text, given := q.one(name)
+	if !given {
+		return nil
 	}
-	return statuses
+	if text != "true" && text != "false" {
+		q.reject(name, "must be true or false")
+	}
+	return new(text == "true")
 }

@@ -38,7 +38,7 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	// A caller who sends other filters here would have the whole topic retried.
 	b := readBody(c, "group", targetField)
-	spec := dlq.BulkSpec{Filter: dlq.Filter{Topic: topic, Group: readGroup(b)}, Order: dlq.OrderKey, TargetTopic: b.target()}
+	spec := dlq.BulkSpec{Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target()}
 	if err := b.err(); err != nil {
 		return err
 	}

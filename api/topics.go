@@ -173,16 +173,16 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 	return reply(c, http.StatusOK, view)
 }
 
-var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort", "verified"}, filterFields, recordParameters)
+var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort"}, filterParameters())
 
 // list reads the parameters of a list.
 func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	wanted := dlq.ListQuery{
-		Filter:   readFilter(q, scope.Topic),
+		Filter:   q.filterBody().filter(scope.Topic),
 		Page:     q.integer("page", 1, maxPage),
 		PageSize: q.integer("page_size", defaultPageSize, maxPageSize),
 	}
-	wanted.Verified, wanted.Archived = q.verified(), scope.Archived
+	wanted.Archived = scope.Archived
 	switch {
 	case !wanted.IsSearch() || wanted.Page <= 1:
 	case wanted.Archived:

@@ -184,7 +184,7 @@ func TestListMessagesPassesEveryFilterToTheStore(t *testing.T) {
 		"":                                     {Page: 1, PageSize: 20},
 		"page=3&page_size=200&sort=created_at": {Page: 3, PageSize: 200, OldestFirst: true},
 		"status=PENDING&status=DEAD,RETRYING&status=DEAD": {Page: 1, PageSize: 20, Filter: dlq.Filter{
-			Statuses: []dlq.Status{dlq.StatusPending, dlq.StatusDead, dlq.StatusRetrying}}},
+			Statuses: []dlq.Status{dlq.StatusPending, dlq.StatusRetrying, dlq.StatusDead}}},
 		"error=" + url.QueryEscape("100% of é & co"): {Page: 1, PageSize: 20, Filter: dlq.Filter{ErrorContains: "100% of é & co"}},
 		"key=order-1": {Page: 1, PageSize: 20, Filter: dlq.Filter{Key: []byte("order-1")}},
 		"key=":        {Page: 1, PageSize: 20, Filter: dlq.Filter{Key: []byte{}}},

@@ -54,18 +54,3 @@ func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView,
 	}
 	return view, nil
 }
-
-// verified reads the filter of a list. A body has none, since messages that are sent are not
-// verified.
-func (q *query) verified() dlq.Verified {
-	text, given := q.one("verified")
-	switch value := dlq.Verified(text); value {
-	case dlq.VerifiedYes, dlq.VerifiedNo, dlq.VerifiedUnknown:
-		return value
-	default:
-		if given {
-			q.reject("verified", "must be yes, no or unknown")
-		}
-		return ""
-	}
-}

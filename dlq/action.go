@@ -61,7 +61,7 @@ func (s ActionSpec) ChangedStatuses() []Status {
 
 // Storable is the specification as a store keeps it. It shares no memory with s.
 func (s ActionSpec) Storable() ActionSpec {
-	s.Filter = s.storable()
+	s.Filter = s.Filter.Storable()
 	s.Archived = s.Action == ActionRestore
 	s.Reason = StorableText(s.Reason)
 	return s

@@ -1,31 +1,34 @@
 package dlq
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Limits of a filter: the ids that it may name, and the headers and JSON paths together.
+// Limits of a filter: the ids that it may name, the headers and JSON paths together, and the
+// filters in Not.
 const (
 	MaxFilterIDs   = 1000
 	MaxFilterParts = 10
+	MaxFilterNots  = 10
 )
 
-// Filter selects messages of a topic, for lists, dry runs and bulk retries. Zero fields do
-// not restrict. A bulk retry stores its JSON.
-//
-// A new filter needs changes in five files: this one for the field, api/filter.go for its
-// parameter, store/postgres/filter.go and store/memory/filter.go for its condition, and
-// api/openapi.yaml.
+// Filter selects messages of a topic, for lists, dry runs and jobs. Zero fields do not restrict.
+// A job stores its JSON. FilterFields describes the fields.
 type Filter struct {
-	// Topic is a dead-letter topic or an original topic. Required.
-	Topic    string   `json:"topic"`
+	// Topic is a dead-letter topic or an original topic. Required, except in Not.
+	Topic    string   `json:"topic,omitempty"`
 	Statuses []Status `json:"statuses,omitempty"`
 	// ErrorContains is a part of the error message. Its case is ignored.
 	ErrorContains string `json:"error_contains,omitempty"`
 	// Key is the exact record key. Nil does not restrict; an empty key is a key.
-	Key []byte `json:"key"`
+	Key []byte `json:"key,omitzero"`
 	// CreatedFrom is inclusive, CreatedTo exclusive.
 	CreatedFrom time.Time `json:"created_from,omitzero"`
 	CreatedTo   time.Time `json:"created_to,omitzero"`
@@ -48,12 +51,133 @@ type Filter struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Payload are scalars of the payload as text, by their paths; see PayloadPath.
 	Payload map[string]string `json:"payload,omitempty"`
-	// Verified is that of lists only: messages that are sent have none.
+	// Verified is a filter of lists only: messages that are sent have no verdict.
 	Verified Verified `json:"verified,omitempty"`
 	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
 	// Archived selects among the archived messages instead of the others.
 	Archived bool `json:"archived,omitempty"`
+	// Not excludes the messages that match one of these filters, which are at most MaxFilterNots
+	// and have negatable fields only. A message without the value does not match.
+	Not []Filter `json:"not,omitempty"`
+}
+
+// FilterUse tells who uses a field of a filter, and how its messages are found.
+type FilterUse int
+
+const (
+	// InLists is a query parameter of lists, and InJobs a field of the bodies of jobs and dry runs.
+	InLists FilterUse = 1 << iota
+	InJobs
+	// Negatable fields may be in Filter.Not.
+	Negatable
+	// InOrder fields are in the indexes that have the order of lists, or in the primary key.
+	InOrder
+	// ByBody fields have an index of their own that finds a few messages by their bodies, and
+	// ByMessage fields one that finds live messages.
+	ByBody
+	ByMessage
+	// ByText fields are texts that no index has. Signatures of groups know which groups can match.
+	ByText
+	// ByRecord fields make a list read each message.
+	ByRecord
+)
+
+// FilterField describes a field of Filter.
+type FilterField struct {
+	// Name is the name in queries and bodies. Headers and payload have a query parameter for each
+	// value, called Part.
+	Name, Part string
+	// Max is the most characters of a text, the most items of a list, or the largest number.
+	Max int
+	Use FilterUse
+	// At is the address of the field, whose type is the type of its values.
+	At func(*Filter) any
+}
+
+const (
+	maxFilterText = 1000
+	maxFilterKey  = 4096
+	anywhere      = InLists | InJobs
+	negatable     = anywhere | Negatable
+)
+
+// FilterFields are the fields of a filter. The parameters of lists, the bodies of jobs, their
+// views, the audit and the stores read them here. A new field needs a line here, its condition in
+// store/postgres/filter.go, and its text in api/openapi.yaml.
+var FilterFields = []FilterField{
+	{"status", "", len(Statuses), anywhere | InOrder, func(f *Filter) any { return &f.Statuses }},
+	{"error", "", maxFilterText, negatable | ByText, func(f *Filter) any { return &f.ErrorContains }},
+	{"key", "", maxFilterKey, negatable | ByBody, func(f *Filter) any { return &f.Key }},
+	{"created_from", "", 0, anywhere | InOrder, func(f *Filter) any { return &f.CreatedFrom }},
+	{"created_to", "", 0, anywhere | InOrder, func(f *Filter) any { return &f.CreatedTo }},
+	{"group", "", 0, negatable | ByMessage, func(f *Filter) any { return &f.Group }},
+	{"class", "", maxFilterText, negatable | ByText, func(f *Filter) any { return &f.Class }},
+	{"consumer_group", "", maxFilterText, negatable | ByText, func(f *Filter) any { return &f.ConsumerGroup }},
+	{"origin_partition", "", math.MaxInt32, negatable, func(f *Filter) any { return &f.OriginPartition }},
+	{"origin_offset", "", math.MaxInt64, negatable | ByBody, func(f *Filter) any { return &f.OriginOffset }},
+	{"trace_id", "", maxFilterText, negatable | ByBody, func(f *Filter) any { return &f.TraceID }},
+	{"correlation_id", "", maxFilterText, negatable | ByBody, func(f *Filter) any { return &f.CorrelationID }},
+	{"suspicious", "", 0, anywhere | ByMessage, func(f *Filter) any { return &f.Suspicious }},
+	{"headers", "header.NAME", maxFilterText, negatable | ByRecord, func(f *Filter) any { return &f.Headers }},
+	{"payload", "payload.PATH", maxFilterText, negatable | ByRecord, func(f *Filter) any { return &f.Payload }},
+	{"ids", "", MaxFilterIDs, InJobs | InOrder, func(f *Filter) any { return &f.IDs }},
+	{"verified", "", 0, InLists | ByRecord, func(f *Filter) any { return &f.Verified }},
+	{"within", "", 0, InOrder, func(f *Filter) any { return &f.Within }},
+}
+
+// Parameter is the query parameter of the field.
+func (d FilterField) Parameter() string { return cmp.Or(d.Part, d.Name) }
+
+// Is reports whether the field has one of these uses.
+func (d FilterField) Is(uses FilterUse) bool { return d.Use&uses != 0 }
+
+// Given are the fields that restrict, except for Topic, Archived and Not.
+func (f *Filter) Given() (given []FilterField) {
+	for _, field := range FilterFields {
+		value := reflect.ValueOf(field.At(f)).Elem()
+		if isMap := value.Kind() == reflect.Map; isMap && value.Len() > 0 || !isMap && !value.IsZero() {
+			given = append(given, field)
+		}
+	}
+	return given
+}
+
+// Has reports whether the filter has a field with one of these uses.
+func (f *Filter) Has(uses FilterUse) bool {
+	return slices.ContainsFunc(f.Given(), func(field FilterField) bool { return field.Is(uses) })
+}
+
+// Split divides the filter into the fields with one of these uses, and all others and Not.
+func (f *Filter) Split(uses FilterUse) (with, without Filter) {
+	with, without = Filter{Topic: f.Topic, Archived: f.Archived}, Filter{Topic: f.Topic, Archived: f.Archived, Not: f.Not}
+	for _, field := range f.Given() {
+		to := &without
+		if field.Is(uses) {
+			to = &with
+		}
+		reflect.ValueOf(field.At(to)).Elem().Set(reflect.ValueOf(field.At(f)).Elem())
+	}
+	return with, without
+}
+
+// Singles are filters with a single field and value each that match what one of f's values matches.
+func (f *Filter) Singles() (singles []Filter) {
+	for _, field := range f.Given() {
+		texts, isMap := field.At(f).(*map[string]string)
+		if !isMap {
+			var single Filter
+			reflect.ValueOf(field.At(&single)).Elem().Set(reflect.ValueOf(field.At(f)).Elem())
+			singles = append(singles, single)
+			continue
+		}
+		for name, text := range *texts {
+			var single Filter
+			*field.At(&single).(*map[string]string) = map[string]string{name: text}
+			singles = append(singles, single)
+		}
+	}
+	return singles
 }
 
 // EffectiveStatuses are the statuses that match the filter, each once: all of them, unless
@@ -69,23 +193,20 @@ func (f *Filter) EffectiveStatuses() []Status {
 }
 
 // IsText reports whether the filter compares texts that no index has.
-func (f *Filter) IsText() bool {
-	return f.ErrorContains != "" || f.Class != "" || f.ConsumerGroup != ""
-}
+func (f *Filter) IsText() bool { return f.Has(ByText) }
 
 // IsLookup reports whether an index finds the messages of the filter.
-func (f *Filter) IsLookup() bool {
-	return f.Key != nil || f.TraceID != "" || f.CorrelationID != "" || f.OriginOffset != nil
-}
+func (f *Filter) IsLookup() bool { return f.Has(ByBody) }
 
-// ReadsRecords reports whether the filter reads the headers or the payload of each message, or
-// as much to tell whether it is verified.
-func (f *Filter) ReadsRecords() bool { return len(f.Headers)+len(f.Payload) > 0 || f.Verified != "" }
+// ReadsRecords reports whether a list reads each message to compare it with the filter. Not may
+// exclude nearly all messages of a topic.
+func (f *Filter) ReadsRecords() bool { return f.Has(ByRecord) || len(f.Not) > 0 }
 
 // IsSearch reports whether a list reads the records of a limited number of messages. The archive
 // has fewer indexes, so there more filters are a search.
 func (f *Filter) IsSearch() bool {
-	isSlow := f.ReadsRecords() || f.Archived && (f.IsText() || !f.Group.IsZero() || f.Suspicious != nil || f.OriginPartition != nil)
+	unordered := func(field FilterField) bool { return !field.Is(InOrder) }
+	isSlow := f.ReadsRecords() || f.Archived && slices.ContainsFunc(f.Given(), unordered)
 	return isSlow && !f.IsLookup() && len(f.IDs) == 0
 }
 
@@ -93,13 +214,10 @@ func (f *Filter) IsSearch() bool {
 // applies to these messages. Conditions that few messages may meet are in rest: otherwise a list
 // would read a whole topic to look at a limited number of messages.
 func (f *Filter) SearchScope() (scope, rest Filter) {
-	scope = Filter{Topic: f.Topic, Statuses: f.Statuses, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, Within: f.Within,
-		Archived: f.Archived}
+	scope, rest = f.Split(InOrder)
 	if f.Verified != "" && len(f.Statuses) == 0 {
 		scope.Statuses = []Status{StatusResolved}
 	}
-	rest = *f
-	rest.CreatedFrom, rest.CreatedTo, rest.Within = time.Time{}, time.Time{}, ""
 	return scope, rest
 }
 
@@ -130,20 +248,65 @@ func IsClass(class, name string) bool {
 // only these.
 func (f *Filter) IncludesPending() bool { return slices.Contains(f.EffectiveStatuses(), StatusPending) }
 
-// storable is the filter as a store keeps it. It shares no memory with f.
-func (f *Filter) storable() Filter {
+// Storable is the filter as a store keeps it, with sets in order, so that two requests for the same
+// work are equal. It shares no memory with f.
+func (f *Filter) Storable() Filter {
 	s := *f
 	s.Topic = storableTopic(s.Topic)
-	s.ErrorContains = StorableText(s.ErrorContains)
-	s.Statuses = slices.Clone(s.Statuses)
-	s.Key = slices.Clone(s.Key)
-	s.IDs = unique(s.IDs)
-	s.CreatedFrom, s.CreatedTo = s.CreatedFrom.UTC(), s.CreatedTo.UTC()
-	for _, text := range []*string{&s.Class, &s.ConsumerGroup, &s.TraceID, &s.CorrelationID} {
-		*text = StorableText(*text)
+	for _, field := range FilterFields {
+		switch value := field.At(&s).(type) {
+		case *string:
+			*value = StorableText(*value)
+		case *[]byte:
+			*value = slices.Clone(*value)
+		case *[]Status:
+			*value = distinct(*value, func(x, y Status) int { return slices.Index(Statuses, x) - slices.Index(Statuses, y) })
+		case *[]ID:
+			*value = distinct(*value, func(x, y ID) int { return slices.Compare(x[:], y[:]) })
+		case *time.Time:
+			*value = value.UTC()
+		case *map[string]string:
+			*value = storableTexts(*value)
+		}
 	}
-	s.Headers, s.Payload = storableTexts(s.Headers), storableTexts(s.Payload)
+	s.Not = nil
+	for i := range f.Not {
+		s.Not = append(s.Not, f.Not[i].Storable())
+	}
+	s.Not = distinct(s.Not, func(x, y Filter) int { return bytes.Compare(x.canonical(), y.canonical()) })
 	return s
+}
+
+// canonical is the JSON of the filter.
+func (f *Filter) canonical() []byte {
+	encoded, _ := json.Marshal(f) // every field can be encoded
+	return encoded
+}
+
+// distinct is a sorted copy of a list without repetitions.
+func distinct[T any](list []T, compare func(x, y T) int) []T {
+	list = slices.Clone(list)
+	slices.SortFunc(list, compare)
+	return slices.CompactFunc(list, func(x, y T) bool { return compare(x, y) == 0 })
+}
+
+// Masked is the filter as the audit keeps it: its key and the values of headers and payload, which
+// are data of messages, are empty. It does not have the grants of its creator.
+func (f *Filter) Masked() Filter {
+	masked := f.Storable()
+	masked.Within = ""
+	if masked.Key != nil {
+		masked.Key = []byte{}
+	}
+	for _, texts := range []map[string]string{masked.Headers, masked.Payload} {
+		for name := range texts {
+			texts[name] = ""
+		}
+	}
+	for i := range masked.Not {
+		masked.Not[i] = masked.Not[i].Masked()
+	}
+	return masked
 }
 
 func storableTexts(texts map[string]string) map[string]string {
@@ -155,17 +318,4 @@ func storableTexts(texts map[string]string) map[string]string {
 		storable[StorableText(name)] = StorableText(text)
 	}
 	return storable
-}
-
-// unique removes repeated ids and keeps the order.
-func unique(ids []ID) []ID {
-	seen := make(map[ID]bool, len(ids))
-	var kept []ID
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			kept = append(kept, id)
-		}
-	}
-	return kept
 }

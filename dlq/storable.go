@@ -62,7 +62,7 @@ func StorableCount(n int) int { return min(max(n, 0), math.MaxInt32) }
 
 // Storable is the specification as a store keeps it, and shares no memory with s.
 func (s BulkSpec) Storable() BulkSpec {
-	s.Filter = s.storable()
+	s.Filter = s.Filter.Storable()
 	s.Reason = StorableText(s.Reason)
 	s.RateLimit = StorableCount(s.RateLimit)
 	s.Order = Order(StorableText(string(s.Order)))

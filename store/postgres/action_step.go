@@ -206,17 +206,14 @@ func actOf(job *dlq.BulkAction, limit int) (sql string, args pgx.NamedArgs) {
 	if !f.CreatedTo.IsZero() {
 		args["until"], args["until_seq"] = f.CreatedTo, int64(math.MinInt64)
 	}
-	search := dlq.Filter{ErrorContains: f.ErrorContains, Class: f.Class, ConsumerGroup: f.ConsumerGroup, Headers: f.Headers, Payload: f.Payload}
-	f.ErrorContains, f.Class, f.ConsumerGroup, f.Headers, f.Payload = "", "", "", nil, nil
-	if f.OriginOffset == nil {
-		search.OriginPartition, f.OriginPartition = f.OriginPartition, nil
-	}
 	f.CreatedFrom, f.CreatedTo = time.Time{}, time.Time{}
-	change := changeLocked
+	change, uses := changeLocked, dlq.InOrder|dlq.ByBody|dlq.ByMessage
 	if f.Archived { // the archive has fewer indexes
-		change = restoreLocked
-		search.Group, search.Suspicious, search.Verified, search.Within = f.Group, f.Suspicious, f.Verified, f.Within
-		f.Group, f.Suspicious, f.Verified, f.Within = dlq.ID{}, nil, "", ""
+		change, uses = restoreLocked, dlq.InOrder|dlq.ByBody
 	}
-	return strings.Replace(filtered(actSQL, &f), searchMark, "true"+conditions(&search), 1) + change + countAct, args
+	read, rest := f.Split(uses)
+	if f.Archived {
+		read.Within, rest.Within = "", f.Within
+	}
+	return strings.Replace(filtered(actSQL, &read), searchMark, "true"+conditions(&rest), 1) + change + countAct, args
 }

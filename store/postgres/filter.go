@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,107 +41,130 @@ const (
 	withBodies = ` JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
 )
 
+// condition compares the message m with the value of a field, or its body b.
+type condition struct{ message, body string }
+
+// ofKey finds the bodies of a key by an index. Few other keys have the same hash.
+const ofKey = "b.key_hash = @key_hash AND b.key IS NOT NULL"
+
+// filterConditions are the conditions of dlq.FilterFields, whose names are the names of their
+// parameters. The statements themselves compare statuses and ids.
+var filterConditions = map[string]condition{
+	"status":       {},
+	"ids":          {},
+	"error":        {message: "m.error_message ILIKE @error"},
+	"key":          {message: "m.key_hash = @key_hash", body: ofKey + " AND b.key = @key"},
+	"created_from": {message: "m.created_at >= @created_from"},
+	"created_to":   {message: "m.created_at < @created_to"},
+	"group":        {message: "m.group_id = @group"},
+	"class": {message: `(m.error_class LIKE ANY (@class::text[]) OR EXISTS (
+		SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id AND b.cause_class LIKE ANY (@class::text[]) OFFSET 0))`},
+	"consumer_group":   {body: "b.consumer_group = @consumer_group"},
+	"origin_partition": {body: "b.origin_partition = @origin_partition"},
+	"origin_offset":    {body: "b.origin_offset = @origin_offset"},
+	"trace_id":         {body: "b.trace_id <> '' AND b.trace_id = @trace_id"},
+	"correlation_id":   {body: "b.correlation_id <> '' AND b.correlation_id = @correlation_id"},
+	"suspicious":       {message: "m.suspicious"},
+	"headers": {body: `(
+		SELECT bool_and(COALESCE(dlq.has_header(b.headers, h.name, h.value), false))
+		FROM unnest(@headers_names::bytea[], @headers_values::bytea[]) AS h (name, value))`},
+	"payload": {message: `(
+		SELECT bool_and(COALESCE(m.payload #>> string_to_array(p.name, '.') = p.value
+			AND jsonb_typeof(m.payload #> string_to_array(p.name, '.')) NOT IN ('object', 'array'), false))
+		FROM unnest(@payload_names::text[], @payload_values::text[]) AS p (name, value))`},
+	"verified": {message: "split_part(" + verdictOf + ", ' ', 1) = @verified"},
+	"within":   {message: "m.dlq_topic ~ @within"},
+}
+
 // filterArgs are the parameters of a filter.
 func filterArgs(f *dlq.Filter) pgx.NamedArgs {
-	args := pgx.NamedArgs{
-		"topic": f.Topic, "statuses": f.EffectiveStatuses(), "error": containing(f.ErrorContains),
-		"key": f.Key, "key_hash": dlq.KeyHash(f.Key, dlq.ID{}), "created_from": f.CreatedFrom, "created_to": f.CreatedTo, "ids": uuids(f.IDs),
-		"within": f.Within, "verified": string(f.Verified), "group": uuid(f.Group),
-		"class": dlq.StorableText(f.Class), "class_ends": classEnds(f.Class), "consumer_group": dlq.StorableText(f.ConsumerGroup),
-		"origin_partition": f.OriginPartition, "origin_offset": f.OriginOffset,
-		"trace_id": dlq.StorableText(f.TraceID), "correlation_id": dlq.StorableText(f.CorrelationID),
-	}
-	for i, name := range slices.Sorted(maps.Keys(f.Headers)) {
-		args[numbered("header_name", i)], args[numbered("header_value", i)] = []byte(name), []byte(f.Headers[name])
-	}
-	for i, path := range slices.Sorted(maps.Keys(f.Payload)) {
-		args[numbered("path", i)] = dlq.PayloadPath(dlq.StorableText(path))
-		args[numbered("path_value", i)] = dlq.StorableText(f.Payload[path])
+	args := pgx.NamedArgs{"topic": f.Topic, "statuses": f.EffectiveStatuses(), "within": ""}
+	addFilterArgs(args, "", f)
+	for i := range f.Not {
+		addFilterArgs(args, numbered("not", i)+"_", &f.Not[i])
 	}
 	return args
 }
 
+func addFilterArgs(args pgx.NamedArgs, prefix string, f *dlq.Filter) {
+	for _, field := range f.Given() {
+		name := prefix + field.Name
+		switch value := field.At(f).(type) {
+		case *string:
+			args[name] = dlq.StorableText(*value)
+		case *[]byte:
+			args[name], args[name+"_hash"] = *value, dlq.KeyHash(*value, dlq.ID{})
+		case *dlq.ID:
+			args[name] = uuid(*value)
+		case *[]dlq.ID:
+			args[name] = uuids(*value)
+		case *map[string]string:
+			args[name+"_names"], args[name+"_values"] = pairs(*value)
+		default:
+			args[name] = reflect.ValueOf(value).Elem().Interface()
+		}
+	}
+	if f.ErrorContains != "" {
+		args[prefix+"error"] = containing(f.ErrorContains)
+	}
+	if f.Class != "" {
+		args[prefix+"class"] = classPatterns(f.Class)
+	}
+}
+
 func numbered(name string, i int) string { return name + "_" + strconv.Itoa(i) }
+
+// pairs are names and their texts, which a statement reads as BYTEA or TEXT.
+func pairs(texts map[string]string) (names, values [][]byte) {
+	for name, text := range texts {
+		names, values = append(names, []byte(dlq.StorableText(name))), append(values, []byte(dlq.StorableText(text)))
+	}
+	return names, values
+}
 
 // conditions are those of a filter on a message m, besides topic and status, and on its
 // body b if an index of bodies finds the messages.
 func conditions(f *dlq.Filter) string {
-	var b strings.Builder
-	if f.ErrorContains != "" {
-		b.WriteString(" AND m.error_message" + asciiCollation(f.ErrorContains) + " ILIKE @error")
+	sql := matching(f, f.IsLookup())
+	for i := range f.Not {
+		negated := strings.ReplaceAll(matching(&f.Not[i], false), "@", "@"+numbered("not", i)+"_")
+		sql += " AND (true" + negated + ") IS NOT TRUE"
 	}
-	if f.Key != nil {
-		b.WriteString(" AND m.key_hash = @key_hash AND b.key = @key")
-	}
-	b.WriteString(lookups(f, true))
-	if !f.CreatedFrom.IsZero() {
-		b.WriteString(" AND m.created_at >= @created_from")
-	}
-	if !f.CreatedTo.IsZero() {
-		b.WriteString(" AND m.created_at < @created_to")
-	}
-	if !f.Group.IsZero() {
-		b.WriteString(" AND m.group_id = @group")
-	}
-	if f.Suspicious != nil {
-		b.WriteString(map[bool]string{true: " AND m.suspicious", false: " AND NOT m.suspicious"}[*f.Suspicious])
-	}
-	if f.Class != "" {
-		b.WriteString(` AND (m.error_class = @class OR m.error_class LIKE ANY (@class_ends::text[])` +
-			` OR EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id` +
-			` AND (b.cause_class = @class OR b.cause_class LIKE ANY (@class_ends::text[])) OFFSET 0))`)
-	}
-	if f.ConsumerGroup != "" {
-		b.WriteString(ofBody("b.consumer_group = @consumer_group"))
-	}
-	if f.OriginPartition != nil && f.OriginOffset == nil {
-		b.WriteString(ofBody("b.origin_partition = @origin_partition"))
-	}
-	for i := range len(f.Payload) {
-		b.WriteString(" AND m.payload #>> @" + numbered("path", i) + "::text[] = @" + numbered("path_value", i) +
-			" AND jsonb_typeof(m.payload #> @" + numbered("path", i) + "::text[]) NOT IN ('object', 'array')")
-	}
-	for i := range len(f.Headers) {
-		b.WriteString(ofBody("dlq.has_header(b.headers, @" + numbered("header_name", i) + ", @" + numbered("header_value", i) + ")"))
-	}
-	if f.Verified != "" {
-		b.WriteString(" AND split_part(" + verdictOf + ", ' ', 1) = @verified")
-	}
-	if f.Within != "" {
-		b.WriteString(" AND m.dlq_topic ~ @within")
-	}
-	return b.String()
+	return sql
 }
 
-// ofBody is a condition on the body of a message. The OFFSET keeps it from becoming a join
-// that reads all bodies.
-func ofBody(condition string) string {
-	return " AND EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id AND " + condition + " OFFSET 0)"
-}
-
-// lookups are the conditions of a filter that an index of bodies answers: all of them, or only
-// the first.
-func lookups(f *dlq.Filter, all bool) string {
-	var found []string
-	if f.OriginOffset != nil {
-		found = append(found, " AND b.origin_offset = @origin_offset")
-		if f.OriginPartition != nil {
-			found[0] += " AND b.origin_partition = @origin_partition"
+// matching are the conditions of the fields of a filter. isJoined is set if the statement has the
+// body b. Otherwise the OFFSET keeps its condition from becoming a join that reads all bodies.
+func matching(f *dlq.Filter, isJoined bool) (sql string) {
+	for _, field := range f.Given() {
+		c := filterConditions[field.Name]
+		if flag, isFlag := field.At(f).(**bool); isFlag && !**flag { // an index has the condition
+			c.message = "NOT " + c.message
+		}
+		if field.Name == "error" {
+			c.message = strings.Replace(c.message, "error_message", "error_message"+asciiCollation(f.ErrorContains), 1)
+		}
+		if c.message != "" {
+			sql += " AND " + c.message
+		}
+		switch {
+		case c.body != "" && isJoined:
+			sql += " AND " + c.body
+		case c.body != "":
+			sql += " AND EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id AND " + c.body + " OFFSET 0)"
 		}
 	}
-	if f.TraceID != "" {
-		found = append(found, " AND b.trace_id <> '' AND b.trace_id = @trace_id")
+	return sql
+}
+
+// probe is the condition of one index of bodies that finds the messages of a filter.
+func probe(f *dlq.Filter) string {
+	for _, field := range slices.Backward(f.Given()) {
+		if field.Is(dlq.ByBody) && field.Name != "key" {
+			return filterConditions[field.Name].body
+		}
 	}
-	if f.CorrelationID != "" {
-		found = append(found, " AND b.correlation_id <> '' AND b.correlation_id = @correlation_id")
-	}
-	if f.Key != nil {
-		found = append(found, " AND b.key_hash = @key_hash AND b.key IS NOT NULL")
-	}
-	if !all && len(found) > 1 {
-		found = found[:1]
-	}
-	return strings.Join(found, "")
+	return ofKey
 }
 
 // filtered puts a filter into a statement. Messages with given ids are looked up by these,
@@ -194,11 +217,12 @@ func isASCII(text string) bool {
 // containing is a pattern for texts with this part.
 func containing(part string) string { return "%" + escapeLike(dlq.StorableText(part)) + "%" }
 
-// classEnds are patterns for classes whose last part this is.
-func classEnds(name string) []string {
-	patterns := dlq.ClassSuffixes(dlq.StorableText(name))
-	for i, suffix := range patterns {
-		patterns[i] = "%" + escapeLike(suffix)
+// classPatterns are patterns for the class, and for classes whose last part it is.
+func classPatterns(name string) []string {
+	name = dlq.StorableText(name)
+	patterns := []string{escapeLike(name)}
+	for _, suffix := range dlq.ClassSuffixes(name) {
+		patterns = append(patterns, "%"+escapeLike(suffix))
 	}
 	return patterns
 }

@@ -108,7 +108,7 @@ func listed(sql string, q *dlq.ListQuery) string {
 	if q.OldestFirst {
 		sql = strings.NewReplacer("m.seq) <", "m.seq) >", "DESC /* order */", "").Replace(sql)
 	}
-	sql = strings.Replace(sql, "true /* lookup */", "true"+lookups(&q.Filter, false), 1)
+	sql = strings.Replace(sql, "true /* lookup */", probe(&q.Filter), 1)
 	return filtered(sql, &q.Filter)
 }
 
