@@ -149,7 +149,10 @@ func (b *body) negations() (not []dlq.Filter) {
 		}
 		values := []json.RawMessage{raw}
 		if raw[0] == '[' {
-			values = inner.list(field.Name, dlq.MaxFilterNots)
+			values = elementsOf(raw)
+		}
+		if len(values) == 0 {
+			inner.reject(field.Name, "must not be empty; omit it to exclude no messages")
 		}
 		for _, value := range values {
 			var one dlq.Filter
@@ -170,10 +173,14 @@ func (q *query) filterBody() *body {
 	fields, negated := map[string]any{}, map[string][]any{}
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		bare, isNegated := strings.CutPrefix(name, negation+".")
+		use := dlq.InLists
+		if isNegated {
+			use = dlq.Negatable
+		}
 		for _, field := range dlq.FilterFields {
 			part, isPart := strings.CutPrefix(bare, field.Part[:strings.Index(field.Part, ".")+1])
 			switch {
-			case field.Part == "" && bare != field.Name, field.Part != "" && (!isPart || part == ""):
+			case !field.Is(use), field.Part == "" && bare != field.Name, field.Part != "" && (!isPart || part == ""):
 			case isNegated:
 				for _, text := range q.values[name] {
 					negated[field.Name] = append(negated[field.Name], valueOf(field, part, text))

@@ -43,3 +43,28 @@ func TestAnEmptyKeyIsAKey(t *testing.T) {
 		require.Equal(t, key, back.Key)
 	}
 }
+
+func TestNegationsInAnotherOrderAreTheSameWork(t *testing.T) {
+	t.Parallel()
+	spec := func(not ...dlq.Filter) dlq.ActionSpec {
+		return dlq.ActionSpec{Action: dlq.ActionDelete, Filter: dlq.Filter{Topic: "orders", Not: not}}
+	}
+	key, class := dlq.Filter{Key: []byte("a")}, dlq.Filter{Class: "Late"}
+	require.True(t, spec(key, class).IsSameWork(spec(class, key, class)))
+	require.False(t, spec(key).IsSameWork(spec(class)))
+	require.False(t, spec(key).IsSameWork(spec()))
+	require.False(t, dlq.BulkSpec{Filter: spec(key).Filter}.IsSameWork(dlq.BulkSpec{Filter: spec(key, class).Filter}))
+}
+
+func TestANegationMakesAListASearch(t *testing.T) {
+	t.Parallel()
+	f := dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusDead}, Not: []dlq.Filter{{Key: []byte("a")}}}
+	require.True(t, f.IsSearch())
+	require.False(t, f.IsLookup(), "the index of keys finds what is excluded")
+	scope, rest := f.SearchScope()
+	require.Empty(t, scope.Not)
+	require.Equal(t, f.Statuses, scope.Statuses)
+	require.Equal(t, f.Not, rest.Not)
+	f.TraceID = "t"
+	require.False(t, f.IsSearch())
+}
