@@ -101,7 +101,7 @@ func actionPath(id dlq.ID) string { return "/api/v1/bulk-actions/" + id.String()
 func (s *Server) startAction(ctx context.Context, spec dlq.ActionSpec) (dlq.BulkAction, error) {
 	for {
 		id := dlq.NewID()
-		job, err := s.options.Store.CreateAction(ctx, dlq.BulkAction{ID: id, WorkflowID: workflows.BulkActionID(id), Spec: spec})
+		job, err := s.options.Database.CreateAction(ctx, dlq.BulkAction{ID: id, WorkflowID: workflows.BulkActionID(id), Spec: spec})
 		if err != nil {
 			return job, err
 		}
@@ -117,5 +117,5 @@ func (s *Server) startAction(ctx context.Context, spec dlq.ActionSpec) (dlq.Bulk
 
 // closeAction closes a job whose workflow has closed, unless the workflow closed the job.
 func (s *Server) closeAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
-	return s.options.Store.EndAction(ctx, id, dlq.BulkFailed, workflows.GoneReason)
+	return s.options.Database.EndAction(ctx, id, dlq.BulkFailed, workflows.GoneReason)
 }

@@ -77,7 +77,7 @@ type actionPreviewView struct {
 }
 
 func (s *Server) previewAction(c *fiber.Ctx, spec dlq.ActionSpec) error {
-	preview, err := dryRun(s, c, spec, s.options.Store.PreviewAction)
+	preview, err := dryRun(s, c, spec, s.options.Database.PreviewAction)
 	if err != nil {
 		return err
 	}

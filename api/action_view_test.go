@@ -14,7 +14,7 @@ import (
 
 // oneAction is a store with one bulk action.
 type oneAction struct {
-	api.Store
+	Store
 	job dlq.BulkAction
 }
 

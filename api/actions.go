@@ -17,7 +17,7 @@ func (s *Server) bulkActions(ctx context.Context, c *fiber.Ctx, q *query) error 
 	if err := q.err(); err != nil {
 		return err
 	}
-	jobs, err := s.options.Store.Actions(ctx, "", limit)
+	jobs, err := s.options.Database.Actions(ctx, "", limit)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *Server) bulkAction(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	job, err := s.options.Store.Action(ctx, id)
+	job, err := s.options.Database.Action(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "bulk action", id)
 	}
@@ -53,14 +53,14 @@ func (s *Server) cancelBulkAction(ctx context.Context, c *fiber.Ctx, _ *query) e
 	if err := readReason(c); err != nil {
 		return err
 	}
-	job, err := s.options.Store.Action(ctx, id)
+	job, err := s.options.Database.Action(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "bulk action", id)
 	}
 	if job.State.IsFinal() {
 		return conflict(fmt.Sprintf("bulk action has already ended: state=%s", job.State), nil)
 	}
-	if job, err = s.options.Store.StopAction(ctx, id, cancelledByOperator); err != nil {
+	if job, err = s.options.Database.StopAction(ctx, id, cancelledByOperator); err != nil {
 		return err
 	}
 	waitCtx, cancel := context.WithTimeout(c.UserContext(), steerTimeout)
@@ -68,7 +68,7 @@ func (s *Server) cancelBulkAction(ctx context.Context, c *fiber.Ctx, _ *query) e
 	err = s.options.Retries.CancelBulkAction(waitCtx, id)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
-		if job, err = s.options.Store.EndAction(ctx, id, dlq.BulkCancelled, cancelledByOperator+"; it had no running workflow"); err != nil {
+		if job, err = s.options.Database.EndAction(ctx, id, dlq.BulkCancelled, cancelledByOperator+"; it had no running workflow"); err != nil {
 			return err
 		}
 	case err != nil && waitCtx.Err() == nil && !errors.Is(err, dlq.ErrUnavailable):
@@ -85,6 +85,6 @@ func (s *Server) cancelBulkAction(ctx context.Context, c *fiber.Ctx, _ *query) e
 
 // watchAction reads the job's row into job until stop says so, or until waitCtx ends.
 func (s *Server) watchAction(waitCtx context.Context, c *fiber.Ctx, job *dlq.BulkAction, stop func(*dlq.BulkAction) bool) {
-	read := func(ctx context.Context) (dlq.BulkAction, error) { return s.options.Store.Action(ctx, job.ID) }
+	read := func(ctx context.Context) (dlq.BulkAction, error) { return s.options.Database.Action(ctx, job.ID) }
 	watch(waitCtx, s, c, job, read, func(now *dlq.BulkAction) bool { return stop(now) || now.State.IsFinal() })
 }

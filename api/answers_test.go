@@ -32,7 +32,7 @@ func TestAClientThatDoesNotReadKeepsOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, func(o *api.Options) {
 		o.AnswerMemory, o.AnswerWait = 512<<20, 50*time.Millisecond
-		o.RequestTimeout, o.WriteTimeout = time.Second, 2*time.Second
+		o.WriteTimeout = 2 * time.Second
 	})
 	path := "/api/v1/dlq/messages/" + w.add(1, dlqtest.Value(`"`+strings.Repeat("x", 20<<20)+`"`))[0].String()
 	connection := w.dial("127.0.0.1")

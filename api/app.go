@@ -21,8 +21,11 @@ import (
 // Options configures a Server. Store, Retries and Topics are required. Every other
 // field has a default, which its zero value stands for.
 type Options struct {
-	Store   Store
-	Retries Retries
+	Store Store
+	// Database is the same store. It is nil if messages are in memory; then the requests that need
+	// a database are answered with 501.
+	Database Database
+	Retries  Retries
 	// Topics tells which messages have an original topic to be sent to.
 	Topics *dlq.Topics
 	// Pointers reads the records of messages that only point to them. Nil without Kafka.
@@ -128,8 +131,14 @@ func (o *Options) setDefaults() error {
 	if o.Store == nil || o.Retries == nil || o.Topics == nil || o.LogLevel == nil || o.Profiles == nil {
 		return errors.New("api: Store, Retries, Topics, LogLevel and Profiles are required")
 	}
-	o.Store = guard{o.Store, o.Topics} // handlers have no other
-	o.Retries = recordingRetries{o.Retries, o.Store}
+	g := guard{o.Store, o.Database, o.Topics} // handlers have no other store
+	o.Store = g
+	if o.Database != nil {
+		o.Database = g
+	} else {
+		o.ArchiveAfter, o.PurgeAfter = 0, 0 // nothing is archived
+	}
+	o.Retries = recordingRetries{o.Retries, o.Database}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -186,6 +195,7 @@ type Server struct {
 	// The limits of requests, and of refused tokens.
 	rates, refusedTokens *rateLimiter
 	refusals             *refusals
+	topicRetry           topicRetrySlot
 
 	mu       sync.Mutex
 	listener net.Listener

@@ -52,7 +52,7 @@ func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) e
 }
 
 func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, s.options.Store.ArchivedDetail, true)
+	return s.showMessage(ctx, c, s.options.Database.ArchivedDetail, true)
 }
 
 func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
@@ -63,7 +63,7 @@ func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) err
 	if err := readReason(c); err != nil {
 		return err
 	}
-	m, err := s.options.Store.Restore(ctx, id)
+	m, err := s.options.Database.Restore(ctx, id)
 	var refused *dlq.NotRetryableError
 	switch {
 	case errors.As(err, &refused):

@@ -48,7 +48,7 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.options.Store.Operations(ctx, wanted) })
+	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.options.Database.Operations(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]
 		}
 	}
 	tokens = slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
-	if len(tokens) == 0 {
+	if len(tokens) == 0 || s.options.Database == nil {
 		return map[string]dlq.ID{}, nil
 	}
-	return s.options.Store.OperationsOf(ctx, messages, tokens)
+	return s.options.Database.OperationsOf(ctx, messages, tokens)
 }
 
 // operationCursorVersion differs from cursorVersion, so that no list accepts the cursor of the

@@ -80,8 +80,11 @@ func describe(ctx context.Context, f *dlq.Filter, action dlq.Action, target stri
 }
 
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
-// and those that were not authenticated.
+// and those that were not authenticated. Without a database there is no audit.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
+	if s.options.Database == nil {
+		return
+	}
 	answer := translate(err)
 	switch {
 	case answer.status == http.StatusForbidden || answer.status == http.StatusNotFound || answer.status == http.StatusConflict:
@@ -117,7 +120,7 @@ func refusalOf(c *fiber.Ctx, r *requested, code string) refusal {
 func (s *Server) recordRepeated(o dlq.Operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
 	defer cancel()
-	if err := s.options.Store.RecordOperation(ctx, o); err != nil {
+	if err := s.options.Database.RecordOperation(ctx, o); err != nil {
 		s.options.Logger.Warn("cannot record refused requests", zap.String("request_id", o.RequestID), zap.Error(err))
 	}
 }
@@ -137,7 +140,7 @@ func (s *Server) recordOutcome(c *fiber.Ctx, r *requested, detail map[string]any
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	s.completeRefusal(ctx, c, r)
-	if err := s.options.Store.RecordOperation(ctx, r.Operation); err != nil {
+	if err := s.options.Database.RecordOperation(ctx, r.Operation); err != nil {
 		s.options.Logger.Warn("cannot record the outcome of a request", zap.String("request_id", r.RequestID), zap.Error(err))
 	}
 }
@@ -160,11 +163,11 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 	case r.Target == dlq.TargetMessage: // these reads set r.Topic, also for a topic that the sender may not see
 		_, _ = s.options.Store.Message(ctx, r.TargetID)
 	case r.Target == dlq.TargetBulkRetry:
-		_, _ = s.options.Store.Bulk(ctx, r.TargetID)
+		_, _ = s.options.Database.Bulk(ctx, r.TargetID)
 	case r.Target == dlq.TargetGroup:
-		_, _ = s.options.Store.Group(ctx, r.TargetID, "")
+		_, _ = s.options.Database.Group(ctx, r.TargetID, "")
 	default:
-		_, _ = s.options.Store.Action(ctx, r.TargetID)
+		_, _ = s.options.Database.Action(ctx, r.TargetID)
 	}
 }
 
@@ -173,12 +176,12 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 // command does not pass unrecorded.
 type recordingRetries struct {
 	retries Retries
-	store   AuditStore
+	store   AuditStore // nil without a database
 }
 
 func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget, workflowID string, detail any) (id dlq.ID, err error) {
 	o := accessOf(ctx).operation
-	if o == nil {
+	if o == nil || r.store == nil {
 		return dlq.ID{}, nil
 	}
 	accepted := o.Identified()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"dlqmanager/api"
 	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
 )
@@ -28,11 +27,17 @@ func TestEveryRouteThatChangesSomethingIsRecorded(t *testing.T) {
 		if strings.HasPrefix(route, "GET ") {
 			continue
 		}
-		for token, outcomes := range map[string][]string{"admin": {"done", "accepted"}, "viewer": {"refused"}, "admin/stock.*": {"refused"}} {
-			t.Run(route+" as "+token, func(t *testing.T) {
-				t.Parallel()
-				w, before := startWithTokens(t), 0
-				got := callIn(t, w, route, token, func() { before = len(w.operations(bearer("admin"))) })
+		t.Run(route, func(t *testing.T) {
+			t.Parallel()
+			w := startWithTokens(t)
+			id := w.prepare(route)
+			for _, token := range []string{"viewer", "admin/stock.*", "admin"} { // the last changes something
+				outcomes := []string{"refused"}
+				if token == "admin" {
+					outcomes = []string{"done", "accepted"}
+				}
+				before := len(w.operations(bearer("admin")))
+				got := w.callRoute(route, id, token)
 				rows := w.operations(bearer("admin"))
 				require.Greater(t, len(rows), before, got.body)
 				row := rows[len(rows)-before-1] // the first new one; the end of a job follows
@@ -42,8 +47,8 @@ func TestEveryRouteThatChangesSomethingIsRecorded(t *testing.T) {
 				require.Contains(t, outcomes, row["outcome"])
 				require.Equal(t, row["outcome"] == "refused", got.status >= http.StatusBadRequest, got.body)
 				require.Equal(t, got.header.Get("X-Request-Id"), row["request_id"])
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -102,7 +107,7 @@ func TestTheAuditOfABulkRetryHasItsFilterAndItsCountsButNoKey(t *testing.T) {
 
 func TestACommandIsNotSentUnlessItIsRecorded(t *testing.T) {
 	t.Parallel()
-	w := start(t, func(o *api.Options) { o.Store = unrecorded{o.Store} })
+	w := start(t, wrapped(func(s Store) Store { return unrecorded{s} }))
 	id := w.add(1)[0]
 	requireError(t, w.call(http.MethodPost, retryPath(id)), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Zero(t, w.retries.starts())
@@ -287,6 +292,6 @@ func TestALongReasonOfARefusedRequestIsShortened(t *testing.T) {
 }
 
 // unrecorded is a store that cannot write the audit.
-type unrecorded struct{ api.Store }
+type unrecorded struct{ Store }
 
 func (unrecorded) RecordOperation(context.Context, dlq.Operation) error { return dlq.ErrUnavailable }

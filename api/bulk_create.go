@@ -98,7 +98,7 @@ func (s *Server) runBulk(ctx context.Context, c *fiber.Ctx, spec dlq.BulkSpec) (
 func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetry, workflows.Execution, error) {
 	for {
 		id := dlq.NewID()
-		bulk, err := s.options.Store.CreateBulk(ctx,
+		bulk, err := s.options.Database.CreateBulk(ctx,
 			dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Spec: spec, Lanes: s.options.BulkLanes})
 		if err != nil {
 			return bulk, workflows.Execution{}, err
@@ -115,5 +115,5 @@ func (s *Server) startBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkRetr
 
 // closeBulk closes a job whose workflow has closed, unless the workflow closed the job.
 func (s *Server) closeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
-	return s.options.Store.EndBulk(ctx, id, dlq.BulkFailed, workflows.GoneReason)
+	return s.options.Database.EndBulk(ctx, id, dlq.BulkFailed, workflows.GoneReason)
 }

@@ -267,7 +267,7 @@ func TestDryRunPreviewsTheEffectAndChangesNothing(t *testing.T) {
 
 // previewer records the specifications of its calls.
 type previewer struct {
-	api.Store
+	Store
 	asked dlq.BulkSpec
 }
 

@@ -56,7 +56,7 @@ type previewCountView struct {
 }
 
 func (s *Server) previewBulk(c *fiber.Ctx, spec dlq.BulkSpec) error {
-	preview, err := dryRun(s, c, spec, s.options.Store.PreviewBulk)
+	preview, err := dryRun(s, c, spec, s.options.Database.PreviewBulk)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (s *Server) bulkRetries(ctx context.Context, c *fiber.Ctx, q *query) error 
 	if err := q.err(); err != nil {
 		return err
 	}
-	bulks, err := s.options.Store.Bulks(ctx, "", limit)
+	bulks, err := s.options.Database.Bulks(ctx, "", limit)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Server) bulkRetry(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	bulk, err := s.options.Store.Bulk(ctx, id)
+	bulk, err := s.options.Database.Bulk(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "bulk retry", id)
 	}

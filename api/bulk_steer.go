@@ -73,7 +73,7 @@ func (s *Server) cancelBulkRetry(ctx context.Context, c *fiber.Ctx, _ *query) er
 func (s *Server) cancelBulk(ctx context.Context, id dlq.ID) error {
 	err := s.options.Retries.CancelRetryAll(ctx, id)
 	if errors.Is(err, dlq.ErrNotFound) {
-		_, err = s.options.Store.EndBulk(ctx, id, dlq.BulkCancelled, "cancelled by an operator; it had no running workflow")
+		_, err = s.options.Database.EndBulk(ctx, id, dlq.BulkCancelled, "cancelled by an operator; it had no running workflow")
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 	if err := b.err(); err != nil {
 		return err
 	}
-	bulk, err := s.options.Store.Bulk(ctx, id)
+	bulk, err := s.options.Database.Bulk(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "bulk retry", id)
 	}
@@ -131,7 +131,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 // watchBulk reads the job's row into bulk until stop says so, the job has ended, or
 // waitCtx ends.
 func (s *Server) watchBulk(waitCtx context.Context, c *fiber.Ctx, bulk *dlq.BulkRetry, stop func(*dlq.BulkRetry) bool) {
-	read := func(ctx context.Context) (dlq.BulkRetry, error) { return s.options.Store.Bulk(ctx, bulk.ID) }
+	read := func(ctx context.Context) (dlq.BulkRetry, error) { return s.options.Database.Bulk(ctx, bulk.ID) }
 	watch(waitCtx, s, c, bulk, read, func(now *dlq.BulkRetry) bool { return stop(now) || now.State.IsFinal() })
 }
 
@@ -167,7 +167,7 @@ func (s *Server) steerRefused(ctx context.Context, bulk *dlq.BulkRetry, err erro
 	if !errors.Is(err, dlq.ErrNotFound) {
 		return err
 	}
-	if now, readErr := s.options.Store.Bulk(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
+	if now, readErr := s.options.Database.Bulk(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
 		return bulkEnded(&now, err)
 	}
 	return conflict(fmt.Sprintf("bulk retry %s has no running workflow; cancel it, or wait until it is closed within a minute", bulk.ID), err)

@@ -14,7 +14,7 @@ import (
 
 // oneBulk is a store with one bulk retry.
 type oneBulk struct {
-	api.Store
+	Store
 	bulk dlq.BulkRetry
 }
 

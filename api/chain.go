@@ -54,7 +54,7 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	chain, err := s.options.Store.Chain(ctx, id)
+	chain, err := s.options.Database.Chain(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}

@@ -41,7 +41,7 @@ func TestOnePrincipalLeavesHalfOfTheDryRunsToOthers(t *testing.T) {
 func TestOnePrincipalLeavesHalfOfTheScansToOthers(t *testing.T) {
 	t.Parallel()
 	const scan = "/api/v1/dlq/orders.dlq.v1?error=a"
-	s := scanning{newMemory(newTopics(t)), make(chan struct{}), make(chan struct{})}
+	s := scanning{newStore(t), make(chan struct{}), make(chan struct{})}
 	w := startWithTokens(t, with(s), func(o *api.Options) { o.ScanWait, o.MaxScans = 10*time.Millisecond, 4 })
 	answers := make(chan response)
 	start := func(token string) {

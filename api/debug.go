@@ -79,14 +79,16 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	a := accessOf(ctx)
 	s.options.Logger.Warn("log level changed", zap.String("request_id", requestIDOf(c)), zap.String("actor", a.principal.Subject),
 		zap.String("log_level", level), zap.Duration("for", period))
-	s.recordLogLevel(ctx, c, a.operation, level, period)
+	if s.options.Database != nil {
+		s.recordLogLevel(ctx, c, a.operation, level, period)
+	}
 	return s.replyLogLevel(c)
 }
 
 func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, o *requested, level string, period time.Duration) {
 	o.Outcome = dlq.OperationDone
 	o.Detail, _ = json.Marshal(map[string]string{"level": level, "for": period.String()}) // always encodes
-	if err := s.options.Store.RecordOperation(ctx, o.Identified()); err != nil {
+	if err := s.options.Database.RecordOperation(ctx, o.Identified()); err != nil {
 		s.options.Logger.Warn("cannot record the change of the log level", zap.String("request_id", requestIDOf(c)), zap.Error(err))
 	}
 }

@@ -59,7 +59,7 @@ func TestForeignWebPagesCannotChangeTheLogLevel(t *testing.T) {
 // An outage of the database is when the log is needed.
 func TestTheLogLevelChangesWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	w := startWithTokens(t, func(o *api.Options) { o.Store = unrecorded{o.Store} })
+	w := startWithTokens(t, wrapped(func(s Store) Store { return unrecorded{s} }))
 	got := w.json(http.MethodPut, levelPath, `{"level":"debug"}`, bearer("admin"))
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.Equal(t, 1, w.logs.FilterMessage("cannot record the change of the log level").Len())

@@ -165,7 +165,7 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 		return dlq.Message{}, err
 	}
 	describeEdit(ctx, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
-	m, err := s.options.Store.Replace(ctx, id, edited)
+	m, err := s.options.Database.Replace(ctx, id, edited)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
 	}

@@ -24,6 +24,7 @@ const (
 	codeUnauthenticated  = "SYS_DLQ_UNAUTHENTICATED"
 	codeForbidden        = "SYS_DLQ_FORBIDDEN"
 	codeTooManyRequests  = "SYS_DLQ_TOO_MANY_REQUESTS"
+	codeNeedsDatabase    = "SYS_DLQ_NEEDS_DATABASE"
 )
 
 // retryAfterSeconds is sent with every 503. A failover takes some seconds, and earlier

@@ -57,6 +57,7 @@ func TestAChangeOfAGroupNeedsThePermissionOnAllItsTopics(t *testing.T) {
 	w := startWithTokens(t, func(o *api.Options) { o.Ends = e })
 	path := w.addGroup(1, noPrice)
 	w.add(1, noPrice, inStock)
+	require.NoError(t, w.store.FoldCounts(t.Context()))
 	for token, named := range map[string]string{
 		"operator/orders.*":                "every dead-letter topic of the group",
 		"operator/stock*":                  "every dead-letter topic of the group",

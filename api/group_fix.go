@@ -72,22 +72,22 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := b.err(); err != nil {
 		return err
 	}
-	g, err := s.options.Store.Group(ctx, id, "")
+	g, err := s.options.Database.Group(ctx, id, "")
 	if err != nil {
 		return describeNotFound(err, "group", id)
 	}
 	// Before the ends are read, so that every record beyond them was also written after it.
-	if fix.At, err = s.options.Store.Now(ctx); err != nil {
+	if fix.At, err = s.options.Database.Now(ctx); err != nil {
 		return err
 	}
 	unmarked, err := s.readEnds(ctx, &g, &fix)
 	if err != nil {
 		return err
 	}
-	if err := s.options.Store.FixGroup(ctx, id, fix); err != nil {
+	if err := s.options.Database.FixGroup(ctx, id, fix); err != nil {
 		return describeNotFound(err, "group", id)
 	}
-	if g, err = s.options.Store.Group(ctx, id, ""); err != nil {
+	if g, err = s.options.Database.Group(ctx, id, ""); err != nil {
 		return describeNotFound(err, "group", id)
 	}
 	view := fixedView{Group: viewGroup(&g), FixedAt: timestamp(fix.At), Marks: viewMarks(ctx, fix.Ends), Unmarked: unmarked}

@@ -23,7 +23,7 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	list := func() (dlq.GroupPage, error) { return s.options.Store.Groups(ctx, wanted) }
+	list := func() (dlq.GroupPage, error) { return s.options.Database.Groups(ctx, wanted) }
 	if wanted.Sort != dlq.GroupsByFirstSeen { // reads the counts of all groups
 		limited := list
 		list = func() (dlq.GroupPage, error) { return scan(ctx, s, limited) }
@@ -55,7 +55,7 @@ func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query) error {
 }
 
 func (s *Server) replyGroup(ctx context.Context, c *fiber.Ctx, id dlq.ID) error {
-	g, err := s.options.Store.Group(ctx, id, "")
+	g, err := s.options.Database.Group(ctx, id, "")
 	if err != nil {
 		return describeNotFound(err, "group", id)
 	}
@@ -68,7 +68,7 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 	if id.IsZero() {
 		return nil
 	}
-	g, err := s.options.Store.Group(ctx, id, "")
+	g, err := s.options.Database.Group(ctx, id, "")
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
 		return nil

@@ -109,6 +109,7 @@ func TestGroupsAreSelectedByTopicAndState(t *testing.T) {
 	price := w.addGroup(1, noPrice)
 	w.addGroup(1, noStock, inStock)
 	require.Equal(t, http.StatusOK, w.json(http.MethodPatch, price, `{"state":"held","until":{"count":5}}`).status)
+	require.NoError(t, w.store.FoldCounts(t.Context()))
 	for query, want := range map[string][]string{
 		"topic=orders.dlq.v1": {"no price"}, "topic=orders.v1": {"no price"}, "topic=stock": {"no stock"}, "topic=x": nil,
 		"state=held": {"no price"}, "state=open": {"no stock"}, "state=fixed": nil, "state=open&topic=stock.dlq": {"no stock"}, "state=held&topic=stock": nil,

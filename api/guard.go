@@ -16,14 +16,15 @@ import (
 // of a principal with some topics only is limited to them, even if it names an original
 // topic that other dead-letter topics have too.
 type guard struct {
-	store  Store
-	topics *dlq.Topics
+	store    Store
+	database Database // nil without one
+	topics   *dlq.Topics
 }
 
 // TopicsWithin leaves out the topics that the principal may not see. within is ignored.
 func (g guard) TopicsWithin(ctx context.Context, _ string) ([]dlq.TopicSummary, error) {
 	a := accessOf(ctx)
-	return g.store.TopicsWithin(ctx, a.within())
+	return g.database.TopicsWithin(ctx, a.within())
 }
 
 func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) {
@@ -38,7 +39,7 @@ func (g guard) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 }
 
 func (g guard) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return g.detail(ctx, id, g.store.ArchivedDetail)
+	return g.detail(ctx, id, g.database.ArchivedDetail)
 }
 
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
@@ -55,6 +56,10 @@ func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context,
 		err = checkMessage(ctx, &d.Message)
 	}
 	if a := accessOf(ctx); err == nil && !d.PreviousID.IsZero() && a.within() != "" {
+		if g.database == nil {
+			d.PreviousID = dlq.ID{}
+			return d, nil
+		}
 		var chain dlq.Chain // it has archived messages too
 		chain, err = g.Chain(ctx, id)
 		for i := range chain.Hops {
@@ -90,7 +95,7 @@ func checkMessage(ctx context.Context, m *dlq.Message) error {
 // topic of a message that was deleted is unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
-	chain, err := g.store.Chain(ctx, id)
+	chain, err := g.database.Chain(ctx, id)
 	if err != nil {
 		return dlq.Chain{}, err
 	}
@@ -115,14 +120,14 @@ func (g guard) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdi
 	if a := accessOf(ctx); !a.principal.May(a.permission) {
 		return map[dlq.ID]dlq.Verdict{}, nil
 	}
-	return g.store.Verdicts(ctx, ids)
+	return g.database.Verdicts(ctx, ids)
 }
 
 func (g guard) VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error) {
 	if _, err := g.Bulk(ctx, id); err != nil {
 		return dlq.Verifications{}, err
 	}
-	return g.store.VerifyBulk(ctx, id)
+	return g.database.VerifyBulk(ctx, id)
 }
 
 // checkID checks a message before it is changed. Its topic never changes.
@@ -146,7 +151,7 @@ func (g guard) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if _, err := g.Weigh(ctx, id, true); err != nil {
 		return dlq.Message{}, err
 	}
-	m, err := g.store.Restore(audited(ctx), id)
+	m, err := g.database.Restore(audited(ctx), id)
 	if err == nil {
 		a := accessOf(ctx)
 		a.concerns(m.ID, m.DLQTopic)
@@ -166,7 +171,7 @@ func (g guard) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	m, err := g.store.Replace(audited(ctx), id, edited)
+	m, err := g.database.Replace(audited(ctx), id, edited)
 	if err == nil {
 		a := accessOf(ctx)
 		a.concerns(m.ID, m.DLQTopic)
@@ -196,14 +201,14 @@ func (g guard) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.Idem
 		}
 	}
 	describeHandIn(ctx, arrivals)
-	return g.store.HandIn(audited(ctx), arrivals, key)
+	return g.database.HandIn(audited(ctx), arrivals, key)
 }
 
 func (g guard) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	return g.store.Revive(audited(ctx), id)
+	return g.database.Revive(audited(ctx), id)
 }
 
 // scope limits a new job to the topics on which the principal has a permission.
@@ -230,10 +235,10 @@ func (g guard) CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetr
 		return dlq.BulkRetry{}, err
 	}
 	describe(ctx, &bulk.Spec.Filter, "", bulk.Spec.TargetTopic)
-	created, err := g.store.CreateBulk(audited(ctx), bulk)
+	created, err := g.database.CreateBulk(audited(ctx), bulk)
 	if busy, ok := errors.AsType[*dlq.BulkBusyError](err); ok {
 		a := accessOf(ctx) // the operation of the request is not about the running job
-		running, unread := g.store.Bulk(ctx, busy.Running)
+		running, unread := g.database.Bulk(ctx, busy.Running)
 		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
 			err = &dlq.BulkBusyError{Topic: busy.Topic}
 		}
@@ -249,12 +254,12 @@ func (g guard) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPrev
 	if err := scope(ctx, &spec.Filter, accessOf(ctx).permission); err != nil {
 		return dlq.BulkPreview{}, err
 	}
-	return g.store.PreviewBulk(ctx, spec)
+	return g.database.PreviewBulk(ctx, spec)
 }
 
 func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
 	a := accessOf(ctx)
-	bulk, err := g.store.Bulk(ctx, id)
+	bulk, err := g.database.Bulk(ctx, id)
 	if err == nil {
 		a.concerns(id, bulk.Spec.Topic)
 		err = g.checkJob(&a, &bulk.Spec.Filter)
@@ -315,7 +320,7 @@ func ended(ctx context.Context, state dlq.BulkState, control dlq.Permission) con
 // Bulks leaves out hidden jobs. within is ignored.
 func (g guard) Bulks(ctx context.Context, _ string, limit int) ([]dlq.BulkRetry, error) {
 	a := accessOf(ctx)
-	read := func(n int) ([]dlq.BulkRetry, error) { return g.store.Bulks(ctx, a.within(), n) }
+	read := func(n int) ([]dlq.BulkRetry, error) { return g.database.Bulks(ctx, a.within(), n) }
 	return visibleJobs(limit, read, func(b dlq.BulkRetry) bool { return g.checkJob(&a, &b.Spec.Filter) != nil })
 }
 
@@ -323,7 +328,7 @@ func (g guard) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reas
 	if _, err := g.Bulk(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	return g.store.EndBulk(ended(ctx, state, dlq.PermBulkRetryControl), id, state, reason)
+	return g.database.EndBulk(ended(ctx, state, dlq.PermBulkRetryControl), id, state, reason)
 }
 
 func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error) {
@@ -331,10 +336,10 @@ func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.Bul
 		return dlq.BulkAction{}, err
 	}
 	describe(ctx, &action.Spec.Filter, action.Spec.Action, "")
-	created, err := g.store.CreateAction(audited(ctx), action)
+	created, err := g.database.CreateAction(audited(ctx), action)
 	if busy, ok := errors.AsType[*dlq.ActionBusyError](err); ok {
 		a := accessOf(ctx) // the operation of the request is not about the running job
-		running, unread := g.store.Action(ctx, busy.Running)
+		running, unread := g.database.Action(ctx, busy.Running)
 		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
 			err = &dlq.ActionBusyError{Topic: busy.Topic}
 		}
@@ -350,12 +355,12 @@ func (g guard) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.Acti
 	if err := scopeAction(ctx, &spec); err != nil {
 		return dlq.ActionPreview{}, err
 	}
-	return g.store.PreviewAction(ctx, spec)
+	return g.database.PreviewAction(ctx, spec)
 }
 
 func (g guard) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 	a := accessOf(ctx)
-	action, err := g.store.Action(ctx, id)
+	action, err := g.database.Action(ctx, id)
 	if err == nil {
 		a.concerns(id, action.Spec.Topic)
 		err = g.checkJob(&a, &action.Spec.Filter)
@@ -369,7 +374,7 @@ func (g guard) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
 // Actions leaves out hidden jobs. within is ignored.
 func (g guard) Actions(ctx context.Context, _ string, limit int) ([]dlq.BulkAction, error) {
 	a := accessOf(ctx)
-	read := func(n int) ([]dlq.BulkAction, error) { return g.store.Actions(ctx, a.within(), n) }
+	read := func(n int) ([]dlq.BulkAction, error) { return g.database.Actions(ctx, a.within(), n) }
 	return visibleJobs(limit, read, func(b dlq.BulkAction) bool { return g.checkJob(&a, &b.Spec.Filter) != nil })
 }
 
@@ -377,14 +382,14 @@ func (g guard) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.Bu
 	if _, err := g.Action(ctx, id); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	return g.store.StopAction(audited(ctx), id, reason)
+	return g.database.StopAction(audited(ctx), id, reason)
 }
 
 func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
 	if _, err := g.Action(ctx, id); err != nil {
 		return dlq.BulkAction{}, err
 	}
-	return g.store.EndAction(ended(ctx, state, dlq.PermBulkActionControl), id, state, reason)
+	return g.database.EndAction(ended(ctx, state, dlq.PermBulkActionControl), id, state, reason)
 }
 
 // Operations leaves out those of other topics and of hidden jobs, and those without a topic unless
@@ -392,15 +397,15 @@ func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error) {
 	a := accessOf(ctx)
 	query.Within, query.Limits = a.within(), a.limits()
-	return g.store.Operations(ctx, query)
+	return g.database.Operations(ctx, query)
 }
 
 // OperationsOf is for messages that the principal has been shown.
 func (g guard) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
-	return g.store.OperationsOf(ctx, messages, tokens)
+	return g.database.OperationsOf(ctx, messages, tokens)
 }
 
 // RecordOperation is for every principal: refused requests are recorded too.
 func (g guard) RecordOperation(ctx context.Context, operation dlq.Operation) error {
-	return g.store.RecordOperation(ctx, operation)
+	return g.database.RecordOperation(ctx, operation)
 }

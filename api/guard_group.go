@@ -13,20 +13,20 @@ import (
 // group. To change it needs the permission on all of them.
 
 // Now is for every principal.
-func (g guard) Now(ctx context.Context) (time.Time, error) { return g.store.Now(ctx) }
+func (g guard) Now(ctx context.Context) (time.Time, error) { return g.database.Now(ctx) }
 
 // Groups leaves out other topics, and groups that have no other.
 func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error) {
 	a := accessOf(ctx)
 	query.Within = a.principal.Within(dlq.PermGroupRead)
-	return g.store.Groups(ctx, query)
+	return g.database.Groups(ctx, query)
 }
 
 // Group is like Groups. within is ignored. In a request that changes a group, it checks that
 // permission too.
 func (g guard) Group(ctx context.Context, id dlq.ID, _ string) (dlq.Group, error) {
 	a := accessOf(ctx)
-	seen, err := g.store.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
+	seen, err := g.database.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
 	if err == nil && a.permission == dlq.PermGroupUpdate {
 		err = g.checkGroup(ctx, &seen)
 	}
@@ -43,7 +43,7 @@ func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
 	if len(seen.Counts) > 0 {
 		a.concerns(seen.ID, seen.Counts[0].DLQTopic)
 	}
-	mine, err := g.store.Group(ctx, seen.ID, a.within())
+	mine, err := g.database.Group(ctx, seen.ID, a.within())
 	if err == nil && !mine.IsPartial || err != nil && !errors.Is(err, dlq.ErrNotFound) {
 		return err
 	}
@@ -60,7 +60,7 @@ func (g guard) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChang
 		return err
 	}
 	describeGroup(ctx, auditedGroup{Owner: change.Owner, Ticket: change.Ticket, Note: change.Note, State: change.State, Until: viewHold(change.Hold)})
-	return g.store.ChangeGroup(audited(ctx), id, change)
+	return g.database.ChangeGroup(audited(ctx), id, change)
 }
 
 func (g guard) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error {
@@ -68,7 +68,7 @@ func (g guard) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error 
 		return err
 	}
 	describeGroup(ctx, auditedGroup{Ticket: fix.Ticket, State: new(dlq.GroupFixed), Partitions: len(fix.Ends)})
-	return g.store.FixGroup(audited(ctx), id, fix)
+	return g.database.FixGroup(audited(ctx), id, fix)
 }
 
 // auditedGroup is a change of a group in the audit. Partitions is how many ends a fix has; their

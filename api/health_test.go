@@ -14,6 +14,7 @@ import (
 	"dlqmanager/api"
 
 	"dlqmanager/dlq"
+	"dlqmanager/store/memory"
 	"dlqmanager/telemetry"
 )
 
@@ -119,7 +120,7 @@ func TestShutdownEndsThoughAClientKeepsItsConnectionBusy(t *testing.T) {
 func TestShutdownEndsAServerThatIsJustStarting(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		server, err := api.New(api.Options{Store: newMemory(newTopics(t)), Retries: newRetries(t, nil), Topics: newTopics(t),
+		server, err := api.New(api.Options{Store: memory.New(newTopics(t)), Retries: newRetries(t, nil), Topics: newTopics(t),
 			LogLevel: logLevel(t), Profiles: telemetry.Profiles()})
 		require.NoError(t, err)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -230,7 +230,7 @@ func TestWriteTimeoutDoesNotLimitTheHandler(t *testing.T) {
 }
 
 // faulty panics or hangs.
-type faulty struct{ api.Store }
+type faulty struct{ Store }
 
 func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
 
@@ -280,7 +280,7 @@ func TestADryRunReportsAnUnavailableStore(t *testing.T) {
 }
 
 // late loses its connection at the deadline.
-type late struct{ api.Store }
+type late struct{ Store }
 
 func (late) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
 	<-ctx.Done()
@@ -289,7 +289,7 @@ func (late) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, e
 
 // stubborn ignores the end of its context: its previews last until the gate opens.
 type stubborn struct {
-	api.Store
+	Store
 	asked, gate chan struct{}
 }
 
@@ -318,7 +318,7 @@ func TestADryRunReportsThatOthersBlockedIt(t *testing.T) {
 
 // gated returns a preview once its context ends or its gate opens.
 type gated struct {
-	api.Store
+	Store
 	asked, gate chan struct{}
 	underWay    *atomic.Int32
 }
@@ -403,7 +403,7 @@ func TestAStoreThatHangsIs503(t *testing.T) {
 
 // keeper keeps its arguments after the call, as stores and workflow clients may.
 type keeper struct {
-	api.Store
+	Store
 	mu    sync.Mutex
 	asked []dlq.ListQuery
 }

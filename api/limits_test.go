@@ -117,13 +117,13 @@ func TestRefusedTokensAreCountedForTheClientBehindTheProxy(t *testing.T) {
 
 // scanning holds the lists that read many messages.
 type scanning struct {
-	memory
+	Store
 	asked, gate chan struct{}
 }
 
 func (s scanning) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	if q.ErrorContains == "" && q.Page < 100 {
-		return s.memory.List(ctx, q)
+		return s.Store.List(ctx, q)
 	}
 	s.asked <- struct{}{}
 	select {
@@ -136,7 +136,7 @@ func (s scanning) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
 // Groups holds the lists that rank all groups.
 func (s scanning) Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, error) {
 	if q.Sort == dlq.GroupsByFirstSeen {
-		return s.memory.Groups(ctx, q)
+		return s.Store.Groups(ctx, q)
 	}
 	_, err := s.List(ctx, dlq.ListQuery{Page: 100})
 	return dlq.GroupPage{}, err
@@ -145,7 +145,7 @@ func (s scanning) Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, 
 func TestListsThatReadManyMessagesAreLimited(t *testing.T) {
 	t.Parallel()
 	const list = "/api/v1/dlq/orders.dlq.v1"
-	s := scanning{newMemory(newTopics(t)), make(chan struct{}), make(chan struct{})}
+	s := scanning{newStore(t), make(chan struct{}), make(chan struct{})}
 	w := start(t, with(s), func(o *api.Options) { o.ScanWait, o.MaxScans, o.AnswerMemory = 10*time.Millisecond, 7, 1<<30 })
 	answers := make(chan response)
 	for _, path := range []string{

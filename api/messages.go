@@ -314,7 +314,7 @@ func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 	if err := readReason(c); err != nil {
 		return err
 	}
-	m, err := s.options.Store.Revive(ctx, id)
+	m, err := s.options.Database.Revive(ctx, id)
 	var refused *dlq.NotRetryableError
 	switch {
 	case errors.As(err, &refused):

@@ -160,7 +160,7 @@ func accessLevel(route string, status int) zapcore.Level {
 	switch {
 	case route == "/healthz" || route == "/readyz" || route == "/metrics":
 		return zap.DebugLevel
-	case status == http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable, status == http.StatusNotImplemented:
 		return zap.WarnLevel
 	case status >= http.StatusInternalServerError:
 		return zap.ErrorLevel

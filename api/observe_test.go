@@ -161,7 +161,7 @@ dlq_http_requests_total{method="PATCH",route="/api/v1/bulk-retries/:id",status="
 func TestNewRefusesDuplicateMetricsAndMissingOptions(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	options := api.Options{Store: w.store, Retries: w.retries, Topics: newTopics(t), Registerer: w.metrics, Gatherer: w.metrics,
+	options := api.Options{Store: w.store, Database: w.store, Retries: w.retries, Topics: newTopics(t), Registerer: w.metrics, Gatherer: w.metrics,
 		LogLevel: logLevel(t), Profiles: telemetry.Profiles()}
 	_, err := api.New(options)
 	require.ErrorContains(t, err, "HTTP metrics")

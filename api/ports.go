@@ -8,20 +8,34 @@ import (
 	"dlqmanager/workflows"
 )
 
-// Store is the part of the store that the API uses. Every method may return an error
-// that is dlq.ErrUnavailable while the database is unavailable. Every method must
+// Store is the part of a store that the API uses, with or without a database. Every method may
+// return an error that is dlq.ErrUnavailable while the database is unavailable. Every method must
 // return soon after its context ends.
 type Store interface {
-	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
-	// empty for all.
-	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
 	// List returns one page; a topic without messages is an empty page. Large payloads are left out,
-	// and the page ends early at dlq.ListBytes.
+	// and the page ends early at dlq.ListBytes. Without a database the query has no other filters
+	// than topic, statuses and Within.
 	List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error)
 	// Detail returns a message with its bytes and history, or dlq.ErrNotFound.
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	// Weigh returns how much Detail or ArchivedDetail would read, or dlq.ErrNotFound.
 	Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error)
+	// Message returns the state of a message, or dlq.ErrNotFound.
+	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a
+	// workflow is retrying it.
+	Delete(ctx context.Context, id dlq.ID) error
+	// MarkDead makes a message DEAD: dlq.ErrNotFound, or *dlq.NotRetryableError when it
+	// is RESOLVED. It leaves a DEAD message unchanged.
+	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+}
+
+// Database is the part of a store that the API uses if messages are in a database. Its errors are
+// like those of Store.
+type Database interface {
+	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
+	// empty for all.
+	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
 	// ArchivedDetail is Detail for an archived message.
 	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or
@@ -35,14 +49,6 @@ type Store interface {
 	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)
 	// VerifyBulk counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
 	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
-	// Message returns the state of a message, or dlq.ErrNotFound.
-	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
-	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a
-	// workflow is retrying it.
-	Delete(ctx context.Context, id dlq.ID) error
-	// MarkDead makes a message DEAD: dlq.ErrNotFound, or *dlq.NotRetryableError when it
-	// is RESOLVED. It leaves a DEAD message unchanged.
-	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Revive makes a DEAD message PENDING: dlq.ErrNotFound, or *dlq.NotRetryableError when
 	// it is not DEAD.
 	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)

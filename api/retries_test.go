@@ -6,14 +6,17 @@ import (
 	"sync"
 	"testing"
 
+	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
 // retries replaces the workflows: goroutines with the same rules on the same store.
 type retries struct {
-	t     testing.TB
-	store memory
+	t        testing.TB
+	store    *postgres.Store
+	messages activities.RetryStore // store, unless messages are in memory
 
 	mu      sync.Mutex
 	deliver func(dlq.Envelope) error // nil delivers
@@ -46,10 +49,10 @@ type run struct {
 	err       error
 }
 
-func newRetries(t testing.TB, store memory) *retries {
+func newRetries(t testing.TB, store *postgres.Store) *retries {
 	open := make(chan struct{})
 	close(open)
-	return &retries{t: t, store: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: open, early: open}
+	return &retries{t: t, store: store, messages: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: open, early: open}
 }
 
 // hold makes workflows wait after their claim, until release.
@@ -164,18 +167,18 @@ func (r *retries) StartRetryMessage(_ context.Context, _ *dlq.Message, input wor
 		ctx := dlq.WithOperation(context.Background(), dlq.Operation{ID: input.OperationID})
 		owner := dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
-		if _, err := r.store.Claim(ctx, input.MessageID, owner); err != nil {
+		if _, err := r.messages.Claim(ctx, input.MessageID, owner); err != nil {
 			w.err = err
 			return
 		}
-		envelope, err := r.store.Envelope(ctx, input.MessageID, owner)
+		envelope, err := r.messages.Envelope(ctx, input.MessageID, owner)
 		if err != nil {
 			w.err = err
 			return
 		}
 		<-gate
 		outcome := r.outcome(envelope)
-		m, _, err := r.store.Finalize(ctx, owner, outcome)
+		m, _, err := r.messages.Finalize(ctx, owner, outcome)
 		w.err = err
 		w.message = workflows.RetryMessageResult{
 			MessageID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,

@@ -53,6 +53,9 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	if err := b.err(); err != nil {
 		return err
 	}
+	if err := checkGiven(s, b.fields, "reason"); err != nil {
+		return err
+	}
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
@@ -142,7 +145,7 @@ func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error 
 	if m.Ended() != dlq.ResolutionReplaced {
 		return err
 	}
-	chain, failed := s.options.Store.Chain(ctx, m.ID) // without the bytes of the message
+	chain, failed := s.options.Database.Chain(ctx, m.ID) // without the bytes of the message
 	if failed != nil {
 		return err
 	}

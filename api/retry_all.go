@@ -11,7 +11,7 @@ import (
 )
 
 // retryAllView has the documented fields, then the other counters of the job. Published
-// is null while it is unknown.
+// is null while it is unknown. Without a database there is no job.
 type retryAllView struct {
 	Retried     int64         `json:"retried"`
 	Message     string        `json:"message"`
@@ -22,9 +22,9 @@ type retryAllView struct {
 	State       dlq.BulkState `json:"state"`
 	Reason      *string       `json:"reason"`
 	Published   *bool         `json:"published"`
-	BulkRetryID dlq.ID        `json:"bulk_retry_id"`
-	WorkflowID  string        `json:"workflow_id"`
-	RunID       string        `json:"run_id"`
+	BulkRetryID dlq.ID        `json:"bulk_retry_id,omitzero"`
+	WorkflowID  string        `json:"workflow_id,omitempty"`
+	RunID       string        `json:"run_id,omitempty"`
 	WorkflowURL string        `json:"workflow_url,omitempty"`
 	Counting    bool          `json:"counting,omitempty"` // Matched is still unknown
 }
@@ -41,6 +41,12 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	spec := dlq.BulkSpec{Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target()}
 	if err := b.err(); err != nil {
 		return err
+	}
+	if err := checkGiven(s, b.fields); err != nil {
+		return err
+	}
+	if s.options.Database == nil {
+		return s.retryTopic(ctx, c, topic)
 	}
 	if err := s.checkTarget(ctx, "", spec.TargetTopic); err != nil {
 		return err

@@ -257,7 +257,7 @@ func TestRetryMessageAnswers503WhenTemporalIsUnavailable(t *testing.T) {
 
 // forgetful loses its database after the first read of a message.
 type forgetful struct {
-	api.Store
+	Store
 	reads int
 }
 
@@ -270,7 +270,7 @@ func (f *forgetful) Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 
 func TestRetryMessageAnswers202WhenTheStoreFailsAfterTheStart(t *testing.T) {
 	t.Parallel()
-	w := start(t, func(o *api.Options) { o.Store = &forgetful{Store: o.Store} })
+	w := start(t, wrapped(func(s Store) Store { return &forgetful{Store: s} }))
 	id := w.add(1)[0]
 	got := w.call(http.MethodPost, retryPath(id), "Prefer: respond-async")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)

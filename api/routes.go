@@ -19,9 +19,17 @@ type route struct {
 	target dlq.OperationTarget
 	// public is the name by which auth.open opens the route; such a route may need no
 	// token. alwaysPublic never does.
-	public  string
-	handler fiber.Handler
+	public string
+	// needsDatabase is set if messages in memory are not enough.
+	needsDatabase bool
+	handler       fiber.Handler
 }
+
+// The values of route.needsDatabase.
+const (
+	anyStore = false
+	database = true
+)
 
 // alwaysPublic is the description of the API. It is the same in every installation.
 const alwaysPublic = "*"
@@ -31,52 +39,55 @@ func (s *Server) table() []route {
 	docs := docsHandler()
 	read, change := http.MethodGet, http.MethodPost
 	return []route{
-		{read, "/api/v1/me", "", "", "", s.withDeadline(s.me)},
-		{read, "/api/v1/dlq", dlq.PermTopicRead, "", "", s.withDeadline(s.holding(s.topics))},
-		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", s.withDeadline(s.message)},
-		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", s.withDeadline(s.holding(s.chain))},
-		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", s.withDeadline(s.deleteMessage, "reason")},
-		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", s.withDeadline(s.retryMessage)},
-		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", s.withDeadline(s.markDead)},
-		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", s.withDeadline(s.reviveMessage)},
-		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", s.withDeadline(s.holding(s.list), listParameters...)},
-		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", s.withDeadline(s.handIn)},
-		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.retryAll)},
-		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.holding(s.bulkRetries), "limit")},
-		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", s.withDeadline(s.createBulkRetry)},
-		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", "", s.withDeadline(s.bulkRetry, "verified")},
-		{http.MethodPatch, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.changeBulkRetry)},
-		{change, "/api/v1/bulk-retries/:id/pause", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.pauseBulkRetry)},
-		{change, "/api/v1/bulk-retries/:id/resume", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.resumeBulkRetry)},
-		{change, "/api/v1/bulk-retries/:id/cancel", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", s.withDeadline(s.cancelBulkRetry)},
-		{read, "/api/v1/bulk-actions", dlq.PermBulkActionRead, "", "", s.withDeadline(s.holding(s.bulkActions), "limit")},
-		{change, "/api/v1/bulk-actions", dlq.PermBulkActionCreate, dlq.TargetBulkAction, "", s.withDeadline(s.createBulkAction)},
-		{read, "/api/v1/bulk-actions/:id", dlq.PermBulkActionRead, "", "", s.withDeadline(s.bulkAction)},
-		{change, "/api/v1/bulk-actions/:id/cancel", dlq.PermBulkActionControl, dlq.TargetBulkAction, "", s.withDeadline(s.cancelBulkAction)},
-		{read, "/api/v1/groups", dlq.PermGroupRead, "", "", s.withDeadline(s.holding(s.groups), groupParameters...)},
-		{read, "/api/v1/groups/:id", dlq.PermGroupRead, "", "", s.withDeadline(s.group)},
-		{http.MethodPatch, "/api/v1/groups/:id", dlq.PermGroupUpdate, dlq.TargetGroup, "", s.withDeadline(s.changeGroup)},
-		{change, "/api/v1/groups/:id/fixed", dlq.PermGroupUpdate, dlq.TargetGroup, "", s.withDeadline(s.fixGroup)},
-		{read, "/api/v1/archive/messages", dlq.PermMessageRead, "", "", s.withDeadline(s.holding(s.archivedMessages), archiveParameters...)},
-		{read, "/api/v1/archive/messages/:id", dlq.PermMessageRead, "", "", s.withDeadline(s.archivedMessage)},
-		{change, "/api/v1/archive/messages/:id/restore", dlq.PermMessageRevive, dlq.TargetMessage, "", s.withDeadline(s.restoreMessage)},
-		{change, "/api/v1/archive/runs", dlq.PermArchiveRun, dlq.TargetArchive, "", s.withDeadline(s.runArchive)},
-		{read, "/api/v1/audit", dlq.PermAuditRead, "", "", s.withDeadline(s.holding(s.audit), auditParameters...)},
+		{read, "/api/v1/me", "", "", "", anyStore, s.withDeadline(s.me)},
+		{read, "/api/v1/dlq", dlq.PermTopicRead, "", "", database, s.withDeadline(s.holding(s.topics))},
+		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.message)},
+		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(s.chain))},
+		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", anyStore, s.withDeadline(s.deleteMessage, "reason")},
+		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", anyStore, s.withDeadline(s.retryMessage)},
+		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, s.withDeadline(s.markDead)},
+		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.reviveMessage)},
+		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(s.list), listParameters...)},
+		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},
+		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", anyStore, s.withDeadline(s.retryAll)},
+		{read, "/api/v1/bulk-retries", dlq.PermBulkRetryRead, "", "", database, s.withDeadline(s.holding(s.bulkRetries), "limit")},
+		{change, "/api/v1/bulk-retries", dlq.PermBulkRetryCreate, dlq.TargetBulkRetry, "", database, s.withDeadline(s.createBulkRetry)},
+		{read, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryRead, "", "", database, s.withDeadline(s.bulkRetry, "verified")},
+		{http.MethodPatch, "/api/v1/bulk-retries/:id", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", database, s.withDeadline(s.changeBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/pause", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", database, s.withDeadline(s.pauseBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/resume", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", database, s.withDeadline(s.resumeBulkRetry)},
+		{change, "/api/v1/bulk-retries/:id/cancel", dlq.PermBulkRetryControl, dlq.TargetBulkRetry, "", database, s.withDeadline(s.cancelBulkRetry)},
+		{read, "/api/v1/bulk-actions", dlq.PermBulkActionRead, "", "", database, s.withDeadline(s.holding(s.bulkActions), "limit")},
+		{change, "/api/v1/bulk-actions", dlq.PermBulkActionCreate, dlq.TargetBulkAction, "", database, s.withDeadline(s.createBulkAction)},
+		{read, "/api/v1/bulk-actions/:id", dlq.PermBulkActionRead, "", "", database, s.withDeadline(s.bulkAction)},
+		{change, "/api/v1/bulk-actions/:id/cancel", dlq.PermBulkActionControl, dlq.TargetBulkAction, "", database, s.withDeadline(s.cancelBulkAction)},
+		{read, "/api/v1/groups", dlq.PermGroupRead, "", "", database, s.withDeadline(s.holding(s.groups), groupParameters...)},
+		{read, "/api/v1/groups/:id", dlq.PermGroupRead, "", "", database, s.withDeadline(s.group)},
+		{http.MethodPatch, "/api/v1/groups/:id", dlq.PermGroupUpdate, dlq.TargetGroup, "", database, s.withDeadline(s.changeGroup)},
+		{change, "/api/v1/groups/:id/fixed", dlq.PermGroupUpdate, dlq.TargetGroup, "", database, s.withDeadline(s.fixGroup)},
+		{read, "/api/v1/archive/messages", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(s.archivedMessages), archiveParameters...)},
+		{read, "/api/v1/archive/messages/:id", dlq.PermMessageRead, "", "", database, s.withDeadline(s.archivedMessage)},
+		{change, "/api/v1/archive/messages/:id/restore", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.restoreMessage)},
+		{change, "/api/v1/archive/runs", dlq.PermArchiveRun, dlq.TargetArchive, "", database, s.withDeadline(s.runArchive)},
+		{read, "/api/v1/audit", dlq.PermAuditRead, "", "", database, s.withDeadline(s.holding(s.audit), auditParameters...)},
 
-		{read, "/healthz", "", "", "healthz", s.healthz},
-		{read, "/readyz", "", "", "readyz", s.readyz},
-		{read, "/metrics", dlq.PermMetricsRead, "", "metrics", metricsHandler(s.options.Gatherer, s.options.Logger)},
-		{read, "/debug/log-level", dlq.PermProcessRead, "", "", s.withDeadline(s.logLevel)},
-		{http.MethodPut, "/debug/log-level", dlq.PermProcessUpdate, dlq.TargetProcess, "", s.withDeadline(s.changeLogLevel)},
-		{read, "/debug/pprof/:profile", dlq.PermProcessRead, "", "", s.profile()},
-		{read, "/openapi.json", "", "", alwaysPublic, s.openapi},
-		{read, "/docs", "", "", alwaysPublic, docs},
-		{read, "/docs/*", "", "", alwaysPublic, docs},
+		{read, "/healthz", "", "", "healthz", anyStore, s.healthz},
+		{read, "/readyz", "", "", "readyz", anyStore, s.readyz},
+		{read, "/metrics", dlq.PermMetricsRead, "", "metrics", anyStore, metricsHandler(s.options.Gatherer, s.options.Logger)},
+		{read, "/debug/log-level", dlq.PermProcessRead, "", "", anyStore, s.withDeadline(s.logLevel)},
+		{http.MethodPut, "/debug/log-level", dlq.PermProcessUpdate, dlq.TargetProcess, "", anyStore, s.withDeadline(s.changeLogLevel)},
+		{read, "/debug/pprof/:profile", dlq.PermProcessRead, "", "", anyStore, s.profile()},
+		{read, "/openapi.json", "", "", alwaysPublic, anyStore, s.openapi},
+		{read, "/docs", "", "", alwaysPublic, anyStore, docs},
+		{read, "/docs/*", "", "", alwaysPublic, anyStore, docs},
 	}
 }
 
 func (s *Server) routes() {
 	for _, r := range s.table() {
+		if r.needsDatabase && s.options.Database == nil {
+			r.handler = func(*fiber.Ctx) error { return needsDatabase() }
+		}
 		handlers := []fiber.Handler{s.authorize(r), r.handler}
 		s.app.Add(r.method, r.path, handlers...)
 		if r.method == http.MethodGet {

@@ -19,13 +19,15 @@ import (
 	"dlqmanager/api"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
+	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
 )
 
-// world is a server on a loopback port with an in-memory store and workflows.
+// world is a server on a loopback port with a database of its own, and with workflows in memory.
 type world struct {
 	t       testing.TB
-	store   memory
+	store   *postgres.Store
+	kept    arrivals // store, unless messages are in memory
 	retries *retries
 	server  *api.Server
 	logs    *observer.ObservedLogs
@@ -34,15 +36,19 @@ type world struct {
 	client  *http.Client
 }
 
+type arrivals interface {
+	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
+}
+
 // start runs a server until the end of the test. change may replace any option.
 func start(t testing.TB, change ...func(*api.Options)) *world {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	topics := newTopics(t)
-	w := &world{t: t, store: newMemory(topics), logs: logs, metrics: prometheus.NewRegistry()}
-	w.retries = newRetries(t, w.store)
+	w := &world{t: t, store: newStore(t), logs: logs, metrics: prometheus.NewRegistry()}
+	w.kept, w.retries = w.store, newRetries(t, w.store)
 	options := api.Options{
-		Store: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
+		Store: w.store, Database: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
 		Registerer: w.metrics, Gatherer: w.metrics, Intake: &kafka.Intake{Topics: topics, MaxRetries: dlq.DefaultMaxRetries},
 		LogLevel: logLevel(t), Profiles: telemetry.Profiles(), Hosts: []string{"x"},
 	}
@@ -219,7 +225,7 @@ func (w *world) add(n int, change ...func(*dlq.Arrival)) []dlq.ID {
 		for _, c := range change {
 			c(&arrival)
 		}
-		stored, err := w.store.StoreArrivals(w.t.Context(), []dlq.Arrival{arrival})
+		stored, err := w.kept.StoreArrivals(w.t.Context(), []dlq.Arrival{arrival})
 		require.NoError(w.t, err)
 		require.Equal(w.t, 1, stored)
 		ids[i] = arrival.ID
@@ -233,9 +239,4 @@ func (w *world) status(id dlq.ID) string {
 	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String())
 	require.Equal(w.t, http.StatusOK, got.status, got.body)
 	return got.field(w.t, "status").(string)
-}
-
-// with replaces the store of a server.
-func with(store api.Store) func(*api.Options) {
-	return func(o *api.Options) { o.Store = store }
 }

@@ -33,7 +33,7 @@ type topicView struct {
 }
 
 func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	summaries, err := s.options.Store.TopicsWithin(ctx, "")
+	summaries, err := s.options.Database.TopicsWithin(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -142,6 +142,9 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
 func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope dlq.Filter) error {
 	wanted := q.list(scope)
 	if err := q.err(); err != nil {
+		return err
+	}
+	if err := checkGiven(s, q.values, "page", "page_size", "cursor", "status"); err != nil {
 		return err
 	}
 	page, err := s.listWithin(ctx, wanted)

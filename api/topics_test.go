@@ -20,7 +20,7 @@ import (
 
 // fixed returns the results that a test sets; other calls go to Store.
 type fixed struct {
-	api.Store
+	Store
 	page   dlq.Page
 	detail dlq.Detail
 	chain  dlq.Chain

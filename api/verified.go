@@ -17,7 +17,7 @@ func viewVerified(v dlq.Verdict) verifiedFields {
 	return verifiedFields{optionalText(string(v.Verified)), optionalText(string(v.Reason))}
 }
 
-// verdicts verifies those messages that were delivered.
+// verdicts verifies those messages that were delivered. Without a database it verifies none.
 func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
 	verdicts := map[dlq.ID]dlq.Verdict{}
 	var delivered []dlq.ID
@@ -26,10 +26,10 @@ func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dl
 			delivered = append(delivered, m.ID)
 		}
 	}
-	if len(delivered) == 0 {
+	if len(delivered) == 0 || s.options.Database == nil {
 		return verdicts, nil
 	}
-	return s.options.Store.Verdicts(ctx, delivered)
+	return s.options.Database.Verdicts(ctx, delivered)
 }
 
 // verificationsView counts what a bulk retry has delivered.
@@ -44,7 +44,7 @@ type verificationsView struct {
 }
 
 func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
-	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Store.VerifyBulk(ctx, id) })
+	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Database.VerifyBulk(ctx, id) })
 	if err != nil {
 		return nil, err
 	}

@@ -9,13 +9,12 @@ import (
 
 	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
-	inmemory "dlqmanager/store/memory"
 )
 
 func TestListsAndBulkRetriesShowWhatIsVerified(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	store, _ := w.store.(*inmemory.Store)
+	store := w.store
 	var err error
 	store.VerifyGroups, err = dlq.NewVerifyGroups(map[string]string{"orders.*": "shipping"})
 	require.NoError(t, err)

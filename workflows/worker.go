@@ -10,7 +10,7 @@ import (
 	"dlqmanager/activities"
 )
 
-// Activities are the activities that a worker runs.
+// Activities are the activities that a worker runs. All but Retry are nil without a database.
 type Activities struct {
 	Retry   *activities.Retry
 	Bulk    *activities.Bulk
@@ -18,7 +18,8 @@ type Activities struct {
 	Archive *activities.Archive
 }
 
-// NewWorker returns a worker for the task queue with every workflow and activity.
+// NewWorker returns a worker for the task queue with every workflow, and with those activities that
+// are not nil.
 // stopTimeout is how long running activities may still run once Stop is called; with
 // Temporal's default of zero they would be abandoned. fatal gets the error of a worker
 // that stops by itself, as when its namespace was deleted.
@@ -33,9 +34,11 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 	})
 	Register(w)
 	w.RegisterActivity(steps.Retry)
-	w.RegisterActivity(steps.Bulk)
-	w.RegisterActivity(steps.Action)
-	w.RegisterActivity(steps.Archive)
+	if steps.Bulk != nil {
+		w.RegisterActivity(steps.Bulk)
+		w.RegisterActivity(steps.Action)
+		w.RegisterActivity(steps.Archive)
+	}
 	return w
 }
 

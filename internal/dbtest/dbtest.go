@@ -36,6 +36,12 @@ func New(t testing.TB) *pgxpool.Pool {
 	return Pool(t, URL(t))
 }
 
+// Another returns a pool on one more database, which no other call returns.
+func Another(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Pool(t, another(t))
+}
+
 // Pool connects to a database of this package until the test ends.
 func Pool(t testing.TB, databaseURL string) *pgxpool.Pool {
 	t.Helper()
@@ -55,9 +61,7 @@ func URL(t testing.TB) string {
 	if known, ok := databases.Load(t); ok {
 		return known.(string)
 	}
-	name, err := templateName(context.Background())
-	require.NoError(t, err)
-	database := create(t, name)
+	database := another(t)
 	databases.Store(t, database)
 	t.Cleanup(func() { databases.Delete(t) })
 	return database
@@ -118,6 +122,13 @@ func createSQL(database, template string) string {
 // dropSQL has FORCE, since a test that leaks a connection must not make others fail.
 func dropSQL(database string) string {
 	return fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{database}.Sanitize())
+}
+
+func another(t testing.TB) string {
+	t.Helper()
+	name, err := templateName(context.Background())
+	require.NoError(t, err)
+	return create(t, name)
 }
 
 // Empty is the connection string of a new database without any schema.

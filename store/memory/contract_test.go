@@ -3,6 +3,8 @@ package memory_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/memory"
@@ -11,31 +13,14 @@ import (
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Store {
-		s := memory.New(dlqtest.Topics(t))
-		s.Outbox = true
-		return s
-	})
+	storetest.RunBasic(t, func(t *testing.T) storetest.Basic { return memory.New(dlqtest.Topics(t)) })
 }
 
-func TestContractOfRoutes(t *testing.T) {
+// A filter that is ignored would select everything.
+func TestAListByAnotherFilterIsAnError(t *testing.T) {
 	t.Parallel()
-	storetest.RunRoutes(t, func(t *testing.T) storetest.Store {
-		s := memory.New(dlqtest.Topics(t))
-		s.Targets = dlqtest.Targets(t)
-		return s
-	})
-}
-
-func TestContractOfTheAuditLog(t *testing.T) {
-	t.Parallel()
-	var logged []dlq.Operation
-	s := memory.New(dlqtest.Topics(t))
-	s.Audit = func(o dlq.Operation) { logged = append(logged, o) }
-	storetest.RunAuditLog(t, s, func() []dlq.Operation { return logged })
-}
-
-func TestContractWithoutAnOutbox(t *testing.T) {
-	t.Parallel()
-	storetest.RunWithoutOutbox(t, memory.New(dlqtest.Topics(t)))
+	for _, filter := range []dlq.Filter{{Topic: "orders", Key: []byte{}}, {Topic: "orders", ErrorContains: "timeout"}, {Topic: "orders", Archived: true}} {
+		_, err := memory.New(dlqtest.Topics(t)).List(t.Context(), dlq.ListQuery{Filter: filter, PageSize: 1})
+		require.ErrorContains(t, err, "listed by topic and status only")
+	}
 }

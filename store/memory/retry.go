@@ -1,124 +1,26 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"dlqmanager/dlq"
 )
 
-// claim gives a message to the owner and counts the retry.
-func (e *entry) claim(owner dlq.Owner, at time.Time) {
-	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &at, at
-	e.RetryCount++
-}
-
-func (e *entry) envelope() dlq.Envelope {
-	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record, TraceID: e.Failure.TraceID}
-}
-
-func (e *entry) asClaim() dlq.Claim {
-	return dlq.Claim{OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, MaxRetries: e.MaxRetries, Size: sizeOf(&e.Record)}
-}
-
-func (e *entry) ownedBy(owner dlq.Owner) bool {
-	return e.Status == dlq.StatusRetrying && e.Owner == owner
-}
-
-// finish ends a retry, and stores it as an attempt if it was counted and did not deliver.
-func (e *entry) finish(o dlq.Outcome, at time.Time) {
-	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
-	e.Resolution = dlq.ResolutionOf(o.Result, e.Status)
-	e.TargetPartition, e.TargetOffset = o.Acknowledgement.Columns()
-	e.delivered = o.Acknowledgement
-	e.UpdatedAt = at
-	if o.Result.IsUncounted() {
-		e.LastRetryAt = e.lastAttempt()
-		if o.Result == dlq.ResultReleased {
-			e.Owner = dlq.Owner{}
-		}
-	}
-	if o.Result.IsAttempt() {
-		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: at,
-			Result: o.Result, Category: o.Category, Error: dlq.StorableText(o.Error)})
-	}
-	e.keepDelivery()
-}
-
-// lateDelivery is a delivery by an owner that had lost its claim.
-type lateDelivery struct {
-	owner dlq.Owner
-	at    *dlq.Acknowledgement
-}
-
-// keepLate is like keepLateSQL of package postgres. It reports whether it has recorded the delivery.
-func (e *entry) keepLate(owner dlq.Owner, o *dlq.PageOutcome, at time.Time) bool {
-	if o.Result != dlq.ResultDelivered || e.Ended() == dlq.ResolutionDelivered && e.Owner.Token == owner.Token ||
-		e.ownedBy(owner) && e.RetryCount != o.RetryCount ||
-		slices.ContainsFunc(e.Attempts, func(a dlq.Attempt) bool { return a.Result == dlq.ResultDelivered && a.Owner.Token == owner.Token }) {
-		return false
-	}
-	started, number := e.UpdatedAt, max(cmp.Or(o.RetryCount, e.RetryCount), 1)
-	if e.LastRetryAt != nil {
-		started = *e.LastRetryAt
-	}
-	partition, offset := o.Acknowledgement.Columns()
-	e.Attempts = append(e.Attempts, dlq.Attempt{Number: number, Owner: owner, StartedAt: started, EndedAt: at, Result: dlq.ResultDelivered,
-		TargetPartition: partition, TargetOffset: offset})
-	e.late = &lateDelivery{owner, o.Acknowledgement}
-	if e.ownedBy(owner) {
-		e.Status = dlq.StatusPending // no other owner has claimed it
-	}
-	if e.Status != dlq.StatusRetrying && e.Status != dlq.StatusResolved {
-		e.UpdatedAt = at
-	}
-	e.keepDelivery()
-	return true
-}
-
-// keepDelivery is like the trigger dlq.keep_delivery.
-func (e *entry) keepDelivery() {
-	if e.late == nil || e.Status != dlq.StatusPending && e.Status != dlq.StatusDead {
-		return
-	}
-	e.Status, e.Resolution, e.Owner, e.delivered = dlq.StatusResolved, dlq.ResolutionDelivered, e.late.owner, e.late.at
-	e.TargetPartition, e.TargetOffset = e.late.at.Columns()
-}
-
-// lastAttempt is when the last stored attempt began.
-func (e *entry) lastAttempt() (last *time.Time) {
-	for _, a := range e.Attempts {
-		if last == nil || a.StartedAt.After(*last) {
-			last = &a.StartedAt
-		}
-	}
-	return last
-}
-
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim is like postgres.Store.Claim.
-func (m *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	claim, err := m.claim(id, owner)
-	if o, found := dlq.OperationOf(ctx); found && err == nil {
-		m.runs[o.ID] = owner.Token
-	}
-	return claim, err
-}
-
-func (m *Store) claim(id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
 	}
-	e := m.byID[id]
-	if e == nil {
-		return dlq.Claim{}, dlq.MessageNotFound(id)
+	e, err := m.find(id)
+	if err != nil {
+		return dlq.Claim{}, err
 	}
 	if e.Status == dlq.StatusRetrying {
 		if e.Owner != owner {
@@ -132,8 +34,23 @@ func (m *Store) claim(id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
 	if err := m.topics.CheckOrigin(&e.Message); err != nil {
 		return dlq.Claim{}, err
 	}
-	e.claim(owner, m.now())
+	at := m.now()
+	e.Status, e.Owner, e.LastRetryAt, e.UpdatedAt = dlq.StatusRetrying, owner, &at, at
+	e.RetryCount++
 	return e.asClaim(), nil
+}
+
+func (e *entry) asClaim() dlq.Claim {
+	return dlq.Claim{OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, MaxRetries: e.MaxRetries, Size: e.size()}
+}
+
+// size is the size of the record in bytes.
+func (e *entry) size() int64 {
+	size := len(e.Record.Key) + len(e.Record.Value)
+	for _, h := range e.Record.Headers {
+		size += len(h.Key) + len(h.Value)
+	}
+	return int64(size)
 }
 
 // Claimed is like postgres.Store.Claimed.
@@ -155,34 +72,69 @@ func (m *Store) Envelope(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Env
 	if err != nil {
 		return dlq.Envelope{}, err
 	}
-	return e.envelope(), nil
+	return dlq.Envelope{ID: e.ID, Seq: e.Seq, OriginalTopic: e.OriginalTopic, RetryCount: e.RetryCount, Record: e.Record,
+		TraceID: e.Failure.TraceID}, nil
 }
 
 func (m *Store) claimed(id dlq.ID, owner dlq.Owner) (*entry, error) {
-	e := m.byID[id]
+	e, err := m.find(id)
 	switch {
-	case e == nil:
-		return nil, dlq.MessageNotFound(id)
+	case err != nil:
+		return nil, err
 	case !e.ownedBy(owner):
 		return nil, e.ClaimError(owner)
 	}
 	return e, nil
 }
 
-// Finalize is like postgres.Store.Finalize.
+func (e *entry) ownedBy(owner dlq.Owner) bool {
+	return e.Status == dlq.StatusRetrying && e.Owner == owner
+}
+
+// Finalize is like postgres.Store.Finalize, but it records no delivery of an owner that has lost
+// its claim.
 func (m *Store) Finalize(_ context.Context, owner dlq.Owner, o dlq.Outcome) (_ dlq.Message, ended bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.byID[o.ID]
-	if e == nil {
-		return dlq.Message{}, false, dlq.MessageNotFound(o.ID)
+	e, err := m.find(o.ID)
+	if err != nil {
+		return dlq.Message{}, false, err
 	}
-	at := m.now()
 	if ended = e.AwaitsResult(owner, o.Result); ended {
-		e.finish(o, at)
-		m.keepExhausted(e, o.Error, at)
-	} else if ended = e.keepLate(owner, &dlq.PageOutcome{Outcome: o}, at); ended {
-		delete(m.outbox, e.ID)
+		e.finish(o, m.now())
 	}
 	return e.Message, ended, nil
+}
+
+// Release is like postgres.Store.Release.
+func (m *Store) Release(_ context.Context, owner dlq.Owner, reason string) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := m.now()
+	var released int64
+	for _, e := range m.order {
+		if e.ownedBy(owner) {
+			e.finish(dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason}, at)
+			released++
+		}
+	}
+	return released, nil
+}
+
+// finish ends a retry, and stores it as an attempt if it was counted and did not deliver.
+func (e *entry) finish(o dlq.Outcome, at time.Time) {
+	e.Status, e.RetryCount = o.Result.After(e.RetryCount, e.MaxRetries)
+	e.Resolution = dlq.ResolutionOf(o.Result, e.Status)
+	e.UpdatedAt = at
+	switch {
+	case o.Result.IsUncounted():
+		e.LastRetryAt = nil
+		if n := len(e.Attempts); n > 0 {
+			e.LastRetryAt = &e.Attempts[n-1].StartedAt
+		}
+		e.Owner = dlq.Owner{}
+	case o.Result.IsAttempt():
+		e.Attempts = append(e.Attempts, dlq.Attempt{Number: e.RetryCount, Owner: e.Owner, StartedAt: *e.LastRetryAt, EndedAt: at,
+			Result: o.Result, Category: o.Category, Error: dlq.StorableText(o.Error)})
+	}
 }

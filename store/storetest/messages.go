@@ -19,8 +19,6 @@ var messages = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.MarkDead(t.Context(), id)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.Revive(t.Context(), id)
-		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.Claim(t.Context(), id, dlqtest.Owner())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, _, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
@@ -101,6 +99,8 @@ var messages = map[string]func(*testing.T, fixture){
 		require.Len(t, f.detail(dead.ID).Attempts, 1, "the history stays")
 		require.Equal(t, dlq.StatusResolved, f.retry(dead.ID, dlq.ResultDelivered).Status)
 
+		_, err = f.Revive(t.Context(), dlq.NewID())
+		require.ErrorIs(t, err, dlq.ErrNotFound)
 		for id, status := range map[dlq.ID]dlq.Status{pending: dlq.StatusPending, retrying: dlq.StatusRetrying, resolved: dlq.StatusResolved,
 			sending: dlq.StatusDead} { // its publish may not have ended
 			before := f.message(id)

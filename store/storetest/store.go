@@ -1,4 +1,5 @@
-// Package storetest is the contract of a store: tests that every implementation passes.
+// Package storetest is the contract of a store: tests that package postgres passes, and package memory in
+// part.
 package storetest
 
 import (
@@ -15,33 +16,20 @@ import (
 // Store has all methods of a store. Its users declare interfaces of the methods that they
 // need.
 type Store interface {
-	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
+	Basic
 	HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
-	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
-	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
-	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
 
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
-	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)
-	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
-	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Restore(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
-	Delete(ctx context.Context, id dlq.ID) error
-	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
 	Ping(ctx context.Context) error
 
-	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
-	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
 	Now(ctx context.Context) (time.Time, error)
 	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
-	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 
 	CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
 	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
@@ -105,7 +93,7 @@ type Store interface {
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
-		exhausted, late, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns, origins)
+		exhausted, late, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns, origins, basics)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {

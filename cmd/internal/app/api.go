@@ -34,7 +34,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		checks["database"] = p.explained("database", p.checkDatabase)
 	}
 	var engine *engine
-	if p.pool == nil {
+	if p.database == nil {
 		if engine, err = newEngine(p); err != nil {
 			return err
 		}
@@ -57,8 +57,9 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	}
 	server, err := api.New(api.Options{
 		Auth: authenticator, Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
-		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(), Suspicion: kafka.Suspicion,
-		Pointers: p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
+		Store: p.store, Database: p.database, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(),
+		Suspicion: kafka.Suspicion,
+		Pointers:  p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
 		Ready:    telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
 		LogLevel: p.level, Profiles: telemetry.Profiles(),
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry, Tracing: p.tracerProvider(),

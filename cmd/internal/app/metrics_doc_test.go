@@ -108,7 +108,7 @@ func apiMetrics(t *testing.T) *prometheus.Registry {
 	authenticator, err := p.access(t.Context(), map[string]telemetry.Check{})
 	require.NoError(t, err)
 	_, err = api.New(api.Options{
-		Auth: authenticator, Store: p.store, Retries: p.workflows, Topics: p.topics, Logger: p.log, LogLevel: p.level, Profiles: telemetry.Profiles(),
+		Auth: authenticator, Store: p.store, Database: p.database, Retries: p.workflows, Topics: p.topics, Logger: p.log, LogLevel: p.level, Profiles: telemetry.Profiles(),
 		Registerer: p.registry, Gatherer: p.registry, RequestTimeout: 1, PreviewTimeout: 1,
 	})
 	require.NoError(t, err)

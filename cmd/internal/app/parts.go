@@ -29,15 +29,20 @@ import (
 	"dlqmanager/workflows"
 )
 
-// Store has the methods of the store that any package uses.
+// Store has the methods of the store that the programs use with or without a database.
 type Store interface {
 	api.Store
 	activities.RetryStore
+	kafka.ArrivalStore
+}
+
+// Database has the other methods of the store, for which messages must be in a database.
+type Database interface {
+	api.Database
 	activities.BulkStore
 	activities.ActionStore
 	activities.ArchiveStore
 	workflows.SweepStore
-	kafka.ArrivalStore
 	kafka.ExhaustedStore
 	kafka.WatermarkStore
 	Unpublished(ctx context.Context) ([]dlq.TopicCount, error)
@@ -58,7 +63,8 @@ type parts struct {
 	topics   *dlq.Topics
 	targets  *dlq.Targets
 	store    Store
-	// pool is nil if messages are kept in memory.
+	// database and pool are nil if messages are kept in memory.
+	database  Database
 	pool      *pgxpool.Pool
 	temporal  client.Client
 	workflows *workflows.Client
@@ -174,12 +180,9 @@ func (p *parts) openTracing(process string) error {
 func (p *parts) openStore() error {
 	db := p.cfg.Database
 	if !db.Configured() {
-		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends")
-		store := memory.New(p.topics)
-		store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
-		store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
-		store.VerifyGroups = p.cfg.Verify.Groups()
-		p.store = store
+		p.log.Warn("database is not configured: messages are kept in memory and lost when the program ends, " +
+			"and requests that need a database are refused; set database.host (DLQ_DATABASE_HOST)")
+		p.store = memory.New(p.topics)
 		return nil
 	}
 	options, err := pgxpool.ParseConfig(db.URL())
@@ -204,7 +207,7 @@ func (p *parts) openStore() error {
 	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
 	store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
 	store.VerifyGroups = p.cfg.Verify.Groups()
-	p.store = store
+	p.store, p.database = store, store
 	return nil
 }
 
@@ -257,7 +260,7 @@ func (p *parts) openTemporal() error {
 // checkDatabase is a readiness check: the database must answer, and have the schema of
 // this version.
 func (p *parts) checkDatabase(ctx context.Context) error {
-	err := p.store.Ping(ctx)
+	err := p.database.Ping(ctx)
 	if err == nil || errors.Is(err, dlq.ErrReadOnly) {
 		if wrong := migrations.Check(ctx, p.pool); wrong != nil {
 			return wrong

@@ -87,7 +87,7 @@ func startLoad(t *testing.T, p *parts) *load {
 		callers.Go(func() {
 			partition := dlq.Partition{TopicID: dlq.NewID()}
 			for ctx.Err() == nil {
-				if err := useStore(context.Background(), p.store, partition); err != nil {
+				if err := useStore(context.Background(), p, partition); err != nil {
 					l.failures.Add(1)
 					l.first.CompareAndSwap(nil, &err)
 				}
@@ -118,7 +118,8 @@ func (l *load) end(t *testing.T) {
 
 // useStore stores messages of a partition as the ingest does, changes three of them, and reads.
 // It ends at the first error.
-func useStore(ctx context.Context, s Store, partition dlq.Partition) error {
+func useStore(ctx context.Context, p *parts, partition dlq.Partition) error {
+	s, database := p.store, p.database
 	arrivals, from := dlqtest.Arrivals(10), dlq.Start
 	owner := dlqtest.Owner()
 	sent, dead, deleted := arrivals[0].ID, arrivals[1].ID, arrivals[2].ID
@@ -148,13 +149,13 @@ func useStore(ctx context.Context, s Store, partition dlq.Partition) error {
 			return err
 		},
 		func() error { _, err := s.MarkDead(ctx, dead); return err },
-		func() error { _, err := s.Revive(ctx, dead); return err },
+		func() error { _, err := database.Revive(ctx, dead); return err },
 		func() error { return s.Delete(ctx, deleted) },
 		func() error { _, err := s.Detail(ctx, sent); return err },
 		func() error { _, err := s.List(ctx, dlq.ListQuery{PageSize: 10}); return err },
-		func() error { _, err := s.Topics(ctx); return err },
-		func() error { _, err := s.Unpublished(ctx); return err },
-		func() error { return s.Ping(ctx) },
+		func() error { _, err := database.Topics(ctx); return err },
+		func() error { _, err := database.Unpublished(ctx); return err },
+		func() error { return database.Ping(ctx) },
 	} {
 		if err := call(); err != nil {
 			return err

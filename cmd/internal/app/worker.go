@@ -77,10 +77,10 @@ type engine struct {
 	publisher *kafka.Publisher       // nil without Kafka
 	endpoints *webhook.Publisher     // nil without endpoints
 	ingest    *kafka.Ingest          // nil without Kafka
-	archiver  *kafka.Archiver        // nil if exhausted messages are not published
-	poller    *kafka.WatermarkPoller // nil without Kafka
+	archiver  *kafka.Archiver        // nil without a database, or if exhausted messages are not published
+	poller    *kafka.WatermarkPoller // nil without Kafka or a database
 	steps     workflows.Activities
-	sweeper   *workflows.Sweeper
+	sweeper   *workflows.Sweeper // nil without a database
 	started   chan struct{}
 }
 
@@ -96,8 +96,6 @@ func newEngine(p *parts) (*engine, error) {
 			return nil, err
 		}
 		router.Kafka = e.publisher
-		e.poller = kafka.NewWatermarkPoller(e.publisher, p.store, p.topics, p.cfg.Verify.Interval.Std(), p.log)
-		e.addArchiver()
 	} else {
 		p.log.Warn("kafka is not configured: nothing is ingested, and retries resolve messages without publishing them")
 	}
@@ -111,29 +109,36 @@ func newEngine(p *parts) (*engine, error) {
 	if e.publisher != nil || e.endpoints != nil {
 		publisher = router
 	}
-	metrics := activities.NewMetrics(p.registry)
-	p.registry.MustRegister(telemetry.NewBacklogCollector(p.store.Topics, p.log), telemetry.NewBulkCollector(p.store.RunningBulks, p.log),
-		telemetry.NewGroupCollector(p.store.GroupBacklogs, p.log), telemetry.NewHeldDeadCollector(p.store.HeldDead, p.log))
-	if p.pool != nil { // else there is no schedule
-		p.registry.MustRegister(telemetry.NewArchiveCollector(func(ctx context.Context) (telemetry.ArchiveRun, error) {
-			run, err := p.workflows.LastArchiveRun(ctx)
-			return telemetry.ArchiveRun(run), err
-		}, p.log))
+	metrics, memory := activities.NewMetrics(p.registry), activities.NewMemory(activities.DefaultMemory)
+	e.steps.Retry = &activities.Retry{
+		Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
 	}
-	memory := activities.NewMemory(activities.DefaultMemory)
-	e.steps = workflows.Activities{
-		Retry: &activities.Retry{
-			Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
-		},
-		Bulk:   &activities.Bulk{Store: p.store, Publisher: publisher, Memory: memory, Metrics: metrics, Log: p.log, Targets: p.targets},
-		Action: &activities.Action{Store: p.store, Metrics: metrics, Log: p.log},
-		Archive: &activities.Archive{
-			Store: p.store, Retention: p.cfg.Archive.Retention.Std(), PurgeAfter: p.cfg.Archive.PurgeAfter.Std(),
-			BatchSize: p.cfg.Archive.BatchSize, AuditRetention: p.cfg.Audit.Retention.Std(), Metrics: metrics, Log: p.log,
-		},
+	if p.database != nil {
+		e.addDatabase(publisher, memory, metrics)
 	}
-	e.sweeper = &workflows.Sweeper{Store: p.store, Owners: p.workflows, Metrics: metrics, Log: p.log}
 	return e, nil
+}
+
+// addDatabase adds the parts that need a database.
+func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.Memory, metrics *activities.Metrics) {
+	db, log := e.database, e.log
+	e.registry.MustRegister(telemetry.NewBacklogCollector(db.Topics, log), telemetry.NewBulkCollector(db.RunningBulks, log),
+		telemetry.NewGroupCollector(db.GroupBacklogs, log), telemetry.NewHeldDeadCollector(db.HeldDead, log),
+		telemetry.NewArchiveCollector(func(ctx context.Context) (telemetry.ArchiveRun, error) {
+			run, err := e.workflows.LastArchiveRun(ctx)
+			return telemetry.ArchiveRun(run), err
+		}, log))
+	e.steps.Bulk = &activities.Bulk{Store: db, Publisher: publisher, Memory: memory, Metrics: metrics, Log: log, Targets: e.targets}
+	e.steps.Action = &activities.Action{Store: db, Metrics: metrics, Log: log}
+	e.steps.Archive = &activities.Archive{
+		Store: db, Retention: e.cfg.Archive.Retention.Std(), PurgeAfter: e.cfg.Archive.PurgeAfter.Std(),
+		BatchSize: e.cfg.Archive.BatchSize, AuditRetention: e.cfg.Audit.Retention.Std(), Metrics: metrics, Log: log,
+	}
+	e.sweeper = &workflows.Sweeper{Store: db, Owners: e.workflows, Metrics: metrics, Log: log}
+	if e.publisher != nil {
+		e.poller = kafka.NewWatermarkPoller(e.publisher, db, e.topics, e.cfg.Verify.Interval.Std(), log)
+		e.addArchiver()
+	}
 }
 
 // openEndpoints makes the publisher of HTTP endpoints, if any are configured.
@@ -162,8 +167,8 @@ func (e *engine) addArchiver() {
 		return
 	}
 	archives := dlq.NewArchiveTopics(e.cfg.Kafka.ArchiveTopic, e.topics)
-	e.archiver = kafka.NewArchiver(e.publisher, e.store, archives, e.log, e.registry)
-	e.registry.MustRegister(telemetry.NewUnpublishedCollector(e.store.Unpublished, e.log))
+	e.archiver = kafka.NewArchiver(e.publisher, e.database, archives, e.log, e.registry)
+	e.registry.MustRegister(telemetry.NewUnpublishedCollector(e.database.Unpublished, e.log))
 }
 
 var errStarting = fmt.Errorf("%w: still starting", dlq.ErrUnavailable)
@@ -212,6 +217,8 @@ func (e *engine) run(ctx context.Context) error {
 	if e.ingest != nil {
 		// The ingest does not wait for Temporal.
 		group.Go(func() error { return e.ingest.Run(ctx) })
+	}
+	if e.poller != nil {
 		group.Go(func() error { e.poller.Run(ctx); return nil })
 	}
 	if e.archiver != nil {
@@ -243,7 +250,10 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 		return err
 	}
 	close(e.started)
-	e.sweeper.Run(ctx) // until ctx ends
+	if e.sweeper != nil {
+		e.sweeper.Run(ctx)
+	}
+	<-ctx.Done()
 	shutdown{e.log}.step("temporal worker", limit+limit/4, running.Stop)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("temporal worker: %w", cause)

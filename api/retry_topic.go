@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/gofiber/fiber/v2"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+	"dlqmanager/workflows"
+)
+
+// topicRetry is a retry-all without a database. It is no job: this process retries the messages
+// one after the other, each by its own workflow, and ends when the server drains. A message that
+// fails does not hold the later messages of its key.
+type topicRetry struct {
+	// within limits it to the topics of its principal.
+	topic, within string
+	messages      []dlq.Message
+	// ended is closed at the end. err is set before.
+	ended chan struct{}
+	err   error
+
+	mu       sync.Mutex
+	progress dlq.BulkRetry // its state and its counts
+	isUnsent bool          // a message was resolved without being published
+}
+
+// topicRetrySlot has the retry of a topic that runs. One runs at a time.
+type topicRetrySlot struct {
+	mu      sync.Mutex
+	running *topicRetry
+}
+
+// retryTopic is retryAll without a database.
+func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) error {
+	run, err := s.startTopicRetry(ctx, topic)
+	if err != nil {
+		return err
+	}
+	wait := func(ctx context.Context, run *topicRetry) (struct{}, error) { return struct{}{}, run.wait(ctx) }
+	_, ended, err := await(s, c, s.waitTime(c), run, wait)
+	if err != nil && s.draining.Err() == nil {
+		return err
+	}
+	bulk, published := run.now()
+	text, status := bulkText(&bulk, topic), http.StatusOK
+	if !ended {
+		status = http.StatusAccepted
+		c.Location("/api/v1/dlq/" + topic)
+	}
+	if published != nil && !*published {
+		text += ", " + nothingPublished
+	}
+	return reply(c, status, s.viewRetryAll(&bulk, text, published, workflows.Execution{}))
+}
+
+// startTopicRetry starts the retry of a topic, or joins the one that runs. It takes the messages
+// that are stored now.
+func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry, error) {
+	a := accessOf(ctx)
+	if !a.principal.MayOn(a.permission, topic) {
+		return nil, forbidden(a.permission, topic)
+	}
+	slot := &s.topicRetry
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	if running := slot.running; running != nil {
+		select {
+		case <-running.ended:
+		default:
+			if running.topic != topic || running.within != a.within() {
+				return nil, conflict("another retry-all is running, and without a database one runs at a time; wait for its end", nil)
+			}
+			return running, nil
+		}
+	}
+	run := &topicRetry{topic: topic, within: a.within(), ended: make(chan struct{}), progress: dlq.BulkRetry{State: dlq.BulkRunning}}
+	if err := s.findRetryable(ctx, run); err != nil {
+		return nil, err
+	}
+	slot.running = run
+	go func() {
+		defer close(run.ended)
+		if run.err = s.runTopicRetry(s.draining, run); run.err != nil && s.draining.Err() == nil {
+			s.options.Logger.Warn("a retry-all has stopped; the same request continues it", zap.String("topic", topic), zap.Error(run.err))
+		}
+	}()
+	return run, nil
+}
+
+// findRetryable finds the messages to be retried, in the order of arrival. Like a bulk retry it
+// leaves out suspicious ones, and sends nothing to a topic that the sender may not choose.
+func (s *Server) findRetryable(ctx context.Context, run *topicRetry) error {
+	query := dlq.ListQuery{Filter: dlq.Filter{Topic: run.topic, Statuses: []dlq.Status{dlq.StatusPending}}, PageSize: 100, OldestFirst: true}
+	for {
+		page, err := s.options.Store.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Messages {
+			m := page.Messages[i]
+			m.Payload = nil // the list of messages may be long
+			isForeign := run.within != "" && !s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false)
+			if m.IsRetryable() && !m.Suspicious && !isForeign {
+				run.messages = append(run.messages, m)
+			}
+		}
+		if !page.HasNext {
+			run.progress.Matched = int64(len(run.messages))
+			return nil
+		}
+		last := page.Messages[len(page.Messages)-1].Keyset()
+		query.After = &last
+	}
+}
+
+// runTopicRetry returns the error of a service that is unavailable. Errors of single messages are counted.
+func (s *Server) runTopicRetry(ctx context.Context, run *topicRetry) error {
+	for i := range run.messages {
+		m := &run.messages[i]
+		execution, err := s.options.Retries.StartRetryMessage(ctx, m, workflows.RetryMessageInput{MessageID: m.ID})
+		var result workflows.RetryMessageResult
+		if err == nil {
+			result, err = s.options.Retries.AwaitRetryMessage(ctx, execution)
+		}
+		if err := run.count(result, err); err != nil {
+			return fmt.Errorf("retry of message %s: %w", m.ID, err)
+		}
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.progress.State = dlq.BulkCompleted
+	return nil
+}
+
+// count counts the end of a retry. It returns an error that is not the message's own.
+func (r *topicRetry) count(result workflows.RetryMessageResult, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := &r.progress.Counts
+	_, isRefused := errors.AsType[*dlq.NotRetryableError](err)
+	_, isOwned := errors.AsType[*dlq.OwnedError](err)
+	switch {
+	case isRefused, isOwned, errors.Is(err, dlq.ErrNotFound):
+		counts.Skipped++
+	case errors.Is(err, workflows.ErrStopped):
+		counts.Failed++
+	case err != nil:
+		return err
+	case result.Error == "" && result.Status == dlq.StatusResolved:
+		counts.Retried++
+		r.isUnsent = r.isUnsent || !result.Published
+	case result.Status == dlq.StatusDead:
+		counts.Dead++
+	default:
+		counts.Failed++
+	}
+	return nil
+}
+
+// now is the state of the retry, and whether its messages were published; nil while unknown.
+func (r *topicRetry) now() (progress dlq.BulkRetry, published *bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.progress.State == dlq.BulkCompleted {
+		published = new(!r.isUnsent)
+	}
+	return r.progress, published
+}
+
+// wait waits for the end.
+func (r *topicRetry) wait(ctx context.Context) error {
+	select {
+	case <-r.ended:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

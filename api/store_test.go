@@ -1,0 +1,37 @@
+package api_test
+
+import (
+	"os"
+	"testing"
+
+	"dlqmanager/api"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/store/postgres"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// Store is all of a store that the API uses.
+type Store interface {
+	api.Store
+	api.Database
+}
+
+// newStore has a database of its own.
+func newStore(t testing.TB) *postgres.Store {
+	t.Helper()
+	return postgres.New(dbtest.Another(t), newTopics(t))
+}
+
+// with replaces the store of a server.
+func with(store Store) func(*api.Options) {
+	return func(o *api.Options) { o.Store, o.Database = store, store }
+}
+
+// wrapped puts another store before that of a server.
+func wrapped(wrap func(Store) Store) func(*api.Options) {
+	return func(o *api.Options) {
+		store, _ := o.Store.(Store)
+		with(wrap(store))(o)
+	}
+}
