@@ -14,13 +14,14 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 )
 
 func TestABulkActionCountsTheMessagesThatItChanged(t *testing.T) {
 	t.Parallel()
-	store, registry := memory.New(dlqtest.Topics(t)), prometheus.NewRegistry()
+	store, registry := postgres.New(dbtest.New(t), dlqtest.Topics(t)), prometheus.NewRegistry()
 	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(dlq.ActionBatch+5))
 	require.NoError(t, err)
 	action := &activities.Action{Store: store, Metrics: activities.NewMetrics(registry), Log: zap.NewNop()}
@@ -48,7 +49,7 @@ func TestABulkActionCountsTheMessagesThatItChanged(t *testing.T) {
 // slowDatabase finishes no batch of more than 100 messages, until it has finished ten. It
 // refuses the batch whose number is refused.
 type slowDatabase struct {
-	*memory.Store
+	*postgres.Store
 	limits  []int
 	refused int
 }
@@ -82,7 +83,7 @@ func runAction(t *testing.T, store *slowDatabase) (dlq.BulkAction, error) {
 
 func TestABatchThatTakesTooLongIsRepeatedSmallerAndGrowsAgain(t *testing.T) {
 	t.Parallel()
-	store := &slowDatabase{Store: memory.New(dlqtest.Topics(t))}
+	store := &slowDatabase{Store: postgres.New(dbtest.New(t), dlqtest.Topics(t))}
 	job, err := runAction(t, store)
 	require.NoError(t, err)
 	require.EqualValues(t, 3*dlq.ActionBatch, job.Changed)
@@ -91,9 +92,9 @@ func TestABatchThatTakesTooLongIsRepeatedSmallerAndGrowsAgain(t *testing.T) {
 
 func TestABulkActionThatDoesNotContinueSaysWhy(t *testing.T) {
 	t.Parallel()
-	store := &slowDatabase{Store: memory.New(dlqtest.Topics(t)), refused: 11}
+	store := &slowDatabase{Store: postgres.New(dbtest.New(t), dlqtest.Topics(t)), refused: 11}
 	job, err := runAction(t, store)
 	require.ErrorContains(t, err, "a trigger")
 	require.Equal(t, dlq.BulkRunning, job.State)
-	require.Contains(t, job.Reason, "a trigger")
+	require.Equal(t, "unavailable", job.Reason, "only an answer of the server itself is shown word for word")
 }

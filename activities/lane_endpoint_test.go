@@ -18,9 +18,10 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/kafka"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/webhook"
 )
 
@@ -39,7 +40,7 @@ func endpointTest(t *testing.T, perSecond int, handler http.HandlerFunc, arrival
 	t.Cleanup(publisher.Close)
 	targets, err := dlq.NewTargets(dlqtest.Topics(t), map[string]string{"orders": "http:shop"}, nil, []string{"shop"})
 	require.NoError(t, err)
-	l := &laneTest{store: memory.New(dlqtest.Topics(t)), ids: map[string]dlq.ID{}, metrics: prometheus.NewRegistry()}
+	l := &laneTest{store: postgres.New(dbtest.New(t), dlqtest.Topics(t)), ids: map[string]dlq.ID{}, metrics: prometheus.NewRegistry()}
 	for _, a := range arrivals {
 		l.ids[string(a.Record.Value)] = a.ID
 	}

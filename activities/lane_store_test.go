@@ -14,12 +14,12 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 )
 
 // blockedStore is a store in which the lock of another transaction blocks finalizes.
 type blockedStore struct {
-	*memory.Store
+	*postgres.Store
 	blocked atomic.Int32
 }
 
@@ -79,7 +79,7 @@ func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 }
 
 // unavailableStore is a store whose database is unavailable.
-type unavailableStore struct{ *memory.Store }
+type unavailableStore struct{ *postgres.Store }
 
 func (unavailableStore) OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) (dlq.Lane, error) {
 	return dlq.Lane{}, dlq.ErrUnavailable
@@ -103,7 +103,7 @@ func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
 
 // slowStore is a store in which unbounded scans exceed their timeout.
 type slowStore struct {
-	*memory.Store
+	*postgres.Store
 	asked []bool
 }
 
@@ -127,7 +127,7 @@ func TestALaneWithFewMessagesInALargeScopeScansInParts(t *testing.T) {
 // restoredStore is a store whose database is restored to the moment before its first
 // finalize.
 type restoredStore struct {
-	*memory.Store
+	*postgres.Store
 	restored bool
 }
 
@@ -156,7 +156,7 @@ func TestAPageThatARestoreBroughtBackIsSentBeforeLaterMessages(t *testing.T) {
 
 // lateStore is a store whose first claim commits after its caller's timeout.
 type lateStore struct {
-	*memory.Store
+	*postgres.Store
 	late func()
 }
 
@@ -201,7 +201,7 @@ func TestAPageLeftByACrashIsReleasedWhenTheJobStops(t *testing.T) {
 
 // vanishing is a store in which another client ends a large message before it is read.
 type vanishing struct {
-	*memory.Store
+	*postgres.Store
 	gone bool
 }
 
@@ -240,7 +240,7 @@ func TestALargeMessageIsSent(t *testing.T) {
 }
 
 // slowFinalize is a store whose finalizes exceed their timeout.
-type slowFinalize struct{ *memory.Store }
+type slowFinalize struct{ *postgres.Store }
 
 func (slowFinalize) FinalizePage(context.Context, dlq.Lane, []dlq.PageOutcome) (dlq.PageResult, error) {
 	return dlq.PageResult{}, context.DeadlineExceeded

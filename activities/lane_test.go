@@ -17,10 +17,11 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/kafkatest"
 	"dlqmanager/kafka"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 )
 
 // target is a scripted Publisher that keeps the contract of the interface.
@@ -77,7 +78,7 @@ func refuse(category dlq.Category) *dlq.DeliveryError {
 // laneTest is a bulk retry of one lane.
 type laneTest struct {
 	target  *target
-	store   *memory.Store
+	store   *postgres.Store
 	metrics *prometheus.Registry
 	lane    dlq.Lane
 	ids     map[string]dlq.ID
@@ -92,7 +93,7 @@ func message(topic, key, value string) dlq.Arrival {
 func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arrivals ...dlq.Arrival) *laneTest {
 	t.Helper()
 	l := &laneTest{
-		target: &target{answers: answers}, store: memory.New(dlqtest.Topics(t)), ids: map[string]dlq.ID{},
+		target: &target{answers: answers}, store: postgres.New(dbtest.New(t), dlqtest.Topics(t)), ids: map[string]dlq.ID{},
 	}
 	for _, a := range arrivals {
 		l.ids[string(a.Record.Value)] = a.ID

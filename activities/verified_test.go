@@ -21,10 +21,11 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/kafkatest"
 	"dlqmanager/kafka"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 )
 
 // verifiedTest is a consumer whose messages fail, and all that takes them in, sends them back
@@ -32,7 +33,7 @@ import (
 type verifiedTest struct {
 	*testing.T
 	brokers    []string
-	store      *memory.Store
+	store      *postgres.Store
 	retry      *activities.Retry
 	poller     *kafka.WatermarkPoller
 	client     *kgo.Client // produces, and consumes as the group
@@ -43,7 +44,7 @@ const verifiedWait = 60 * time.Second
 
 func newVerifiedTest(t *testing.T, brokers []string) *verifiedTest {
 	t.Helper()
-	v := &verifiedTest{T: t, brokers: brokers, store: memory.New(dlqtest.Topics(t))}
+	v := &verifiedTest{T: t, brokers: brokers, store: postgres.New(dbtest.New(t), dlqtest.Topics(t))}
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("shipping"), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(200*time.Millisecond))
 	require.NoError(t, err)

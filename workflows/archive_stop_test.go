@@ -12,13 +12,13 @@ import (
 	"go.uber.org/zap"
 
 	"dlqmanager/activities"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
 // batches is an archive with as many batches as it says.
 type batches struct {
-	*memory.Store
+	*postgres.Store
 	done  atomic.Int64
 	batch func(ctx context.Context, limit int) (int64, error)
 }

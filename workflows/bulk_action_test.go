@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
 // acting is a store whose batches can be held or fail.
 type acting struct {
-	*memory.Store
+	*postgres.Store
 	batches, returned atomic.Int64
 	before            func(batch int64) error
 	after             func(batch int64) error
@@ -211,10 +211,10 @@ func TestATerminatedBulkActionIsClosedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	s, store, id := paced(t)
 	started := s.action(t, id).StartedAt
-	require.NoError(t, s.sweeper.Sweep(t.Context(), started.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), started.Add(time.Microsecond)))
 	require.Equal(t, dlq.BulkRunning, s.action(t, id).State, "its workflow runs")
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.BulkActionID(id), "", "by hand"))
-	require.NoError(t, s.sweeper.Sweep(t.Context(), started.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), started.Add(time.Microsecond)))
 	job := s.action(t, id)
 	require.Equal(t, dlq.BulkFailed, job.State)
 	require.Equal(t, workflows.GoneReason, job.Reason)
@@ -227,10 +227,10 @@ func TestABulkActionWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.
 	s := newSystem(t)
 	s.add(t, 10, 1)
 	created := s.createAction(t, dlq.ActionDelete)
-	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-time.Microsecond)))
 	require.Equal(t, dlq.BulkRunning, s.action(t, created.ID).State, "it is too young to be judged")
 	require.ErrorIs(t, s.client.CancelBulkAction(t.Context(), created.ID), dlq.ErrNotFound)
-	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(time.Microsecond)))
 	require.Equal(t, dlq.BulkFailed, s.action(t, created.ID).State)
 
 	// A later start of the workflow comes too late.

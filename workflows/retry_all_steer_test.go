@@ -12,7 +12,7 @@ import (
 	sdkpb "go.temporal.io/api/sdk/v1"
 
 	"dlqmanager/dlq"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
@@ -65,7 +65,7 @@ func TestAPauseThatTheDatabaseForgotIsSetAgain(t *testing.T) {
 
 // endless is a store whose count takes until it is cancelled.
 type endless struct {
-	*memory.Store
+	*postgres.Store
 	began chan struct{}
 }
 

@@ -203,7 +203,7 @@ func TestTerminatedRetryAllIsClosedByTheSweeper(t *testing.T) {
 	job := s.startAll(t)
 	<-publishing
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.RetryAllID(job), "", "by hand"))
-	require.NoError(t, s.sweeper.Sweep(t.Context(), s.bulk(t, job).StartedAt.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), s.bulk(t, job).StartedAt.Add(time.Microsecond)))
 	require.Equal(t, dlq.BulkFailed, s.state(job))
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 100}, s.statuses(t))
 }
@@ -214,9 +214,9 @@ func TestAJobWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.T) {
 	s.add(t, 10, 1)
 	created, err := s.create(t)
 	require.NoError(t, err)
-	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-time.Microsecond)))
 	require.Equal(t, dlq.BulkRunning, s.state(created.ID), "it is too young to be judged")
-	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(time.Microsecond)))
 	bulk := s.bulk(t, created.ID)
 	require.Equal(t, dlq.BulkFailed, bulk.State)
 	require.Contains(t, bulk.Reason, "never started")

@@ -10,12 +10,12 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 )
 
 // verifyingStore is a store whose watermarks are those of the test.
 type verifyingStore struct {
-	*memory.Store
+	*postgres.Store
 	counts atomic.Pointer[dlq.Verifications]
 	asked  atomic.Int64
 }

@@ -13,13 +13,13 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
 // claiming is a store whose claims can be delayed and can lose their answers.
 type claiming struct {
-	*memory.Store
+	*postgres.Store
 	claim func(claim func() (dlq.Claim, error)) (dlq.Claim, error)
 }
 

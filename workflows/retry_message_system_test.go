@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -134,7 +135,7 @@ func TestSweeperReleasesTheClaimOfATerminatedRetry(t *testing.T) {
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
 	s.terminateWhileRetrying(t, id)
-	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(time.Microsecond)))
 	require.Equal(t, dlq.StatusPending, s.message(t, id).Status)
 }
 
@@ -147,7 +148,7 @@ func TestSweeperIgnoresARunningRetry(t *testing.T) {
 	_, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	<-tried
-	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(1)))
+	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(time.Microsecond)))
 	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
 }
 

@@ -15,9 +15,10 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/temporaltest"
-	"dlqmanager/store/memory"
+	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
 
@@ -106,11 +107,11 @@ func (p *target) count() int {
 	return len(p.taken)
 }
 
-// system is a worker on a real Temporal server with messages in memory.
+// system is a worker on a real Temporal server with a database of its own.
 type system struct {
 	client   *workflows.Client
 	temporal client.Client
-	store    *memory.Store
+	store    *postgres.Store
 	target   *target
 	sweeper  *workflows.Sweeper
 	// counting is the store of bulk retries, unless it is nil.
@@ -138,7 +139,7 @@ func startlessSystem(t *testing.T) *system {
 	require.NoError(t, err)
 	s := &system{
 		temporal: temporaltest.Client(t), queue: temporaltest.TaskQueue(t),
-		store: memory.New(topics), target: &target{},
+		store: postgres.New(dbtest.New(t), topics), target: &target{},
 	}
 	s.client = workflows.NewClient(s.temporal, s.queue, workflows.ClientOptions{Namespace: "default", PublicURL: "https://dlq.test"})
 	return s
