@@ -11,9 +11,9 @@ import (
 
 // avroCodec is the codec of an Avro schema.
 type avroCodec struct {
-	root    *avroType
-	name    string
-	sources []*source
+	schema *avro.Schema
+	root   *avroType
+	name   string
 	// defaults is the length of the defaults of all fields, as JSON.
 	defaults int
 }
@@ -45,13 +45,13 @@ type avroField struct {
 func compileAvro(sources []*source) (codec, error) {
 	var parsed avro.SchemaCache
 	names := map[string]*avroType{}
-	codec := avroCodec{sources: sources}
-	for _, s := range sources {
-		schema, err := parsed.Parse(s.text, avro.WithLaxNames(nil))
-		if err != nil {
+	var codec avroCodec
+	for _, s := range sources { // the last is the schema, the others are those that it refers to
+		var err error
+		if codec.schema, err = parsed.Parse(s.text, avro.WithLaxNames(nil)); err != nil {
 			return nil, badSchema("its schema cannot be parsed: %s", short(err))
 		}
-		root := schema.Root()
+		root := codec.schema.Root()
 		if codec.root, err = resolveAvro(root, "", names); err != nil {
 			return nil, err
 		}

@@ -37,15 +37,7 @@ func (c avroCodec) reads(writer codec, data []byte) error {
 	if !ok {
 		return badSchema("it has another format")
 	}
-	from, err := parseAvro(other.sources)
-	if err != nil {
-		return err
-	}
-	to, err := parseAvro(c.sources)
-	if err != nil {
-		return err
-	}
-	resolved, err := avro.Resolve(from, to)
+	resolved, err := avro.Resolve(other.schema, c.schema)
 	if err != nil {
 		return badValue("%s", short(err))
 	}
@@ -62,17 +54,6 @@ func (c avroCodec) reads(writer codec, data []byte) error {
 		return badValue("%s", short(err))
 	}
 	return nil
-}
-
-// parseAvro returns the last schema. The others are those that it refers to.
-func parseAvro(sources []*source) (schema *avro.Schema, err error) {
-	var parsed avro.SchemaCache
-	for _, s := range sources {
-		if schema, err = parsed.Parse(s.text, avro.WithLaxNames(nil)); err != nil {
-			return nil, badSchema("its schema cannot be parsed: %s", short(err))
-		}
-	}
-	return schema, nil
 }
 
 // maxAvroSteps limits the time of an encoding: of nested unions, each branch is tried. A step is

@@ -3,6 +3,8 @@ package registry
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // pause is how long nothing is asked of a registry that has failed.
@@ -34,33 +36,11 @@ func (b *breaker) fail(reason error) (opened bool) {
 	return opened
 }
 
-// allowance is the time that the ingest may wait for the registry. It grows with time, up to
-// the most for one batch.
-type allowance struct {
-	mu      sync.Mutex
-	most    time.Duration
-	balance time.Duration
-	since   time.Time // of the balance
-}
-
-// allowedShare is the inverse of the share of the time that is spent waiting at most.
+// allowedShare is the inverse of the share of the time that the ingest waits for the registry at most.
 const allowedShare = 50
 
-func newAllowance(most time.Duration) *allowance {
-	return &allowance{most: most, balance: most, since: time.Now()}
-}
-
-func (a *allowance) available() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	a.balance = min(a.balance+now.Sub(a.since)/allowedShare, a.most)
-	a.since = now
-	return a.balance
-}
-
-func (a *allowance) spend(d time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.balance -= d
+// newAllowance is the time that the ingest may wait, in nanoseconds: a token each. It grows with
+// time, up to the most for one batch.
+func newAllowance(most time.Duration) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(time.Second/allowedShare), int(most))
 }

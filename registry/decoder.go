@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/sr"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 
 	"dlqmanager/dlq"
 )
@@ -45,8 +47,8 @@ type Decoder struct {
 	metrics   *metrics
 	cache     *cache
 	breaker   *breaker
-	allowance *allowance
-	loads     loads
+	allowance *rate.Limiter
+	loads     singleflight.Group // schemas that are being loaded
 }
 
 // New does not connect.
@@ -146,7 +148,7 @@ func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
 			}
 		}
 	}
-	wait := d.allowance.available()
+	wait := time.Duration(d.allowance.Tokens())
 	if len(missing) == 0 || wait <= 0 || d.breaker.err() != nil {
 		return
 	}
@@ -158,7 +160,7 @@ func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
 		group.Go(func() { _, _ = d.schema(ctx, id) })
 	}
 	group.Wait()
-	d.allowance.spend(time.Since(began))
+	d.allowance.ReserveN(time.Now(), min(int(time.Since(began)), d.allowance.Burst()))
 }
 
 // cached is like schema, but does not wait.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 	"go.uber.org/zap"
-	"golang.org/x/sync/singleflight"
 )
 
 // The limits of a schema with all its references.
@@ -24,9 +22,6 @@ const (
 	maxDepth      = 16
 	maxAnswer     = 1 << 20 // of one request; JSON escapes the text
 )
-
-// loads are the schemas that are being loaded. The zero value is ready.
-type loads struct{ singleflight.Group }
 
 // schema returns a schema from the cache, or waits until it is loaded or ctx ends.
 func (d *Decoder) schema(ctx context.Context, id uint32) (*schema, error) {
@@ -191,15 +186,13 @@ func refusal(err error, format string, args ...any) error {
 			return badSchema("the schema registry refuses to give its schema (%d)", response.StatusCode)
 		}
 		return err
-	case errors.Is(err, errTooLong):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return badSchema("the answer of the schema registry has more than %d bytes", maxAnswer)
 	case strings.HasPrefix(err.Error(), "unable to decode ok response"): // such as a format that the client does not know
 		return badSchema("the answer of the schema registry cannot be read: %s", short(err))
 	}
 	return err
 }
-
-var errTooLong = errors.New("the answer is too long")
 
 // newHTTPClient follows no redirects: with them a registry could name any other host.
 func newHTTPClient(o Options) *http.Client {
@@ -230,20 +223,7 @@ type limited struct{ http.RoundTripper }
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := l.RoundTripper.RoundTrip(request)
 	if err == nil {
-		response.Body = &limitedBody{response.Body, maxAnswer}
+		response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
 	}
 	return response, err
-}
-
-type limitedBody struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, errTooLong
-	}
-	return n, err
 }

@@ -17,7 +17,7 @@ func (d *Decoder) Ping(ctx context.Context) error {
 	var response *sr.ResponseError
 	var request *url.Error
 	switch {
-	case err == nil, errors.Is(err, errTooLong): // it has many
+	case err == nil, errors.As(err, new(*http.MaxBytesError)): // it has many
 		return nil
 	case errors.As(err, &response) && response.StatusCode == http.StatusNotFound, strings.HasPrefix(err.Error(), "unable to decode ok response"):
 		return errors.New("it is not a schema registry: it does not list subjects")
