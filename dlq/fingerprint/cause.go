@@ -38,13 +38,8 @@ func outageOf(class string, r *reading, message string) outage {
 	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "CannotCreateTransaction", "JDBCConnection", "ConnectionNotEstablished",
 		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "ServerSelection"):
 		return noConnection
-	case containsAny(message, "connection to server at", "ould not connect to server", "translate host name", "ommunications link failure",
-		"connect to MySQL", "onnection is not available", "too many clients", "QueuePool limit", "system is shutting down", "system is starting up"):
-		return noConnection
 	case r.has(nounStatus + " 502"), r.has(nounStatus + " 503"), r.has(nounStatus + " 504"):
 		return unavailable
-	case r.has(nounStatus):
-		return ""
 	case !strings.Contains(class, "Validation") && containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character",
 		"in JSON at position", "not valid JSON", "Unterminated string", "nrecognized token", "invalid start of a value", "any JSON tokens",
 		"Expecting value", "codec can't decode", "nvalid byte sequence"):
@@ -130,8 +125,6 @@ func (c *cause) distinction() string {
 		}
 	case containsAny(c.class, "ClassCast", "NumberFormat"), strings.HasSuffix(c.class, "NullPointerException") && len(c.words) > 0 && c.words[0] == "cannot":
 		return "" // the text depends on the version of the JVM, or it has none
-	case c.has(nounStatus) && c.helper != "":
-		names += c.peer()
 	case names == "":
 		return strings.Join(c.words, " ")
 	}
@@ -156,8 +149,6 @@ func (c *cause) sentence() string {
 		return string(c.outage) + c.peer()
 	case c.constraint() != "" || c.has(nounColumn) || strings.Contains(names, " ORA-"):
 		return names // the text depends on the language of the database
-	case len(c.words) < enough && c.has(nounStatus):
-		words += c.peer()
 	}
 	switch {
 	case names == "":
@@ -168,18 +159,13 @@ func (c *cause) sentence() string {
 	return words + " (" + names + ")"
 }
 
-// peer returns the host, which the innermost exception often does not name, as in "Read timed
-// out". Where the words around it tell callers apart, the host is left out: it is an address
-// in some failures of a cause.
+// peer returns the host. Where the words around it tell callers apart, the host is left out: it
+// is an address in some failures of a cause.
 func (c *cause) peer() string {
-	host := c.host
-	for i := 0; i < len(c.outer) && host == ""; i++ {
-		host = read(c.outer[i].message).host
-	}
-	if host == "" {
+	if c.host == "" {
 		return ""
 	}
-	return " " + host
+	return " " + c.host
 }
 
 // classOfKey returns "" where the class adds nothing but differences: a constraint and an outage

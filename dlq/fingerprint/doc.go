@@ -34,7 +34,7 @@
 // those that the words around them announce, such as a constraint, column, field, parameter,
 // method, type or code, and a status of HTTP (names.go). They are sorted, because validators
 // report in any order. If a message has none, its words tell causes apart. Helpers
-// fail for many services, which the host tells apart. What the JVM itself says of a null, a cast
+// meet the outages of many services, which the host tells apart. What the JVM itself says of a null, a cast
 // or a number does not count: it depends on the version, and older ones say nothing.
 //
 // The sentence has the words, and the names in brackets. The words are those of the innermost

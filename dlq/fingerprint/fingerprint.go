@@ -75,11 +75,11 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	t := readStack(f.StackTrace, f.Message)
 	class, message := causeOf(f, &t)
 	r := read(message)
-	c := cause{reading: &r, trace: &t, class: firstOf(class, r.class), outage: outageOf(class, &r, message)}
+	c := cause{reading: &r, trace: &t, class: class, outage: outageOf(class, &r, message)}
 	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
 	if c.outage == unavailable {
 		c.port = servicePort(prefix(message, maxRead))
-		if databasePorts.has(c.port) || isDatabaseAway(exception{class: f.ErrorClass}) || slices.ContainsFunc(t.outer, isDatabaseAway) {
+		if databasePorts.has(c.port) || slices.ContainsFunc(t.outer, isDatabaseAway) {
 			c.outage = noConnection
 		} else if fp.Frame == "" {
 			c.port = "" // the context tells the service, and is there without the port too

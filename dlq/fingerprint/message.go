@@ -19,14 +19,12 @@ type reading struct {
 	names   []string // "field currency", "status 404": see names.go
 	host    string   // the first host that has a name
 	inURL   bool     // the host was
-	class   string   // the last class that stands before a colon
 }
 
 // part is the text up to a colon: an error is often "context: context: reason".
 type part struct {
 	words    []string
-	chunks   int    // words, names and variables
-	first    string // the first chunk
+	chunks   int // words, names and variables
 	variable bool
 	closed   bool // what follows is data
 	status   bool // of HTTP
@@ -40,16 +38,12 @@ type scanner struct {
 	depth    int // of brackets
 	part     part
 	parts    []part
-	noted    []string // the words in brackets
-	done     bool     // the first line with words has ended
-	detail   bool     // what follows is data
-	start    bool     // a sentence begins
-	previous string   // the last word, in lower case
-	before   string   // the one before it
-	noun     noun     // see names.go
-	muted    bool     // alternatives or a null expression follow
-	value    bool     // "=" was read
-	inner    bool     // a message in a message
+	done     bool   // the first line with words has ended
+	start    bool   // a sentence begins
+	previous string // the last word, in lower case
+	before   string // the one before it
+	noun     noun   // see names.go
+	inner    bool   // a message in a message
 	unclosed [len(quotes)]bool
 	reading
 }
@@ -81,12 +75,9 @@ func (s *scanner) run() {
 	}
 }
 
-// endLine ends the words, unless the line was wrapped: then the next begins in lower case.
+// endLine ends the words.
 func (s *scanner) endLine() {
 	s.pos++
-	if s.pos < len(s.in) && isLower(s.in[s.pos]) {
-		return
-	}
 	s.start = true
 	if s.endPart(); len(s.parts) > 0 {
 		s.done = true
@@ -104,15 +95,7 @@ var chunkBytes = func() (table [256]bool) {
 
 func (s *scanner) chunk() {
 	start := s.pos
-	for s.pos < len(s.in) {
-		c := s.in[s.pos]
-		if c == '\'' && s.pos > start && isLetter(s.in[s.pos-1]) && s.pos+1 < len(s.in) && isLetter(s.in[s.pos+1]) {
-			s.pos++ // don't
-			continue
-		}
-		if !chunkBytes[c] || c >= 0x80 && s.pos > start && isTypographic(s.in[s.pos:]) {
-			break
-		}
+	for s.pos < len(s.in) && chunkBytes[s.in[s.pos]] {
 		s.pos++
 	}
 	c := s.in[start:s.pos]
@@ -155,13 +138,6 @@ func (s *scanner) whole(c, after string) {
 	if s.depth == 0 {
 		s.part.chunks++
 	}
-	if s.part.chunks == 1 {
-		s.part.first = firstOf(s.part.first, c)
-	}
-	if s.noun.text != "" && !s.noun.strong && !s.noun.digits && isConstant(c) {
-		s.variable()
-		return
-	}
 	switch {
 	case c == "":
 		s.variable()
@@ -180,8 +156,6 @@ func (s *scanner) whole(c, after string) {
 		}
 	case isLetter(c[0]) || c[0] == '_':
 		s.word(c)
-	default:
-		s.part.variable = s.part.variable || c[0] == '/'
 	}
 }
 
@@ -191,7 +165,7 @@ func (s *scanner) word(c string) {
 	if s.before, s.previous = s.previous, lower; s.start {
 		s.before, s.start = "", false
 	}
-	if n := nounOf(lower); n.text != "" && !s.muted {
+	if n := nounOf(lower); n.text != "" {
 		s.noun = n
 	} else if (lower == "including" || lower == "following") && s.pos < len(s.in) && s.in[s.pos-1] == ':' {
 		s.noun = nounOf("properties")
@@ -199,23 +173,11 @@ func (s *scanner) word(c string) {
 		s.noun = nounOf("table")
 		s.noun.strong = true
 	}
-	switch lower {
-	case "known", "accepted", "supported", "because", "enumeration":
-		s.muted = true
-	}
-	key := s.pos < len(s.in) && s.in[s.pos] == '='
 	switch {
-	case s.value, key, hasDigit(c):
-		s.value = false
+	case hasDigit(c):
 	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || prepositions.has(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
 		s.part.closed = true // data follow
-	case s.depth == 0 && details.has(lower) && (len(s.part.words) > 1 || len(s.parts) > 0 && len(s.part.words) == 0):
-		s.part.closed = true
-	case s.depth > 0:
-		if len(s.noted) < maxWords {
-			s.noted = append(s.noted, lower)
-		}
-	case !s.part.closed && isText(c, s.part.chunks == 1):
+	case s.depth == 0 && !s.part.closed && isText(c, s.part.chunks == 1):
 		s.part.words = append(s.part.words, lower)
 		s.part.closed = len(s.part.words) == maxWords
 	}
@@ -224,9 +186,6 @@ func (s *scanner) word(c string) {
 var units = set("ms s sec secs second seconds min minute minutes h hour hours day days millis milliseconds bytes")
 
 var prepositions = set("after at in on within with of from by to since")
-
-// details are the words before two values that should be equal.
-var details = set("expected got actual")
 
 // noise are the words before a message that say only that it is one.
 var noise = set("panic recovered runtime error errors occurred an has fatal exception uncaught caused by err")
@@ -252,7 +211,7 @@ func (s *scanner) variable() {
 		s.part.chunks++
 	}
 	s.part.variable = s.part.variable || s.depth == 0
-	s.start, s.value = false, false
+	s.start = false
 	s.noun = noun{}
 }
 
@@ -266,9 +225,6 @@ func (s *scanner) punctuation(c byte) {
 		}
 	case ')', ']', '}':
 		s.depth = max(0, s.depth-1)
-		s.muted = false
-	case '=':
-		s.value = s.pos > 1 && s.in[s.pos-2] > ' ' && s.pos < len(s.in) && s.in[s.pos] > ' '
 	case ':':
 		s.start = true
 		if s.depth == 0 && (s.pos == len(s.in) || s.in[s.pos] <= ' ') {
@@ -277,7 +233,6 @@ func (s *scanner) punctuation(c byte) {
 	case ';':
 		s.start = true
 		s.endSentence()
-		s.detail = s.detail || s.depth == 0 && (s.part.closed || len(s.parts) > 0)
 	case '.', '!', '?':
 		s.start = true
 		s.endSentence()
@@ -292,18 +247,12 @@ func (s *scanner) endSentence() {
 	s.part.closed = s.part.closed || s.depth == 0 && len(s.part.words) >= enough
 }
 
-// endPart keeps a part that has words. A part that is a class alone names the class of what follows.
+// endPart keeps a part that has words.
 func (s *scanner) endPart() {
 	p := s.part
 	s.part = part{}
-	for n := len(p.words); n > 0 && (p.words[n-1] == "for" || prepositions.has(p.words[n-1])); n-- {
-		p.words = p.words[:n-1] // data followed
-	}
-	s.muted, s.value = false, false
 	switch {
-	case s.done || s.inner || s.detail && len(s.parts) > 0 && !p.closed:
-	case p.chunks == 1 && isClassName(p.first):
-		s.class = p.first
+	case s.done || s.inner:
 	case slices.ContainsFunc(p.words, func(word string) bool { return !noise.has(word) }):
 		if len(s.parts) == maxParts {
 			s.parts = append(s.parts[:0], s.parts[1:]...)
@@ -323,9 +272,6 @@ func (s *scanner) innermost() {
 		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable || stopWords.has(s.words[0]) {
 			s.words = slices.Concat(p.words, s.words)
 		}
-	}
-	if len(s.words) == 0 {
-		s.words = s.noted
 	}
 	for i := enough; i < len(s.words); i++ {
 		if last := s.words[i-1]; !stopWords.has(last) || prepositions.has(last) { // "has no lines" needs all
@@ -406,12 +352,9 @@ func hostOfURL(address string) string {
 	return host
 }
 
-// hostIn returns the host of "pricing.internal", "pricing.shop:8080" or "pricing/10.1.2.3:80".
+// hostIn returns the host of "pricing.internal" or "pricing.shop:8080".
 func hostIn(c string) string {
 	name, hasPort := cutLine(c)
-	if i := strings.IndexByte(name, '/'); i > 0 && (name[i+1:] == "" || isDigit(name[i+1])) {
-		hasPort, name = true, name[:i]
-	}
 	dot := strings.LastIndexByte(name, '.')
 	if name == "" || !isLower(name[0]) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || dot+1 == len(name) {
 		return ""

@@ -23,7 +23,6 @@ type noun struct {
 	text   string
 	strong bool // an ordinary word can be the name
 	digits bool // the name may have digits
-	quoted bool // the name must be quoted
 	gap    int  // words since the noun
 	named  bool // a name was read; others may follow in a list
 }
@@ -44,8 +43,6 @@ func nounOf(word string) noun {
 		return noun{text: nounField}
 	case "method", "function", "calling":
 		return noun{text: nounMethod}
-	case "invoke":
-		return noun{text: nounMethod, quoted: true}
 	case "class", "type", "schema", "subject", "module", "bean", "event", "command":
 		return noun{text: nounType}
 	case "code", "errorcode", "error_code", "sqlstate", "errno":
@@ -85,13 +82,13 @@ func (n *noun) after(c byte) {
 // named looks at a chunk that may be a name, and reports whether it is one.
 func (s *scanner) named(c, after string) bool {
 	pending := &s.noun
-	if isIdentifier(c) && !s.muted {
+	if isIdentifier(c) {
 		digits := hasDigit(c)
 		switch {
 		case strings.HasPrefix(c, "$.") && s.has(nounField): // where the field is
-		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || s.isDataCode())):
+		case digits && (!pending.digits || pending.text == nounCode && len(c) > 8):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
-		case pending.text != "" && !pending.named && !pending.quoted &&
+		case pending.text != "" && !pending.named &&
 			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !stopWords.has(strings.ToLower(c))):
 			s.addName(pending.text, c)
 			s.noun.named = true
@@ -112,12 +109,10 @@ func (s *scanner) named(c, after string) bool {
 	return false
 }
 
-// code reads the numbers that tell causes apart: a status of HTTP, a state of SQL, an error code.
+// code reads what tells causes apart: a status of HTTP, and an error code of Oracle.
 func (s *scanner) code(c string) bool {
 	switch {
 	case strings.HasPrefix(c, "ORA-"):
-		s.addName(nounCode, c)
-	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && s.isErrorCode(c):
 		s.addName(nounCode, c)
 	case isStatus(c) && s.saysStatus():
 		s.addName(nounStatus, c)
@@ -127,10 +122,6 @@ func (s *scanner) code(c string) bool {
 	}
 	s.noun, s.start, s.previous = noun{}, false, ""
 	return true
-}
-
-func (s *scanner) isErrorCode(c string) bool {
-	return !s.isDataCode() && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c)
 }
 
 func isStatus(c string) bool {
@@ -143,28 +134,15 @@ func (s *scanner) saysStatus() bool {
 		return false // BytePositionInLine: 404
 	}
 	opens := s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0
-	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens {
-		return true
-	}
-	pos := s.pos
-	for pos < len(s.in) && pos < s.pos+4 && strings.IndexByte(" :(\"", s.in[pos]) >= 0 {
-		pos++
-	}
-	next, _ := wordAt(s.in, pos)
-	return reasons.has(next)
+	return statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens
 }
 
-var (
-	statusWords = set("status code http statuscode responded response returned got with answered received replied")
-	reasons     = set(`Unauthorized Forbidden Conflict Gone Locked Unprocessable Not Bad Internal Client Server Service Gateway Request Method Too
-Payload Payment Precondition Unsupported`)
-	grpcCodes = set("CANCELLED UNKNOWN UNAUTHENTICATED ABORTED UNIMPLEMENTED INTERNAL UNAVAILABLE")
-)
+var statusWords = set("status code http statuscode responded response returned got with answered received replied")
 
 // isCode recognizes the code in "NOT_FOUND: no such order" and "declined: CARD_EXPIRED".
 func (s *scanner) isCode(name, after string) bool {
 	inBrackets := s.pos < len(s.in) && s.in[s.pos] == ')' && strings.HasSuffix(s.in[:s.pos-len(name)], "(")
-	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes.has(name) && strings.IndexByte(name, '_') <= 0 {
+	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || strings.IndexByte(name, '_') <= 0 {
 		return false
 	}
 	return s.pos == len(s.in) || strings.HasPrefix(after, ":") || s.in[s.pos] == ')'
@@ -174,16 +152,13 @@ func (s *scanner) isCode(name, after string) bool {
 func (s *scanner) isSubject(name string) bool {
 	first, end := wordAt(s.in, s.pos)
 	second, _ := wordAt(s.in, end)
-	return isPredicate(first, second) && second != "have" && !collections.has(name) && (s.start || isUpper(first[0]) || isCodeShaped(name))
+	return isPredicate(first, second) && second != "have" && (s.start || isUpper(first[0]) || isCodeShaped(name))
 }
 
 // isListed recognizes the name in " -- Quantity: is too large", as FluentValidation lists failures.
 func (s *scanner) isListed(name string) bool {
 	return strings.HasSuffix(s.in[:s.pos-len(name)-1], "\n -- ")
 }
-
-// collections are the subjects of "List is empty", which differ by the version of the library.
-var collections = set("List Collection Array Sequence Iterable Map Set Queue Stack Deque")
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
@@ -209,7 +184,7 @@ func (s *scanner) quotedText(text string, before int) {
 		s.quotedSentence(text)
 		s.variable()
 	}
-	s.start, s.value, s.previous = false, false, ""
+	s.start, s.previous = false, ""
 }
 
 // quotedSentence takes the names from a message in a message, such as
@@ -230,10 +205,6 @@ func (s *scanner) quotedSentence(text string) {
 // say so, or if it is written as in a program.
 func (s *scanner) quotedName(text string, before int) bool {
 	name := strings.TrimSpace(text)
-	if s.noun.text == nounMethod && !s.muted && !s.noun.named {
-		name, _, _ = strings.Cut(name, "(") // shop.Orders.find(java.lang.String)
-		_, name = splitLast(name, '.')
-	}
 	if s.noun.text == nounColumn || s.noun.text == nounConstraint || s.pos+2 < len(s.in) && s.in[s.pos:s.pos+2] == `."` {
 		name = s.path(name)
 	}
@@ -250,14 +221,10 @@ func (s *scanner) quotedName(text string, before int) bool {
 			s.addName(nounField, name) // {"currency": ["is missing"]}
 		}
 		return true
-	case s.muted:
-		return false
-	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)):
+	case s.noun.text == nounField && !s.noun.strong && s.before == "given":
 		return false // the key of a dictionary
 	case s.noun.text == nounType && (!isCodeShaped(name) || strings.ToUpper(name) == name):
 		return false // a type of what the data describe
-	case digits && s.noun.text == nounCode && s.isDataCode():
-		return false
 	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
 		s.addName(s.noun.text, name)
 		s.noun.named = true
@@ -304,12 +271,7 @@ func (s *scanner) isSubscript(before int) bool {
 // addName keeps a name. A year in it is data, as in the table orders_2026_03.
 func (s *scanner) addName(kind, name string) {
 	if kind != nounCode && kind != nounStatus && hasYear(name) {
-		name = strings.TrimRight(strings.Map(func(r rune) rune {
-			if '0' <= r && r <= '9' {
-				return '#'
-			}
-			return r
-		}, name), "#._-")
+		name = strings.TrimRight(withoutDigits(name), "#._-")
 	}
 	s.keepName(kind + " " + name)
 }
@@ -364,13 +326,6 @@ func isMixed(name string) bool {
 	}
 	return false
 }
-
-// isDataCode tells the code of a carrier or a country from that of an error, by the word before it.
-func (s *scanner) isDataCode() bool {
-	return s.before != "" && !stopWords.has(s.before) && !codeWords.has(s.before)
-}
-
-var codeWords = set("sql exit reason result response return vendor native failure fault reject rejection rejected decline declined exception")
 
 // stopWords can stand between a noun and its name.
 var stopWords = set(`is was are has have had must may can cannot could not no of in on for with to from the a an and or by at as failed

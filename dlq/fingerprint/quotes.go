@@ -14,15 +14,6 @@ var quotes = [...]struct{ open, close, other string }{
 	{open: "‘", close: "’"},
 }
 
-func isTypographic(text string) bool {
-	for i := 3; i < len(quotes); i++ {
-		if strings.HasPrefix(text, quotes[i].open) || strings.HasPrefix(text, quotes[i].close) {
-			return true
-		}
-	}
-	return false
-}
-
 // quoted reads a quoted text. It reports false where no quoted text begins.
 func (s *scanner) quoted() bool {
 	for i, q := range quotes {

@@ -126,18 +126,6 @@ func isUpper(c byte) bool  { return 'A' <= c && c <= 'Z' }
 func isLetter(c byte) bool { return isLower(c) || isUpper(c) || c >= 0x80 }
 func isAlnum(c byte) bool  { return isLetter(c) || isDigit(c) }
 
-// isClassName recognizes "org.shop.LateException", "*json.SyntaxError" and "TypeError".
-func isClassName(text string) bool {
-	for i := range len(text) {
-		if !isClassByte(text[i]) {
-			return false
-		}
-	}
-	name := simpleName(text)
-	return name != "" && isUpper(name[0]) && (strings.Count(text, ".") > 1 || strings.Contains(text, "::") ||
-		strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
-}
-
 // simpleName returns "LateException" of "org.shop.LateException".
 func simpleName(class string) string {
 	return class[strings.LastIndexAny(class, ".:$/")+1:]
