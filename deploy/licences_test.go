@@ -16,7 +16,7 @@ func licences(t *testing.T, recorded, report string) (string, error) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "docs"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "docs/licences.csv"), []byte(recorded), 0o600))
 	tool := filepath.Join(dir, "go-licenses")
-	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\necho '"+report+"'\n"), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\necho '"+report+"'\n"), 0o700))
 	script, err := filepath.Abs("../dev/licences.sh")
 	require.NoError(t, err)
 	command := exec.CommandContext(t.Context(), script, tool)
