@@ -40,7 +40,7 @@ func TestATestThatDoesNotExistIsFound(t *testing.T) {
 	tests := testsOf(t)
 	for _, name := range []string{
 		"dlq.TestNothingOfThisName", "api.TestStatusParsesItsOwnName", "nowhere.TestContract",
-		"store/memory.TestContract/no such subtest", "store/memory.TestNothing/a deleted message is gone", "TestContract",
+		"store/postgres.TestContract/no such subtest", "store/postgres.TestNothing/a deleted message is gone", "TestContract",
 	} {
 		require.False(t, tests.has(name), name)
 	}
