@@ -73,17 +73,17 @@ func (k Kafka) validate(s section) {
 	}
 }
 
-func (a SASL) validateFor(protocol string, s section) {
+func (s SASL) validateFor(protocol string, at section) {
 	if !strings.HasPrefix(protocol, "SASL_") {
-		if a != (SASL{}) {
-			s.add("", "has no effect with security_protocol %q: use SASL_SSL or SASL_PLAINTEXT", protocol)
+		if s != (SASL{}) {
+			at.add("", "has no effect with security_protocol %q: use SASL_SSL or SASL_PLAINTEXT", protocol)
 		}
 		return
 	}
-	s.check("mechanism", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", reflect.ValueOf(a.Mechanism))
-	s.check("user", "required", reflect.ValueOf(a.User))
-	if a.StaticPassword.IsZero() && a.PasswordFile == "" {
-		s.add("password", "is required with security_protocol %q; kafka.sasl.password_file serves as well", protocol)
+	at.check("mechanism", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", reflect.ValueOf(s.Mechanism))
+	at.check("user", "required", reflect.ValueOf(s.User))
+	if s.StaticPassword.IsZero() && s.PasswordFile == "" {
+		at.add("password", "is required with security_protocol %q; kafka.sasl.password_file serves as well", protocol)
 	}
 }
 
