@@ -141,7 +141,8 @@ kafka:
 	password, err := c.Kafka.SASL.Password()
 	require.NoError(t, err)
 	require.Equal(t, "0123", password, "the text as written, not the number")
-	require.Equal(t, []string{"ca.pem", "c.pem", "k.pem", "kafka"}, []string{c.Kafka.TLS.CAFile, c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile, c.Kafka.TLS.ServerName})
+	files := c.Kafka.TLS
+	require.Equal(t, []string{"ca.pem", "c.pem", "k.pem", "kafka"}, []string{files.CAFile, files.CertFile, files.KeyFile, files.ServerName})
 }
 
 func TestFileThatIsNamedMustExist(t *testing.T) {
