@@ -31,7 +31,7 @@ func (g RoleGrants) Grants() (map[string]dlq.Grant, error) {
 	return grants, nil
 }
 
-func (g RoleGrant) validate(s section) {
+func (g *RoleGrant) validate(s section) {
 	if _, err := dlq.NewGrant(dlq.Role(g.Role), g.Topics); err != nil {
 		s.add("", "%s", err)
 	}

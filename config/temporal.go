@@ -118,10 +118,10 @@ func (t TemporalTLS) profile() *envconfig.ClientConfigTLS {
 }
 
 func (t Temporal) checkFiles(path string) error {
-	if t.TLS.checkFiles(path+".tls") != nil {
-		return nil // the section of its own reports the error
+	var err error
+	if t.TLS.checkFiles(path+".tls") == nil { // else the section tls reports the error
+		_, err = t.ClientOptions()
 	}
-	_, err := t.ClientOptions()
 	return err
 }
 

@@ -86,7 +86,8 @@ func (in *Ingest) pauseTopics(paused map[string]bool) {
 		in.log.Info("fewer messages are PENDING; ingest continues")
 		return
 	}
-	in.status.setError(tooManyPending, fmt.Errorf("too many messages are PENDING (ingest.max_pending %d, ingest.max_pending_per_topic %d): nothing is ingested from %s",
+	in.status.setError(tooManyPending, fmt.Errorf(
+		"too many messages are PENDING (ingest.max_pending %d, ingest.max_pending_per_topic %d): nothing is ingested from %s",
 		in.o.MaxPending, in.o.MaxPendingPerTopic, strings.Join(names, ", ")))
 	in.log.Warn("too many messages are PENDING; Kafka keeps the remaining records",
 		zap.Strings("topics", names), zap.Int64("max_pending", in.o.MaxPending), zap.Int64("max_pending_per_topic", in.o.MaxPendingPerTopic))
