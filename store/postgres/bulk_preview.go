@@ -112,7 +112,8 @@ func (s *Store) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPre
 
 // preview runs the statements of a preview in the same snapshot. The sample is read in its order, except by
 // keys, which have an index of their own.
-func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool, sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.BulkPreview, error) {
+func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool,
+	sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.BulkPreview, error) {
 	preview := dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}}
 	batch := &pgx.Batch{}
 	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})

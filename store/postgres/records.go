@@ -129,7 +129,8 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	var headers []byte
 	f := &d.Failure
 	targets := append(messageTargets(&d.Message), sourceTargets(&d.Source)...)
-	err := row.Scan(append(targets, &d.Record.Key, &d.Record.Value, &headers, instant{&d.Record.Timestamp}, &f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
+	err := row.Scan(append(targets, &d.Record.Key, &d.Record.Value, &headers, instant{&d.Record.Timestamp},
+		&f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
 		instant{&f.Origin.Timestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
 		&f.TraceID, &f.CorrelationID, &f.Suspicion,
 		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError,
