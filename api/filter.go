@@ -221,11 +221,13 @@ func valueOf(field dlq.FilterField, part, text string) any {
 
 // merged adds the header or path of a parameter to those of earlier ones.
 func merged(earlier, value any) any {
-	if texts, isMap := earlier.(map[string]string); isMap {
-		maps.Copy(texts, value.(map[string]string))
-		return texts
+	texts, isMap := earlier.(map[string]string)
+	more, _ := value.(map[string]string)
+	if !isMap {
+		return value
 	}
-	return value
+	maps.Copy(texts, more)
+	return texts
 }
 
 // filterView has the given fields, as a body has them. "not" has a list of values for each field.

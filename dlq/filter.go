@@ -49,7 +49,7 @@ type Filter struct {
 	Suspicious *bool `json:"suspicious,omitempty"`
 	// Headers are the values of headers, by their names. A message has each of them.
 	Headers map[string]string `json:"headers,omitempty"`
-	// Payload are scalars of the payload as text, by their paths; see PayloadPath.
+	// Payload are scalars of the payload as text, by paths such as "lines.0.sku".
 	Payload map[string]string `json:"payload,omitempty"`
 	// Verified is a filter of lists only: messages that are sent have no verdict.
 	Verified Verified `json:"verified,omitempty"`
@@ -66,16 +66,17 @@ type Filter struct {
 type FilterUse int
 
 const (
-	// InLists is a query parameter of lists, and InJobs a field of the bodies of jobs and dry runs.
+	// InLists fields are query parameters of lists.
 	InLists FilterUse = 1 << iota
+	// InJobs fields are in the bodies of jobs and dry runs.
 	InJobs
 	// Negatable fields may be in Filter.Not.
 	Negatable
 	// InOrder fields are in the indexes that have the order of lists, or in the primary key.
 	InOrder
-	// ByBody fields have an index of their own that finds a few messages by their bodies, and
-	// ByMessage fields one that finds live messages.
+	// ByBody fields have an index of their own that finds a few messages by their bodies.
 	ByBody
+	// ByMessage fields have an index of their own for live messages.
 	ByMessage
 	// ByText fields are texts that no index has. Signatures of groups know which groups can match.
 	ByText
@@ -163,19 +164,18 @@ func (f *Filter) Split(uses FilterUse) (with, without Filter) {
 
 // Singles are filters with a single field and value each that match what one of f's values matches.
 func (f *Filter) Singles() (singles []Filter) {
-	for _, field := range f.Given() {
-		texts, isMap := field.At(f).(*map[string]string)
-		if !isMap {
-			var single Filter
-			reflect.ValueOf(field.At(&single)).Elem().Set(reflect.ValueOf(field.At(f)).Elem())
-			singles = append(singles, single)
-			continue
-		}
-		for name, text := range *texts {
-			var single Filter
-			*field.At(&single).(*map[string]string) = map[string]string{name: text}
-			singles = append(singles, single)
-		}
+	rest := *f
+	rest.Headers, rest.Payload = nil, nil
+	for _, field := range rest.Given() {
+		var single Filter
+		reflect.ValueOf(field.At(&single)).Elem().Set(reflect.ValueOf(field.At(f)).Elem())
+		singles = append(singles, single)
+	}
+	for name, text := range f.Headers {
+		singles = append(singles, Filter{Headers: map[string]string{name: text}})
+	}
+	for path, text := range f.Payload {
+		singles = append(singles, Filter{Payload: map[string]string{path: text}})
 	}
 	return singles
 }
@@ -221,10 +221,6 @@ func (f *Filter) SearchScope() (scope, rest Filter) {
 	return scope, rest
 }
 
-// PayloadPath splits a path into the names of fields and the positions in arrays, such as
-// "lines.0.sku".
-func PayloadPath(path string) []string { return strings.Split(path, ".") }
-
 // classSeparators end the namespace of a class.
 var classSeparators = []string{".", `\`, "::", "/"}
 
@@ -238,15 +234,6 @@ func ClassSuffixes(name string) (suffixes []string) {
 	}
 	return suffixes
 }
-
-// IsClass reports whether name is the class or the last part of it.
-func IsClass(class, name string) bool {
-	return class == name || slices.ContainsFunc(ClassSuffixes(name), func(suffix string) bool { return strings.HasSuffix(class, suffix) })
-}
-
-// IncludesPending reports whether the filter matches PENDING messages. Bulk retries send
-// only these.
-func (f *Filter) IncludesPending() bool { return slices.Contains(f.EffectiveStatuses(), StatusPending) }
 
 // Storable is the filter as a store keeps it, with sets in order, so that two requests for the same
 // work are equal. It shares no memory with f.

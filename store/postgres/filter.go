@@ -125,17 +125,19 @@ func pairs(texts map[string]string) (names, values [][]byte) {
 // conditions are those of a filter on a message m, besides topic and status, and on its
 // body b if an index of bodies finds the messages.
 func conditions(f *dlq.Filter) string {
-	sql := matching(f, f.IsLookup())
+	var sql strings.Builder
+	sql.WriteString(matching(f, f.IsLookup()))
 	for i := range f.Not {
 		negated := strings.ReplaceAll(matching(&f.Not[i], false), "@", "@"+numbered("not", i)+"_")
-		sql += " AND (true" + negated + ") IS NOT TRUE"
+		sql.WriteString(" AND (true" + negated + ") IS NOT TRUE")
 	}
-	return sql
+	return sql.String()
 }
 
 // matching are the conditions of the fields of a filter. isJoined is set if the statement has the
 // body b. Otherwise the OFFSET keeps its condition from becoming a join that reads all bodies.
-func matching(f *dlq.Filter, isJoined bool) (sql string) {
+func matching(f *dlq.Filter, isJoined bool) string {
+	var sql strings.Builder
 	for _, field := range f.Given() {
 		c := filterConditions[field.Name]
 		if flag, isFlag := field.At(f).(**bool); isFlag && !**flag { // an index has the condition
@@ -145,16 +147,16 @@ func matching(f *dlq.Filter, isJoined bool) (sql string) {
 			c.message = strings.Replace(c.message, "error_message", "error_message"+asciiCollation(f.ErrorContains), 1)
 		}
 		if c.message != "" {
-			sql += " AND " + c.message
+			sql.WriteString(" AND " + c.message)
 		}
 		switch {
 		case c.body != "" && isJoined:
-			sql += " AND " + c.body
+			sql.WriteString(" AND " + c.body)
 		case c.body != "":
-			sql += " AND EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id AND " + c.body + " OFFSET 0)"
+			sql.WriteString(" AND EXISTS (SELECT FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id AND " + c.body + " OFFSET 0)")
 		}
 	}
-	return sql
+	return sql.String()
 }
 
 // probe is the condition of one index of bodies that finds the messages of a filter.

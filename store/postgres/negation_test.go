@@ -210,7 +210,7 @@ func TestANegationExcludesWhatTheSameFilterFinds(t *testing.T) {
 				f.Origin.Partition, f.Origin.Offset = new(r.Int32N(2)), new(r.Int64N(2))
 			}), func(a *dlq.Arrival) {
 				if r.IntN(3) == 0 {
-					a.Record.Key, a.Record.Headers, a.Payload, a.Failure.Origin.Partition = nil, nil, nil, nil
+					a.Record.Key, a.Record.Headers, a.Payload, a.Origin.Partition = nil, nil, nil, nil
 				}
 			}))
 	}
