@@ -133,8 +133,8 @@ func hostPortProblem(text string) string {
 func webURLProblem(text string) string {
 	parsed, err := url.Parse(text)
 	switch {
-	case err != nil, parsed.Hostname() == "", parsed.Scheme != "http" && parsed.Scheme != "https":
-		return "must be an http or https URL"
+	case err != nil, parsed.Hostname() == "", parsed.Fragment != "", parsed.Scheme != "http" && parsed.Scheme != "https":
+		return "must be an http or https URL without a fragment"
 	case parsed.User != nil:
 		return "must not contain a user or password"
 	default:

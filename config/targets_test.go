@@ -49,6 +49,7 @@ func TestWrongTargetsStopTheStart(t *testing.T) {
 		"endpoints: {shop: {}}":                                              "targets.endpoints.shop.url: is required",
 		"endpoints: {Shop: {url: 'https://a'}}":                              "the name of an endpoint",
 		"endpoints: {shop: {url: 'ftp://a'}}":                                "must be an http or https URL",
+		"endpoints: {shop: {url: 'https://a#b'}}":                            "without a fragment",
 		"endpoints: {shop: {url: 'https://a:b@c'}}":                          "must not contain a user or password",
 		"endpoints: {shop: {url: 'https://a', timeout: 1h}}":                 "targets.endpoints.shop.timeout: must be at most 15s",
 		"endpoints: {shop: {url: 'https://a', concurrency: 0}}":              "targets.endpoints.shop.concurrency: must be 1 to 1000",

@@ -143,16 +143,3 @@ type ActionPreview struct {
 	// Sample are some of the messages that would be changed, the oldest first.
 	Sample []Message
 }
-
-// NewActionPreview divides the messages that match the filter by the statuses that the action changes.
-func NewActionPreview(action Action, byStatus map[Status]int64, sample []Message) ActionPreview {
-	p := ActionPreview{ByStatus: byStatus, Sample: sample}
-	for status, n := range byStatus {
-		if slices.Contains(action.Statuses(), status) {
-			p.Matched += n
-		} else {
-			p.Skipped += n
-		}
-	}
-	return p
-}

@@ -55,14 +55,6 @@ type LaneAttempt struct {
 	Number int
 }
 
-// IsBefore reports whether the other attempt is newer.
-func (a LaneAttempt) IsBefore(other LaneAttempt) bool {
-	if a.Scheduled.Equal(other.Scheduled) {
-		return a.Number < other.Number
-	}
-	return a.Scheduled.Before(other.Scheduled)
-}
-
 // PageEnvelope is a message that a lane has claimed.
 type PageEnvelope struct {
 	Envelope
