@@ -17,7 +17,7 @@ type bound struct {
 
 // bounds are the lines whose quick runs differ little from each other, also on a busy machine: they count
 // things, compare processor time, or are far from their targets. Each bound leaves a margin to the worst of
-// 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16
+// 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16.
 var bounds = []bound{
 	{3, "bulk retry vs a workflow for each message", goal{atLeast: 50}, 125, 1616},
 	{4, "history events for 1,000 messages", goal{atMost: 16}, 9.25, 10.8},

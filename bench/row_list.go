@@ -89,7 +89,8 @@ func (b *bench) measureLists(ctx context.Context) error {
 	}
 	b.add(row{number: 9, label: "list: a header that nobody has",
 		title: "one request for a header that nobody has, among " + count(float64(b.stored)) + " messages",
-		ours:  searched.show(milliseconds), judged: searched, format: milliseconds, goal: goal{atMost: 500}, notes: []string{"it looks at " + looked.show(count) + " messages"}})
+		ours:  searched.show(milliseconds), judged: searched, format: milliseconds, goal: goal{atMost: 500},
+		notes: []string{"it looks at " + looked.show(count) + " messages"}})
 	return nil
 }
 

@@ -27,8 +27,11 @@ func main() {
 
 // event is a line of go test -json.
 type event struct {
-	Action, Package, Test, Output string
-	Elapsed                       float64
+	Action  string  `json:"action"`
+	Package string  `json:"package"`
+	Test    string  `json:"test"`
+	Output  string  `json:"output"`
+	Elapsed float64 `json:"elapsed"` // seconds
 }
 
 func run(args []string, out io.Writer) error {

@@ -63,7 +63,7 @@ func TestConcurrentProgramsCreateTheTemplateOnce(t *testing.T) {
 	}
 }
 
-func TestEachTestHasItsOwnCopyOfAFilledDatabase(t *testing.T) {
+func TestEachTestHasItsOwnCopyOfAFilledDatabase(t *testing.T) { //nolint:tparallel // its subtests take turns
 	t.Parallel()
 	fills := 0
 	fill := func(t testing.TB, pool *pgxpool.Pool) {
@@ -71,7 +71,7 @@ func TestEachTestHasItsOwnCopyOfAFilledDatabase(t *testing.T) {
 		_, err := pool.Exec(t.Context(), "INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom')")
 		require.NoError(t, err)
 	}
-	for range 2 {
+	for range 2 { //nolint:paralleltest // the second must find the copy of the first filled
 		t.Run("a test", func(t *testing.T) {
 			pool := Filled(t, "one message", fill)
 			require.Equal(t, URL(t), pool.Config().ConnString())
