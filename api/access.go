@@ -48,7 +48,7 @@ func accessOf(ctx context.Context) access {
 // route.
 func (a *access) within() string { return a.principal.Within(a.permission) }
 
-// check returns dlq.ErrNotFound for what belongs to a topic that the principal may not see,
+// check returns dlq.ErrNotFound for everything of a topic that the principal may not see,
 // and an error for the sender when it may see it, but not do this.
 func (a *access) check(topic string) error {
 	switch {

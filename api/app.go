@@ -41,7 +41,7 @@ type Options struct {
 	// Hosts are the names of this server. A request without a token may name these, localhost and
 	// addresses in its header Host.
 	Hosts []string
-	// Open are those PublicRoutes that need no token.
+	// Open are the PublicRoutes that need no token.
 	Open []string
 	// RateLimit is how many requests a second a client may send to each route.
 	// Zero is no limit.

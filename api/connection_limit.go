@@ -21,7 +21,7 @@ const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: ap
 // is no limit.
 type connections struct {
 	most, mostOfAddress int
-	// isProxy tells whose connections are those of many clients.
+	// isProxy tells which addresses send requests of many clients.
 	isProxy func(netip.Addr) bool
 
 	mu        sync.Mutex

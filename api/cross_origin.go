@@ -14,7 +14,7 @@ import (
 // corsMaxAge is how long a browser remembers the answer to a preflight request, in seconds.
 const corsMaxAge = "600"
 
-// exposedHeaders are those of answers that a page of another origin may read.
+// exposedHeaders are the headers of answers that a page of another origin may read.
 var exposedHeaders = strings.Join([]string{
 	headerRequestID, fiber.HeaderRetryAfter, fiber.HeaderLocation, headerPreferenceApplied, fiber.HeaderWWWAuthenticate,
 }, ", ")
@@ -58,7 +58,7 @@ func (s *Server) checkBrowser(c *fiber.Ctx) error {
 }
 
 // answerOptions answers OPTIONS of a route with its methods. For a preflight request from a
-// configured origin, it allows every header: some names are those of a record's headers. The wildcard
+// configured origin, it allows every header: some names come from the headers of records. The wildcard
 // does not include Authorization.
 func answerOptions(c *fiber.Ctx, allow string) {
 	c.Status(http.StatusNoContent)

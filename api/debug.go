@@ -25,10 +25,10 @@ type LogLevel interface {
 	Set(level string, period time.Duration) error
 }
 
-// logLevels are those of zap that may be set.
+// logLevels are the levels of zap that may be set.
 var logLevels = []string{"debug", "info", "warn", "error"}
 
-// profiles are those of net/http/pprof. The command line is not among them.
+// profiles are the profiles of net/http/pprof. The command line is not among them.
 var profiles = []string{"allocs", "goroutine", "heap", "profile", "threadcreate", "trace"}
 
 // Limits of a change of the log level, and of a profile in seconds.

@@ -187,7 +187,7 @@ func (s *Server) encode(ctx context.Context, d *dlq.Detail, edit *dlq.Edit) (dlq
 	return decoded, err
 }
 
-// rejectUnencodable reports whether the error is that of a value that does not fit its schema.
+// rejectUnencodable reports whether the error says that a value does not fit its schema.
 func (e *fieldErrors) rejectUnencodable(err error) bool {
 	var refused *dlq.EncodeError
 	if errors.As(err, &refused) {

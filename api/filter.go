@@ -219,7 +219,7 @@ func valueOf(field dlq.FilterField, part, text string) any {
 	return text
 }
 
-// merged adds the header or path of a parameter to those of earlier ones.
+// merged adds the header or path of a parameter to the headers or paths before it.
 func merged(earlier, value any) any {
 	texts, isMap := earlier.(map[string]string)
 	more, _ := value.(map[string]string)

@@ -121,7 +121,7 @@ func (s *Server) readEnds(ctx context.Context, g *dlq.Group, fix *dlq.GroupFix) 
 	return unmarked, nil
 }
 
-// originalTopics are those of the group's messages, the most frequent first.
+// originalTopics are the original topics of the group's messages, the most frequent first.
 func originalTopics(g *dlq.Group) []string {
 	messages := map[string]int64{}
 	for _, count := range g.Counts {

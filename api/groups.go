@@ -109,7 +109,7 @@ func (q *query) groups() dlq.GroupQuery {
 	return wanted
 }
 
-// groupCursorVersion differs from those of the other lists, so that none accepts the cursor
+// groupCursorVersion differs from the versions of the other lists, so that none accepts the cursor
 // of another.
 const (
 	groupCursorVersion = 4

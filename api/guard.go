@@ -8,7 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// guard is the store as the principal of a request sees it: what belongs to other topics
+// guard is the store as the principal of a request sees it: everything of other topics
 // does not exist. Handlers reach the store only through it. It reads the principal from the
 // context and refuses everything without one, so that a forgotten check fails closed.
 //
@@ -115,7 +115,7 @@ func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	return chain, nil
 }
 
-// Verdicts are those of messages that the principal has read.
+// Verdicts is for messages that the principal has read.
 func (g guard) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error) {
 	if a := accessOf(ctx); !a.principal.May(a.permission) {
 		return map[dlq.ID]dlq.Verdict{}, nil
@@ -224,7 +224,7 @@ func scope(ctx context.Context, f *dlq.Filter, permission dlq.Permission) error 
 	return nil
 }
 
-// scopeAction checks the permission of the action too. It includes that of the route, which
+// scopeAction checks the permission of the action too. It includes the permission of the route, which
 // has been checked.
 func scopeAction(ctx context.Context, spec *dlq.ActionSpec) error {
 	return scope(ctx, &spec.Filter, spec.Action.Permission())
@@ -392,7 +392,7 @@ func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 	return g.database.EndAction(ended(ctx, state, dlq.PermBulkActionControl), id, state, reason)
 }
 
-// Operations leaves out those of other topics and of hidden jobs, and those without a topic unless
+// Operations leaves out operations on other topics and on hidden jobs, and operations without a topic unless
 // the principal may see all topics.
 func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error) {
 	a := accessOf(ctx)

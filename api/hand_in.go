@@ -100,7 +100,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	return reply(c, http.StatusCreated, view)
 }
 
-// idempotencyKey is nil without the header. The key is that of the sender, on this topic.
+// idempotencyKey is nil without the header. A key belongs to its sender and topic.
 func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey, error) {
 	key := c.Get("Idempotency-Key")
 	if key == "" {

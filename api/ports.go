@@ -87,7 +87,7 @@ type GroupStore interface {
 	// Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that
 	// match within are counted, unless it is empty.
 	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
-	// ChangeGroup changes what operators have noted: dlq.ErrNotFound.
+	// ChangeGroup changes the notes of operators: dlq.ErrNotFound.
 	ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error
 	// FixGroup marks a group as fixed: dlq.ErrNotFound.
 	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error

@@ -10,8 +10,8 @@ import (
 // cheapOffset is how many messages a page number may pass over and still be cheap.
 const cheapOffset = 10_000
 
-// isScan reports whether a list reads many more messages than it shows: it searches what
-// no index has, or its page number is deep.
+// isScan reports whether a list reads many more messages than it shows: no index has its filter, or
+// its page number is deep.
 func isScan(q *dlq.ListQuery) bool {
 	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
 	return isSearch || q.After == nil && (q.Page-1)*q.PageSize > cheapOffset

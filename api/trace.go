@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// startSpan starts the span of a request, below that of its traceparent.
+// startSpan starts the span of a request, below the span of its traceparent.
 func (s *Server) startSpan(c *fiber.Ctx) trace.Span {
 	if s.options.Tracing == nil {
 		return trace.SpanFromContext(c.UserContext()) // which does nothing

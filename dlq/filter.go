@@ -40,7 +40,7 @@ type Filter struct {
 	Class string `json:"class,omitempty"`
 	// ConsumerGroup is the group whose consumer failed.
 	ConsumerGroup string `json:"consumer_group,omitempty"`
-	// OriginPartition and OriginOffset are those of the original topic.
+	// OriginPartition and OriginOffset are the place in the original topic.
 	OriginPartition *int32 `json:"origin_partition,omitempty"`
 	OriginOffset    *int64 `json:"origin_offset,omitempty"`
 	TraceID         string `json:"trace_id,omitempty"`
@@ -53,7 +53,7 @@ type Filter struct {
 	Payload map[string]string `json:"payload,omitempty"`
 	// Verified is a filter of lists only: messages that are sent have no verdict.
 	Verified Verified `json:"verified,omitempty"`
-	// Within limits the dead-letter topics to those of a principal; see Principal.Within.
+	// Within limits the dead-letter topics to the topics of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
 	// Archived selects among the archived messages instead of the others.
 	Archived bool `json:"archived,omitempty"`
@@ -162,7 +162,7 @@ func (f *Filter) Split(uses FilterUse) (with, without Filter) {
 	return with, without
 }
 
-// Singles are filters with a single field and value each that match what one of f's values matches.
+// Singles are a filter for each value of f.
 func (f *Filter) Singles() (singles []Filter) {
 	rest := *f
 	rest.Headers, rest.Payload = nil, nil

@@ -22,7 +22,7 @@ import (
 
 // Options says where the registry is.
 type Options struct {
-	// URLs are those of the instances of one registry, which are tried in turn.
+	// URLs are the instances of one registry, which are tried in turn.
 	URLs []string
 	// Authorize adds the credentials to a request; nil for none.
 	Authorize func(*http.Request) error

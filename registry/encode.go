@@ -110,7 +110,7 @@ func parseJSON(text []byte) (value any, err error) {
 	return parseNext(decoder, 0)
 }
 
-// wholeEscapes are those of JSON that stand for a character.
+// wholeEscapes are the escapes of JSON that stand for a character.
 var wholeEscapes = regexp.MustCompile(`\\(u[dD][89abAB]..\\u[dD][c-fC-F]|u[^dD]|u[dD][0-7]|[^u])`)
 
 func parseNext(decoder *json.Decoder, depth int) (any, error) {

@@ -101,7 +101,7 @@ func unavailable(err error) error {
 // source is the text of a schema or of one that it refers to.
 type source struct {
 	text string
-	// name is that of the reference: a path for Protobuf, a type for Avro.
+	// name is the name of the reference: a path for Protobuf, a type for Avro.
 	name string
 }
 

@@ -116,7 +116,7 @@ func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, erro
 	if _, err := p.known(md, data); err != nil {
 		return nil, badValue("the original %s", err)
 	}
-	// A message need not have braces: that of a well-known type can be a number.
+	// A message need not have braces: a well-known type can be a number.
 	if bytes.Count(edited, []byte("{"))+bytes.Count(edited, []byte(",")) > maxWeight/messageWeight {
 		return nil, &failure{reasonTooLarge, "it has too many messages or elements"}
 	}

@@ -82,7 +82,7 @@ func nesting(text string) (deepest int) {
 	return deepest
 }
 
-// describe names the schema. Of several subjects it is that of the topic, as most serializers
+// describe names the schema. Of several subjects it is the subject of the topic, as most serializers
 // name it, if there is one.
 func (s *schema) describe(id uint32, topic string, isKey bool) dlq.Schema {
 	described := dlq.Schema{Format: s.format, ID: id}

@@ -105,7 +105,7 @@ func cutMark(body string) (head string, ok bool) {
 func (p *chainParser) addFrame(name string, own bool, body string, at int) {
 	p.endMessage(at)
 	if p.elided {
-		// An exception whose "... 3 more" is followed by frames was part of a message: that of the
+		// An exception whose "... 3 more" is followed by frames was part of a message: the message of the
 		// exception around it holds the stack trace of a remote service.
 		p.chain = p.chain[:len(p.chain)-1]
 		e := p.last()

@@ -13,7 +13,7 @@
 //  3. frame_and_message. The stack trace has no own frame: the sentence (below). The first frame
 //     is shown and does not count, for it differs by the version of the library.
 //  4. message. There is no stack trace: the sentence. In rules 3 and 4 the class counts, without
-//     its package, only if the message says little or is that of a wrapper.
+//     its package, only if the message says little or a wrapper wrote it.
 //
 // Where one of these holds, class and frame differ within one cause, and count less:
 //
@@ -37,7 +37,7 @@
 // meet the outages of many services, which the host tells apart. What the JVM itself says of a null, a cast
 // or a number does not count: it depends on the version, and older ones say nothing.
 //
-// The sentence has the words, and the names in brackets. The words are those of the innermost
+// The sentence has the words, and the names in brackets. The words come from the innermost
 // part of "context: context: reason" that has at least three, because callers may or may not
 // add their contexts. Only the first three count, or more until one says something. All
 // variables are left out: what has a digit, quoted text, URLs, hosts, names of people, further

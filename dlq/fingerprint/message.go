@@ -297,7 +297,7 @@ func isSystemCall(p part) bool {
 	return false
 }
 
-// outageWords are those in which network code reports a failure. They differ by the moment at
+// outageWords are the words in which network code reports a failure. They differ by the moment at
 // which a service went away.
 var outageWords = set(`dial tcp read write connect connection connecting refused reset peer timed out timeout i/o io context deadline exceeded such host
 lookup eof unexpected get post put delete patch request canceled cancelled rpc net/http unavailable desc code transport unreachable reachable
@@ -330,7 +330,7 @@ func (s *scanner) foundHost(host string, inURL bool) {
 	}
 }
 
-// withoutDigits makes one name of those of all replicas, such as db-0.shop and db-1.shop.
+// withoutDigits makes one name of the names of all replicas, such as db-0.shop and db-1.shop.
 func withoutDigits(name string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {

@@ -371,7 +371,7 @@ func (s *Store) claimPage(ctx context.Context, sql string, args pgx.NamedArgs) (
 }
 
 // queueClaimLocks adds the statements that precede every claim: the planner's settings, the
-// lock of the job's row, and that of the lane's row.
+// lock of the job's row, and the lock of the lane's row.
 func queueClaimLocks(batch *pgx.Batch, args pgx.NamedArgs) {
 	batch.Queue(lanePlanSQL)
 	if args["locked"] == true {

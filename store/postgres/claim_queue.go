@@ -16,7 +16,7 @@ import (
 //
 //   - probe locks the queue of a closed target, so that only one lane tries the target.
 //   - candidate are the first messages of the queue.
-//   - unlocked are those that can be claimed: unchanged since the job's snapshot, or last
+//   - unlocked are the messages that can be claimed: unchanged since the job's snapshot, or last
 //     changed by the job itself, which requeued them.
 //   - claimed_elsewhere are the keys in the pages of other bulk retries, as in
 //     claimPageSQL.
@@ -211,7 +211,7 @@ ORDER BY m.seq`
 // nothing has been postponed, and another one may be due.
 const queueRetryDelay = time.Millisecond
 
-// claimQueue claims from a queue that is due. args are those of the claim that found it.
+// claimQueue claims from a queue that is due. args are the parameters of the claim that found it.
 func (s *Store) claimQueue(ctx context.Context, spec *dlq.BulkSpec, args pgx.NamedArgs, closed []dlq.Target) (claim dlq.LaneClaim, err error) {
 	var open bool
 	var queue nullableQueue

@@ -122,7 +122,7 @@ func pairs(texts map[string]string) (names, values [][]byte) {
 	return names, values
 }
 
-// conditions are those of a filter on a message m, besides topic and status, and on its
+// conditions are the conditions of a filter on a message m, besides topic and status, and on its
 // body b if an index of bodies finds the messages.
 func conditions(f *dlq.Filter) string {
 	var sql strings.Builder

@@ -112,7 +112,7 @@ func listed(sql string, q *dlq.ListQuery) string {
 	return filtered(sql, &q.Filter)
 }
 
-// listArgs are the parameters of a list: those of the filter, and the position of the page.
+// listArgs are the parameters of a list: its filter, and the position of the page.
 func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	args := verifyArgs(q.VerifyGroups, filterArgs(&q.Filter))
 	size := pageSizeOf(q)

@@ -36,7 +36,7 @@ func (f fixture) audited(q dlq.OperationQuery) []dlq.Operation {
 	return page.Operations
 }
 
-// requireRecorded checks that the newest operation is that of ann, and the number of all.
+// requireRecorded checks that ann asked for the newest operation, and the number of all.
 func (f fixture) requireRecorded(n int, want dlq.Operation) {
 	f.t.Helper()
 	all := f.audited(dlq.OperationQuery{})

@@ -82,7 +82,7 @@ var basicCases = []string{
 	"messages of a terminated workflow are released",
 }
 
-// RunBasic runs the cases that need only the methods of Basic. open is like that of Run.
+// RunBasic runs the cases that need only the methods of Basic. open is like the open of Run.
 func RunBasic(t *testing.T, open func(t *testing.T) Basic) {
 	all := map[string]func(*testing.T, fixture){}
 	for _, suite := range []map[string]func(*testing.T, fixture){ingest, messages, lists, retries, basics} {

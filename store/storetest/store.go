@@ -89,7 +89,7 @@ type Store interface {
 	PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, watermarks *dlq.Watermarks) error
 }
 
-// Run runs the contract tests. open returns an empty store whose topics are those of
+// Run runs the contract tests. open returns an empty store whose topics are the topics of
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
