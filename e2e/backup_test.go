@@ -49,6 +49,8 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	known := sent()
 	s.produceDeadLetters(cluster, after)
 	s.eventually("they are stored too, and more is sent", func() bool { return s.rows("true") == before+after && sent() > known+500 })
+	status, slowed := s.send(http.MethodPatch, "/api/v1/bulk-retries/"+job["id"].(string), strings.NewReader(`{"rate_limit": 1}`), "Content-Type", "application/json")
+	require.Equal(t, http.StatusOK, status, slowed)
 	ids := s.ids()
 	for _, id := range ids[before : before+10] {
 		status, answer := s.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry")

@@ -159,6 +159,7 @@ POST /api/v1/dlq/messages/:id/retry
           batch start
             batch query INSERT
             batch query WITH
+            batch query SELECT
 `, "\n"), received.trace(ours))
 	require.Equal(t, "republish\n", received.trace(original))
 	require.Equal(t, original, fmt.Sprintf("%x", received.named("publish")[0].GetLinks()[0].GetTraceId()))
