@@ -38,6 +38,9 @@ func outageOf(class string, r *reading, message string) outage {
 	case containsAny(class, "SQLTransientConnection", "CannotGetJdbcConnection", "CannotCreateTransaction", "JDBCConnection", "ConnectionNotEstablished",
 		"ConnectionTimeoutError", "PoolTimeout", "ConnectionBad", "CommunicationsException", "MongoTimeout", "ServerSelection"):
 		return noConnection
+	case containsAny(message, "connection to server at", "ould not connect to server", "translate host name", "ommunications link failure",
+		"connect to MySQL", "onnection is not available", "too many clients", "QueuePool limit", "system is shutting down", "system is starting up"):
+		return noConnection
 	case r.has(nounStatus + " 502"), r.has(nounStatus + " 503"), r.has(nounStatus + " 504"):
 		return unavailable
 	case !strings.Contains(class, "Validation") && containsAny(message, "nexpected token", "nexpected character", "nexpected end", "invalid character",
@@ -159,13 +162,18 @@ func (c *cause) sentence() string {
 	return words + " (" + names + ")"
 }
 
-// peer returns the host. Where the words around it tell callers apart, the host is left out: it
-// is an address in some failures of a cause.
+// peer returns the host, which the innermost exception often does not name, as in "Read timed
+// out". Where the words around it tell callers apart, the host is left out: it is an address
+// in some failures of a cause.
 func (c *cause) peer() string {
-	if c.host == "" {
+	host := c.host
+	for i := 0; i < len(c.outer) && host == ""; i++ {
+		host = read(c.outer[i].message).host
+	}
+	if host == "" {
 		return ""
 	}
-	return " " + c.host
+	return " " + host
 }
 
 // classOfKey returns "" where the class adds nothing but differences: a constraint and an outage

@@ -216,6 +216,36 @@ func TestTheWordsOfALibraryDoNotMatter(t *testing.T) {
 	}
 }
 
+func TestTheHostIsTakenFromTheExceptionsAroundATimeout(t *testing.T) {
+	t.Parallel()
+	of := func(host string) fingerprint.Fingerprint {
+		return fingerprint.Of(fingerprint.Failure{StackTrace: `org.springframework.web.client.ResourceAccessException: I/O error on GET request for "http://` + host + `:80/17": Read timed out
+	at shop.http.Remote.call(Remote.java:1)
+Caused by: java.net.SocketTimeoutException: Read timed out
+	at java.base/java.net.Socket.read(Socket.java:1)
+	... 1 more
+`})
+	}
+	require.Equal(t, "unavailable pricing.internal", of("pricing.internal").Message)
+	require.Equal(t, of("10.1.2.3").Key, of("10.9.8.7").Key, "addresses change")
+}
+
+// The labelled failures have no two causes that differ by such a code alone.
+func TestCodesAndMethodsTellCausesApartAndNamesOfUsersDoNot(t *testing.T) {
+	t.Parallel()
+	message := func(text string) string { return fingerprint.Of(fingerprint.Failure{Message: text}).Message }
+	for _, causes := range [][2]string{
+		{"could not serialize access (SQLSTATE 40001)", "could not serialize access (SQLSTATE 40P01)"},
+		{"payment declined with error code 51", "payment declined with error code 54"},
+		{"mysql: error code 1205 lock wait", "mysql: error code 1213 lock wait"},
+		{"could not invoke 'applyDiscount' now", "could not invoke 'applyTax' now"},
+		{"UNAVAILABLE: try again", "ABORTED: try again"},
+	} {
+		require.NotEqual(t, message(causes[0]), message(causes[1]))
+	}
+	require.Equal(t, message("user=bob could not log in"), message("user=alice could not log in"))
+}
+
 func TestADetailOfTheMessageDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	for _, messages := range [][]string{
@@ -290,7 +320,7 @@ Caused by: remote.TierNotLoaded: empty
 `})
 	require.Equal(t, "io.grpc.StatusRuntimeException", fp.Class)
 	require.Equal(t, "shop.Accounts.award", fp.Frame)
-	require.Equal(t, "internal java.lang.nullpointerexception tier", fp.Message)
+	require.Equal(t, "code INTERNAL", fp.Message)
 }
 
 func TestAnOutageOfTheDatabaseIsOneCauseInAllFrames(t *testing.T) {

@@ -43,6 +43,7 @@ type scanner struct {
 	previous string // the last word, in lower case
 	before   string // the one before it
 	noun     noun   // see names.go
+	value    bool   // "=" was read
 	inner    bool   // a message in a message
 	unclosed [len(quotes)]bool
 	reading
@@ -173,8 +174,10 @@ func (s *scanner) word(c string) {
 		s.noun = nounOf("table")
 		s.noun.strong = true
 	}
+	key := s.pos < len(s.in) && s.in[s.pos] == '='
 	switch {
-	case hasDigit(c):
+	case s.value, key, hasDigit(c):
+		s.value = false
 	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || prepositions.has(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
 		s.part.closed = true // data follow
 	case s.depth == 0 && !s.part.closed && isText(c, s.part.chunks == 1):
@@ -211,7 +214,7 @@ func (s *scanner) variable() {
 		s.part.chunks++
 	}
 	s.part.variable = s.part.variable || s.depth == 0
-	s.start = false
+	s.start, s.value = false, false
 	s.noun = noun{}
 }
 
@@ -225,6 +228,8 @@ func (s *scanner) punctuation(c byte) {
 		}
 	case ')', ']', '}':
 		s.depth = max(0, s.depth-1)
+	case '=':
+		s.value = s.pos > 1 && s.in[s.pos-2] > ' ' && s.pos < len(s.in) && s.in[s.pos] > ' '
 	case ':':
 		s.start = true
 		if s.depth == 0 && (s.pos == len(s.in) || s.in[s.pos] <= ' ') {
@@ -250,7 +255,7 @@ func (s *scanner) endSentence() {
 // endPart keeps a part that has words.
 func (s *scanner) endPart() {
 	p := s.part
-	s.part = part{}
+	s.part, s.value = part{}, false
 	switch {
 	case s.done || s.inner:
 	case slices.ContainsFunc(p.words, func(word string) bool { return !noise.has(word) }):

@@ -23,6 +23,7 @@ type noun struct {
 	text   string
 	strong bool // an ordinary word can be the name
 	digits bool // the name may have digits
+	quoted bool // the name must be quoted
 	gap    int  // words since the noun
 	named  bool // a name was read; others may follow in a list
 }
@@ -43,6 +44,8 @@ func nounOf(word string) noun {
 		return noun{text: nounField}
 	case "method", "function", "calling":
 		return noun{text: nounMethod}
+	case "invoke":
+		return noun{text: nounMethod, quoted: true}
 	case "class", "type", "schema", "subject", "module", "bean", "event", "command":
 		return noun{text: nounType}
 	case "code", "errorcode", "error_code", "sqlstate", "errno":
@@ -86,9 +89,9 @@ func (s *scanner) named(c, after string) bool {
 		digits := hasDigit(c)
 		switch {
 		case strings.HasPrefix(c, "$.") && s.has(nounField): // where the field is
-		case digits && (!pending.digits || pending.text == nounCode && len(c) > 8):
+		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || s.isDataCode())):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
-		case pending.text != "" && !pending.named &&
+		case pending.text != "" && !pending.named && !pending.quoted &&
 			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !stopWords.has(strings.ToLower(c))):
 			s.addName(pending.text, c)
 			s.noun.named = true
@@ -109,10 +112,12 @@ func (s *scanner) named(c, after string) bool {
 	return false
 }
 
-// code reads what tells causes apart: a status of HTTP, and an error code of Oracle.
+// code reads the numbers that tell causes apart: a status of HTTP, a state of SQL, an error code.
 func (s *scanner) code(c string) bool {
 	switch {
 	case strings.HasPrefix(c, "ORA-"):
+		s.addName(nounCode, c)
+	case s.previous == "sqlstate" && len(c) == 5, (s.previous == "code" || s.previous == "errno") && s.isErrorCode(c):
 		s.addName(nounCode, c)
 	case isStatus(c) && s.saysStatus():
 		s.addName(nounStatus, c)
@@ -122,6 +127,10 @@ func (s *scanner) code(c string) bool {
 	}
 	s.noun, s.start, s.previous = noun{}, false, ""
 	return true
+}
+
+func (s *scanner) isErrorCode(c string) bool {
+	return !s.isDataCode() && len(c) <= 6 && strings.Trim(c, "0123456789") == "" && !isStatus(c)
 }
 
 func isStatus(c string) bool {
@@ -134,15 +143,28 @@ func (s *scanner) saysStatus() bool {
 		return false // BytePositionInLine: 404
 	}
 	opens := s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0
-	return statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens
+	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens {
+		return true
+	}
+	pos := s.pos
+	for pos < len(s.in) && pos < s.pos+4 && strings.IndexByte(" :(\"", s.in[pos]) >= 0 {
+		pos++
+	}
+	next, _ := wordAt(s.in, pos)
+	return reasons.has(next)
 }
 
-var statusWords = set("status code http statuscode responded response returned got with answered received replied")
+var (
+	statusWords = set("status code http statuscode responded response returned got with answered received replied")
+	reasons     = set(`Unauthorized Forbidden Conflict Gone Locked Unprocessable Not Bad Internal Client Server Service Gateway Request Method Too
+Payload Payment Precondition Unsupported`)
+	grpcCodes = set("CANCELLED UNKNOWN UNAUTHENTICATED ABORTED UNIMPLEMENTED INTERNAL UNAVAILABLE")
+)
 
 // isCode recognizes the code in "NOT_FOUND: no such order" and "declined: CARD_EXPIRED".
 func (s *scanner) isCode(name, after string) bool {
 	inBrackets := s.pos < len(s.in) && s.in[s.pos] == ')' && strings.HasSuffix(s.in[:s.pos-len(name)], "(")
-	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || strings.IndexByte(name, '_') <= 0 {
+	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes.has(name) && strings.IndexByte(name, '_') <= 0 {
 		return false
 	}
 	return s.pos == len(s.in) || strings.HasPrefix(after, ":") || s.in[s.pos] == ')'
@@ -152,13 +174,16 @@ func (s *scanner) isCode(name, after string) bool {
 func (s *scanner) isSubject(name string) bool {
 	first, end := wordAt(s.in, s.pos)
 	second, _ := wordAt(s.in, end)
-	return isPredicate(first, second) && second != "have" && (s.start || isUpper(first[0]) || isCodeShaped(name))
+	return isPredicate(first, second) && second != "have" && !collections.has(name) && (s.start || isUpper(first[0]) || isCodeShaped(name))
 }
 
 // isListed recognizes the name in " -- Quantity: is too large", as FluentValidation lists failures.
 func (s *scanner) isListed(name string) bool {
 	return strings.HasSuffix(s.in[:s.pos-len(name)-1], "\n -- ")
 }
+
+// collections are the subjects of "List is empty", which differ by the version of the library.
+var collections = set("List Collection Array Sequence Iterable Map Set Queue Stack Deque")
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
@@ -184,7 +209,7 @@ func (s *scanner) quotedText(text string, before int) {
 		s.quotedSentence(text)
 		s.variable()
 	}
-	s.start, s.previous = false, ""
+	s.start, s.value, s.previous = false, false, ""
 }
 
 // quotedSentence takes the names from a message in a message, such as
@@ -205,6 +230,10 @@ func (s *scanner) quotedSentence(text string) {
 // say so, or if it is written as in a program.
 func (s *scanner) quotedName(text string, before int) bool {
 	name := strings.TrimSpace(text)
+	if s.noun.text == nounMethod && !s.noun.named {
+		name, _, _ = strings.Cut(name, "(") // shop.Orders.find(java.lang.String)
+		_, name = splitLast(name, '.')
+	}
 	if s.noun.text == nounColumn || s.noun.text == nounConstraint || s.pos+2 < len(s.in) && s.in[s.pos:s.pos+2] == `."` {
 		name = s.path(name)
 	}
@@ -221,10 +250,12 @@ func (s *scanner) quotedName(text string, before int) bool {
 			s.addName(nounField, name) // {"currency": ["is missing"]}
 		}
 		return true
-	case s.noun.text == nounField && !s.noun.strong && s.before == "given":
+	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)):
 		return false // the key of a dictionary
 	case s.noun.text == nounType && (!isCodeShaped(name) || strings.ToUpper(name) == name):
 		return false // a type of what the data describe
+	case digits && s.noun.text == nounCode && s.isDataCode():
+		return false
 	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
 		s.addName(s.noun.text, name)
 		s.noun.named = true
@@ -326,6 +357,13 @@ func isMixed(name string) bool {
 	}
 	return false
 }
+
+// isDataCode tells the code of a carrier or a country from that of an error, by the word before it.
+func (s *scanner) isDataCode() bool {
+	return s.before != "" && !stopWords.has(s.before) && !codeWords.has(s.before)
+}
+
+var codeWords = set("sql exit reason result response return vendor native failure fault reject rejection rejected decline declined exception")
 
 // stopWords can stand between a noun and its name.
 var stopWords = set(`is was are has have had must may can cannot could not no of in on for with to from the a an and or by at as failed
