@@ -1,4 +1,4 @@
-# `make run` starts everything on this machine, `make check` tests a change, `make test` everything.
+# `make run` starts everything on this machine, `make check` tests a change, `make test` runs the tests.
 # They need only Go and git. Tools are built into .build/bin.
 
 SHELL := /bin/bash

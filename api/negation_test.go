@@ -100,7 +100,7 @@ func TestANegationThatExcludesNothingIsRefused(t *testing.T) {
 		"not.suspicious=true": "not.suspicious", "not.created_from=2026-02-20T10:30:00Z": "not.created_from", "not.origin_offset=-1": "not.origin_offset",
 		"not.key=%00": "not.key", "not.key=%ff": "not.key", "not.class=" + strings.Repeat("a", 1001): "not.class", "not.class=a&page=2": "page",
 		"not.class=a" + strings.Repeat("&not.class=a", 10): "not", "not.key=a" + strings.Repeat("&not.class=b", 10): "not",
-		"not.headers.a=b": "not.headers.a",
+		"not.headers.a=b": "not.headers.a", "not.header.%ff=a": "not.header.\ufffd", "not.payload.%00=a": "not.payload.\u2400",
 	} {
 		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 		require.Equal(t, []string{field}, fields, query)

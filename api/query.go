@@ -35,8 +35,8 @@ func readQuery(raw string, known []string) *query {
 			q.reject(excerpt(name), "unknown parameter; this request has no parameters")
 		case !isKnown(name, known):
 			q.reject(excerpt(name), "unknown parameter; known are %s", strings.Join(known, ", "))
-		case !isText(strings.Join(values[name], "")):
-			q.reject(name, "must be UTF-8 without NUL")
+		case !isText(name + strings.Join(values[name], "")):
+			q.reject(excerpt(name), "must be UTF-8 without NUL")
 			delete(values, name)
 		}
 	}

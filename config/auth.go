@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"slices"
+	"strings"
 
 	"dlqmanager/dlq"
 )
@@ -68,7 +69,7 @@ func (a Auth) validate(s section) {
 	if a.OIDC.Issuer == "" {
 		s.add("oidc.issuer", "is required")
 	}
-	if a.OIDC.Audience == "" {
+	if strings.TrimSpace(a.OIDC.Audience) == "" {
 		s.add("oidc.audience", "is required")
 	}
 	if len(a.OIDC.Roles) == 0 {

@@ -148,6 +148,9 @@ func (d Database) validate(s section) {
 	if d.UserFile == "" {
 		s.check("user", "required", reflect.ValueOf(d.User))
 	}
+	if d.StatementTimeout != 0 && d.StatementTimeout < Duration(time.Millisecond) {
+		s.add("statement_timeout", "must be 0s for no limit, or at least 1ms, not %s", d.StatementTimeout)
+	}
 	if d.SSLRootCert != "" && (d.SSLMode == "disable" || d.SSLMode == "allow" || d.SSLMode == "prefer") {
 		s.add("ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
 	}

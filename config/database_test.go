@@ -149,6 +149,7 @@ func TestDatabaseSectionIsChecked(t *testing.T) {
 		"{host: h, name: a, user: b, max_open_conns: 0, max_idle_conns: 0}":                 "file:1: database.max_open_conns: must be 1 to 10000, not 0",
 		"{host: h, name: a, user: b, max_open_conns: 2}":                                    "database.max_idle_conns: must be 0 to 2, not 5",
 		"{host: h, name: a, user: b, conn_max_lifetime: 0s}":                                "file:1: database.conn_max_lifetime: must be at least 1s, not 0s",
+		"{host: h, name: a, user: b, statement_timeout: 100us}":                             "file:1: database.statement_timeout: must be 0s for no limit, or at least 1ms, not 100µs",
 		"{host: h, name: a, user: b, connect_timeout: 10ms}":                                "file:1: database.connect_timeout: must be at least 1s, not 10ms",
 		"{host: h, name: a, user: b, migrations: {user: m, user_file: f}}":                  "file:1: database.migrations.user_file: cannot be used together with database.migrations.user",
 		"{host: h, name: a, user: b, migrations: {user: m, password: p, password_file: f}}": "file:1: database.migrations.password_file: cannot be used together",

@@ -6,7 +6,7 @@ set -euo pipefail
 lint=$1 workflowcheck=$2 actionlint=$3
 
 base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)
-files=$({ git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } | sort -u)
+files=$({ git diff --name-only "$base"; git ls-files --others --exclude-standard; } | sort -u)
 # The folder and the imports of each package, without the module's name.
 packages=$(go list -f '{{.Dir}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... |
 	sed "s|^$PWD/||; s| dlqmanager/| |g")
@@ -18,8 +18,8 @@ touched=$(while read -r file; do
 done <<<"$files" | sort -u)
 
 # Tests of importers that wait for servers are left to make test.
-importers=$(awk -v touched="$touched" '
-	BEGIN { n = split(touched, t, "\n"); for (i = 1; i <= n; i++) is[substr(t[i], 3)] = 1 }
+importers=$(awk -v touched="${touched//$'\n'/ }" '
+	BEGIN { n = split(touched, t, " "); for (i = 1; i <= n; i++) is[substr(t[i], 3)] = 1 }
 	{ for (i = 2; i <= NF; i++) if ($i in is) { print "./" $1; next } }' <<<"$packages" |
 	grep -vxE '\./(activities|bench|cmd/.*|dev|e2e.*|kafka|migrations|store/.*|workflows|internal/.*)' || true)
 

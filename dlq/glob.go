@@ -14,7 +14,7 @@ var (
 	expressions = strings.NewReplacer(".", `\.`, "*", ".*", "?", ".")
 )
 
-// compileGlob compiles a glob of topics, in which * stands for any run of characters and ? for a character
+// compileGlob compiles a glob of topics, in which * stands for any run of characters and ? for a single
 // character. The expression has the same meaning in RE2 and PostgreSQL.
 func compileGlob(glob string) (*regexp.Regexp, error) {
 	if !IsTopicName(wildcards.Replace(glob)) {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -161,8 +160,11 @@ func matching(f *dlq.Filter, isJoined bool) string {
 
 // probe is the condition of one index of bodies that finds the messages of a filter.
 func probe(f *dlq.Filter) string {
-	for _, field := range slices.Backward(f.Given()) {
-		if field.Is(dlq.ByBody) && field.Name != "key" {
+	for _, field := range f.Given() {
+		switch {
+		case field.Name == "origin_offset" && f.OriginPartition != nil:
+			return filterConditions["origin_offset"].body + " AND " + filterConditions["origin_partition"].body
+		case field.Is(dlq.ByBody) && field.Name != "key":
 			return filterConditions[field.Name].body
 		}
 	}
