@@ -127,7 +127,11 @@ func (b *body) texts(field dlq.FilterField) map[string]string {
 		}
 		texts[name], _ = inner.filterText(name, field.Max, true)
 	}
-	if inner.fields != nil && len(inner.fields) == 0 {
+	switch {
+	case inner.fields == nil || len(inner.fields) > 0:
+	case b.isNegation:
+		b.reject(field.Name, "must not be empty; omit it to exclude no messages")
+	default:
 		b.reject(field.Name, "must not be empty; omit it to choose all messages")
 	}
 	return texts

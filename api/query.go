@@ -35,7 +35,7 @@ func readQuery(raw string, known []string) *query {
 			q.reject(excerpt(name), "unknown parameter; this request has no parameters")
 		case !isKnown(name, known):
 			q.reject(excerpt(name), "unknown parameter; known are %s", strings.Join(known, ", "))
-		case !isText(name + strings.Join(values[name], "")):
+		case !isText(name) || slices.ContainsFunc(values[name], func(value string) bool { return !isText(value) }):
 			q.reject(excerpt(name), "must be UTF-8 without NUL")
 			delete(values, name)
 		}

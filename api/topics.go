@@ -191,7 +191,7 @@ func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	case wanted.Archived:
 		q.reject("page", "must be 1 with a filter by error, class, group, header, payload and the like; use the cursor")
 	default:
-		q.reject("page", "must be 1 with a header, a payload or verified; use the cursor")
+		q.reject("page", "must be 1 with a header, a payload, verified or not; use the cursor")
 	}
 	switch sort, given := q.one("sort"); {
 	case sort == "created_at":

@@ -68,6 +68,9 @@ func (d *decoder) syntax(err error) {
 	if strings.Contains(text, "cannot start any token") {
 		text += " (YAML does not allow tabs for indentation)"
 	}
+	if strings.Contains(text, "unknown anchor") { // its name may be a secret
+		text = "a value refers to an unknown anchor; put a value that begins with * in quotes"
+	}
 	d.add(max(line, 1), "", "malformed YAML: %s", text)
 }
 
@@ -77,6 +80,8 @@ func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	node = resolveAlias(node)
 	isMap := target.Kind() == reflect.Map
 	switch {
+	case isNull(node) && node.Anchor != "":
+		d.add(node.Line, path, "is an anchor without a value; put a value that begins with & in quotes")
 	case isNull(node):
 	case (isMap || isSection(target)) && node.Kind != yaml.MappingNode:
 		d.add(node.Line, path, "must be a section of keys and values, not %s", describe(node))
@@ -217,7 +222,7 @@ func describe(node *yaml.Node) string {
 	case "!!null":
 		return "nothing"
 	default:
-		return "a value tagged " + node.ShortTag()
+		return "a value with a tag; put a value that begins with ! in quotes"
 	}
 }
 

@@ -162,7 +162,7 @@ func parseList(value reflect.Value, text, separator string) error {
 	items := strings.Split(text, separator)
 	for i, item := range items {
 		if items[i] = strings.TrimSpace(item); items[i] == "" {
-			return fmt.Errorf("has an empty entry in %q", text)
+			return fmt.Errorf("has an empty entry, number %d", i+1)
 		}
 	}
 	value.Set(reflect.ValueOf(items))
@@ -171,11 +171,11 @@ func parseList(value reflect.Value, text, separator string) error {
 
 func parseMap(value reflect.Value, text string) error {
 	pairs := reflect.MakeMap(value.Type())
-	for pair := range strings.SplitSeq(text, ",") {
+	for i, pair := range strings.Split(text, ",") {
 		name, content, found := strings.Cut(pair, "=")
 		name, content = strings.TrimSpace(name), strings.TrimSpace(content)
 		if !found || name == "" || content == "" {
-			return fmt.Errorf("must be key=value pairs separated by commas; %q is not one", pair)
+			return fmt.Errorf("must be key=value pairs separated by commas; number %d is not one", i+1) // it may be a part of a secret
 		}
 		key, target := reflect.ValueOf(name), newDefault(value.Type().Elem())
 		if pairs.MapIndex(key).IsValid() {
