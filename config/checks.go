@@ -114,7 +114,7 @@ var formats = map[string]func(text string) string{
 // hostProblem expects a host name or an IP address without a port.
 func hostProblem(text string) string {
 	if net.ParseIP(text) == nil && (strings.ContainsAny(text, ":/@?#,[]*") || strings.ContainsFunc(text, notInName)) {
-		return fmt.Sprintf("must be a host name or an IP address, without scheme or port, not %s", shown(text))
+		return "must be a host name or an IP address, without scheme or port, not " + shown(text)
 	}
 	return ""
 }
@@ -124,7 +124,7 @@ func hostPortProblem(text string) string {
 	number, notNumber := strconv.Atoi(port)
 	if err != nil || host == "" || notNumber != nil || number < 1 || number > 65535 ||
 		strings.ContainsAny(host, "/@?#,") || strings.ContainsFunc(host, notInName) {
-		return fmt.Sprintf("must be host:port, not %s", shown(text))
+		return "must be host:port, not " + shown(text)
 	}
 	return ""
 }
