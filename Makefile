@@ -22,6 +22,7 @@ BIN := .build/bin
 LINTERS := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) $(BIN)/actionlint-$(ACTIONLINT_VERSION)
 PROGRAMS ?= api worker dev
 POSTGRES_VERSIONS ?= 15 17
+RUN ?= .
 FUZZTIME ?= 10s
 FUZZ_API_SECONDS ?= 90
 LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
@@ -66,7 +67,7 @@ test-upgrade: ## Upgrade from the programs of another commit and roll back, unde
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on the oldest and the newest supported PostgreSQL
 	for version in $(POSTGRES_VERSIONS); do \
-		DLQ_TEST_POSTGRES_VERSION=$$version go test -count=1 -timeout 10m ./store/postgres ./migrations || exit 1; \
+		DLQ_TEST_POSTGRES_VERSION=$$version go test -count=1 -timeout 10m -run '$(RUN)' ./store/postgres ./migrations || exit 1; \
 	done
 
 .PHONY: test-frameworks
