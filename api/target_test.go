@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -137,6 +138,10 @@ func TestARetryToAnotherTargetThanTheRunningOneIsAConflict(t *testing.T) {
 	w.retries.hold()
 	_, err := w.retries.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		m, err := w.store.Message(t.Context(), id)
+		return err == nil && m.Status == dlq.StatusRetrying
+	}, 10*time.Second, 10*time.Millisecond, "the running retry has claimed the message")
 	requireError(t, w.json(http.MethodPost, retryPath(id), `{"target_topic": "orders.retry"}`), http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Equal(t, 1, w.retries.starts())
 	w.retries.release()
