@@ -31,7 +31,7 @@ type Store interface {
 }
 
 // Database is the part of a store that the API uses if messages are in a database. Its errors are
-// like those of Store.
+// like the errors of Store.
 type Database interface {
 	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
 	// empty for all.

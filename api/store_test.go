@@ -28,7 +28,7 @@ func with(store Store) func(*api.Options) {
 	return func(o *api.Options) { o.Store, o.Database = store, store }
 }
 
-// wrapped puts another store before that of a server.
+// wrapped puts another store before the store of a server.
 func wrapped(wrap func(Store) Store) func(*api.Options) {
 	return func(o *api.Options) {
 		store, _ := o.Store.(Store)

@@ -96,6 +96,7 @@ func Main(m *testing.M) int {
 func needTools(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
+		require.NotEqual(t, "true", os.Getenv("CI"), "CI skips no tests: run them without -short")
 		t.Skip("SKIPPED: a real Kafka starts slowly")
 	}
 	missing := missingTools()

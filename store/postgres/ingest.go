@@ -156,7 +156,7 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 	return in
 }
 
-// store locks the positions first, so that of two programs with the same records the second waits.
+// store locks the positions first, so the second of two programs with the same records waits.
 // Bodies are inserted in the order of their ids, so that without positions they wait too,
 // and do not deadlock. Messages are inserted in the order of the batch, which becomes the
 // order of seq. The jobs of messages that came back are locked last, in the order of their
