@@ -112,16 +112,22 @@ FROM ended
 CROSS JOIN asked
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
-// endJob runs a statement that ends with recordEnd.
-func (s *Store) endJob(ctx context.Context, target dlq.OperationTarget, sql string, id dlq.ID, state dlq.BulkState, reason string) error {
-	args := pgx.NamedArgs{"id": uuid(id), "state": state, "reason": dlq.StorableText(reason), "target": target,
+// endJob runs a statement that ends with recordEnd, after the statements that lock what it counts.
+func (s *Store) endJob(ctx context.Context, target dlq.OperationTarget, sql string, id dlq.ID, state dlq.BulkState, reason string, locks ...string) error {
+	args := pgx.NamedArgs{"id": uuid(id), "bulk": uuid(id), "state": state, "reason": dlq.StorableText(reason), "target": target,
 		"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OutcomeOf(state)}
 	if o, found := dlq.OperationOf(ctx); found {
 		args["operation"] = o.Storable()
 	}
-	o, found, err := queryOne(ctx, s, "end job", scanOperation, sql, args)
-	if found {
-		s.recorded(&o)
+	var recorded []dlq.Operation
+	err := s.batch(ctx, "end job", func(batch *pgx.Batch) {
+		for _, lock := range locks {
+			batch.Queue(lock, args)
+		}
+		queueQuery(batch, &recorded, scanOperation, sql, args)
+	})
+	if err == nil && len(recorded) > 0 {
+		s.recorded(&recorded[0])
 	}
 	return err
 }

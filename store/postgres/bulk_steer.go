@@ -54,7 +54,7 @@ func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 }
 
 // claimedLanesSQL locks the lanes, and so waits for claims that began before the job was
-// stopped and may still claim a page.
+// stopped and may still claim a page. The end of the job waits so for late deliveries, and counts them.
 const claimedLanesSQL = `
 WITH lane AS MATERIALIZED (
 	SELECT locked.lane, locked.page
@@ -204,7 +204,7 @@ func (s *Store) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, rea
 	if err := s.releasePages(ctx, id); err != nil {
 		return dlq.BulkRetry{}, err
 	}
-	err := s.endJob(ctx, dlq.TargetBulkRetry, endBulkSQL, id, state, reason)
+	err := s.endJob(ctx, dlq.TargetBulkRetry, endBulkSQL, id, state, reason, lockBulkSQL, claimedLanesSQL)
 	if err == nil {
 		err = s.deleteQueues(ctx, id)
 	}

@@ -92,6 +92,7 @@ func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Pag
 	err := s.batch(ctx, "keep late acknowledgements", func(batch *pgx.Batch) {
 		batch.Queue(batchPlanSQL)
 		batch.Queue(lockLateSQL, args)
+		batch.Queue(lockLaneSQL, args) // an end of the job counts the delivery, or is seen here
 		queueQuery(batch, &kept, pgx.RowToStructByPos[late], keepLateSQL, args)
 	})
 	if err != nil {

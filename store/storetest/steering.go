@@ -327,7 +327,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, ended.Counts, f.bulk(b.ID).Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 		resolved := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusResolved}}, PageSize: 1})
-		require.Equal(t, ended.Counts.Retried, resolved.Total)
+		require.GreaterOrEqual(t, resolved.Total, ended.Counts.Retried, "a delivery may be known only after the end")
 		pending := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusPending}}, PageSize: messages})
 		require.EqualValues(t, messages, resolved.Total+pending.Total)
 		for _, m := range pending.Messages {

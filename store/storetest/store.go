@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -229,21 +230,28 @@ func (f fixture) hasClosedTarget(id dlq.ID) bool {
 
 func (f fixture) pause(id dlq.ID, reason string) dlq.BulkRetry {
 	f.t.Helper()
-	b, err := f.PauseBulk(f.t.Context(), id, reason)
-	require.NoError(f.t, err)
-	return b
+	return f.steer(func(ctx context.Context) (dlq.BulkRetry, error) { return f.PauseBulk(ctx, id, reason) })
 }
 
 func (f fixture) resume(id dlq.ID) dlq.BulkRetry {
 	f.t.Helper()
-	b, err := f.ResumeBulk(f.t.Context(), id)
-	require.NoError(f.t, err)
-	return b
+	return f.steer(func(ctx context.Context) (dlq.BulkRetry, error) { return f.ResumeBulk(ctx, id) })
 }
 
 func (f fixture) end(id dlq.ID, state dlq.BulkState) dlq.BulkRetry {
 	f.t.Helper()
-	b, err := f.EndBulk(f.t.Context(), id, state, "")
+	return f.steer(func(ctx context.Context) (dlq.BulkRetry, error) { return f.EndBulk(ctx, id, state, "") })
+}
+
+// steer makes a change again while a transaction holds a lock for long, as the workflow of a job does.
+func (f fixture) steer(change func(context.Context) (dlq.BulkRetry, error)) dlq.BulkRetry {
+	f.t.Helper()
+	var b dlq.BulkRetry
+	var err error
+	require.Eventually(f.t, func() bool {
+		b, err = change(f.t.Context())
+		return !errors.Is(err, dlq.ErrBlocked)
+	}, 30*time.Second, time.Millisecond)
 	require.NoError(f.t, err)
 	return b
 }
