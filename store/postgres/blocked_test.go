@@ -329,8 +329,12 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ended.Counts, found.Counts)
 	require.EqualValues(t, messages, ended.Counts.Done())
-	require.Equal(t, ended.Counts.Retried, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND retry_count = 1`))
-	require.Equal(t, ended.Counts.Skipped, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING' AND retry_count = 0`))
+	// A delivery that became known after its claim was taken away is an attempt. After the end it is not counted.
+	late := count(t, pool, `SELECT count(DISTINCT message_id) FROM dlq.dlq_retry_attempts WHERE result = 'delivered'`)
+	resolved := count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND retry_count = 1`)
+	uncounted := resolved - ended.Counts.Retried
+	require.True(t, 0 <= uncounted && uncounted <= late, "%d deliveries are not counted, and %d were late", uncounted, late)
+	require.Equal(t, ended.Counts.Skipped, uncounted+count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING' AND retry_count = 0`))
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_waiting`))
 }
 

@@ -54,7 +54,8 @@ func (s *Store) StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, re
 }
 
 // claimedLanesSQL locks the lanes, and so waits for claims that began before the job was
-// stopped and may still claim a page. The end of the job waits so for late deliveries, and counts them.
+// stopped and may still claim a page. At the end of the job, the lock also waits for late
+// deliveries, which the end counts.
 const claimedLanesSQL = `
 WITH lane AS MATERIALIZED (
 	SELECT locked.lane, locked.page
