@@ -16,12 +16,12 @@ import (
 // ArchiveStore moves and deletes old rows, one batch per call. All methods return the
 // number of rows; fewer than limit means that no more rows are old enough.
 type ArchiveStore interface {
-	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
-	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
+	PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
 	// PurgeOperations deletes old rows of the audit, like PurgeBatch.
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	// RecordArchiveRuns writes the counts of a run that has ended, and of interrupted runs, into
-	// the audit. The batches count for the run that is the operation of their context.
+	// the audit. The batches count for their run.
 	RecordArchiveRuns(ctx context.Context, runID string) error
 	// PurgeGroups removes groups that are not used any more, like PurgeBatch.
 	PurgeGroups(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
@@ -113,18 +113,23 @@ func (a *Archive) Purge(ctx context.Context) (int64, error) {
 // batches moves or deletes at most limit rows, and returns how many.
 type batches func(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 
-func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch batches, count func(int64)) (int64, error) {
+// runBatches is batches that count for a run.
+type runBatches func(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
+
+func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch runBatches, count func(int64)) (int64, error) {
 	if olderThan <= 0 || a.BatchSize <= 0 { // the worker was put together wrongly
 		return 0, temporal.NewNonRetryableApplicationError(
 			fmt.Sprintf("a batch of %d messages older than %s: both must be positive", a.BatchSize, olderThan), TypeInvalid, nil)
 	}
-	run := activity.GetInfo(ctx).WorkflowExecution
-	ctx = dlq.WithOperation(ctx, dlq.OfArchive(run.ID, run.RunID))
+	execution := activity.GetInfo(ctx).WorkflowExecution
+	ofRun := func(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+		return batch(ctx, dlq.ArchiveRun{WorkflowID: execution.ID, RunID: execution.RunID}, olderThan, limit)
+	}
 	var total int64
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &total) // if unreadable, only the count is lost
 	}
-	err := drain(ctx, olderThan, a.BatchSize, batch, func(moved int64) {
+	err := drain(ctx, olderThan, a.BatchSize, ofRun, func(moved int64) {
 		count(moved)
 		total += moved
 		activity.RecordHeartbeat(ctx, total)

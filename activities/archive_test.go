@@ -26,21 +26,21 @@ func (f *full) RecordArchiveRuns(_ context.Context, runID string) error {
 	return nil
 }
 
-func (f *full) ArchiveBatch(_ context.Context, _ time.Duration, limit int) (int64, error) {
+func (f *full) ArchiveBatch(_ context.Context, _ dlq.ArchiveRun, _ time.Duration, limit int) (int64, error) {
 	f.batches++
 	return int64(limit), nil
 }
 
-func (f *full) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return f.ArchiveBatch(ctx, olderThan, limit)
+func (f *full) PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
+	return f.ArchiveBatch(ctx, run, olderThan, limit)
 }
 
 func (f *full) PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return f.ArchiveBatch(ctx, olderThan, limit)
+	return f.ArchiveBatch(ctx, dlq.ArchiveRun{}, olderThan, limit)
 }
 
 func (f *full) PurgeGroups(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return f.ArchiveBatch(ctx, olderThan, limit)
+	return f.ArchiveBatch(ctx, dlq.ArchiveRun{}, olderThan, limit)
 }
 
 // old has old messages, old operations and old groups.
@@ -50,7 +50,7 @@ type old struct {
 	retention, groupRetention    time.Duration
 }
 
-func (o *old) PurgeBatch(_ context.Context, _ time.Duration, limit int) (int64, error) {
+func (o *old) PurgeBatch(_ context.Context, _ dlq.ArchiveRun, _ time.Duration, limit int) (int64, error) {
 	return take(&o.messages, limit), nil
 }
 

@@ -15,33 +15,33 @@ type AuditReader interface {
 // maxCommands is how many of the newest commands to a job are looked at.
 const maxCommands = 100
 
-func commandsTo(ctx context.Context, store AuditReader, job dlq.ID, action dlq.Permission) ([]dlq.Operation, error) {
-	page, err := store.Operations(ctx, dlq.OperationQuery{TargetID: job, Action: action, PageSize: maxCommands})
+func commandsTo(ctx context.Context, store AuditReader, job dlq.ID) ([]dlq.Operation, error) {
+	page, err := store.Operations(ctx, dlq.OperationQuery{TargetID: job, Action: dlq.PermJobControl, PageSize: maxCommands})
 	return page.Operations, err
 }
 
-// endedBy makes the end of a job that was cancelled record whoever cancelled the job, since its
-// workflow can also be cancelled in Temporal. Other ends are recorded for the creator.
-func endedBy(ctx context.Context, store AuditReader, in StateInput, action dlq.Permission) (context.Context, error) {
-	if in.State != dlq.BulkCancelled {
-		return ctx, nil
+// endedBy is the operation of whoever cancelled a job, since its workflow can also be cancelled in
+// Temporal. It is nil for other ends, which are recorded for the creator.
+func endedBy(ctx context.Context, store AuditReader, in StateInput) (*dlq.Operation, error) {
+	if in.State != dlq.JobCancelled {
+		return nil, nil //nolint:nilnil // nobody else asked for the end
 	}
-	commands, err := commandsTo(ctx, store, in.ID, action)
-	return dlq.WithOperation(ctx, dlq.CancelledBy(commands, action)), err
+	commands, err := commandsTo(ctx, store, in.ID)
+	return dlq.CancelledBy(commands), err
 }
 
-// askedBy makes the effect of an update record an origin outside the API, unless the API has
-// recorded the command before the update. update is empty for the own acts of a job.
-func (a *Bulk) askedBy(ctx context.Context, job dlq.ID, update, command, reason string) (context.Context, error) {
+// askedBy is the operation of an update from outside the API. It is nil if the API has recorded the
+// command before the update, and for the own acts of a job, for which update is empty.
+func (a *Jobs) askedBy(ctx context.Context, job dlq.ID, update, command, reason string) (*dlq.Operation, error) {
 	if update == "" {
-		return ctx, nil
+		return nil, nil //nolint:nilnil // nobody asked
 	}
-	commands, err := commandsTo(ctx, a.Store, job, dlq.PermBulkRetryControl)
+	commands, err := commandsTo(ctx, a.Store, job)
 	id, unknown := dlq.ParseID(update)
 	if err != nil || unknown == nil && dlq.AskedFor(commands, id, command) {
-		return ctx, err
+		return nil, err
 	}
-	o := dlq.Outside(dlq.PermBulkRetryControl, reason)
+	o := dlq.Outside(dlq.PermJobControl, reason)
 	o.Detail, err = json.Marshal(map[string]string{"command": command})
-	return dlq.WithOperation(ctx, o), err
+	return o, err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// HeartbeatInterval is how often a lane or a bulk action sends a heartbeat.
+	// HeartbeatInterval is how often a lane or a bulk change sends a heartbeat.
 	HeartbeatInterval = 500 * time.Millisecond
 
 	// maxStepDuration is the longest time that a step of these may take. Every step has a
@@ -23,9 +23,9 @@ const (
 // LaneReport is the content of a lane's heartbeat: the progress, for the Temporal Web UI,
 // and the acknowledged messages, for the next attempt.
 type LaneReport struct {
-	Lane    int            `json:"lane"`
-	Counts  dlq.BulkCounts `json:"counts"`
-	Waiting string         `json:"waiting,omitempty"`
+	Lane    int           `json:"lane"`
+	Counts  dlq.JobCounts `json:"counts"`
+	Waiting string        `json:"waiting,omitempty"`
 	// Acknowledged are the messages that their target has acknowledged, and that are not
 	// finalized yet. The next attempt finalizes them before any publish.
 	Acknowledged []Acknowledged `json:"acknowledged,omitempty"`

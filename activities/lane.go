@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -53,7 +54,7 @@ const (
 
 // LaneInput names a lane of a bulk retry.
 type LaneInput struct {
-	Bulk   dlq.ID `json:"bulk_retry_id"`
+	Bulk   dlq.ID `json:"job_id"`
 	Number int    `json:"lane"`
 	// TargetClosed is set when the only target of the job was closed. The lane tries the target
 	// again before the scan.
@@ -79,7 +80,7 @@ type LaneResult struct {
 //
 // Once the job stops running or the worker stops, RunLane finalizes its current page and
 // claims no more.
-func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
+func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	// The acknowledged messages stay in the heartbeat until they are finalized. If the
 	// details are of another version and cannot be decoded, the page is sent again.
 	report := LaneReport{}
@@ -89,7 +90,13 @@ func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	report.Lane, report.Waiting = in.Number, ""
 	beat, stop := startHeartbeat(ctx, report, maxStepDuration)
 	defer stop()
-	l := &laneRun{Bulk: a, in: in, beat: beat, acknowledged: report.Acknowledged, started: time.Now()}
+	isEnded := false
+	defer func() {
+		if !isEnded { // after an error or a panic the next attempt has to know the acknowledged messages
+			beat.send(true)
+		}
+	}()
+	l := &laneRun{Jobs: a, in: in, beat: beat, acknowledged: report.Acknowledged, started: time.Now()}
 	if in.TargetClosed {
 		l.closedPages = 1
 	}
@@ -97,15 +104,13 @@ func (a *Bulk) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	if errors.Is(err, dlq.ErrFenced) {
 		result, err = LaneResult{End: LaneClosed}, nil
 	}
-	if err != nil {
-		beat.send(true) // so that the next attempt knows the acknowledged messages
-	}
+	isEnded = err == nil
 	return result, toTemporal(err)
 }
 
 // laneRun is a time slice of a lane.
 type laneRun struct {
-	*Bulk
+	*Jobs
 	in      LaneInput
 	lane    dlq.Lane
 	beat    *heartbeat[LaneReport]
@@ -117,19 +122,26 @@ type laneRun struct {
 	// doubtful is set when the target was closed because messages failed that may be at fault
 	// themselves. The lane then scans on, to find a message that shows whether the target is open.
 	doubtful bool
+	// inHand are the outcomes of the page that was published last. They are recorded together with the next claim.
+	inHand []dlq.PageOutcome
 }
 
 func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	if err := l.open(ctx); err != nil {
 		return LaneResult{}, err
 	}
-	if l.lane.State != dlq.BulkRunning {
+	if l.lane.State != dlq.JobRunning {
 		err := l.step(ctx, func(ctx context.Context) error { return l.Store.ReleasePage(ctx, l.lane) })
 		return LaneResult{End: LaneClosed}, err
 	}
 	if err := l.sendClaimed(ctx); err != nil {
 		return LaneResult{}, err
 	}
+	result, err := l.sendPages(ctx)
+	return result, errors.Join(err, l.finishPage(ctx))
+}
+
+func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 	var claim dlq.LaneClaim
 	for {
 		if time.Since(l.started) > timeSliceOf(claim.Limited) {
@@ -140,9 +152,7 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		}
 		var claimed int
 		var err error
-		claim, claimed, err = l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
-			return l.Store.ClaimPage(ctx, l.lane, l.scans())
-		})
+		claim, claimed, err = l.sendPage(ctx, func(limited context.Context) (dlq.LaneClaim, error) { return l.nextPage(ctx, limited) })
 		again, err := l.catchUp(ctx, &claim, claimed, err)
 		if err != nil {
 			return LaneResult{}, err
@@ -163,10 +173,30 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	}
 }
 
+// nextPage ends the page in hand and claims the next page. When the claim fails, the page in hand ends alone: it must
+// not wait for what the claim waits for. limited has the timeout of the claim.
+func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) {
+	claim, ended, err := l.Store.NextPage(limited, l.lane, l.inHand, l.scans())
+	if err != nil {
+		if err := l.finishPage(ctx); err != nil {
+			return claim, fmt.Errorf("%w: %w", errInHand, err)
+		}
+		return claim, err
+	}
+	if len(l.inHand) > 0 {
+		l.pageEnded(ended, l.inHand)
+		l.inHand = nil
+	}
+	return claim, nil
+}
+
+// errInHand says that a published page could not be recorded. The attempt must not send the page again.
+var errInHand = errors.New("the page in hand was not recorded")
+
 // catchUp sends the messages that a claim has left behind, and reports whether to claim again.
 func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
 	switch {
-	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !l.lane.Bounded:
+	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInHand) && ctx.Err() == nil && !l.lane.Bounded:
 		// The scan may be long, so the next one is bounded. The claim that timed out may still
 		// commit, so the lane is opened again, which fences that claim.
 		if err := l.open(ctx); err != nil {
@@ -189,6 +219,9 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 		_, claimed, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
 			return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
 		})
+		if err == nil {
+			err = l.finishPage(ctx)
+		}
 		if err != nil || claimed == 0 {
 			l.lane.Finalized = err == nil
 			return err
@@ -258,7 +291,7 @@ func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err 
 		case <-ticker.C:
 		}
 		l.beat.stepReturned(func(r *LaneReport) { r.Waiting = "other lanes use all of the memory" })
-		if err := stopRequested(ctx); err != nil {
+		if err := errors.Join(stopRequested(ctx), l.finishPage(ctx)); err != nil {
 			cancel()
 			if <-taken == nil {
 				release()

@@ -51,13 +51,13 @@ func TestAPartitionBelowItsInSyncMinimumDoesNotStopTheOthers(t *testing.T) {
 		}
 	}
 	runUntil(activities.LaneWaiting)
-	bulk, err := l.store.Bulk(t.Context(), l.lane.Bulk)
+	bulk, err := l.store.Job(t.Context(), l.lane.Job)
 	require.NoError(t, err)
 	require.Greater(t, bulk.Counts.Retried, int64(messages/2), "the other two partitions flow")
-	require.Equal(t, dlq.BulkCounts{Retried: messages - bulk.Waiting}, bulk.Counts, "waiting messages are uncounted")
+	require.Equal(t, dlq.JobCounts{Retried: messages - bulk.Waiting}, bulk.Counts, "waiting messages are uncounted")
 	require.Contains(t, bulk.Reason, "NOT_ENOUGH_REPLICAS")
 
 	cluster.Broker(3).Start(t)
 	runUntil(activities.LaneDone)
-	require.Equal(t, dlq.BulkCounts{Retried: messages}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: messages}, l.counts(t))
 }

@@ -46,9 +46,9 @@ func endpointTest(t *testing.T, perSecond int, handler http.HandlerFunc, arrival
 	}
 	_, err = l.store.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	bulk, err := l.store.CreateBulk(t.Context(), dlqtest.Bulk("all.dlq", 1, func(s *dlq.BulkSpec) { s.RateLimit = perSecond }))
+	bulk, err := l.store.CreateJob(t.Context(), nil, dlqtest.Bulk("all.dlq", 1, func(s *dlq.JobSpec) { s.RateLimit = perSecond }))
 	require.NoError(t, err)
-	_, err = l.store.CountBulk(t.Context(), bulk.ID)
+	_, err = l.store.CountJob(t.Context(), bulk.ID)
 	require.NoError(t, err)
 	l.lane = dlqtest.Lane(bulk, 0)
 	return l, &activities.Router{Targets: targets, HTTP: publisher}
@@ -88,7 +88,7 @@ func TestAMessageThatBreaksAnEndpointDoesNotStopTheOthers(t *testing.T) {
 	for l.runOnce(t, router).End != activities.LaneDone {
 		require.Less(t, time.Since(started), 40*time.Second)
 	}
-	require.Equal(t, dlq.BulkCounts{Retried: 3, Dead: 1, Skipped: 1}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 3, Dead: 1, Skipped: 1}, l.counts(t))
 	poison := l.detail(t, "poison")
 	require.Equal(t, "http:shop answered 489: no such order", poison.Attempts[0].Error)
 	require.Equal(t, dlq.StatusDead, poison.Status)
@@ -108,7 +108,7 @@ func TestAMessageThatAnEndpointDoesNotKnowDoesNotStopTheOthers(t *testing.T) {
 		require.Less(t, time.Since(started), 10*time.Second)
 		l.runOnce(t, router)
 	}
-	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t), "the URL may be wrong, so the message is not counted")
+	require.Equal(t, dlq.JobCounts{Retried: 2}, l.counts(t), "the URL may be wrong, so the message is not counted")
 }
 
 func TestAnEndpointThatIsAwayClosesTheTargetAndCountsNothing(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAnEndpointThatIsAwayClosesTheTargetAndCountsNothing(t *testing.T) {
 	for l.runOnce(t, router).End != activities.LaneDone {
 		require.Zero(t, l.counts(t).Failed)
 	}
-	require.Equal(t, dlq.BulkCounts{Retried: 3}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 3}, l.counts(t))
 }
 
 func TestAnEndpointThatThrottlesGetsAllMessagesAndNothingIsCounted(t *testing.T) {
@@ -156,7 +156,7 @@ func TestAnEndpointThatThrottlesGetsAllMessagesAndNothingIsCounted(t *testing.T)
 	for l.runOnce(t, router).End != activities.LaneDone {
 		require.Less(t, time.Since(started), 20*time.Second)
 	}
-	require.Equal(t, dlq.BulkCounts{Retried: 3 * window}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 3 * window}, l.counts(t))
 	require.LessOrEqual(t, throttled, 10*window, "it gets few requests that it does not want")
 	for i := range arrivals {
 		require.Equal(t, 1, l.detail(t, fmt.Sprint(i)).RetryCount)

@@ -14,25 +14,34 @@ const (
 	longestFinalizePause = 2 * time.Second
 )
 
-// finalize records the outcomes of a page. Publishing cannot be undone, so finalize retries
-// until a success, a newer attempt has the lane, or finishTimeout has passed since a
-// stop was requested. Meanwhile the heartbeat carries the acknowledged messages.
-func (l *laneRun) finalize(ctx context.Context, outcomes []dlq.PageOutcome) error {
+// published keeps the outcomes of a page in hand, and lets the heartbeat carry the acknowledged messages.
+func (l *laneRun) published(outcomes []dlq.PageOutcome) {
+	l.inHand = outcomes
 	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged(outcomes) })
+}
+
+func (l *laneRun) pageEnded(result dlq.PageResult, outcomes []dlq.PageOutcome) {
+	l.beat.stepReturned(func(r *LaneReport) { r.Counts, r.Acknowledged = result.Counts, nil })
+	l.Metrics.pageEnded(result.Ended, outcomes)
+}
+
+// finishPage records the outcomes of the page in hand, if there is one. Publishing cannot be undone, so finishPage
+// retries while the database is unavailable, until finishTimeout has passed since a stop was requested.
+func (l *laneRun) finishPage(ctx context.Context) error {
+	outcomes := l.inHand
+	if len(outcomes) == 0 {
+		return nil
+	}
+	l.inHand = nil // after an error only the heartbeat has them
 	uncancelled := context.WithoutCancel(ctx)
 	var stopAt time.Time
 	for pause := firstFinalizePause; ; pause = min(2*pause, longestFinalizePause) {
 		limited, cancel := context.WithTimeout(uncancelled, storeTimeout)
 		result, err := l.Store.FinalizePage(limited, l.lane, outcomes)
 		cancel()
-		l.beat.stepReturned(func(r *LaneReport) {
-			r.Waiting = textOf(err)
-			if err == nil {
-				r.Counts, r.Acknowledged = result.Counts, nil
-			}
-		})
+		l.beat.stepReturned(func(r *LaneReport) { r.Waiting = textOf(err) })
 		if err == nil {
-			l.Metrics.pageEnded(result.Ended, outcomes)
+			l.pageEnded(result, outcomes)
 			return nil
 		}
 		if !errors.Is(err, dlq.ErrUnavailable) {
@@ -70,7 +79,8 @@ func (l *laneRun) finalizeAcknowledged(ctx context.Context) error {
 	for i, a := range l.acknowledged {
 		outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: a.ID, Result: dlq.ResultDelivered, Acknowledgement: a.At}, RetryCount: a.RetryCount}
 	}
-	return l.finalize(ctx, outcomes)
+	l.published(outcomes)
+	return l.finishPage(ctx)
 }
 
 func textOf(err error) string {

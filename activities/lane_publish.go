@@ -20,7 +20,7 @@ const (
 	longestClosedPause = 30 * time.Second
 )
 
-// send publishes a page and records the outcome of each message. A cancellation does not
+// send publishes a page, and has the outcome of each message in hand then. A cancellation does not
 // interrupt the publish, because its outcome would be unknown. The publisher bounds its
 // duration.
 func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
@@ -49,7 +49,8 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 		for i := range page {
 			outcomes = append(outcomes, outcomeOf(&page[i], dlq.ResultDelivered, nil))
 		}
-		return l.finalize(ctx, outcomes)
+		l.published(outcomes)
+		return nil
 	}
 	if len(page) > 0 {
 		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptTried(claim))
@@ -63,7 +64,8 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 			l.doubtful = l.doubtful || slices.ContainsFunc(deliveries, isDoubtful)
 		}
 	}
-	return l.finalize(ctx, outcomes)
+	l.published(outcomes)
+	return nil
 }
 
 // closedExceptTried returns the closed targets without the target that this page tries again.

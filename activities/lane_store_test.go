@@ -30,6 +30,13 @@ func (s *blockedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
+func (s *blockedStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	if len(outcomes) > 0 && s.blocked.Add(-1) >= 0 {
+		return dlq.LaneClaim{}, dlq.PageResult{}, dlq.ErrBlocked
+	}
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
+}
+
 func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
@@ -43,7 +50,7 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 			acknowledged = report.Acknowledged
 		}
 	})
-	value, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	value, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	require.Equal(t, []activities.Acknowledged{
 		{ID: l.ids["a1"], RetryCount: 1, At: &dlq.Acknowledgement{Offset: 1}},
@@ -53,24 +60,24 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	require.NoError(t, value.Get(&result))
 	require.Equal(t, activities.LaneDone, result.End)
 	require.Equal(t, []string{"a1", "b1"}, l.target.asked)
-	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 2}, l.counts(t))
 }
 
 func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
-	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	claim, err := l.store.ClaimPage(t.Context(), lane, true)
+	claim, _, err := l.store.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	env := l.environment(t, l.store, l.target)
 	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []activities.Acknowledged{
 		{ID: claim.Page[0].ID, RetryCount: claim.Page[0].RetryCount, At: &dlq.Acknowledgement{Partition: 3, Offset: 17}}, {ID: claim.Page[1].ID, RetryCount: 7}, {ID: dlq.NewID()},
 	}})
-	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	require.Equal(t, []string{"b1"}, l.target.asked, "what was acknowledged belongs to another claim")
-	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 2}, l.counts(t))
 	for name, want := range map[string][]int64{"a1": {3, 17}, "b1": {0, 1}} {
 		m, err := l.store.Message(t.Context(), l.ids[name])
 		require.NoError(t, err)
@@ -85,6 +92,38 @@ func (unavailableStore) OpenLane(context.Context, dlq.ID, int, dlq.LaneAttempt) 
 	return dlq.Lane{}, dlq.ErrUnavailable
 }
 
+// panickingStore panics when it is to record the first page.
+type panickingStore struct {
+	*postgres.Store
+	hasPanicked bool
+}
+
+func (s *panickingStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	if len(outcomes) > 0 && !s.hasPanicked {
+		s.hasPanicked = true
+		panic("a bug in the store")
+	}
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
+}
+
+func TestAPageInHandIsNotSentAgainAfterAPanic(t *testing.T) {
+	t.Parallel()
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
+	store := &panickingStore{Store: l.store}
+	var last activities.LaneReport
+	for attempt := range 2 {
+		env := l.environment(t, store, l.target)
+		env.SetHeartbeatDetails(last)
+		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+			last = activities.LaneReport{}
+			_ = details.Get(&last)
+		})
+		_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
+		require.Equal(t, attempt == 0, err != nil, "%v", err)
+	}
+	require.Equal(t, []string{"a1", "b1"}, l.target.asked)
+}
+
 func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
@@ -96,7 +135,7 @@ func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
 		last = activities.LaneReport{}
 		_ = details.Get(&last)
 	})
-	_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.Error(t, err)
 	require.Equal(t, known, last.Acknowledged)
 }
@@ -107,21 +146,21 @@ type slowStore struct {
 	asked []bool
 }
 
-func (s *slowStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+func (s *slowStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
 	if s.asked = append(s.asked, lane.Bounded); !lane.Bounded {
-		return dlq.LaneClaim{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+		return dlq.LaneClaim{}, dlq.PageResult{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 	}
-	return s.Store.ClaimPage(ctx, lane, scan)
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
 }
 
 func TestALaneWithFewMessagesInALargeScopeScansInParts(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	store := &slowStore{Store: l.store}
-	_, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	_, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true, true}, store.asked)
-	require.Equal(t, dlq.BulkCounts{Retried: 1}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 1}, l.counts(t))
 }
 
 // restoredStore is a store whose database is restored to the moment before its first
@@ -131,12 +170,13 @@ type restoredStore struct {
 	restored bool
 }
 
-func (s *restoredStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
-	if !s.restored {
+func (s *restoredStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	if len(outcomes) > 0 && !s.restored {
 		s.restored = true
-		return dlq.PageResult{Ended: len(outcomes)}, nil
+		claim, _, err := s.Store.NextPage(ctx, lane, nil, scan)
+		return claim, dlq.PageResult{Ended: len(outcomes)}, err
 	}
-	return s.Store.FinalizePage(ctx, lane, outcomes)
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
 }
 
 func TestAPageThatARestoreBroughtBackIsSentBeforeLaterMessages(t *testing.T) {
@@ -148,10 +188,10 @@ func TestAPageThatARestoreBroughtBackIsSentBeforeLaterMessages(t *testing.T) {
 		messages = append(messages, message("orders", "a", names[i]))
 	}
 	l := newLaneTest(t, dlq.OrderKey, nil, messages...)
-	_, err := l.environment(t, &restoredStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	_, err := l.environment(t, &restoredStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	require.Equal(t, slices.Concat(names[:dlq.PageSize], names), l.target.asked)
-	require.Equal(t, dlq.BulkCounts{Retried: int64(len(messages))}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: int64(len(messages))}, l.counts(t))
 }
 
 // lateStore is a store whose first claim commits after its caller's timeout.
@@ -160,12 +200,12 @@ type lateStore struct {
 	late func()
 }
 
-func (s *lateStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+func (s *lateStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
 	if s.late == nil {
-		s.late = func() { _, _ = s.Store.ClaimPage(context.WithoutCancel(ctx), lane, scan) }
-		return dlq.LaneClaim{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+		s.late = func() { _, _, _ = s.Store.NextPage(context.WithoutCancel(ctx), lane, outcomes, scan) }
+		return dlq.LaneClaim{}, dlq.PageResult{}, fmt.Errorf("%w: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 	}
-	return s.Store.ClaimPage(ctx, lane, scan)
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
 }
 
 func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
@@ -179,20 +219,20 @@ func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64)
 func TestAClaimThatCommitsTooLateIsNotLost(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "a", "a2"))
-	_, err := l.environment(t, &lateStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	_, err := l.environment(t, &lateStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a1", "a2"}, l.target.asked)
-	require.Equal(t, dlq.BulkCounts{Retried: 2}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 2}, l.counts(t))
 }
 
 func TestAPageLeftByACrashIsReleasedWhenTheJobStops(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	_, err = l.store.ClaimPage(t.Context(), lane, true)
+	_, _, err = l.store.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
-	_, err = l.store.StopBulk(t.Context(), l.lane.Bulk, dlq.BulkPausing, "")
+	_, err = l.store.StopJob(t.Context(), nil, l.lane.Job, dlq.JobPausing, "")
 	require.NoError(t, err)
 	require.Equal(t, activities.LaneClosed, l.run(t).End)
 	require.Empty(t, l.target.asked)
@@ -210,7 +250,7 @@ func (s *vanishing) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64)
 		s.gone = true
 		claim, err := s.Store.ClaimedPage(ctx, lane, bytes)
 		if err == nil {
-			_, err = s.MarkDead(ctx, claim.Page[0].ID)
+			_, err = s.MarkDead(ctx, nil, claim.Page[0].ID)
 		}
 		return dlq.LaneClaim{}, err
 	}
@@ -222,7 +262,7 @@ func TestALaneContinuesAfterALargeMessageThatAnotherClientHasEnded(t *testing.T)
 	large := strings.Repeat("x", dlq.PageBytes+1)
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"), message("orders", "c", "c1"))
 	store := &vanishing{Store: l.store}
-	value, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	value, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
@@ -246,10 +286,17 @@ func (slowFinalize) FinalizePage(context.Context, dlq.Lane, []dlq.PageOutcome) (
 	return dlq.PageResult{}, context.DeadlineExceeded
 }
 
+func (s slowFinalize) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	if len(outcomes) > 0 {
+		return dlq.LaneClaim{}, dlq.PageResult{}, context.DeadlineExceeded
+	}
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
+}
+
 func TestAPageThatCouldNotBeFinalizedIsNotSentAgainByTheSameAttempt(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-	_, err := l.environment(t, slowFinalize{l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Bulk})
+	_, err := l.environment(t, slowFinalize{l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.Error(t, err)
 	require.Equal(t, []string{"a1"}, l.target.asked)
 }

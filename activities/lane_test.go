@@ -100,9 +100,9 @@ func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arri
 	}
 	_, err := l.store.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	bulk, err := l.store.CreateBulk(t.Context(), dlqtest.Bulk("all.dlq", 1, func(s *dlq.BulkSpec) { s.Order = order }))
+	bulk, err := l.store.CreateJob(t.Context(), nil, dlqtest.Bulk("all.dlq", 1, func(s *dlq.JobSpec) { s.Order = order }))
 	require.NoError(t, err)
-	_, err = l.store.CountBulk(t.Context(), bulk.ID) // which also finds out whether it is multi-target
+	_, err = l.store.CountJob(t.Context(), bulk.ID) // which also finds out whether it is multi-target
 	require.NoError(t, err)
 	l.lane = dlqtest.Lane(bulk, 0)
 	return l
@@ -116,27 +116,27 @@ func (l *laneTest) run(t *testing.T) activities.LaneResult {
 func (l *laneTest) runTo(t *testing.T, publisher activities.Publisher) activities.LaneResult {
 	t.Helper()
 	value, err := l.environment(t, l.store, publisher).ExecuteActivity("RunLane",
-		activities.LaneInput{Bulk: l.lane.Bulk, Number: l.lane.Number, TargetClosed: l.shut})
+		activities.LaneInput{Bulk: l.lane.Job, Number: l.lane.Number, TargetClosed: l.shut})
 	require.NoError(t, err)
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
 	return result
 }
 
-func (l *laneTest) environment(t *testing.T, store activities.BulkStore, publisher activities.Publisher) *testsuite.TestActivityEnvironment {
+func (l *laneTest) environment(t *testing.T, store activities.JobStore, publisher activities.Publisher) *testsuite.TestActivityEnvironment {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	l.metrics = prometheus.NewRegistry() // another worker's
-	env.RegisterActivity(&activities.Bulk{
+	env.RegisterActivity(&activities.Jobs{
 		Store: store, Publisher: publisher, Metrics: activities.NewMetrics(l.metrics), Log: zap.NewNop(),
 	})
 	return env
 }
 
-func (l *laneTest) counts(t *testing.T) dlq.BulkCounts {
+func (l *laneTest) counts(t *testing.T) dlq.JobCounts {
 	t.Helper()
-	bulk, err := l.store.Bulk(t.Context(), l.lane.Bulk)
+	bulk, err := l.store.Job(t.Context(), l.lane.Job)
 	require.NoError(t, err)
 	return bulk.Counts
 }
@@ -189,7 +189,7 @@ func TestLaneSkipsTheLaterMessagesOfABadMessagesKey(t *testing.T) {
 				message("orders", "a", "before"), message("orders", "a", "bad"), message("orders", "b", "other"),
 				message("orders", "a", "after"), message("orders", "a", "last"))
 			require.Equal(t, activities.LaneResult{End: activities.LaneDone}, l.run(t))
-			require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 1, Skipped: 2}, l.counts(t))
+			require.Equal(t, dlq.JobCounts{Retried: 2, Dead: 1, Skipped: 2}, l.counts(t))
 			require.Equal(t, dlq.StatusDead, l.detail(t, "bad").Status)
 			require.Equal(t, dlq.StatusResolved, l.detail(t, "before").Status)
 			require.Equal(t, dlq.StatusResolved, l.detail(t, "other").Status)
@@ -201,7 +201,7 @@ func TestLaneSkipsTheLaterMessagesOfABadMessagesKey(t *testing.T) {
 
 func TestLaneSkipsTheLaterMessagesOfABadMessagesKeyOnKafka(t *testing.T) {
 	t.Parallel()
-	for order, want := range map[dlq.Order]dlq.BulkCounts{
+	for order, want := range map[dlq.Order]dlq.JobCounts{
 		dlq.OrderKey:  {Retried: 2, Dead: 1, Skipped: 97},
 		dlq.OrderNone: {Retried: 99, Dead: 1},
 	} {
@@ -238,7 +238,7 @@ func TestLaneWithoutOrderSendsTheLaterMessagesOfABadMessagesKey(t *testing.T) {
 		"bad": {refuse(dlq.CategoryBadData)}, "worse": {refuse(dlq.CategoryTransient), refuse(dlq.CategoryBadData)},
 	}, message("orders", "a", "bad"), message("orders", "a", "after"), message("orders", "a", "worse"), message("orders", "a", "last"))
 	require.Equal(t, activities.LaneDone, l.run(t).End)
-	require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 2}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 2, Dead: 2}, l.counts(t))
 	require.Equal(t, dlq.StatusResolved, l.detail(t, "after").Status)
 	require.Equal(t, dlq.StatusResolved, l.detail(t, "last").Status)
 	require.Equal(t, []dlq.Order{dlq.OrderNone, dlq.OrderNone}, l.target.orders)
@@ -252,7 +252,7 @@ func TestPageBlockedByABadMessageIsNotARefusal(t *testing.T) {
 	}
 	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"0": {refuse(dlq.CategoryBadData)}}, arrivals...)
 	require.Equal(t, activities.LaneResult{End: activities.LaneDone}, l.run(t))
-	require.Equal(t, dlq.BulkCounts{Dead: 1, Skipped: 2 * dlq.PageSize}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Dead: 1, Skipped: 2 * dlq.PageSize}, l.counts(t))
 	require.Equal(t, []string{"0"}, l.target.asked)
 	l.requireUnchanged(t, "1", "99", "100", "200")
 }
@@ -274,11 +274,11 @@ func TestLaneCountsOnlyPagesThatItFinalized(t *testing.T) {
 		message("orders", "a", "bad"), message("orders", "a", "after"), message("orders", "b", "other"))
 	unavailable := map[string][]error{"bad": {refuse(dlq.CategoryTransient)}, "other": {refuse(dlq.CategoryTransient)}}
 	require.Equal(t, activities.LaneClosed, l.runTo(t, pausing{&target{answers: unavailable}, func() {
-		_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
+		_, err := l.store.PauseJob(t.Context(), nil, l.lane.Job, "")
 		require.NoError(t, err)
 	}}).End)
 	require.Empty(t, l.counted(t), "its page was released")
-	_, err := l.store.ResumeBulk(t.Context(), l.lane.Bulk)
+	_, err := l.store.ResumeJob(t.Context(), nil, l.lane.Job)
 	require.NoError(t, err)
 	require.Equal(t, activities.LaneDone, l.run(t).End)
 	require.Equal(t, map[string]float64{"delivered": 1, "rejected": 1, "skipped": 1}, l.counted(t))
@@ -296,14 +296,14 @@ func TestBlockedMessagesFollowTheOutcomeOfTheEarlierOne(t *testing.T) {
 		t.Parallel()
 		l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {transient, transient}}, page()...)
 		l.run(t)
-		require.Equal(t, dlq.BulkCounts{Retried: 4}, l.counts(t))
+		require.Equal(t, dlq.JobCounts{Retried: 4}, l.counts(t))
 		require.Equal(t, []string{"a1", "b1", "a1", "a1", "a2", "a3"}, l.target.asked)
 	})
 	t.Run("it turns out to be bad", func(t *testing.T) {
 		t.Parallel()
 		l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {transient, transient, bad}}, page()...)
 		l.run(t)
-		require.Equal(t, dlq.BulkCounts{Retried: 1, Dead: 1, Skipped: 2}, l.counts(t))
+		require.Equal(t, dlq.JobCounts{Retried: 1, Dead: 1, Skipped: 2}, l.counts(t))
 		require.Equal(t, []string{"a1", "b1", "a1", "a1"}, l.target.asked)
 		l.requireUnchanged(t, "a2", "a3")
 	})
@@ -311,7 +311,7 @@ func TestBlockedMessagesFollowTheOutcomeOfTheEarlierOne(t *testing.T) {
 		t.Parallel()
 		l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {transient}, "a2": {bad}}, page()...)
 		l.run(t)
-		require.Equal(t, dlq.BulkCounts{Retried: 2, Dead: 1, Skipped: 1}, l.counts(t))
+		require.Equal(t, dlq.JobCounts{Retried: 2, Dead: 1, Skipped: 1}, l.counts(t))
 		require.Equal(t, []string{"a1", "b1", "a1", "a2"}, l.target.asked)
 		l.requireUnchanged(t, "a3")
 	})
@@ -329,19 +329,19 @@ func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 			require.Equal(t, "refused: "+string(category), result.Reason)
 			require.Equal(t, category, result.Category)
 			require.InDelta(t, time.Second, result.For, float64(time.Second))
-			bulk, err := l.store.Bulk(t.Context(), l.lane.Bulk)
+			bulk, err := l.store.Job(t.Context(), l.lane.Job)
 			require.NoError(t, err)
-			require.Equal(t, dlq.BulkCounts{Retried: 1}, bulk.Counts)
+			require.Equal(t, dlq.JobCounts{Retried: 1}, bulk.Counts)
 			require.EqualValues(t, 2, bulk.Waiting)
 			require.Equal(t, result.Reason, bulk.Reason)
 			l.requireUnchanged(t, "a1", "a2")
 
-			_, err = l.store.PauseBulk(t.Context(), l.lane.Bulk, "mended")
+			_, err = l.store.PauseJob(t.Context(), nil, l.lane.Job, "mended")
 			require.NoError(t, err)
-			_, err = l.store.ResumeBulk(t.Context(), l.lane.Bulk) // which tries again at once
+			_, err = l.store.ResumeJob(t.Context(), nil, l.lane.Job) // which tries again at once
 			require.NoError(t, err)
 			require.Equal(t, activities.LaneDone, l.run(t).End)
-			require.Equal(t, dlq.BulkCounts{Retried: 3}, l.counts(t))
+			require.Equal(t, dlq.JobCounts{Retried: 3}, l.counts(t))
 			require.Equal(t, []string{"a1", "b1", "a1", "a2"}, l.target.asked)
 		})
 	}
@@ -350,22 +350,22 @@ func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 func TestAJobWithAClosedTargetIsPausedOnlyWhileItIsClosed(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": {refuse(dlq.CategoryAuth)}}, message("orders", "a", "a1"))
-	pause := func() dlq.BulkState {
-		_, err := l.store.StopBulk(t.Context(), l.lane.Bulk, dlq.BulkPausing, "closed")
+	pause := func() dlq.JobState {
+		_, err := l.store.StopJob(t.Context(), nil, l.lane.Job, dlq.JobPausing, "closed")
 		require.NoError(t, err)
-		value, err := l.environment(t, l.store, l.target).ExecuteActivity("PauseBulk",
-			activities.PauseInput{ID: l.lane.Bulk, Reason: "closed", TargetClosed: true})
+		value, err := l.environment(t, l.store, l.target).ExecuteActivity("PauseJob",
+			activities.PauseInput{ID: l.lane.Job, Reason: "closed", TargetClosed: true})
 		require.NoError(t, err)
-		var bulk dlq.BulkRetry
+		var bulk dlq.Job
 		require.NoError(t, value.Get(&bulk))
 		return bulk.State
 	}
 	require.Equal(t, activities.LaneWaiting, l.run(t).End)
-	require.Equal(t, dlq.BulkPaused, pause())
-	_, err := l.store.ResumeBulk(t.Context(), l.lane.Bulk)
+	require.Equal(t, dlq.JobPaused, pause())
+	_, err := l.store.ResumeJob(t.Context(), nil, l.lane.Job)
 	require.NoError(t, err)
 	require.Equal(t, activities.LaneDone, l.run(t).End)
-	require.Equal(t, dlq.BulkPausing, pause(), "the caller resumes it")
+	require.Equal(t, dlq.JobPausing, pause(), "the caller resumes it")
 }
 
 func TestAClosedTargetIsTriedByOneMessageAndNotByTheRestOfTheScope(t *testing.T) {
@@ -384,13 +384,13 @@ func TestAClosedTargetIsTriedByOneMessageAndNotByTheRestOfTheScope(t *testing.T)
 	require.Len(t, l.target.asked, dlq.PageSize, "the first page has told enough")
 
 	l.shut = true
-	_, err := l.store.PauseBulk(t.Context(), l.lane.Bulk, "")
+	_, err := l.store.PauseJob(t.Context(), nil, l.lane.Job, "")
 	require.NoError(t, err)
-	_, err = l.store.ResumeBulk(t.Context(), l.lane.Bulk)
+	_, err = l.store.ResumeJob(t.Context(), nil, l.lane.Job)
 	require.NoError(t, err)
 	l.target.answers = nil
 	require.Equal(t, activities.LaneDone, l.run(t).End)
-	require.Equal(t, dlq.BulkCounts{Retried: 3 * dlq.PageSize}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 3 * dlq.PageSize}, l.counts(t))
 	require.Len(t, l.target.asked, 4*dlq.PageSize)
 	require.Equal(t, 1, l.target.calls[1], "one message asks")
 }
@@ -398,18 +398,18 @@ func TestAClosedTargetIsTriedByOneMessageAndNotByTheRestOfTheScope(t *testing.T)
 func TestNothingIsSentToATargetThatIsKnownToBeClosed(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"), message("users", "c", "c1"))
-	lane, err := l.store.OpenLane(t.Context(), l.lane.Bulk, 0, dlq.LaneAttempt{})
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
 	one := int64(1)
-	require.NoError(t, l.store.SetStepLimit(t.Context(), l.lane.Bulk, &one))
-	claim, err := l.store.ClaimPage(t.Context(), lane, true)
+	require.NoError(t, l.store.SetStepLimit(t.Context(), l.lane.Job, &one))
+	claim, _, err := l.store.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	closed := dlq.Target{Topic: "orders"}
 	outcomes := dlq.RequeuePage(claim.Page)
 	outcomes[0].Wait = dlq.Wait{Target: closed, Tries: 1, For: time.Hour}
 	_, err = l.store.FinalizePage(t.Context(), lane, outcomes)
 	require.NoError(t, err)
-	require.NoError(t, l.store.SetStepLimit(t.Context(), l.lane.Bulk, nil))
+	require.NoError(t, l.store.SetStepLimit(t.Context(), l.lane.Job, nil))
 
 	require.Equal(t, activities.LaneWaiting, l.run(t).End)
 	require.Equal(t, [][]dlq.Target{{closed}}, l.target.closed)
@@ -425,7 +425,7 @@ func TestAMessageThatIsRefusedByItselfFailsAfterItsAttempts(t *testing.T) {
 	l := newLaneTest(t, dlq.OrderKey, map[string][]error{"a1": refusals},
 		message("orders", "a", "a1"), message("orders", "b", "b1"), message("orders", "a", "a2"))
 	require.Equal(t, activities.LaneDone, l.run(t).End)
-	require.Equal(t, dlq.BulkCounts{Retried: 1, Failed: 1, Skipped: 1}, l.counts(t))
+	require.Equal(t, dlq.JobCounts{Retried: 1, Failed: 1, Skipped: 1}, l.counts(t))
 	require.Len(t, l.target.asked, 11)
 	require.Equal(t, 1, l.detail(t, "a1").RetryCount, "one retry, whatever attempts it made")
 	l.requireUnchanged(t, "a2")

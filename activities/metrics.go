@@ -12,7 +12,7 @@ type Metrics struct {
 	archived prometheus.Counter
 	purged   prometheus.Counter
 	orphans  prometheus.Counter
-	acted    *prometheus.CounterVec
+	changed  *prometheus.CounterVec
 	folded   prometheus.Gauge
 }
 
@@ -32,18 +32,18 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dlq_orphans_released_total", Help: "Claims released because their workflow was gone.",
 		}),
-		acted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dlq_bulk_action_messages_total", Help: "Messages that bulk actions changed, by action (revive, dead, delete, restore).",
-		}, []string{"action"}),
+		changed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_changed_total", Help: "Messages that jobs changed, by kind (revive, dead, delete, restore).",
+		}, []string{"kind"}),
 		folded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dlq_counts_folded_timestamp_seconds",
 			Help: "When this process last added the recent changes to the counts of topics and groups, or was started, in Unix time.",
 		}),
 	}
-	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans, m.acted, m.folded)
+	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans, m.changed, m.folded)
 	m.folded.SetToCurrentTime()
-	for _, action := range dlq.Actions {
-		m.acted.WithLabelValues(string(action)) // so that each has a value before its first message
+	for _, kind := range dlq.JobKinds[1:] { // all but retry
+		m.changed.WithLabelValues(string(kind)) // so that each has a value before its first message
 	}
 	// These start at 0, since a rate does not see the value with which a series begins.
 	m.results.WithLabelValues(string(dlq.ResultDelivered), "")
@@ -76,8 +76,8 @@ func (m *Metrics) Released(messages int64) { m.orphans.Add(float64(messages)) }
 // Folded notes that the changes of the counts are added up.
 func (m *Metrics) Folded() { m.folded.SetToCurrentTime() }
 
-func (m *Metrics) actedOn(action dlq.Action, messages int64) {
-	if messages > 0 { // an unknown action changes none
-		m.acted.WithLabelValues(string(action)).Add(float64(messages))
+func (m *Metrics) changedBy(kind dlq.JobKind, messages int64) {
+	if messages > 0 { // an unknown kind changes none
+		m.changed.WithLabelValues(string(kind)).Add(float64(messages))
 	}
 }

@@ -17,9 +17,9 @@ import (
 type RetryStore interface {
 	// Claim makes a PENDING message RETRYING and counts the retry. A second claim by the
 	// same owner returns the same message and is not counted. The first claim notes that the
-	// owner acts for the operation of ctx, if that has an id. The errors are
+	// owner acts for the operation, unless the id is zero. The errors are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
-	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
+	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error)
 	// Claimed returns the owner's existing claim, or the errors of Claim.
 	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
 	// Envelope reads the message of a claim, or returns the errors of Claim.
@@ -82,14 +82,13 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error
 	if err := checkOwner(ctx, in.Owner); err != nil {
 		return Claimed{}, err
 	}
-	asked := dlq.WithOperation(ctx, dlq.Operation{ID: in.OperationID})
-	claim, err := a.Store.Claim(asked, in.MessageID, in.Owner)
+	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
 	var owned *dlq.OwnedError
 	if errors.As(err, &owned) {
 		if err := a.releaseIfGone(ctx, owned); err != nil {
 			return Claimed{}, toTemporal(err)
 		}
-		claim, err = a.Store.Claim(asked, in.MessageID, in.Owner)
+		claim, err = a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
 	}
 	if err != nil {
 		return Claimed{}, toTemporal(err)

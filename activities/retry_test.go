@@ -38,7 +38,7 @@ func TestSingleRetryIsSentInOrder(t *testing.T) {
 func TestAMessageOfAnotherOwnerIsNotRepublished(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-	_, err := l.store.Claim(t.Context(), l.ids["a1"], dlqtest.Owner())
+	_, err := l.store.Claim(t.Context(), l.ids["a1"], dlqtest.Owner(), dlq.ID{})
 	require.NoError(t, err)
 	retry := &activities.Retry{Store: l.store, Publisher: l.target, Log: zap.NewNop()}
 	_, err = retry.Republish(t.Context(), activities.RetryInput{MessageID: l.ids["a1"], Owner: dlqtest.Owner()})
@@ -61,7 +61,7 @@ func TestARedirectIsRefusedWhileItsTargetIsNotAllowedOrDoesNotExist(t *testing.T
 		_, err = retry.Republish(t.Context(), in)
 		return err
 	}
-	_, err = l.store.Claim(t.Context(), in.MessageID, in.Owner)
+	_, err = l.store.Claim(t.Context(), in.MessageID, in.Owner, dlq.ID{})
 	require.NoError(t, err)
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, redirect(), &refused)

@@ -31,9 +31,6 @@ var PublicRoutes = []string{"healthz", "readyz", "metrics"}
 type access struct {
 	principal  dlq.Principal
 	permission dlq.Permission
-	// operation is the row of the audit for a request that changes something, otherwise
-	// nil. Handlers complete it.
-	operation *requested
 }
 
 type accessKey struct{}
@@ -92,18 +89,19 @@ func (s *Server) authorize(r route) fiber.Handler {
 		}
 		addLogField(c, zap.String("actor", principal.Subject))
 		a := access{principal: principal, permission: r.permission}
-		if r.method != http.MethodGet {
-			a.operation = newOperation(c, r, &principal)
-		}
 		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, a))
+		if r.method != http.MethodGet {
+			c.Locals(requestedKey{}, newOperation(c, r, &principal))
+		}
 		if err = a.checkRoute(); err == nil {
 			err = c.Next()
 		}
-		if a.operation != nil && a.operation.acceptedBy != "" {
-			addLogField(c, zap.String("workflow_id", a.operation.acceptedBy))
+		asked := requestedBy(c)
+		if asked != nil && asked.WorkflowID != "" {
+			addLogField(c, zap.String("workflow_id", asked.WorkflowID))
 		}
-		if err != nil && a.operation != nil {
-			s.recordRefusal(c, a.operation, err)
+		if err != nil && asked != nil {
+			s.recordRefusal(c, asked, err)
 		}
 		return err
 	}

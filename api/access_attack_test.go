@@ -66,7 +66,7 @@ func TestALimitedOperatorSendsToNoForgedOrigin(t *testing.T) {
 		require.Equal(t, dlq.StatusPending, m.Status)
 	}
 	require.Zero(t, w.retries.starts())
-	preview := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`, bearer("operator/orders.*"))
+	preview := w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.dlq.v1"}`, bearer("operator/orders.*"))
 	require.EqualValues(t, 2, preview.field(t, "matched"), preview.body)
 	require.EqualValues(t, 4, preview.field(t, "skipped"))
 	require.Contains(t, preview.body, dlq.SkipForeign)
@@ -93,7 +93,7 @@ func TestALimitedOperatorSteersNoWiderJob(t *testing.T) {
 		w := startWithTokens(t)
 		w.retries.hold()
 		w.add(1)
-		job := w.json(http.MethodPost, bulksPath, `{"topic":"`+topic+`"}`, bearer("admin"), "Prefer: respond-async")
+		job := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"`+topic+`"}`, bearer("admin"), "Prefer: respond-async")
 		path := job.header.Get("Location")
 		require.Equal(t, want, w.call(http.MethodPost, path+"/pause", bearer("operator/orders.*")).status, topic)
 		require.Equal(t, want, w.call(http.MethodGet, path, bearer("operator/orders.*")).status)
@@ -101,16 +101,16 @@ func TestALimitedOperatorSteersNoWiderJob(t *testing.T) {
 	w := startWithTokens(t)
 	w.retries.hold()
 	w.add(1)
-	own := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, bearer("operator/orders.*"), "Prefer: respond-async")
+	own := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.v1"}`, bearer("operator/orders.*"), "Prefer: respond-async")
 	require.Equal(t, http.StatusOK, w.call(http.MethodPost, own.header.Get("Location")+"/pause", bearer("operator/orders.*")).status)
 }
 
 // Its filter, its reason and its counts tell about dead letters of other topics.
 func TestAJobOnAnOriginalTopicIsHiddenFromWhoSeesOnlyAPartOfIt(t *testing.T) {
 	t.Parallel()
-	for path, body := range map[string]string{
-		bulksPath:   `{"topic":"orders.v1","error":"stock secret","reason":"a stock secret"}`,
-		actionsPath: `{"action":"dead","topic":"orders.v1","error":"stock secret","reason":"a stock secret"}`,
+	for _, body := range []string{
+		`{"kind":"retry","topic":"orders.v1","error":"stock secret","reason":"a stock secret"}`,
+		`{"kind":"dead","topic":"orders.v1","error":"stock secret","reason":"a stock secret"}`,
 	} {
 		for creator, seenBy := range map[string]map[string]bool{
 			"admin":             {"viewer": true, "admin/orders.*": false, "viewer/orders.*": false, "viewer/stock.*": false},
@@ -120,12 +120,12 @@ func TestAJobOnAnOriginalTopicIsHiddenFromWhoSeesOnlyAPartOfIt(t *testing.T) {
 			w.retries.hold()
 			w.add(1)
 			w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
-			job := w.json(http.MethodPost, path, body, bearer(creator), "Prefer: respond-async")
+			job := w.json(http.MethodPost, jobsPath, body, bearer(creator), "Prefer: respond-async")
 			require.Equal(t, http.StatusAccepted, job.status, job.body)
 			for viewer, isSeen := range seenBy {
 				got := w.call(http.MethodGet, job.header.Get("Location"), bearer(viewer))
-				require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[isSeen], got.status, "%s by %s for %s", path, creator, viewer)
-				for _, list := range []string{path, "/api/v1/audit", "/api/v1/audit?target_id=" + job.field(t, "id").(string)} {
+				require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[isSeen], got.status, "%s by %s for %s", jobsPath, creator, viewer)
+				for _, list := range []string{jobsPath, "/api/v1/audit", "/api/v1/audit?target_id=" + job.field(t, "id").(string)} {
 					got = w.call(http.MethodGet, list, bearer(viewer))
 					require.Equal(t, isSeen, strings.Contains(got.body, "secret"), "%s of %s for %s: %s", list, creator, viewer, got.body)
 				}
@@ -139,9 +139,9 @@ func TestAJobThatReplacesATerminatedOneHasItsOwnRow(t *testing.T) {
 	w := startWithTokens(t)
 	w.add(1)
 	w.retries.terminate(true)
-	first := w.json(http.MethodPost, bulksPath, wholeTopic, bearer("operator"), "Prefer: respond-async").field(t, "id")
+	first := w.json(http.MethodPost, jobsPath, wholeTopic, bearer("operator"), "Prefer: respond-async").field(t, "id")
 	w.retries.terminate(false)
-	second := w.json(http.MethodPost, bulksPath, wholeTopic, bearer("admin"), "Prefer: respond-async").field(t, "id")
+	second := w.json(http.MethodPost, jobsPath, wholeTopic, bearer("admin"), "Prefer: respond-async").field(t, "id")
 	require.NotEqual(t, first, second)
 	creators := map[any]any{}
 	for _, row := range w.operations(bearer("admin")) {
@@ -225,20 +225,20 @@ func TestSeveralAuthorizationHeadersAreRefused(t *testing.T) {
 	}
 }
 
-var jobsOnOriginalTopic = map[string]string{bulksPath: `{"topic":"orders.v1"}`, actionsPath: `{"action":"dead","topic":"orders.v1"}`}
+var jobsOnOriginalTopic = []string{`{"kind":"retry","topic":"orders.v1"}`, `{"kind":"dead","topic":"orders.v1"}`}
 
 // The row of a refused creation is about the topic of the request, not about the job of others.
 func TestTheRowOfAConflictNamesNoHiddenJob(t *testing.T) {
 	t.Parallel()
-	for path, body := range jobsOnOriginalTopic {
+	for _, body := range jobsOnOriginalTopic {
 		w := startWithTokens(t)
 		w.retries.hold()
 		w.add(1)
-		running := w.json(http.MethodPost, path, body, bearer("admin"), "Prefer: respond-async")
+		running := w.json(http.MethodPost, jobsPath, body, bearer("admin"), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, running.status, running.body)
 		for _, token := range []string{"admin/orders.dlq.*", "admin"} { // the second may see the running job
 			other := strings.Replace(body, "orders.v1", topicOfAccess, 1)
-			require.Equal(t, http.StatusConflict, w.json(http.MethodPost, path, other, bearer(token)).status)
+			require.Equal(t, http.StatusConflict, w.json(http.MethodPost, jobsPath, other, bearer(token)).status)
 			rows := w.operations(bearer(token))
 			require.NotEmpty(t, rows, "the sender sees the row")
 			row := rows[0]
@@ -253,7 +253,7 @@ func TestALimitedOperatorCancelsNoWiderAction(t *testing.T) {
 		w := startWithTokens(t)
 		w.retries.hold()
 		w.add(1)
-		job := w.json(http.MethodPost, actionsPath, `{"action":"dead","topic":"`+topic+`"}`, bearer("admin"), "Prefer: respond-async")
+		job := w.json(http.MethodPost, jobsPath, `{"kind":"dead","topic":"`+topic+`"}`, bearer("admin"), "Prefer: respond-async")
 		path := job.header.Get("Location")
 		require.Equal(t, want, w.call(http.MethodPost, path+"/cancel", bearer("operator/orders.*")).status, topic)
 		require.Equal(t, want, w.call(http.MethodGet, path, bearer("operator/orders.*")).status)
@@ -264,12 +264,12 @@ func TestALimitedOperatorCancelsNoWiderAction(t *testing.T) {
 func TestALimitedJobOnASharedOriginalTopicIsHiddenFromOtherTeams(t *testing.T) {
 	t.Parallel()
 	const shared = "+operator/orders.v1"
-	for path, body := range jobsOnOriginalTopic {
+	for _, body := range jobsOnOriginalTopic {
 		w := startWithTokens(t)
 		w.retries.hold()
 		w.add(1)
 		w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
-		job := w.json(http.MethodPost, path, body, bearer("operator/stock.*"+shared), "Prefer: respond-async")
+		job := w.json(http.MethodPost, jobsPath, body, bearer("operator/stock.*"+shared), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, job.status, job.body)
 		id, location := job.field(t, "id").(string), job.header.Get("Location")
 		for token, seen := range map[string]bool{
@@ -277,13 +277,13 @@ func TestALimitedJobOnASharedOriginalTopicIsHiddenFromOtherTeams(t *testing.T) {
 			"operator/orders.dlq.*" + shared: false, "viewer/orders.*": false,
 		} {
 			require.Equal(t, seen, w.call(http.MethodGet, location, bearer(token)).status == http.StatusOK, token)
-			require.Equal(t, seen, strings.Contains(w.call(http.MethodGet, path+"?limit=1", bearer(token)).body, id), token)
+			require.Equal(t, seen, strings.Contains(w.call(http.MethodGet, jobsPath+"?page_size=1", bearer(token)).body, id), token)
 		}
 		other := "operator/orders.dlq.*" + shared
 		require.Equal(t, http.StatusNotFound, w.call(http.MethodPost, location+"/cancel", bearer(other)).status)
-		own := w.json(http.MethodPost, path, body, bearer(other), "Prefer: respond-async")
+		own := w.json(http.MethodPost, jobsPath, body, bearer(other), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, own.status, own.body)
-		require.Contains(t, w.call(http.MethodGet, path+"?limit=1", bearer("operator/stock.*"+shared)).body, id, "behind a hidden job")
+		require.Contains(t, w.call(http.MethodGet, jobsPath+"?page_size=1", bearer("operator/stock.*"+shared)).body, id, "behind a hidden job")
 		require.NotContains(t, w.call(http.MethodGet, auditPath, bearer(other)).body, `"within"`)
 		require.Less(t, w.call(http.MethodPost, location+"/cancel", bearer("operator/stock.*"+shared)).status, 300)
 	}
@@ -329,7 +329,7 @@ func TestGrantsThatNameTooManyTopicsAreForbidden(t *testing.T) {
 		p.Grants = append(p.Grants, g)
 	}
 	w := start(t, func(o *api.Options) { o.Auth = one(p) })
-	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", bulksPath, auditPath} {
+	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", jobsPath, auditPath} {
 		message, _ := requireError(t, w.call(http.MethodGet, path, bearer("any")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 		require.Contains(t, message, "too many topics")
 	}

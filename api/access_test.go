@@ -66,10 +66,10 @@ const topicOfAccess = "orders.dlq.v1"
 
 // bodies are those of the requests that need one.
 var bodies = map[string]string{
-	"POST /api/v1/bulk-retries":        `{"topic":"` + topicOfAccess + `"}`,
-	"POST /api/v1/bulk-actions":        `{"action":"dead","topic":"` + topicOfAccess + `"}`,
+	"POST /api/v1/plans":               `{"kind":"retry","topic":"` + topicOfAccess + `"}`,
+	"POST /api/v1/jobs":                `{"kind":"retry","topic":"` + topicOfAccess + `"}`,
 	"POST /api/v1/dlq/:topic/messages": `{"value":1}`,
-	"PATCH /api/v1/bulk-retries/:id":   `{"rate_limit":5}`,
+	"PATCH /api/v1/jobs/:id":           `{"rate_limit":5}`,
 	"PATCH /api/v1/groups/:id":         `{"owner":"ann"}`,
 	"PUT /debug/log-level":             `{"level":"debug","for":"1h"}`,
 }
@@ -127,15 +127,11 @@ func (w *world) prepare(route string) (id string) {
 	if strings.Contains(route, "/groups/") {
 		id = w.groupOf(id)
 	}
-	for kind, body := range map[string]string{"bulk-retries": `{"topic":"` + topicOfAccess + `"}`,
-		"bulk-actions": `{"action":"dead","topic":"` + topicOfAccess + `"}`} {
-		isTarget := strings.Contains(route, "/"+kind+"/:id")
+	if isTarget := strings.Contains(route, "/jobs/:id"); isTarget || route == "GET /api/v1/jobs" {
 		if isTarget {
 			w.retries.hold() // so that the job is running
-		} else if !strings.HasSuffix(route, "/api/v1/"+kind) || strings.HasPrefix(route, "POST") {
-			continue
 		}
-		got := w.json(http.MethodPost, "/api/v1/"+kind, body, bearer("admin"), "Prefer: respond-async")
+		got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"`+topicOfAccess+`"}`, bearer("admin"), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, got.status, got.body)
 		if isTarget {
 			id = got.field(t, "id").(string)
@@ -147,7 +143,7 @@ func (w *world) prepare(route string) (id string) {
 		require.Equal(t, http.StatusOK, got.status, got.body)
 	}
 	if isArchived {
-		_, err := w.store.ArchiveBatch(t.Context(), 0, 10)
+		_, err := w.store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 	}
 	return id
@@ -231,11 +227,11 @@ func TestAJobOnAnOriginalTopicChangesGrantedTopicsOnly(t *testing.T) {
 
 	list := w.call(http.MethodGet, "/api/v1/dlq/orders.v1", granted)
 	require.EqualValues(t, 2, list.field(t, "pagination", "total_count"))
-	preview := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1","dry_run":true}`, granted)
+	preview := w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.v1"}`, granted)
 	require.EqualValues(t, 2, preview.field(t, "matched"), preview.body)
-	job := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, granted)
+	job := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.v1"}`, granted)
 	require.EqualValues(t, 2, job.field(t, "retried"), job.body)
-	action := w.json(http.MethodPost, "/api/v1/bulk-actions", `{"action":"dead","topic":"orders.v1"}`, granted)
+	action := w.json(http.MethodPost, "/api/v1/jobs", `{"kind":"dead","topic":"orders.v1"}`, granted)
 	require.EqualValues(t, 0, action.field(t, "changed"), action.body)
 
 	status := func(id dlq.ID) any {
@@ -245,15 +241,15 @@ func TestAJobOnAnOriginalTopicChangesGrantedTopicsOnly(t *testing.T) {
 	require.Equal(t, "PENDING", status(others[0]))
 }
 
-func TestABulkActionNeedsThePermissionForItsMessagesToo(t *testing.T) {
+func TestABulkChangeNeedsThePermissionForItsMessagesToo(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t)
 	w.add(1)
-	for _, body := range []string{`{"action":"delete","topic":"orders.v1"}`, `{"action":"delete","topic":"orders.v1","dry_run":true}`} {
-		message, _ := requireError(t, w.json(http.MethodPost, "/api/v1/bulk-actions", body, bearer("operator")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+	for _, path := range []string{jobsPath, plansPath} {
+		message, _ := requireError(t, w.json(http.MethodPost, path, `{"kind":"delete","topic":"orders.v1"}`, bearer("operator")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 		require.Contains(t, message, "dlq:message:delete")
 	}
-	got := w.json(http.MethodPost, "/api/v1/bulk-actions", `{"action":"delete","topic":"orders.v1"}`, bearer("admin"))
+	got := w.json(http.MethodPost, "/api/v1/jobs", `{"kind":"delete","topic":"orders.v1"}`, bearer("admin"))
 	require.EqualValues(t, 1, got.field(t, "changed"), got.body)
 }
 
@@ -263,9 +259,9 @@ func TestAConflictDoesNotNameAHiddenJob(t *testing.T) {
 	w.retries.hold()
 	w.add(1)
 	w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
-	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1"}`, bearer("admin"), "Prefer: respond-async")
+	got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.v1"}`, bearer("admin"), "Prefer: respond-async")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
-	refused := w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1"}`, bearer("operator/orders.dlq.*"))
+	refused := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.dlq.v1"}`, bearer("operator/orders.dlq.*"))
 	_, fields := requireError(t, refused, http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Empty(t, fields)
 	require.NotContains(t, refused.body, got.field(t, "id"))
@@ -279,7 +275,7 @@ func TestAJobOfAnotherTeamIsNoConflict(t *testing.T) {
 	w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
 	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "stock.dlq.v1" }) // a forged header
 	for topic, token := range map[string]string{"stock.dlq.v1": "operator/stock.*", "orders.v1": "operator/orders.*"} {
-		got := w.json(http.MethodPost, bulksPath, `{"topic":"`+topic+`"}`, bearer(token), "Prefer: respond-async")
+		got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"`+topic+`"}`, bearer(token), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, got.status, got.body)
 	}
 }

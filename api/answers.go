@@ -16,7 +16,7 @@ import (
 // The most bytes of JSON in answers. Short answers, of one job, group or change, reserve no memory, so
 // that an operator can cancel a job at any time.
 const (
-	// answerList is for pages, which end at dlq.ListBytes, chains, dry runs, and lists of jobs, groups
+	// answerList is for pages, which end at dlq.ListBytes, chains, plans, and lists of jobs, groups
 	// and topics, whose texts are short.
 	answerList = dlq.ListBytes + 256<<10
 	// answerDecoded is for one value or key that the Schema Registry decodes.

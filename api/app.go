@@ -101,12 +101,14 @@ type Options struct {
 	// RequestTimeout limits the work for one request, without the wait above. Default
 	// 10 s. A request that takes longer is answered with 503.
 	RequestTimeout time.Duration
-	// PreviewTimeout replaces RequestTimeout for a dry run, which reads all messages
+	// PlanTimeout replaces RequestTimeout for a plan, which reads all messages
 	// that it counts. Default 60 s.
-	PreviewTimeout time.Duration
-	// MaxScans is how many lists that read many messages run at once, MaxDryRuns how many dry
-	// runs. Defaults 4 and 2.
-	MaxScans, MaxDryRuns int
+	PlanTimeout time.Duration
+	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
+	// plans are made at once. Defaults 4 and 2.
+	MaxScans, MaxPlans int
+	// PlanTTL is how long a job can be started from a plan. Default 1 h.
+	PlanTTL time.Duration
 	// ScanWait is how long a list that reads many messages waits while others run. Default 2 s.
 	ScanWait time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
@@ -131,14 +133,9 @@ func (o *Options) setDefaults() error {
 	if o.Store == nil || o.Retries == nil || o.Topics == nil || o.LogLevel == nil || o.Profiles == nil {
 		return errors.New("api: Store, Retries, Topics, LogLevel and Profiles are required")
 	}
-	g := guard{o.Store, o.Database, o.Topics} // handlers have no other store
-	o.Store = g
-	if o.Database != nil {
-		o.Database = g
-	} else {
+	if o.Database == nil {
 		o.ArchiveAfter, o.PurgeAfter = 0, 0 // nothing is archived
 	}
-	o.Retries = recordingRetries{o.Retries, o.Database}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -157,9 +154,10 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.MaxWait, 60*time.Second)
 	setDefault(&o.BulkLanes, 4)
 	setDefault(&o.RequestTimeout, 10*time.Second)
-	setDefault(&o.PreviewTimeout, 60*time.Second)
+	setDefault(&o.PlanTimeout, 60*time.Second)
 	setDefault(&o.MaxScans, 4)
-	setDefault(&o.MaxDryRuns, 2)
+	setDefault(&o.MaxPlans, 2)
+	setDefault(&o.PlanTTL, time.Hour)
 	setDefault(&o.ScanWait, 2*time.Second)
 	setDefault(&o.ReadTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 10*time.Second)
@@ -182,13 +180,15 @@ func setDefault[T comparable](value *T, fallback T) {
 // Server answers the REST API. It is safe for concurrent use.
 type Server struct {
 	options Options
+	guard   guard // which options.Store and options.Database are too
+	retries recordingRetries
 	app     *fiber.App
 	metrics *httpMetrics
 	spec    []byte
 
 	draining    context.Context
 	drain       context.CancelFunc
-	dryRunLimit *concurrencyLimit // for dry runs
+	planLimit   *concurrencyLimit // for plans
 	scanLimit   *concurrencyLimit // for lists that read many messages
 	answers     *answers
 	connections *connections
@@ -208,8 +208,15 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
+	// Handlers have no other store, and no other client of Temporal.
+	g, retries := guard{options.Store, options.Database, options.Topics}, recordingRetries{options.Retries, options.Database}
+	options.Store, options.Retries = g, nil
+	if options.Database != nil {
+		options.Database = g
+	}
 	s := &Server{
-		options: options, dryRunLimit: newConcurrencyLimit(options.MaxDryRuns), scanLimit: newConcurrencyLimit(options.MaxScans),
+		options: options, guard: g, retries: retries,
+		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),
 		answers: newAnswers(options.AnswerMemory, options.AnswerWait),
 		rates:   newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
@@ -256,7 +263,8 @@ func New(options Options) (*Server, error) {
 type handler func(ctx context.Context, c *fiber.Ctx, q *query) error
 
 // withDeadline gives a handler a deadline, since Fiber's own context does not end when
-// the client disconnects. It refuses parameters other than those named.
+// the client disconnects. It refuses parameters other than those named, and answers 304 to a caller that
+// has the answer already.
 func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		q := readQuery(string(c.Request().URI().QueryString()), parameters)
@@ -267,7 +275,11 @@ func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 		}
 		ctx, cancel := s.deadline(c)
 		defer cancel()
-		return h(ctx, c, q)
+		if err := h(ctx, c, q); err != nil {
+			return err
+		}
+		answerUnchanged(c)
+		return nil
 	}
 }
 

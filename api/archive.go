@@ -63,7 +63,7 @@ func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) err
 	if err := readReason(c); err != nil {
 		return err
 	}
-	m, err := s.options.Database.Restore(ctx, id)
+	m, err := s.options.Database.Restore(ctx, auditOf(c), id)
 	var refused *dlq.NotRetryableError
 	switch {
 	case errors.As(err, &refused):
@@ -87,7 +87,7 @@ func (s *Server) runArchive(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := readReason(c); err != nil {
 		return err
 	}
-	id, err := s.options.Retries.TriggerArchive(ctx)
+	id, err := s.retries.TriggerArchive(ctx, auditOf(c))
 	if errors.Is(err, dlq.ErrNotFound) {
 		return unavailable("the schedule of the archive does not exist; a worker creates it when it starts", err)
 	}

@@ -68,7 +68,7 @@ func TestAnArchivedMessageIsFoundShownAndRestored(t *testing.T) {
 	w := start(t, func(o *api.Options) { o.ArchiveAfter, o.PurgeAfter = time.Hour, 3*time.Hour })
 	id := w.add(1)[0]
 	require.Equal(t, http.StatusOK, w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/dead").status)
-	_, err := w.store.ArchiveBatch(t.Context(), 0, 10)
+	_, err := w.store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
 
 	const archived = "/api/v1/archive/messages"
@@ -109,13 +109,13 @@ func TestABulkRestoreTakesOnlyDeadMessagesUnlessToldOtherwise(t *testing.T) {
 	for _, id := range w.add(2) {
 		require.Equal(t, http.StatusOK, w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/dead").status)
 	}
-	_, err := w.store.ArchiveBatch(t.Context(), 0, 10)
+	_, err := w.store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
-	got := w.json(http.MethodPost, "/api/v1/bulk-actions", `{"action":"restore","topic":"`+topicOfAccess+`","dry_run":true}`)
+	got := w.json(http.MethodPost, plansPath, `{"kind":"restore","topic":"`+topicOfAccess+`"}`)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.EqualValues(t, 2, got.field(t, "matched"))
 	require.Len(t, got.field(t, "sample"), 2)
-	got = w.json(http.MethodPost, "/api/v1/bulk-actions", `{"action":"restore","topic":"`+topicOfAccess+`","status":"PENDING"}`)
+	got = w.json(http.MethodPost, "/api/v1/jobs", `{"kind":"restore","topic":"`+topicOfAccess+`","status":"PENDING"}`)
 	require.Equal(t, http.StatusBadRequest, got.status)
 	require.Contains(t, got.body, "RESOLVED or DEAD")
 }
@@ -125,7 +125,7 @@ func TestWhoSeesOtherTopicsNeitherReadsNorRestoresTheirArchive(t *testing.T) {
 	w := startWithTokens(t)
 	id := w.add(1)[0].String()
 	require.Equal(t, http.StatusOK, w.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/dead", bearer("admin")).status)
-	_, err := w.store.ArchiveBatch(t.Context(), 0, 10)
+	_, err := w.store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
 	const archived = "/api/v1/archive/messages"
 	require.Empty(t, w.call(http.MethodGet, archived+"?topic="+topicOfAccess, bearer("operator/users.*")).field(t, "messages"))

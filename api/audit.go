@@ -44,7 +44,7 @@ type cursorPaginationView struct {
 }
 
 func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
-	wanted := q.operations()
+	wanted := q.operations(operationCursorVersion)
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 		view.Operations = append(view.Operations, s.viewOperation(&page.Operations[i]))
 	}
 	if n := len(page.Operations); page.HasNext && n > 0 {
-		next := encodeOperationCursor(page.Operations[n-1].Cursor())
+		next := encodeOperationCursor(operationCursorVersion, page.Operations[n-1].Cursor())
 		view.Pagination.NextCursor = &next
 	}
 	return reply(c, http.StatusOK, view)
@@ -83,8 +83,8 @@ func (s *Server) viewOperation(o *dlq.Operation) operationView {
 
 var auditParameters = []string{"page_size", "cursor", "subject", "action", "topic", "target_id", "outcome", "from", "to"}
 
-// operations reads the parameters of the audit.
-func (q *query) operations() dlq.OperationQuery {
+// operations reads the parameters of the audit, and of the list of single retries, which has fewer.
+func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
 	wanted := dlq.OperationQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
 	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
 		q.reject("to", "must be later than from")
@@ -113,7 +113,7 @@ func (q *query) operations() dlq.OperationQuery {
 		}
 	}
 	if cursor, given := q.one("cursor"); given {
-		position, err := decodeOperationCursor(cursor)
+		position, err := decodeOperationCursor(cursorVersion, cursor)
 		if err != nil {
 			q.reject("cursor", "%s", err.Error())
 		}
@@ -145,19 +145,21 @@ func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]
 // other.
 const (
 	operationCursorVersion = 3
+	jobCursorVersion       = 5
+	retryCursorVersion     = 6
 	operationCursorSize    = 25 // version, microseconds since 1970, id
 )
 
-func encodeOperationCursor(position dlq.OperationCursor) string {
+func encodeOperationCursor(version byte, position dlq.OperationCursor) string {
 	b := make([]byte, 1, operationCursorSize)
-	b[0] = operationCursorVersion
+	b[0] = version
 	b = binary.BigEndian.AppendUint64(b, uint64(position.At.UnixMicro()))
 	return cursorEncoding.EncodeToString(append(b, position.ID[:]...))
 }
 
-func decodeOperationCursor(cursor string) (position dlq.OperationCursor, err error) {
+func decodeOperationCursor(version byte, cursor string) (position dlq.OperationCursor, err error) {
 	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
-	if err != nil || len(b) != operationCursorSize || len(cursor) != cursorEncoding.EncodedLen(operationCursorSize) || b[0] != operationCursorVersion {
+	if err != nil || len(b) != operationCursorSize || len(cursor) != cursorEncoding.EncodedLen(operationCursorSize) || b[0] != version {
 		return dlq.OperationCursor{}, errCursor
 	}
 	position.At = time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()

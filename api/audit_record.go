@@ -13,15 +13,26 @@ import (
 	"dlqmanager/workflows"
 )
 
-// requested is the row of the audit for a request.
+// requestedKey is the key of the *requested among the values of a request.
+type requestedKey struct{}
+
+// requested is the row of the audit for a request that changes something.
 type requested struct {
+	// Handlers and the guard complete the operation. Its WorkflowID is set once a command or a job has been
+	// recorded, so that its failure is too.
 	dlq.Operation
-	// isDryRun is set when the request changes nothing, so that an error is not recorded.
-	isDryRun bool
-	// acceptedBy is the workflow of the row that is accepted. It is set once a command or a job has
-	// been recorded, so that its failure is too.
-	acceptedBy string
+	// isPlan is set when the request changes no messages, so that an error is not recorded.
+	isPlan bool
 }
+
+// requestedBy is the row of the audit for the request; nil if the request only reads.
+func requestedBy(c *fiber.Ctx) *requested {
+	r, _ := c.Locals(requestedKey{}).(*requested)
+	return r
+}
+
+// auditOf is the operation of a request that changes something.
+func auditOf(c *fiber.Ctx) *dlq.Operation { return &requestedBy(c).Operation }
 
 // newOperation is the row of the audit for a request, as far as it is known before the
 // handler runs.
@@ -38,45 +49,17 @@ func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
 	return o
 }
 
-// concerns completes the operation of a request by what it changes.
-func (a *access) concerns(id dlq.ID, topic string) {
-	if a.operation != nil {
-		a.operation.Topic = topic
-		if !id.IsZero() {
-			a.operation.TargetID = id
-		}
-	}
-}
-
-// created completes the operation of a request by the job that it has created or joined.
-func (a *access) created(id dlq.ID, workflowID, topic string) {
-	a.concerns(id, topic)
-	if a.operation != nil {
-		a.operation.acceptedBy = workflowID
-	}
-}
-
-// audited makes a change of the store record the operation of the request.
-func audited(ctx context.Context) context.Context {
-	if o := accessOf(ctx).operation; o != nil {
-		return dlq.WithOperation(ctx, o.Operation)
-	}
-	return ctx
-}
-
 // auditedFilter is the filter of a job in the audit.
 type auditedFilter struct {
-	Action dlq.Action `json:"action,omitempty"`
-	Filter dlq.Filter `json:"filter"`
+	Kind   dlq.JobKind `json:"kind"`
+	Filter dlq.Filter  `json:"filter"`
 	// TargetTopic is the requested target of a bulk retry.
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
-// describe puts the filter of a new job into the operation.
-func describe(ctx context.Context, f *dlq.Filter, action dlq.Action, target string) {
-	if o := accessOf(ctx).operation; o != nil {
-		o.Detail, _ = json.Marshal(auditedFilter{Action: action, Filter: f.Masked(), TargetTopic: target}) // always encodes
-	}
+// describe puts a detail into the operation.
+func describe(asked *dlq.Operation, detail any) {
+	asked.Detail, _ = json.Marshal(detail) // always encodes
 }
 
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
@@ -89,14 +72,14 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	switch {
 	case answer.status == http.StatusForbidden || answer.status == http.StatusNotFound || answer.status == http.StatusConflict:
 		r.Outcome = dlq.OperationRefused
-	case r.acceptedBy != "" && answer.status >= http.StatusInternalServerError:
+	case r.WorkflowID != "" && answer.status >= http.StatusInternalServerError:
 		r.Outcome = dlq.OperationUnknown // Temporal may have taken the command, and only its answer is lost
-	case r.acceptedBy != "", answer.status >= http.StatusInternalServerError && !r.isDryRun:
+	case r.WorkflowID != "", answer.status >= http.StatusInternalServerError && !r.isPlan:
 		r.Outcome = dlq.OperationFailed
 	default:
 		return
 	}
-	if r.acceptedBy == "" {
+	if r.WorkflowID == "" {
 		isFirst, isCounted := s.refusals.add(refusalOf(c, r, answer.code), r.Operation)
 		if !isCounted {
 			s.metrics.unrecorded.Inc()
@@ -128,15 +111,14 @@ func (s *Server) recordRepeated(o dlq.Operation) {
 // recordUnanswered records that a command may or may not take effect, though its request is
 // answered with success.
 func (s *Server) recordUnanswered(c *fiber.Ctx, status int, message string) {
-	if r := accessOf(c.UserContext()).operation; r != nil && r.acceptedBy != "" {
+	if r := requestedBy(c); r.WorkflowID != "" {
 		r.Outcome = dlq.OperationUnknown
 		s.recordOutcome(c, r, map[string]any{"status": status, "message": message})
 	}
 }
 
 func (s *Server) recordOutcome(c *fiber.Ctx, r *requested, detail map[string]any) {
-	r.WorkflowID = r.acceptedBy
-	r.Detail, _ = json.Marshal(detail) // always encodes
+	describe(&r.Operation, detail)
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	s.completeRefusal(ctx, c, r)
@@ -160,14 +142,8 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 		if topic, _ := b.text("topic", maxBulkText); dlq.IsTopicName(topic) {
 			r.Topic = topic
 		}
-	case r.Target == dlq.TargetMessage: // these reads set r.Topic, also for a topic that the sender may not see
-		_, _ = s.options.Store.Message(ctx, r.TargetID)
-	case r.Target == dlq.TargetBulkRetry:
-		_, _ = s.options.Database.Bulk(ctx, r.TargetID)
-	case r.Target == dlq.TargetGroup:
-		_, _ = s.options.Database.Group(ctx, r.TargetID, "")
 	default:
-		_, _ = s.options.Database.Action(ctx, r.TargetID)
+		r.Topic = s.guard.topicOf(ctx, r.Target, r.TargetID)
 	}
 }
 
@@ -179,19 +155,20 @@ type recordingRetries struct {
 	store   AuditStore // nil without a database
 }
 
-func (r recordingRetries) record(ctx context.Context, target dlq.OperationTarget, workflowID string, detail any) (id dlq.ID, err error) {
-	o := accessOf(ctx).operation
-	if o == nil || r.store == nil {
-		return dlq.ID{}, nil
+// record records a command as accepted, and returns its row; nil without a database.
+func (r recordingRetries) record(ctx context.Context, asked *dlq.Operation, target dlq.OperationTarget, workflowID string,
+	detail any) (*dlq.Operation, error) {
+	if r.store == nil {
+		return nil, nil //nolint:nilnil // there is no audit
 	}
-	accepted := o.Identified()
+	accepted := asked.Identified()
 	accepted.Target, accepted.WorkflowID, accepted.Outcome = target, workflowID, dlq.OperationAccepted
-	accepted.Detail, _ = json.Marshal(detail) // always encodes
-	err = r.store.RecordOperation(ctx, accepted)
-	if err == nil {
-		o.acceptedBy = workflowID
+	describe(&accepted, detail)
+	if err := r.store.RecordOperation(ctx, accepted); err != nil {
+		return nil, err
 	}
-	return accepted.ID, err
+	asked.WorkflowID = workflowID
+	return &accepted, nil
 }
 
 // auditedCommand is the detail of a command to a workflow.
@@ -204,63 +181,66 @@ type auditedCommand struct {
 	JoinedRun string `json:"joined_run,omitempty"`
 }
 
-func (r recordingRetries) StartRetryMessage(ctx context.Context, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error) {
+func (r recordingRetries) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message,
+	input workflows.RetryMessageInput) (workflows.Execution, error) {
 	command, workflowID := auditedCommand{Command: "retry", TargetTopic: input.TargetTopic}, workflows.RetryMessageID(input.MessageID)
-	id, err := r.record(ctx, dlq.TargetMessage, workflowID, command)
+	accepted, err := r.record(ctx, asked, dlq.TargetMessage, workflowID, command)
 	if err != nil {
 		return workflows.Execution{}, err
 	}
-	input.OperationID = id
-	execution, err := r.retries.StartRetryMessage(audited(ctx), m, input)
+	if accepted != nil {
+		input.OperationID = accepted.ID
+	}
+	execution, err := r.retries.StartRetryMessage(ctx, asked, m, input)
 	if err == nil && execution.Joined {
 		command.JoinedRun = execution.RunID
-		_, err = r.record(ctx, dlq.TargetMessage, workflowID, command)
+		_, err = r.record(ctx, asked, dlq.TargetMessage, workflowID, command)
 	}
 	return execution, err
 }
 
-// command sends a command with the operation that it is recorded as.
-func (r recordingRetries) command(ctx context.Context, id dlq.ID, c auditedCommand, send func(context.Context) error) error {
-	operation, err := r.record(ctx, dlq.TargetBulkRetry, workflows.RetryAllID(id), c)
+// command sends a command with the row that it is recorded as.
+func (r recordingRetries) command(ctx context.Context, asked *dlq.Operation, id dlq.ID, c auditedCommand,
+	send func(accepted *dlq.Operation) error) error {
+	accepted, err := r.record(ctx, asked, dlq.TargetJob, workflows.JobWorkflowID(dlq.KindRetry, id), c)
 	if err != nil {
 		return err
 	}
-	return send(dlq.WithOperation(ctx, dlq.Operation{ID: operation}))
+	return send(accepted)
 }
 
-func (r recordingRetries) CancelRetryAll(ctx context.Context, id dlq.ID) error {
-	return r.command(ctx, id, auditedCommand{Command: dlq.CommandCancel}, func(ctx context.Context) error { return r.retries.CancelRetryAll(ctx, id) })
+// CancelJob records the command to a bulk retry. The store records the stop of another job.
+func (r recordingRetries) CancelJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) error {
+	if j.Spec.Kind != dlq.KindRetry {
+		return r.retries.CancelJob(ctx, j)
+	}
+	return r.command(ctx, asked, j.ID, auditedCommand{Command: dlq.CommandCancel},
+		func(*dlq.Operation) error { return r.retries.CancelJob(ctx, j) })
 }
 
-func (r recordingRetries) PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error {
-	return r.command(ctx, id, auditedCommand{Command: dlq.CommandPause}, func(ctx context.Context) error { return r.retries.PauseRetryAll(ctx, id, reason) })
+func (r recordingRetries) PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) error {
+	return r.command(ctx, asked, id, auditedCommand{Command: dlq.CommandPause},
+		func(accepted *dlq.Operation) error { return r.retries.PauseJob(ctx, accepted, id, reason) })
 }
 
-func (r recordingRetries) ResumeRetryAll(ctx context.Context, id dlq.ID) error {
-	return r.command(ctx, id, auditedCommand{Command: dlq.CommandResume}, func(ctx context.Context) error { return r.retries.ResumeRetryAll(ctx, id) })
+func (r recordingRetries) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
+	return r.command(ctx, asked, id, auditedCommand{Command: dlq.CommandResume},
+		func(accepted *dlq.Operation) error { return r.retries.ResumeJob(ctx, accepted, id) })
 }
 
-func (r recordingRetries) SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error {
-	return r.command(ctx, id, auditedCommand{Command: dlq.CommandRate, RateLimit: &perSecond},
-		func(ctx context.Context) error { return r.retries.SetRetryAllRate(ctx, id, perSecond) })
+func (r recordingRetries) SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error {
+	return r.command(ctx, asked, id, auditedCommand{Command: dlq.CommandRate, RateLimit: &perSecond},
+		func(accepted *dlq.Operation) error { return r.retries.SetJobRate(ctx, accepted, id, perSecond) })
 }
 
-// The store records the creation of the jobs, and the stop of a bulk action.
+// The store records the creation of a job.
 
-func (r recordingRetries) StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (workflows.Execution, error) {
-	return r.retries.StartRetryAll(audited(ctx), bulk)
+func (r recordingRetries) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error) {
+	return r.retries.StartJob(ctx, asked, j)
 }
 
-func (r recordingRetries) StartBulkAction(ctx context.Context, action dlq.BulkAction) (workflows.Execution, error) {
-	return r.retries.StartBulkAction(audited(ctx), action)
-}
-
-func (r recordingRetries) CancelBulkAction(ctx context.Context, id dlq.ID) error {
-	return r.retries.CancelBulkAction(ctx, id)
-}
-
-func (r recordingRetries) TriggerArchive(ctx context.Context) (string, error) {
-	if _, err := r.record(ctx, dlq.TargetArchive, workflows.ArchiveScheduleID, auditedCommand{Command: "run"}); err != nil {
+func (r recordingRetries) TriggerArchive(ctx context.Context, asked *dlq.Operation) (string, error) {
+	if _, err := r.record(ctx, asked, dlq.TargetArchive, workflows.ArchiveScheduleID, auditedCommand{Command: "run"}); err != nil {
 		return "", err
 	}
 	return r.retries.TriggerArchive(ctx)
@@ -270,10 +250,10 @@ func (r recordingRetries) AwaitRetryMessage(ctx context.Context, execution workf
 	return r.retries.AwaitRetryMessage(ctx, execution)
 }
 
-func (r recordingRetries) AwaitRetryAll(ctx context.Context, id dlq.ID) (workflows.RetryAllResult, error) {
-	return r.retries.AwaitRetryAll(ctx, id)
+func (r recordingRetries) AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error) {
+	return r.retries.AwaitJob(ctx, j)
 }
 
-func (r recordingRetries) AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
-	return r.retries.AwaitBulkAction(ctx, id)
+func (r recordingRetries) AwaitCount(ctx context.Context, workflowID string) error {
+	return r.retries.AwaitCount(ctx, workflowID)
 }

@@ -55,7 +55,7 @@ func TestTheAuditShowsEveryFieldOfAnOperation(t *testing.T) {
 	w := start(t, func(o *api.Options) { o.TemporalUI = "http://127.0.0.1:8233" })
 	target := dlq.NewID()
 	require.NoError(t, w.store.RecordOperation(t.Context(), dlq.Operation{
-		Subject: "ann", Method: "oidc", Address: "192.0.2.1", Action: dlq.PermBulkRetryCreate, Topic: "orders.dlq", Target: dlq.TargetBulkRetry, TargetID: target,
+		Subject: "ann", Method: "oidc", Address: "192.0.2.1", Action: dlq.PermJobCreate, Topic: "orders.dlq", Target: dlq.TargetJob, TargetID: target,
 		Reason: "<why>", RequestID: "r-1", WorkflowID: "w", Outcome: dlq.OperationAccepted, Detail: json.RawMessage(`{"matched":3}`)}))
 	require.NoError(t, w.store.RecordOperation(t.Context(), dlq.Operation{Subject: "bob", Outcome: dlq.OperationRefused}))
 	list := operations(t, w.call(http.MethodGet, auditPath))
@@ -70,7 +70,7 @@ func TestTheAuditShowsEveryFieldOfAnOperation(t *testing.T) {
 		delete(o, "at")
 	}
 	require.Equal(t, map[string]any{
-		"subject": "ann", "method": "oidc", "address": "192.0.2.1", "action": "dlq:bulk-retry:create", "topic": "orders.dlq", "target": "bulk-retry",
+		"subject": "ann", "method": "oidc", "address": "192.0.2.1", "action": "dlq:job:create", "topic": "orders.dlq", "target": "job",
 		"target_id": target.String(), "reason": "<why>", "request_id": "r-1", "outcome": "accepted", "detail": map[string]any{"matched": 3.0},
 		"workflow": map[string]any{"workflow_id": "w", "url": "http://127.0.0.1:8233/namespaces/default/workflows/w"},
 	}, list[1])

@@ -43,6 +43,7 @@ func readBody(c *fiber.Ctx, known ...string) *body {
 	}
 	raw := bytes.Trim(c.Request().Body(), jsonSpace) // as sent: Fiber's own Body would decompress it without a limit
 	if len(raw) == 0 {
+		b.fields = map[string]json.RawMessage{}
 		return b
 	}
 	mediaType, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
@@ -76,7 +77,7 @@ func (b *body) reject(field, format string, args ...any) {
 
 // require reports a missing field, unless the body itself could not be read.
 func (b *body) require(name string) {
-	if _, given := b.fields[name]; !given && (b.fields != nil || len(b.details) == 0) {
+	if _, given := b.fields[name]; !given && b.fields != nil {
 		b.reject(name, "is required")
 	}
 }

@@ -48,7 +48,7 @@ func TestGetChainFindsAnArchivedMessageAndNoUnknownOne(t *testing.T) {
 	w := start(t)
 	id := w.add(1, func(a *dlq.Arrival) { a.RetryCount = a.MaxRetries })[0]
 	require.Equal(t, false, w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String()+"/chain").field(t, "truncated"))
-	_, err := w.store.ArchiveBatch(t.Context(), 0, 10)
+	_, err := w.store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
 	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String()+"/chain")
 	require.Equal(t, http.StatusOK, got.status)

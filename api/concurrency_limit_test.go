@@ -10,23 +10,23 @@ import (
 	"dlqmanager/api"
 )
 
-func TestOnePrincipalLeavesHalfOfTheDryRunsToOthers(t *testing.T) {
+func TestOnePrincipalLeavesHalfOfThePlansToOthers(t *testing.T) {
 	t.Parallel()
 	s := stubborn{asked: make(chan struct{}), gate: make(chan struct{})}
-	w := startWithTokens(t, with(s), func(o *api.Options) { o.MaxDryRuns = 4 })
+	w := startWithTokens(t, with(s), func(o *api.Options) { o.MaxPlans = 4 })
 	answers := make(chan response)
-	dryRun := func(token string) {
-		go func() { answers <- <-w.dryRun(bearer(token)) }()
+	plan := func(token string) {
+		go func() { answers <- <-w.plan(bearer(token)) }()
 	}
 	for range 11 { // two run, eight wait, one is too many
-		dryRun("admin")
+		plan("admin")
 	}
 	message, _ := requireError(t, <-answers, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Equal(t, "2 of your other dry runs are running or waiting; try again later", message)
+	require.Equal(t, "2 of your other plans are being made or waiting; try again later", message)
 	<-s.asked
 	<-s.asked
 	for range 2 {
-		dryRun("operator")
+		plan("operator")
 		<-s.asked
 	}
 	close(s.gate)

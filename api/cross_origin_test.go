@@ -32,6 +32,7 @@ func TestConfiguredOriginsMayReadAnswersAndErrors(t *testing.T) {
 		require.Equal(t, []string{origin}, got.header.Values("Access-Control-Allow-Origin"), path)
 		require.Equal(t, "Origin", got.header.Get("Vary"))
 		require.Contains(t, got.header.Get("Access-Control-Expose-Headers"), "X-Request-Id")
+		require.Contains(t, got.header.Get("Access-Control-Expose-Headers"), "ETag")
 		require.Empty(t, got.header.Get("Access-Control-Allow-Credentials"))
 	}
 	for _, other := range []string{"https://evil.example", "null", "http://ops.example", origin + ".evil.example", origin + ":8443"} {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -76,18 +75,18 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	if err := s.options.LogLevel.Set(level, period); err != nil {
 		return err
 	}
-	a := accessOf(ctx)
-	s.options.Logger.Warn("log level changed", zap.String("request_id", requestIDOf(c)), zap.String("actor", a.principal.Subject),
+	s.options.Logger.Warn("log level changed", zap.String("request_id", requestIDOf(c)), zap.String("actor", auditOf(c).Subject),
 		zap.String("log_level", level), zap.Duration("for", period))
 	if s.options.Database != nil {
-		s.recordLogLevel(ctx, c, a.operation, level, period)
+		s.recordLogLevel(ctx, c, level, period)
 	}
 	return s.replyLogLevel(c)
 }
 
-func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, o *requested, level string, period time.Duration) {
+func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string, period time.Duration) {
+	o := auditOf(c)
 	o.Outcome = dlq.OperationDone
-	o.Detail, _ = json.Marshal(map[string]string{"level": level, "for": period.String()}) // always encodes
+	describe(o, map[string]string{"level": level, "for": period.String()})
 	if err := s.options.Database.RecordOperation(ctx, o.Identified()); err != nil {
 		s.options.Logger.Warn("cannot record the change of the log level", zap.String("request_id", requestIDOf(c)), zap.Error(err))
 	}

@@ -164,8 +164,9 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 	if err := errs.toError("this edit is not possible"); err != nil {
 		return dlq.Message{}, err
 	}
-	describeEdit(ctx, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
-	m, err := s.options.Database.Replace(ctx, id, edited)
+	asked := auditOf(c)
+	describe(asked, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
+	m, err := s.options.Database.Replace(ctx, asked, id, edited)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
 	}
@@ -222,10 +223,4 @@ type auditedEdit struct {
 	CopyID      dlq.ID   `json:"copy_id"`
 	Fields      []string `json:"fields"`
 	TargetTopic string   `json:"target_topic,omitempty"`
-}
-
-func describeEdit(ctx context.Context, detail auditedEdit) {
-	if o := accessOf(ctx).operation; o != nil {
-		o.Detail, _ = json.Marshal(detail) // always encodes
-	}
 }

@@ -105,8 +105,7 @@ func translate(err error) *apiError {
 		refused      *apiError
 		notRetryable *dlq.NotRetryableError
 		owned        *dlq.OwnedError
-		busyBulk     *dlq.BulkBusyError
-		busyAction   *dlq.ActionBusyError
+		busyJob      *dlq.JobBusyError
 		unrouted     *fiber.Error
 	)
 	switch {
@@ -116,10 +115,8 @@ func translate(err error) *apiError {
 		return conflict(notRetryable.Error(), err)
 	case errors.As(err, &owned):
 		return conflict(owned.Error(), err)
-	case errors.As(err, &busyBulk):
-		return busy(busyBulk, busyBulk.Running, "bulk_retry_id")
-	case errors.As(err, &busyAction):
-		return busy(busyAction, busyAction.Running, "bulk_action_id")
+	case errors.As(err, &busyJob):
+		return busy(busyJob)
 	case errors.Is(err, dlq.ErrNotFound):
 		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: "not found", cause: err}
 	case errors.Is(err, dlq.ErrFull):
@@ -138,11 +135,11 @@ func translate(err error) *apiError {
 }
 
 // busy names the running job, unless the sender may not see it.
-func busy(err error, running dlq.ID, field string) *apiError {
-	if running.IsZero() {
+func busy(err *dlq.JobBusyError) *apiError {
+	if err.Running.IsZero() {
 		return conflict(err.Error(), err)
 	}
-	return conflict(err.Error(), err, detail{Field: field, Message: running.String()})
+	return conflict(err.Error(), err, detail{Field: "job_id", Message: err.Running.String()})
 }
 
 func unavailable(message string, cause error) *apiError {

@@ -26,8 +26,8 @@ func FuzzCursor(f *testing.F) {
 		if position, err := decodeCursor(cursor, oldestFirst); err == nil {
 			require.Equal(t, cursor, encodeCursor(position, oldestFirst))
 		}
-		if position, err := decodeOperationCursor(cursor); err == nil {
-			require.Equal(t, cursor, encodeOperationCursor(position))
+		if position, err := decodeOperationCursor(operationCursorVersion, cursor); err == nil {
+			require.Equal(t, cursor, encodeOperationCursor(operationCursorVersion, position))
 		}
 		list := &dlq.GroupQuery{Sort: dlq.GroupsByPending}
 		if position, err := decodeGroupCursor(cursor, list); err == nil {
@@ -76,21 +76,21 @@ func FuzzQuery(f *testing.F) {
 // of JSON understands differently.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
-		`{"topic":"orders.dlq"}`, `{"topic":"orders.dlq","topic":"pay.dlq"}`, `{"topic":"` + strings.Repeat("a", 249) + `"}`, `{"Topic":"a"}`,
-		`{"topic":"a","rate_limit":1e3}`, `{"topic":"a","rate_limit":0.5e1}`, `{"topic":"a","rate_limit":-0.0}`,
-		`{"topic":"a","rate_limit":1.00000000000000000000000001}`, `{"topic":"a","rate_limit":` + strings.Repeat("9", 400) + `}`,
-		`{"topic":"a","rate_limit":1e-9223372036854775808}`, `{"topic":"a","rate_limit":0.` + strings.Repeat("0", 400) + `1e401}`,
-		`{"topic":"a","error":"\u0000"}`, `{"topic":"a","error":"\ud800"}`, "{\"topic\":\"a\",\"key\":\"\xff\"}", `{"topic":"a","reason":null}`,
-		`{"topic":"a","created_from":"1969-12-31T23:59:59Z","created_to":"10000-01-01T00:00:00Z"}`,
-		`{"topic":"a","ids":["550e8400-e29b-41d4-a716-446655440000","550E8400-E29B-41D4-A716-446655440000"]}`,
-		`{"topic":"a","ramp":{"steps":[1,1e2],"wait":"1h0.5s","max_came_back":1e-400}}`, `{"topic":"a","ramp":{"steps":[1],"wait":"1e3s"}}`,
-		strings.Repeat("[", 10_000), strings.Repeat(`{"topic":`, 10_000), `{"topic":"a"} x`, `{"topic":"a","status":["PENDING","PENDING"]}`,
+		`{"kind":"retry","topic":"orders.dlq"}`, `{"kind":"retry","topic":"orders.dlq","topic":"pay.dlq"}`, `{"kind":"retry","topic":"` + strings.Repeat("a", 249) + `"}`, `{"Topic":"a"}`,
+		`{"kind":"retry","topic":"a","rate_limit":1e3}`, `{"kind":"retry","topic":"a","rate_limit":0.5e1}`, `{"kind":"retry","topic":"a","rate_limit":-0.0}`,
+		`{"kind":"retry","topic":"a","rate_limit":1.00000000000000000000000001}`, `{"kind":"retry","topic":"a","rate_limit":` + strings.Repeat("9", 400) + `}`,
+		`{"kind":"retry","topic":"a","rate_limit":1e-9223372036854775808}`, `{"kind":"retry","topic":"a","rate_limit":0.` + strings.Repeat("0", 400) + `1e401}`,
+		`{"kind":"retry","topic":"a","error":"\u0000"}`, `{"kind":"retry","topic":"a","error":"\ud800"}`, "{\"topic\":\"a\",\"key\":\"\xff\"}", `{"kind":"retry","topic":"a","reason":null}`,
+		`{"kind":"retry","topic":"a","created_from":"1969-12-31T23:59:59Z","created_to":"10000-01-01T00:00:00Z"}`,
+		`{"kind":"retry","topic":"a","ids":["550e8400-e29b-41d4-a716-446655440000","550E8400-E29B-41D4-A716-446655440000"]}`,
+		`{"kind":"retry","topic":"a","ramp":{"steps":[1,1e2],"wait":"1h0.5s","max_came_back":1e-400}}`, `{"kind":"retry","topic":"a","ramp":{"steps":[1],"wait":"1e3s"}}`,
+		strings.Repeat("[", 10_000), strings.Repeat(`{"kind":"retry","topic":`, 10_000), `{"kind":"retry","topic":"a"} x`, `{"kind":"retry","topic":"a","status":["PENDING","PENDING"]}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b := &body{fieldErrors: &fieldErrors{}}
-		b.parse(raw, bulkFields)
+		b.parse(raw, jobFields)
 		spec := b.spec()
 		if err := b.err(); err != nil {
 			requirePrintable(t, err)

@@ -30,7 +30,7 @@ func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, _ *query) error 
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.options.Database.ChangeGroup(ctx, id, change); err != nil {
+	if err := s.options.Database.ChangeGroup(ctx, auditOf(c), id, change); err != nil {
 		return describeNotFound(err, "group", id)
 	}
 	return s.replyGroup(ctx, c, id)

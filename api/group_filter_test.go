@@ -50,7 +50,7 @@ func TestABulkRetrySendsTheMessagesOfAGroup(t *testing.T) {
 	w := start(t)
 	group := w.groupOf(w.add(2, noPrice)[0].String())
 	other := w.add(1, noStock)[0]
-	got := w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"orders.dlq.v1","group":"`+group+`"}`)
+	got := w.json(http.MethodPost, "/api/v1/jobs", `{"kind":"retry","topic":"orders.dlq.v1","group":"`+group+`"}`)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.EqualValues(t, 2, got.field(t, "matched"))
 	require.Equal(t, group, got.field(t, "filters", "group"))
@@ -64,12 +64,12 @@ func TestABulkRetrySendsTheMessagesOfAGroup(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(other))
 }
 
-func TestABulkActionChangesTheMessagesOfAGroup(t *testing.T) {
+func TestABulkChangeChangesTheMessagesOfAGroup(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	group := w.groupOf(w.add(2, noPrice)[0].String())
 	other := w.add(1, noStock)[0]
-	got := w.json(http.MethodPost, actionsPath, `{"action":"dead","topic":"orders.dlq.v1","group":"`+group+`"}`)
+	got := w.json(http.MethodPost, jobsPath, `{"kind":"dead","topic":"orders.dlq.v1","group":"`+group+`"}`)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.EqualValues(t, 2, got.field(t, "changed"))
 	require.Equal(t, group, got.field(t, "filters", "group"))
@@ -82,10 +82,10 @@ func TestAnInvalidGroupChangesNothing(t *testing.T) {
 	w := start(t)
 	id := w.add(1, noPrice)[0]
 	for _, group := range []string{`""`, `"x"`, `null`, `7`, `["` + someID + `"]`, `"` + (dlq.ID{}).String() + `"`} {
-		for path, body := range map[string]string{
-			"/api/v1/bulk-retries":                `{"topic":"orders.dlq.v1","group":` + group + `}`,
-			"/api/v1/dlq/orders.dlq.v1/retry-all": `{"group":` + group + `}`,
-			actionsPath:                           `{"action":"delete","topic":"orders.dlq.v1","group":` + group + `}`,
+		for body, path := range map[string]string{
+			`{"kind":"retry","topic":"orders.dlq.v1","group":` + group + `}`:  jobsPath,
+			`{"kind":"delete","topic":"orders.dlq.v1","group":` + group + `}`: jobsPath,
+			`{"group":` + group + `}`: "/api/v1/dlq/orders.dlq.v1/retry-all",
 		} {
 			_, fields := requireError(t, w.json(http.MethodPost, path, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 			require.Equal(t, []string{"group"}, fields, body)
@@ -96,7 +96,7 @@ func TestAnInvalidGroupChangesNothing(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(id))
 }
 
-func TestADryRunCountsTheMessagesOfEachGroup(t *testing.T) {
+func TestAPlanCountsTheMessagesOfEachGroup(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	price := w.groupOf(w.add(3, noPrice)[0].String())
@@ -105,28 +105,25 @@ func TestADryRunCountsTheMessagesOfEachGroup(t *testing.T) {
 	for i := range 21 {
 		w.add(2, dlqtest.Cause(strings.Repeat("x", i+1)))
 	}
-	for path, body := range map[string]string{
-		"/api/v1/bulk-retries": `{"topic":"orders.dlq.v1","dry_run":true}`,
-		actionsPath:            `{"action":"dead","topic":"orders.dlq.v1","dry_run":true}`,
-	} {
-		got := w.json(http.MethodPost, path, body)
+	for _, kind := range []string{"retry", "dead"} {
+		got := w.json(http.MethodPost, plansPath, `{"kind":"`+kind+`","topic":"orders.dlq.v1"}`)
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		groups := got.field(t, "by_group").([]any)
 		require.Len(t, groups, 20)
 		require.Equal(t, map[string]any{"id": price, "title": "no price", "count": 3.0}, groups[0])
 		require.EqualValues(t, 3, got.field(t, "more_groups"))
 	}
-	got := w.json(http.MethodPost, actionsPath, `{"action":"revive","topic":"orders.dlq.v1","dry_run":true}`)
+	got := w.json(http.MethodPost, plansPath, `{"kind":"revive","topic":"orders.dlq.v1"}`)
 	require.Len(t, got.field(t, "by_group"), 1)
 	require.EqualValues(t, 0, got.field(t, "more_groups"))
-	got = w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"orders.dlq.v1","group":"`+price+`","dry_run":true}`)
+	got = w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.dlq.v1","group":"`+price+`"}`)
 	require.Equal(t, []any{map[string]any{"id": price, "title": "no price", "count": 3.0}}, got.field(t, "by_group"))
 }
 
-func TestADryRunCountsMessagesInNoGroup(t *testing.T) {
+func TestAPlanCountsMessagesInNoGroup(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.add(2)
-	got := w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"orders.dlq.v1","dry_run":true}`)
+	got := w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.dlq.v1"}`)
 	require.Equal(t, []any{map[string]any{"id": nil, "title": "in no group", "count": 2.0}}, got.field(t, "by_group"))
 }

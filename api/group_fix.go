@@ -84,7 +84,7 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	if err := s.options.Database.FixGroup(ctx, id, fix); err != nil {
+	if err := s.options.Database.FixGroup(ctx, auditOf(c), id, fix); err != nil {
 		return describeNotFound(err, "group", id)
 	}
 	if g, err = s.options.Database.Group(ctx, id, ""); err != nil {
@@ -172,7 +172,7 @@ func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool 
 	if id.IsZero() {
 		return false
 	}
-	a := accessOf(ctx) // the message is not the target of the request's operation
+	a := accessOf(ctx) // who may change the group need not be allowed to read the message
 	ctx = context.WithValue(ctx, accessKey{}, access{principal: a.principal, permission: dlq.PermMessageRead})
 	if s.reserveDetail(ctx, c, id, false) != nil {
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"dlqmanager/dlq"
 )
@@ -25,6 +26,13 @@ type guard struct {
 func (g guard) TopicsWithin(ctx context.Context, _ string) ([]dlq.TopicSummary, error) {
 	a := accessOf(ctx)
 	return g.database.TopicsWithin(ctx, a.within())
+}
+
+// Series leaves out the arrivals of topics that the principal may not see.
+func (g guard) Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error) {
+	a := accessOf(ctx)
+	query.Within = a.within()
+	return g.database.Series(ctx, query)
 }
 
 func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) {
@@ -87,7 +95,6 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 
 func checkMessage(ctx context.Context, m *dlq.Message) error {
 	a := accessOf(ctx)
-	a.concerns(m.ID, m.DLQTopic)
 	return a.check(m.DLQTopic)
 }
 
@@ -123,11 +130,11 @@ func (g guard) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdi
 	return g.database.Verdicts(ctx, ids)
 }
 
-func (g guard) VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error) {
-	if _, err := g.Bulk(ctx, id); err != nil {
+func (g guard) VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error) {
+	if _, err := g.Job(ctx, id); err != nil {
 		return dlq.Verifications{}, err
 	}
-	return g.database.VerifyBulk(ctx, id)
+	return g.database.VerifyJob(ctx, id)
 }
 
 // checkID checks a message before it is changed. Its topic never changes.
@@ -139,56 +146,56 @@ func (g guard) checkID(ctx context.Context, id dlq.ID) error {
 	return err
 }
 
-func (g guard) Delete(ctx context.Context, id dlq.ID) error {
+func (g guard) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
 	if err := g.checkID(ctx, id); err != nil {
 		return err
 	}
-	return g.store.Delete(audited(ctx), id)
+	return g.store.Delete(ctx, asked, id)
 }
 
-// Restore makes the request concern the new message.
-func (g guard) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	if _, err := g.Weigh(ctx, id, true); err != nil {
+// Restore completes the operation by the archived message, and then by the new message.
+func (g guard) Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
+	w, err := g.Weigh(ctx, id, true)
+	asked.Topic = w.DLQTopic
+	if err != nil {
 		return dlq.Message{}, err
 	}
-	m, err := g.database.Restore(audited(ctx), id)
+	m, err := g.database.Restore(ctx, asked, id)
 	if err == nil {
-		a := accessOf(ctx)
-		a.concerns(m.ID, m.DLQTopic)
+		asked.TargetID, asked.Topic = m.ID, m.DLQTopic
 	}
 	return m, err
 }
 
-func (g guard) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+func (g guard) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	return g.store.MarkDead(audited(ctx), id)
+	return g.store.MarkDead(ctx, asked, id)
 }
 
-// Replace makes the request concern the copy, which is sent.
-func (g guard) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
+// Replace completes the operation by the copy, which is sent.
+func (g guard) Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	m, err := g.database.Replace(audited(ctx), id, edited)
+	m, err := g.database.Replace(ctx, asked, id, edited)
 	if err == nil {
-		a := accessOf(ctx)
-		a.concerns(m.ID, m.DLQTopic)
+		asked.TargetID, asked.Topic = m.ID, m.DLQTopic
 	}
 	return m, err
 }
 
 // HandIn refuses an original topic that the sender may not choose: whoever may send a message
 // back could otherwise write to any topic.
-func (g guard) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
+func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
 	a := accessOf(ctx)
 	for i := range arrivals {
 		topic := arrivals[i].DLQTopic
 		if !a.principal.MayOn(a.permission, topic) {
 			return nil, false, forbidden(a.permission, topic)
 		}
-		a.concerns(dlq.ID{}, topic)
+		asked.Topic = topic
 		chosen := arrivals[i].Origin.Topic
 		if a.within() != "" && !g.topics.MaySend(topic, chosen, a.principal.MayOn(a.permission, chosen)) {
 			return nil, false, forbidden(a.permission, chosen)
@@ -200,74 +207,97 @@ func (g guard) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.Idem
 			}
 		}
 	}
-	describeHandIn(ctx, arrivals)
-	return g.database.HandIn(audited(ctx), arrivals, key)
+	describe(asked, auditedHandInOf(arrivals))
+	return g.database.HandIn(ctx, asked, arrivals, key)
 }
 
-func (g guard) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+func (g guard) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
 	}
-	return g.database.Revive(audited(ctx), id)
+	return g.database.Revive(ctx, asked, id)
 }
 
-// scope limits a new job to the topics on which the principal has a permission.
-func scope(ctx context.Context, f *dlq.Filter, permission dlq.Permission) error {
+// scope limits a new job to the topics on which the principal has the permission of its kind. The
+// permission of the route has been checked.
+func scope(ctx context.Context, spec *dlq.JobSpec) error {
 	a := accessOf(ctx)
-	if a.operation != nil { // a job that was closed before it may have been its target
-		a.operation.TargetID, a.operation.Topic = dlq.ID{}, f.Topic
+	permission := spec.Kind.Permission()
+	if !a.principal.MayOn(permission, spec.Topic) {
+		return forbidden(permission, spec.Topic)
 	}
-	if !a.principal.MayOn(permission, f.Topic) {
-		return forbidden(permission, f.Topic)
-	}
-	f.Within = a.principal.Within(permission)
+	spec.Within = a.principal.Within(permission)
 	return nil
 }
 
-// scopeAction checks the permission of the action too. It includes the permission of the route, which
-// has been checked.
-func scopeAction(ctx context.Context, spec *dlq.ActionSpec) error {
-	return scope(ctx, &spec.Filter, spec.Action.Permission())
-}
-
-func (g guard) CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error) {
-	if err := scope(ctx, &bulk.Spec.Filter, accessOf(ctx).permission); err != nil {
-		return dlq.BulkRetry{}, err
+func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
+	asked.TargetID, asked.Topic = dlq.ID{}, j.Spec.Topic // a job that was closed before may have been the target
+	if err := scope(ctx, &j.Spec); err != nil {
+		return dlq.Job{}, err
 	}
-	describe(ctx, &bulk.Spec.Filter, "", bulk.Spec.TargetTopic)
-	created, err := g.database.CreateBulk(audited(ctx), bulk)
-	if busy, ok := errors.AsType[*dlq.BulkBusyError](err); ok {
-		a := accessOf(ctx) // the operation of the request is not about the running job
-		running, unread := g.database.Bulk(ctx, busy.Running)
+	describe(asked, auditedFilter{Kind: j.Spec.Kind, Filter: j.Spec.Masked(), TargetTopic: j.Spec.TargetTopic})
+	created, err := g.database.CreateJob(ctx, asked, j)
+	if busy, ok := errors.AsType[*dlq.JobBusyError](err); ok {
+		a := accessOf(ctx)
+		running, unread := g.database.Job(ctx, busy.Running)
 		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
-			err = &dlq.BulkBusyError{Topic: busy.Topic}
+			err = &dlq.JobBusyError{Topic: busy.Topic}
 		}
 	}
 	if err == nil {
-		a := accessOf(ctx)
-		a.created(created.ID, created.WorkflowID, created.Spec.Topic)
+		asked.TargetID, asked.WorkflowID, asked.Topic = created.ID, created.WorkflowID, created.Spec.Topic
 	}
 	return created, err
 }
 
-func (g guard) PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error) {
-	if err := scope(ctx, &spec.Filter, accessOf(ctx).permission); err != nil {
-		return dlq.BulkPreview{}, err
+func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
+	if err := scope(ctx, &spec); err != nil {
+		return dlq.JobPreview{}, err
 	}
-	return g.database.PreviewBulk(ctx, spec)
+	return g.database.PreviewJob(ctx, spec)
 }
 
-func (g guard) Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error) {
+func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Scope) (dlq.JobPreview, error) {
+	if err := scope(ctx, &spec); err != nil {
+		return dlq.JobPreview{}, err
+	}
+	return g.database.PreviewScope(ctx, spec, frozen)
+}
+
+func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
+	if err := scope(ctx, &plan.Spec); err != nil {
+		return dlq.JobPlan{}, err
+	}
+	return g.database.CreatePlan(ctx, plan, ttl)
+}
+
+// Plan returns a plan to a sender who may start its job. Under other limits the job would have other messages.
+func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
+	plan, err := g.database.Plan(ctx, id)
+	if err != nil {
+		return dlq.JobPlan{}, err
+	}
 	a := accessOf(ctx)
-	bulk, err := g.database.Bulk(ctx, id)
+	a.permission = plan.Spec.Kind.Permission()
+	if err := a.check(plan.Spec.Topic); err != nil {
+		return dlq.JobPlan{}, err
+	}
+	if plan.Spec.Within != a.within() {
+		return dlq.JobPlan{}, conflict("the plan was made with other grants than yours; make a new one", nil)
+	}
+	return plan, nil
+}
+
+func (g guard) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
+	a := accessOf(ctx)
+	j, err := g.database.Job(ctx, id)
 	if err == nil {
-		a.concerns(id, bulk.Spec.Topic)
-		err = g.checkJob(&a, &bulk.Spec.Filter)
+		err = g.checkJob(&a, &j.Spec.Filter)
 	}
 	if err != nil {
-		return dlq.BulkRetry{}, err
+		return dlq.Job{}, err
 	}
-	return bulk, nil
+	return j, nil
 }
 
 // checkJob checks a job by its filter. A job on an original topic may have messages of several
@@ -284,7 +314,7 @@ func (g guard) checkJob(a *access, f *dlq.Filter) error {
 // limits are the limits of the jobs that the principal creates, and its limits for the
 // permission of the route. The roles that create jobs include those that read and control them.
 func (a *access) limits() (within []string) {
-	for _, p := range []dlq.Permission{a.permission, dlq.PermBulkRetryCreate, dlq.PermMessageDelete} {
+	for _, p := range []dlq.Permission{a.permission, dlq.PermJobCreate, dlq.PermMessageDelete} {
 		within = append(within, a.principal.Within(p))
 	}
 	return within
@@ -293,103 +323,36 @@ func (a *access) limits() (within []string) {
 // maxJobsRead is how many jobs are read for a list, of which most may be hidden.
 const maxJobsRead = 5000
 
-// visibleJobs reads the newest jobs until limit of them are visible.
-func visibleJobs[J any](limit int, read func(n int) ([]J, error), isHidden func(J) bool) ([]J, error) {
-	for n := limit; ; n *= 4 {
-		jobs, err := read(n)
+// Jobs leaves out hidden jobs. It reads more of them until a page is visible. The query's Within is ignored.
+func (g guard) Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error) {
+	a := accessOf(ctx)
+	wanted := query.PageSize
+	query.Within = a.within()
+	for ; ; query.PageSize *= 4 {
+		jobs, err := g.database.Jobs(ctx, query)
 		if err != nil {
 			return nil, err
 		}
-		isAll := len(jobs) < n
-		jobs = slices.DeleteFunc(jobs, isHidden)
-		if isAll || len(jobs) >= limit || n >= maxJobsRead {
-			return jobs[:min(limit, len(jobs))], nil
+		isAll := len(jobs) < query.PageSize
+		jobs = slices.DeleteFunc(jobs, func(j dlq.Job) bool { return g.checkJob(&a, &j.Spec.Filter) != nil })
+		if isAll || len(jobs) >= wanted || query.PageSize >= maxJobsRead {
+			return jobs[:min(wanted, len(jobs))], nil
 		}
 	}
 }
 
-// ended makes the end of a job that somebody cancels record the operation of the request.
-// The end of a job that was found without a workflow is not theirs.
-func ended(ctx context.Context, state dlq.BulkState, control dlq.Permission) context.Context {
-	if state == dlq.BulkCancelled {
-		return audited(ctx)
+func (g guard) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
+	if _, err := g.Job(ctx, id); err != nil {
+		return dlq.Job{}, err
 	}
-	return dlq.WithOperation(ctx, dlq.Outside(control, ""))
+	return g.database.StopJob(ctx, asked, id, state, reason)
 }
 
-// Bulks leaves out hidden jobs. within is ignored.
-func (g guard) Bulks(ctx context.Context, _ string, limit int) ([]dlq.BulkRetry, error) {
-	a := accessOf(ctx)
-	read := func(n int) ([]dlq.BulkRetry, error) { return g.database.Bulks(ctx, a.within(), n) }
-	return visibleJobs(limit, read, func(b dlq.BulkRetry) bool { return g.checkJob(&a, &b.Spec.Filter) != nil })
-}
-
-func (g guard) EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error) {
-	if _, err := g.Bulk(ctx, id); err != nil {
-		return dlq.BulkRetry{}, err
+func (g guard) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
+	if _, err := g.Job(ctx, id); err != nil {
+		return dlq.Job{}, err
 	}
-	return g.database.EndBulk(ended(ctx, state, dlq.PermBulkRetryControl), id, state, reason)
-}
-
-func (g guard) CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error) {
-	if err := scopeAction(ctx, &action.Spec); err != nil {
-		return dlq.BulkAction{}, err
-	}
-	describe(ctx, &action.Spec.Filter, action.Spec.Action, "")
-	created, err := g.database.CreateAction(audited(ctx), action)
-	if busy, ok := errors.AsType[*dlq.ActionBusyError](err); ok {
-		a := accessOf(ctx) // the operation of the request is not about the running job
-		running, unread := g.database.Action(ctx, busy.Running)
-		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
-			err = &dlq.ActionBusyError{Topic: busy.Topic}
-		}
-	}
-	if err == nil {
-		a := accessOf(ctx)
-		a.created(created.ID, created.WorkflowID, created.Spec.Topic)
-	}
-	return created, err
-}
-
-func (g guard) PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error) {
-	if err := scopeAction(ctx, &spec); err != nil {
-		return dlq.ActionPreview{}, err
-	}
-	return g.database.PreviewAction(ctx, spec)
-}
-
-func (g guard) Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error) {
-	a := accessOf(ctx)
-	action, err := g.database.Action(ctx, id)
-	if err == nil {
-		a.concerns(id, action.Spec.Topic)
-		err = g.checkJob(&a, &action.Spec.Filter)
-	}
-	if err != nil {
-		return dlq.BulkAction{}, err
-	}
-	return action, nil
-}
-
-// Actions leaves out hidden jobs. within is ignored.
-func (g guard) Actions(ctx context.Context, _ string, limit int) ([]dlq.BulkAction, error) {
-	a := accessOf(ctx)
-	read := func(n int) ([]dlq.BulkAction, error) { return g.database.Actions(ctx, a.within(), n) }
-	return visibleJobs(limit, read, func(b dlq.BulkAction) bool { return g.checkJob(&a, &b.Spec.Filter) != nil })
-}
-
-func (g guard) StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error) {
-	if _, err := g.Action(ctx, id); err != nil {
-		return dlq.BulkAction{}, err
-	}
-	return g.database.StopAction(audited(ctx), id, reason)
-}
-
-func (g guard) EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error) {
-	if _, err := g.Action(ctx, id); err != nil {
-		return dlq.BulkAction{}, err
-	}
-	return g.database.EndAction(ended(ctx, state, dlq.PermBulkActionControl), id, state, reason)
+	return g.database.EndJob(ctx, asked, id, state, reason)
 }
 
 // Operations leaves out operations on other topics and on hidden jobs, and operations without a topic unless
@@ -400,6 +363,13 @@ func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.Op
 	return g.database.Operations(ctx, query)
 }
 
+// SingleRetries leaves out retries of messages of other topics.
+func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error) {
+	a := accessOf(ctx)
+	query.Within = a.within()
+	return g.database.SingleRetries(ctx, query)
+}
+
 // OperationsOf is for messages that the principal has been shown.
 func (g guard) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
 	return g.database.OperationsOf(ctx, messages, tokens)
@@ -408,4 +378,22 @@ func (g guard) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []str
 // RecordOperation is for every principal: refused requests are recorded too.
 func (g guard) RecordOperation(ctx context.Context, operation dlq.Operation) error {
 	return g.database.RecordOperation(ctx, operation)
+}
+
+// topicOf is the topic of the target of a refused request, also if the principal may not see the target.
+func (g guard) topicOf(ctx context.Context, target dlq.OperationTarget, id dlq.ID) string {
+	switch target {
+	case dlq.TargetMessage:
+		m, _ := g.store.Message(ctx, id)
+		return m.DLQTopic
+	case dlq.TargetJob:
+		j, _ := g.database.Job(ctx, id)
+		return j.Spec.Topic
+	case dlq.TargetGroup:
+		a := accessOf(ctx)
+		seen, _ := g.database.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
+		return topicOfGroup(&seen)
+	default:
+		return ""
+	}
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -40,9 +39,6 @@ func (g guard) Group(ctx context.Context, id dlq.ID, _ string) (dlq.Group, error
 // no topic that the principal may not see.
 func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
 	a := accessOf(ctx)
-	if len(seen.Counts) > 0 {
-		a.concerns(seen.ID, seen.Counts[0].DLQTopic)
-	}
 	mine, err := g.database.Group(ctx, seen.ID, a.within())
 	if err == nil && !mine.IsPartial || err != nil && !errors.Is(err, dlq.ErrNotFound) {
 		return err
@@ -55,20 +51,32 @@ func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
 	return forbidden(a.permission, "every dead-letter topic of the group")
 }
 
-func (g guard) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error {
-	if _, err := g.Group(ctx, id, ""); err != nil {
-		return err
+// topicOfGroup is the topic of a group in the audit: the first one that the principal sees.
+func topicOfGroup(seen *dlq.Group) string {
+	if len(seen.Counts) == 0 {
+		return ""
 	}
-	describeGroup(ctx, auditedGroup{Owner: change.Owner, Ticket: change.Ticket, Note: change.Note, State: change.State, Until: viewHold(change.Hold)})
-	return g.database.ChangeGroup(audited(ctx), id, change)
+	return seen.Counts[0].DLQTopic
 }
 
-func (g guard) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error {
-	if _, err := g.Group(ctx, id, ""); err != nil {
+func (g guard) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error {
+	seen, err := g.Group(ctx, id, "")
+	if err != nil {
 		return err
 	}
-	describeGroup(ctx, auditedGroup{Ticket: fix.Ticket, State: new(dlq.GroupFixed), Partitions: len(fix.Ends)})
-	return g.database.FixGroup(audited(ctx), id, fix)
+	asked.Topic = topicOfGroup(&seen)
+	describe(asked, auditedGroup{Owner: change.Owner, Ticket: change.Ticket, Note: change.Note, State: change.State, Until: viewHold(change.Hold)})
+	return g.database.ChangeGroup(ctx, asked, id, change)
+}
+
+func (g guard) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error {
+	seen, err := g.Group(ctx, id, "")
+	if err != nil {
+		return err
+	}
+	asked.Topic = topicOfGroup(&seen)
+	describe(asked, auditedGroup{Ticket: fix.Ticket, State: new(dlq.GroupFixed), Partitions: len(fix.Ends)})
+	return g.database.FixGroup(ctx, asked, id, fix)
 }
 
 // auditedGroup is a change of a group in the audit. Partitions is how many ends a fix has; their
@@ -80,10 +88,4 @@ type auditedGroup struct {
 	State      *dlq.GroupState `json:"state,omitempty"`
 	Until      *holdView       `json:"until,omitempty"`
 	Partitions int             `json:"partitions,omitempty"`
-}
-
-func describeGroup(ctx context.Context, detail auditedGroup) {
-	if o := accessOf(ctx).operation; o != nil {
-		o.Detail, _ = json.Marshal(detail) // always encodes
-	}
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -79,7 +78,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return unavailable("this server takes no dead letters", errors.New("no intake"))
 	}
 	arrivals := s.options.Intake.Arrivals(ctx, topic, letters)
-	ids, repeated, err := s.options.Database.HandIn(ctx, arrivals, key)
+	ids, repeated, err := s.options.Database.HandIn(ctx, auditOf(c), arrivals, key)
 	if errors.Is(err, dlq.ErrKeyReused) {
 		return conflict(err.Error()+"; use a new key for new messages", err)
 	}
@@ -256,14 +255,10 @@ type auditedHandIn struct {
 	IDs      []dlq.ID `json:"ids"`
 }
 
-func describeHandIn(ctx context.Context, arrivals []dlq.Arrival) {
-	o := accessOf(ctx).operation
-	if o == nil {
-		return
-	}
+func auditedHandInOf(arrivals []dlq.Arrival) auditedHandIn {
 	detail := auditedHandIn{Command: "hand in", Messages: len(arrivals), IDs: make([]dlq.ID, len(arrivals))}
 	for i := range arrivals {
 		detail.IDs[i] = arrivals[i].ID
 	}
-	o.Detail, _ = json.Marshal(detail) // always encodes
+	return detail
 }

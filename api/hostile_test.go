@@ -230,7 +230,20 @@ func TestWriteTimeoutDoesNotLimitTheHandler(t *testing.T) {
 }
 
 // faulty panics or hangs.
-type faulty struct{ Store }
+// unkept keeps no plan.
+type unkept struct{ Store }
+
+func (unkept) CreatePlan(_ context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
+	plan.ExpiresAt = plan.SnapshotAt.Add(ttl)
+	return plan, nil
+}
+
+// previewOf is the preview of a job with so many messages that would start now.
+func previewOf(matched int64) dlq.JobPreview {
+	return dlq.JobPreview{Scope: dlq.Scope{SnapshotAt: time.Now()}, Matched: matched}
+}
+
+type faulty struct{ unkept }
 
 func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
 
@@ -241,40 +254,40 @@ func (faulty) Detail(ctx context.Context, _ dlq.ID) (dlq.Detail, error) {
 	return dlq.Detail{}, fmt.Errorf("query: %w", ctx.Err())
 }
 
-func (faulty) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
+func (faulty) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, error) {
 	select {
 	case <-ctx.Done():
-		return dlq.BulkPreview{}, fmt.Errorf("query: %w", ctx.Err())
+		return dlq.JobPreview{}, fmt.Errorf("query: %w", ctx.Err())
 	case <-time.After(100 * time.Millisecond):
-		return dlq.BulkPreview{Matched: 10_000_000}, nil
+		return previewOf(10_000_000), nil
 	}
 }
 
-func TestADryRunMayTakeLongerThanOtherRequests(t *testing.T) {
+func TestAPlanMayTakeLongerThanOtherRequests(t *testing.T) {
 	t.Parallel()
-	const body = `{"topic":"orders.dlq.v1","dry_run":true}`
+	const body = `{"kind":"retry","topic":"orders.dlq.v1"}`
 	w := start(t, with(faulty{}), func(o *api.Options) { o.RequestTimeout = 10 * time.Millisecond })
-	got := w.json(http.MethodPost, bulksPath, body)
+	got := w.json(http.MethodPost, plansPath, body)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.EqualValues(t, 10_000_000, got.field(t, "matched"))
-	w = start(t, with(faulty{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
-	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Equal(t, "the dry run took longer than 10ms (server.dry_run_timeout); narrow its filters, or raise the limit", message)
+	w = start(t, with(faulty{}), func(o *api.Options) { o.PlanTimeout = 10 * time.Millisecond })
+	message, _ := requireError(t, w.json(http.MethodPost, plansPath, body), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
+	require.Equal(t, "the plan took longer than 10ms (server.plan_timeout); narrow its filters, or raise the limit", message)
 }
 
 // A store whose deadline has passed may report the database as unavailable.
-func TestADryRunBeyondItsDeadlineNamesItsLimit(t *testing.T) {
+func TestAPlanBeyondItsDeadlineNamesItsLimit(t *testing.T) {
 	t.Parallel()
-	w := start(t, with(late{}), func(o *api.Options) { o.PreviewTimeout = 10 * time.Millisecond })
-	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
+	w := start(t, with(late{}), func(o *api.Options) { o.PlanTimeout = 10 * time.Millisecond })
+	message, _ := requireError(t, w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.dlq.v1"}`),
 		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Contains(t, message, "longer than 10ms (server.dry_run_timeout)")
+	require.Contains(t, message, "longer than 10ms (server.plan_timeout)")
 }
 
-func TestADryRunReportsAnUnavailableStore(t *testing.T) {
+func TestAPlanReportsAnUnavailableStore(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(&fixed{err: fmt.Errorf("pool: %w", dlq.ErrUnavailable)}))
-	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
+	message, _ := requireError(t, w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.dlq.v1"}`),
 		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 	require.Contains(t, message, "is unavailable")
 }
@@ -282,34 +295,34 @@ func TestADryRunReportsAnUnavailableStore(t *testing.T) {
 // late loses its connection at the deadline.
 type late struct{ Store }
 
-func (late) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
+func (late) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, error) {
 	<-ctx.Done()
-	return dlq.BulkPreview{}, fmt.Errorf("pool: %w: %w", dlq.ErrUnavailable, ctx.Err())
+	return dlq.JobPreview{}, fmt.Errorf("pool: %w: %w", dlq.ErrUnavailable, ctx.Err())
 }
 
 // stubborn ignores the end of its context: its previews last until the gate opens.
 type stubborn struct {
-	Store
+	unkept
 	asked, gate chan struct{}
 }
 
-func (s stubborn) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, error) {
+func (s stubborn) PreviewJob(context.Context, dlq.JobSpec) (dlq.JobPreview, error) {
 	s.asked <- struct{}{}
 	<-s.gate
-	return dlq.BulkPreview{}, nil
+	return previewOf(0), nil
 }
 
-func TestADryRunReportsThatOthersBlockedIt(t *testing.T) {
+func TestAPlanReportsThatOthersBlockedIt(t *testing.T) {
 	t.Parallel()
 	s := stubborn{asked: make(chan struct{}), gate: make(chan struct{})}
-	w := start(t, with(s), func(o *api.Options) { o.PreviewTimeout, o.MaxDryRuns = 10*time.Millisecond, 3 })
-	answers := []<-chan response{w.dryRun(), w.dryRun(), w.dryRun()}
+	w := start(t, with(s), func(o *api.Options) { o.PlanTimeout, o.MaxPlans = 10*time.Millisecond, 3 })
+	answers := []<-chan response{w.plan(), w.plan(), w.plan()}
 	for range answers {
 		<-s.asked
 	}
-	message, _ := requireError(t, w.json(http.MethodPost, bulksPath, `{"topic":"orders.dlq.v1","dry_run":true}`),
+	message, _ := requireError(t, w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.dlq.v1"}`),
 		http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
-	require.Equal(t, "3 other dry runs were running for 10ms (server.dry_run_timeout); try again later", message)
+	require.Equal(t, "3 other plans were being made for 10ms (server.plan_timeout); try again later", message)
 	close(s.gate)
 	for _, answer := range answers {
 		require.Equal(t, http.StatusOK, (<-answer).status)
@@ -318,7 +331,7 @@ func TestADryRunReportsThatOthersBlockedIt(t *testing.T) {
 
 // gated returns a preview once its context ends or its gate opens.
 type gated struct {
-	Store
+	unkept
 	asked, gate chan struct{}
 	underWay    *atomic.Int32
 }
@@ -327,7 +340,7 @@ func newGated() gated {
 	return gated{asked: make(chan struct{}), gate: make(chan struct{}), underWay: new(atomic.Int32)}
 }
 
-func (g gated) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview, error) {
+func (g gated) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, error) {
 	n := g.underWay.Add(1)
 	defer g.underWay.Add(-1)
 	g.asked <- struct{}{}
@@ -335,27 +348,27 @@ func (g gated) PreviewBulk(ctx context.Context, _ dlq.BulkSpec) (dlq.BulkPreview
 	case <-ctx.Done():
 	case <-g.gate:
 	}
-	return dlq.BulkPreview{Matched: int64(n)}, ctx.Err()
+	return previewOf(int64(n)), ctx.Err()
 }
 
-// dryRun starts a dry run and delivers its answer.
-func (w *world) dryRun(headers ...string) <-chan response {
+// plan makes a plan and delivers its answer.
+func (w *world) plan(headers ...string) <-chan response {
 	answer := make(chan response, 1)
 	go func() {
-		_, got := w.send(http.MethodPost, bulksPath, strings.NewReader(`{"topic":"orders.dlq.v1","dry_run":true}`),
+		_, got := w.send(http.MethodPost, plansPath, strings.NewReader(`{"kind":"retry","topic":"orders.dlq.v1"}`),
 			append(headers, "Content-Type: application/json")...)
 		answer <- got
 	}()
 	return answer
 }
 
-func TestAtMostTwoDryRunsRunConcurrently(t *testing.T) {
+func TestAtMostTwoPlansRunConcurrently(t *testing.T) {
 	t.Parallel()
 	g := newGated()
 	w := start(t, with(g))
 	var answers []<-chan response
 	for range 6 {
-		answers = append(answers, w.dryRun())
+		answers = append(answers, w.plan())
 	}
 	<-g.asked
 	for range 5 {
@@ -370,11 +383,11 @@ func TestAtMostTwoDryRunsRunConcurrently(t *testing.T) {
 	}
 }
 
-func TestAStopDoesNotWaitForADryRun(t *testing.T) {
+func TestAStopDoesNotWaitForAPlan(t *testing.T) {
 	t.Parallel()
 	g := newGated()
 	w := start(t, with(g))
-	answer := w.dryRun()
+	answer := w.plan()
 	<-g.asked
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

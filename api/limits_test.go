@@ -52,9 +52,9 @@ func TestAClientThatPollsTooFastMayStillChangeSomething(t *testing.T) {
 	t.Parallel()
 	w := start(t, limited)
 	w.spend(http.MethodGet, "/api/v1/dlq")
-	got := w.call(http.MethodPost, "/api/v1/bulk-retries/"+someID+"/cancel")
+	got := w.call(http.MethodPost, "/api/v1/jobs/"+someID+"/cancel")
 	require.Equal(t, http.StatusNotFound, got.status, got.body)
-	w.spend(http.MethodPost, "/api/v1/bulk-retries/"+someID+"/cancel")
+	w.spend(http.MethodPost, "/api/v1/jobs/"+someID+"/cancel")
 }
 
 func TestProbesAreNotLimited(t *testing.T) {

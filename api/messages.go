@@ -269,8 +269,8 @@ func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query) erro
 	if err := q.err(); err != nil {
 		return err
 	}
-	noteReason(c, reason)
-	if err := s.options.Store.Delete(ctx, id); err != nil {
+	auditOf(c).Reason = reason
+	if err := s.options.Store.Delete(ctx, auditOf(c), id); err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
 	return reply(c, http.StatusOK, deletedView{Success: true, Message: fmt.Sprintf("message %s deleted", id)})
@@ -292,7 +292,7 @@ func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := readReason(c); err != nil {
 		return err
 	}
-	m, err := s.options.Store.MarkDead(ctx, id)
+	m, err := s.options.Store.MarkDead(ctx, auditOf(c), id)
 	var refused *dlq.NotRetryableError
 	switch {
 	case errors.As(err, &refused):
@@ -314,7 +314,7 @@ func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 	if err := readReason(c); err != nil {
 		return err
 	}
-	m, err := s.options.Database.Revive(ctx, id)
+	m, err := s.options.Database.Revive(ctx, auditOf(c), id)
 	var refused *dlq.NotRetryableError
 	switch {
 	case errors.As(err, &refused):

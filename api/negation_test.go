@@ -44,13 +44,15 @@ func TestTheContractHasTheFiltersOfTheTable(t *testing.T) {
 	schemas := contract.Components.Schemas
 	require.ElementsMatch(t, fields(dlq.InJobs, "not"), slices.Collect(maps.Keys(schemas["Filters"].Properties)))
 	require.ElementsMatch(t, fields(dlq.Negatable), slices.Collect(maps.Keys(schemas["Negations"].Properties)))
-	for _, request := range []string{"BulkRetryRequest", "BulkActionRequest"} {
+	for _, request := range []string{"RetryJobRequest", "ChangeJobRequest"} {
 		for _, name := range fields(dlq.InJobs, "not") {
+			filter := schemas["Filters"].Properties[name].(map[string]any)
 			property := schemas[request].Properties[name].(map[string]any)
-			require.Equal(t, "#/components/schemas/Filters/properties/"+name, property["$ref"], "%s %s", request, name)
+			require.NotEmpty(t, filter["$ref"], name)
+			require.Equal(t, filter["$ref"], property["$ref"], "%s %s", request, name)
 		}
 	}
-	want := []string{"page", "page_size", "cursor", "sort"}
+	want := []string{"page", "page_size", "cursor", "sort", "If-None-Match"}
 	for _, field := range dlq.FilterFields {
 		if field.Is(dlq.InLists) {
 			want = append(want, field.Parameter())
@@ -114,12 +116,9 @@ func TestANegationThatExcludesNothingIsRefused(t *testing.T) {
 		`{"Key":"a"}`: "not.Key", `{"key":"a","key":"b"}`: "not.key", `{"error":["1","2","3","4","5","6"],"key":["1","2","3","4","5"]}`: "not",
 		`{"error":"` + strings.Repeat("a", 1<<20-200) + `"}`: "not.error",
 	} {
-		for _, request := range []string{bulksPath, actionsPath} {
-			body := `{"topic":"orders.dlq.v1","not":` + not
-			if request == actionsPath {
-				body += `,"action":"delete"`
-			}
-			_, fields := requireError(t, w.json(http.MethodPost, request, body+"}"), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		for _, kind := range []string{"retry", "delete"} {
+			body := `{"kind":"` + kind + `","topic":"orders.dlq.v1","not":` + not + "}"
+			_, fields := requireError(t, w.json(http.MethodPost, jobsPath, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 			require.Equal(t, []string{field}, fields, not[:min(len(not), 100)])
 		}
 	}
@@ -130,14 +129,14 @@ func TestAJobIsShownWithItsNegations(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	const not = `"not":{"key":["b","a","b"],"headers":[{"tenant":"secret-1","region":"eu"},{"tenant":"secret-2"}],"class":"Late"}`
-	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1",`+not+`}`)
+	got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.v1",`+not+`}`)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.Equal(t, map[string]any{"key": []any{"a", "b"}, "class": []any{"Late"}, "headers": []any{
 		map[string]any{"region": "eu"}, map[string]any{"tenant": "secret-1"}, map[string]any{"tenant": "secret-2"}}}, got.field(t, "filters", "not"))
-	shown := w.json(http.MethodGet, bulksPath+"/"+got.field(t, "id").(string), "")
+	shown := w.json(http.MethodGet, jobsPath+"/"+got.field(t, "id").(string), "")
 	require.Equal(t, got.field(t, "filters"), shown.field(t, "filters"))
 
-	got = w.json(http.MethodPost, actionsPath, `{"action":"dead","topic":"orders.v1",`+not+`}`)
+	got = w.json(http.MethodPost, jobsPath, `{"kind":"dead","topic":"orders.v1",`+not+`}`)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.Len(t, got.field(t, "filters", "not"), 3)
 	audit := w.call(http.MethodGet, auditPath).body
@@ -150,13 +149,13 @@ func TestAJobIsShownWithItsNegations(t *testing.T) {
 func TestOnlyWhoSeesAJobSeesItsNegations(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t)
-	got := w.json(http.MethodPost, bulksPath, `{"topic":"orders.v1","not":{"key":"hidden-key"}}`, bearer("admin"))
+	got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.v1","not":{"key":"hidden-key"}}`, bearer("admin"))
 	require.Equal(t, http.StatusOK, got.status, got.body)
-	path := bulksPath + "/" + got.field(t, "id").(string)
+	path := jobsPath + "/" + got.field(t, "id").(string)
 	require.Contains(t, w.call(http.MethodGet, path, bearer("admin")).body, "hidden-key")
 	hidden := w.call(http.MethodGet, path, bearer("admin/stock.*"))
 	require.Equal(t, http.StatusNotFound, hidden.status)
-	for _, path := range []string{path, bulksPath, auditPath} {
+	for _, path := range []string{path, jobsPath, auditPath} {
 		require.NotContains(t, w.call(http.MethodGet, path, bearer("admin/stock.*")).body, "hidden-key")
 	}
 }

@@ -98,6 +98,7 @@ func TestWithoutADatabaseWhatIsNotKeptInMemoryIsRefusedByName(t *testing.T) {
 	refused(w.json(http.MethodPost, retryPath(id), `{"value":"{}","reason":"typo"}`, bearer("admin")), "value")
 	refused(w.json(http.MethodPost, retryAllPath, `{"group":"`+someID+`"}`, bearer("admin")), "group")
 	refused(w.json(http.MethodPost, retryAllPath, `{"target_topic":"orders.retry"}`, bearer("admin")), "target_topic")
+	refused(w.json(http.MethodPost, retryAllPath, `{"rate_limit":5,"reason":"typo"}`, bearer("admin")), "rate_limit", "reason")
 	requireError(t, w.call(http.MethodGet, listPath+"?colour=red", bearer("admin")), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 	require.Zero(t, w.retries.starts())
 }

@@ -65,10 +65,10 @@ func TestUnsupportedMethodsAre405WithAllow(t *testing.T) {
 		"/api/v1/dlq":                               "GET, HEAD, OPTIONS",
 		"/api/v1/dlq/messages/" + someID:            "GET, HEAD, DELETE, OPTIONS",
 		"/api/v1/dlq/messages/" + someID + "/retry": "POST, OPTIONS",
-		"/api/v1/bulk-retries":                      "GET, HEAD, POST, OPTIONS",
-		"/api/v1/bulk-retries/" + someID:            "GET, HEAD, PATCH, OPTIONS",
-		"/api/v1/bulk-retries/" + someID + "/pause": "POST, OPTIONS",
-		"/healthz": "GET, HEAD, OPTIONS",
+		"/api/v1/jobs":                              "GET, HEAD, POST, OPTIONS",
+		"/api/v1/jobs/" + someID:                    "GET, HEAD, PATCH, OPTIONS",
+		"/api/v1/jobs/" + someID + "/pause":         "POST, OPTIONS",
+		"/healthz":                                  "GET, HEAD, OPTIONS",
 	} {
 		_, got := w.send(http.MethodPut, path, nil)
 		requireError(t, got, http.StatusMethodNotAllowed, "SYS_DLQ_METHOD_NOT_ALLOWED")
@@ -87,7 +87,7 @@ func TestUnsupportedMethodsAre405WithAllow(t *testing.T) {
 func TestUnknownRoutesAre404(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	for _, path := range []string{"/", "/nowhere", "/api/v1", "/api/v2/dlq", "/API/v1/dlq", "/api/v1/dlq/a/b/c", "/api/v1/bulk-retries/" + someID + "/pause/x"} {
+	for _, path := range []string{"/", "/nowhere", "/api/v1", "/api/v2/dlq", "/API/v1/dlq", "/api/v1/dlq/a/b/c", "/api/v1/jobs/" + someID + "/pause/x"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions} {
 			_, got := w.send(method, path, nil)
 			message, _ := requireError(t, got, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
@@ -140,7 +140,7 @@ func TestRequestsAreMeasuredByRouteAndNotByPath(t *testing.T) {
 		w.call(http.MethodGet, "/api/v1/dlq/messages/"+dlq.NewID().String())
 		w.send(http.MethodGet, "/nowhere/"+dlq.NewID().String(), nil)
 		w.send("BREW", "/healthz", nil)
-		w.send(http.MethodPatch, "/api/v1/bulk-retries/"+dlq.NewID().String(), nil)
+		w.send(http.MethodPatch, "/api/v1/jobs/"+dlq.NewID().String(), nil)
 	}
 	require.NoError(t, testutil.GatherAndCompare(w.metrics, strings.NewReader(`
 # HELP dlq_http_requests_total Requests answered, by method, route template and status code.
@@ -148,7 +148,7 @@ func TestRequestsAreMeasuredByRouteAndNotByPath(t *testing.T) {
 dlq_http_requests_total{method="GET",route="/api/v1/dlq/messages/:id",status="404"} 3
 dlq_http_requests_total{method="GET",route="unknown",status="404"} 3
 dlq_http_requests_total{method="OTHER",route="unknown",status="405"} 3
-dlq_http_requests_total{method="PATCH",route="/api/v1/bulk-retries/:id",status="400"} 3
+dlq_http_requests_total{method="PATCH",route="/api/v1/jobs/:id",status="400"} 3
 `), "dlq_http_requests_total"))
 	got := w.call(http.MethodGet, "/metrics").body
 	require.Contains(t, got, `dlq_http_request_duration_seconds_count{method="GET",route="/api/v1/dlq/messages/:id"} 3`)

@@ -8,7 +8,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// Store is the part of a store that the API uses, with or without a database. Every method may
+// Store is the part of a store that the API uses, with or without a database. A method that makes a change
+// records who asked for the change, in the same transaction; nil records nothing. Every method may
 // return an error that is dlq.ErrUnavailable while the database is unavailable. Every method must
 // return soon after its context ends.
 type Store interface {
@@ -24,10 +25,10 @@ type Store interface {
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a
 	// workflow is retrying it.
-	Delete(ctx context.Context, id dlq.ID) error
+	Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
 	// MarkDead makes a message DEAD: dlq.ErrNotFound, or *dlq.NotRetryableError when it
 	// is RESOLVED. It leaves a DEAD message unchanged.
-	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 }
 
 // Database is the part of a store that the API uses if messages are in a database. Its errors are
@@ -36,44 +37,51 @@ type Database interface {
 	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
 	// empty for all.
 	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
+	// Series counts the arrivals of a range of whole buckets, the topics with the most arrivals first.
+	Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error)
 	// ArchivedDetail is Detail for an archived message.
 	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or
 	// *dlq.NotRetryableError when that was done before or an edited copy has replaced it.
-	Restore(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 	// Chain returns a message, also an archived one, with all messages that it was before
 	// and that it became, or dlq.ErrNotFound.
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	// Verdicts returns whether messages, also archived ones, are verified. Those that were
 	// not delivered are absent.
 	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)
-	// VerifyBulk counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
-	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
+	// VerifyJob counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
+	VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
 	// Revive makes a DEAD message PENDING: dlq.ErrNotFound, or *dlq.NotRetryableError when
 	// it is not DEAD.
-	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 	// Replace ends a PENDING message as replaced and stores its edited copy, which it returns:
 	// dlq.ErrNotFound, *dlq.OwnedError, or *dlq.NotRetryableError.
-	Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
+	Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
 	// HandIn stores arrivals that do not come from Kafka, and returns their ids. A repeated call
 	// with the same key stores nothing and returns the ids of the first one. The error is
 	// dlq.ErrKeyReused if that was another request.
-	HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
-	// CreateBulk takes the snapshot of a bulk retry and writes its row. While another
+	HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
+	// CreateJob takes the snapshot of a job and writes its row. While another
 	// job runs on messages of the same topic, it returns that job if it does the same
-	// work, and a *dlq.BulkBusyError otherwise.
-	CreateBulk(ctx context.Context, bulk dlq.BulkRetry) (dlq.BulkRetry, error)
-	// EndBulk closes a bulk retry that has no running workflow. It leaves a closed one
+	// work, and a *dlq.JobBusyError otherwise.
+	CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error)
+	// StopJob makes a job CANCELLING: it claims and changes nothing any more.
+	StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
+	// EndJob closes a job that has no running workflow. It leaves a closed one
 	// unchanged.
-	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
-	// Bulk returns a bulk retry, or dlq.ErrNotFound.
-	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
-	// Bulks returns the latest bulk retries, newest first, of the topics that match an
-	// expression; empty for all.
-	Bulks(ctx context.Context, within string, limit int) ([]dlq.BulkRetry, error)
-	// PreviewBulk describes the effect of a bulk retry, and changes nothing.
-	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
-	ActionStore
+	EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
+	// Job returns a job, or dlq.ErrNotFound.
+	Job(ctx context.Context, id dlq.ID) (dlq.Job, error)
+	// Jobs returns one page of jobs, the newest first.
+	Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error)
+	// PreviewJob describes the effect of a job that would start now, and changes nothing. PreviewScope
+	// does so within a scope that was frozen before.
+	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)
+	PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (dlq.JobPreview, error)
+	// CreatePlan stores a plan, which expires after ttl. Plan returns it, or dlq.ErrNotFound.
+	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
+	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
 	AuditStore
 	GroupStore
 }
@@ -88,13 +96,12 @@ type GroupStore interface {
 	// match within are counted, unless it is empty.
 	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
 	// ChangeGroup changes the notes of operators: dlq.ErrNotFound.
-	ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error
+	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
 	// FixGroup marks a group as fixed: dlq.ErrNotFound.
-	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
+	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
 }
 
-// AuditStore is the part of the store for the audit. The other methods record the operation
-// of their context in the transaction that makes the change.
+// AuditStore is the part of the store for the audit.
 type AuditStore interface {
 	// RecordOperation records an operation that is no change of the store.
 	RecordOperation(ctx context.Context, operation dlq.Operation) error
@@ -103,68 +110,45 @@ type AuditStore interface {
 	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 	// Operations returns one page of operations, the newest first.
 	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error)
+	// SingleRetries returns one page of the single retries that operations asked for, the newest first.
+	SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error)
 }
 
-// ActionStore is the part of the store for bulk actions.
-type ActionStore interface {
-	// CreateAction takes the snapshot of a bulk action and writes its row. While another
-	// job runs on messages of the same topic, it returns that job if it does the same
-	// work, and a *dlq.ActionBusyError otherwise.
-	CreateAction(ctx context.Context, action dlq.BulkAction) (dlq.BulkAction, error)
-	// StopAction makes a running job CANCELLING: it changes nothing any more.
-	StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error)
-	// EndAction closes a job that has no running workflow. It leaves a closed one
-	// unchanged.
-	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
-	// Action returns a bulk action, or dlq.ErrNotFound.
-	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	// Actions returns the latest bulk actions, newest first, of the topics that match an
-	// expression; empty for all.
-	Actions(ctx context.Context, within string, limit int) ([]dlq.BulkAction, error)
-	// PreviewAction describes the effect of a bulk action, and changes nothing.
-	PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error)
-}
-
-// Retries starts and watches the workflows of retries and of bulk actions. Every method may return an error
+// Retries starts and watches the workflows of retries and of jobs. The Temporal Web UI shows who asked for
+// a workflow, and a command has the id of the operation that asked for it. Every method may return an error
 // that is dlq.ErrUnavailable while Temporal is unavailable.
 type Retries interface {
 	// StartRetryMessage starts the retry of a message, or joins the one that
 	// is running.
-	StartRetryMessage(ctx context.Context, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
+	StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
 	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
 	// returns ctx's error and the workflow continues. Errors of the workflow are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
-	// StartRetryAll starts the workflow of a bulk retry whose row exists, or joins it.
+	// StartJob starts the workflow of a job whose row exists, or joins it.
 	// It returns dlq.ErrNotFound when the workflow has closed.
-	StartRetryAll(ctx context.Context, bulk dlq.BulkRetry) (workflows.Execution, error)
-	// AwaitRetryAll waits like AwaitRetryMessage.
-	AwaitRetryAll(ctx context.Context, id dlq.ID) (workflows.RetryAllResult, error)
+	StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error)
+	// AwaitJob waits like AwaitRetryMessage.
+	AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error)
 
-	// The commands to a bulk retry take effect shortly after the call, in the order of
-	// the calls. A command that is already in effect changes nothing. They return
-	// dlq.ErrNotFound when the workflow does not run. When ctx ends first, the command
-	// may or may not have arrived.
+	// AwaitCount waits until the workflow of a job has counted its scope, or has closed.
+	AwaitCount(ctx context.Context, workflowID string) error
 
-	// CancelRetryAll ends a bulk retry.
-	CancelRetryAll(ctx context.Context, id dlq.ID) error
-	// PauseRetryAll pauses it until ResumeRetryAll, even if it has paused itself. The
+	// The commands to a job take effect in the order of the calls, and return once they
+	// have, or once a later command has superseded them. A command that is already in effect
+	// changes nothing. They return dlq.ErrNotFound when the workflow does not run. When ctx ends
+	// first, the command may or may not have arrived.
+
+	// CancelJob ends a job. It does not wait for the end.
+	CancelJob(ctx context.Context, j dlq.Job) error
+	// PauseJob pauses a bulk retry until ResumeJob, even if it has paused itself. The
 	// job shows the reason.
-	PauseRetryAll(ctx context.Context, id dlq.ID, reason string) error
-	// ResumeRetryAll resumes a paused bulk retry.
-	ResumeRetryAll(ctx context.Context, id dlq.ID) error
-	// SetRetryAllRate changes the rate limit; 0 removes it.
-	SetRetryAllRate(ctx context.Context, id dlq.ID, perSecond int) error
-
-	// StartBulkAction starts the workflow of a bulk action whose row exists, or joins it.
-	// It returns dlq.ErrNotFound when the workflow has closed.
-	StartBulkAction(ctx context.Context, action dlq.BulkAction) (workflows.Execution, error)
+	PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) error
+	// ResumeJob resumes a paused bulk retry.
+	ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
+	// SetJobRate changes the rate limit; 0 removes it.
+	SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error
 	// TriggerArchive starts a run of the archive's schedule now, unless one is active, and returns the
 	// schedule; dlq.ErrNotFound if there is none.
 	TriggerArchive(ctx context.Context) (schedule string, err error)
-	// AwaitBulkAction waits like AwaitRetryMessage.
-	AwaitBulkAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	// CancelBulkAction ends a bulk action. It returns dlq.ErrNotFound when the workflow
-	// does not run.
-	CancelBulkAction(ctx context.Context, id dlq.ID) error
 }

@@ -93,8 +93,8 @@ func splitQuoted(s string, separator byte) []string {
 }
 
 // waitContext returns a context that ends after limit, or when the server drains.
-func (s *Server) waitContext(c *fiber.Ctx, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(c.UserContext(), limit)
+func (s *Server) waitContext(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(parent, limit)
 	stop := context.AfterFunc(s.draining, cancel)
 	return ctx, func() {
 		stop()

@@ -121,19 +121,19 @@ func viewBytes(b []byte) *bytesView {
 // workflowView names a workflow and links to it if the Web UI's address is configured.
 type workflowView struct {
 	WorkflowID string `json:"workflow_id"`
-	// RunID is set for a single retry, and BulkRetryID for a bulk retry, whose workflow
+	// RunID is set for a single retry, and JobID for a job, whose workflow
 	// id is used once.
-	RunID       string  `json:"run_id,omitempty"`
-	BulkRetryID *dlq.ID `json:"bulk_retry_id,omitempty"`
-	URL         string  `json:"url,omitempty"`
+	RunID string  `json:"run_id,omitempty"`
+	JobID *dlq.ID `json:"job_id,omitempty"`
+	URL   string  `json:"url,omitempty"`
 }
 
 func (s *Server) viewWorkflow(owner dlq.Owner) *workflowView {
 	if owner.IsZero() {
 		return nil
 	}
-	if id, err := dlq.ParseID(owner.Token); err == nil && owner.WorkflowID == workflows.RetryAllID(id) {
-		return &workflowView{WorkflowID: owner.WorkflowID, BulkRetryID: &id, URL: s.workflowURL(owner.WorkflowID, "")}
+	if id, err := dlq.ParseID(owner.Token); err == nil && workflows.IsJob(owner) {
+		return &workflowView{WorkflowID: owner.WorkflowID, JobID: &id, URL: s.workflowURL(owner.WorkflowID, "")}
 	}
 	return &workflowView{WorkflowID: owner.WorkflowID, RunID: owner.Token, URL: s.workflowURL(owner.WorkflowID, owner.Token)}
 }

@@ -39,13 +39,13 @@ type retries struct {
 type run struct {
 	workflows.Execution
 	done      chan struct{}
+	counted   chan struct{}
 	cancelled chan struct{}
 	cancel    func()
 	commands  chan command
 	target    string // of a retry of one message
 	message   workflows.RetryMessageResult
-	all       workflows.RetryAllResult
-	action    dlq.BulkAction
+	job       workflows.JobResult
 	err       error
 }
 
@@ -135,7 +135,7 @@ func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struc
 	started := &run{
 		Execution: workflows.Execution{WorkflowID: id, RunID: dlq.NewID().String()},
 		commands:  make(chan command, 100),
-		done:      make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
+		done:      make(chan struct{}), counted: make(chan struct{}), cancelled: cancelled, cancel: sync.OnceFunc(func() { close(cancelled) }),
 	}
 	r.started++
 	r.runs[started.RunID], r.latest[id] = started, started
@@ -162,12 +162,12 @@ func (r *retries) outcome(envelope dlq.Envelope) dlq.Outcome {
 	return dlq.Outcome{ID: envelope.ID, Result: category.Result(), Category: category, Error: err.Error()}
 }
 
-func (r *retries) StartRetryMessage(_ context.Context, _ *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error) {
+func (r *retries) StartRetryMessage(_ context.Context, _ *dlq.Operation, _ *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error) {
 	execution, err := r.begin(workflows.RetryMessageID(input.MessageID), func(w *run, early, gate <-chan struct{}) {
-		ctx := dlq.WithOperation(context.Background(), dlq.Operation{ID: input.OperationID})
+		ctx := context.Background()
 		owner := dlq.Owner{WorkflowID: w.WorkflowID, Token: w.RunID}
 		<-early
-		if _, err := r.messages.Claim(ctx, input.MessageID, owner); err != nil {
+		if _, err := r.messages.Claim(ctx, input.MessageID, owner, input.OperationID); err != nil {
 			w.err = err
 			return
 		}

@@ -60,6 +60,8 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
+	asked := auditOf(c)
+	asked.Topic = m.DLQTopic
 	// The start joins the workflow of a RETRYING message. If that workflow no longer
 	// runs, the new one decides, since the row may be outdated.
 	if m.Status != dlq.StatusRetrying {
@@ -83,12 +85,12 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 		}
 		editedFrom, id = id, m.ID
 	}
-	execution, err := s.options.Retries.StartRetryMessage(ctx, &m, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
+	execution, err := s.retries.StartRetryMessage(ctx, asked, &m, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
 	if err != nil {
 		return describeUnsent(describeNotFound(err, "dlq message", id), editedFrom, id)
 	}
 	wait := s.waitTime(c)
-	result, ended, err := await(s, c, wait, execution, s.options.Retries.AwaitRetryMessage)
+	result, ended, err := await(s, c, wait, execution, s.retries.AwaitRetryMessage)
 	switch {
 	case errors.Is(err, workflows.ErrStopped):
 		return s.retryStopped(c, id, editedFrom, execution)
@@ -121,7 +123,7 @@ func await[W, R any](s *Server, c *fiber.Ctx, wait time.Duration, workflow W,
 	if wait <= 0 {
 		return result, false, nil
 	}
-	ctx, cancel := s.waitContext(c, wait)
+	ctx, cancel := s.waitContext(c.UserContext(), wait)
 	defer cancel()
 	result, err = end(ctx, workflow)
 	if err != nil && ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {

@@ -13,20 +13,20 @@ import (
 // retryAllView has the documented fields, then the other counters of the job. Published
 // is null while it is unknown. Without a database there is no job.
 type retryAllView struct {
-	Retried     int64         `json:"retried"`
-	Message     string        `json:"message"`
-	Matched     int64         `json:"matched"`
-	Failed      int64         `json:"failed"`
-	Dead        int64         `json:"dead"`
-	Skipped     int64         `json:"skipped"`
-	State       dlq.BulkState `json:"state"`
-	Reason      *string       `json:"reason"`
-	Published   *bool         `json:"published"`
-	BulkRetryID dlq.ID        `json:"bulk_retry_id,omitzero"`
-	WorkflowID  string        `json:"workflow_id,omitempty"`
-	RunID       string        `json:"run_id,omitempty"`
-	WorkflowURL string        `json:"workflow_url,omitempty"`
-	Counting    bool          `json:"counting,omitempty"` // Matched is still unknown
+	Retried     int64        `json:"retried"`
+	Message     string       `json:"message"`
+	Matched     int64        `json:"matched"`
+	Failed      int64        `json:"failed"`
+	Dead        int64        `json:"dead"`
+	Skipped     int64        `json:"skipped"`
+	State       dlq.JobState `json:"state"`
+	Reason      *string      `json:"reason"`
+	Published   *bool        `json:"published"`
+	JobID       dlq.ID       `json:"job_id,omitzero"`
+	WorkflowID  string       `json:"workflow_id,omitempty"`
+	RunID       string       `json:"run_id,omitempty"`
+	WorkflowURL string       `json:"workflow_url,omitempty"`
+	Counting    bool         `json:"counting,omitempty"` // Matched is still unknown
 }
 
 // retryAll is the short form of a bulk retry: it takes a whole topic, and has the
@@ -37,8 +37,9 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return err
 	}
 	// A caller who sends other filters here would have the whole topic retried.
-	b := readBody(c, "group", targetField)
-	spec := dlq.BulkSpec{Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target()}
+	b := readBody(c, "group", targetField, "rate_limit", "reason")
+	spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target(),
+		RateLimit: b.integer("rate_limit", maxRate), Reason: b.reason(c)}
 	if err := b.err(); err != nil {
 		return err
 	}
@@ -51,45 +52,45 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := s.checkTarget(ctx, "", spec.TargetTopic); err != nil {
 		return err
 	}
-	run, err := s.runBulk(ctx, c, spec)
+	run, err := s.runJob(ctx, c, dlq.Job{Spec: spec})
 	if err != nil {
 		return err
 	}
-	text := bulkText(&run.bulk, topic)
+	text := bulkText(&run.job, topic)
 	if run.published != nil && !*run.published {
 		text += ", " + nothingPublished
 	}
 	if !run.ended {
-		c.Location(bulkPath(run.bulk.ID))
+		c.Location(jobPath(run.job.ID))
 	}
-	return reply(c, run.status(), s.viewRetryAll(&run.bulk, text, run.published, run.execution))
+	return reply(c, run.status(), s.viewRetryAll(&run.job, text, run.published, run.execution))
 }
 
-func (s *Server) viewRetryAll(b *dlq.BulkRetry, text string, published *bool, execution workflows.Execution) retryAllView {
+func (s *Server) viewRetryAll(b *dlq.Job, text string, published *bool, execution workflows.Execution) retryAllView {
 	return retryAllView{
 		Retried: b.Counts.Retried, Message: text, Matched: b.Matched,
 		Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped,
 		State: b.State, Reason: optionalText(b.Reason), Published: published,
-		BulkRetryID: b.ID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
+		JobID: b.ID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
 		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID), Counting: b.Counting,
 	}
 }
 
 // bulkText is the documented text, with more detail if the job did not complete or some
 // messages failed.
-func bulkText(b *dlq.BulkRetry, topic string) string {
+func bulkText(b *dlq.Job, topic string) string {
 	text := fmt.Sprintf("%d messages retried in topic %s", b.Counts.Retried, topic)
 	switch b.State {
-	case dlq.BulkRunning:
+	case dlq.JobRunning:
 		text += " so far; the bulk retry is running"
-	case dlq.BulkPausing, dlq.BulkPaused:
+	case dlq.JobPausing, dlq.JobPaused:
 		text += " so far; the bulk retry is paused: " + b.Reason
-	case dlq.BulkCancelling:
+	case dlq.JobCancelling:
 		text += " so far; the bulk retry is being cancelled"
-	case dlq.BulkCompleted:
-	case dlq.BulkCancelled:
+	case dlq.JobCompleted:
+	case dlq.JobCancelled:
 		text += " before the bulk retry was cancelled"
-	case dlq.BulkFailed:
+	case dlq.JobFailed:
 		text += " before the bulk retry failed: " + b.Reason
 	}
 	if failed := b.Counts.Failed + b.Counts.Dead; failed > 0 {

@@ -29,10 +29,10 @@ func TestRetryAllReturnsRetriedCount(t *testing.T) {
 	ids := w.add(15)
 	got := w.call(http.MethodPost, retryAllPath)
 	require.Equal(t, http.StatusOK, got.status, got.body)
-	run, job := got.field(t, "run_id").(string), got.field(t, "bulk_retry_id").(string)
+	run, job := got.field(t, "run_id").(string), got.field(t, "job_id").(string)
 	require.Equal(t, `{"retried":15,"message":"15 messages retried in topic orders.dlq.v1",`+
 		`"matched":15,"failed":0,"dead":0,"skipped":0,"state":"COMPLETED","reason":null,"published":true,`+
-		`"bulk_retry_id":"`+job+`","workflow_id":"retry-all-`+job+`","run_id":"`+run+`"}`, got.body)
+		`"job_id":"`+job+`","workflow_id":"retry-all-`+job+`","run_id":"`+run+`"}`, got.body)
 	for _, id := range ids {
 		require.Equal(t, "RESOLVED", w.status(id))
 	}
@@ -98,8 +98,8 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 	w.retries.releaseEarly() // only now does the worker write the job
 	got := <-answered
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
-	id := got.field(t, "bulk_retry_id").(string)
-	require.Equal(t, "/api/v1/bulk-retries/"+id, got.header.Get("Location"))
+	id := got.field(t, "job_id").(string)
+	require.Equal(t, "/api/v1/jobs/"+id, got.header.Get("Location"))
 	require.Equal(t, "RUNNING", got.field(t, "state"))
 	require.EqualValues(t, 3, got.field(t, "matched"))
 	require.Nil(t, got.field(t, "published"))
@@ -109,7 +109,7 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 	require.Equal(t, "RUNNING", job.field(t, "state"))
 
 	again := w.call(http.MethodPost, retryAllPath)
-	require.Equal(t, id, again.field(t, "bulk_retry_id"))
+	require.Equal(t, id, again.field(t, "job_id"))
 	require.Equal(t, 1, w.retries.starts())
 }
 
@@ -122,4 +122,25 @@ func TestRetryAllAnswers202BeforeAWorkerStartsIt(t *testing.T) {
 	require.Equal(t, "RUNNING", got.field(t, "state"))
 	require.Equal(t, true, got.field(t, "counting"))
 	require.EqualValues(t, 0, got.field(t, "matched"))
+}
+
+func TestRetryAllKeepsItsReasonAndItsRateLimit(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.retries.hold()
+	w.add(1)
+	async := "Prefer: respond-async"
+	first := w.json(http.MethodPost, retryAllPath, `{"rate_limit":50,"reason":"the bank is back"}`, async)
+	require.Equal(t, http.StatusAccepted, first.status, first.body)
+	second := w.json(http.MethodPost, retryAllPath, `{"rate_limit":5,"reason":"me too"}`, async)
+	require.Equal(t, first.field(t, "job_id"), second.field(t, "job_id"), "the same work joins")
+	job := w.call(http.MethodGet, jobsPath+"/"+first.field(t, "job_id").(string))
+	require.EqualValues(t, 50, job.field(t, "rate_limit"))
+	require.Equal(t, "the bank is back", job.field(t, "request_reason"))
+	rows := w.operations()
+	require.Equal(t, []any{"me too", "the bank is back"}, []any{rows[0]["reason"], rows[1]["reason"]})
+	for _, body := range []string{`{"rate_limit":-1}`, `{"rate_limit":1.5}`, `{"reason":3}`} {
+		requireError(t, w.json(http.MethodPost, retryAllPath, body), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+	}
+	require.Equal(t, 1, w.retries.starts())
 }

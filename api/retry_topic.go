@@ -26,8 +26,8 @@ type topicRetry struct {
 	err   error
 
 	mu       sync.Mutex
-	progress dlq.BulkRetry // its state and its counts
-	isUnsent bool          // a message was resolved without being published
+	progress dlq.Job // its state and its counts
+	isUnsent bool    // a message was resolved without being published
 }
 
 // topicRetrySlot has the retry of a topic that runs. One runs at a time.
@@ -79,7 +79,7 @@ func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry
 			return running, nil
 		}
 	}
-	run := &topicRetry{topic: topic, within: a.within(), ended: make(chan struct{}), progress: dlq.BulkRetry{State: dlq.BulkRunning}}
+	run := &topicRetry{topic: topic, within: a.within(), ended: make(chan struct{}), progress: dlq.Job{State: dlq.JobRunning}}
 	if err := s.findRetryable(ctx, run); err != nil {
 		return nil, err
 	}
@@ -123,10 +123,10 @@ func (s *Server) findRetryable(ctx context.Context, run *topicRetry) error {
 func (s *Server) runTopicRetry(ctx context.Context, run *topicRetry) error {
 	for i := range run.messages {
 		m := &run.messages[i]
-		execution, err := s.options.Retries.StartRetryMessage(ctx, m, workflows.RetryMessageInput{MessageID: m.ID})
+		execution, err := s.retries.StartRetryMessage(ctx, nil, m, workflows.RetryMessageInput{MessageID: m.ID})
 		var result workflows.RetryMessageResult
 		if err == nil {
-			result, err = s.options.Retries.AwaitRetryMessage(ctx, execution)
+			result, err = s.retries.AwaitRetryMessage(ctx, execution)
 		}
 		if err := run.count(result, err); err != nil {
 			return fmt.Errorf("retry of message %s: %w", m.ID, err)
@@ -134,7 +134,7 @@ func (s *Server) runTopicRetry(ctx context.Context, run *topicRetry) error {
 	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	run.progress.State = dlq.BulkCompleted
+	run.progress.State = dlq.JobCompleted
 	return nil
 }
 
@@ -164,10 +164,10 @@ func (r *topicRetry) count(result workflows.RetryMessageResult, err error) error
 }
 
 // now is the state of the retry, and whether its messages were published; nil while unknown.
-func (r *topicRetry) now() (progress dlq.BulkRetry, published *bool) {
+func (r *topicRetry) now() (progress dlq.Job, published *bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.progress.State == dlq.BulkCompleted {
+	if r.progress.State == dlq.JobCompleted {
 		published = new(!r.isUnsent)
 	}
 	return r.progress, published

@@ -16,7 +16,7 @@ func TestEveryRouteIsInTheTableAndAlmostAllNeedAPermission(t *testing.T) {
 	t.Parallel()
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
-	s, err := New(Options{Store: memory.New(topics), Retries: recordingRetries{}, Topics: topics,
+	s, err := New(Options{Store: memory.New(topics), Retries: struct{ Retries }{}, Topics: topics,
 		LogLevel: &telemetry.LogLevel{}, Profiles: telemetry.Profiles()})
 	require.NoError(t, err)
 	table, free := map[string]bool{}, []string{}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -18,6 +19,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/kafka"
 	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
@@ -26,6 +28,7 @@ import (
 // world is a server on a loopback port with a database of its own, and with workflows in memory.
 type world struct {
 	t       testing.TB
+	pool    *pgxpool.Pool
 	store   *postgres.Store
 	kept    arrivals // store, unless messages are in memory
 	retries *retries
@@ -45,7 +48,8 @@ func start(t testing.TB, change ...func(*api.Options)) *world {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	topics := newTopics(t)
-	w := &world{t: t, store: newStore(t), logs: logs, metrics: prometheus.NewRegistry()}
+	pool := dbtest.Another(t)
+	w := &world{t: t, pool: pool, store: postgres.New(pool, topics), logs: logs, metrics: prometheus.NewRegistry()}
 	w.kept, w.retries = w.store, newRetries(t, w.store)
 	options := api.Options{
 		Store: w.store, Database: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),

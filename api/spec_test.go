@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +21,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var specification = sync.OnceValues(func() (validator.Validator, error) {
+// readSpecification leaves out the discriminators: the validator does not resolve the references beside them, and
+// the kinds of jobs exclude each other without.
+func readSpecification() ([]byte, error) {
 	content, err := os.ReadFile("openapi.yaml")
+	return discriminators.ReplaceAll(content, nil), err
+}
+
+var discriminators = regexp.MustCompile(`(?m)^ +discriminator:\n( +propertyName: .*\n| +mapping:\n| +[a-z]+: '#/components/schemas/\w+'\n)+`)
+
+var specification = sync.OnceValues(func() (validator.Validator, error) {
+	content, err := readSpecification()
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +119,7 @@ func TestTheSpecificationIsValidOpenAPI(t *testing.T) {
 
 func TestTheExamplesOfTheSpecificationMatchItsSchemas(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("openapi.yaml")
+	content, err := readSpecification()
 	require.NoError(t, err)
 	document, err := libopenapi.NewDocument(content)
 	require.NoError(t, err)

@@ -78,7 +78,7 @@ func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) 
 // foreignPointer begins the reason why a pointer is neither shown nor sent.
 const foreignPointer = "its headers may name a record of another topic; only a grant for all topics"
 
-// byTarget are the numbers of messages of a dry run by target, from those by original topic.
+// byTarget are the numbers of messages of a plan by target, from those by original topic.
 func (s *Server) byTarget(counts []dlq.PreviewCount, matched int64, requested string) []dlq.PreviewCount {
 	if requested != "" && matched > 0 {
 		return []dlq.PreviewCount{{Name: requested, Count: matched}}

@@ -44,7 +44,7 @@ func TestARefusedTargetClaimsNothing(t *testing.T) {
 	requests := map[string]string{
 		retryPath(id):                         `{"target_topic": %q}`,
 		"/api/v1/dlq/orders.dlq.v1/retry-all": `{"target_topic": %q}`,
-		"/api/v1/bulk-retries":                `{"topic": "orders.dlq.v1", "target_topic": %q}`,
+		"/api/v1/jobs":                        `{"kind":"retry","topic": "orders.dlq.v1", "target_topic": %q}`,
 	}
 	for target, reason := range map[string]string{
 		"orders.dlq":  "is a dead-letter topic",
@@ -63,7 +63,7 @@ func TestARefusedTargetClaimsNothing(t *testing.T) {
 	}
 	require.Zero(t, w.retries.starts())
 	require.Equal(t, "PENDING", w.status(id))
-	bulks, err := w.store.Bulks(t.Context(), "", 10)
+	bulks, err := w.store.Jobs(t.Context(), dlq.JobQuery{PageSize: 10})
 	require.NoError(t, err)
 	require.Empty(t, bulks)
 }
@@ -109,24 +109,24 @@ func TestABulkRetryShowsItsTarget(t *testing.T) {
 	w.audited("ann")
 	w.add(2)
 	token := "Authorization: Bearer ann"
-	body := `{"topic": "orders.dlq.v1", "target_topic": "orders.retry"%s}`
-	dry := w.json(http.MethodPost, "/api/v1/bulk-retries", fmt.Sprintf(body, `, "dry_run": true`), token)
-	require.Equal(t, []any{map[string]any{"name": "orders.retry", "count": 2.0}}, dry.field(t, "by_target_topic"))
-	got := w.json(http.MethodPost, "/api/v1/bulk-retries", fmt.Sprintf(body, ""), token)
+	body := `{"kind":"retry","topic": "orders.dlq.v1", "target_topic": "orders.retry"}`
+	plan := w.json(http.MethodPost, plansPath, body, token)
+	require.Equal(t, []any{map[string]any{"name": "orders.retry", "count": 2.0}}, plan.field(t, "by_target_topic"))
+	got := w.json(http.MethodPost, "/api/v1/jobs", body, token)
 	require.Less(t, got.status, http.StatusBadRequest, got.body)
 	require.Equal(t, "orders.retry", got.field(t, "target_topic"))
-	shown := w.call(http.MethodGet, "/api/v1/bulk-retries/"+got.field(t, "id").(string), token)
+	shown := w.call(http.MethodGet, "/api/v1/jobs/"+got.field(t, "id").(string), token)
 	require.Equal(t, "orders.retry", shown.field(t, "target_topic"))
 	require.Contains(t, fmt.Sprint(w.operations(token)), "target_topic:orders.retry")
 }
 
-func TestADryRunShowsRoutes(t *testing.T) {
+func TestAPlanShowsRoutes(t *testing.T) {
 	t.Parallel()
 	w := start(t, toTargets(t, knownTopics{}))
 	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "routed.a" })
 	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "routed.b" })
 	w.add(1)
-	dry := w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic": "orders.dlq.v1", "dry_run": true}`)
+	dry := w.json(http.MethodPost, plansPath, `{"kind":"retry","topic": "orders.dlq.v1"}`)
 	require.ElementsMatch(t, []any{map[string]any{"name": "routed", "count": 2.0}, map[string]any{"name": "orders.v1", "count": 1.0}},
 		dry.field(t, "by_target_topic"))
 }
@@ -136,7 +136,7 @@ func TestARetryToAnotherTargetThanTheRunningOneIsAConflict(t *testing.T) {
 	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
 	id := w.add(1)[0]
 	w.retries.hold()
-	_, err := w.retries.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	_, err := w.retries.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		m, err := w.store.Message(t.Context(), id)
@@ -155,7 +155,7 @@ func TestAGrantMustCoverTheTargetToo(t *testing.T) {
 	for path, body := range map[string]string{
 		retryPath(id):                         `{"target_topic": "stock.retry"}`,
 		"/api/v1/dlq/orders.dlq.v1/retry-all": `{"target_topic": "stock.retry"}`,
-		bulksPath:                             `{"topic": "orders.dlq.v1", "target_topic": "stock.retry"}`,
+		jobsPath:                              `{"kind":"retry","topic": "orders.dlq.v1", "target_topic": "stock.retry"}`,
 	} {
 		message, _ := requireError(t, w.json(http.MethodPost, path, body, granted), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 		require.Contains(t, message, "on topic stock.retry")

@@ -97,7 +97,7 @@ func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areAr
 	return views, nil
 }
 
-// viewSample shows the messages of a dry run.
+// viewSample shows the messages of a plan.
 func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message, areArchived bool) ([]listedView, error) {
 	ctx, cancel := s.deadline(c)
 	defer cancel()

@@ -59,13 +59,15 @@ func (f *fixed) RecordOperation(context.Context, dlq.Operation) error { return f
 func (f *fixed) OperationsOf(context.Context, []dlq.ID, []string) (map[string]dlq.ID, error) {
 	return f.operations, f.err
 }
-func (f *fixed) Delete(context.Context, dlq.ID) error                        { return f.err }
-func (f *fixed) Bulk(context.Context, dlq.ID) (dlq.BulkRetry, error)         { return dlq.BulkRetry{}, f.err }
-func (f *fixed) Bulks(context.Context, string, int) ([]dlq.BulkRetry, error) { return nil, f.err }
-func (f *fixed) PreviewBulk(context.Context, dlq.BulkSpec) (dlq.BulkPreview, error) {
-	return dlq.BulkPreview{}, f.err
+func (f *fixed) Delete(context.Context, *dlq.Operation, dlq.ID) error  { return f.err }
+func (f *fixed) Job(context.Context, dlq.ID) (dlq.Job, error)          { return dlq.Job{}, f.err }
+func (f *fixed) Jobs(context.Context, dlq.JobQuery) ([]dlq.Job, error) { return nil, f.err }
+func (f *fixed) PreviewJob(context.Context, dlq.JobSpec) (dlq.JobPreview, error) {
+	return dlq.JobPreview{}, f.err
 }
-func (f *fixed) MarkDead(context.Context, dlq.ID) (dlq.Message, error) { return dlq.Message{}, f.err }
+func (f *fixed) MarkDead(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error) {
+	return dlq.Message{}, f.err
+}
 
 func parseID(t *testing.T, s string) dlq.ID {
 	t.Helper()
@@ -268,7 +270,7 @@ func TestListMessagesRefusesCursorsThatAreNotItsOwn(t *testing.T) {
 
 func TestListMessagesReturnsErrorsOfTheStore(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", "/api/v1/bulk-retries",
+	for _, path := range []string{"/api/v1/dlq", "/api/v1/dlq/orders.dlq.v1", "/api/v1/jobs",
 		"/api/v1/dlq/messages/550e8400-e29b-41d4-a716-446655440000"} {
 		secret := start(t, with(&fixed{err: errors.New("password=hunter2 rejected")})).call(http.MethodGet, path)
 		message, fields := requireError(t, secret, http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR")

@@ -44,7 +44,7 @@ type verificationsView struct {
 }
 
 func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
-	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Database.VerifyBulk(ctx, id) })
+	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Database.VerifyJob(ctx, id) })
 	if err != nil {
 		return nil, err
 	}

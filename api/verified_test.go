@@ -19,11 +19,11 @@ func TestListsAndBulkRetriesShowWhatIsVerified(t *testing.T) {
 	store.VerifyGroups, err = dlq.NewVerifyGroups(map[string]string{"orders.*": "shipping"})
 	require.NoError(t, err)
 	ids := w.add(4)
-	bulk, err := store.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq.v1", 1))
+	bulk, err := store.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq.v1", 1))
 	require.NoError(t, err)
 	lane, err := store.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	claim, err := store.ClaimPage(t.Context(), lane, true)
+	claim, _, err := store.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	outcomes := dlqtest.Outcomes(claim.Page[:3], dlq.ResultDelivered)
 	for i, to := range []dlq.Acknowledgement{{Topic: "orders.v1", TopicID: dlq.ID{1}, Partition: 2, Offset: 7}, {Topic: "orders.v1", TopicID: dlq.ID{1}, Partition: 2, Offset: 8},
@@ -52,13 +52,13 @@ func TestListsAndBulkRetriesShowWhatIsVerified(t *testing.T) {
 	require.Contains(t, got.body, `"target":{"topic":"http:shop","partition":null,"offset":null}`)
 	require.Contains(t, got.body, `"verified":"unknown","verified_reason":"http_target"`)
 
-	path := "/api/v1/bulk-retries/" + bulk.ID.String()
+	path := "/api/v1/jobs/" + bulk.ID.String()
 	require.Contains(t, w.call(http.MethodGet, path+"?verified=true").body,
 		`"verified":{"yes":1,"no":1,"unknown":1,"came_back":0,"unknown_reasons":{"http_target":1},"partial":false}`)
 	require.NotContains(t, w.call(http.MethodGet, path).body, `"verified"`)
 	require.Equal(t, http.StatusBadRequest, w.call(http.MethodGet, path+"?verified=maybe").status)
 	require.Equal(t, http.StatusBadRequest, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?verified=maybe").status)
-	require.Equal(t, http.StatusBadRequest, w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"orders.dlq.v1","verified":"yes"}`).status)
+	require.Equal(t, http.StatusBadRequest, w.json(http.MethodPost, "/api/v1/jobs", `{"kind":"retry","topic":"orders.dlq.v1","verified":"yes"}`).status)
 }
 
 func TestARampWaitsForVerificationOfFewMessages(t *testing.T) {
@@ -70,7 +70,7 @@ func TestARampWaitsForVerificationOfFewMessages(t *testing.T) {
 		`{"steps":[1,10],"confirm":"hope"}`:            http.StatusBadRequest,
 		`{"steps":[10000,10000],"confirm":"verified"}`: http.StatusBadRequest,
 	} {
-		got := w.json(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"orders.dlq.v1","ramp":`+ramp+`}`)
+		got := w.json(http.MethodPost, "/api/v1/jobs", `{"kind":"retry","topic":"orders.dlq.v1","ramp":`+ramp+`}`)
 		require.Equal(t, status, got.status, got.body)
 	}
 }

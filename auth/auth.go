@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"dlqmanager/dlq"
 )
 
@@ -76,22 +78,39 @@ func errForeign() error {
 	return &RefusedError{Reason: ReasonMalformed, text: "this is not a token of a kind that is accepted here", foreign: true}
 }
 
-// First tries several authenticators. Each token is of a single kind, so the first authenticator that
-// knows the kind decides.
-func First(authenticators ...Authenticator) Authenticator { return first(authenticators) }
+// First tries several authenticators, and counts the failures. Each token is of a single kind, so the
+// first authenticator that knows the kind decides.
+func First(registerer prometheus.Registerer, authenticators ...Authenticator) Authenticator {
+	return &first{authenticators, newFailures(registerer)}
+}
 
-type first []Authenticator
+type first struct {
+	authenticators []Authenticator
+	failures       *prometheus.CounterVec
+}
 
-func (f first) Authenticate(ctx context.Context, token string) (dlq.Principal, error) {
+func (f *first) Authenticate(ctx context.Context, token string) (dlq.Principal, error) {
+	principal, err := f.authenticate(ctx, token)
+	if err != nil {
+		reason := ReasonUnavailable
+		if refused, ok := errors.AsType[*RefusedError](err); ok {
+			reason = refused.Reason
+		}
+		f.failures.WithLabelValues(string(reason)).Inc()
+	}
+	return principal, err
+}
+
+func (f *first) authenticate(ctx context.Context, token string) (principal dlq.Principal, err error) {
 	if err := checkSize(token); err != nil {
 		return dlq.Principal{}, err
 	}
-	for _, authenticator := range f {
-		principal, err := authenticator.Authenticate(ctx, token)
-		if refused, ok := errors.AsType[*RefusedError](err); ok && refused.foreign {
-			continue
+	err = errForeign()
+	for _, authenticator := range f.authenticators {
+		principal, err = authenticator.Authenticate(ctx, token)
+		if refused, ok := errors.AsType[*RefusedError](err); !ok || !refused.foreign {
+			break
 		}
-		return principal, err
 	}
-	return dlq.Principal{}, errForeign()
+	return principal, err
 }

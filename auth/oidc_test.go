@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
@@ -228,7 +229,7 @@ func TestFirstAsksTheAuthenticatorOfTheKind(t *testing.T) {
 	p := newProvider(t)
 	o := p.oidcFor(t, newClock()) // it has no keys, so it is unavailable
 	tokens, token := tokensWith(t, "- {name: ci, hash: %s, role: viewer}\n")
-	both := First(tokens, o)
+	both := First(prometheus.NewRegistry(), tokens, o)
 
 	principal, err := both.Authenticate(t.Context(), token)
 	require.NoError(t, err, "static tokens do not need the provider")

@@ -32,15 +32,12 @@ type Tokens struct {
 	// pause takes rereadPause.
 	pause func()
 
-	mu   sync.Mutex
-	read time.Time // of the file's last reading
-	data []byte    // that tokens are from
-	// changed is other data, which is used once two readings agree: a file that is still
-	// being written may lack the limits of its last token.
-	changed []byte
-	tokens  []staticToken
-	broken  error // of the last reading
-	since   time.Time
+	mu     sync.Mutex
+	read   time.Time // of the file's last reading
+	data   []byte    // that tokens are from
+	tokens []staticToken
+	broken error // of the last reading
+	since  time.Time
 }
 
 // NewTokens reads the file.
@@ -95,42 +92,39 @@ func (t *Tokens) current() []staticToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.now().Sub(t.read) >= tokensFresh {
-		if isPending := t.reload(); isPending {
-			t.pause()
-			t.reload()
-		}
+		t.reload()
 	}
 	return t.tokens
 }
 
-// reload reports whether the file has new data that another reading must confirm.
-func (t *Tokens) reload() (isPending bool) {
+// reload reads the file. New data is used if another reading agrees: a file that is still being
+// written may lack the limits of its last token.
+func (t *Tokens) reload() {
 	t.read = t.now()
 	data, err := readTokensFile(t.path)
-	if err == nil && bytes.Equal(data, t.data) && t.data != nil {
-		t.changed = nil
-		t.recovered()
-		return false
-	}
-	if err == nil && t.data != nil && (t.changed == nil || !bytes.Equal(data, t.changed)) {
-		t.changed = data
-		return true
+	if err == nil && t.data != nil {
+		if bytes.Equal(data, t.data) {
+			t.recovered()
+			return
+		}
+		t.pause()
+		if again, err := readTokensFile(t.path); err != nil || !bytes.Equal(data, again) {
+			return
+		}
 	}
 	var tokens []staticToken
 	if err == nil {
-		tokens, err = parseTokens(data)
-		if err != nil {
+		if tokens, err = parseTokens(data); err != nil {
 			err = fmt.Errorf("%s: %w", t.path, err)
 		}
 	}
 	if err != nil {
 		t.fail(err)
-		return false
+		return
 	}
-	t.data, t.changed, t.tokens = data, nil, tokens
+	t.data, t.tokens = data, tokens
 	t.recovered()
 	t.log.Info("read the tokens", zap.String("file", t.path), zap.Int("tokens", len(tokens)))
-	return false
 }
 
 // fail logs an error once, not for every reading.

@@ -16,24 +16,25 @@ import (
 // in a simple loop: without Temporal, and without recovery after a crash.
 func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher, topic string, lanes, messages int) (time.Duration, error) {
 	started := time.Now()
-	bulk, err := s.CreateBulk(ctx, dlq.BulkRetry{
-		ID: dlq.NewID(), WorkflowID: "retry-all-plain-loop", Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderNone}, Lanes: lanes,
+	bulk, err := s.CreateJob(ctx, nil, dlq.Job{
+		ID: dlq.NewID(), WorkflowID: "retry-all-plain-loop",
+		Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderNone}, Lanes: lanes,
 	})
 	if err == nil {
-		bulk, err = s.CountBulk(ctx, bulk.ID)
+		bulk, err = s.CountJob(ctx, bulk.ID)
 	}
 	if err != nil {
 		return 0, err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for number := range lanes {
-		lane := dlq.Lane{Bulk: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, UpperBound: bulk.UpperBound, Number: number, Total: lanes}
+		lane := dlq.Lane{Job: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, UpperBound: bulk.UpperBound, Number: number, Total: lanes}
 		group.Go(func() error { return plainLane(groupCtx, s, publisher, lane) })
 	}
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	ended, err := s.EndBulk(ctx, bulk.ID, dlq.BulkCompleted, "")
+	ended, err := s.EndJob(ctx, nil, bulk.ID, dlq.JobCompleted, "")
 	if err == nil && ended.Counts.Retried != int64(messages) {
 		err = fmt.Errorf("the plain loop sent %d of %d messages", ended.Counts.Retried, messages)
 	}
@@ -41,12 +42,14 @@ func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher
 }
 
 func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher, lane dlq.Lane) error {
+	var outcomes []dlq.PageOutcome
 	for {
-		claim, err := s.ClaimPage(ctx, lane, true)
+		claim, _, err := s.NextPage(ctx, lane, outcomes, true)
 		if err != nil || len(claim.Page) == 0 {
 			return err
 		}
-		page, outcomes := make([]dlq.Envelope, len(claim.Page)), make([]dlq.PageOutcome, len(claim.Page))
+		page := make([]dlq.Envelope, len(claim.Page))
+		outcomes = make([]dlq.PageOutcome, len(claim.Page))
 		for i := range page {
 			page[i] = claim.Page[i].Envelope
 		}
@@ -55,9 +58,7 @@ func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher
 				return delivery.Err
 			}
 			outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: page[i].ID, Result: dlq.ResultDelivered}, RetryCount: page[i].RetryCount}
-		}
-		if _, err := s.FinalizePage(ctx, lane, outcomes); err != nil {
-			return err
+			outcomes[i].Acknowledgement = delivery.Acknowledgement
 		}
 	}
 }
@@ -81,7 +82,7 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 	group.SetLimit(starters)
 	for i, id := range ids {
 		group.Go(func() (err error) {
-			executions[i], err = e.client.StartRetryMessage(groupCtx, &dlq.Message{}, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
+			executions[i], err = e.client.StartRetryMessage(groupCtx, nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: dlq.ID(id)})
 			return err
 		})
 	}

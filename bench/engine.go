@@ -38,8 +38,7 @@ func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publ
 	metrics, log := activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
 	e.worker = workflows.NewWorker(t.client, queue, workflows.Activities{
 		Retry:   &activities.Retry{Store: db.store, Publisher: sender, Owners: e.client, Metrics: metrics, Log: log},
-		Bulk:    &activities.Bulk{Store: timed, Publisher: sender, Memory: activities.NewMemory(activities.DefaultMemory), Metrics: metrics, Log: log},
-		Action:  &activities.Action{Store: db.store, Metrics: metrics, Log: log},
+		Jobs:    &activities.Jobs{Store: timed, Publisher: sender, Memory: activities.NewMemory(activities.DefaultMemory), Metrics: metrics, Log: log},
 		Archive: &activities.Archive{Store: db.store, Metrics: metrics, Log: log},
 	}, 20*time.Second, func(err error) { fmt.Fprintln(os.Stderr, "the worker ended:", err) })
 	return e, e.worker.Start()
@@ -51,37 +50,37 @@ func (e *engine) stop() { e.worker.Stop() }
 type job struct {
 	took   time.Duration
 	events int
-	bulk   dlq.BulkRetry
+	bulk   dlq.Job
 }
 
 // startBulk creates a bulk retry of a topic and starts its workflow, as the API does.
-func startBulk(ctx context.Context, db *database, client *workflows.Client, topic string, lanes, rateLimit int) (dlq.ID, error) {
+func startBulk(ctx context.Context, db *database, client *workflows.Client, topic string, lanes, rateLimit int) (dlq.Job, error) {
 	id := dlq.NewID()
-	created, err := db.store.CreateBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: lanes,
-		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey, RateLimit: rateLimit}})
+	created, err := db.store.CreateJob(ctx, nil, dlq.Job{ID: id, WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, id), Lanes: lanes,
+		Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey, RateLimit: rateLimit}})
 	if err == nil {
-		_, err = client.StartRetryAll(ctx, created)
+		_, err = client.StartJob(ctx, nil, created)
 	}
-	return created.ID, err
+	return created, err
 }
 
 // retryAll sends all messages of a topic and returns when the workflow has ended, like
 // a caller of the REST API.
 func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int) (job, error) {
 	started := time.Now()
-	id, err := startBulk(ctx, e.db, e.client, topic, lanes, 0)
+	created, err := startBulk(ctx, e.db, e.client, topic, lanes, 0)
 	if err != nil {
 		return job{}, err
 	}
-	result, err := e.client.AwaitRetryAll(ctx, id)
+	result, err := e.client.AwaitJob(ctx, created)
 	if err != nil {
 		return job{}, err
 	}
-	j := job{took: time.Since(started), bulk: result.Bulk}
-	if result.Bulk.Counts.Retried != int64(messages) {
-		return job{}, fmt.Errorf("%d of %d messages were retried: %+v", result.Bulk.Counts.Retried, messages, result.Bulk)
+	j := job{took: time.Since(started), bulk: result.Job}
+	if result.Job.Counts.Retried != int64(messages) {
+		return job{}, fmt.Errorf("%d of %d messages were retried: %+v", result.Job.Counts.Retried, messages, result.Job)
 	}
-	events := e.temporal.client.GetWorkflowHistory(ctx, workflows.RetryAllID(id), "", false,
+	events := e.temporal.client.GetWorkflowHistory(ctx, created.WorkflowID, "", false,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		if _, err := events.Next(); err != nil {
@@ -93,7 +92,7 @@ func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int
 }
 
 // timings sums the time that lanes wait for each step.
-type timings struct{ claim, publish, finalize, pages atomic.Int64 }
+type timings struct{ store, publish, pages atomic.Int64 }
 
 func (t *timings) measure(sum *atomic.Int64, started time.Time) { sum.Add(int64(time.Since(started))) }
 
@@ -101,25 +100,24 @@ func (t *timings) measure(sum *atomic.Int64, started time.Time) { sum.Add(int64(
 func (t *timings) shares(lanes int, took time.Duration) string {
 	all := float64(lanes) * float64(took)
 	percent := func(sum *atomic.Int64) float64 { return 100 * float64(sum.Load()) / all }
-	claim, publish, finalize := percent(&t.claim), percent(&t.publish), percent(&t.finalize)
-	return fmt.Sprintf("claim %.0f %%, publish %.0f %%, finalize %.0f %%, everything else %.0f %%",
-		claim, publish, finalize, 100-claim-publish-finalize)
+	store, publish := percent(&t.store), percent(&t.publish)
+	return fmt.Sprintf("claim and finalize %.0f %%, publish %.0f %%, everything else %.0f %%", store, publish, 100-store-publish)
 }
 
-// timedStore times the two statements of a page.
+// timedStore times what a page needs of the store.
 type timedStore struct {
 	*postgres.Store
 	t *timings
 }
 
-func (s timedStore) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
-	defer s.t.measure(&s.t.claim, time.Now())
+func (s timedStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	defer s.t.measure(&s.t.store, time.Now())
 	s.t.pages.Add(1)
-	return s.Store.ClaimPage(ctx, lane, scan)
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
 }
 
 func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
-	defer s.t.measure(&s.t.finalize, time.Now())
+	defer s.t.measure(&s.t.store, time.Now())
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 

@@ -88,7 +88,7 @@ var measurements = []struct {
 	{[]int{9}, (*bench).measureLists},
 	{[]int{14, 19}, (*bench).measureFlat},
 	{[]int{16}, (*bench).measureLanes},
-	{[]int{17}, (*bench).measureActions},
+	{[]int{17}, (*bench).measureChanges},
 	{[]int{24}, (*bench).measureArchive},
 	{[]int{18}, (*bench).measureAccess},
 	{[]int{5, 10}, (*bench).measureMemory}, // last: it closes the large table

@@ -87,7 +87,7 @@ func (b *bench) start(ctx context.Context, s *site, name string, more ...string)
 		"DLQ_DATABASE_USER=" + database.User.Username(), "DLQ_DATABASE_SSL_MODE=disable",
 		"DLQ_KAFKA_BROKERS=" + strings.Join(s.broker.addresses, ","),
 		"DLQ_TEMPORAL_ADDRESS=" + s.temporal.server.Address, "DLQ_TEMPORAL_TASK_QUEUE=" + s.queue,
-		"DLQ_SERVER_PORT=" + port, "DLQ_WORKER_METRICS_PORT=" + port, "DLQ_BULK_LANES=" + strconv.Itoa(b.lanes),
+		"DLQ_SERVER_PORT=" + port, "DLQ_WORKER_METRICS_PORT=" + port, "DLQ_JOBS_LANES=" + strconv.Itoa(b.lanes),
 	}
 	p.command.Env = append(p.command.Env, more...)
 	p.command.Stdout, p.command.Stderr = log, log

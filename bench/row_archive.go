@@ -157,7 +157,10 @@ func (b *bench) archiveGently(ctx context.Context, db *database, ended <-chan st
 		rest := time.Millisecond
 		if b.archiving.Load() && archived < int64(b.stored/2) {
 			var moved int64
-			took, err := timed(ctx, 0, func() (err error) { moved, err = db.store.ArchiveBatch(ctx, time.Hour, pace.Limit); return err })
+			took, err := timed(ctx, 0, func() (err error) {
+				moved, err = db.store.ArchiveBatch(ctx, dlq.ArchiveRun{}, time.Hour, pace.Limit)
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -171,7 +174,7 @@ func (b *bench) archiveGently(ctx context.Context, db *database, ended <-chan st
 }
 
 // drainArchive runs full batches on messages that ended an hour ago or earlier, without rests.
-func (b *bench) drainArchive(ctx context.Context, batch func(context.Context, time.Duration, int) (int64, error)) (d drained, err error) {
+func (b *bench) drainArchive(ctx context.Context, batch func(context.Context, dlq.ArchiveRun, time.Duration, int) (int64, error)) (d drained, err error) {
 	before, err := b.walPosition(ctx)
 	if err != nil {
 		return d, err
@@ -179,7 +182,7 @@ func (b *bench) drainArchive(ctx context.Context, batch func(context.Context, ti
 	started := time.Now()
 	for {
 		var moved int64
-		took, err := timed(ctx, 0, func() (err error) { moved, err = batch(ctx, time.Hour, archiveBatch); return err })
+		took, err := timed(ctx, 0, func() (err error) { moved, err = batch(ctx, dlq.ArchiveRun{}, time.Hour, archiveBatch); return err })
 		if err != nil {
 			return d, err
 		}

@@ -80,12 +80,12 @@ func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.
 	if err != nil {
 		return 0, 0, err
 	}
-	result, err := client.AwaitRetryAll(ctx, job)
+	result, err := client.AwaitJob(ctx, job)
 	if err != nil {
 		return 0, 0, err
 	}
-	if result.Bulk.Counts.Retried != int64(messages) {
-		return 0, 0, fmt.Errorf("after the kill %d of %d messages were retried", result.Bulk.Counts.Retried, messages)
+	if result.Job.Counts.Retried != int64(messages) {
+		return 0, 0, fmt.Errorf("after the kill %d of %d messages were retried", result.Job.Counts.Retried, messages)
 	}
 	twice, err = s.broker.copies(ctx, bulkTopic, messages)
 	return gap, twice, err

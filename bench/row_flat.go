@@ -88,7 +88,7 @@ func besideAJob(ctx context.Context, db *database, call func(context.Context, *d
 	err = call(ctx, db)
 	took = float64(time.Since(started).Microseconds()) / 1000
 	if err == nil {
-		_, err = db.store.EndBulk(ctx, other, dlq.BulkCancelled, "")
+		_, err = db.store.EndJob(ctx, nil, other, dlq.JobCancelled, "")
 	}
 	return took, err
 }
@@ -118,15 +118,15 @@ func readGroup(ctx context.Context, db *database) error {
 func startAndEnd(ctx context.Context, db *database, topic string) error {
 	id, err := createBulk(ctx, db, topic)
 	if err == nil {
-		_, err = db.store.EndBulk(ctx, id, dlq.BulkCancelled, "")
+		_, err = db.store.EndJob(ctx, nil, id, dlq.JobCancelled, "")
 	}
 	return err
 }
 
 func createBulk(ctx context.Context, db *database, topic string) (dlq.ID, error) {
 	id := dlq.NewID()
-	created, err := db.store.CreateBulk(ctx, dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 4,
-		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}})
+	created, err := db.store.CreateJob(ctx, nil, dlq.Job{ID: id, WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, id), Lanes: 4,
+		Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}})
 	if err == nil && created.ID != id {
 		err = fmt.Errorf("job %s blocks the new one", created.ID)
 	}

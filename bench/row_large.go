@@ -113,12 +113,12 @@ func (b *bench) largeOnce(ctx context.Context, size, messages int) (peak float64
 	if err := fill(); err != nil {
 		return 0, err
 	}
-	result, err := client.AwaitRetryAll(ctx, job)
+	result, err := client.AwaitJob(ctx, job)
 	if err != nil {
 		return 0, err
 	}
-	if result.Bulk.Counts.Retried != int64(messages) {
-		return 0, fmt.Errorf("%d of %d messages were retried", result.Bulk.Counts.Retried, messages)
+	if result.Job.Counts.Retried != int64(messages) {
+		return 0, fmt.Errorf("%d of %d messages were retried", result.Job.Counts.Retried, messages)
 	}
 	if err := stored(2 * messages); err != nil {
 		return 0, err

@@ -81,13 +81,13 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	if err != nil {
 		return 0, 0, err
 	}
-	result, err := client.AwaitRetryAll(ctx, job)
+	result, err := client.AwaitJob(ctx, job)
 	if err != nil {
 		return 0, 0, err
 	}
 	speed = rate(messages, time.Since(started))
-	if result.Bulk.Counts.Retried != int64(messages) {
-		return 0, 0, fmt.Errorf("%d of %d messages were retried", result.Bulk.Counts.Retried, messages)
+	if result.Job.Counts.Retried != int64(messages) {
+		return 0, 0, fmt.Errorf("%d of %d messages were retried", result.Job.Counts.Retried, messages)
 	}
 	peak, err = worker.peakMemory()
 	return peak, speed, err

@@ -166,7 +166,7 @@ func plainTableLane(ctx context.Context, db *database, publisher activities.Publ
 
 // claimPlain claims a page, and returns the created_at of its newest message.
 func claimPlain(ctx context.Context, db *database, t *timings, after time.Time) (page []dlq.Envelope, reached time.Time, err error) {
-	defer t.measure(&t.claim, time.Now())
+	defer t.measure(&t.store, time.Now())
 	rows, err := db.pool.Query(ctx, claimPlainSQL, bulkTopic, after)
 	if err != nil {
 		return nil, after, err
@@ -185,7 +185,7 @@ func claimPlain(ctx context.Context, db *database, t *timings, after time.Time) 
 }
 
 func finalizePlain(ctx context.Context, db *database, t *timings, page []dlq.Envelope) error {
-	defer t.measure(&t.finalize, time.Now())
+	defer t.measure(&t.store, time.Now())
 	ids := make([][16]byte, len(page))
 	for i := range page {
 		ids[i] = page[i].ID

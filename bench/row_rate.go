@@ -112,7 +112,7 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult
 	}
 	// The rest of the job is not needed.
 	defer func() {
-		err = errors.Join(err, s.temporal.client.TerminateWorkflow(ctx, workflows.RetryAllID(job), "", "measured"))
+		err = errors.Join(err, s.temporal.client.TerminateWorkflow(ctx, job.WorkflowID, "", "measured"))
 	}()
 	appends, err := k.seen()
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult
 		return found, err
 	}
 	changed := time.Now()
-	if err := changeRate(ctx, base+"/api/v1/bulk-retries/"+job.String(), secondRate); err != nil {
+	if err := changeRate(ctx, base+"/api/v1/jobs/"+job.ID.String(), secondRate); err != nil {
 		return found, err
 	}
 	if err := pause(ctx, time.Until(changed.Add(sizes.second))); err != nil {
@@ -144,7 +144,7 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult
 
 // startShared starts the job and returns when both workers have sent some of its
 // messages. The broker's record begins with this job.
-func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Client, k *watched) (dlq.ID, error) {
+func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Client, k *watched) (dlq.Job, error) {
 	for range rateTries {
 		k.reset()
 		job, err := startBulk(ctx, s.db, client, bulkTopic+".dlq", b.lanes, firstRate)
@@ -168,12 +168,12 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 			return job, nil
 		}
 		b.step("       one worker has all lanes; starting another job")
-		if err := client.CancelRetryAll(ctx, job); err != nil {
+		if err := client.CancelJob(ctx, job); err != nil {
 			return job, err
 		}
-		_, _ = client.AwaitRetryAll(ctx, job) // its error is the cancellation
+		_, _ = client.AwaitJob(ctx, job) // its error is the cancellation
 	}
-	return dlq.ID{}, errors.New("one worker got all lanes every time")
+	return dlq.Job{}, errors.New("one worker got all lanes every time")
 }
 
 // changeRate changes the job's rate limit over REST, like an operator.

@@ -106,14 +106,14 @@ func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed,
 		return 0, 0, err
 	}
 	started := time.Now()
-	result, err := client.AwaitRetryAll(ctx, job)
+	result, err := client.AwaitJob(ctx, job)
 	if err != nil {
 		return 0, 0, err
 	}
 	left := messages - int(before)
 	speed = rate(left, time.Since(started))
-	if result.Bulk.Counts.Retried != int64(messages) {
-		return 0, 0, fmt.Errorf("%d of %d messages were retried", result.Bulk.Counts.Retried, messages)
+	if result.Job.Counts.Retried != int64(messages) {
+		return 0, 0, fmt.Errorf("%d of %d messages were retried", result.Job.Counts.Retried, messages)
 	}
 	appends, err := k.seen()
 	return speed, float64(othersThanFirst(appends)) / float64(left), err

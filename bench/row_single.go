@@ -147,7 +147,7 @@ func retryOverREST(ctx context.Context, base string, id dlq.ID) error {
 
 func retryDirectly(ctx context.Context, db *database, publisher activities.Publisher, id dlq.ID) error {
 	owner := dlq.Owner{WorkflowID: "direct", Token: dlq.NewID().String()}
-	if _, err := db.store.Claim(ctx, id, owner); err != nil {
+	if _, err := db.store.Claim(ctx, id, owner, dlq.ID{}); err != nil {
 		return err
 	}
 	envelope, err := db.store.Envelope(ctx, id, owner)

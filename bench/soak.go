@@ -171,12 +171,12 @@ func (s *soak) retryAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id := regexp.MustCompile(`"bulk_retry_id":"([0-9a-f-]{36})"`).FindStringSubmatch(answer)
+	id := regexp.MustCompile(`"job_id":"([0-9a-f-]{36})"`).FindStringSubmatch(answer)
 	if id == nil {
 		return nil
 	}
 	for {
-		answer, err := s.call(ctx, "view of a bulk retry", http.MethodGet, "/api/v1/bulk-retries/"+id[1])
+		answer, err := s.call(ctx, "view of a bulk retry", http.MethodGet, "/api/v1/jobs/"+id[1])
 		if err != nil {
 			return err
 		}

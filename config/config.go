@@ -28,7 +28,7 @@ type Config struct {
 	Temporal Temporal `yaml:"temporal"`
 	Archive  Archive  `yaml:"archive"`
 	Audit    Audit    `yaml:"audit"`
-	Bulk     Bulk     `yaml:"bulk"`
+	Jobs     Jobs     `yaml:"jobs"`
 	Groups   Groups   `yaml:"groups"`
 	Verify   Verify   `yaml:"verify"`
 	Worker   Worker   `yaml:"worker"`

@@ -14,7 +14,7 @@ import (
 
 // everyKey has a non-default value for each key, in the form of the environment.
 var everyKey = map[string]string{
-	"DLQ_SERVER_MAX_CONNECTIONS_PER_ADDRESS": "7", "DLQ_SERVER_MAX_SCANS": "3", "DLQ_SERVER_MAX_DRY_RUNS": "5",
+	"DLQ_SERVER_MAX_CONNECTIONS_PER_ADDRESS": "7", "DLQ_SERVER_MAX_SCANS": "3", "DLQ_SERVER_MAX_PLANS": "5",
 	"DLQ_SERVER_URL_LIMIT": "9KiB", "DLQ_SERVER_HEADER_LIMIT": "17KiB",
 	"DLQ_AUDIT_RETENTION": "31d", "DLQ_AUDIT_LOG": "true", "DLQ_DATABASE_APPLICATION_ROLE": "application", "DLQ_DATABASE_MIGRATIONS_ROLE": "owner",
 	"DLQ_DATABASE_MIGRATIONS_USER": "migrator", "DLQ_DATABASE_MIGRATIONS_USER_FILE": "/user",
@@ -31,7 +31,7 @@ var everyKey = map[string]string{
 	"DLQ_SERVER_WRITE_TIMEOUT":       "40s",
 	"DLQ_SERVER_IDLE_TIMEOUT":        "2m",
 	"DLQ_SERVER_REQUEST_TIMEOUT":     "16s",
-	"DLQ_SERVER_DRY_RUN_TIMEOUT":     "90s",
+	"DLQ_SERVER_PLAN_TIMEOUT":        "90s",
 	"DLQ_SERVER_BODY_LIMIT":          "2MiB",
 	"DLQ_SERVER_ANSWER_MEMORY":       "128MiB",
 	"DLQ_SERVER_RATE_LIMIT":          "7",
@@ -103,7 +103,8 @@ var everyKey = map[string]string{
 	"DLQ_ARCHIVE_RETENTION":          "60d",
 	"DLQ_ARCHIVE_PURGE_AFTER":        "366d",
 	"DLQ_ARCHIVE_BATCH_SIZE":         "500",
-	"DLQ_BULK_LANES":                 "8",
+	"DLQ_JOBS_LANES":                 "8",
+	"DLQ_JOBS_PLAN_TTL":              "2h",
 	"DLQ_GROUPS_HEADER":              "x-cause",
 	"DLQ_GROUPS_RULES":               "*Timeout*=slow",
 	"DLQ_GROUPS_MAX_PER_TOPIC":       "50",

@@ -20,9 +20,10 @@ import (
 //   - empty is the advice about an empty list.
 //   - log is "no query" for a URL whose query may have a secret.
 
-// field is a key: its path and its value.
+// field is a key: its path, its tags and its value.
 type field struct {
 	path  string
+	tag   reflect.StructTag
 	value reflect.Value
 }
 
@@ -47,7 +48,7 @@ func fieldsOf(path string, structure reflect.Value) (fields []field) {
 		if key := below(path, keyOf(f)); isSection(value) {
 			fields = append(fields, fieldsOf(key, value)...)
 		} else {
-			fields = append(fields, field{key, value})
+			fields = append(fields, field{key, f.Tag, value})
 		}
 	}
 	return fields
@@ -78,12 +79,10 @@ func newDefault(of reflect.Type) reflect.Value {
 }
 
 func setDefaults(structure reflect.Value) {
-	for f, value := range keysOf(structure) {
-		if isSection(value) {
-			setDefaults(value)
-		} else if text, found := f.Tag.Lookup("default"); found {
-			if err := setText(value, text); err != nil {
-				panic(fmt.Sprintf("config: default of %s: %v", f.Name, err))
+	for _, f := range fieldsOf("", structure) {
+		if text, found := f.tag.Lookup("default"); found {
+			if err := setText(f.value, text); err != nil {
+				panic(fmt.Sprintf("config: default of %s: %v", f.path, err))
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func TestDefaultsAreValidAndNeedNothing(t *testing.T) {
 	require.Equal(t, 365*24*time.Hour, c.Archive.PurgeAfter.Std())
 	require.Equal(t, 1000, c.Archive.BatchSize)
 	require.Equal(t, "@daily", c.Archive.Schedule)
-	require.Equal(t, 4, c.Bulk.Lanes)
+	require.Equal(t, 4, c.Jobs.Lanes)
 }
 
 func TestKafkaDefaults(t *testing.T) {
@@ -161,13 +161,13 @@ func TestFileThatIsNamedMustExist(t *testing.T) {
 
 func TestTheCallersFileOverridesTheVariable(t *testing.T) {
 	t.Parallel()
-	c, err := load(t, "bulk: {lanes: 7}", "DLQ_CONFIG="+write(t, "bulk: {lanes: 9}"))
+	c, err := load(t, "jobs: {lanes: 7}", "DLQ_CONFIG="+write(t, "jobs: {lanes: 9}"))
 	require.NoError(t, err)
-	require.Equal(t, 7, c.Bulk.Lanes)
+	require.Equal(t, 7, c.Jobs.Lanes)
 
-	c, err = config.Load("", []string{"DLQ_CONFIG=" + write(t, "bulk: {lanes: 9}")})
+	c, err = config.Load("", []string{"DLQ_CONFIG=" + write(t, "jobs: {lanes: 9}")})
 	require.NoError(t, err)
-	require.Equal(t, 9, c.Bulk.Lanes)
+	require.Equal(t, 9, c.Jobs.Lanes)
 }
 
 func TestHugeFileIsRefused(t *testing.T) {

@@ -26,9 +26,9 @@ type Server struct {
 	IdleTimeout  Duration `yaml:"idle_timeout" default:"60s" check:"at least 1ms"`
 	// RequestTimeout is the deadline of the work for a request.
 	RequestTimeout Duration `yaml:"request_timeout" default:"15s" check:"at least 1ms"`
-	// DryRunTimeout replaces RequestTimeout for a dry run, which counts all messages
-	// that it would send. Its snapshot keeps VACUUM from removing newer dead rows.
-	DryRunTimeout Duration `yaml:"dry_run_timeout" default:"1m" check:"at least 1ms; at most 1d"`
+	// PlanTimeout replaces RequestTimeout for a plan, which counts all messages
+	// of a job. Its snapshot keeps VACUUM from removing newer dead rows.
+	PlanTimeout Duration `yaml:"plan_timeout" default:"1m" check:"at least 1ms; at most 1d"`
 	// BodyLimit is the largest request body; a larger body is refused with 413.
 	BodyLimit Size `yaml:"body_limit" default:"1MiB" check:"at least 1B"`
 	// AnswerMemory is the budget for all answers in flight; 0 is half of the memory limit of the
@@ -47,10 +47,10 @@ type Server struct {
 	// MaxConnectionsPerAddress is how many of them a client address may have, unless the address is
 	// a trusted proxy's; 0 is no limit.
 	MaxConnectionsPerAddress int `yaml:"max_connections_per_address" default:"250" check:"0 to 1000000"`
-	// MaxScans is how many lists that read many messages run at once, MaxDryRuns how many dry
-	// runs.
-	MaxScans   int `yaml:"max_scans" default:"4" check:"1 to 1000"`
-	MaxDryRuns int `yaml:"max_dry_runs" default:"2" check:"1 to 1000"`
+	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
+	// plans are made at once.
+	MaxScans int `yaml:"max_scans" default:"4" check:"1 to 1000"`
+	MaxPlans int `yaml:"max_plans" default:"2" check:"1 to 1000"`
 	// TrustedProxies are addresses and CIDRs whose X-Forwarded-For header is believed.
 	TrustedProxies []string `yaml:"trusted_proxies" check:"proxy"`
 	// CORSOrigins are the origins whose pages may call the API from a browser.

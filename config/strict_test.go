@@ -20,8 +20,8 @@ func TestAllProblemsAreReportedAtOnceInTheOrderOfTheFile(t *testing.T) {
 		`file:5: server.retry_wait: must be a duration with a unit, such as 10s, 5m, 720h or 30d, not "10"`,
 		`file:9: kafka.brokers[1]: must be host:port, not "b"`,
 		`file:10: nonsense: unknown key`,
-		`DLQ_BULK_LANES: bulk.lanes: must be a whole number that fits, not "many"`,
 		`DLQ_DATABSE_HOST: unknown variable; did you mean DLQ_DATABASE_HOST?`,
+		`DLQ_JOBS_LANES: jobs.lanes: must be a whole number that fits, not "many"`,
 	}, problemsOf(t, `
 server:
   port: 70000
@@ -32,19 +32,19 @@ kafka:
     - a:9092
     - b
 nonsense: true
-`, "DLQ_DATABSE_HOST=x", "DLQ_BULK_LANES=many"))
+`, "DLQ_DATABSE_HOST=x", "DLQ_JOBS_LANES=many"))
 }
 
 func TestErrorTextHasOneLineForEachProblem(t *testing.T) {
 	t.Parallel()
-	path := write(t, "bulk: {lanes: 0}")
+	path := write(t, "jobs: {lanes: 0}")
 	_, err := config.Load(path, nil)
-	require.EqualError(t, err, "configuration: "+path+":1: bulk.lanes: must be 1 to 64, not 0")
+	require.EqualError(t, err, "configuration: "+path+":1: jobs.lanes: must be 1 to 64, not 0")
 
-	path = write(t, "bulk: {lanes: 0}\nlog: {level: loud}")
+	path = write(t, "jobs: {lanes: 0}\nlog: {level: loud}")
 	_, err = config.Load(path, nil)
 	require.EqualError(t, err, "configuration: 2 problems:\n  "+
-		path+":1: bulk.lanes: must be 1 to 64, not 0\n  "+
+		path+":1: jobs.lanes: must be 1 to 64, not 0\n  "+
 		path+`:2: log.level: must be one of debug, info, warn, error, not "loud"`)
 }
 
@@ -57,23 +57,23 @@ func TestBadFilesAreRefusedWithLineAndKey(t *testing.T) {
 		"list document":          {"- a\n- b", "file:1: must be a section of keys and values, not a list"},
 		"section is a list":      {"server: [1]", "file:1: server: must be a section of keys and values, not a list"},
 		"section is text":        {"kafka: yes please", "file:1: kafka: must be a section of keys and values, not text"},
-		"duplicate section":      {"bulk: {lanes: 1}\nbulk: {lanes: 2}", "file:2: bulk: is set twice, first on line 1"},
-		"duplicate key":          {"bulk:\n  lanes: 1\n  lanes: 2", "file:3: bulk.lanes: is set twice, first on line 2"},
+		"duplicate section":      {"jobs: {lanes: 1}\njobs: {lanes: 2}", "file:2: jobs: is set twice, first on line 1"},
+		"duplicate key":          {"jobs:\n  lanes: 1\n  lanes: 2", "file:3: jobs.lanes: is set twice, first on line 2"},
 		"key in capitals":        {"Server: {port: 1}", "file:1: Server: unknown key; did you mean server?"},
 		"dotted key":             {"server.port: 1", "file:1: server.port: unknown key"},
-		"merge key":              {"bulk: &b {lanes: 1}\nlog:\n  <<: *b", "file:3: log.<<: unknown key"},
+		"merge key":              {"jobs: &b {lanes: 1}\nlog:\n  <<: *b", "file:3: log.<<: unknown key"},
 		"key is a list":          {"? [a, b]\n: 1", "file:1: a key must be text, not a list"},
-		"second document":        {"bulk: {lanes: 1}\n---\nbulk: {lanes: 2}", "file:2: starts a second YAML document; only one is read"},
+		"second document":        {"jobs: {lanes: 1}\n---\njobs: {lanes: 2}", "file:2: starts a second YAML document; only one is read"},
 		"not UTF-8":              {"app:\n  name: \xff\xfe\n", "file:2: is not UTF-8 text"},
 		"NUL":                    {"app:\n  name: \"a\x00b\"\n", "file:1: malformed YAML: control characters are not allowed"},
-		"unknown alias":          {"bulk: {lanes: *x}", "file:1: malformed YAML: a value refers to an unknown anchor; put a value that begins with * in quotes"},
+		"unknown alias":          {"jobs: {lanes: *x}", "file:1: malformed YAML: a value refers to an unknown anchor; put a value that begins with * in quotes"},
 		"anchor of nothing":      {"database: {host: h, name: n, user: u, password: &secret}", "file:1: database.password: is an anchor without a value; put a value that begins with & in quotes"},
 		"user in a host":         {"database: {host: 'postgres://u:secret@h', name: n, user: u}", "file:1: database.host: must be a host name or an IP address, without scheme or port, not an address with a user"},
 		"quoted number":          {"server: {port: '8080'}", "file:1: server.port: must be a whole number, not text"},
 		"fraction":               {"server: {port: 80.5}", "file:1: server.port: must be a whole number, not a number with a fraction"},
 		"hexadecimal":            {"server: {port: 0x50}", `file:1: server.port: must be a whole number that fits, not "0x50"`},
 		"huge number":            {"server: {port: 99999999999999999999}", "file:1: server.port: must be a whole number"},
-		"huge but an integer":    {"bulk: {lanes: 9223372036854775807}", "file:1: bulk.lanes: must be 1 to 64, not 9223372036854775807"},
+		"huge but an integer":    {"jobs: {lanes: 9223372036854775807}", "file:1: jobs.lanes: must be 1 to 64, not 9223372036854775807"},
 		"negative port":          {"server: {port: -1}", "file:1: server.port: must be 1 to 65535, not -1"},
 		"port zero":              {"worker: {metrics_port: 0}", "file:1: worker.metrics_port: must be 1 to 65535, not 0"},
 		"true as text":           {"app: {name: true}", "file:1: app.name: must be text, not a true/false value; put it in quotes"},
@@ -90,8 +90,8 @@ func TestBadFilesAreRefusedWithLineAndKey(t *testing.T) {
 		"negative duration":      {"server: {read_timeout: -5s}", "file:1: server.read_timeout: must not be negative or signed"},
 		"duration beyond int64":  {"archive: {purge_after: 200000d}", "file:1: archive.purge_after: is too long"},
 		"size in unknown unit":   {"server: {body_limit: 4MB}", "file:1: server.body_limit: must be a number of bytes"},
-		"no time for a dry run":  {"server: {dry_run_timeout: 0s}", "file:1: server.dry_run_timeout: must be at least 1ms, not 0s"},
-		"a dry run of days":      {"server: {dry_run_timeout: 2d}", "file:1: server.dry_run_timeout: must be at most 1d, not 2d"},
+		"no time for a plan":     {"server: {plan_timeout: 0s}", "file:1: server.plan_timeout: must be at least 1ms, not 0s"},
+		"a plan of days":         {"server: {plan_timeout: 2d}", "file:1: server.plan_timeout: must be at most 1d, not 2d"},
 		"wait longer than limit": {"server: {retry_wait: 60s}", "server.request_timeout: must be longer than server.retry_wait (1m), not 15s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,17 +109,17 @@ func TestHarmlessFilesAreRead(t *testing.T) {
 		"empty":             "",
 		"only a comment":    "# nothing\n",
 		"only a marker":     "---\n",
-		"byte order mark":   "\ufeffbulk: {lanes: 4}\n",
-		"windows lines":     "bulk:\r\n  lanes: 4\r\n",
+		"byte order mark":   "\ufeffjobs: {lanes: 4}\n",
+		"windows lines":     "jobs:\r\n  lanes: 4\r\n",
 		"empty section":     "kafka:\ndatabase:\nserver: {}\n",
-		"empty value":       "database:\nbulk:\n  lanes:\nserver:\n  port: ~\n",
-		"alias to a number": "worker: {metrics_port: &n 4}\nbulk: {lanes: *n}",
+		"empty value":       "database:\njobs:\n  lanes:\nserver:\n  port: ~\n",
+		"alias to a number": "worker: {metrics_port: &n 4}\njobs: {lanes: *n}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := load(t, text)
 			require.NoError(t, err)
-			require.Equal(t, 4, c.Bulk.Lanes)
+			require.Equal(t, 4, c.Jobs.Lanes)
 			require.Equal(t, 8080, c.Server.Port)
 			require.False(t, c.Database.Configured())
 			require.False(t, c.Kafka.Configured())
@@ -173,7 +173,7 @@ func TestCheckFilesNamesEveryFileThatCannotBeRead(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", "a", "a: b", "a: [", "- - -", "&a [*a]", "a: &a [*a]", "server: *server", "{{{{", "? ? ?", "\x00", "\xff",
-		"%YAML 9.9\n---\n", "!!binary x", "server: !!set {a}", "bulk: &b {lanes: *b}", "\ufeff", "\r\r\r", "--- ---",
+		"%YAML 9.9\n---\n", "!!binary x", "server: !!set {a}", "jobs: &b {lanes: *b}", "\ufeff", "\r\r\r", "--- ---",
 		"kafka: &k\n  brokers: *k", strings.Repeat("[", 2000), strings.Repeat("a: {", 500), "database: {password: [hunter2]}",
 	} {
 		f.Add(seed)

@@ -30,4 +30,4 @@ if grep -q '^\.github/' <<<"$files"; then "$actionlint"; fi
 if grep -q '^workflows/' <<<"$files"; then "$workflowcheck" ./workflows/...; fi
 [ -z "$touched" ] || GOLANGCI_LINT_CACHE=$PWD/.build/lint-cache "$lint" run --allow-parallel-runners $touched
 echo "== test" $touched $importers
-CI= go test -short -timeout 5m ./docs ./config ./deploy $touched $importers
+CI= go test -short -timeout 5m ./docs ./config ./deploy ./client $touched $importers

@@ -12,26 +12,23 @@ type Permission string
 
 // The permissions. The table of routes in package api says which route needs which.
 const (
-	PermTopicRead         Permission = "dlq:topic:read"
-	PermMessageRead       Permission = "dlq:message:read"
-	PermMessageCreate     Permission = "dlq:message:create"
-	PermMessageRetry      Permission = "dlq:message:retry"
-	PermMessageDead       Permission = "dlq:message:dead"
-	PermMessageRevive     Permission = "dlq:message:revive"
-	PermMessageDelete     Permission = "dlq:message:delete"
-	PermBulkRetryRead     Permission = "dlq:bulk-retry:read"
-	PermBulkRetryCreate   Permission = "dlq:bulk-retry:create"
-	PermBulkRetryControl  Permission = "dlq:bulk-retry:control"
-	PermBulkActionRead    Permission = "dlq:bulk-action:read"
-	PermBulkActionCreate  Permission = "dlq:bulk-action:create"
-	PermBulkActionControl Permission = "dlq:bulk-action:control"
-	PermGroupRead         Permission = "dlq:group:read"
-	PermGroupUpdate       Permission = "dlq:group:update"
-	PermArchiveRun        Permission = "dlq:archive:run"
-	PermAuditRead         Permission = "dlq:audit:read"
-	PermMetricsRead       Permission = "dlq:metrics:read"
-	PermProcessRead       Permission = "dlq:process:read"
-	PermProcessUpdate     Permission = "dlq:process:update"
+	PermTopicRead     Permission = "dlq:topic:read"
+	PermMessageRead   Permission = "dlq:message:read"
+	PermMessageCreate Permission = "dlq:message:create"
+	PermMessageRetry  Permission = "dlq:message:retry"
+	PermMessageDead   Permission = "dlq:message:dead"
+	PermMessageRevive Permission = "dlq:message:revive"
+	PermMessageDelete Permission = "dlq:message:delete"
+	PermJobRead       Permission = "dlq:job:read"
+	PermJobCreate     Permission = "dlq:job:create"
+	PermJobControl    Permission = "dlq:job:control"
+	PermGroupRead     Permission = "dlq:group:read"
+	PermGroupUpdate   Permission = "dlq:group:update"
+	PermArchiveRun    Permission = "dlq:archive:run"
+	PermAuditRead     Permission = "dlq:audit:read"
+	PermMetricsRead   Permission = "dlq:metrics:read"
+	PermProcessRead   Permission = "dlq:process:read"
+	PermProcessUpdate Permission = "dlq:process:update"
 )
 
 // IsForAllTopics reports whether the permission needs a grant for all topics, since its
@@ -55,10 +52,9 @@ var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
 // addedPermissions are the permissions that a role has beyond the roles before.
 var addedPermissions = map[Role][]Permission{
-	RoleViewer: {PermTopicRead, PermMessageRead, PermBulkRetryRead, PermBulkActionRead, PermGroupRead, PermAuditRead, PermMetricsRead},
-	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermBulkRetryCreate, PermBulkRetryControl,
-		PermBulkActionCreate, PermBulkActionControl, PermGroupUpdate},
-	RoleAdmin: {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
+	RoleViewer:   {PermTopicRead, PermMessageRead, PermJobRead, PermGroupRead, PermAuditRead, PermMetricsRead},
+	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermJobCreate, PermJobControl, PermGroupUpdate},
+	RoleAdmin:    {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
 }
 
 // Permissions are the permissions of the role; none for an unknown role.
@@ -72,15 +68,17 @@ func (r Role) Permissions() []Permission {
 	return all
 }
 
-// Permission is the permission that the action needs for each message, beside the permission to create a
-// bulk action. It is empty for an unknown action.
-func (a Action) Permission() Permission {
-	switch a {
-	case ActionRevive, ActionRestore:
+// Permission is the permission that a job of this kind needs for each message, beside the permission
+// to create a job. It is empty for an unknown kind.
+func (k JobKind) Permission() Permission {
+	switch k {
+	case KindRetry:
+		return PermMessageRetry
+	case KindRevive, KindRestore:
 		return PermMessageRevive
-	case ActionDead:
+	case KindDead:
 		return PermMessageDead
-	case ActionDelete:
+	case KindDelete:
 		return PermMessageDelete
 	default:
 		return ""

@@ -6,17 +6,14 @@ import (
 	"time"
 )
 
-// ErrNotFound means that no message, bulk retry or bulk action has the given id.
+// ErrNotFound means that no message or job has the given id.
 var ErrNotFound = errors.New("not found")
 
 // MessageNotFound is ErrNotFound for a message.
 func MessageNotFound(id ID) error { return fmt.Errorf("message %s: %w", id, ErrNotFound) }
 
-// BulkNotFound is ErrNotFound for a bulk retry.
-func BulkNotFound(id ID) error { return fmt.Errorf("bulk retry %s: %w", id, ErrNotFound) }
-
-// ActionNotFound is ErrNotFound for a bulk action.
-func ActionNotFound(id ID) error { return fmt.Errorf("bulk action %s: %w", id, ErrNotFound) }
+// JobNotFound is ErrNotFound for a job.
+func JobNotFound(id ID) error { return fmt.Errorf("job %s: %w", id, ErrNotFound) }
 
 // ErrUnavailable means that the database, Kafka or Temporal does not answer. The call can
 // be repeated later; nothing is lost.
@@ -92,7 +89,7 @@ var ErrFenced = errors.New("a newer attempt has the lane")
 // another client has ingested the partition. Nothing was stored.
 var ErrPositionMoved = errors.New("the database has another offset for the partition")
 
-// ErrSpecUnreadable means that the stored specification of a bulk retry or of a bulk action
+// ErrSpecUnreadable means that the stored specification of a bulk retry or of a bulk change
 // cannot be parsed, because it was edited by hand. Another attempt does not help.
 var ErrSpecUnreadable = errors.New("the specification of the job cannot be read")
 
@@ -104,31 +101,17 @@ var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 // smaller one may be fast enough.
 var ErrSlow = fmt.Errorf("%w: the database took too long", ErrUnavailable)
 
-// BulkBusyError refuses a bulk retry because a different one is running on messages of the
-// same topic, perhaps under the topic's other name.
-type BulkBusyError struct {
+// JobBusyError refuses a job because a different one is running on messages of the same topic,
+// perhaps under the topic's other name.
+type JobBusyError struct {
 	Topic string
 	// Running is the other job. It is zero for a caller who may not see that job.
 	Running ID
 }
 
 // Error names the running job.
-func (e *BulkBusyError) Error() string {
-	return fmt.Sprintf("bulk retry%s, with another topic name, filter, order or ramp, is under way on messages of topic %s; "+
-		"wait for it or cancel it", named(e.Running), e.Topic)
-}
-
-// ActionBusyError refuses a bulk action because a different one is running on messages of
-// the same topic, perhaps under the topic's other name.
-type ActionBusyError struct {
-	Topic string
-	// Running is the other job. It is zero for a caller who may not see that job.
-	Running ID
-}
-
-// Error names the running job.
-func (e *ActionBusyError) Error() string {
-	return fmt.Sprintf("bulk action%s, with another action, topic name or filter, is under way on messages of topic %s; "+
+func (e *JobBusyError) Error() string {
+	return fmt.Sprintf("job%s, with another kind, topic name, filter, scope, order or ramp, is under way on messages of topic %s; "+
 		"wait for it or cancel it", named(e.Running), e.Topic)
 }
 

@@ -19,7 +19,7 @@ const (
 	MaxFilterNots  = 10
 )
 
-// Filter selects messages of a topic, for lists, dry runs and jobs. Zero fields do not restrict.
+// Filter selects messages of a topic, for lists, plans and jobs. Zero fields do not restrict.
 // A job stores its JSON. FilterFields describes the fields.
 type Filter struct {
 	// Topic is a dead-letter topic or an original topic. Required, except in Not.
@@ -68,7 +68,7 @@ type FilterUse int
 const (
 	// InLists fields are query parameters of lists.
 	InLists FilterUse = 1 << iota
-	// InJobs fields are in the bodies of jobs and dry runs.
+	// InJobs fields are in the bodies of jobs and plans.
 	InJobs
 	// Negatable fields may be in Filter.Not.
 	Negatable

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ID identifies a dead letter, a bulk retry or a bulk action by a UUID (RFC 9562):
+// ID identifies a dead letter, a bulk retry or a bulk change by a UUID (RFC 9562):
 // version 8 for records from Kafka (RecordID), version 7 for all else. Both grow with
 // time, so new rows are appended at the end of the primary key's index, whose cost does
 // not grow with the table.

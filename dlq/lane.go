@@ -9,15 +9,15 @@ const Buckets = 1024
 // Lane is an attempt at a lane, a part of the parallel scan of a bulk retry. Each lane of a job has
 // its own range of buckets, so a key stays in one lane.
 type Lane struct {
-	Bulk        ID
+	Job         ID
 	Number      int
 	Total       int
 	Owner       Owner
-	Spec        BulkSpec
+	Spec        JobSpec
 	UpperBound  int64
 	MultiTarget bool
 	// State is the state of the job when the lane was opened.
-	State BulkState
+	State JobState
 	// ScanFirst lets a claim continue the scan although a queue is due, so that the queues
 	// do not starve the scan.
 	ScanFirst bool
@@ -129,7 +129,7 @@ type Wait struct {
 // PageResult is the result of finalizing a page.
 type PageResult struct {
 	// Counts are the lane's totals.
-	Counts BulkCounts
+	Counts JobCounts
 	// Ended is how many messages were finalized. The lane no longer owned the rest.
 	Ended int
 }

@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -9,7 +8,8 @@ import (
 
 // Operation is a row of the audit: somebody asked for a change, and the outcome. The row
 // holds ids, counts and filters, but no values, keys or headers of messages. Its JSON has the
-// columns of the table.
+// columns of the table. A method that can record the change that it makes takes the operation as its
+// parameter asked; nil records nothing.
 type Operation struct {
 	// ID and At are set by the store; the ID only if zero.
 	ID ID        `json:"id"`
@@ -38,21 +38,20 @@ type Operation struct {
 
 // Outside is the operation of somebody who changes a job in Temporal, whose users the manager
 // does not know.
-func Outside(action Permission, reason string) Operation {
-	return Operation{Subject: "outside the API", Method: "temporal", Action: action, Reason: reason}
+func Outside(action Permission, reason string) *Operation {
+	return &Operation{Subject: "outside the API", Method: "temporal", Action: action, Reason: reason}
 }
 
 // CancelledBy is the operation of whoever cancelled a job: of the newest request to cancel among
 // the operations on the job, or else Outside.
-func CancelledBy(operations []Operation, action Permission) Operation {
+func CancelledBy(operations []Operation) *Operation {
 	for i := range operations {
 		o := &operations[i]
-		stopped := o.Action == PermBulkActionControl && o.Outcome == OperationDone // it has no other command
-		if o.Action == action && (stopped || o.Outcome == OperationAccepted && o.command() == CommandCancel) {
-			return *o
+		if o.command() == CommandCancel && (o.Outcome == OperationDone || o.Outcome == OperationAccepted) {
+			return o
 		}
 	}
-	return Outside(action, "")
+	return Outside(PermJobControl, "")
 }
 
 // AskedFor is whether the API has recorded the command with this id, among the operations on its job.
@@ -78,22 +77,19 @@ func (o Operation) command() string {
 	return detail.Command
 }
 
-// OfArchive is the operation of a run of the archive. RequestID names the run.
-func OfArchive(workflowID, runID string) Operation {
-	return Operation{Subject: "system", Method: "worker", Action: PermArchiveRun, Target: TargetArchive, RequestID: runID, WorkflowID: workflowID}
-}
+// ArchiveRun names a run of the archive, which the audit records once. The zero value is no run.
+type ArchiveRun struct{ WorkflowID, RunID string }
 
 // OperationTarget is a kind of thing that requests change.
 type OperationTarget string
 
 // The targets of operations.
 const (
-	TargetMessage    OperationTarget = "message"
-	TargetBulkRetry  OperationTarget = "bulk-retry"
-	TargetBulkAction OperationTarget = "bulk-action"
-	TargetGroup      OperationTarget = "group"
-	TargetArchive    OperationTarget = "archive"
-	TargetProcess    OperationTarget = "process"
+	TargetMessage OperationTarget = "message"
+	TargetJob     OperationTarget = "job"
+	TargetGroup   OperationTarget = "group"
+	TargetArchive OperationTarget = "archive"
+	TargetProcess OperationTarget = "process"
 )
 
 // OperationOutcome is how an operation ended.
@@ -119,11 +115,11 @@ const (
 var OperationOutcomes = []OperationOutcome{OperationDone, OperationAccepted, OperationRefused, OperationFailed, OperationCancelled, OperationUnknown}
 
 // OutcomeOf is the outcome of a job that has ended in this state.
-func OutcomeOf(state BulkState) OperationOutcome {
+func OutcomeOf(state JobState) OperationOutcome {
 	switch state {
-	case BulkCompleted:
+	case JobCompleted:
 		return OperationDone
-	case BulkCancelled:
+	case JobCancelled:
 		return OperationCancelled
 	default:
 		return OperationFailed
@@ -176,35 +172,6 @@ func bounded(s string, limit int) string {
 	return StorableText(s)
 }
 
-type operationKey struct{}
-
-// WithOperation makes the changes of a store that use the context part of an operation: each
-// transaction that changes something also records the operation.
-func WithOperation(ctx context.Context, o Operation) context.Context {
-	return context.WithValue(ctx, operationKey{}, o)
-}
-
-// WithoutOperation is a context without an operation.
-func WithoutOperation(ctx context.Context) context.Context {
-	return context.WithValue(ctx, operationKey{}, nil)
-}
-
-// OperationOf returns the operation of the context.
-func OperationOf(ctx context.Context) (o Operation, found bool) {
-	o, found = ctx.Value(operationKey{}).(Operation)
-	return o, found
-}
-
-// StoredOperation is the operation of the context as a store records it: with an id, the
-// outcome, and the kind of its target.
-func StoredOperation(ctx context.Context, target OperationTarget, outcome OperationOutcome) (o Operation, found bool) {
-	if o, found = OperationOf(ctx); !found {
-		return Operation{}, false
-	}
-	o.ID, o.Target, o.Outcome = NewID(), target, outcome
-	return o.Storable(), true
-}
-
 // On completes an operation by the target that was changed.
 func (o Operation) On(id ID, topic string) Operation {
 	if o.TargetID.IsZero() {
@@ -221,15 +188,15 @@ func (o Operation) On(id ID, topic string) Operation {
 var joinedDetail = json.RawMessage(`{"joined": true}`)
 
 // Created completes an operation by the created job.
-func (o Operation) Created(job Owner, id ID, topic string) Operation {
-	o.TargetID, o.WorkflowID = id, job.WorkflowID
-	return o.On(id, topic)
+func (o Operation) Created(j *Job) Operation {
+	o.TargetID, o.WorkflowID = j.ID, j.WorkflowID
+	return o.On(j.ID, j.Spec.Topic)
 }
 
 // Joined completes an operation by the running job that the operation asked for too.
-func (o Operation) Joined(job Owner, id ID, topic string) Operation {
+func (o Operation) Joined(j *Job) Operation {
 	o.Detail = joinedDetail
-	return o.Created(job, id, topic)
+	return o.Created(j)
 }
 
 // OperationQuery selects operations. An empty field does not restrict them.
@@ -246,6 +213,8 @@ type OperationQuery struct {
 	// Limits are the limits of the jobs on original topics whose operations are selected, if Within is
 	// not empty.
 	Limits []string
+	// SingleRetries selects the accepted requests to retry one message, each once.
+	SingleRetries bool
 
 	// After is the last operation of the previous page.
 	After    *OperationCursor

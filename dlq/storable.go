@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -59,17 +58,3 @@ func storableTime(t time.Time) time.Time {
 // StorableCount limits a count to the range of PostgreSQL's INT. Headers can claim any
 // number.
 func StorableCount(n int) int { return min(max(n, 0), math.MaxInt32) }
-
-// Storable is the specification as a store keeps it, and shares no memory with s.
-func (s BulkSpec) Storable() BulkSpec {
-	s.Filter = s.Filter.Storable()
-	s.Reason = StorableText(s.Reason)
-	s.RateLimit = StorableCount(s.RateLimit)
-	s.Order = Order(StorableText(string(s.Order)))
-	if s.Ramp != nil {
-		ramp := *s.Ramp
-		ramp.Steps = slices.Clone(ramp.Steps)
-		s.Ramp = &ramp
-	}
-	return s
-}

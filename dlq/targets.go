@@ -70,7 +70,7 @@ func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []s
 // requested is the target that the operator has named, or empty. The error is a
 // *TargetError.
 func (t *Targets) Of(originalTopic, requested string) (string, error) {
-	routed := t.routeOf(originalTopic)
+	routed := t.Route(originalTopic)
 	if requested == "" {
 		requested = routed
 	}
@@ -92,8 +92,8 @@ func (t *Targets) Of(originalTopic, requested string) (string, error) {
 	return requested, nil
 }
 
-// routeOf is where the messages of a topic go unless an operator names another target.
-func (t *Targets) routeOf(originalTopic string) string {
+// Route is where the messages of a topic go unless an operator names another target.
+func (t *Targets) Route(originalTopic string) string {
 	if t != nil {
 		if target, found := t.routes.of(originalTopic); found {
 			return target
@@ -102,14 +102,13 @@ func (t *Targets) routeOf(originalTopic string) string {
 	return originalTopic
 }
 
-// Routes are the routes in their order, for a store: the messages whose original topic matches
-// an expression go to the target at the same place, and the first match counts. The
-// expressions have the same meaning in RE2 and PostgreSQL.
-func (t *Targets) Routes() (expressions, targets []string) {
+// RouteTargets are the targets of the routes, in their order.
+func (t *Targets) RouteTargets() []string {
 	if t == nil {
-		return nil, nil
+		return nil
 	}
-	return t.routes.columns()
+	_, targets := t.routes.columns()
+	return targets
 }
 
 const notAllowed = "is not among the allowed targets; an administrator can add it to targets.allowed"

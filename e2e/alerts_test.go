@@ -84,7 +84,7 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	told("slack", "wait for more than a day")
 
 	// The panels have data while messages go out.
-	s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "rate_limit": 2}`, s.dlqTopic)),
+	s.send(http.MethodPost, "/api/v1/jobs", strings.NewReader(fmt.Sprintf(`{"kind": "retry", "topic": %q, "rate_limit": 2}`, s.dlqTopic)),
 		"Content-Type", "application/json", "Prefer", "respond-async")
 	empty := panels(t)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {

@@ -36,12 +36,12 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	api := s.startAPI()
 	s.produceDeadLetters(cluster, before)
 	s.eventually("they are stored", func() bool { return s.pending() == before })
-	status, job := s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "rate_limit": 300}`, s.dlqTopic)),
+	status, job := s.send(http.MethodPost, "/api/v1/jobs", strings.NewReader(fmt.Sprintf(`{"kind": "retry", "topic": %q, "rate_limit": 300}`, s.dlqTopic)),
 		"Content-Type", "application/json", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status, job)
 	sent := func() int { return s.rows("status = 'RESOLVED'") }
 	s.eventually("the job sends", func() bool { return sent() > 0 })
-	_, err := s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at, state, ended_at)
+	_, err := s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, lanes, upper_bound, snapshot_at, state, ended_at)
 		SELECT gen_random_uuid(), 'w', 'later', 1, 1, now(), 'COMPLETED', now() FROM generate_series(1, 50)`) // the API lists so many
 	require.NoError(t, err)
 	s.follow(steps[0])
@@ -49,8 +49,10 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	known := sent()
 	s.produceDeadLetters(cluster, after)
 	s.eventually("they are stored too, and more is sent", func() bool { return s.rows("true") == before+after && sent() > known+500 })
-	status, slowed := s.send(http.MethodPatch, "/api/v1/bulk-retries/"+job["id"].(string), strings.NewReader(`{"rate_limit": 1}`), "Content-Type", "application/json")
-	require.Equal(t, http.StatusOK, status, slowed)
+	s.eventually("the job is slowed down", func() bool { // 202 means that it is not yet
+		status, _ := s.send(http.MethodPatch, "/api/v1/jobs/"+job["id"].(string), strings.NewReader(`{"rate_limit": 1}`), "Content-Type", "application/json")
+		return status == http.StatusOK
+	})
 	ids := s.ids()
 	for _, id := range ids[before : before+10] {
 		status, answer := s.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry")
@@ -75,7 +77,7 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	require.ElementsMatch(t, ids, s.ids(), "with the same ids")
 	s.follow(steps[3]) // again, for those that were read again
 	s.eventually("the job is cancelled", func() bool {
-		_, answer := s.call(http.MethodGet, "/api/v1/bulk-retries/"+job["id"].(string))
+		_, answer := s.call(http.MethodGet, "/api/v1/jobs/"+job["id"].(string))
 		return answer["state"] == "CANCELLED"
 	})
 	status, _ = s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")

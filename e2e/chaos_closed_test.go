@@ -82,7 +82,7 @@ func (c *chaos) stillToSend(topic chaosTopic, target string) int {
 	var n int
 	if c.pool.QueryRow(ctx, `
 		SELECT count(*) FROM dlq.dlq_messages m
-		JOIN dlq.dlq_bulk_retries b ON b.topic = m.dlq_topic AND b.state = 'RUNNING'
+		JOIN dlq.dlq_jobs b ON b.topic = m.dlq_topic AND b.state = 'RUNNING'
 		WHERE m.status = 'PENDING' AND m.dlq_topic = $1 AND m.original_topic = $2
 			AND m.updated_at <= b.started_at AND m.owner_token <> b.id::text`, topic.dlq, target).Scan(&n) != nil {
 		return 0

@@ -86,7 +86,7 @@ func (c *chaos) hurryJobs(ctx context.Context) bool {
 		}
 		known = false
 		if j.RateLimit != 0 {
-			c.ask(ctx, "rate", "PATCH", "/api/v1/bulk-retries/"+j.ID, map[string]any{"rate_limit": 0})
+			c.ask(ctx, "rate", "PATCH", "/api/v1/jobs/"+j.ID, map[string]any{"rate_limit": 0})
 		}
 		if j.isPaused() {
 			c.steer(ctx, j.ID, "resume", 0)

@@ -137,7 +137,7 @@ func (c *chaos) readWritten() []*letter {
 func (c *chaos) readJobs() []*ended {
 	rows, err := c.pool.Query(c.t.Context(), `
 		SELECT id::text, COALESCE((to_jsonb(b)->>'lanes')::int, 4), COALESCE((to_jsonb(b)->>'bound')::bigint, 9223372036854775807)
-		FROM dlq.dlq_bulk_retries b ORDER BY started_at`)
+		FROM dlq.dlq_jobs b ORDER BY started_at`)
 	require.NoError(c.t, err)
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ended, error) {
 		j := &ended{}
@@ -145,7 +145,7 @@ func (c *chaos) readJobs() []*ended {
 	})
 	require.NoError(c.t, err)
 	for _, j := range jobs {
-		answer := c.ask(c.t.Context(), "job", http.MethodGet, "/api/v1/bulk-retries/"+j.ID, nil)
+		answer := c.ask(c.t.Context(), "job", http.MethodGet, "/api/v1/jobs/"+j.ID, nil)
 		require.True(c.t, answer.ok(), "job %s: %d %s", j.ID, answer.status, answer.body)
 		require.NoError(c.t, json.Unmarshal(answer.body, &j.job))
 		require.Contains(c.t, []string{"key", "none"}, j.Order, "an order that this proof knows")

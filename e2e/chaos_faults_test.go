@@ -245,7 +245,7 @@ func (c *chaos) findStrayClaims(ctx context.Context) {
 	defer cancel()
 	rows, err := c.pool.Query(ctx, `
 		SELECT b.id::text, b.state, count(*)
-		FROM dlq.dlq_messages m JOIN dlq.dlq_bulk_retries b ON b.id::text = m.owner_token
+		FROM dlq.dlq_messages m JOIN dlq.dlq_jobs b ON b.id::text = m.owner_token
 		WHERE m.status = 'RETRYING' AND b.state IN ('PAUSED', 'COMPLETED', 'CANCELLED', 'FAILED') AND m.id::text <> ALL ($1)
 		GROUP BY b.id, b.state`, c.hands.ids())
 	if err != nil {

@@ -89,7 +89,7 @@ func (c *chaos) writeByHand(d *dice) bool {
 			c.journal.note("by hand: %s: %v", s.what, err)
 		}
 	}
-	c.ask(ctx, "start", http.MethodPost, "/api/v1/bulk-retries", map[string]any{"topic": handTopic, "reason": "chaos by hand"})
+	c.ask(ctx, "start", http.MethodPost, "/api/v1/jobs", map[string]any{"kind": "retry", "topic": handTopic, "reason": "chaos by hand"})
 	return done == len(handwrittenRows)
 }
 

@@ -97,8 +97,8 @@ func (c *chaos) startJob(ctx context.Context, topic chaosTopic, command, number 
 	if number%5 == 0 {
 		order = "none"
 	}
-	answer := c.ask(ctx, "start", http.MethodPost, "/api/v1/bulk-retries", map[string]any{
-		"topic": topic.dlq, "rate_limit": chaosRates[command%len(chaosRates)], "order": order, "reason": "chaos",
+	answer := c.ask(ctx, "start", http.MethodPost, "/api/v1/jobs", map[string]any{
+		"kind": "retry", "topic": topic.dlq, "rate_limit": chaosRates[command%len(chaosRates)], "order": order, "reason": "chaos",
 	})
 	var started job
 	if answer.ok() && json.Unmarshal(answer.body, &started) == nil {
@@ -108,7 +108,7 @@ func (c *chaos) startJob(ctx context.Context, topic chaosTopic, command, number 
 
 // steer gives a command to a job.
 func (c *chaos) steer(ctx context.Context, id, command string, number int) {
-	path := "/api/v1/bulk-retries/" + id
+	path := "/api/v1/jobs/" + id
 	switch command {
 	case "rate":
 		c.ask(ctx, "rate", http.MethodPatch, path, map[string]any{"rate_limit": chaosRates[number%len(chaosRates)]})
@@ -150,14 +150,18 @@ func (c *chaos) liveJob(ctx context.Context, topic string) (live *job, known boo
 }
 
 func (c *chaos) jobs(ctx context.Context) (jobs []job, known bool) {
-	answer := c.ask(ctx, "jobs", http.MethodGet, "/api/v1/bulk-retries?limit=50", nil)
+	answer := c.ask(ctx, "jobs", http.MethodGet, "/api/v1/jobs?kind=retry&page_size=50", nil)
 	var list struct {
-		BulkRetries []job `json:"bulk_retries"`
+		Jobs *[]job `json:"jobs"`
 	}
 	if !answer.ok() || json.Unmarshal(answer.body, &list) != nil {
 		return nil, false
 	}
-	return list.BulkRetries, true
+	if list.Jobs == nil {
+		c.journal.violate("the list of jobs has no jobs: %s", answer.body)
+		return nil, false
+	}
+	return *list.Jobs, true
 }
 
 type chaosAnswer struct {

@@ -51,7 +51,7 @@ func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	s.env = append(slices.Clone(usual), "DLQ_DATABASE_USER="+reader, "DLQ_DATABASE_PASSWORD=r")
 	said, code = s.doctor()
 	require.Equal(t, 1, code)
-	require.Contains(t, said, "FAIL  rights: the user may not read or change dlq_archive_runs, dlq_audit, dlq_audit_runs, ", "it lacks the schema itself")
+	require.Contains(t, said, "FAIL  rights: the user may not read or change dlq_archive_runs, dlq_arrivals, dlq_audit, dlq_audit_runs, ", "it lacks the schema itself")
 	_, err = s.pool.Exec(t.Context(), "GRANT USAGE ON SCHEMA dlq TO "+reader)
 	require.NoError(t, err)
 	said, _ = s.doctor()

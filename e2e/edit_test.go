@@ -69,7 +69,7 @@ func TestEdits(t *testing.T) {
 		status, answer := e.edit(ids[0], "mended-0")
 		require.Equal(t, http.StatusOK, status, answer)
 		require.Equal(t, "RESOLVED", answer["status"])
-		status, answer = e.post("/api/v1/bulk-retries", fmt.Sprintf(`{"topic": %q, "ids": [%q]}`, e.dlqTopic, ids[0]), "Prefer", "wait=30")
+		status, answer = e.post("/api/v1/jobs", fmt.Sprintf(`{"kind": "retry", "topic": %q, "ids": [%q]}`, e.dlqTopic, ids[0]), "Prefer", "wait=30")
 		require.Equal(t, http.StatusOK, status, answer)
 		require.Zero(t, count(answer, "retried"), "nothing is left to send")
 		require.Equal(t, map[string]int{`"mended-0"`: 1}, e.values())
@@ -174,7 +174,7 @@ func (e *editing) editWhileTheAPIIsKilled(t *testing.T) {
 func (e *editing) editDuringBulkRetry(t *testing.T, ids []string) {
 	t.Helper()
 	before := len(e.values())
-	status, job := e.post("/api/v1/bulk-retries", fmt.Sprintf(`{"topic": %q, "rate_limit": 50}`, e.dlqTopic), "Prefer", "respond-async")
+	status, job := e.post("/api/v1/jobs", fmt.Sprintf(`{"kind": "retry", "topic": %q, "rate_limit": 50}`, e.dlqTopic), "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status, job)
 	var edited atomic.Int64
 	var wait sync.WaitGroup
@@ -189,7 +189,7 @@ func (e *editing) editDuringBulkRetry(t *testing.T, ids []string) {
 	}
 	wait.Wait()
 	e.eventually("the job ends", func() bool {
-		_, job = e.call(http.MethodGet, "/api/v1/bulk-retries/"+job["id"].(string))
+		_, job = e.call(http.MethodGet, "/api/v1/jobs/"+job["id"].(string))
 		return job["state"] == "COMPLETED" && e.rows("status <> 'RESOLVED'") == 0
 	})
 	copies := int(edited.Load())

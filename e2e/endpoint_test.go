@@ -94,7 +94,7 @@ func TestABulkRetryToAnEndpointSurvivesKillsOfItsWorker(t *testing.T) {
 	started := time.Now()
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
-	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	bulk := "/api/v1/jobs/" + answer["job_id"].(string)
 	for range kills {
 		<-reached
 		worker.kill(t)
@@ -164,7 +164,7 @@ func TestSecretsOfAnEndpointAppearInNoOutput(t *testing.T) {
 	requireAbsent(t, "the answer", []byte(retried), marks...)
 	s.show(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "")
 	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'DEAD' AND resolution = 'refused' AND retry_count = 1") == 2 })
-	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/dlq/messages/" + ids[1] + "/chain", "/api/v1/bulk-retries", "/api/v1/audit", "/metrics"} {
+	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/dlq/messages/" + ids[1] + "/chain", "/api/v1/jobs", "/api/v1/audit", "/metrics"} {
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), marks...)
 	}
 	require.Contains(t, s.show(http.MethodGet, "/api/v1/dlq/messages/"+ids[1], ""), "no such order", "the attempt shows it")

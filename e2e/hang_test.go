@@ -24,7 +24,7 @@ func TestPauseIsInForceWhileTheBrokerHangs(t *testing.T) {
 	publishing, goOn := holdPublish(cluster, 20)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status, "%v", answer)
-	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	bulk := "/api/v1/jobs/" + answer["job_id"].(string)
 	<-publishing
 	s.eventually("some were sent before", func() bool { return s.rows("status = 'RESOLVED'") > 0 })
 

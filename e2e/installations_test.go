@@ -42,7 +42,7 @@ func TestTwoInstallationsDivideTheTopics(t *testing.T) {
 		require.Equal(t, each, s.rows("dlq_topic = '"+s.dlqTopic+"'"))
 		status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 		require.Equal(t, http.StatusAccepted, status)
-		jobs[s] = "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+		jobs[s] = "/api/v1/jobs/" + answer["job_id"].(string)
 	}
 	for s, job := range jobs {
 		var answer map[string]any

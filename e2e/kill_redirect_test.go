@@ -27,7 +27,7 @@ func TestRedirectedBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	status, answer := s.send(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", strings.NewReader(`{"target_topic": "`+target+`"}`),
 		"Prefer", "respond-async", "Content-Type", "application/json")
 	require.Equal(t, http.StatusAccepted, status, answer)
-	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	bulk := "/api/v1/jobs/" + answer["job_id"].(string)
 	<-publishing
 	worker.kill(t)
 	close(goOn)

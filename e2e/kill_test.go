@@ -36,7 +36,7 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	publishing, goOn := holdPublish(cluster, 60)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
-	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	bulk := "/api/v1/jobs/" + answer["job_id"].(string)
 	<-publishing
 	worker.kill(t)
 	close(goOn)

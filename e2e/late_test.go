@@ -66,7 +66,7 @@ func TestARevivedMessageIsResolvedByItsEarlierRetry(t *testing.T) {
 	require.Equal(t, []any{"rejected", "delivered"}, results)
 	require.Equal(t, "http:shop", answer["target"].(map[string]any)["topic"])
 	s.eventually("the bulk retry ends", func() bool {
-		_, answer = s.call(http.MethodGet, "/api/v1/bulk-retries/"+bulk["bulk_retry_id"].(string))
+		_, answer = s.call(http.MethodGet, "/api/v1/jobs/"+bulk["job_id"].(string))
 		return answer["state"] == "COMPLETED"
 	})
 	require.Equal(t, []int{0, 1}, []int{count(answer, "retried"), count(answer, "dead")})

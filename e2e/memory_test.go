@@ -105,8 +105,8 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 	keep("middle", 100, 900_000)
 	large := keep("large", 2, 10_000_000)
 	const limit = 512 << 20
-	s.env = append(s.env, fmt.Sprintf("GOMEMLIMIT=%d", limit/10*9), "DLQ_SERVER_WRITE_TIMEOUT=6s", "DLQ_SERVER_REQUEST_TIMEOUT=5s",
-		"DLQ_SERVER_RETRY_WAIT=1s")
+	s.env = append(s.env, fmt.Sprintf("GOMEMLIMIT=%d", limit/10*9), "DLQ_SERVER_WRITE_TIMEOUT=21s", "DLQ_SERVER_REQUEST_TIMEOUT=20s",
+		"DLQ_SERVER_RETRY_WAIT=1s") // in which a busy machine reads messages of 10 MB
 	api := s.startAPI()
 	within := func(what string) {
 		t.Helper()
@@ -154,7 +154,7 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 			closed.Add(1)
 		})
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	served := 0
 	for time.Now().Before(deadline) && closed.Load() < 50 {
 		if read(t, readersFrom("127.0.0.5"), one(0)) == http.StatusOK {

@@ -26,7 +26,7 @@ func TestMetricsAreThere(t *testing.T) {
 	for _, name := range []string{
 		"dlq_messages{", "dlq_ingested_total{", "dlq_ingest_lag{", "dlq_ingest_stalled",
 		"dlq_retried_total{", "dlq_republish_duration_seconds_bucket", "dlq_republished_total{",
-		"dlq_archived_total", "dlq_purged_total", "dlq_orphans_released_total", `dlq_bulk_action_messages_total{action="revive"} 0`,
+		"dlq_archived_total", "dlq_purged_total", "dlq_orphans_released_total", `dlq_changed_total{kind="revive"} 0`,
 		"dlq_db_pool_", "dlq_kafka_", "temporal_", "go_goroutines", "process_resident_memory_bytes", "dlq_build_info",
 	} {
 		s.eventually("the worker's "+name, func() bool { return strings.Contains(worker.metrics(t), "\n"+name) })

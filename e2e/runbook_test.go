@@ -101,20 +101,20 @@ func (o *operated) jobOf(messages, rate int) string {
 	o.t.Helper()
 	o.arrive(messages)
 	o.ended()
-	return "/api/v1/bulk-retries/" + o.post("/api/v1/bulk-retries", fmt.Sprintf(`{"topic": "TOPIC", "rate_limit": %d}`, rate))["id"].(string)
+	return "/api/v1/jobs/" + o.post("/api/v1/jobs", fmt.Sprintf(`{"kind": "retry", "topic": "TOPIC", "rate_limit": %d}`, rate))["id"].(string)
 }
 
 // ended waits until no job runs.
 func (o *operated) ended() {
 	o.t.Helper()
 	o.eventually("all jobs have ended", func() bool {
-		_, answer := o.call(http.MethodGet, "/api/v1/bulk-retries")
+		_, answer := o.call(http.MethodGet, "/api/v1/jobs")
 		live := 0
-		for _, job := range answer["bulk_retries"].([]any) {
+		for _, job := range answer["jobs"].([]any) {
 			job := job.(map[string]any)
 			if state := job["state"].(string); isLive(state) {
 				live++
-				o.send(http.MethodPost, "/api/v1/bulk-retries/"+job["id"].(string)+"/cancel", http.NoBody)
+				o.send(http.MethodPost, "/api/v1/jobs/"+job["id"].(string)+"/cancel", http.NoBody)
 			}
 		}
 		return live == 0
@@ -149,12 +149,12 @@ var told = map[string]struct {
 	"DlqBacklogOld": {nil, []string{"  payment service timed out\n"}},
 	"DlqDead": {func(o *operated) {
 		o.ended()
-		o.post("/api/v1/bulk-actions", `{"action": "dead", "topic": "TOPIC"}`)
+		o.post("/api/v1/jobs", `{"kind": "dead", "topic": "TOPIC"}`)
 		o.eventually("all are DEAD", func() bool { return o.pending() == 0 })
 	}, []string{"  given_up  payment service timed out\n", `"matched": `, `"state": "COMPLETED"`}},
 	"DlqCameBack": {func(o *operated) {
 		o.ended()
-		o.post("/api/v1/bulk-retries", `{"topic": "TOPIC"}`)
+		o.post("/api/v1/jobs", `{"kind": "retry", "topic": "TOPIC"}`)
 		o.eventually("all are sent", func() bool { return o.pending() == 0 })
 		var id string
 		require.NoError(o.t, o.pool.QueryRow(o.t.Context(), `SELECT id::text FROM dlq.dlq_messages
@@ -186,7 +186,7 @@ var told = map[string]struct {
 	}, []string{"  the broker is away\n"}},
 	"Temporal is away": {func(o *operated) {
 		o.ended()
-		o.is("UPDATE dlq.dlq_bulk_retries SET state = 'FAILED', reason = 'its workflow is gone'")
+		o.is("UPDATE dlq.dlq_jobs SET state = 'FAILED', reason = 'its workflow is gone'")
 	}, []string{"  its workflow is gone\n"}},
 	"A poisoned topic": {func(o *operated) {
 		o.arrive(5)
@@ -196,12 +196,12 @@ var told = map[string]struct {
 	"A stuck job": {func(o *operated) { o.job() }, []string{`"rate_limit": 1`, `"workflow_id"`, `"worker":"ok"`, "@"}},
 	"A wrong redrive": {func(o *operated) {
 		job := o.job()
-		o.choose("JOB", strings.TrimPrefix(job, "/api/v1/bulk-retries/"))
+		o.choose("JOB", strings.TrimPrefix(job, "/api/v1/jobs/"))
 		o.eventually("some are sent", func() bool {
 			_, answer := o.call(http.MethodGet, job)
 			return count(answer, "retried") > 0
 		})
-	}, []string{`"state":"CANCELL`, "dlq:bulk-retry:create", "the wrong group", ".v1/"}},
+	}, []string{`"state":"CANCELL`, "dlq:job:create", "the wrong group", ".v1/"}},
 }
 
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
@@ -217,8 +217,8 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 			{Key: "original_topic", Value: []byte(s.topic)}, {Key: "dlq-message-id", Value: []byte(id)}, {Key: "dlq-retry-count", Value: []byte("1")},
 		}}).FirstErr())
 		o.eventually("it came back", func() bool {
-			_, answer := o.call(http.MethodGet, "/api/v1/bulk-retries")
-			for _, job := range answer["bulk_retries"].([]any) {
+			_, answer := o.call(http.MethodGet, "/api/v1/jobs")
+			for _, job := range answer["jobs"].([]any) {
 				if count(job.(map[string]any), "came_back") > 0 {
 					return true
 				}
@@ -341,8 +341,8 @@ func TestTheRunbookKnowsWhatWorksWhileADependencyIsAway(t *testing.T) {
 			switch {
 			case row[1] == http.MethodGet:
 				body = nil
-			case strings.HasSuffix(path, "/bulk-retries"):
-				body = fmt.Appendf(nil, `{"topic": %q}`, s.dlqTopic)
+			case strings.HasSuffix(path, "/jobs"):
+				body = fmt.Appendf(nil, `{"kind": "retry", "topic": %q}`, s.dlqTopic)
 			case row[1] == http.MethodPatch:
 				body = []byte(`{"owner": "orders"}`)
 			}

@@ -21,7 +21,7 @@ func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	const lanes = 16
 	cluster := kafkatest.FakeCluster(t)
 	s := newSystem(t, cluster)
-	s.env = append(s.env, "DLQ_BULK_LANES="+strconv.Itoa(lanes))
+	s.env = append(s.env, "DLQ_JOBS_LANES="+strconv.Itoa(lanes))
 	first := s.startWorker()
 	s.startAPI()
 	s.produceDeadLetters(cluster, messages)
@@ -31,7 +31,7 @@ func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	quick := slowPublish(cluster, 1250*time.Microsecond)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
-	bulk := "/api/v1/bulk-retries/" + answer["bulk_retry_id"].(string)
+	bulk := "/api/v1/jobs/" + answer["job_id"].(string)
 	s.eventually("the first worker sends", func() bool { return first.delivered(t) > 0 })
 
 	second := s.startWorker()

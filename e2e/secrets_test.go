@@ -125,15 +125,15 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	retried := s.show(http.MethodPost, "/api/v1/dlq/messages/"+ids[0]+"/retry", "")
 	require.Contains(t, retried, "RESOLVED")
 	s.editAndHandIn(ids[1])
-	require.Contains(t, s.show(http.MethodPost, "/api/v1/bulk-retries", `{"unknown":"`+valueMark+`"}`), "unknown field")
-	s.show(http.MethodPost, "/api/v1/bulk-retries", `{"topic":"`+s.dlqTopic+`","key":"`+keyMark+`","reason":"a reason"}`)
+	require.Contains(t, s.show(http.MethodPost, "/api/v1/jobs", `{"unknown":"`+valueMark+`"}`), "unknown field")
+	s.show(http.MethodPost, "/api/v1/jobs", `{"kind": "retry", "topic":"`+s.dlqTopic+`","key":"`+keyMark+`","reason":"a reason"}`)
 	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'RESOLVED'") == 5 }) // with the copy and the letter
 	require.NoError(t, cluster.CreateTopic("nowhere.dlq.v1", 1, nil))
 	s.dlqTopic, s.topic = "nowhere.dlq.v1", "nowhere.v1" // a topic that does not exist
 	s.produceMarked(cluster, 2)
 	s.eventually("they are stored", func() bool { return s.pending() == 2 })
-	s.show(http.MethodPost, "/api/v1/bulk-actions", `{"action":"dead","topic":"nowhere.dlq.v1","key":"`+keyMark+`","reason":"a reason"}`)
-	s.eventually("the bulk action ended", func() bool { return s.rows("status = 'DEAD'") == 2 })
+	s.show(http.MethodPost, "/api/v1/jobs", `{"kind":"dead","topic":"nowhere.dlq.v1","key":"`+keyMark+`","reason":"a reason"}`)
+	s.eventually("the bulk change ended", func() bool { return s.rows("status = 'DEAD'") == 2 })
 	other := s.retryRefused(cluster, worker)
 
 	for _, path := range []string{
@@ -142,7 +142,7 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	} {
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), append(recordMarks, secretMarks...)...)
 	}
-	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/bulk-retries", "/api/v1/bulk-actions"} { // show records and filters
+	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/jobs", "/api/v1/jobs"} { // show records and filters
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), secretMarks...)
 	}
 	s.sendUnreadable()
@@ -167,14 +167,14 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 		require.Contains(t, log, `"level":"debug"`, name)
 		requireAbsent(t, name, []byte(log), append(recordMarks, secretMarks...)...)
 	}
-	s.requireCleanHistories(ids[0], append(recordMarks, secretMarks...), workflows.RetryMessageType, workflows.RetryAllType, workflows.BulkActionType)
+	s.requireCleanHistories(ids[0], append(recordMarks, secretMarks...), workflows.RetryMessageType, workflows.RetryAllType, workflows.ChangeAllType)
 }
 
 // sendUnreadable sends requests of the administrator that end early or are malformed.
 func (s *system) sendUnreadable() {
 	s.t.Helper()
 	secret := "Authorization: Bearer " + s.token + "\r\n"
-	const line, body = "POST /api/v1/bulk-retries HTTP/1.1\r\nHost: localhost\r\n", `{"key":"` + valueMark + `"}`
+	const line, body = "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n", `{"key":"` + valueMark + `"}`
 	for name, content := range map[string]string{
 		"headers end early": line + secret, "headers end within a line": line + strings.TrimSuffix(secret, "\r\n"),
 		"body ends early": line + secret + "Content-Length: 1000\r\n\r\n" + body, "bad chunk": line + secret + "Transfer-Encoding: chunked\r\n\r\n" + body,

@@ -34,7 +34,7 @@ func TestAJobGoesOnAfterEachOfItsConnectionsFellSilent(t *testing.T) {
 	s.startAPI()
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
-	response, err := http.Post(s.base+"/api/v1/bulk-retries", "application/json", strings.NewReader(`{"topic":"`+s.dlqTopic+`","rate_limit":40}`))
+	response, err := http.Post(s.base+"/api/v1/jobs", "application/json", strings.NewReader(`{"kind": "retry", "topic":"`+s.dlqTopic+`","rate_limit":40}`))
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusAccepted, response.StatusCode)

@@ -41,10 +41,10 @@ func startRedirecting(t *testing.T) *redirecting {
 	r.env = usual // of later workers
 	r.produceDeadLetters(cluster, redirectedMessages)
 	r.eventually("all are stored", func() bool { return r.pending() == redirectedMessages })
-	status, job := r.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "target_topic": %q, "rate_limit": 100}`, r.dlqTopic, r.target)),
+	status, job := r.send(http.MethodPost, "/api/v1/jobs", strings.NewReader(fmt.Sprintf(`{"kind": "retry", "topic": %q, "target_topic": %q, "rate_limit": 100}`, r.dlqTopic, r.target)),
 		"Prefer", "respond-async", "Content-Type", "application/json")
 	require.Equal(t, http.StatusAccepted, status, job)
-	r.job = "/api/v1/bulk-retries/" + job["id"].(string)
+	r.job = "/api/v1/jobs/" + job["id"].(string)
 	r.eventually("it is in its middle", func() bool { return r.rows("status = 'RESOLVED'") > 20 })
 	return r
 }
@@ -123,7 +123,7 @@ func TestABulkRetrySaysWhichEndpointRefusesAllThatIsLeft(t *testing.T) {
 	s.eventually("all are stored", func() bool { return s.pending() == 20 })
 	status, job := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status, job)
-	path := "/api/v1/bulk-retries/" + job["bulk_retry_id"].(string)
+	path := "/api/v1/jobs/" + job["job_id"].(string)
 	s.eventually("it pauses itself", func() bool {
 		_, job = s.call(http.MethodGet, path)
 		return job["state"] == "PAUSED"

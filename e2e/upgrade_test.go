@@ -42,10 +42,10 @@ func TestAnUpgradeAndItsRollbackUnderLoad(t *testing.T) {
 	api := s.startAPI()
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
-	status, answer := s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(fmt.Sprintf(`{"topic": %q, "rate_limit": 200}`, s.dlqTopic)),
+	status, answer := s.send(http.MethodPost, "/api/v1/jobs", strings.NewReader(fmt.Sprintf(`{"kind": "retry", "topic": %q, "rate_limit": 200}`, s.dlqTopic)),
 		"Content-Type", "application/json", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status, answer)
-	bulk := "/api/v1/bulk-retries/" + answer["id"].(string)
+	bulk := "/api/v1/jobs/" + answer["id"].(string)
 	load := s.startLoad(cluster)
 
 	for _, s.programs = range []string{after, before} {

@@ -146,7 +146,7 @@ func TestTheTemporalWebUIShowsRetries(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, "%v", answer)
 	u.shows("web-ui-single-retry", "workflows/retry-message-"+message, "MarkRetrying", "republish to "+s.topic, "Finalize")
 
-	_, answer = s.send(http.MethodPost, "/api/v1/bulk-retries", strings.NewReader(`{"topic": "`+s.dlqTopic+`", "rate_limit": 5, "reason": "the payment service is back"}`),
+	_, answer = s.send(http.MethodPost, "/api/v1/jobs", strings.NewReader(`{"kind": "retry", "topic": "`+s.dlqTopic+`", "rate_limit": 5, "reason": "the payment service is back"}`),
 		"Content-Type", "application/json", "Prefer", "respond-async")
 	job := answer["id"].(string)
 	connection, err := client.Dial(client.Options{HostPort: server.Address, Logger: quiet{}})
@@ -156,14 +156,14 @@ func TestTheTemporalWebUIShowsRetries(t *testing.T) {
 	require.NoError(t, err)
 	run := described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 	page := "workflows/retry-all-" + job + "/" + run + "/user-metadata"
-	u.shows("web-ui-running", page, "retry all of "+s.dlqTopic, "**RUNNING**", "[In the API](https://dlq.example.com/api/v1/bulk-retries/"+job+")",
+	u.shows("web-ui-running", page, "retry all of "+s.dlqTopic, "**RUNNING**", "[In the API](https://dlq.example.com/api/v1/jobs/"+job+")",
 		"asked for by anonymous", "Reason: the payment service is back")
 	u.shows("", "workflows/retry-all-"+job+"/"+run+"/search-attributes", "DlqTopic", s.dlqTopic, "DlqActor", "anonymous")
 
-	s.send(http.MethodPost, "/api/v1/bulk-retries/"+job+"/pause", strings.NewReader(`{"reason": "looking at the consumer"}`), "Content-Type", "application/json")
+	s.send(http.MethodPost, "/api/v1/jobs/"+job+"/pause", strings.NewReader(`{"reason": "looking at the consumer"}`), "Content-Type", "application/json")
 	u.shows("web-ui-paused", page, "**PAUSED**", "looking at the consumer")
-	s.send(http.MethodPatch, "/api/v1/bulk-retries/"+job, strings.NewReader(`{"rate_limit": 0}`), "Content-Type", "application/json")
-	s.call(http.MethodPost, "/api/v1/bulk-retries/"+job+"/resume")
+	s.send(http.MethodPatch, "/api/v1/jobs/"+job, strings.NewReader(`{"rate_limit": 0}`), "Content-Type", "application/json")
+	s.call(http.MethodPost, "/api/v1/jobs/"+job+"/resume")
 	s.eventually("all are sent", func() bool { return s.pending() == 0 })
 	u.shows("web-ui-finished", page, "**COMPLETED**", "899 of 899 done")
 	u.shows("web-ui-schedule", "schedules/"+workflows.ArchiveScheduleID, "ArchiveMessages", "Upcoming Runs")

@@ -45,7 +45,7 @@ type Archiver struct {
 	failed    *prometheus.CounterVec
 	labels    boundedLabel
 	walks     map[string]*walk // of each topic in the outbox
-	logged    logged           // errors that concern no topic
+	logged    hourly
 }
 
 // NewArchiver returns an archiver that uses the publisher's connections.
@@ -68,49 +68,42 @@ func NewArchiver(publisher *Publisher, store ExhaustedStore, archives *dlq.Archi
 
 // Run publishes until ctx ends. A running publish is completed.
 func (a *Archiver) Run(ctx context.Context) {
-	ticker := time.NewTicker(archiveInterval)
-	defer ticker.Stop()
-	for {
-		if err := a.publishAll(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("exhausted messages wait for their archive topic; trying again", zap.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, archiveInterval, a.publishAll)
+}
+
+// warn logs why messages wait: for each topic and category of errors once an hour.
+func (a *Archiver) warn(ctx context.Context, topic string, err error) {
+	if ctx.Err() == nil && a.logged.isDue(topic+" "+string(dlq.CategoryOf(err))) {
+		a.log.Warn("exhausted messages wait for their archive topic; trying again", zap.String("topic", topic), zap.Error(err))
 	}
 }
 
 // publishAll gives each topic that is due a turn. A topic that fails does not stop the later topics.
-// The result has the errors that are not in the log yet.
-func (a *Archiver) publishAll(ctx context.Context) error {
+func (a *Archiver) publishAll(ctx context.Context) {
 	topics, err := a.store.ExhaustedTopics(ctx)
 	if err != nil {
-		return a.logged.news(err)
+		a.warn(ctx, "", err)
+		return
 	}
-	var found problems
-	archives := a.dueTopics(topics, &found)
+	archives := a.dueTopics(ctx, topics)
 	unusable, err := a.unusable(ctx, archives)
 	if err != nil {
-		found.add(a.logged.news(err))
-		return found.err()
+		a.warn(ctx, "", err)
+		return
 	}
-	clear(a.logged)
 	for _, topic := range slices.Sorted(maps.Keys(archives)) {
-		archive, w := archives[topic], a.walks[topic]
+		archive := archives[topic]
 		if err := unusable[archive]; err != nil {
-			found.add(w.logged.news(fmt.Errorf("archive topic %q of %q: %w", archive, topic, err)))
+			a.warn(ctx, topic, fmt.Errorf("archive topic %q of %q: %w", archive, topic, err))
 			continue
 		}
-		a.publishTopic(ctx, topic, archive, w, &found)
+		a.publishTopic(ctx, topic, archive, a.walks[topic])
 	}
-	return found.err()
 }
 
 // dueTopics returns the archive topics of the topics that do not wait, and forgets the walks
 // of topics without exhausted messages.
-func (a *Archiver) dueTopics(topics []string, found *problems) map[string]string {
+func (a *Archiver) dueTopics(ctx context.Context, topics []string) map[string]string {
 	walks := make(map[string]*walk, len(topics))
 	archives := make(map[string]string, len(topics))
 	for _, topic := range topics {
@@ -124,7 +117,7 @@ func (a *Archiver) dueTopics(topics []string, found *problems) map[string]string
 		}
 		archive, err := a.archives.Of(topic)
 		if err != nil {
-			found.add(w.logged.news(err))
+			a.warn(ctx, topic, err)
 			continue
 		}
 		archives[topic] = archive
@@ -151,7 +144,7 @@ func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (ma
 }
 
 // publishTopic gives a topic its turn.
-func (a *Archiver) publishTopic(ctx context.Context, topic, archive string, w *walk, found *problems) {
+func (a *Archiver) publishTopic(ctx context.Context, topic, archive string, w *walk) {
 	for end := time.Now().Add(archiveTurn); ctx.Err() == nil && time.Now().Before(end); {
 		var errs []error
 		page, err := a.store.PublishExhausted(ctx, topic, w.after, func(page []dlq.Exhausted) (done []bool) {
@@ -162,12 +155,12 @@ func (a *Archiver) publishTopic(ctx context.Context, topic, archive string, w *w
 		case errors.Is(err, dlq.ErrBlocked):
 			return // another worker publishes
 		case err != nil:
-			found.add(w.logged.news(err))
+			a.warn(ctx, topic, err)
 			return
 		case len(page) == 0:
 			w.end()
 			return
-		case !w.pass(page, errs, found):
+		case !w.pass(page, errs):
 			return
 		}
 	}
@@ -181,6 +174,7 @@ func (a *Archiver) publish(ctx context.Context, topic, archive string, page []dl
 		done[i] = err == nil
 		switch {
 		case err != nil:
+			a.warn(ctx, topic, fmt.Errorf("message %s: %w", page[i].ID, err))
 			a.failed.WithLabelValues(label, string(dlq.CategoryOf(err))).Inc()
 		case !page[i].Deleted:
 			a.published.WithLabelValues(label).Inc()

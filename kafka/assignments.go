@@ -151,10 +151,7 @@ func (s *assignmentSet) positions() map[string]map[int32]int64 {
 	defer s.mu.Unlock()
 	topics := map[string]map[int32]int64{}
 	for p, a := range s.byPartition {
-		if topics[p.topic] == nil {
-			topics[p.topic] = map[int32]int64{}
-		}
-		topics[p.topic][p.partition] = a.position.Next
+		put(topics, p, a.position.Next)
 	}
 	return topics
 }
@@ -192,10 +189,7 @@ func (in *Ingest) commit(ctx context.Context, assignments []*assignment) {
 		if a.position.Next < 0 || a.position.Next == a.committed {
 			continue
 		}
-		if offsets[a.topic] == nil {
-			offsets[a.topic] = map[int32]kgo.EpochOffset{}
-		}
-		offsets[a.topic][a.partition] = kgo.EpochOffset{Epoch: a.position.Epoch, Offset: a.position.Next}
+		put(offsets, a.topicPartition, kgo.EpochOffset{Epoch: a.position.Epoch, Offset: a.position.Next})
 	}
 	in.assignments.mu.Unlock()
 	if len(offsets) == 0 {

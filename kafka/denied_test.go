@@ -40,7 +40,7 @@ func TestEndOffsetsLeaveOutDeniedTopics(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "denied", "orders"))
 	deny(cluster, "denied", kmsg.Metadata)
-	ends := kafka.NewEnds(kafka.Options{Brokers: cluster.ListenAddrs()}, testLog(t))
+	ends := kafka.NewLookup(kafka.Options{Brokers: cluster.ListenAddrs()}, testLog(t))
 	got, err := ends.EndOffsets(deadline(t), []string{"denied", "orders"})
 	require.NoError(t, err)
 	require.Equal(t, []dlq.EndOffset{{Topic: "orders", Partition: 0}}, got)

@@ -8,27 +8,20 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
 
-// Ends reads the ends of partitions, and is safe for concurrent use.
-type Ends struct{ lookups }
-
-// NewEnds does not connect; EndOffsets does.
-func NewEnds(o Options, log *zap.Logger) *Ends { return &Ends{newLookups(o, log)} }
-
 // EndOffsets returns the offset of the next record of every partition of the topics, sorted
 // by topic and partition. Topics that do not exist are left out, and topics that the
 // manager may not read. Other errors wrap dlq.ErrUnavailable.
-func (e *Ends) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
+func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
 	if len(topics) == 0 {
 		return nil, nil // a request without topics would ask for all
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	client, done, err := e.client(ctx, "ends")
+	client, done, err := l.client(ctx, "ends")
 	if err != nil {
 		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
 	}

@@ -89,7 +89,7 @@ func isDenied(err error) bool {
 // topicErrors asks for topics, and returns why some of them cannot be used. kadm fails for all
 // topics if any is denied.
 func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[string]error, error) {
-	described, err := describeTopics(ctx, client, topics)
+	described, err := describeTopics(ctx, client, topics, 0)
 	failed := map[string]error{}
 	for name, topic := range described {
 		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
@@ -99,8 +99,8 @@ func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[
 	return failed, err
 }
 
-// describeTopics asks a broker for topics, since the client's metadata may be older.
-func describeTopics(ctx context.Context, client *kgo.Client, topics []string) (map[string]kmsg.MetadataResponseTopic, error) {
+// describeTopics asks a broker for topics, unless the client has answers of at most this age.
+func describeTopics(ctx context.Context, client *kgo.Client, topics []string, age time.Duration) (map[string]kmsg.MetadataResponseTopic, error) {
 	if len(topics) == 0 {
 		return nil, nil //nolint:nilnil // a request without topics would ask for all
 	}
@@ -110,7 +110,11 @@ func describeTopics(ctx context.Context, client *kgo.Client, topics []string) (m
 		wanted.Topic = new(topic)
 		request.Topics = append(request.Topics, wanted)
 	}
-	response, err := request.RequestWith(ctx, client)
+	ask := func() (*kmsg.MetadataResponse, error) { return request.RequestWith(ctx, client) }
+	if age > 0 {
+		ask = func() (*kmsg.MetadataResponse, error) { return client.RequestCachedMetadata(ctx, request, age) }
+	}
+	response, err := ask()
 	if err != nil {
 		return nil, err
 	}

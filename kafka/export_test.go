@@ -3,4 +3,4 @@ package kafka
 import "context"
 
 // PublishAll is one pass over the outbox.
-func (a *Archiver) PublishAll(ctx context.Context) error { return a.publishAll(ctx) }
+func (a *Archiver) PublishAll(ctx context.Context) { a.publishAll(ctx) }

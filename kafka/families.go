@@ -23,9 +23,11 @@ type family struct {
 	required []string
 	either   []string
 
-	// The origin comes from the oldest hop. key has the record's key, where the dead letter
-	// itself has another.
-	topic, partition, offset, timestamp, group, key []string
+	// The origin comes from the oldest hop. place is the beginning of the names that end in topic,
+	// partition and offset; topic replaces the first of them. key has the record's key, where the
+	// dead letter itself has another.
+	place                        string
+	topic, timestamp, group, key []string
 	// retryTopic has the headers that show that partition and offset belong to a retry topic.
 	retryTopic []string
 	// The error comes from the newest hop.
@@ -67,9 +69,7 @@ var families = []family{
 		name:      familySpring,
 		headers:   []string{"kafka_dlt-*"},
 		binary:    true,
-		topic:     []string{"kafka_dlt-original-topic"},
-		partition: []string{"kafka_dlt-original-partition"},
-		offset:    []string{"kafka_dlt-original-offset"},
+		place:     "kafka_dlt-original-",
 		timestamp: []string{"kafka_dlt-original-timestamp"},
 		group:     []string{"kafka_dlt-original-consumer-group"},
 		class:     []string{"kafka_dlt-exception-fqcn", "kafka_dlt-key-exception-fqcn"},
@@ -83,9 +83,7 @@ var families = []family{
 		name:      familyRetryable,
 		headers:   []string{"kafka_original-*", "kafka_exception-*", "kafka_key-exception-*"},
 		binary:    true,
-		topic:     []string{"kafka_original-topic"},
-		partition: []string{"kafka_original-partition"},
-		offset:    []string{"kafka_original-offset"},
+		place:     "kafka_original-",
 		timestamp: []string{"kafka_original-timestamp"},
 		group:     []string{"kafka_dlt-original-consumer-group"},
 		class:     []string{"kafka_exception-fqcn", "kafka_key-exception-fqcn"},
@@ -103,54 +101,44 @@ var families = []family{
 			"x-exception-fqcn", "x-exception-message", "x-exception-stacktrace",
 		},
 		binary:    true,
-		topic:     []string{"x-original-topic"},
-		partition: []string{"x-original-partition"},
-		offset:    []string{"x-original-offset"},
+		place:     "x-original-",
 		timestamp: []string{"x-original-timestamp"},
 		class:     []string{"x-exception-fqcn"},
 		message:   []string{"x-exception-message"},
 		stack:     []string{"x-exception-stacktrace"},
 	},
 	{
-		name:      familyConnect,
-		headers:   []string{"__connect.errors.*"},
-		topic:     []string{"__connect.errors.topic"},
-		partition: []string{"__connect.errors.partition"},
-		offset:    []string{"__connect.errors.offset"},
-		class:     []string{"__connect.errors.exception.class.name"},
-		message:   []string{"__connect.errors.exception.message"},
-		stack:     []string{"__connect.errors.exception.stacktrace"},
+		name:    familyConnect,
+		headers: []string{"__connect.errors.*"},
+		place:   "__connect.errors.",
+		class:   []string{"__connect.errors.exception.class.name"},
+		message: []string{"__connect.errors.exception.message"},
+		stack:   []string{"__connect.errors.exception.stacktrace"},
 	},
 	{
 		// KIP-1034. Older error handlers use the same prefix with the endings of Connect.
-		name:      familyStreams,
-		headers:   []string{"__streams.errors.*"},
-		topic:     []string{"__streams.errors.topic"},
-		partition: []string{"__streams.errors.partition"},
-		offset:    []string{"__streams.errors.offset"},
-		class:     []string{"__streams.errors.exception", "__streams.errors.exception.class.name"},
-		message:   []string{"__streams.errors.message", "__streams.errors.exception.message"},
-		stack:     []string{"__streams.errors.stacktrace", "__streams.errors.exception.stacktrace", "__streams.errors.exception.stack_trace"},
+		name:    familyStreams,
+		headers: []string{"__streams.errors.*"},
+		place:   "__streams.errors.",
+		class:   []string{"__streams.errors.exception", "__streams.errors.exception.class.name"},
+		message: []string{"__streams.errors.message", "__streams.errors.exception.message"},
+		stack:   []string{"__streams.errors.stacktrace", "__streams.errors.exception.stacktrace", "__streams.errors.exception.stack_trace"},
 	},
 	{
 		// KIP-1191
-		name:      dlq.FamilyShareGroup,
-		headers:   []string{"__dlq.errors.*"},
-		topic:     []string{"__dlq.errors.topic"},
-		partition: []string{"__dlq.errors.partition"},
-		offset:    []string{"__dlq.errors.offset"},
-		group:     []string{"__dlq.errors.group"},
-		message:   []string{"__dlq.errors.message"},
-		attempts:  []string{"__dlq.errors.delivery.count"},
+		name:     dlq.FamilyShareGroup,
+		headers:  []string{"__dlq.errors.*"},
+		place:    "__dlq.errors.",
+		group:    []string{"__dlq.errors.group"},
+		message:  []string{"__dlq.errors.message"},
+		attempts: []string{"__dlq.errors.delivery.count"},
 	},
 	{
 		name:        familySmallRye,
 		headers:     []string{"dead-letter-*", "deserialization-failure-*"},
 		required:    []string{"dead-letter-reason"},
 		newestFirst: true,
-		topic:       []string{"dead-letter-topic"},
-		partition:   []string{"dead-letter-partition"},
-		offset:      []string{"dead-letter-offset"},
+		place:       "dead-letter-",
 		class:       []string{"dead-letter-exception-class-name"},
 		cause:       []string{"dead-letter-cause-class-name"},
 		message:     []string{"dead-letter-reason"},
@@ -161,9 +149,7 @@ var families = []family{
 		headers:     []string{"delayed-retry-*", "deserialization-failure-*"},
 		required:    []string{"delayed-retry-reason"},
 		newestFirst: true,
-		topic:       []string{"delayed-retry-topic"},
-		partition:   []string{"delayed-retry-partition"},
-		offset:      []string{"delayed-retry-offset"},
+		place:       "delayed-retry-",
 		timestamp:   []string{"delayed-retry-original-timestamp"},
 		class:       []string{"delayed-retry-exception-class-name"},
 		cause:       []string{"delayed-retry-cause-class-name"},
@@ -182,27 +168,23 @@ var families = []family{
 		attemptsOffset: 1,
 	},
 	{
-		name:      familyMicronaut,
-		headers:   []string{"micronaut-kafka-*"},
-		topic:     []string{"micronaut-kafka-original-topic"},
-		partition: []string{"micronaut-kafka-original-partition"},
-		offset:    []string{"micronaut-kafka-original-offset"},
-		class:     []string{"micronaut-kafka-exception-class"},
-		message:   []string{"micronaut-kafka-exception-message"},
-		attempts:  []string{"micronaut-kafka-retry-attempt"},
+		name:     familyMicronaut,
+		headers:  []string{"micronaut-kafka-*"},
+		place:    "micronaut-kafka-original-",
+		class:    []string{"micronaut-kafka-exception-class"},
+		message:  []string{"micronaut-kafka-exception-message"},
+		attempts: []string{"micronaut-kafka-retry-attempt"},
 
 		attemptsOffset: 1,
 	},
 	{
 		// Helidon also adds a header "topic", with the name of the dead-letter topic.
-		name:      "helidon",
-		headers:   []string{"dlq-error", "dlq-error-msg", "dlq-orig-topic", "dlq-orig-offset", "dlq-orig-partition", "topic"},
-		required:  []string{"dlq-orig-topic", "dlq-orig-partition", "dlq-orig-offset"},
-		topic:     []string{"dlq-orig-topic"},
-		partition: []string{"dlq-orig-partition"},
-		offset:    []string{"dlq-orig-offset"},
-		class:     []string{"dlq-error"},
-		message:   []string{"dlq-error-msg"},
+		name:     "helidon",
+		headers:  []string{"dlq-error", "dlq-error-msg", "dlq-orig-topic", "dlq-orig-offset", "dlq-orig-partition", "topic"},
+		required: []string{"dlq-orig-topic", "dlq-orig-partition", "dlq-orig-offset"},
+		place:    "dlq-orig-",
+		class:    []string{"dlq-error"},
+		message:  []string{"dlq-error-msg"},
 	},
 	{
 		// The names are so general that a single name proves nothing.
@@ -210,12 +192,10 @@ var families = []family{
 		headers: []string{
 			"source_topic", "source_partition", "source_offset", "source_key", "source_consumer_group", "source_attempts", "source_trace_id",
 		},
-		required:  []string{"source_topic", "source_partition", "source_offset"},
-		topic:     []string{"source_topic"},
-		partition: []string{"source_partition"},
-		offset:    []string{"source_offset"},
-		group:     []string{"source_consumer_group"},
-		attempts:  []string{"source_attempts"},
+		required: []string{"source_topic", "source_partition", "source_offset"},
+		place:    "source_",
+		group:    []string{"source_consumer_group"},
+		attempts: []string{"source_attempts"},
 	},
 	{
 		// Before Karafka 2.5. The key of the dead letter is the number of the partition.
@@ -223,13 +203,11 @@ var families = []family{
 		headers: []string{
 			"original_topic", "original_partition", "original_offset", "original_key", "original_consumer_group", "original_attempts",
 		},
-		required:  []string{"original_topic", "original_partition", "original_offset"},
-		topic:     []string{"original_topic"},
-		partition: []string{"original_partition"},
-		offset:    []string{"original_offset"},
-		group:     []string{"original_consumer_group"},
-		key:       []string{"original_key"},
-		attempts:  []string{"original_attempts"},
+		required: []string{"original_topic", "original_partition", "original_offset"},
+		place:    "original_",
+		group:    []string{"original_consumer_group"},
+		key:      []string{"original_key"},
+		attempts: []string{"original_attempts"},
 	},
 	{
 		// Wolverine for .NET, StampFailureMetadata in src/Wolverine/Transports/DeadLetterQueueConstants.cs
@@ -244,8 +222,7 @@ var families = []family{
 		required:   []string{"exception-type"},
 		either:     []string{"original-destination", "failed-at"},
 		topic:      []string{"wolverine-kafka-retry-source", "original-destination"},
-		partition:  []string{"original-partition"},
-		offset:     []string{"original-offset"},
+		place:      "original-",
 		retryTopic: []string{"wolverine-kafka-retry-source"},
 		class:      []string{"exception-type"},
 		message:    []string{"exception-message"},
@@ -328,4 +305,12 @@ func (f *family) adds(key string) bool {
 		}
 	}
 	return false
+}
+
+// placed is the name with an ending of place, if the framework has such names.
+func (f *family) placed(ending string) []string {
+	if f.place == "" {
+		return nil
+	}
+	return []string{f.place + ending}
 }

@@ -94,7 +94,10 @@ var knownNames = func() []string {
 		headerMessageID, headerRetryCount,
 	}
 	for _, f := range append(slices.Clone(families), thisSystem, bookkeeping) {
-		for _, field := range [][]string{f.topic, f.partition, f.offset, f.timestamp, f.group, f.class, f.cause, f.message, f.stack, f.attempts, f.retryTopic, f.headers} {
+		if f.topic == nil {
+			names = append(names, f.placed("topic")...)
+		}
+		for _, field := range [][]string{f.topic, f.placed("partition"), f.placed("offset"), f.timestamp, f.group, f.class, f.cause, f.message, f.stack, f.attempts, f.retryTopic, f.headers} {
 			names = append(names, field...)
 		}
 	}

@@ -403,6 +403,27 @@ func (in *Ingest) count(batch []received, stored []dlq.ID) {
 	}
 }
 
+// every calls do at once and then in each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		do(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// put sets the value of a partition.
+func put[V any](partitions map[string]map[int32]V, p topicPartition, value V) {
+	if partitions[p.topic] == nil {
+		partitions[p.topic] = map[int32]V{}
+	}
+	partitions[p.topic][p.partition] = value
+}
+
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -71,16 +71,7 @@ func (in *Ingest) logDenied(topic string, err error) {
 // loop, so the lag is known also while the store is unavailable.
 func (in *Ingest) watch(ctx context.Context) {
 	admin := kadm.NewClient(in.client)
-	ticker := time.NewTicker(in.o.WatchInterval)
-	defer ticker.Stop()
-	for {
-		in.observe(ctx, admin)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	every(ctx, in.o.WatchInterval, func(ctx context.Context) { in.observe(ctx, admin) })
 }
 
 func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {

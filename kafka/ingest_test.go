@@ -199,7 +199,7 @@ func TestIngestTreatsARecreatedTopicAsAnother(t *testing.T) {
 	awaitValues(t, store, want)
 	awaitCommitted(t, a, group, "orders.dlq", 10)
 
-	deleteTopic(t, a, "orders.dlq")
+	deleteTopic(t, brokers, "orders.dlq")
 	createTopic(t, a, "orders.dlq", 1)
 	want = append(want, produce(t, brokers, "orders.dlq", "new", 15)...)
 	awaitValues(t, store, want)
@@ -226,7 +226,7 @@ func TestIngestResumesFromNoCommitOfATopicThatIsGone(t *testing.T) {
 	require.NoError(t, err)
 	old, _ := offsets.Lookup("orders.dlq", 0)
 
-	deleteTopic(t, a, "orders.dlq")
+	deleteTopic(t, brokers, "orders.dlq")
 	createTopic(t, a, "orders.dlq", 1)
 	want = append(want, produce(t, brokers, "orders.dlq", "new", 15)...)
 	// A commit that was in flight when the topic was deleted arrives now.

@@ -11,21 +11,22 @@ import (
 // lookupTimeout bounds a lookup. An available broker answers in milliseconds.
 const lookupTimeout = 4 * time.Second
 
-// lookups ask Kafka now and then, with a connection for each lookup. It is safe for concurrent
+// Lookup asks Kafka now and then, with a connection for each call. It is safe for concurrent
 // use.
-type lookups struct {
+type Lookup struct {
 	o   Options
 	log *zap.Logger
 	// slots bounds the lookups at once. Each has a connection, and perhaps a record in memory.
 	slots chan struct{}
 }
 
-func newLookups(o Options, log *zap.Logger) lookups {
-	return lookups{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
+// NewLookup does not connect; the calls do.
+func NewLookup(o Options, log *zap.Logger) *Lookup {
+	return &Lookup{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
 }
 
 // client waits for a slot, and returns a client that occupies the slot until done.
-func (l *lookups) client(ctx context.Context, name string, more ...kgo.Opt) (client *kgo.Client, done func(), err error) {
+func (l *Lookup) client(ctx context.Context, name string, more ...kgo.Opt) (client *kgo.Client, done func(), err error) {
 	select {
 	case l.slots <- struct{}{}:
 	case <-ctx.Done():

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -310,10 +312,18 @@ func createTopic(t testing.TB, a *kadm.Client, topic string, partitions int32, c
 	require.NoError(t, err)
 }
 
-func deleteTopic(t testing.TB, a *kadm.Client, topic string) {
+// deleteTopic returns once the broker no longer has the topic. The controller answers earlier:
+// a busy broker takes records into the deleted topic for a while, even after a topic of the
+// same name was created. The client is used for nothing else, since clients cache topics.
+func deleteTopic(t testing.TB, brokers []string, topic string) {
 	t.Helper()
+	a := admin(t, brokers)
 	_, err := a.DeleteTopic(deadline(t), topic)
 	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		topics, err := a.ListTopics(deadline(t), topic)
+		return err == nil && errors.Is(topics[topic].Err, kerr.UnknownTopicOrPartition)
+	}, timeout, tick, "waiting for the deletion of %s", topic)
 }
 
 // produce writes values round robin over the partitions and returns them.
@@ -325,7 +335,7 @@ func produce(t testing.TB, brokers []string, topic, prefix string, n int) []stri
 		values[i] = fmt.Sprintf("%s-%d", prefix, i)
 		records[i] = &kgo.Record{Topic: topic, Value: []byte(values[i])}
 	}
-	// The broker may still have the deleted topic of the same name at first.
+	// The broker may not have a new topic at first.
 	require.Eventually(t, func() bool {
 		err := c.ProduceSync(deadline(t), records...).FirstErr()
 		if err != nil {
@@ -346,21 +356,28 @@ func deadline(t testing.TB) context.Context {
 // committed returns the sum of the group's committed offsets in a topic.
 func committed(t testing.TB, a *kadm.Client, group, topic string) int64 {
 	t.Helper()
-	offsets, err := a.FetchOffsets(deadline(t), group)
+	sum, err := sumCommitted(deadline(t), a, group, topic)
 	require.NoError(t, err)
-	sum := int64(0)
+	return sum
+}
+
+func sumCommitted(ctx context.Context, a *kadm.Client, group, topic string) (sum int64, err error) {
+	offsets, err := a.FetchOffsets(ctx, group)
 	offsets.Each(func(o kadm.OffsetResponse) {
 		if o.Topic == topic {
 			sum += max(o.At, 0)
 		}
 	})
-	return sum
+	return sum, err
 }
 
+// awaitCommitted may be called before the group exists, when the broker answers with an error.
 func awaitCommitted(t testing.TB, a *kadm.Client, group, topic string, want int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return committed(t, a, group, topic) == want }, timeout, tick,
-		"waiting for %d committed in %s", want, topic)
+	require.Eventually(t, func() bool {
+		sum, err := sumCommitted(deadline(t), a, group, topic)
+		return err == nil && sum == want
+	}, timeout, tick, "waiting for %d committed in %s", want, topic)
 }
 
 func deliveryError(t testing.TB, err error) *dlq.DeliveryError {

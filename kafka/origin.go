@@ -70,7 +70,10 @@ func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found [
 
 // origin reports whether the headers name a topic that can exist.
 func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
-	topic := string(f.oldest(headers, f.topic))
+	topic := string(f.oldest(headers, f.placed("topic")))
+	if f.topic != nil {
+		topic = string(f.oldest(headers, f.topic))
+	}
 	if _, name, isURI := strings.Cut(topic, "://topic/"); isURI && f.name == familyWolverine {
 		topic = name // kafka://topic/orders; the scheme is the name of the broker
 	}
@@ -81,11 +84,11 @@ func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 	if f.oldest(headers, f.retryTopic) != nil {
 		return origin, true
 	}
-	if n, ok := f.number(f.oldest(headers, f.partition), 4); ok && n <= math.MaxInt32 {
+	if n, ok := f.number(f.oldest(headers, f.placed("partition")), 4); ok && n <= math.MaxInt32 {
 		partition := int32(n)
 		origin.Partition = &partition
 	}
-	if n, ok := f.number(f.oldest(headers, f.offset), 8); ok {
+	if n, ok := f.number(f.oldest(headers, f.placed("offset")), 8); ok {
 		origin.Offset = &n
 	}
 	if n, ok := f.number(f.oldest(headers, f.timestamp), 8); ok {
@@ -211,7 +214,7 @@ func ownKey(r *dlq.Record) []byte {
 // of earlier retries.
 func without(headers []dlq.Header, added []*family) []dlq.Header {
 	added = append(added, &bookkeeping)
-	kept := make([]dlq.Header, 0, len(headers)+2) // room for the two that are added
+	kept := make([]dlq.Header, 0, len(headers))
 	for _, header := range headers {
 		isAdded := func(f *family) bool { return f.adds(header.Key) }
 		if header.Key == watermillID && len(header.Value) == 0 {

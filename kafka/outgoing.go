@@ -29,9 +29,9 @@ func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) 
 }
 
 // Original returns the record of a message before its failure, for a target
-// outside Kafka. If the message only points to its record, the record is fetched with pointers; nil
+// outside Kafka. If the message only points to its record, the record is fetched with lookup; nil
 // without Kafka. The error is a *dlq.DeliveryError.
-func Original(ctx context.Context, e *dlq.Envelope, pointers *Pointers) (dlq.Record, error) {
+func Original(ctx context.Context, e *dlq.Envelope, lookup *Lookup) (dlq.Record, error) {
 	origin, isPointer := pointedBy(e)
 	if !isPointer {
 		r := e.Record
@@ -39,8 +39,8 @@ func Original(ctx context.Context, e *dlq.Envelope, pointers *Pointers) (dlq.Rec
 		return r, nil
 	}
 	pointed, err := dlq.Record{}, errors.New("the record is in Kafka, which is not configured")
-	if pointers != nil {
-		pointed, err = pointers.Fetch(ctx, origin, e.Record.Timestamp)
+	if lookup != nil {
+		pointed, err = lookup.Fetch(ctx, origin, e.Record.Timestamp)
 	}
 	if err != nil {
 		return dlq.Record{}, deliveryError(e.Target(), &sourceError{err})
@@ -54,15 +54,19 @@ func outgoingRecord(e *dlq.Envelope, key, value []byte, headers []dlq.Header, re
 	if republishKey == RepublishUUIDKey {
 		r.Key = newKey()
 	}
-	headers = append(headers,
-		dlq.Header{Key: headerMessageID, Value: []byte(e.ID.String())},
-		dlq.Header{Key: headerRetryCount, Value: []byte(strconv.Itoa(e.RetryCount))},
-	)
-	r.Headers = make([]kgo.RecordHeader, len(headers))
-	for i, header := range headers {
-		r.Headers[i] = kgo.RecordHeader{Key: header.Key, Value: header.Value}
-	}
+	r.Headers = withHeaders(headers,
+		kgo.RecordHeader{Key: headerMessageID, Value: []byte(e.ID.String())},
+		kgo.RecordHeader{Key: headerRetryCount, Value: []byte(strconv.Itoa(e.RetryCount))})
 	return r
+}
+
+// withHeaders are the headers of a message, and more.
+func withHeaders(headers []dlq.Header, more ...kgo.RecordHeader) []kgo.RecordHeader {
+	all := make([]kgo.RecordHeader, 0, len(headers)+len(more))
+	for _, header := range headers {
+		all = append(all, kgo.RecordHeader(header))
+	}
+	return append(all, more...)
 }
 
 func newKey() []byte { return []byte(uuid.NewString()) }

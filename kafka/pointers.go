@@ -10,29 +10,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 )
 
-// Pointers reads the records that pointers name; see dlq.Detail.IsPointer. It is safe for
-// concurrent use.
-type Pointers struct{ lookups }
-
-// NewPointers does not connect; Fetch does.
-func NewPointers(o Options, log *zap.Logger) *Pointers { return &Pointers{newLookups(o, log)} }
-
-// Fetch reads the record at an origin, for a dead letter that was written at the given time.
+// Fetch reads the record that a pointer names; see dlq.Detail.IsPointer. The record is at an
+// origin, for a dead letter that was written at the given time.
 // The error wraps dlq.ErrGone when Kafka no longer has the record, or when the origin names
 // none. Other errors may pass.
-func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error) {
+func (l *Lookup) Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error) {
 	if origin.Partition == nil || origin.Offset == nil {
 		return dlq.Record{}, fmt.Errorf("the dead letter names no partition and offset: %w", dlq.ErrGone)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	at := fmt.Sprintf("%s[%d] at offset %d", origin.Topic, *origin.Partition, *origin.Offset)
-	r, err := p.read(ctx, origin.Topic, *origin.Partition, *origin.Offset)
+	r, err := l.read(ctx, origin.Topic, *origin.Partition, *origin.Offset)
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return dlq.Record{}, fmt.Errorf("%s: %w", at, dlq.ErrGone)
@@ -46,8 +39,8 @@ func (p *Pointers) Fetch(ctx context.Context, origin dlq.Origin, written time.Ti
 }
 
 // read returns kerr.OffsetOutOfRange for a record that does not exist.
-func (p *Pointers) read(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
-	client, done, err := p.client(ctx, "pointer",
+func (l *Lookup) read(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
+	client, done, err := l.client(ctx, "pointer",
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}),
 		// An offset that retention has deleted is an error, and not another record.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
@@ -86,7 +79,7 @@ func (p *Pointers) read(ctx context.Context, topic string, partition int32, offs
 func recordOf(r *kgo.Record) dlq.Record {
 	headers := make([]dlq.Header, len(r.Headers))
 	for i, header := range r.Headers {
-		headers[i] = dlq.Header{Key: header.Key, Value: header.Value}
+		headers[i] = dlq.Header(header)
 	}
 	return dlq.Record{Key: r.Key, Value: r.Value, Headers: headers, Timestamp: r.Timestamp.UTC()}
 }

@@ -39,7 +39,7 @@ func TestRealPointersAreSentWithTheRecordThatTheyName(t *testing.T) {
 		&kgo.Record{Topic: topic, Value: []byte("before")}, original, &kgo.Record{Topic: topic, Value: []byte("after")}).FirstErr())
 
 	o := s.options(brokers)
-	fetched, err := kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 1), time.Time{})
+	fetched, err := kafka.NewLookup(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 1), time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, dlq.Record{Key: []byte("k"), Value: []byte("\xff\x00"), Timestamp: time.UnixMilli(1_700_000_000_000).UTC(), Headers: []dlq.Header{
 		{Key: "error", Value: []byte("of the application")}, {Key: "a"}, {Key: "a", Value: []byte{}}}}, fetched)
@@ -67,7 +67,7 @@ func TestRealPointersToRecordsThatAreGoneAreBadData(t *testing.T) {
 
 	o := s.options(brokers)
 	for _, offset := range []int64{0, 2, 1 << 40} {
-		_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, offset), time.Time{})
+		_, err = kafka.NewLookup(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, offset), time.Time{})
 		require.ErrorIs(t, err, dlq.ErrGone, "offset %d", offset)
 	}
 	withoutOffset := pointer(topic, 0, 0)
@@ -80,11 +80,11 @@ func TestRealPointersToRecordsThatAreGoneAreBadData(t *testing.T) {
 	}
 	require.Len(t, read(t, brokers, topic, 2), 2, "nothing was sent")
 
-	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 7, 0), time.Time{})
+	_, err = kafka.NewLookup(o, testLog(t)).Fetch(deadline(t), originOf(topic, 7, 0), time.Time{})
 	require.ErrorIs(t, err, dlq.ErrGone, "a partition disappears only with its topic")
-	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 4), time.UnixMilli(1))
+	_, err = kafka.NewLookup(o, testLog(t)).Fetch(deadline(t), originOf(topic, 0, 4), time.UnixMilli(1))
 	require.ErrorIs(t, err, dlq.ErrGone, "the record is later than the dead letter: the topic was re-created")
-	_, err = kafka.NewPointers(o, testLog(t)).Fetch(deadline(t), originOf(s.topic("missing"), 0, 0), time.Time{})
+	_, err = kafka.NewLookup(o, testLog(t)).Fetch(deadline(t), originOf(s.topic("missing"), 0, 0), time.Time{})
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
 }
 

@@ -177,15 +177,12 @@ func (in *Ingest) setSeekOffsets(ctx context.Context, assignments []*assignment)
 func (in *Ingest) seek(assignments []*assignment) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for _, a := range assignments {
-		if offsets[a.topic] == nil {
-			offsets[a.topic] = map[int32]kgo.EpochOffset{}
-		}
 		a.seeks++
 		at := kgo.EpochOffset{Epoch: -1, Offset: beforeStart}
 		if a.seekOffset >= 0 {
 			at.Offset = a.seekOffset
 		}
-		offsets[a.topic][a.partition] = at
+		put(offsets, a.topicPartition, at)
 	}
 	in.client.SetOffsets(offsets)
 }

@@ -24,13 +24,12 @@ type Publisher struct {
 	unbatched *kgo.Client
 	// unbatchedTopics lets a single unbatched publish run at a time for each topic.
 	unbatchedTopics *topicLocks
-	pointers        *Pointers
+	lookup          *Lookup
 	// connections explains timeouts of both clients.
 	connections *connectionFailures
 	// unanswered counts the requests of both clients.
 	unanswered *unansweredRequests
 	metrics    *PublishMetrics
-	targetIDs  targetIDs
 }
 
 // NewPublisher does not connect; the first use does. So there is no error when the brokers
@@ -47,8 +46,8 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		batched.Close()
 		return nil, err
 	}
-	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, pointers: NewPointers(o, log), connections: failures,
-		unanswered: unanswered, unbatchedTopics: newTopicLocks(), metrics: NewPublishMetrics(reg), targetIDs: targetIDs{known: map[string]targetID{}}}, nil
+	return &Publisher{o: o, log: log, batched: batched, unbatched: unbatched, lookup: NewLookup(o, log), connections: failures,
+		unanswered: unanswered, unbatchedTopics: newTopicLocks(), metrics: NewPublishMetrics(reg)}, nil
 }
 
 // Close fails the records that are still being sent.
@@ -102,7 +101,12 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
 
-	d := newDispatch(p, envelopes, order, closed)
+	records := make([]*kgo.Record, len(envelopes))
+	for i := range envelopes {
+		records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
+	}
+	d := newDispatch(p, records, order, closed)
+	d.envelopes = envelopes
 	d.sendAll(ctx)
 	d.nameTopicIDs(ctx)
 	return d.finish()
@@ -116,7 +120,7 @@ func (d *dispatch) send(ctx context.Context) error {
 		// A bad record fails its whole batch, also the records of other calls. An
 		// unbatched record gets its own result, and later records wait for it.
 		for i := from; i < to; i++ {
-			if d.batched[i] && d.errs[i] != nil && categoryOf(d.errs[i]) == dlq.CategoryBadData {
+			if d.batched[i] && d.errs[i] != nil && d.refusesBatch(d.errs[i]) {
 				d.sendUnbatched(ctx, i)
 			}
 		}
@@ -129,12 +133,13 @@ func (d *dispatch) send(ctx context.Context) error {
 	return d.refusedLogin()
 }
 
-// dispatch is a call of Publish.
+// dispatch sends the records of a call.
 type dispatch struct {
 	publisher *Publisher
 	started   time.Time
-	envelopes []dlq.Envelope
 	records   []*kgo.Record
+	// envelopes are the messages of the records; nil for records of the archive.
+	envelopes []dlq.Envelope
 	routes    []route
 	errs      []error
 	// acknowledgements are nil until the record is acknowledged.
@@ -148,31 +153,44 @@ type dispatch struct {
 	closed  targetSet
 }
 
-func newDispatch(p *Publisher, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) *dispatch {
+func newDispatch(p *Publisher, records []*kgo.Record, order dlq.Order, closed []dlq.Target) *dispatch {
 	d := &dispatch{
 		publisher: p,
 		started:   time.Now(),
-		envelopes: envelopes,
-		records:   make([]*kgo.Record, len(envelopes)),
-		routes:    make([]route, len(envelopes)),
-		errs:      make([]error, len(envelopes)),
-		batched:   make([]bool, len(envelopes)),
+		records:   records,
+		routes:    make([]route, len(records)),
+		errs:      make([]error, len(records)),
+		batched:   make([]bool, len(records)),
 		ordered:   order != dlq.OrderNone,
 		closed:    newTargetSet(closed),
 
-		acknowledgements: make([]*dlq.Acknowledgement, len(envelopes)),
+		acknowledgements: make([]*dlq.Acknowledgement, len(records)),
 	}
-	for i := range envelopes {
-		d.records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
-		d.routes[i] = route{closed: d.closed, anyPartition: d.records[i].Key == nil || p.o.RepublishKey == RepublishUUIDKey, partition: dlq.AnyPartition}
+	for i, r := range records {
+		d.routes[i] = route{closed: d.closed, anyPartition: r.Key == nil || p.o.RepublishKey == RepublishUUIDKey, partition: dlq.AnyPartition}
 	}
 	return d
+}
+
+// refusesBatch reports whether another record of the batch may be the cause of its error. A
+// broker that fails on a record answers UNKNOWN_SERVER_ERROR for its batch; a message that is sent
+// back is then tried again later.
+func (d *dispatch) refusesBatch(err error) bool {
+	return categoryOf(err) == dlq.CategoryBadData || d.envelopes == nil && errors.Is(err, kerr.UnknownServerError)
+}
+
+// pointer returns the origin of the record that a message only points to.
+func (d *dispatch) pointer(i int) (origin dlq.Origin, ok bool) {
+	if d.envelopes == nil {
+		return dlq.Origin{}, false
+	}
+	return pointedBy(&d.envelopes[i])
 }
 
 // isUnbatched reports whether a record is sent alone: the record is too large for a batch, or
 // must be fetched first, which happens one at a time to bound the memory.
 func (d *dispatch) isUnbatched(i int) bool {
-	_, pointer := pointedBy(&d.envelopes[i])
+	_, pointer := d.pointer(i)
 	return pointer || tooBigForBatch(d.records[i])
 }
 
@@ -222,7 +240,7 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	defer cancel()
 	record := *d.records[i] // the library has changed the record that was refused
 	record.Timestamp = time.Time{}
-	if origin, pointer := pointedBy(&d.envelopes[i]); pointer {
+	if origin, pointer := d.pointer(i); pointer {
 		pointed, err := d.fetch(ctx, origin, &d.envelopes[i])
 		if err != nil {
 			d.errs[i] = err
@@ -249,7 +267,7 @@ func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope
 	if d.fetchErr != nil {
 		return dlq.Record{}, d.fetchErr
 	}
-	pointed, err := d.publisher.pointers.Fetch(ctx, origin, e.Record.Timestamp)
+	pointed, err := d.publisher.lookup.Fetch(ctx, origin, e.Record.Timestamp)
 	switch {
 	case err == nil, errors.Is(err, dlq.ErrGone):
 		return pointed, err
@@ -275,7 +293,9 @@ func (d *dispatch) settle(i int, r *kgo.Record, err error) {
 	d.errs[i] = err
 	if err == nil {
 		d.acknowledgements[i] = acknowledgementOf(r)
-		d.publisher.metrics.Observe(r.Context, time.Since(d.started))
+		if d.envelopes != nil {
+			d.publisher.metrics.Observe(r.Context, time.Since(d.started))
+		}
 	}
 }
 
@@ -321,7 +341,7 @@ func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	for i := from; i < to; i++ {
 		if topic := d.records[i].Topic; errors.Is(d.errs[i], kerr.UnknownTopicID) && !recreated[topic] {
 			recreated[topic] = true
-			d.publisher.log.Warn("the original topic was deleted and re-created; using the new one", zap.String("topic", topic))
+			d.publisher.log.Warn("a topic was deleted and re-created; using the new one", zap.String("topic", topic))
 			go client.PurgeTopicsFromProducing(topic) // waits for a metadata request, which may take long
 		}
 	}

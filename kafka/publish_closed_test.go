@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -164,10 +163,8 @@ func TestPublishNamesThePartitionThatRefused(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	largeTopic(t, cluster, "orders", 3)
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Partitions: []int32{2}, Err: kerr.NotEnoughReplicas, Count: -1})
-	o := quickOptions(cluster.ListenAddrs())
-	o.DeliveryTimeout = time.Second
-	p := newPublisher(t, o)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Partitions: []int32{2}, Err: kerr.UnknownServerError, Count: -1})
+	p := newPublisher(t, quickOptions(cluster.ListenAddrs()))
 	page := pageOf("orders", 3, 2)
 	page[2].Record.Value = noise(t, tooLargeForABatch)
 	for i, delivery := range p.Publish(context.Background(), page, dlq.OrderKey, nil) {
@@ -175,7 +172,7 @@ func TestPublishNamesThePartitionThatRefused(t *testing.T) {
 		require.Equal(t, 3, delivery.Partitions)
 		if i%3 == 2 {
 			require.Equal(t, dlq.CategoryTransient, deliveryError(t, delivery.Err).Category)
-			require.ErrorIs(t, delivery.Err, kerr.NotEnoughReplicas)
+			require.ErrorIs(t, delivery.Err, kerr.UnknownServerError)
 			continue
 		}
 		require.NoError(t, delivery.Err)
@@ -202,16 +199,14 @@ func TestPublishBlocksTheKeysOfARefusedPartitionAndRefusesThoseOfAClosedOne(t *t
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
 	largeTopic(t, cluster, "orders", 3)
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Partitions: []int32{1}, Err: kerr.NotEnoughReplicas, Count: -1})
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Partitions: []int32{1}, Err: kerr.UnknownServerError, Count: -1})
 	open, refused, closed := keysOf(0, 3, 1)[0], keysOf(1, 3, 1)[0], keysOf(2, 3, 1)[0]
-	o := quickOptions(cluster.ListenAddrs())
-	o.DeliveryTimeout = time.Second
-	deliveries := newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+	deliveries := newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(), []dlq.Envelope{
 		envelope("orders", refused, "1"), envelope("orders", closed, "2"),
 		envelope("orders", open, strings.Repeat("x", tooLargeForABatch)),
 		envelope("orders", refused, "3"), envelope("orders", closed, "4"), envelope("orders", open, "5"),
 	}, dlq.OrderKey, []dlq.Target{{Topic: "orders", Partition: 2}})
-	require.ErrorIs(t, deliveryError(t, deliveries[0].Err), kerr.NotEnoughReplicas)
+	require.ErrorIs(t, deliveryError(t, deliveries[0].Err), kerr.UnknownServerError)
 	requireBlocked(t, deliveries[3].Err)
 	require.Equal(t, dlq.Target{Topic: "orders", Partition: 1}, deliveries[3].Target)
 	for _, i := range []int{1, 4} {

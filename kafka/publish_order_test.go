@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -80,13 +79,11 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	brokers := cluster.ListenAddrs()
 	createTopic(t, admin(t, brokers), "small", 1, "max.message.bytes", "20000")
 	createTopic(t, admin(t, brokers), "unavailable", 1, "max.message.bytes", "10000000")
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "unavailable", Err: kerr.KafkaStorageError, Count: -1,
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "unavailable", Err: kerr.UnknownServerError, Count: -1,
 		When: func(r kmsg.Request) bool {
 			return len(r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records) > 1_000_000
 		}})
-	o := quickOptions(brokers)
-	o.DeliveryTimeout = time.Second
-	errs := errorsOf(newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+	errs := errorsOf(newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
 		badEnvelope(t, "small", "k", tooLarge), envelope("small", "k", "after"),
 		badEnvelope(t, "small", "k", tooLargeForABatch), envelope("small", "k", "after"),
 		badEnvelope(t, "unavailable", "k", tooLargeForABatch), envelope("unavailable", "k", "after"),
@@ -95,7 +92,7 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	require.NoError(t, errs[1])
 	require.Equal(t, dlq.CategoryBadData, deliveryError(t, errs[2]).Category)
 	require.NoError(t, errs[3])
-	require.ErrorIs(t, errs[4], kerr.KafkaStorageError)
+	require.ErrorIs(t, errs[4], kerr.UnknownServerError)
 	require.NoError(t, errs[5])
 }
 

@@ -164,19 +164,17 @@ func TestPublishBlocksTheKeyOfAnUndeliveredMessage(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders"))
 	brokers := cluster.ListenAddrs()
 	createTopic(t, admin(t, brokers), "large", 1, "max.message.bytes", "10000000")
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "large", Err: kerr.KafkaStorageError, Count: -1,
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "large", Err: kerr.UnknownServerError, Count: -1,
 		When: func(r kmsg.Request) bool {
 			return len(r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records) > 1_000_000
 		}})
-	o := quickOptions(brokers)
-	o.DeliveryTimeout = time.Second
 	first := envelope("large", "k", "")
 	first.Record.Value = noise(t, 2_000_000)
-	errs := errorsOf(newPublisher(t, o).Publish(context.Background(), []dlq.Envelope{
+	errs := errorsOf(newPublisher(t, quickOptions(brokers)).Publish(context.Background(), []dlq.Envelope{
 		envelope("large", "k", "before"), first, envelope("large", "k", "after"), envelope("large", "other", "x"), envelope("orders", "k", "x"),
 	}, dlq.OrderKey, nil))
 	require.NoError(t, errs[0])
-	require.ErrorIs(t, errs[1], kerr.KafkaStorageError)
+	require.ErrorIs(t, errs[1], kerr.UnknownServerError)
 	requireBlocked(t, errs[2])
 	require.NoError(t, errs[3])
 	require.NoError(t, errs[4])
@@ -356,7 +354,7 @@ func recreatedTarget(t *testing.T, brokers []string, topic string) {
 	for range 3 {
 		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "old")}, dlq.OrderKey, nil)[0].Err)
 	}
-	deleteTopic(t, a, topic)
+	deleteTopic(t, brokers, topic)
 	createTopic(t, a, topic, 1)
 	require.Eventually(t, func() bool {
 		err := p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "new")}, dlq.OrderKey, nil)[0].Err

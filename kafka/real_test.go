@@ -70,7 +70,7 @@ func TestRealIngestTreatsARecreatedTopicAsAnother(t *testing.T) {
 	awaitValues(t, store, want)
 	awaitCommitted(t, a, s.name, topic, 10)
 
-	deleteTopic(t, a, topic)
+	deleteTopic(t, brokers, topic)
 	createTopic(t, a, topic, 1)
 	want = append(want, produce(t, brokers, topic, "new", 15)...)
 	awaitValues(t, store, want)
@@ -82,7 +82,7 @@ func TestRealIngestTreatsARecreatedTopicAsAnother(t *testing.T) {
 	offsets, err := a.FetchOffsets(deadline(t), s.name)
 	require.NoError(t, err)
 	old, _ := offsets.Lookup(topic, 0)
-	deleteTopic(t, a, topic)
+	deleteTopic(t, brokers, topic)
 	createTopic(t, a, topic, 1)
 	want = append(want, produce(t, brokers, topic, "newest", 20)...)
 	late := kadm.Offsets{}

@@ -65,7 +65,7 @@ const (
 func (t *topicIDs) refresh(ctx context.Context, client *kgo.Client, topics map[string]map[int32]kgo.Offset) error {
 	names := slices.Collect(maps.Keys(topics))
 	for try := 1; ; try++ {
-		described, err := describeTopics(ctx, client, names)
+		described, err := describeTopics(ctx, client, names, 0)
 		if err != nil {
 			return fmt.Errorf("topic ids: %w", err)
 		}

@@ -85,18 +85,11 @@ func NewWatermarkPoller(publisher *Publisher, store WatermarkStore, topics *dlq.
 
 // Run polls until ctx ends.
 func (w *WatermarkPoller) Run(ctx context.Context) {
-	ticker := time.NewTicker(w.interval)
-	defer ticker.Stop()
-	for {
+	every(ctx, w.interval, func(ctx context.Context) {
 		if _, err := w.Poll(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn("cannot fetch how far consumer groups have committed; trying again", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // Poll fetches the watermarks of the targets that are not pending, and publishes the watermarks of the

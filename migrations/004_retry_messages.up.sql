@@ -82,51 +82,77 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_exhausted_outbox (
     PRIMARY KEY (dlq_topic, seq, message_id)
 );
 
--- dlq_bulk_retries: each retry of many messages, its frozen scope and its state. A throttled job
--- updates its row for each page, in place while the page of the table has room.
-CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retries (
+-- dlq_jobs: each retry or change of many messages (revive, mark dead, delete, restore), its frozen
+-- scope, its state and its progress. A throttled job updates its row for each page, in place while
+-- the page of the table has room.
+--
+-- A job that changes messages has no lanes. It reads the messages of its scope by status, and in
+-- each status by created_at and seq, as the indexes of topics are sorted. Each batch is a
+-- transaction that locks the row, continues at its cursor, changes messages, counts them and moves
+-- the cursor. So a batch that is repeated after a crash counts nothing twice.
+CREATE TABLE IF NOT EXISTS dlq.dlq_jobs (
     id           UUID         PRIMARY KEY,                -- made by whoever asks for the job; also the token of its claims
     workflow_id  TEXT         NOT NULL,
     topic        VARCHAR(255) NOT NULL,                   -- an original or a dead-letter topic
-    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request; its rate limit is the first
+    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request: kind, filter, reason; its rate limit is the first
     target       VARCHAR(255),                            -- that all messages go to; null while unknown, or when there are many
     rate_limit   INT          NOT NULL DEFAULT 0,         -- messages per second, 0 is no limit
     step_limit   BIGINT,                                  -- how many messages may still be claimed, null is no limit
     next_at      TIMESTAMPTZ  NOT NULL DEFAULT NOW(),     -- when the rate limit allows the next claim
     state        VARCHAR(50)  NOT NULL DEFAULT 'RUNNING',
     reason       TEXT         NOT NULL DEFAULT '',        -- why it is paused, waiting, cancelled or failed
-    lanes        INT          NOT NULL,
+    lanes        INT          NOT NULL DEFAULT 0,         -- of a retry
     upper_bound  BIGINT       NOT NULL,                   -- the last seq that was given out at the start; later arrivals are not taken
     snapshot_at  TIMESTAMPTZ  NOT NULL,                   -- when its scope was fixed; messages that changed later are not taken
-    matched      BIGINT       NOT NULL DEFAULT 0,         -- how many messages in its scope can be retried
+    matched      BIGINT       NOT NULL DEFAULT 0,         -- how many messages its scope has
     multi_target BOOLEAN      NOT NULL DEFAULT false,     -- they have several targets
     counted      BOOLEAN      NOT NULL DEFAULT false,     -- whether matched and multi_target are known yet
-    skipped      BIGINT       NOT NULL DEFAULT 0,         -- never claimed; known at the end
+    changed      BIGINT       NOT NULL DEFAULT 0,         -- messages that it has changed; the lanes of a retry have its counts
+    skipped      BIGINT       NOT NULL DEFAULT 0,         -- matched, and neither claimed nor changed; known at the end
     came_back    BIGINT       NOT NULL DEFAULT 0,         -- sent, and dead letters again
+    statuses_done     INT         NOT NULL DEFAULT 0,           -- how many statuses of the scope have been read
+    cursor_created_at TIMESTAMPTZ NOT NULL DEFAULT '-infinity', -- of the last message that was read in the present status
+    cursor_seq        BIGINT      NOT NULL DEFAULT -9223372036854775808, -- likewise
+    window_started_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),       -- of the ten seconds that are being counted
+    window_count      BIGINT      NOT NULL DEFAULT 0,           -- messages changed in them
+    previous_count    BIGINT      NOT NULL DEFAULT 0,           -- messages changed in the ten seconds before
     started_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     updated_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     ended_at     TIMESTAMPTZ,                             -- null until it has ended
 
     -- PAUSING and CANCELLING claim nothing more, while the pages in hand come to an end.
-    CONSTRAINT chk_dlq_bulk_retries_state
+    CONSTRAINT chk_dlq_jobs_state
         CHECK (state IN ('RUNNING', 'PAUSING', 'PAUSED', 'CANCELLING', 'COMPLETED', 'CANCELLED', 'FAILED')),
-    CONSTRAINT chk_dlq_bulk_retries_limits CHECK (rate_limit >= 0 AND step_limit >= 0)
+    CONSTRAINT chk_dlq_jobs_paused CHECK (lanes > 0 OR state NOT IN ('PAUSING', 'PAUSED')), -- only a retry is paused
+    CONSTRAINT chk_dlq_jobs_limits CHECK (rate_limit >= 0 AND step_limit >= 0)
 ) WITH (fillfactor = 50);
 
 -- The first lists the newest. The second finds the running ones, which a new job must not overlap
 -- with, among any number that have ended.
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_started_at ON dlq.dlq_bulk_retries (started_at, id);
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retries_live ON dlq.dlq_bulk_retries (started_at, id) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_dlq_jobs_started_at ON dlq.dlq_jobs (started_at, id);
+CREATE INDEX IF NOT EXISTS idx_dlq_jobs_live ON dlq.dlq_jobs (started_at, id) WHERE ended_at IS NULL;
 
--- dlq_bulk_retry_lanes: the parallel scans of each bulk retry. A lane has dealt with every message
+-- dlq_plans: jobs that are reviewed before their start. The job of a plan has the plan's id. The creation of
+-- a plan deletes up to 100 plans that expired more than a day ago.
+CREATE TABLE IF NOT EXISTS dlq.dlq_plans (
+    id          UUID        PRIMARY KEY,
+    spec        JSONB       NOT NULL, -- spec, upper_bound and snapshot_at of the job
+    upper_bound BIGINT      NOT NULL,
+    snapshot_at TIMESTAMPTZ NOT NULL,
+    effect      JSONB       NOT NULL, -- the messages that would be sent or changed, counted
+    expires_at  TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX IF NOT EXISTS idx_dlq_plans_expires_at ON dlq.dlq_plans (expires_at);
+
+-- dlq_job_lanes: the parallel scans of each bulk retry. A lane has dealt with every message
 -- up to its cursor, but for the messages of its page and of its queues. The cursor never goes
 -- back.
 --
 -- A row is updated twice for each page. While a long transaction is open, such as a pg_dump,
 -- PostgreSQL keeps every version of the row, and a lookup by lane would read them all. So each
 -- claim counts its page, and a lookup starts at the highest count.
-CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
-    bulk_id           UUID        NOT NULL REFERENCES dlq.dlq_bulk_retries ON DELETE CASCADE,
+CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
+    job_id           UUID        NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
     lane              INT         NOT NULL,               -- from 0
     cursor            BIGINT      NOT NULL DEFAULT 0,     -- the seq up to which the lane has scanned
     retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
@@ -146,31 +172,31 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_lanes (
     waiting           BIGINT      NOT NULL DEFAULT 0,     -- how many of its messages wait in queues
     pages             BIGINT      NOT NULL DEFAULT 0,     -- that it has claimed
 
-    PRIMARY KEY (bulk_id, lane, pages)
+    PRIMARY KEY (job_id, lane, pages)
 ) WITH (fillfactor = 50);
-ALTER TABLE dlq.dlq_bulk_retry_lanes ALTER COLUMN page SET STORAGE EXTERNAL;
+ALTER TABLE dlq.dlq_job_lanes ALTER COLUMN page SET STORAGE EXTERNAL;
 
-CREATE OR REPLACE VIEW dlq.dlq_bulk_retry_lanes_now AS
-SELECT b.id AS bulk_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
+CREATE OR REPLACE VIEW dlq.dlq_job_lanes_now AS
+SELECT b.id AS job_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
     l.window_started_at, l.window_count, l.previous_count, l.updated_at
-FROM dlq.dlq_bulk_retries b
+FROM dlq.dlq_jobs b
 CROSS JOIN LATERAL generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n (lane) -- a row edited by hand may have any number
 CROSS JOIN LATERAL (
     SELECT *
-    FROM dlq.dlq_bulk_retry_lanes
-    WHERE bulk_id = b.id AND lane = n.lane
+    FROM dlq.dlq_job_lanes
+    WHERE job_id = b.id AND lane = n.lane
     ORDER BY pages DESC
     LIMIT 1
 ) AS l;
 
--- dlq_bulk_retry_queues: targets and keys that messages of a bulk retry wait for.
+-- dlq_job_queues: targets and keys that messages of a bulk retry wait for.
 --
 -- A queue belongs to a closed target (key_hash is -1, lane is -1), or to a key whose first message
 -- has to wait. A message is blocked as long as an earlier message of its key waits in any queue of the
 -- job.
-CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_queues (
+CREATE TABLE IF NOT EXISTS dlq.dlq_job_queues (
     id        BIGINT       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    bulk_id   UUID         NOT NULL REFERENCES dlq.dlq_bulk_retries ON DELETE CASCADE,
+    job_id   UUID         NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
     lane      INT          NOT NULL,               -- of the key, or -1
     topic     VARCHAR(255) NOT NULL,               -- that the messages go to
     partition INT          NOT NULL,               -- of the target; -1 is the topic as a whole
@@ -181,37 +207,37 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_queues (
     reason    TEXT         NOT NULL,               -- the last answer
     category  VARCHAR(50)  NOT NULL,               -- of that error
 
-    CONSTRAINT uq_dlq_bulk_retry_queues UNIQUE (bulk_id, topic, partition, key_hash)
+    CONSTRAINT uq_dlq_job_queues UNIQUE (job_id, topic, partition, key_hash)
 );
 
 -- The queues of a lane that are due, and the targets that are closed.
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_queues_due ON dlq.dlq_bulk_retry_queues (bulk_id, lane, due_at);
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_queues_closed ON dlq.dlq_bulk_retry_queues (bulk_id) WHERE closed;
+CREATE INDEX IF NOT EXISTS idx_dlq_job_queues_due ON dlq.dlq_job_queues (job_id, lane, due_at);
+CREATE INDEX IF NOT EXISTS idx_dlq_job_queues_closed ON dlq.dlq_job_queues (job_id) WHERE closed;
 
--- dlq_bulk_retry_waiting: the messages in the queues. They are PENDING and uncounted.
-CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_waiting (
-    bulk_id    UUID   NOT NULL,
+-- dlq_job_waiting: the messages in the queues. They are PENDING and uncounted.
+CREATE TABLE IF NOT EXISTS dlq.dlq_job_waiting (
+    job_id    UUID   NOT NULL,
     queue_id   BIGINT NOT NULL,
     lane       INT    NOT NULL,
     seq        BIGINT NOT NULL, -- of the message, as are the other columns
     message_id UUID   NOT NULL,
     key_hash   INT    NOT NULL,
 
-    PRIMARY KEY (bulk_id, queue_id, lane, seq)
+    PRIMARY KEY (job_id, queue_id, lane, seq)
 );
 
 -- Tells whether an earlier message of a key waits.
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_waiting_key ON dlq.dlq_bulk_retry_waiting (bulk_id, key_hash, seq);
+CREATE INDEX IF NOT EXISTS idx_dlq_job_waiting_key ON dlq.dlq_job_waiting (job_id, key_hash, seq);
 
--- dlq_bulk_retry_blocked_keys: the keys of messages that a bulk retry has failed. The job skips the
+-- dlq_job_blocked_keys: the keys of messages that a bulk retry has failed. The job skips the
 -- later messages of these keys.
-CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_retry_blocked_keys (
-    bulk_id  UUID         NOT NULL,
+CREATE TABLE IF NOT EXISTS dlq.dlq_job_blocked_keys (
+    job_id  UUID         NOT NULL,
     key_hash INT          NOT NULL,
     topic    VARCHAR(255) NOT NULL, -- that the message goes to
     key      BYTEA        NOT NULL  -- sometimes too long for an index; its hash never is
 );
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_retry_blocked_keys ON dlq.dlq_bulk_retry_blocked_keys (bulk_id, key_hash);
+CREATE INDEX IF NOT EXISTS idx_dlq_job_blocked_keys ON dlq.dlq_job_blocked_keys (job_id, key_hash);
 
 -- dlq_retrying: the ids of all RETRYING messages, and of some that no longer are. An id may occur
 -- twice.
@@ -221,8 +247,8 @@ FROM dlq.dlq_messages
 WHERE status = 'RETRYING' AND NOT in_page
 UNION ALL
 SELECT p.id
-FROM dlq.dlq_bulk_retries b
-JOIN dlq.dlq_bulk_retry_lanes_now l ON l.bulk_id = b.id
+FROM dlq.dlq_jobs b
+JOIN dlq.dlq_job_lanes_now l ON l.job_id = b.id
 CROSS JOIN LATERAL unnest(l.page) AS p (id)
 WHERE b.ended_at IS NULL;
 
@@ -252,8 +278,8 @@ BEGIN
     RETURN NULL;
 END;
 $$;
-CREATE OR REPLACE TRIGGER trg_dlq_bulk_retry_lanes_deleted
-    AFTER DELETE ON dlq.dlq_bulk_retry_lanes
+CREATE OR REPLACE TRIGGER trg_dlq_job_lanes_deleted
+    AFTER DELETE ON dlq.dlq_job_lanes
     FOR EACH ROW
     WHEN (OLD.page <> '{}')
     EXECUTE FUNCTION dlq.abandon_page();
@@ -263,54 +289,17 @@ CREATE OR REPLACE FUNCTION dlq.abandon_pages() RETURNS TRIGGER
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = NEW.id FOR UPDATE;
+    PERFORM FROM dlq.dlq_job_lanes WHERE job_id = NEW.id FOR UPDATE;
     UPDATE dlq.dlq_messages SET in_page = false
-    WHERE id = ANY (ARRAY(SELECT unnest(page) FROM dlq.dlq_bulk_retry_lanes_now WHERE bulk_id = NEW.id)) AND status = 'RETRYING';
+    WHERE id = ANY (ARRAY(SELECT unnest(page) FROM dlq.dlq_job_lanes_now WHERE job_id = NEW.id)) AND status = 'RETRYING';
     RETURN NULL;
 END;
 $$;
-CREATE OR REPLACE TRIGGER trg_dlq_bulk_retries_ended
-    AFTER UPDATE ON dlq.dlq_bulk_retries
+CREATE OR REPLACE TRIGGER trg_dlq_jobs_ended
+    AFTER UPDATE ON dlq.dlq_jobs
     FOR EACH ROW
     WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
     EXECUTE FUNCTION dlq.abandon_pages();
-
--- dlq_bulk_actions: each action on many messages (revive, mark dead, delete, restore), its scope,
--- its state and its progress.
---
--- A job reads the messages of its scope by status, and in each status by created_at and seq, as the
--- indexes of topics are sorted. Each batch is a transaction that locks the job's row, continues at
--- the row's cursor, changes messages, counts them and moves the cursor. So a batch that is repeated
--- after a crash counts nothing twice. The row is updated in place while the page has room.
-CREATE TABLE IF NOT EXISTS dlq.dlq_bulk_actions (
-    id                UUID         PRIMARY KEY,             -- generated by the client
-    workflow_id       TEXT         NOT NULL,
-    topic             VARCHAR(255) NOT NULL,                -- an original or a dead-letter topic
-    spec              JSONB        NOT NULL,                -- the request: action, filter, reason
-    state             VARCHAR(50)  NOT NULL DEFAULT 'RUNNING',
-    reason            TEXT         NOT NULL DEFAULT '',     -- why it is cancelled or failed
-    upper_bound       BIGINT       NOT NULL,                -- the last seq that was assigned at the start; later messages are not changed
-    snapshot_at       TIMESTAMPTZ  NOT NULL,                -- messages that changed later are not changed
-    matched           BIGINT       NOT NULL DEFAULT 0,      -- messages in the scope
-    counted           BOOLEAN      NOT NULL DEFAULT false,  -- whether matched is known yet
-    statuses_done     INT          NOT NULL DEFAULT 0,      -- how many statuses of the scope have been read
-    cursor_created_at TIMESTAMPTZ  NOT NULL DEFAULT '-infinity', -- of the last message that was read in the present status
-    cursor_seq        BIGINT       NOT NULL DEFAULT -9223372036854775808, -- likewise
-    changed           BIGINT       NOT NULL DEFAULT 0,      -- messages that the job has changed
-    skipped           BIGINT       NOT NULL DEFAULT 0,      -- matched and not changed; known at the end
-    window_started_at TIMESTAMPTZ  NOT NULL DEFAULT NOW(),  -- of the ten seconds that are being counted
-    window_count      BIGINT       NOT NULL DEFAULT 0,      -- messages changed in them
-    previous_count    BIGINT       NOT NULL DEFAULT 0,      -- messages changed in the ten seconds before
-    started_at        TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
-    updated_at        TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
-    ended_at          TIMESTAMPTZ,                          -- null until it has ended
-
-    CONSTRAINT chk_dlq_bulk_actions_state CHECK (state IN ('RUNNING', 'CANCELLING', 'COMPLETED', 'CANCELLED', 'FAILED'))
-) WITH (fillfactor = 50);
-
--- The newest, and the running ones among any number that have ended.
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_actions_started_at ON dlq.dlq_bulk_actions (started_at, id);
-CREATE INDEX IF NOT EXISTS idx_dlq_bulk_actions_live ON dlq.dlq_bulk_actions (started_at, id) WHERE ended_at IS NULL;
 
 -- dlq_targets: where the messages of each dead-letter topic were delivered. A topic that was deleted
 -- and created again has another topic id, and is another target. The watermarks of a target count

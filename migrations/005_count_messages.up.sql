@@ -23,13 +23,29 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_count_sums (
 -- dlq_group_arrivals: how many messages of each group were ever stored, and when, but for the
 -- latest. Messages that are deleted or archived stay counted.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_arrivals (
-    group_id       UUID        PRIMARY KEY,
-    arrived        BIGINT      NOT NULL,
-    last_seen      TIMESTAMPTZ NOT NULL,
-    hour           TIMESTAMPTZ NOT NULL, -- the present hour of the counts
-    hour_count     BIGINT      NOT NULL, -- arrivals in that hour
-    previous_count BIGINT      NOT NULL  -- arrivals in the hour before
+    group_id  UUID        PRIMARY KEY,
+    arrived   BIGINT      NOT NULL,
+    last_seen TIMESTAMPTZ NOT NULL
 );
+
+-- dlq_arrivals: how many messages were stored in each minute of the last day, and in each hour of
+-- the last 31 days, but for the latest. A group has rows of its own; the rows with the group of zeros
+-- have all messages of their topics.
+CREATE TABLE IF NOT EXISTS dlq.dlq_arrivals (
+    group_id       UUID         NOT NULL,
+    step           VARCHAR(50)  NOT NULL, -- minute or hour
+    at             TIMESTAMPTZ  NOT NULL, -- its beginning
+    dlq_topic      VARCHAR(255) NOT NULL,
+    original_topic VARCHAR(255) NOT NULL,
+    arrived        BIGINT       NOT NULL,
+
+    PRIMARY KEY (group_id, step, at, dlq_topic, original_topic)
+) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS idx_dlq_arrivals_at ON dlq.dlq_arrivals (step, at);
+CREATE INDEX IF NOT EXISTS idx_dlq_arrivals_dlq_topic ON dlq.dlq_arrivals (dlq_topic, step, at)
+    WHERE group_id = '00000000-0000-0000-0000-000000000000';
+CREATE INDEX IF NOT EXISTS idx_dlq_arrivals_original_topic ON dlq.dlq_arrivals (original_topic, step, at)
+    WHERE group_id = '00000000-0000-0000-0000-000000000000';
 
 -- dlq_count_batches: the latest changes, which have to be added to the sums.
 --
@@ -43,7 +59,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_count_batches (
     status         VARCHAR(50)   NOT NULL,
     group_ids      UUID[]        NOT NULL, -- null for messages that are in no group
     messages       BIGINT[]      NOT NULL, -- negative where there are fewer
-    arrived_at     TIMESTAMPTZ[]           -- the newest of those that are new; null if none are
+    arrived_at     TIMESTAMPTZ[]           -- the newest of those that are new, which are of one minute; null if none are
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- dlq_uncounted: the same with a row for each group.
@@ -65,50 +81,57 @@ HAVING sum(messages) <> 0;
 -- The triggers count for every program that changes messages, also where its role may not touch
 -- the tables above. A restored message is a copy, which counts as a message of its group, but not as
 -- another failure.
-CREATE OR REPLACE FUNCTION dlq.count_inserted_messages() RETURNS TRIGGER
+CREATE OR REPLACE FUNCTION dlq.count_messages() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)
-    SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages), array_agg(arrived_at)
-    FROM (SELECT dlq_topic, original_topic, status, group_id, count(*) AS messages,
-              CASE WHEN current_setting('dlq.copies', true) = 'on' THEN NULL ELSE max(created_at) END AS arrived_at
-          FROM inserted
-          GROUP BY dlq_topic, original_topic, status, group_id) AS change
-    GROUP BY dlq_topic, original_topic, status;
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)
+        SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages), array_agg(arrived_at)
+        FROM (SELECT dlq_topic, original_topic, status, group_id, count(*) AS messages,
+                  CASE WHEN current_setting('dlq.copies', true) = 'on' THEN NULL ELSE max(created_at) END AS arrived_at
+              FROM inserted
+              GROUP BY dlq_topic, original_topic, status, group_id, date_trunc('minute', created_at)) AS change
+        GROUP BY dlq_topic, original_topic, status;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
+        SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages)
+        FROM (SELECT dlq_topic, original_topic, status, group_id, sum(messages) AS messages
+              FROM (SELECT dlq_topic, original_topic, status, group_id, 1 AS messages FROM updated
+                    UNION ALL
+                    SELECT dlq_topic, original_topic, status, group_id, -1 FROM outdated) AS row_change
+              GROUP BY dlq_topic, original_topic, status, group_id
+              HAVING sum(messages) <> 0) AS change
+        GROUP BY dlq_topic, original_topic, status;
+    ELSE
+        INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
+        SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages)
+        FROM (SELECT dlq_topic, original_topic, status, group_id, -count(*) AS messages
+              FROM deleted
+              GROUP BY dlq_topic, original_topic, status, group_id) AS change
+        GROUP BY dlq_topic, original_topic, status;
+    END IF;
     RETURN NULL;
 END;
 $$;
 
-CREATE OR REPLACE FUNCTION dlq.count_updated_messages() RETURNS TRIGGER
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
-    SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages)
-    FROM (SELECT dlq_topic, original_topic, status, group_id, sum(messages) AS messages
-          FROM (SELECT dlq_topic, original_topic, status, group_id, 1 AS messages FROM updated
-                UNION ALL
-                SELECT dlq_topic, original_topic, status, group_id, -1 FROM outdated) AS row_change
-          GROUP BY dlq_topic, original_topic, status, group_id
-          HAVING sum(messages) <> 0) AS change
-    GROUP BY dlq_topic, original_topic, status;
-    RETURN NULL;
-END;
-$$;
-
-CREATE OR REPLACE FUNCTION dlq.count_deleted_messages() RETURNS TRIGGER
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
-    SELECT dlq_topic, original_topic, status, array_agg(group_id), array_agg(messages)
-    FROM (SELECT dlq_topic, original_topic, status, group_id, -count(*) AS messages
-          FROM deleted
-          GROUP BY dlq_topic, original_topic, status, group_id) AS change
-    GROUP BY dlq_topic, original_topic, status;
-    RETURN NULL;
-END;
+-- Adds the arrivals that were not added yet, before the changes with them are deleted.
+CREATE OR REPLACE FUNCTION dlq.keep_arrivals() RETURNS VOID LANGUAGE sql AS $$
+    INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen)
+    SELECT group_id, sum(arrived), max(arrived_at)
+    FROM dlq.dlq_uncounted
+    WHERE group_id IS NOT NULL AND arrived > 0
+    GROUP BY group_id
+    ON CONFLICT (group_id) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived, last_seen = greatest(a.last_seen, EXCLUDED.last_seen);
+    INSERT INTO dlq.dlq_arrivals AS a (group_id, step, at, dlq_topic, original_topic, arrived)
+    SELECT COALESCE(u.group_id, '00000000-0000-0000-0000-000000000000'), s.step, date_trunc(s.step, u.arrived_at, 'UTC'),
+        u.dlq_topic, u.original_topic, sum(u.arrived)
+    FROM dlq.dlq_uncounted u
+    CROSS JOIN unnest('{minute,hour}'::text[]) AS s (step)
+    WHERE isfinite(u.arrived_at)
+    GROUP BY 2, 3, 4, 5, GROUPING SETS ((), (u.group_id))
+    HAVING grouping(u.group_id) = 1 OR u.group_id <> '00000000-0000-0000-0000-000000000000'
+    ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived;
 $$;
 
 CREATE OR REPLACE FUNCTION dlq.count_no_messages() RETURNS TRIGGER
@@ -116,12 +139,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     LOCK TABLE dlq.dlq_count_batches IN ACCESS EXCLUSIVE MODE;
-    INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
-    SELECT group_id, sum(arrived), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(arrived), 0
-    FROM dlq.dlq_uncounted
-    WHERE group_id IS NOT NULL AND arrived > 0
-    GROUP BY group_id
-    ON CONFLICT (group_id) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived, last_seen = greatest(a.last_seen, EXCLUDED.last_seen);
+    PERFORM dlq.keep_arrivals();
     -- A DELETE would leave rows that the transaction cannot see.
     TRUNCATE dlq.dlq_count_batches, dlq.dlq_topic_count_sums, dlq.dlq_group_count_sums;
     RETURN NULL;
@@ -129,20 +147,15 @@ END;
 $$;
 
 -- Nobody else may put these on a table of their own. Triggers ask for no right.
-REVOKE EXECUTE ON FUNCTION dlq.count_inserted_messages(), dlq.count_updated_messages(), dlq.count_deleted_messages(),
-    dlq.count_no_messages() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dlq.count_messages(), dlq.count_no_messages() FROM PUBLIC;
 
-CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted
-    AFTER INSERT ON dlq.dlq_messages REFERENCING NEW TABLE AS inserted
-    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_inserted_messages();
-CREATE OR REPLACE TRIGGER trg_dlq_messages_updated
-    AFTER UPDATE ON dlq.dlq_messages REFERENCING OLD TABLE AS outdated NEW TABLE AS updated
-    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_updated_messages();
-CREATE OR REPLACE TRIGGER trg_dlq_messages_deleted
-    AFTER DELETE ON dlq.dlq_messages REFERENCING OLD TABLE AS deleted
-    FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_deleted_messages();
-CREATE OR REPLACE TRIGGER trg_dlq_messages_truncated
-    AFTER TRUNCATE ON dlq.dlq_messages
+CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted AFTER INSERT ON dlq.dlq_messages
+    REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_messages();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_updated AFTER UPDATE ON dlq.dlq_messages
+    REFERENCING OLD TABLE AS outdated NEW TABLE AS updated FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_messages();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_deleted AFTER DELETE ON dlq.dlq_messages
+    REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_messages();
+CREATE OR REPLACE TRIGGER trg_dlq_messages_truncated AFTER TRUNCATE ON dlq.dlq_messages
     FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_no_messages();
 
 -- Counts all messages anew: after a data-only restore, which counts them twice, or logical
@@ -157,13 +170,9 @@ BEGIN
             USING HINT = 'Others may have changed messages since the transaction began, which it cannot see.';
     END IF;
     LOCK TABLE dlq.dlq_messages IN SHARE ROW EXCLUSIVE MODE;
-    LOCK TABLE dlq.dlq_count_batches, dlq.dlq_topic_count_sums, dlq.dlq_group_count_sums, dlq.dlq_group_arrivals IN SHARE ROW EXCLUSIVE MODE;
-    INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
-    SELECT group_id, sum(arrived), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(arrived), 0
-    FROM dlq.dlq_uncounted
-    WHERE group_id IS NOT NULL AND arrived > 0
-    GROUP BY group_id
-    ON CONFLICT (group_id) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived, last_seen = greatest(a.last_seen, EXCLUDED.last_seen);
+    LOCK TABLE dlq.dlq_count_batches, dlq.dlq_topic_count_sums, dlq.dlq_group_count_sums, dlq.dlq_group_arrivals, dlq.dlq_arrivals
+        IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM dlq.keep_arrivals();
     DELETE FROM dlq.dlq_count_batches;
     DELETE FROM dlq.dlq_topic_count_sums;
     DELETE FROM dlq.dlq_group_count_sums;
@@ -176,8 +185,8 @@ BEGIN
     FROM dlq.dlq_messages
     WHERE group_id IS NOT NULL
     GROUP BY group_id, dlq_topic, original_topic, status;
-    INSERT INTO dlq.dlq_group_arrivals (group_id, arrived, last_seen, hour, hour_count, previous_count)
-    SELECT group_id, count(*), max(created_at), date_bin('1 hour', max(created_at), 'epoch'), 0, 0
+    INSERT INTO dlq.dlq_group_arrivals (group_id, arrived, last_seen)
+    SELECT group_id, count(*), max(created_at)
     FROM dlq.dlq_messages
     WHERE group_id IS NOT NULL
     GROUP BY group_id

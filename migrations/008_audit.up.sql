@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_audit (
     address     TEXT         NOT NULL,                -- of the client
     action      TEXT         NOT NULL,                -- the permission that the request needed
     topic       VARCHAR(255) NOT NULL,                -- '' when unknown
-    target      TEXT         NOT NULL,                -- message, bulk-retry or bulk-action
+    target      TEXT         NOT NULL,                -- message, job, group, archive or process
     target_id   UUID,                                 -- null when the request named none
     reason      TEXT         NOT NULL,                -- the operator's note
     request_id  TEXT         NOT NULL,
@@ -19,11 +19,12 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_audit (
     detail      JSONB                                 -- the filter, the counts or the error
 );
 
--- All operations, and the operations of a target, a subject or a topic, newest first.
+-- All operations, and the operations of a target, a subject or a topic, and single retries, newest first.
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_at ON dlq.dlq_audit (at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_target ON dlq.dlq_audit (target_id, at, id) WHERE target_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_subject ON dlq.dlq_audit (subject, at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_topic ON dlq.dlq_audit (topic, at, id);
+CREATE INDEX IF NOT EXISTS idx_dlq_audit_retries ON dlq.dlq_audit (at, id) WHERE action = 'dlq:message:retry' AND outcome = 'accepted';
 
 -- Nobody changes a row, the owner of the table included. Only rows older than 30 days can be
 -- deleted.

@@ -91,10 +91,10 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	exec(t, pool, `INSERT INTO dlq.dlq_message_bodies (message_id, headers) VALUES (gen_random_uuid(), '\x00')`)
 	exec(t, pool, `INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
 		VALUES (gen_random_uuid(), 1, 'w', 'token', now(), 'failed', 'transient', 'boom')`)
-	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
+	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, now()) RETURNING id)
-		INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane) SELECT id, 0 FROM b`)
-	exec(t, pool, `INSERT INTO dlq.dlq_bulk_actions (id, workflow_id, topic, spec, upper_bound, snapshot_at)
+		INSERT INTO dlq.dlq_job_lanes (job_id, lane) SELECT id, 0 FROM b`)
+	exec(t, pool, `INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', '{}', 1, now())`)
 	exec(t, pool, `INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome)
 		VALUES (gen_random_uuid(), 'ann', 'token', '', 'dlq:message:delete', 'orders', 'message', '', '', '', 'done')`)
@@ -108,9 +108,9 @@ func contents(t *testing.T, pool *pgxpool.Pool) []string {
 		UNION ALL SELECT m::text FROM dlq.dlq_messages_archive m
 		UNION ALL SELECT b::text FROM dlq.dlq_message_bodies b
 		UNION ALL SELECT a::text FROM dlq.dlq_retry_attempts a
-		UNION ALL SELECT b::text FROM dlq.dlq_bulk_retries b
-		UNION ALL SELECT l::text FROM dlq.dlq_bulk_retry_lanes l
-		UNION ALL SELECT a::text FROM dlq.dlq_bulk_actions a
+		UNION ALL SELECT b::text FROM dlq.dlq_jobs b
+		UNION ALL SELECT l::text FROM dlq.dlq_job_lanes l
+		UNION ALL SELECT a::text FROM dlq.dlq_jobs a
 		UNION ALL SELECT a::text FROM dlq.dlq_audit a
 		ORDER BY 1`)
 }

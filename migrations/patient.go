@@ -155,12 +155,20 @@ func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, 
 		return err
 	}
 	if invalid {
-		if _, err := conn.Exec(ctx, `DROP INDEX CONCURRENTLY dlq.`+index); err != nil {
+		// The server releases its lock just before it commits that the index is valid, and then refuses to drop the index.
+		if _, err := conn.Exec(ctx, `DROP INDEX CONCURRENTLY dlq.`+index); err != nil && !isChangedMeanwhile(err) {
 			return err
 		}
 	}
 	_, err = conn.Exec(ctx, sql)
 	return err
+}
+
+// isChangedMeanwhile tells whether another transaction has just changed the same row of the catalog. PostgreSQL has no
+// SQLSTATE for that, and translates the text.
+func isChangedMeanwhile(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && refusal.Routine == "simple_heap_update"
 }
 
 // beforeLarge is the newest version that can be had without building an index on a large

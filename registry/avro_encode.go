@@ -246,32 +246,26 @@ func (w *avroWriter) union(t *avroType, value any) error {
 	var found []byte
 	var fitting []string
 	var wrong error
-	for i, branch := range t.branches {
+	try := func(i int, value any) (err error) {
 		w.out = binary.AppendVarint(w.out[:start], int64(i))
-		switch err := w.value(branch, value); {
+		if err = w.value(t.branches[i], value); err == nil {
+			found = slices.Clone(w.out[start:])
+			fitting = append(fitting, t.branches[i].branchName())
+		}
+		return err
+	}
+	named, _ := value.(map[string]any)
+	for i, branch := range t.branches {
+		switch err := try(i, value); {
 		case err == errAvroSteps: //nolint:errorlint // never wrapped
 			return err
-		case err == nil:
-			found = slices.Clone(w.out[start:])
-			fitting = append(fitting, branch.branchName())
-		case branch.kind != "null" || wrong == nil:
+		case err != nil && (branch.kind != "null" || wrong == nil):
 			wrong = err
 		}
 	}
-	if named, ok := value.(map[string]any); ok && len(named) == 1 {
-		for i, branch := range t.branches {
-			content, ok := named[branch.branchName()]
-			if !ok {
-				continue
-			}
-			w.out = binary.AppendVarint(w.out[:start], int64(i))
-			switch err := w.value(branch, content); {
-			case err == errAvroSteps: //nolint:errorlint // never wrapped
-				return err
-			case err == nil:
-				found = slices.Clone(w.out[start:])
-				fitting = append(fitting, branch.branchName())
-			case len(fitting) == 0:
+	for i, branch := range t.branches {
+		if content, ok := named[branch.branchName()]; ok && len(named) == 1 {
+			if err := try(i, content); err == errAvroSteps || err != nil && len(fitting) == 0 { //nolint:errorlint // never wrapped
 				return in(branch.branchName(), err)
 			}
 		}

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,8 +20,14 @@ const (
 // displace each other.
 type cache struct {
 	mu      sync.Mutex
-	schemas lru[*schema]
-	misses  lru[miss]
+	schemas map[uint32]*entry
+	text    int // of all schemas
+	misses  map[uint32]miss
+}
+
+type entry struct {
+	schema *schema
+	used   time.Time
 }
 
 type miss struct {
@@ -27,81 +35,49 @@ type miss struct {
 	until time.Time
 }
 
-func newCache() *cache {
-	return &cache{schemas: newLRU[*schema](maxCachedText), misses: newLRU[miss](maxMisses)}
-}
+func newCache() *cache { return &cache{schemas: map[uint32]*entry{}, misses: map[uint32]miss{}} }
 
 // get returns a schema, or why the id cannot be used, or neither.
 func (c *cache) get(id uint32) (*schema, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok := c.schemas.get(id); ok {
-		return s, nil
+	if e := c.schemas[id]; e != nil {
+		e.used = time.Now()
+		return e.schema, nil
 	}
-	if m, ok := c.misses.get(id); ok && time.Now().Before(m.until) {
+	if m, ok := c.misses[id]; ok && time.Now().Before(m.until) {
 		return nil, m.err
 	}
 	return nil, nil //nolint:nilnil // unknown is neither
 }
 
+// add forgets the schemas that were not used for longest, once their text exceeds the limit.
 func (c *cache) add(id uint32, s *schema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.schemas.add(id, s, s.size)
+	c.remove(id)
+	c.schemas[id] = &entry{s, time.Now()}
+	for c.text += s.size; c.text > maxCachedText; {
+		c.remove(slices.MinFunc(slices.Collect(maps.Keys(c.schemas)), func(a, b uint32) int {
+			return c.schemas[a].used.Compare(c.schemas[b].used)
+		}))
+	}
 }
 
+func (c *cache) remove(id uint32) {
+	if e := c.schemas[id]; e != nil {
+		delete(c.schemas, id)
+		c.text -= e.schema.size
+	}
+}
+
+// addMiss forgets all misses when there are too many: most of them are values that only look as if
+// they were in the wire format.
 func (c *cache) addMiss(id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.misses.add(id, miss{err, time.Now().Add(missTTL)}, 1)
-}
-
-// lru forgets the entries that were not used for longest, once their weight exceeds the limit.
-type lru[V any] struct {
-	limit, weight int
-	clock         int // counts uses
-	entries       map[uint32]*lruEntry[V]
-}
-
-type lruEntry[V any] struct {
-	value        V
-	weight, used int
-}
-
-func newLRU[V any](limit int) lru[V] { return lru[V]{limit: limit, entries: map[uint32]*lruEntry[V]{}} }
-
-func (l *lru[V]) get(id uint32) (value V, ok bool) {
-	entry, ok := l.entries[id]
-	if !ok {
-		return value, false
+	if len(c.misses) >= maxMisses {
+		clear(c.misses)
 	}
-	l.clock++
-	entry.used = l.clock
-	return entry.value, true
-}
-
-func (l *lru[V]) add(id uint32, value V, weight int) {
-	l.remove(id)
-	l.clock++
-	l.entries[id] = &lruEntry[V]{value, weight, l.clock}
-	for l.weight += weight; l.weight > l.limit; {
-		l.remove(l.oldest())
-	}
-}
-
-func (l *lru[V]) oldest() (oldest uint32) {
-	used := l.clock + 1
-	for id, entry := range l.entries {
-		if entry.used < used {
-			oldest, used = id, entry.used
-		}
-	}
-	return oldest
-}
-
-func (l *lru[V]) remove(id uint32) {
-	if entry, ok := l.entries[id]; ok {
-		delete(l.entries, id)
-		l.weight -= entry.weight
-	}
+	c.misses[id] = miss{err, time.Now().Add(missTTL)}
 }

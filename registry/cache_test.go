@@ -40,7 +40,7 @@ func TestMissesDoNotDisplaceSchemas(t *testing.T) {
 	s, err := c.get(1)
 	require.NoError(t, err)
 	require.NotNil(t, s)
-	require.Len(t, c.misses.entries, maxMisses)
+	require.Len(t, c.misses, maxMisses)
 	_, err = c.get(2*maxMisses + 9)
 	require.ErrorIs(t, err, gone)
 }

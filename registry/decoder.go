@@ -96,6 +96,9 @@ func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 			continue
 		}
 		s, err := d.cached(id)
+		if s == nil && err == nil {
+			err = errTimeout
+		}
 		if err == nil && left <= 0 {
 			err = errBatch
 		}
@@ -163,18 +166,14 @@ func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
 	d.allowance.ReserveN(time.Now(), min(int(time.Since(began)), d.allowance.Burst()))
 }
 
-// cached is like schema, but does not wait.
+// cached returns a schema from the cache, or why there is none, or neither before it is loaded.
 func (d *Decoder) cached(id uint32) (*schema, error) {
-	s, err := d.cache.get(id)
-	if s != nil || err != nil {
+	if s, err := d.cache.get(id); s != nil || err != nil {
 		d.metrics.hits.Inc()
 		return s, err
 	}
 	d.metrics.misses.Inc()
-	if err := d.breaker.err(); err != nil {
-		return nil, err
-	}
-	return nil, errTimeout
+	return nil, d.breaker.err()
 }
 
 // maxValue is the largest value that is decoded.

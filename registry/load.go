@@ -25,13 +25,8 @@ const (
 
 // schema returns a schema from the cache, or waits until it is loaded or ctx ends.
 func (d *Decoder) schema(ctx context.Context, id uint32) (*schema, error) {
-	if s, err := d.cache.get(id); s != nil || err != nil {
-		d.metrics.hits.Inc()
+	if s, err := d.cached(id); s != nil || err != nil {
 		return s, err
-	}
-	d.metrics.misses.Inc()
-	if err := d.breaker.err(); err != nil {
-		return nil, err
 	}
 	loaded := d.loads.DoChan(strconv.FormatUint(uint64(id), 10), func() (any, error) { return d.load(context.WithoutCancel(ctx), id) })
 	select {

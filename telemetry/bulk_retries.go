@@ -26,26 +26,26 @@ func bulkDesc(name, help string) *prometheus.Desc {
 }
 
 // NewBulkCollector exports the progress of the unfinished bulk retries, by the topic that they were
-// requested for. The jobs come from running, which is Store.RunningBulks. The caller registers
+// requested for. The jobs come from running, which is Store.RunningRetries. The caller registers
 // the collector. While the store is unavailable, dlq_messages_counted_timestamp_seconds shows that.
-func NewBulkCollector(running func(context.Context) ([]dlq.BulkRetry, error), logger *zap.Logger) prometheus.Collector {
+func NewBulkCollector(running func(context.Context) ([]dlq.Job, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the bulk retries", bulkInterval, running, logger, exportBulks, bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused)
 }
 
-func exportBulks(bulks []dlq.BulkRetry, _ time.Time, set gauge) {
+func exportBulks(bulks []dlq.Job, _ time.Time, set gauge) {
 	for topic, sum := range byTopic(bulks) {
 		set(bulkMatched, float64(sum.Matched), topic)
 		set(bulkDone, float64(sum.Counts.Done()), topic)
 		set(bulkBack, float64(sum.CameBack), topic)
 		set(bulkRate, sum.RecentPerSecond, topic)
-		set(bulkPaused, flag(sum.State == dlq.BulkPaused), topic)
+		set(bulkPaused, flag(sum.State == dlq.JobPaused), topic)
 	}
 }
 
 // byTopic adds up the bulk retries of each topic, since two values with the same label would
 // fail the whole scrape. A topic is paused when any of its bulk retries is.
-func byTopic(bulks []dlq.BulkRetry) map[string]*dlq.BulkRetry {
-	topics := map[string]*dlq.BulkRetry{}
+func byTopic(bulks []dlq.Job) map[string]*dlq.Job {
+	topics := map[string]*dlq.Job{}
 	var labels boundedTopics
 	for i := range bulks {
 		b := &bulks[i]
@@ -55,7 +55,7 @@ func byTopic(bulks []dlq.BulkRetry) map[string]*dlq.BulkRetry {
 		topic := labels.label(b.Spec.Topic)
 		sum := topics[topic]
 		if sum == nil {
-			sum = &dlq.BulkRetry{State: dlq.BulkRunning}
+			sum = &dlq.Job{State: dlq.JobRunning}
 			topics[topic] = sum
 		}
 		sum.Matched += b.Matched
@@ -65,8 +65,8 @@ func byTopic(bulks []dlq.BulkRetry) map[string]*dlq.BulkRetry {
 		sum.Counts.Failed += b.Counts.Failed
 		sum.Counts.Dead += b.Counts.Dead
 		sum.Counts.Skipped += b.Counts.Skipped
-		if b.State == dlq.BulkPaused {
-			sum.State = dlq.BulkPaused
+		if b.State == dlq.JobPaused {
+			sum.State = dlq.JobPaused
 		}
 	}
 	return topics

@@ -17,20 +17,20 @@ import (
 	"dlqmanager/telemetry"
 )
 
-func job(topic string, state dlq.BulkState) dlq.BulkRetry {
-	return dlq.BulkRetry{Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}}, State: state, Matched: 100, CameBack: 3, RecentPerSecond: 12.5,
-		Counts: dlq.BulkCounts{Retried: 40, Failed: 5, Dead: 4, Skipped: 1}}
+func job(topic string, state dlq.JobState) dlq.Job {
+	return dlq.Job{Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: topic}}, State: state, Matched: 100, CameBack: 3, RecentPerSecond: 12.5,
+		Counts: dlq.JobCounts{Retried: 40, Failed: 5, Dead: 4, Skipped: 1}}
 }
 
 func TestUnfinishedBulkRetriesAreShownByTopicAndReadSeldom(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(telemetry.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
+	require.NoError(t, registry.Register(telemetry.NewBulkCollector(func(context.Context) ([]dlq.Job, error) {
 		reads.Add(1)
-		return []dlq.BulkRetry{
-			job("orders.dlq", dlq.BulkRunning), job("pay.dlq", dlq.BulkPaused), job("done.dlq", dlq.BulkCompleted),
-			job("twice.dlq", dlq.BulkRunning), job("twice.dlq", dlq.BulkPaused),
+		return []dlq.Job{
+			job("orders.dlq", dlq.JobRunning), job("pay.dlq", dlq.JobPaused), job("done.dlq", dlq.JobCompleted),
+			job("twice.dlq", dlq.JobRunning), job("twice.dlq", dlq.JobPaused),
 		}, nil
 	}, zap.NewNop())))
 	for range 10 {
@@ -67,12 +67,12 @@ dlq_bulk_retry_per_second{topic="twice.dlq"} 25
 
 func TestBulkRetriesOfTopicsBeyondAThousandShareALabel(t *testing.T) {
 	t.Parallel()
-	collector := telemetry.NewBulkCollector(func(context.Context) ([]dlq.BulkRetry, error) {
-		var jobs []dlq.BulkRetry
+	collector := telemetry.NewBulkCollector(func(context.Context) ([]dlq.Job, error) {
+		var jobs []dlq.Job
 		for i := range 1200 {
-			jobs = append(jobs, job(fmt.Sprintf("t%d.dlq", i), dlq.BulkRunning))
+			jobs = append(jobs, job(fmt.Sprintf("t%d.dlq", i), dlq.JobRunning))
 		}
-		return append(jobs, job("t7.dlq", dlq.BulkPaused)), nil
+		return append(jobs, job("t7.dlq", dlq.JobPaused)), nil
 	}, zap.NewNop())
 	require.Equal(t, 1001, testutil.CollectAndCount(collector, "dlq_bulk_retry_matched"))
 	require.Equal(t, 5005, testutil.CollectAndCount(collector))
@@ -82,9 +82,9 @@ func TestBulkRetriesAreAbsentWhileNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	for name, read := range map[string]func(context.Context) ([]dlq.BulkRetry, error){
-		"refused": func(context.Context) ([]dlq.BulkRetry, error) { return nil, errors.New("connection refused") },
-		"silent":  func(context.Context) ([]dlq.BulkRetry, error) { <-never; return nil, nil },
+	for name, read := range map[string]func(context.Context) ([]dlq.Job, error){
+		"refused": func(context.Context) ([]dlq.Job, error) { return nil, errors.New("connection refused") },
+		"silent":  func(context.Context) ([]dlq.Job, error) { <-never; return nil, nil },
 	} {
 		t.Log(name)
 		requireNothing(t, telemetry.NewBulkCollector(read, zap.NewNop()))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 )
 
 // collector exports gauges of a value that is read from the store or elsewhere. While the reading
@@ -62,18 +63,18 @@ const (
 
 // latest caches a value that is read from the store, for metrics. Reading happens at most once
 // in an interval, in a single goroutine, and the value is kept while the store is unavailable.
-// The creator sets the fields above mu.
+// The creator sets the fields above reading.
 type latest[T any] struct {
 	what     string // for the log
 	read     func(context.Context) (T, error)
 	interval time.Duration
 	logger   *zap.Logger
 
-	mu    sync.Mutex
-	asked time.Time
-	done  chan struct{} // closed at the end of the latest reading
-	at    time.Time
-	value T
+	reading singleflight.Group
+	asked   time.Time // of the reading that runs, or of the last one
+	mu      sync.Mutex
+	at      time.Time
+	value   T
 }
 
 // get returns the latest value and the time of the reading: zero until a reading has
@@ -82,7 +83,7 @@ func (l *latest[T]) get() (T, time.Time) {
 	timeout := time.NewTimer(maxReadingWait)
 	defer timeout.Stop()
 	select {
-	case <-l.refresh():
+	case <-l.reading.DoChan("", func() (any, error) { l.refresh(); return nil, nil }): //nolint:nilnil // the value is kept
 	case <-timeout.C:
 	}
 	l.mu.Lock()
@@ -90,28 +91,13 @@ func (l *latest[T]) get() (T, time.Time) {
 	return l.value, l.at
 }
 
-// refresh starts a reading if the last reading has ended and is older than the interval. The
-// returned channel is closed at the end of the latest reading.
-func (l *latest[T]) refresh() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.done != nil {
-		select {
-		case <-l.done:
-		default:
-			return l.done
-		}
-		if time.Since(l.asked) < l.interval {
-			return l.done
-		}
+// refresh reads the value, unless the last reading is younger than the interval. One call runs
+// at a time.
+func (l *latest[T]) refresh() {
+	if time.Since(l.asked) < l.interval {
+		return
 	}
-	l.asked, l.done = time.Now(), make(chan struct{})
-	go l.run(l.done)
-	return l.done
-}
-
-func (l *latest[T]) run(done chan struct{}) {
-	defer close(done)
+	l.asked = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), readingTimeout)
 	defer cancel()
 	value, err := l.read(ctx)

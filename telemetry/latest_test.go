@@ -3,7 +3,9 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -31,14 +33,19 @@ func TestLatestReadingIsKeptWhileTheStoreIsUnavailable(t *testing.T) {
 func TestLatestReadingIsMadeByOneAtATime(t *testing.T) {
 	t.Parallel()
 	started, release := make(chan struct{}, 2), make(chan struct{})
-	l := &latest[int]{what: "a number", logger: zap.NewNop(), read: func(context.Context) (int, error) {
+	l := &latest[int]{what: "a number", interval: time.Hour, logger: zap.NewNop(), read: func(context.Context) (int, error) {
 		started <- struct{}{}
 		<-release
 		return 1, nil
 	}}
-	done := l.refresh()
-	require.Equal(t, done, l.refresh(), "joined, no second reading")
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() { l.get() })
+	}
+	<-started
 	close(release)
-	<-done
-	require.Len(t, started, 1)
+	readers.Wait()
+	value, _ := l.get()
+	require.Equal(t, 1, value)
+	require.Empty(t, started, "joined, no second reading")
 }

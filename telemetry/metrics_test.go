@@ -153,13 +153,6 @@ func TestTemporalLabelsStayFew(t *testing.T) {
 	require.InDelta(t, 1500, total, 0, "nothing is lost by the limit")
 }
 
-func TestTwoTemporalHandlersCannotShareARegistryUnnoticed(t *testing.T) {
-	t.Parallel()
-	registry, _ := temporalMetrics(t)
-	_, _, err := telemetry.NewTemporalMetrics(registry, zap.NewNop())
-	require.Error(t, err)
-}
-
 func TestPoolMetricsOfARealPool(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(context.Background(), "postgres://u@127.0.0.1:1/d?pool_max_conns=7&connect_timeout=1")
@@ -170,7 +163,7 @@ func TestPoolMetricsOfARealPool(t *testing.T) {
 	require.Error(t, pool.Ping(ctx)) // an acquire that is cancelled
 
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(telemetry.NewPoolCollector(pool.Stat))
+	telemetry.RegisterPool(registry, pool.Stat)
 	families := gather(t, registry)
 	require.Len(t, families, 12)
 	for name := range families {
@@ -181,11 +174,4 @@ func TestPoolMetricsOfARealPool(t *testing.T) {
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)
-}
-
-func TestPoolMetricsWithoutAPool(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(telemetry.NewPoolCollector(func() *pgxpool.Stat { return nil }))
-	require.Empty(t, gather(t, registry))
 }

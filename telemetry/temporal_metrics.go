@@ -37,12 +37,9 @@ var temporalLabels = attribute.NewAllowKeysFilter(
 
 // NewTemporalMetrics returns the handler for client.Options, which exports the SDK's metrics
 // on the registerer as temporal_…, with durations in seconds and counters that end in
-// _total. stop ends the collection, and belongs after the worker's stop. All clients of the
-// process share the handler. A second handler for the same registerer is an error.
+// _total. stop ends the collection, and belongs after the worker's stop. A registerer takes one
+// handler, which all clients of the process share.
 func NewTemporalMetrics(registerer prometheus.Registerer, logger *zap.Logger) (handler client.MetricsHandler, stop func(context.Context) error, err error) {
-	if err := registerer.Register(onlyOnce{}); err != nil {
-		return nil, nil, fmt.Errorf("temporal metrics: %w", err)
-	}
 	exporter, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(registerer),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
@@ -81,16 +78,3 @@ func temporalView(instrument metric.Instrument) (metric.Stream, bool) {
 	}
 	return stream, true
 }
-
-// onlyOnce is registered without any metric, so that a second handler is refused. The
-// exporter does not describe its metrics, so a second exporter would be accepted, and
-// then fail every scrape with duplicates.
-type onlyOnce struct{}
-
-var onlyOnceDesc = prometheus.NewDesc("temporal_metrics_registered", "Never collected.", nil, nil)
-
-// Describe implements prometheus.Collector.
-func (onlyOnce) Describe(out chan<- *prometheus.Desc) { out <- onlyOnceDesc }
-
-// Collect implements prometheus.Collector.
-func (onlyOnce) Collect(chan<- prometheus.Metric) {}

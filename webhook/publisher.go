@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,7 +206,8 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 			continue
 		}
 		if pages[name] == nil {
-			pages[name] = &page{publisher: p, target: t, envelopes: envelopes, deliveries: deliveries, closed: isClosed(closed, name), keys: map[string]int{}}
+			isClosed := slices.ContainsFunc(closed, func(target dlq.Target) bool { return target.Topic == name })
+			pages[name] = &page{publisher: p, target: t, envelopes: envelopes, deliveries: deliveries, closed: isClosed, keys: map[string]int{}}
 		}
 		pages[name].add(i, order != dlq.OrderNone)
 	}
@@ -217,13 +219,4 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 		p.o.Metrics.Count(deliveries[i].Target.Topic, deliveries[i].Err)
 	}
 	return deliveries
-}
-
-func isClosed(closed []dlq.Target, name string) bool {
-	for i := range closed {
-		if closed[i].Topic == name {
-			return true
-		}
-	}
-	return false
 }

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -9,21 +8,18 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 )
 
 const (
-	// secretsFresh is how long a file is not read again.
-	secretsFresh = time.Second
 	// maxSecretsSize limits a file, in bytes.
 	maxSecretsSize = 64 << 10
 	// secretPrefix marks a secret in base64, as in Standard Webhooks.
 	secretPrefix = "whsec_"
 )
 
-// secretFile has secrets, line by line, and is read again when it has changed. A file that
+// secretFile has secrets, line by line, and is read for each request. A file that
 // cannot be read leaves the secrets as they were.
 type secretFile struct {
 	path  string
@@ -31,8 +27,6 @@ type secretFile struct {
 	log   *zap.Logger
 
 	mu      sync.Mutex
-	read    time.Time
-	data    []byte
 	secrets []string
 	failed  bool
 }
@@ -53,25 +47,22 @@ func (f *secretFile) current() []string {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.read) >= secretsFresh {
-		err := f.reload()
-		if err != nil && !f.failed {
-			f.log.Error("cannot read the secrets of an endpoint again; using the earlier ones", zap.String("file", f.path), zap.Error(err))
-		}
-		f.failed = err != nil
+	err := f.reload()
+	if err != nil && !f.failed {
+		f.log.Error("cannot read the secrets of an endpoint again; using the earlier ones", zap.String("file", f.path), zap.Error(err))
 	}
+	f.failed = err != nil
 	return f.secrets
 }
 
 func (f *secretFile) reload() error {
-	f.read = time.Now()
 	file, err := os.Open(f.path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
 	data, err := io.ReadAll(io.LimitReader(file, maxSecretsSize+1))
-	if err != nil || f.secrets != nil && bytes.Equal(data, f.data) {
+	if err != nil {
 		return err
 	}
 	if len(data) > maxSecretsSize {
@@ -89,7 +80,7 @@ func (f *secretFile) reload() error {
 	if err := f.check(secrets); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	f.data, f.secrets = data, secrets
+	f.secrets = secrets
 	return nil
 }
 

@@ -20,7 +20,7 @@ func TestWhoeverStartsTheArchiveDoesNotChooseItsAges(t *testing.T) {
 	store := postgres.New(dbtest.New(t), dlqtest.Topics(t))
 	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(5, dlqtest.Retries(3, 3)))
 	require.NoError(t, err)
-	_, err = store.ArchiveBatch(t.Context(), 0, 2)
+	_, err = store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 2)
 	require.NoError(t, err)
 	configured := archiveOf(store)
 	configured.Retention, configured.PurgeAfter = 30*24*time.Hour, 365*24*time.Hour

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"dlqmanager/activities"
+	"dlqmanager/dlq"
 	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
@@ -23,7 +24,7 @@ type batches struct {
 	batch func(ctx context.Context, limit int) (int64, error)
 }
 
-func (b *batches) ArchiveBatch(ctx context.Context, _ time.Duration, limit int) (int64, error) {
+func (b *batches) ArchiveBatch(ctx context.Context, _ dlq.ArchiveRun, _ time.Duration, limit int) (int64, error) {
 	moved, err := b.batch(ctx, limit)
 	b.done.Add(moved)
 	return moved, err
@@ -44,7 +45,7 @@ func (s *system) archiver(t *testing.T, store activities.ArchiveStore) worker.Wo
 func (s *system) archiverOf(t *testing.T, archive *activities.Archive) worker.Worker {
 	t.Helper()
 	w := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
-		Retry: &activities.Retry{}, Bulk: &activities.Bulk{}, Action: &activities.Action{},
+		Retry: &activities.Retry{}, Jobs: &activities.Jobs{},
 		Archive: archive,
 	}, 20*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, w.Start())

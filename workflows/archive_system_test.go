@@ -24,7 +24,7 @@ func TestArchiveMovesWhatHasEndedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 25, 25)
-	_, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	_, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
 	s.add(t, 5, 5)
 	e := s.archive(t)

@@ -53,16 +53,20 @@ func NewClient(temporal client.Client, taskQueue string, options ClientOptions) 
 }
 
 // StartRetryMessage starts the retry of a message, or joins the retry that is
-// running. The error of a workflow that is running tells the two cases apart.
-func (c *Client) StartRetryMessage(ctx context.Context, m *dlq.Message, in RetryMessageInput) (Execution, error) {
+// running. The error of a workflow that is running tells the two cases apart. asked is nil if
+// nobody asked for the retry.
+func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, in RetryMessageInput) (Execution, error) {
 	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
 	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true
 	if in.TargetTopic != "" {
 		options.Memo = map[string]any{targetMemo: in.TargetTopic}
 	}
-	operation, _ := dlq.OperationOf(ctx)
-	c.describe(ctx, &options, &subject{topic: m.DLQTopic, group: m.GroupID, path: "/api/v1/dlq/messages/" + in.MessageID.String(), reason: operation.Reason})
+	about := subject{topic: m.DLQTopic, group: m.GroupID, path: "/api/v1/dlq/messages/" + in.MessageID.String()}
+	if asked != nil {
+		about.reason = asked.Reason
+	}
+	c.describe(asked, &options, &about)
 	run, err := c.execute(ctx, options, RetryMessageType, in)
 	var running *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &running) {
@@ -104,9 +108,25 @@ func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessa
 	return result, toDomain(ctx, err)
 }
 
+// AwaitCount waits until a bulk retry or a bulk change has counted its scope, or has closed. The count is
+// the first activity of both workflows.
+func (c *Client) AwaitCount(ctx context.Context, workflowID string) error {
+	events := c.temporal.GetWorkflowHistory(ctx, workflowID, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() { // until the next event, or the end of the workflow
+		event, err := events.Next()
+		if err != nil {
+			return toDomain(ctx, err)
+		}
+		if event.GetEventType() == enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED {
+			return nil
+		}
+	}
+	return nil
+}
+
 // IsRunning reports whether the workflow that made a claim is still running. A later
 // retry of the same message has the same workflow id and another token. The workflow id of
-// a bulk retry or a bulk action is unique; a workflow of another type or task queue that somebody has
+// a bulk retry or a bulk change is unique; a workflow of another type or task queue that somebody has
 // given this id does nothing for the job. An owner whose id cannot be a workflow id, as in a row that was
 // written by hand, is not running.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
@@ -124,7 +144,7 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	// Servers before 1.24 do not return the first run id. These workflows have a single run.
 	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
 	isJob := owner.WorkflowID == retryAllPrefix+owner.Token && info.GetType().GetName() == RetryAllType ||
-		owner.WorkflowID == bulkActionPrefix+owner.Token && info.GetType().GetName() == BulkActionType
+		owner.WorkflowID == changeAllPrefix+owner.Token && info.GetType().GetName() == ChangeAllType
 	return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
 		(first == owner.Token || isJob && info.GetTaskQueue() == c.taskQueue), nil
 }

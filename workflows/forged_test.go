@@ -18,15 +18,15 @@ func TestAForgedStateDoesNotReplaceThatOfTheJob(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 5, 5)
-	bulk, err := s.create(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1}, Wait: time.Hour} })
+	bulk, err := s.create(t, func(spec *dlq.JobSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1}, Wait: time.Hour} })
 	require.NoError(t, err)
 	_, err = s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: bulk.WorkflowID, TaskQueue: s.queue}, workflows.RetryAllType,
-		map[string]any{"bulk_retry_id": bulk.ID, "resumed": map[string]any{
+		map[string]any{"job_id": bulk.ID, "resumed": map[string]any{
 			"bulk": map[string]any{"id": bulk.ID, "lanes": 1_000_000_000, "state": "RUNNING"}, "ramp_step": 1, "published": true,
 		}})
 	require.NoError(t, err)
 	eventually(t, "the first step is sent", func() bool { return s.statuses(t)[dlq.StatusResolved] == 1 })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), bulk.ID, "")) // it answers after the lanes have ended
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, bulk.ID, "")) // it answers after the lanes have ended
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1, dlq.StatusPending: 4}, s.statuses(t))
 }
 
@@ -34,23 +34,23 @@ func TestARunThatContinuesAsNewKeepsItsState(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 5, 5)
-	bulk, err := s.create(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1}, Wait: time.Hour} })
+	bulk, err := s.create(t, func(spec *dlq.JobSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1}, Wait: time.Hour} })
 	require.NoError(t, err)
-	_, err = s.store.CountBulk(t.Context(), bulk.ID)
+	_, err = s.store.CountJob(t.Context(), bulk.ID)
 	require.NoError(t, err)
 	w := worker.New(s.temporal, s.queue+"-before", worker.Options{})
-	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) (workflows.RetryAllResult, error) {
-		return workflows.RetryAllResult{}, workflow.NewContinueAsNewError(workflow.WithWorkflowTaskQueue(ctx, s.queue), workflows.RetryAllType,
-			workflows.RetryAllInput{ID: bulk.ID, Resumed: &workflows.Resumed{Published: true, RampStep: 1}})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) (workflows.JobResult, error) {
+		return workflows.JobResult{}, workflow.NewContinueAsNewError(workflow.WithWorkflowTaskQueue(ctx, s.queue), workflows.RetryAllType,
+			workflows.JobInput{ID: bulk.ID, Resumed: &workflows.Resumed{Published: true, RampStep: 1}})
 	}, workflow.RegisterOptions{Name: "Before"})
 	require.NoError(t, w.Start())
 	defer w.Stop()
 	_, err = s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: bulk.WorkflowID, TaskQueue: s.queue + "-before"}, "Before")
 	require.NoError(t, err)
-	result, err := s.client.AwaitRetryAll(t.Context(), bulk.ID)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(bulk.ID))
 	require.NoError(t, err)
 	require.True(t, result.Published)
-	require.Equal(t, dlq.BulkCounts{Retried: 5}, result.Bulk.Counts, "the step of the ramp was done")
+	require.Equal(t, dlq.JobCounts{Retried: 5}, result.Job.Counts, "the step of the ramp was done")
 }
 
 func TestAJobWithoutARowOrThatHasEndedDoesNothing(t *testing.T) {
@@ -59,10 +59,10 @@ func TestAJobWithoutARowOrThatHasEndedDoesNothing(t *testing.T) {
 	s.add(t, 5, 5)
 	ended, err := s.create(t)
 	require.NoError(t, err)
-	_, err = s.store.EndBulk(t.Context(), ended.ID, dlq.BulkFailed, "")
+	_, err = s.store.EndJob(t.Context(), nil, ended.ID, dlq.JobFailed, "")
 	require.NoError(t, err)
 	for _, id := range []dlq.ID{ended.ID, dlq.NewID()} {
-		for name, input := range map[string]any{workflows.RetryAllType: workflows.RetryAllInput{ID: id}, workflows.BulkActionType: workflows.BulkActionInput{ID: id}} {
+		for name, input := range map[string]any{workflows.RetryAllType: workflows.JobInput{ID: id}, workflows.ChangeAllType: workflows.JobInput{ID: id}} {
 			run, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: s.queue + name + id.String(), TaskQueue: s.queue}, name, input)
 			require.NoError(t, err)
 			require.Error(t, run.Get(t.Context(), nil))
@@ -71,12 +71,32 @@ func TestAJobWithoutARowOrThatHasEndedDoesNothing(t *testing.T) {
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5}, s.statuses(t))
 }
 
+func TestAWorkflowRunsNoJobOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.add(t, 5, 5)
+	retry, err := s.create(t)
+	require.NoError(t, err)
+	change := s.createAction(t, dlq.KindDead)
+	for name, id := range map[string]dlq.ID{workflows.ChangeAllType: retry.ID, workflows.RetryAllType: change.ID} {
+		run, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: s.queue + name, TaskQueue: s.queue}, name, workflows.JobInput{ID: id})
+		require.NoError(t, err)
+		require.ErrorContains(t, run.Get(t.Context(), nil), "is not run by "+name)
+		job, err := s.store.Job(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, dlq.JobRunning, job.State)
+	}
+	_, err = s.store.Act(t.Context(), retry, dlq.ChangeBatch)
+	require.Error(t, err)
+	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5}, s.statuses(t))
+}
+
 func TestAStrangersWorkflowCannotEndTheRetryOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
 	owner := dlq.Owner{WorkflowID: workflows.RetryMessageID(id), Token: "token"}
-	_, err := s.store.Claim(t.Context(), id, owner)
+	_, err := s.store.Claim(t.Context(), id, owner, dlq.ID{})
 	require.NoError(t, err)
 	w := worker.New(s.temporal, s.queue+"-stranger", worker.Options{})
 	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, step string) error {
@@ -112,6 +132,6 @@ func TestAWorkflowThatOnlyHasTheIdOfAJobDoesNotKeepItOpen(t *testing.T) {
 		_, err = s.temporal.ExecuteWorkflow(t.Context(), options, name)
 		require.NoError(t, err)
 		require.NoError(t, s.sweeper.Sweep(t.Context(), time.Now().Add(time.Minute)))
-		require.Equal(t, dlq.BulkFailed, s.state(bulk.ID))
+		require.Equal(t, dlq.JobFailed, s.state(bulk.ID))
 	}
 }

@@ -1,5 +1,5 @@
 // Package workflows has the Temporal workflows: for the retry of a message, for the retry of a
-// topic, for another action on many messages, and for the archive. Also here are the client that
+// topic, for a change of many messages, and for the archive. Also here are the client that
 // starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
 // bodies of messages.
 package workflows
@@ -14,7 +14,7 @@ const (
 	// The workflow types as the Temporal Web UI shows them.
 	RetryMessageType    = "RetryMessage"
 	RetryAllType        = "RetryAll"
-	BulkActionType      = "BulkAction"
+	ChangeAllType       = "ChangeAll"
 	ArchiveMessagesType = "ArchiveMessages"
 
 	// ArchiveScheduleID is the Temporal Schedule that runs the archive.
@@ -22,15 +22,22 @@ const (
 
 	retryMessagePrefix = "retry-message-"
 	retryAllPrefix     = "retry-all-"
-	bulkActionPrefix   = "bulk-action-"
+	changeAllPrefix    = "change-all-"
 )
 
 // RetryMessageID is the workflow id of the retry of a message. Each message has a single id,
 // so Temporal runs its retries in turn.
 func RetryMessageID(id dlq.ID) string { return retryMessagePrefix + id.String() }
 
-// RetryAllID is the workflow id of a bulk retry. A job has a single workflow.
-func RetryAllID(bulk dlq.ID) string { return retryAllPrefix + bulk.String() }
+// JobWorkflowID is the workflow id of a job. A job has a single workflow.
+func JobWorkflowID(kind dlq.JobKind, job dlq.ID) string {
+	if kind == dlq.KindRetry {
+		return retryAllPrefix + job.String()
+	}
+	return changeAllPrefix + job.String()
+}
 
-// BulkActionID is the workflow id of a bulk action. A job has a single workflow.
-func BulkActionID(action dlq.ID) string { return bulkActionPrefix + action.String() }
+// IsJob reports whether an owner is a job.
+func IsJob(owner dlq.Owner) bool {
+	return owner.WorkflowID == retryAllPrefix+owner.Token || owner.WorkflowID == changeAllPrefix+owner.Token
+}

@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -13,19 +12,19 @@ import (
 	"dlqmanager/workflows"
 )
 
-func as(ctx context.Context, subject string, action dlq.Permission) context.Context {
-	return dlq.WithOperation(ctx, dlq.Operation{Subject: subject, Method: "token", Action: action})
+func by(subject string, action dlq.Permission) *dlq.Operation {
+	return &dlq.Operation{Subject: subject, Method: "token", Action: action}
 }
 
 // waitingJob is a bulk retry of ann that waits in its ramp.
 func (s *system) waitingJob(t *testing.T) dlq.ID {
 	t.Helper()
 	id := dlq.NewID()
-	bulk := dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 1}
-	bulk.Spec.Topic, bulk.Spec.Ramp = s.topic(), &dlq.Ramp{Steps: []int{1}, Wait: time.Hour}
-	created, err := s.store.CreateBulk(as(t.Context(), "ann", dlq.PermBulkRetryCreate), bulk)
+	bulk := dlq.Job{ID: id, WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, id), Lanes: 1}
+	bulk.Spec.Kind, bulk.Spec.Topic, bulk.Spec.Ramp = dlq.KindRetry, s.topic(), &dlq.Ramp{Steps: []int{1}, Wait: time.Hour}
+	created, err := s.store.CreateJob(t.Context(), by("ann", dlq.PermJobCreate), bulk)
 	require.NoError(t, err)
-	_, err = s.client.StartRetryAll(t.Context(), created)
+	_, err = s.client.StartJob(t.Context(), nil, created)
 	require.NoError(t, err)
 	return id
 }
@@ -45,7 +44,7 @@ func (s *system) recorded(t *testing.T, job dlq.ID, n int) []dlq.Operation {
 // accept records a command as the API does before it sends it.
 func (s *system) accept(t *testing.T, job dlq.ID, subject, command string) dlq.Operation {
 	t.Helper()
-	o := dlq.Operation{ID: dlq.NewID(), Subject: subject, Method: "token", Action: dlq.PermBulkRetryControl, Target: dlq.TargetBulkRetry, TargetID: job,
+	o := dlq.Operation{ID: dlq.NewID(), Subject: subject, Method: "token", Action: dlq.PermJobControl, Target: dlq.TargetJob, TargetID: job,
 		Outcome: dlq.OperationAccepted, Detail: json.RawMessage(`{"command": "` + command + `"}`)}
 	require.NoError(t, s.store.RecordOperation(t.Context(), o))
 	return o
@@ -78,16 +77,16 @@ func TestCommandsInTemporalAreRecordedAsFromOutside(t *testing.T) {
 		require.NoError(t, s.ask(t, job, update.name, args...).Get(t.Context(), nil))
 		rows := s.recorded(t, job, known)
 		require.Len(t, rows, 1, update.name)
-		requireOutside(t, &rows[0], dlq.PermBulkRetryControl, dlq.OperationDone)
+		requireOutside(t, &rows[0], dlq.PermJobControl, dlq.OperationDone)
 		require.JSONEq(t, update.command, string(rows[0].Detail))
 		require.Equal(t, update.name == workflows.UpdatePause, rows[0].Reason == "to look")
 	}
-	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), workflows.RetryAllID(job), ""))
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job), ""))
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.Error(t, err)
 	rows := s.recorded(t, job, 4)
 	require.Len(t, rows, 1)
-	requireOutside(t, &rows[0], dlq.PermBulkRetryControl, dlq.OperationCancelled)
+	requireOutside(t, &rows[0], dlq.PermJobControl, dlq.OperationCancelled)
 }
 
 func TestCommandsOfTheAPIAreRecordedOnceForWhoeverAskedForThem(t *testing.T) {
@@ -95,24 +94,23 @@ func TestCommandsOfTheAPIAreRecordedOnceForWhoeverAskedForThem(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 5, 5)
 	job := s.waitingJob(t)
-	sent := func(command string) context.Context {
-		return dlq.WithOperation(t.Context(), s.accept(t, job, "bob", command))
-	}
-	require.NoError(t, s.client.PauseRetryAll(sent(dlq.CommandPause), job, "to look"))
-	require.NoError(t, s.client.SetRetryAllRate(sent(dlq.CommandRate), job, 7))
-	require.NoError(t, s.client.ResumeRetryAll(sent(dlq.CommandResume), job))
+	sent := func(command string) *dlq.Operation { return new(s.accept(t, job, "bob", command)) }
+	require.NoError(t, s.client.PauseJob(t.Context(), sent(dlq.CommandPause), job, "to look"))
+	require.NoError(t, s.client.SetJobRate(t.Context(), sent(dlq.CommandRate), job, 7))
+	require.NoError(t, s.client.ResumeJob(t.Context(), sent(dlq.CommandResume), job))
 	require.Len(t, s.recorded(t, job, 0), 4, "its creation, and what the API has recorded")
 
 	forged, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-		UpdateID: s.accept(t, job, "bob", dlq.CommandResume).ID.String(), WorkflowID: workflows.RetryAllID(job),
+		UpdateID: s.accept(t, job, "bob", dlq.CommandResume).ID.String(), WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, job),
 		UpdateName: workflows.UpdatePause, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	require.NoError(t, err)
 	require.NoError(t, forged.Get(t.Context(), nil))
-	requireOutside(t, &s.recorded(t, job, 5)[0], dlq.PermBulkRetryControl, dlq.OperationDone)
+	requireOutside(t, &s.recorded(t, job, 5)[0], dlq.PermJobControl, dlq.OperationDone)
 
-	require.NoError(t, s.client.CancelRetryAll(sent(dlq.CommandCancel), job))
-	_, err = s.client.AwaitRetryAll(t.Context(), job)
+	s.accept(t, job, "bob", dlq.CommandCancel)
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	_, err = s.client.AwaitJob(t.Context(), retryOf(job))
 	require.Error(t, err)
 	rows := s.recorded(t, job, 7)
 	require.Len(t, rows, 1)
@@ -124,12 +122,12 @@ func TestJobsThatEndInTemporalNameNoCreator(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 5, 5)
 	job := s.waitingJob(t)
-	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.RetryAllID(job), "", "by ops"))
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job), "", "by ops"))
 	action := dlq.NewID() // its workflow was never started
-	_, err := s.store.CreateAction(as(t.Context(), "ann", dlq.PermBulkActionCreate), dlq.BulkAction{ID: action, WorkflowID: workflows.BulkActionID(action),
-		Spec: dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: s.topic()}}})
+	_, err := s.store.CreateJob(t.Context(), by("ann", dlq.PermJobCreate), dlq.Job{ID: action, WorkflowID: workflows.JobWorkflowID(dlq.KindDead, action),
+		Spec: dlq.JobSpec{Kind: dlq.KindDead, Filter: dlq.Filter{Topic: s.topic()}}})
 	require.NoError(t, err)
 	require.NoError(t, s.sweeper.Sweep(t.Context(), time.Now().Add(time.Minute)))
-	requireOutside(t, &s.recorded(t, job, 1)[0], dlq.PermBulkRetryControl, dlq.OperationFailed)
-	requireOutside(t, &s.recorded(t, action, 1)[0], dlq.PermBulkActionControl, dlq.OperationFailed)
+	requireOutside(t, &s.recorded(t, job, 1)[0], dlq.PermJobControl, dlq.OperationFailed)
+	requireOutside(t, &s.recorded(t, action, 1)[0], dlq.PermJobControl, dlq.OperationFailed)
 }

@@ -59,7 +59,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s := newSystem(t)
 	retryThat := func(answer func(dlq.Envelope) error) workflows.Execution {
 		s.target.answers(answer)
-		execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0]})
+		execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0]})
 		require.NoError(t, err)
 		return execution
 	}
@@ -81,12 +81,12 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), cancelled.WorkflowID, cancelled.RunID))
 	s.replay(t, "retry_message_cancelled", cancelled)
 
-	unknown, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: dlq.NewID()})
+	unknown, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: dlq.NewID()})
 	require.NoError(t, err)
 	s.replay(t, "retry_message_unknown", unknown)
 
 	s.target.answers(nil)
-	redirected, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0], TargetTopic: "orders.retry"})
+	redirected, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: s.add(t, 1, 1)[0], TargetTopic: "orders.retry"})
 	require.NoError(t, err)
 	s.replay(t, "retry_message_redirected", redirected)
 
@@ -96,22 +96,22 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s.target.slowly(100 * time.Millisecond)
 	stopped := s.startAll(t)
 	eventually(t, "it has claimed", func() bool { return s.statuses(t)[dlq.StatusRetrying] > 0 })
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), stopped))
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(stopped)))
 	s.replay(t, "retry_all_cancelled", execution(stopped))
 
 	s.add(t, 300, 300)
 	s.target.slowly(0)
 	s.target.answers(refuseAs(dlq.CategoryTransient))
 	refused := s.startAll(t)
-	eventually(t, "it pauses itself", func() bool { return s.state(refused) == dlq.BulkPaused })
+	eventually(t, "it pauses itself", func() bool { return s.state(refused) == dlq.JobPaused })
 	s.target.answers(nil)
 	s.replay(t, "retry_all_refused", execution(refused))
 
 	s.add(t, 300, 300)
-	ramped := s.startAll(t, func(spec *dlq.BulkSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1, 10}, Wait: 200 * time.Millisecond} })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), ramped, "to look"))
-	require.NoError(t, s.client.SetRetryAllRate(t.Context(), ramped, 10_000))
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), ramped))
+	ramped := s.startAll(t, func(spec *dlq.JobSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1, 10}, Wait: 200 * time.Millisecond} })
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, ramped, "to look"))
+	require.NoError(t, s.client.SetJobRate(t.Context(), nil, ramped, 10_000))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, ramped))
 	s.replay(t, "retry_all_ramp_pause_checked_resumed", execution(ramped))
 
 	s.add(t, 1_000, 100)
@@ -119,38 +119,38 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	hung := s.startAll(t)
 	eventually(t, "every lane hangs", func() bool { return s.statuses(t)[dlq.StatusRetrying] == 4*dlq.PageSize })
 	paused := s.askToPause(t, hung, "the broker hangs")
-	s.stops(t, hung, dlq.BulkPausing)
+	s.stops(t, hung, dlq.JobPausing)
 	release()
 	require.NoError(t, paused.Get(t.Context(), nil))
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), hung))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, hung))
 	s.replay(t, "retry_all_paused_while_hanging", execution(hung))
 
 	s.replay(t, "archive", s.archive(t))
 	s.replayActions(t)
 }
 
-// replayActions runs the paths of bulk actions.
+// replayActions runs the paths of bulk changes.
 func (s *system) replayActions(t *testing.T) {
 	t.Helper()
 	of := func(job dlq.ID) workflows.Execution {
-		return workflows.Execution{WorkflowID: workflows.BulkActionID(job)}
+		return workflows.Execution{WorkflowID: workflows.JobWorkflowID(dlq.KindDead, job)}
 	}
-	s.replay(t, "bulk_action_completed", of(s.startAction(t, dlq.ActionDead)))
+	s.replay(t, "change_all_completed", of(s.startAction(t, dlq.KindDead)))
 
-	stopped := s.createAction(t, dlq.ActionRevive)
-	_, err := s.store.StopAction(t.Context(), stopped.ID, "stopped before its workflow began")
+	stopped := s.createAction(t, dlq.KindRevive)
+	_, err := s.store.StopJob(t.Context(), nil, stopped.ID, dlq.JobCancelling, "stopped before its workflow began")
 	require.NoError(t, err)
-	_, err = s.client.StartBulkAction(t.Context(), stopped)
+	_, err = s.client.StartJob(t.Context(), nil, stopped)
 	require.NoError(t, err)
-	s.replay(t, "bulk_action_stopped", of(stopped.ID))
+	s.replay(t, "change_all_stopped", of(stopped.ID))
 
-	closed := s.createAction(t, dlq.ActionDelete)
-	_, err = s.store.EndAction(t.Context(), closed.ID, dlq.BulkFailed, workflows.GoneReason)
+	closed := s.createAction(t, dlq.KindDelete)
+	_, err = s.store.EndJob(t.Context(), nil, closed.ID, dlq.JobFailed, workflows.GoneReason)
 	require.NoError(t, err)
-	_, err = s.client.StartBulkAction(t.Context(), closed)
+	_, err = s.client.StartJob(t.Context(), nil, closed)
 	require.NoError(t, err)
-	s.replay(t, "bulk_action_closed", of(closed.ID))
+	s.replay(t, "change_all_closed", of(closed.ID))
 }
 
 func (s *system) waitsForTimer(t *testing.T, e workflows.Execution) bool {

@@ -20,15 +20,18 @@ import (
 // its targets refuse everything, or when too many messages of a ramp came back. To pause
 // or end, the job stops the claims and waits until the claimed pages are finalized. Then no
 // message of the job is RETRYING.
-func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
+func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
 	// The handlers come first, because an update may be the first thing to arrive.
 	if err := r.handleUpdates(ctx); err != nil {
-		return RetryAllResult{}, err
+		return JobResult{}, err
 	}
 	runErr := r.begin(ctx)
 	if runErr == nil {
+		if err := checkKind(&r.bulk, RetryAllType); err != nil {
+			return JobResult{}, err
+		}
 		r.phase = phaseRunning
 		runErr = r.run(ctx)
 	}
@@ -38,15 +41,24 @@ func RetryAll(ctx workflow.Context, in RetryAllInput) (RetryAllResult, error) {
 	}
 	// Updates are answered before the run closes.
 	if err := workflow.Await(r.jobCtx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
-		return RetryAllResult{}, err
+		return JobResult{}, err
 	}
 	if r.phase == phaseContinuingAsNew {
 		if ctx.Err() == nil {
-			return RetryAllResult{}, r.continueAsNew(ctx)
+			return JobResult{}, r.continueAsNew(ctx)
 		}
 		runErr = ctx.Err() // cancelled just before continuing as new
 	}
 	return r.end(ctx, runErr)
+}
+
+// checkKind refuses a job that a workflow of another type runs. Whoever starts a workflow can write anything into its
+// input, and must not end the other one's job.
+func checkKind(j *dlq.Job, workflowType string) error {
+	if (j.Spec.Kind == dlq.KindRetry) == (workflowType == RetryAllType) {
+		return nil
+	}
+	return temporal.NewNonRetryableApplicationError(fmt.Sprintf("a job of the kind %s is not run by %s", j.Spec.Kind, workflowType), "OtherKind", nil)
 }
 
 // phase is the phase of a run of RetryAll.
@@ -65,14 +77,14 @@ const (
 
 // bulkRun is a run of RetryAll.
 type bulkRun struct {
-	in    RetryAllInput
-	steps *activities.Bulk
+	in    JobInput
+	steps *activities.Jobs
 	// jobCtx is not cancelled with the workflow, so that after a cancellation the lanes
 	// can finish their pages and the job can be closed.
 	jobCtx workflow.Context
 	phase  phase
 
-	bulk      dlq.BulkRetry
+	bulk      dlq.Job
 	published bool
 	rampStep  int
 	// stepOpen is set while the step limit belongs to step rampStep.
@@ -102,19 +114,19 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 		return r.checkOpen()
 	}
 	workflow.SetCurrentDetails(ctx, "Counting the messages to retry.")
-	var begun activities.BulkBegun
-	err := workflow.ExecuteActivity(countOptions(ctx, "count the scope"), r.steps.BeginBulk, r.in.ID).Get(ctx, &begun)
+	var begun activities.JobBegun
+	err := workflow.ExecuteActivity(countOptions(ctx, "count the scope"), r.steps.BeginJob, r.in.ID).Get(ctx, &begun)
 	if err != nil {
 		return err
 	}
-	r.bulk, r.published = begun.Bulk, begun.Published
+	r.bulk, r.published = begun.Job, begun.Published
 	return r.checkOpen()
 }
 
 // step runs an activity that returns the job, and stores the job in r.bulk, decoded into
 // a new value, so that a field missing in the JSON gets its zero value.
 func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) error {
-	var bulk dlq.BulkRetry
+	var bulk dlq.Job
 	ctx = storeOptions(ctx, summary)
 	if err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &bulk); err != nil {
 		return err
@@ -134,19 +146,19 @@ func (r *bulkRun) checkOpen() error {
 const cancelReason = "cancelled by an operator"
 
 // end closes the job. The state of a job that another client has closed does not change.
-func (r *bulkRun) end(ctx workflow.Context, runErr error) (RetryAllResult, error) {
-	end := activities.StateInput{ID: r.in.ID, State: dlq.BulkCompleted}
+func (r *bulkRun) end(ctx workflow.Context, runErr error) (JobResult, error) {
+	end := activities.StateInput{ID: r.in.ID, State: dlq.JobCompleted}
 	switch {
 	case temporal.IsCanceledError(runErr):
-		end.State, end.Reason = dlq.BulkCancelled, cancelReason
+		end.State, end.Reason = dlq.JobCancelled, cancelReason
 	case runErr != nil:
-		end.State, end.Reason = dlq.BulkFailed, reasonOf(runErr)
+		end.State, end.Reason = dlq.JobFailed, reasonOf(runErr)
 	}
-	if err := r.step(r.jobCtx, "close the job: "+string(end.State), r.steps.EndBulk, end); err != nil {
-		return RetryAllResult{}, err
+	if err := r.step(r.jobCtx, "close the job: "+string(end.State), r.steps.EndJob, end); err != nil {
+		return JobResult{}, err
 	}
 	r.describe(ctx)
-	return RetryAllResult{Bulk: r.bulk, Published: r.published}, runErr
+	return JobResult{Job: r.bulk, Published: r.published}, runErr
 }
 
 // run alternates between sending and pausing until nothing is left to send.
@@ -164,7 +176,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			}
 			continue
 		}
-		if r.bulk.State != dlq.BulkRunning { // paused or pausing
+		if r.bulk.State != dlq.JobRunning { // paused or pausing
 			if err := r.resume(ctx); err != nil {
 				return err
 			}
@@ -205,13 +217,13 @@ var errContinueAsNew = errors.New("continue as new")
 func (r *bulkRun) resume(ctx workflow.Context) error {
 	in := activities.ResumeInput{ID: r.in.ID, Update: r.resumedBy}
 	r.resumedBy = ""
-	if err := r.step(r.jobCtx, "resume", r.steps.ResumeBulk, in); err != nil {
+	if err := r.step(r.jobCtx, "resume", r.steps.ResumeJob, in); err != nil {
 		return err
 	}
 	if err := r.checkOpen(); err != nil {
 		return err
 	}
-	if r.bulk.State != dlq.BulkRunning {
+	if r.bulk.State != dlq.JobRunning {
 		return workflow.Sleep(ctx, time.Second) // the row was written by hand
 	}
 	return nil
@@ -235,14 +247,14 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
 	r.resumedBy = "" // of an earlier pause
 	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update}
-	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseBulk, in)
+	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseJob, in)
 	if err == nil {
 		err = r.checkOpen() // nothing resumes a closed job
 	}
 	if err != nil {
 		return err
 	}
-	if r.bulk.State == dlq.BulkPausing && r.pause == pause { // its target is open again
+	if r.bulk.State == dlq.JobPausing && r.pause == pause { // its target is open again
 		r.pause = nil
 		return nil
 	}
@@ -271,7 +283,7 @@ func (r *bulkRun) awaitResume(ctx workflow.Context, resumed func() bool) error {
 		if done, err := workflow.AwaitWithTimeout(ctx, wait, resumed); done || err != nil {
 			return err
 		}
-		if err := r.readBulk(r.jobCtx); err != nil || r.bulk.State != dlq.BulkPaused {
+		if err := r.readBulk(r.jobCtx); err != nil || r.bulk.State != dlq.JobPaused {
 			return err
 		}
 	}
@@ -293,7 +305,7 @@ func (r *bulkRun) describe(ctx workflow.Context) {
 	b := r.bulk
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",
 		b.State, markdown(b.Spec.Topic), b.Counts.Done(), b.Matched, b.Counts.Retried, b.Counts.Failed, b.Counts.Dead, b.Counts.Skipped, b.CameBack)
-	if b.State == dlq.BulkRunning && b.RecentPerSecond > 0 {
+	if b.State == dlq.JobRunning && b.RecentPerSecond > 0 {
 		text += fmt.Sprintf(" %.0f messages a second.", b.RecentPerSecond)
 	}
 	if end, known := b.EstimatedEnd(b.UpdatedAt); known {

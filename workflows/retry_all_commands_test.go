@@ -22,22 +22,22 @@ func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
 	var commands sync.WaitGroup
 	for range 4 {
 		commands.Go(func() {
-			if err := s.client.PauseRetryAll(t.Context(), job, "to look"); err != nil {
+			if err := s.client.PauseJob(t.Context(), nil, job, "to look"); err != nil {
 				t.Errorf("pause: %v", err)
 			}
 		})
 		commands.Go(func() {
-			if err := s.client.ResumeRetryAll(t.Context(), job); err != nil {
+			if err := s.client.ResumeJob(t.Context(), nil, job); err != nil {
 				t.Errorf("resume: %v", err)
 			}
 		})
 	}
 	commands.Wait()
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 4_000}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 4_000}, result.Job.Counts)
 	require.Equal(t, 4_000, s.target.count())
 	s.target.inOrder(t)
 }
@@ -50,13 +50,13 @@ func TestAJobWhoseRowAnotherClientPausedContinues(t *testing.T) {
 	s.target.slowly(40 * time.Millisecond)
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
-	_, err := s.store.PauseBulk(t.Context(), s.bulk(t, job).ID, "late")
+	_, err := s.store.PauseJob(t.Context(), nil, s.bulk(t, job).ID, "late")
 	require.NoError(t, err)
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCompleted, result.Bulk.State)
-	require.Equal(t, int64(2_000), result.Bulk.Counts.Retried)
+	require.Equal(t, dlq.JobCompleted, result.Job.State)
+	require.Equal(t, int64(2_000), result.Job.Counts.Retried)
 }
 
 func TestAnEarlierAttemptAtALaneIsFenced(t *testing.T) {
@@ -67,13 +67,13 @@ func TestAnEarlierAttemptAtALaneIsFenced(t *testing.T) {
 	require.NoError(t, err)
 	older, err := s.store.OpenLane(t.Context(), job.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	claim, err := s.store.ClaimPage(t.Context(), older, true)
+	claim, _, err := s.store.NextPage(t.Context(), older, nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, dlq.PageSize)
 	newer, err := s.store.OpenLane(t.Context(), job.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
 
-	stale, err := s.store.ClaimPage(t.Context(), older, true)
+	stale, _, err := s.store.NextPage(t.Context(), older, nil, true)
 	require.NoError(t, err)
 	require.True(t, stale.Stopped)
 	require.Empty(t, stale.Page)
@@ -92,10 +92,10 @@ func TestAJobWhoseRowAnotherClientClosedEnds(t *testing.T) {
 	s.target.slowly(40 * time.Millisecond)
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
-	closed, err := s.store.EndBulk(t.Context(), job, dlq.BulkFailed, "workflow not found")
+	closed, err := s.store.EndJob(t.Context(), nil, job, dlq.JobFailed, "workflow not found")
 	require.NoError(t, err)
-	_ = s.client.PauseRetryAll(t.Context(), job, "") // ends the wait early; it may come too late
-	_, err = s.client.AwaitRetryAll(t.Context(), job)
+	_ = s.client.PauseJob(t.Context(), nil, job, "") // ends the wait early; it may come too late
+	_, err = s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
 	require.Equal(t, closed.State, bulk.State)

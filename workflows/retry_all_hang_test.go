@@ -36,7 +36,7 @@ func (s *system) hangingJob(t *testing.T, err error) (job dlq.ID, release func()
 
 // stops requires that the job gets the state in time, and then claims nothing more while
 // its pages are still in flight.
-func (s *system) stops(t *testing.T, job dlq.ID, state dlq.BulkState) {
+func (s *system) stops(t *testing.T, job dlq.ID, state dlq.JobState) {
 	t.Helper()
 	started := time.Now()
 	eventually(t, "nothing more is claimed", func() bool { return s.bulk(t, job).State == state })
@@ -47,9 +47,9 @@ func (s *system) stops(t *testing.T, job dlq.ID, state dlq.BulkState) {
 // sendsAll requires that the job delivers its thousand, each once.
 func (s *system) sendsAll(t *testing.T, job dlq.ID) {
 	t.Helper()
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 1_000}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 1_000}, result.Job.Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1_000}, s.statuses(t))
 	require.Equal(t, 1_000, s.target.count(), "nothing was sent twice")
 	s.target.inOrder(t)
@@ -70,7 +70,7 @@ func (s *system) askToPause(t *testing.T, job dlq.ID, reason string) client.Work
 func (s *system) ask(t *testing.T, job dlq.ID, update string, args ...any) client.WorkflowUpdateHandle {
 	t.Helper()
 	handle, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-		WorkflowID: workflows.RetryAllID(job), UpdateName: update, Args: args, WaitForStage: client.WorkflowUpdateStageAccepted,
+		WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, job), UpdateName: update, Args: args, WaitForStage: client.WorkflowUpdateStageAccepted,
 	})
 	require.NoError(t, err)
 	return handle
@@ -81,15 +81,15 @@ func TestPauseClaimsNothingMoreAndWaitsForClaimedPages(t *testing.T) {
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
 	paused := s.askToPause(t, job, "the broker hangs")
-	s.stops(t, job, dlq.BulkPausing)
+	s.stops(t, job, dlq.JobPausing)
 	require.Equal(t, "the broker hangs", s.bulk(t, job).Reason)
 
 	release()
 	require.NoError(t, paused.Get(t.Context(), nil))
-	require.Equal(t, dlq.BulkPaused, s.bulk(t, job).State)
+	require.Equal(t, dlq.JobPaused, s.bulk(t, job).State)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 4 * dlq.PageSize, dlq.StatusPending: 1_000 - 4*dlq.PageSize}, s.statuses(t))
 
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
 	s.sendsAll(t, job)
 	s.replays(t, "completed", execution(job))
 }
@@ -98,15 +98,15 @@ func TestCancelClaimsNothingMoreAndWaitsForClaimedPages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
-	s.stops(t, job, dlq.BulkCancelling)
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	s.stops(t, job, dlq.JobCancelling)
 
 	release()
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
-	require.Equal(t, dlq.BulkCancelled, bulk.State)
-	require.Equal(t, dlq.BulkCounts{Retried: 4 * dlq.PageSize, Skipped: 1_000 - 4*dlq.PageSize}, bulk.Counts)
+	require.Equal(t, dlq.JobCancelled, bulk.State)
+	require.Equal(t, dlq.JobCounts{Retried: 4 * dlq.PageSize, Skipped: 1_000 - 4*dlq.PageSize}, bulk.Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 4 * dlq.PageSize, dlq.StatusPending: 1_000 - 4*dlq.PageSize}, s.statuses(t))
 	require.Equal(t, 4*dlq.PageSize, s.target.count())
 	s.replays(t, "cancelled", execution(job))
@@ -117,13 +117,13 @@ func TestAPausingJobCanBeCancelled(t *testing.T) {
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
 	s.askToPause(t, job, "")
-	s.stops(t, job, dlq.BulkPausing)
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
-	s.stops(t, job, dlq.BulkCancelling)
+	s.stops(t, job, dlq.JobPausing)
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	s.stops(t, job, dlq.JobCancelling)
 	release()
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
-	require.Equal(t, dlq.BulkCancelled, s.bulk(t, job).State)
+	require.Equal(t, dlq.JobCancelled, s.bulk(t, job).State)
 }
 
 func TestAPausingJobThatIsResumedRunsOnceItsPagesHaveEnded(t *testing.T) {
@@ -131,14 +131,14 @@ func TestAPausingJobThatIsResumedRunsOnceItsPagesHaveEnded(t *testing.T) {
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
 	s.askToPause(t, job, "")
-	s.stops(t, job, dlq.BulkPausing)
+	s.stops(t, job, dlq.JobPausing)
 	resumed := s.ask(t, job, workflows.UpdateResume)
-	s.stops(t, job, dlq.BulkPausing)
+	s.stops(t, job, dlq.JobPausing)
 	release()
 	require.NoError(t, resumed.Get(t.Context(), nil))
 	s.sendsAll(t, job)
 	for _, event := range s.replays(t, "resumed", execution(job)).GetEvents() {
-		require.NotEqual(t, "PauseBulk", event.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName(), "it never stood still")
+		require.NotEqual(t, "PauseJob", event.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName(), "it never stood still")
 	}
 }
 
@@ -147,17 +147,17 @@ func TestAnOperatorsPauseOutweighsTheResultsOfThePages(t *testing.T) {
 	s := newSystem(t)
 	job, release := s.hangingJob(t, refuse(dlq.CategoryAuth))
 	paused := s.askToPause(t, job, "lunch")
-	s.stops(t, job, dlq.BulkPausing)
+	s.stops(t, job, dlq.JobPausing)
 	release()
 	require.NoError(t, paused.Get(t.Context(), nil))
 	bulk := s.bulk(t, job)
-	require.Equal(t, dlq.BulkPaused, bulk.State)
+	require.Equal(t, dlq.JobPaused, bulk.State)
 	require.Equal(t, "lunch", bulk.Reason)
 	require.EqualValues(t, 4*dlq.PageSize, bulk.Waiting)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 1_000}, s.statuses(t))
 
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
 	s.sendsAll(t, job)
 	s.replays(t, "refused", execution(job))
 }

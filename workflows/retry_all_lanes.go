@@ -85,11 +85,11 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 	wanted := func() activities.StateInput {
 		switch {
 		case ctx.Err() != nil:
-			return activities.StateInput{ID: r.in.ID, State: dlq.BulkCancelling, Reason: cancelReason}
+			return activities.StateInput{ID: r.in.ID, State: dlq.JobCancelling, Reason: cancelReason}
 		case group.err != nil:
-			return activities.StateInput{ID: r.in.ID, State: dlq.BulkCancelling, Reason: reasonOf(group.err)}
+			return activities.StateInput{ID: r.in.ID, State: dlq.JobCancelling, Reason: reasonOf(group.err)}
 		case r.pause != nil:
-			return activities.StateInput{ID: r.in.ID, State: dlq.BulkPausing, Reason: r.pause.Reason}
+			return activities.StateInput{ID: r.in.ID, State: dlq.JobPausing, Reason: r.pause.Reason}
 		default:
 			return activities.StateInput{}
 		}
@@ -100,7 +100,7 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 			asked = want
 			wake()
 			if want.State != "" {
-				if err := r.step(r.jobCtx, "claim nothing more: "+string(want.State), r.steps.StopBulk, want); err != nil {
+				if err := r.step(r.jobCtx, "claim nothing more: "+string(want.State), r.steps.StopJob, want); err != nil {
 					return err
 				}
 				r.describe(ctx)
@@ -193,5 +193,5 @@ func (r *bulkRun) reportProgress(ctx workflow.Context) {
 }
 
 func (r *bulkRun) readBulk(ctx workflow.Context) error {
-	return r.step(ctx, "read the progress", r.steps.ReadBulk, r.in.ID)
+	return r.step(ctx, "read the progress", r.steps.ReadJob, r.in.ID)
 }

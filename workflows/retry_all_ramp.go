@@ -84,7 +84,7 @@ func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown st
 	began := workflow.Now(ctx)
 	for wait := verifyCheckMin; ; wait = min(2*wait, verifyCheckMax) {
 		var v dlq.Verifications
-		if err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "are the messages verified"), r.steps.VerifyBulk, r.bulk.ID).Get(ctx, &v); err != nil {
+		if err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "are the messages verified"), r.steps.VerifyJob, r.bulk.ID).Get(ctx, &v); err != nil {
 			return false, "", err
 		}
 		isNew := v.Unknown == v.Reasons[dlq.ReasonNotRead]+v.Reasons[dlq.ReasonGroupGone] && workflow.Now(ctx).Sub(began) < verifyPatience

@@ -24,22 +24,22 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
 
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being fixed"))
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "the consumer is being fixed"))
 	bulk := s.bulk(t, job)
-	require.Equal(t, dlq.BulkPaused, bulk.State)
+	require.Equal(t, dlq.JobPaused, bulk.State)
 	require.Equal(t, "the consumer is being fixed", bulk.Reason)
 	sent := s.target.count()
 	require.Less(t, sent, 10_000)
 	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "twice does no harm"))
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "twice does no harm"))
 	require.Equal(t, sent, s.target.count())
 
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 10_000}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 10_000}, result.Job.Counts)
 	require.Equal(t, 10_000, s.target.count(), "nothing was sent twice")
 	s.target.inOrder(t)
 }
@@ -48,19 +48,19 @@ func TestAPauseThatTheDatabaseForgotIsSetAgain(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 1_000, 100)
-	job := s.startAll(t, func(spec *dlq.BulkSpec) { spec.RateLimit = 10 })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being fixed"))
+	job := s.startAll(t, func(spec *dlq.JobSpec) { spec.RateLimit = 10 })
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "the consumer is being fixed"))
 
-	_, err := s.store.ResumeBulk(t.Context(), job) // as after a restore to an earlier moment
+	_, err := s.store.ResumeJob(t.Context(), nil, job) // as after a restore to an earlier moment
 	require.NoError(t, err)
-	eventually(t, "it is paused again", func() bool { return s.state(job) == dlq.BulkPaused })
+	eventually(t, "it is paused again", func() bool { return s.state(job) == dlq.JobPaused })
 	require.Equal(t, "the consumer is being fixed", s.bulk(t, job).Reason)
 
-	require.NoError(t, s.client.SetRetryAllRate(t.Context(), job, 0))
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.SetJobRate(t.Context(), nil, job, 0))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(1_000), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(1_000), result.Job.Counts.Retried)
 }
 
 // endless is a store whose count takes until it is cancelled.
@@ -69,27 +69,87 @@ type endless struct {
 	began chan struct{}
 }
 
-func (e *endless) CountBulk(ctx context.Context, _ dlq.ID) (dlq.BulkRetry, error) {
+func (e *endless) CountJob(ctx context.Context, _ dlq.ID) (dlq.Job, error) {
 	e.began <- struct{}{}
 	<-ctx.Done()
-	return dlq.BulkRetry{}, ctx.Err()
+	return dlq.Job{}, ctx.Err()
 }
 
 func TestAJobThatIsCountedCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	store := &endless{s.store, make(chan struct{}, 1)}
-	s.counting = store
+	s.jobs = store
 	s.start(t)
 	s.add(t, 5, 5)
 	job := s.startAll(t)
 	<-store.began
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
-	require.Equal(t, dlq.BulkCancelled, s.bulk(t, job).State)
+	require.Equal(t, dlq.JobCancelled, s.bulk(t, job).State)
 	s.stop() // which waits for the counting
 	s.replays(t, "cancelled", execution(job))
+}
+
+// gated is a store whose counts wait for the gate.
+type gated struct {
+	*postgres.Store
+	began, gate chan struct{}
+}
+
+func (g *gated) wait() {
+	g.began <- struct{}{}
+	<-g.gate
+}
+
+func (g *gated) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
+	g.wait()
+	return g.Store.CountJob(ctx, id)
+}
+
+func TestTheWaitForTheCountEndsWithTheCount(t *testing.T) {
+	t.Parallel()
+	s := startlessSystem(t)
+	store := &gated{s.store, make(chan struct{}), make(chan struct{})}
+	s.jobs = store
+	s.start(t)
+	s.add(t, 5, 5)
+	job := s.startAll(t, func(spec *dlq.JobSpec) { spec.RateLimit = 1 }) // it still runs after the count
+	<-store.began
+	waited := make(chan error, 1)
+	go func() { waited <- s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job)) }()
+	close(store.gate)
+	require.NoError(t, <-waited)
+	require.False(t, s.bulk(t, job).Counting)
+	require.EqualValues(t, 5, s.bulk(t, job).Matched)
+	require.NoError(t, s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job)), "it is counted already")
+
+	action := s.startAction(t, dlq.KindDead)
+	go func() { waited <- s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindDead, action)) }()
+	<-store.began
+	require.NoError(t, <-waited)
+	require.False(t, s.action(t, action).Counting)
+	require.ErrorIs(t, s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, dlq.NewID())), dlq.ErrNotFound)
+}
+
+func TestTheWaitForTheCountEndsWithTheJobOrTheCaller(t *testing.T) {
+	t.Parallel()
+	s := startlessSystem(t)
+	store := &endless{s.store, make(chan struct{}, 1)}
+	s.jobs = store
+	s.start(t)
+	s.add(t, 5, 5)
+	job := s.startAll(t)
+	<-store.began
+	gone, leave := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() { waited <- s.client.AwaitCount(gone, workflows.JobWorkflowID(dlq.KindRetry, job)) }()
+	leave()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	go func() { waited <- s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job)) }()
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, <-waited)
 }
 
 func TestPausedRetryAllCanBeCancelled(t *testing.T) {
@@ -98,12 +158,12 @@ func TestPausedRetryAllCanBeCancelled(t *testing.T) {
 	s.add(t, 5_000, 100)
 	s.target.slowly(100 * time.Millisecond)
 	job := s.startAll(t)
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, ""))
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, ""))
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
-	require.Equal(t, dlq.BulkCancelled, bulk.State)
+	require.Equal(t, dlq.JobCancelled, bulk.State)
 	require.Equal(t, bulk.Matched, bulk.Counts.Done())
 }
 
@@ -112,28 +172,28 @@ func TestCommandsToAJobThatHasEndedAreNotFound(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 1, 1)
 	job := s.startAll(t)
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.ErrorIs(t, s.client.PauseRetryAll(t.Context(), job, ""), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.ResumeRetryAll(t.Context(), job), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.SetRetryAllRate(t.Context(), job, 5), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), job), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.PauseJob(t.Context(), nil, job, ""), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.ResumeJob(t.Context(), nil, job), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SetJobRate(t.Context(), nil, job, 5), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.CancelJob(t.Context(), retryOf(job)), dlq.ErrNotFound)
 }
 
 func TestRateLimitHoldsOverAllLanesAndCanBeChanged(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 5_000, 100)
-	job := s.startAll(t, func(spec *dlq.BulkSpec) { spec.RateLimit = 200 })
+	job := s.startAll(t, func(spec *dlq.JobSpec) { spec.RateLimit = 200 })
 	eventually(t, "it sends", func() bool { return s.target.count() > 20 })
 	from, started := s.target.count(), time.Now()
 	eventually(t, "two seconds' worth", func() bool { return s.target.count() >= from+400 })
 	require.Greater(t, time.Since(started), 1600*time.Millisecond) // a benchmark measures the accuracy
 
-	require.NoError(t, s.client.SetRetryAllRate(t.Context(), job, 0))
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.SetJobRate(t.Context(), nil, job, 0))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(5_000), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(5_000), result.Job.Counts.Retried)
 }
 
 func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
@@ -145,21 +205,21 @@ func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
 		s.comeBack(t, e)
 		return nil
 	})
-	job := s.startAll(t, func(spec *dlq.BulkSpec) {
+	job := s.startAll(t, func(spec *dlq.JobSpec) {
 		spec.Ramp = &dlq.Ramp{Steps: []int{1, 10, 100}, Wait: 50 * time.Millisecond, MaxCameBack: 0.1}
 	})
-	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.JobPaused })
 	bulk := s.bulk(t, job)
 	require.Contains(t, bulk.Reason, "1 of 1 messages came back after step 1")
 	require.Equal(t, int64(1), bulk.CameBack)
 	require.Equal(t, 1, s.target.count())
 
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(500), result.Bulk.Counts.Retried)
-	require.Equal(t, int64(1), result.Bulk.CameBack)
+	require.Equal(t, int64(500), result.Job.Counts.Retried)
+	require.Equal(t, int64(1), result.Job.CameBack)
 	require.Equal(t, int64(1), s.statuses(t)[dlq.StatusPending], "a message that came back is not sent again")
 }
 
@@ -167,13 +227,13 @@ func TestRampTakesItsSteps(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 300, 300)
-	job := s.startAll(t, func(spec *dlq.BulkSpec) {
+	job := s.startAll(t, func(spec *dlq.JobSpec) {
 		spec.Ramp = &dlq.Ramp{Steps: []int{3, 20}, Wait: 400 * time.Millisecond, MaxCameBack: 0}
 	})
 	seen := map[int]bool{}
 	eventually(t, "all are sent", func() bool {
 		seen[s.target.count()] = true
-		return s.state(job) == dlq.BulkCompleted
+		return s.state(job) == dlq.JobCompleted
 	})
 	require.True(t, seen[3], "the first step: %v", seen)
 	require.True(t, seen[23], "and the second: %v", seen)
@@ -190,9 +250,9 @@ func TestAFailedMessageBlocksTheLaterOnesOfItsKey(t *testing.T) {
 		}
 		return nil
 	})
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 410, Dead: 1, Skipped: 189}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 410, Dead: 1, Skipped: 189}, result.Job.Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 410, dlq.StatusDead: 1, dlq.StatusPending: 189}, s.statuses(t))
 	require.Zero(t, s.message(t, ids[33]).RetryCount, "a blocked message is not tried")
 	s.target.inOrder(t)
@@ -208,21 +268,21 @@ func TestOrderNoneSendsTheLaterMessagesOfAFailedMessagesKey(t *testing.T) {
 		}
 		return nil
 	})
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Order = dlq.OrderNone }))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t, func(spec *dlq.JobSpec) { spec.Order = dlq.OrderNone })))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 599, Dead: 1}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 599, Dead: 1}, result.Job.Counts)
 }
 
 func TestRetryAllSendsOnlyMessagesThatItsFilterMatches(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 40, 4)
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.Key = []byte("key-1") }))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t, func(spec *dlq.JobSpec) { spec.Key = []byte("key-1") })))
 	require.NoError(t, err)
-	require.Equal(t, int64(10), result.Bulk.Counts.Retried)
-	result, err = s.client.AwaitRetryAll(t.Context(), s.startAll(t, func(spec *dlq.BulkSpec) { spec.IDs = []dlq.ID{ids[0], ids[2]} }))
+	require.Equal(t, int64(10), result.Job.Counts.Retried)
+	result, err = s.client.AwaitJob(t.Context(), retryOf(s.startAll(t, func(spec *dlq.JobSpec) { spec.IDs = []dlq.ID{ids[0], ids[2]} })))
 	require.NoError(t, err)
-	require.Equal(t, int64(2), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(2), result.Job.Counts.Retried)
 	require.Equal(t, dlq.StatusResolved, s.message(t, ids[2]).Status)
 }
 
@@ -233,15 +293,15 @@ func TestAuthorisationRefusedPausesUntilAnOperatorResumes(t *testing.T) {
 	var refusals atomic.Int64
 	s.target.answers(func(dlq.Envelope) error { refusals.Add(1); return refuse(dlq.CategoryAuth) })
 	job := s.startAll(t)
-	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.JobPaused })
 	require.Contains(t, s.bulk(t, job).Reason, "resume")
 	require.LessOrEqual(t, refusals.Load(), int64(2*dlq.PageSize), "it does not try page after page")
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 250}, s.statuses(t))
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 250}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 250}, result.Job.Counts)
 	s.target.inOrder(t)
 }
 
@@ -282,14 +342,14 @@ func TestOneClosedTargetAmongSeveralDoesNotStopTheOthers(t *testing.T) {
 	job := s.startAll(t)
 	eventually(t, "the others are sent, and the job waits", func() bool {
 		bulk := s.bulk(t, job)
-		return bulk.Counts == (dlq.BulkCounts{Retried: 600}) && bulk.Waiting == 200 && bulk.State == dlq.BulkPaused
+		return bulk.Counts == (dlq.JobCounts{Retried: 600}) && bulk.Waiting == 200 && bulk.State == dlq.JobPaused
 	})
 	require.Contains(t, s.bulk(t, job).Reason, "unknown topic")
 	require.Zero(t, s.message(t, arrivals[0].ID).RetryCount, "none of them is counted")
 	s.target.answers(nil)
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 800}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 800}, result.Job.Counts)
 	s.target.inOrder(t)
 }
 
@@ -302,7 +362,7 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 	job := s.startAll(t)
 	requireSame := func(sentence string) {
 		t.Helper()
-		var asked dlq.BulkRetry
+		var asked dlq.Job
 		s.query(t, execution(job), workflows.QueryProgress, &asked)
 		row := s.bulk(t, job)
 		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // it decreases with time
@@ -315,14 +375,14 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 		require.Contains(t, shown.GetCurrentDetails(), sentence)
 	}
 	eventually(t, "some are sent", func() bool { return s.target.count() > 100 })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "the consumer is being fixed"))
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "the consumer is being fixed"))
 	requireSame("the consumer is being fixed")
 
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
 	s.target.slowly(0)
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 2_000}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 2_000}, result.Job.Counts)
 	requireSame("2000 of 2000 done")
 }
 

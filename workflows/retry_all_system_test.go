@@ -15,43 +15,43 @@ import (
 
 // startAll creates a bulk retry of the topic, or joins the running one, and starts its
 // workflow.
-func (s *system) startAll(t *testing.T, change ...func(*dlq.BulkSpec)) dlq.ID {
+func (s *system) startAll(t *testing.T, change ...func(*dlq.JobSpec)) dlq.ID {
 	t.Helper()
 	created, err := s.create(t, change...)
 	require.NoError(t, err)
-	_, err = s.client.StartRetryAll(t.Context(), created)
+	_, err = s.client.StartJob(t.Context(), nil, created)
 	require.NoError(t, err)
 	return created.ID
 }
 
-func (s *system) create(t *testing.T, change ...func(*dlq.BulkSpec)) (dlq.BulkRetry, error) {
+func (s *system) create(t *testing.T, change ...func(*dlq.JobSpec)) (dlq.Job, error) {
 	t.Helper()
 	id := dlq.NewID()
-	bulk := dlq.BulkRetry{ID: id, WorkflowID: workflows.RetryAllID(id), Lanes: 4}
-	bulk.Spec.Topic = s.topic()
+	bulk := dlq.Job{ID: id, WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, id), Lanes: 4}
+	bulk.Spec.Kind, bulk.Spec.Topic = dlq.KindRetry, s.topic()
 	for _, c := range change {
 		c(&bulk.Spec)
 	}
-	return s.store.CreateBulk(t.Context(), bulk)
+	return s.store.CreateJob(t.Context(), nil, bulk)
 }
 
 // execution is the workflow of a job.
 func execution(job dlq.ID) workflows.Execution {
-	return workflows.Execution{WorkflowID: workflows.RetryAllID(job)}
+	return workflows.Execution{WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, job)}
 }
 
 // state returns the state of the job.
-func (s *system) state(job dlq.ID) dlq.BulkState {
-	bulk, err := s.store.Bulk(context.Background(), job)
+func (s *system) state(job dlq.ID) dlq.JobState {
+	bulk, err := s.store.Job(context.Background(), job)
 	if err != nil {
 		return ""
 	}
 	return bulk.State
 }
 
-func (s *system) bulk(t *testing.T, job dlq.ID) dlq.BulkRetry {
+func (s *system) bulk(t *testing.T, job dlq.ID) dlq.Job {
 	t.Helper()
-	bulk, err := s.store.Bulk(t.Context(), job)
+	bulk, err := s.store.Job(t.Context(), job)
 	require.NoError(t, err)
 	return bulk
 }
@@ -60,11 +60,11 @@ func TestRetryAllSendsEveryMessageOnceAndCountsThem(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 1234, 50)
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCompleted, result.Bulk.State)
-	require.Equal(t, int64(1234), result.Bulk.Matched)
-	require.Equal(t, dlq.BulkCounts{Retried: 1234}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCompleted, result.Job.State)
+	require.Equal(t, int64(1234), result.Job.Matched)
+	require.Equal(t, dlq.JobCounts{Retried: 1234}, result.Job.Counts)
 	require.True(t, result.Published)
 	require.Equal(t, 1234, s.target.count())
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1234}, s.statuses(t))
@@ -74,7 +74,7 @@ func TestRetryAllKeepsTheOrderOfEveryKey(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 900, 7)
-	_, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	_, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
 	s.target.inOrder(t)
 }
@@ -82,24 +82,24 @@ func TestRetryAllKeepsTheOrderOfEveryKey(t *testing.T) {
 func TestRetryAllOfAnEmptyTopicEndsWithNothing(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCompleted, result.Bulk.State)
-	require.Zero(t, result.Bulk.Matched)
+	require.Equal(t, dlq.JobCompleted, result.Job.State)
+	require.Zero(t, result.Job.Matched)
 }
 
 func TestRetryAllIgnoresDeadResolvedAndUsedUpMessages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ids := s.add(t, 3, 3)
-	_, err := s.store.MarkDead(t.Context(), ids[0])
+	_, err := s.store.MarkDead(t.Context(), nil, ids[0])
 	require.NoError(t, err)
 	_, err = s.retry(t, ids[1])
 	require.NoError(t, err)
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
-	require.Equal(t, int64(1), result.Bulk.Matched)
-	require.Equal(t, int64(1), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(1), result.Job.Matched)
+	require.Equal(t, int64(1), result.Job.Counts.Retried)
 	require.Equal(t, dlq.StatusDead, s.message(t, ids[0]).Status)
 }
 
@@ -114,9 +114,9 @@ func TestRetryAllSendsOnlyMessagesFromBeforeItsSnapshot(t *testing.T) {
 		}
 		return nil
 	})
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
-	require.Equal(t, int64(10), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(10), result.Job.Counts.Retried)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 10, dlq.StatusPending: 10}, s.statuses(t))
 }
 
@@ -131,9 +131,9 @@ func TestRetryAllCountsRefusedAndSentMessagesSeparately(t *testing.T) {
 		}
 		return nil
 	})
-	result, err := s.client.AwaitRetryAll(t.Context(), s.startAll(t))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(s.startAll(t)))
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 398, Failed: 1, Dead: 1}, result.Bulk.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 398, Failed: 1, Dead: 1}, result.Job.Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 398, dlq.StatusPending: 1, dlq.StatusDead: 1}, s.statuses(t))
 	detail, err := s.store.Detail(t.Context(), ids[200])
 	require.NoError(t, err)
@@ -148,9 +148,9 @@ func TestSecondRetryAllJoinsTheFirst(t *testing.T) {
 	first := s.startAll(t)
 	require.Equal(t, first, s.startAll(t))
 	s.start(t)
-	result, err := s.client.AwaitRetryAll(t.Context(), first)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(first))
 	require.NoError(t, err)
-	require.Equal(t, first, result.Bulk.ID)
+	require.Equal(t, first, result.Job.ID)
 }
 
 func TestRetryAllPausesWhileTheTargetRefusesEverythingAndResumesByItself(t *testing.T) {
@@ -159,15 +159,15 @@ func TestRetryAllPausesWhileTheTargetRefusesEverythingAndResumesByItself(t *test
 	ids := s.add(t, 120, 1)
 	s.target.answers(func(dlq.Envelope) error { return refuse(dlq.CategoryTransient) })
 	job := s.startAll(t)
-	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.JobPaused })
 	require.Contains(t, s.bulk(t, job).Reason, "refused: transient")
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 120}, s.statuses(t), "nothing is RETRYING")
 	require.Zero(t, s.message(t, ids[0]).RetryCount, "what was refused is not counted")
 	s.target.answers(nil)
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(120), result.Bulk.Counts.Retried)
-	require.Empty(t, result.Bulk.Reason)
+	require.Equal(t, int64(120), result.Job.Counts.Retried)
+	require.Empty(t, result.Job.Reason)
 	require.Equal(t, 1, s.message(t, ids[0]).RetryCount)
 	s.target.inOrder(t)
 }
@@ -179,11 +179,11 @@ func TestCancelledRetryAllLeavesNothingRetrying(t *testing.T) {
 	s.target.slowly(20 * time.Millisecond) // four seconds for all of it
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
-	require.NoError(t, s.client.CancelRetryAll(t.Context(), job))
-	_, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
-	require.Equal(t, dlq.BulkCancelled, bulk.State)
+	require.Equal(t, dlq.JobCancelled, bulk.State)
 	require.Equal(t, bulk.Matched, bulk.Counts.Done())
 	require.Positive(t, bulk.Counts.Skipped, "it stopped in the middle")
 	statuses := s.statuses(t)
@@ -202,9 +202,9 @@ func TestTerminatedRetryAllIsClosedByTheSweeper(t *testing.T) {
 	defer close(goOn)
 	job := s.startAll(t)
 	<-publishing
-	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.RetryAllID(job), "", "by hand"))
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job), "", "by hand"))
 	require.NoError(t, s.sweeper.Sweep(t.Context(), s.bulk(t, job).StartedAt.Add(time.Microsecond)))
-	require.Equal(t, dlq.BulkFailed, s.state(job))
+	require.Equal(t, dlq.JobFailed, s.state(job))
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 100}, s.statuses(t))
 }
 
@@ -215,17 +215,17 @@ func TestAJobWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.T) {
 	created, err := s.create(t)
 	require.NoError(t, err)
 	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-time.Microsecond)))
-	require.Equal(t, dlq.BulkRunning, s.state(created.ID), "it is too young to be judged")
+	require.Equal(t, dlq.JobRunning, s.state(created.ID), "it is too young to be judged")
 	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(time.Microsecond)))
 	bulk := s.bulk(t, created.ID)
-	require.Equal(t, dlq.BulkFailed, bulk.State)
+	require.Equal(t, dlq.JobFailed, bulk.State)
 	require.Contains(t, bulk.Reason, "never started")
-	require.ErrorIs(t, s.client.CancelRetryAll(t.Context(), created.ID), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.CancelJob(t.Context(), retryOf(created.ID)), dlq.ErrNotFound)
 
 	// A later start of the workflow comes too late.
-	_, err = s.client.StartRetryAll(t.Context(), created)
+	_, err = s.client.StartJob(t.Context(), nil, created)
 	require.NoError(t, err)
-	_, err = s.client.AwaitRetryAll(t.Context(), created.ID)
+	_, err = s.client.AwaitJob(t.Context(), retryOf(created.ID))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	require.Equal(t, bulk, s.bulk(t, created.ID))
 	require.Zero(t, s.target.count())
@@ -237,15 +237,15 @@ func TestAJobRunsOnce(t *testing.T) {
 	s.add(t, 10, 1)
 	created, err := s.create(t)
 	require.NoError(t, err)
-	first, err := s.client.StartRetryAll(t.Context(), created)
+	first, err := s.client.StartJob(t.Context(), nil, created)
 	require.NoError(t, err)
-	joined, err := s.client.StartRetryAll(t.Context(), created)
+	joined, err := s.client.StartJob(t.Context(), nil, created)
 	if err == nil { // it may have ended already
 		require.Equal(t, first, joined)
 	}
-	_, err = s.client.AwaitRetryAll(t.Context(), created.ID)
+	_, err = s.client.AwaitJob(t.Context(), retryOf(created.ID))
 	require.NoError(t, err)
-	_, err = s.client.StartRetryAll(t.Context(), created)
+	_, err = s.client.StartJob(t.Context(), nil, created)
 	require.ErrorIs(t, err, dlq.ErrNotFound)
 	require.Equal(t, 10, s.target.count())
 }

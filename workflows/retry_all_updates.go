@@ -18,7 +18,7 @@ const (
 	UpdatePause   = "pause"
 	UpdateResume  = "resume"
 	UpdateSetRate = "set_rate"
-	// QueryProgress answers with the dlq.BulkRetry, at most 15 s old.
+	// QueryProgress answers with the dlq.Job, at most 15 s old.
 	QueryProgress = "progress"
 )
 
@@ -78,7 +78,7 @@ func (u RateUpdate) check() error {
 const typeEnded = "Ended"
 
 func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.BulkRetry, error) { return r.bulk, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.Job, error) { return r.bulk, nil }); err != nil {
 		return err
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.onPause, workflow.UpdateHandlerOptions{
@@ -102,43 +102,43 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 
 // onPause returns once no message of the job is RETRYING. The claims stop immediately; the
 // claimed pages are finished first.
-func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.BulkRetry, error) {
+func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.Job, error) {
 	reason := dlq.StorableText(in.Reason) // as in the job, which is compared below
 	if reason == "" {
 		reason = "paused by an operator"
 	}
 	r.pause = &Pause{Reason: reason, Update: workflow.GetCurrentUpdateInfo(ctx).ID}
-	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.BulkPaused && r.bulk.Reason == reason })
+	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.JobPaused && r.bulk.Reason == reason })
 }
 
 // onResume returns once the job runs again.
-func (r *bulkRun) onResume(ctx workflow.Context) (dlq.BulkRetry, error) {
+func (r *bulkRun) onResume(ctx workflow.Context) (dlq.Job, error) {
 	r.pause, r.resumedBy = nil, workflow.GetCurrentUpdateInfo(ctx).ID
-	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.BulkRunning })
+	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.JobRunning })
 }
 
 // awaitPauseUpdate waits for the effect of a pause or a resume, or for a later update, which
 // supersedes this update.
-func (r *bulkRun) awaitPauseUpdate(ctx workflow.Context, effect func() bool) (dlq.BulkRetry, error) {
+func (r *bulkRun) awaitPauseUpdate(ctx workflow.Context, effect func() bool) (dlq.Job, error) {
 	r.pauseUpdates++
 	mine := r.pauseUpdates
 	return r.await(ctx, func() bool { return effect() || r.pauseUpdates != mine })
 }
 
-func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry, error) {
+func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.Job, error) {
 	if err := r.rate.Lock(ctx); err != nil {
-		return dlq.BulkRetry{}, err
+		return dlq.Job{}, err
 	}
 	defer r.rate.Unlock()
 	if _, err := r.await(ctx, func() bool { return r.phase == phaseRunning }); err != nil {
-		return dlq.BulkRetry{}, err
+		return dlq.Job{}, err
 	}
 	perSecond := *in.PerSecond // the validator refuses an update without a number
 	ctx = storeOptions(ctx, "set the rate limit")
-	err := workflow.ExecuteActivity(ctx, r.steps.SetBulkRate,
+	err := workflow.ExecuteActivity(ctx, r.steps.SetJobRate,
 		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond, Update: workflow.GetCurrentUpdateInfo(ctx).ID}).Get(ctx, nil)
 	if err != nil {
-		return dlq.BulkRetry{}, err
+		return dlq.Job{}, err
 	}
 	r.bulk.Spec.RateLimit = perSecond
 	return r.bulk, nil
@@ -146,12 +146,12 @@ func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.BulkRetry,
 
 // await waits until the condition holds or the run ends. If the run continues as new, the
 // next run applies the update.
-func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.BulkRetry, error) {
+func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.Job, error) {
 	if err := workflow.Await(ctx, func() bool { return r.phase > phaseRunning || condition() }); err != nil {
-		return dlq.BulkRetry{}, err
+		return dlq.Job{}, err
 	}
 	if r.phase == phaseEnded {
-		return dlq.BulkRetry{}, errEnded()
+		return dlq.Job{}, errEnded()
 	}
 	return r.bulk, nil
 }

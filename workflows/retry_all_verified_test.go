@@ -20,22 +20,22 @@ type verifyingStore struct {
 	asked  atomic.Int64
 }
 
-func (s *verifyingStore) VerifyBulk(context.Context, dlq.ID) (dlq.Verifications, error) {
+func (s *verifyingStore) VerifyJob(context.Context, dlq.ID) (dlq.Verifications, error) {
 	defer s.asked.Add(1)
 	return *s.counts.Load(), nil
 }
 
-var _ activities.BulkStore = (*verifyingStore)(nil)
+var _ activities.JobStore = (*verifyingStore)(nil)
 
 func startVerifying(t *testing.T, counts *dlq.Verifications) (*system, *verifyingStore, dlq.ID) {
 	t.Helper()
 	s := startlessSystem(t)
 	store := &verifyingStore{Store: s.store}
 	store.counts.Store(counts)
-	s.counting = store
+	s.jobs = store
 	s.start(t)
 	s.add(t, 100, 100)
-	return s, store, s.startAll(t, func(spec *dlq.BulkSpec) {
+	return s, store, s.startAll(t, func(spec *dlq.JobSpec) {
 		spec.Ramp = &dlq.Ramp{Steps: []int{10}, Wait: 50 * time.Millisecond, MaxCameBack: 1, Confirm: dlq.ConfirmVerified}
 	})
 }
@@ -45,24 +45,24 @@ func TestRampWaitsUntilWhatItHasSentIsVerified(t *testing.T) {
 	s, store, job := startVerifying(t, &dlq.Verifications{Yes: 8, No: 2, CameBack: 1})
 	eventually(t, "it has looked twice", func() bool { return store.asked.Load() >= 2 })
 	require.Equal(t, 10, s.target.count())
-	require.Equal(t, dlq.BulkRunning, s.state(job))
+	require.Equal(t, dlq.JobRunning, s.state(job))
 	store.counts.Store(&dlq.Verifications{Yes: 9, No: 1, CameBack: 1})
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(100), result.Job.Counts.Retried)
 	s.replay(t, "retry_all_ramp_verified", execution(job))
 }
 
 func TestRampPausesWhenNobodyKnowsWhetherItIsVerified(t *testing.T) {
 	t.Parallel()
 	s, _, job := startVerifying(t, &dlq.Verifications{Yes: 7, Unknown: 3, Reasons: map[dlq.VerifiedReason]int64{dlq.ReasonNoGroup: 2, dlq.ReasonRetryTopics: 1}})
-	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.BulkPaused })
+	eventually(t, "it pauses itself", func() bool { return s.state(job) == dlq.JobPaused })
 	require.Equal(t, 10, s.target.count())
 	require.Contains(t, s.bulk(t, job).Reason, "step 1 of the ramp: retry_topics (1 messages), no_group (2 messages)")
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(100), result.Job.Counts.Retried)
 	s.replay(t, "retry_all_ramp_unverified", execution(job))
 }
 
@@ -70,11 +70,11 @@ func TestAnOperatorPausesAJobThatWaitsUntilItIsVerified(t *testing.T) {
 	t.Parallel()
 	s, store, job := startVerifying(t, &dlq.Verifications{No: 10})
 	eventually(t, "it waits", func() bool { return store.asked.Load() >= 1 })
-	require.NoError(t, s.client.PauseRetryAll(t.Context(), job, "lunch"))
+	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "lunch"))
 	require.Equal(t, "lunch", s.bulk(t, job).Reason)
-	require.NoError(t, s.client.ResumeRetryAll(t.Context(), job))
+	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
 	store.counts.Store(&dlq.Verifications{Yes: 10})
-	result, err := s.client.AwaitRetryAll(t.Context(), job)
+	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.Equal(t, int64(100), result.Bulk.Counts.Retried)
+	require.Equal(t, int64(100), result.Job.Counts.Retried)
 }

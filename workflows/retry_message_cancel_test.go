@@ -23,8 +23,8 @@ type claiming struct {
 	claim func(claim func() (dlq.Claim, error)) (dlq.Claim, error)
 }
 
-func (c *claiming) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
-	return c.claim(func() (dlq.Claim, error) { return c.Store.Claim(ctx, id, owner) })
+func (c *claiming) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error) {
+	return c.claim(func() (dlq.Claim, error) { return c.Store.Claim(ctx, id, owner, operation) })
 }
 
 // lastRetry stores a message that has one retry left.
@@ -33,7 +33,7 @@ func (s *system) lastRetry(t *testing.T) dlq.ID {
 	id := s.add(t, 1, 1)[0]
 	for range dlq.DefaultMaxRetries - 1 {
 		owner := dlq.Owner{WorkflowID: "earlier", Token: dlq.NewID().String()}
-		_, err := s.store.Claim(t.Context(), id, owner)
+		_, err := s.store.Claim(t.Context(), id, owner, dlq.ID{})
 		require.NoError(t, err)
 		_, _, err = s.store.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryAuth})
 		require.NoError(t, err)
@@ -43,7 +43,7 @@ func (s *system) lastRetry(t *testing.T) dlq.ID {
 
 func (s *system) startRetry(t *testing.T, id dlq.ID) workflows.Execution {
 	t.Helper()
-	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	return execution
 }
@@ -186,7 +186,7 @@ func TestARefusedClaimStaysRefusedWhenItIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	id := s.add(t, 1, 1)[0]
-	_, err := s.store.MarkDead(t.Context(), id)
+	_, err := s.store.MarkDead(t.Context(), nil, id)
 	require.NoError(t, err)
 	var asked atomic.Int32
 	goOn := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 
 func (s *system) retry(t *testing.T, id dlq.ID) (workflows.RetryMessageResult, error) {
 	t.Helper()
-	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	return s.client.AwaitRetryMessage(t.Context(), execution)
 }
@@ -47,11 +47,11 @@ func TestSecondCallJoinsTheRunningRetry(t *testing.T) {
 	for _, operation := range operations {
 		require.NoError(t, s.store.RecordOperation(t.Context(), dlq.Operation{ID: operation, TargetID: id, Outcome: dlq.OperationAccepted}))
 	}
-	first, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id, OperationID: operations[0]})
+	first, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id, OperationID: operations[0]})
 	require.NoError(t, err)
 	require.False(t, first.Joined)
 	<-publishing
-	second, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id, OperationID: operations[1]})
+	second, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id, OperationID: operations[1]})
 	require.NoError(t, err)
 	require.Equal(t, workflows.Execution{WorkflowID: first.WorkflowID, RunID: first.RunID, Joined: true}, second)
 	close(goOn)
@@ -91,7 +91,7 @@ func TestAwaitingEndsWithItsContextAndTheRetryContinues(t *testing.T) {
 	id := s.add(t, 1, 1)[0]
 	goOn := make(chan struct{})
 	s.target.answers(func(dlq.Envelope) error { <-goOn; return nil })
-	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -109,7 +109,7 @@ func TestCancelledRetryReleasesTheMessage(t *testing.T) {
 	id := s.add(t, 1, 1)[0]
 	tried := make(chan struct{}, 10)
 	s.target.answers(func(dlq.Envelope) error { tried <- struct{}{}; return refuse(dlq.CategoryRateLimit) })
-	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	<-tried
 	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), execution.WorkflowID, execution.RunID))
@@ -145,7 +145,7 @@ func TestSweeperIgnoresARunningRetry(t *testing.T) {
 	id := s.add(t, 1, 1)[0]
 	tried := make(chan struct{}, 10)
 	s.target.answers(func(dlq.Envelope) error { tried <- struct{}{}; return refuse(dlq.CategoryRateLimit) })
-	_, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	_, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	<-tried
 	require.NoError(t, s.sweeper.Sweep(t.Context(), s.message(t, id).LastRetryAt.Add(time.Microsecond)))
@@ -157,7 +157,7 @@ func (s *system) terminateWhileRetrying(t *testing.T, id dlq.ID) {
 	t.Helper()
 	tried := make(chan struct{}, 10)
 	s.target.answers(func(dlq.Envelope) error { tried <- struct{}{}; return refuse(dlq.CategoryRateLimit) })
-	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	<-tried
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), execution.WorkflowID, execution.RunID, "by hand"))
@@ -171,7 +171,7 @@ func TestEveryStepOfARetryHasASummary(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	id := s.add(t, 1, 1)[0]
-	execution, err := s.client.StartRetryMessage(t.Context(), &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
+	execution, err := s.client.StartRetryMessage(t.Context(), nil, &dlq.Message{}, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	var told []string
 	for _, event := range s.history(t, execution, true).GetEvents() {

@@ -34,16 +34,13 @@ const (
 type SweepStore interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Owners lists the owners of RETRYING messages claimed before the time, except the owners
-	// that BulkOwners lists.
+	// that JobOwners lists.
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
-	// BulkOwners lists the owners of open jobs that were started before the time. Their
+	// JobOwners lists the owners of open jobs that were started before the time. Their
 	// tokens are the jobs' ids.
-	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
-	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
-	// ActionOwners and EndAction are the same for bulk actions.
-	ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
-	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
+	JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
+	EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
 	// FoldCounts adds up the recent changes of the message counts, which makes reading
 	// them cheap.
 	FoldCounts(ctx context.Context) error
@@ -112,7 +109,7 @@ func (s *Sweeper) openHeldGroups(ctx context.Context) error {
 	return err
 }
 
-// ownerKind is a kind of owners: bulk retries, bulk actions or single retries.
+// ownerKind is a kind of owners: jobs or single retries.
 type ownerKind struct {
 	name string
 	list func(ctx context.Context, before time.Time) ([]dlq.Owner, error)
@@ -122,14 +119,7 @@ type ownerKind struct {
 
 func (s *Sweeper) ownerKinds() []ownerKind {
 	return []ownerKind{
-		{"bulk retry", s.Store.BulkOwners, s.closeJob(dlq.PermBulkRetryControl, func(ctx context.Context, id dlq.ID) error {
-			_, err := s.Store.EndBulk(ctx, id, dlq.BulkFailed, GoneReason)
-			return err
-		})},
-		{"bulk action", s.Store.ActionOwners, s.closeJob(dlq.PermBulkActionControl, func(ctx context.Context, id dlq.ID) error {
-			_, err := s.Store.EndAction(ctx, id, dlq.BulkFailed, GoneReason)
-			return err
-		})},
+		{"job", s.Store.JobOwners, s.closeJob},
 		{"retry", s.Store.Owners, s.release},
 	}
 }
@@ -152,17 +142,15 @@ func (s *Sweeper) sweepKind(ctx context.Context, kind *ownerKind, before time.Ti
 	return err
 }
 
-func (s *Sweeper) closeJob(action dlq.Permission, end func(context.Context, dlq.ID) error) func(context.Context, dlq.Owner) error {
-	return func(ctx context.Context, owner dlq.Owner) error {
-		id, err := dlq.ParseID(owner.Token)
-		if err != nil {
-			return err
-		}
-		if err = end(dlq.WithOperation(ctx, dlq.Outside(action, "")), id); err == nil {
-			s.Log.Warn("closed a job whose workflow is gone", zap.String("workflow_id", owner.WorkflowID), zap.Stringer("id", id))
-		}
-		return err
+func (s *Sweeper) closeJob(ctx context.Context, owner dlq.Owner) error {
+	id, err := dlq.ParseID(owner.Token)
+	if err == nil {
+		_, err = s.Store.EndJob(ctx, dlq.Outside(dlq.PermJobControl, ""), id, dlq.JobFailed, GoneReason)
 	}
+	if err == nil {
+		s.Log.Warn("closed a job whose workflow is gone", zap.String("workflow_id", owner.WorkflowID), zap.Stringer("job_id", id))
+	}
+	return err
 }
 
 func (s *Sweeper) release(ctx context.Context, owner dlq.Owner) error {

@@ -42,16 +42,16 @@ func TestAnImpossibleOwnerIsGone(t *testing.T) {
 
 // sweepable is a store whose calls may fail for some owners.
 type sweepable struct {
-	owners, bulks, actions []dlq.Owner
-	listing                error
-	broken                 map[string]error
-	released               []string
-	ended, endedActions    []dlq.ID
-	folded                 bool
-	foldError              error
-	due                    int
-	opened, recorded       bool
-	openError              error
+	owners, jobs     []dlq.Owner
+	listing          error
+	broken           map[string]error
+	released         []string
+	ended            []dlq.ID
+	folded           bool
+	foldError        error
+	due              int
+	opened, recorded bool
+	openError        error
 }
 
 func (s *sweepable) Now(context.Context) (time.Time, error) { return time.Now(), nil }
@@ -60,8 +60,8 @@ func (s *sweepable) Owners(context.Context, time.Time) ([]dlq.Owner, error) {
 	return s.owners, s.listing
 }
 
-func (s *sweepable) BulkOwners(context.Context, time.Time) ([]dlq.Owner, error) {
-	return s.bulks, s.listing
+func (s *sweepable) JobOwners(context.Context, time.Time) ([]dlq.Owner, error) {
+	return s.jobs, s.listing
 }
 
 func (s *sweepable) Release(_ context.Context, owner dlq.Owner, _ string) (int64, error) {
@@ -72,21 +72,12 @@ func (s *sweepable) Release(_ context.Context, owner dlq.Owner, _ string) (int64
 	return 1, nil
 }
 
-func (s *sweepable) EndBulk(_ context.Context, id dlq.ID, _ dlq.BulkState, _ string) (dlq.BulkRetry, error) {
+func (s *sweepable) EndJob(_ context.Context, _ *dlq.Operation, id dlq.ID, _ dlq.JobState, _ string) (dlq.Job, error) {
 	if err := s.broken[id.String()]; err != nil {
-		return dlq.BulkRetry{}, err
+		return dlq.Job{}, err
 	}
 	s.ended = append(s.ended, id)
-	return dlq.BulkRetry{}, nil
-}
-
-func (s *sweepable) ActionOwners(context.Context, time.Time) ([]dlq.Owner, error) {
-	return s.actions, s.listing
-}
-
-func (s *sweepable) EndAction(_ context.Context, id dlq.ID, _ dlq.BulkState, _ string) (dlq.BulkAction, error) {
-	s.endedActions = append(s.endedActions, id)
-	return dlq.BulkAction{}, s.broken[id.String()]
+	return dlq.Job{}, nil
 }
 
 func (s *sweepable) FoldCounts(context.Context) error {
@@ -135,10 +126,10 @@ func TestAFailureForOneOwnerDoesNotStopTheSweepOfTheOthers(t *testing.T) {
 		store.owners = append(store.owners, dlq.Owner{WorkflowID: id, Token: "t"})
 	}
 	for _, id := range jobs {
-		store.bulks = append(store.bulks, dlq.Owner{WorkflowID: "job-" + id.String(), Token: id.String()})
+		store.jobs = append(store.jobs, dlq.Owner{WorkflowID: "job-" + id.String(), Token: id.String()})
 	}
-	store.bulks = append([]dlq.Owner{{WorkflowID: "unknown", Token: dlq.NewID().String()}}, store.bulks...)
-	store.actions = []dlq.Owner{{WorkflowID: "d", Token: jobs[0].String()}, {WorkflowID: "gone", Token: jobs[2].String()}}
+	store.jobs = append([]dlq.Owner{{WorkflowID: "unknown", Token: dlq.NewID().String()}}, store.jobs...)
+	store.jobs = append(store.jobs, dlq.Owner{WorkflowID: "d", Token: dlq.NewID().String()})
 	sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
 		Owners: &runningOwners{t: t, unknown: map[string]error{"a": unavailable, "unknown": unavailable}, lives: map[string]bool{"d": true}}}
 	err := sweeper.Sweep(t.Context(), time.Now())
@@ -146,7 +137,6 @@ func TestAFailureForOneOwnerDoesNotStopTheSweepOfTheOthers(t *testing.T) {
 	require.ErrorIs(t, err, locked)
 	require.Equal(t, []string{"", "c"}, store.released)
 	require.Equal(t, []dlq.ID{jobs[0], jobs[2]}, store.ended)
-	require.Equal(t, []dlq.ID{jobs[2]}, store.endedActions)
 	require.True(t, store.folded)
 }
 

@@ -114,13 +114,20 @@ type system struct {
 	store    *postgres.Store
 	target   *target
 	sweeper  *workflows.Sweeper
-	// counting is the store of bulk retries, unless it is nil.
-	counting activities.BulkStore
-	// acting is the store of bulk actions, unless it is nil.
-	acting activities.ActionStore
-	queue  string
+	// jobs is the store of jobs, unless it is nil.
+	jobs  activities.JobStore
+	queue string
 	// stop ends the worker.
 	stop func()
+}
+
+// retryOf is a bulk retry by its id, and changeOf a job that changes messages.
+func retryOf(id dlq.ID) dlq.Job { return jobOf(dlq.KindRetry, id) }
+
+func changeOf(id dlq.ID) dlq.Job { return jobOf(dlq.KindDead, id) }
+
+func jobOf(kind dlq.JobKind, id dlq.ID) dlq.Job {
+	return dlq.Job{ID: id, WorkflowID: workflows.JobWorkflowID(kind, id), Spec: dlq.JobSpec{Kind: kind}}
 }
 
 // topic is the test's own, since the ids of bulk retries are the server's.
@@ -154,20 +161,15 @@ func (s *system) start(t *testing.T) {
 func (s *system) startOn(t *testing.T, store activities.RetryStore) {
 	t.Helper()
 	log, metrics := zap.NewNop(), activities.NewMetrics(prometheus.NewRegistry())
-	bulks := s.counting
-	if bulks == nil {
-		bulks = s.store
-	}
-	actions := s.acting
-	if actions == nil {
-		actions = s.store
+	jobs := s.jobs
+	if jobs == nil {
+		jobs = s.store
 	}
 	worker := workflows.NewWorker(s.temporal, s.queue, workflows.Activities{
 		Retry: &activities.Retry{
 			Store: store, Publisher: s.target, Owners: s.client, Metrics: metrics, Log: log,
 		},
-		Bulk:    &activities.Bulk{Store: bulks, Publisher: s.target, Metrics: metrics, Log: log, Targets: dlqtest.Targets(t)},
-		Action:  &activities.Action{Store: actions, Metrics: metrics, Log: log},
+		Jobs:    &activities.Jobs{Store: jobs, Publisher: s.target, Metrics: metrics, Log: log, Targets: dlqtest.Targets(t)},
 		Archive: archiveOf(s.store),
 	}, 5*time.Second, func(err error) { t.Errorf("the worker ended: %v", err) })
 	require.NoError(t, worker.Start())

@@ -40,10 +40,10 @@ type RetryMessageResult struct {
 	Category dlq.Category `json:"category,omitempty"`
 }
 
-// RetryAllInput starts RetryAll. The job itself is in the store.
-type RetryAllInput struct {
-	ID dlq.ID `json:"bulk_retry_id"`
-	// Resumed is set when the workflow continues as new.
+// JobInput starts RetryAll or ChangeAll. The job itself is in the store.
+type JobInput struct {
+	ID dlq.ID `json:"job_id"`
+	// Resumed is set when RetryAll continues as new.
 	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
@@ -68,14 +68,9 @@ type Pause struct {
 	Update string `json:"update,omitempty"`
 }
 
-// RetryAllResult is the job at its end.
-type RetryAllResult struct {
-	Bulk dlq.BulkRetry `json:"bulk"`
-	// Published is false when Kafka is not configured.
+// JobResult is the job at its end.
+type JobResult struct {
+	Job dlq.Job `json:"job"`
+	// Published is false when Kafka is not configured, and for ChangeAll.
 	Published bool `json:"published"`
-}
-
-// BulkActionInput starts BulkAction. The job itself is in the store.
-type BulkActionInput struct {
-	ID dlq.ID `json:"bulk_action_id"`
 }

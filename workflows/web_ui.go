@@ -42,8 +42,7 @@ type subject struct {
 }
 
 // describe gives the workflow search attributes, and details with links to the API.
-func (c *Client) describe(ctx context.Context, options *client.StartWorkflowOptions, s *subject) {
-	operation, _ := dlq.OperationOf(ctx)
+func (c *Client) describe(asked *dlq.Operation, options *client.StartWorkflowOptions, s *subject) {
 	var updates []temporal.SearchAttributeUpdate
 	var details []string
 	add := func(key temporal.SearchAttributeKeyKeyword, value, detail string) {
@@ -65,7 +64,9 @@ func (c *Client) describe(ctx context.Context, options *client.StartWorkflowOpti
 	if !s.group.IsZero() {
 		add(groupAttribute, s.group.String(), link("Group", "/api/v1/groups/"+s.group.String())+" "+s.group.String())
 	}
-	add(actorAttribute, operation.Subject, "asked for by "+markdown(operation.Subject))
+	if asked != nil {
+		add(actorAttribute, asked.Subject, "asked for by "+markdown(asked.Subject))
+	}
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(updates...)
 	options.StaticDetails = strings.Join(details, " · ")
 	if s.reason != "" {

@@ -32,8 +32,8 @@ func TestAWorkflowIsFoundByTopicGroupAndActor(t *testing.T) {
 	m, err := s.store.Message(t.Context(), id)
 	require.NoError(t, err)
 	m.DLQTopic, m.GroupID = "orders_*.dlq", dlq.NewID()
-	ctx := dlq.WithOperation(t.Context(), dlq.Operation{Subject: "ann", Reason: "see [here](https://evil.example)\n# now"})
-	execution, err := s.client.StartRetryMessage(ctx, &m, workflows.RetryMessageInput{MessageID: id})
+	asked := &dlq.Operation{Subject: "ann", Reason: "see [here](https://evil.example)\n# now"}
+	execution, err := s.client.StartRetryMessage(t.Context(), asked, &m, workflows.RetryMessageInput{MessageID: id})
 	require.NoError(t, err)
 	_, err = s.client.AwaitRetryMessage(t.Context(), execution)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestWorkflowsStartWithoutSearchAttributesThatTheNamespaceDoesNotKnow(t *tes
 	for range 2 {
 		id := dlq.NewID()
 		require.Eventually(t, func() bool { // the server learns of a namespace within seconds
-			_, err = c.StartRetryMessage(t.Context(), &dlq.Message{DLQTopic: "orders.dlq"}, workflows.RetryMessageInput{MessageID: id})
+			_, err = c.StartRetryMessage(t.Context(), nil, &dlq.Message{DLQTopic: "orders.dlq"}, workflows.RetryMessageInput{MessageID: id})
 			return err == nil
 		}, 30*time.Second, 50*time.Millisecond)
 	}
@@ -89,11 +89,11 @@ func TestTheUpdatesTakeWhatTheFormOfTheWebUISends(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 500, 1)
-	job := s.startAll(t, func(b *dlq.BulkSpec) { b.RateLimit = 1 })
-	send := func(update string, input ...any) (dlq.BulkRetry, error) {
-		var b dlq.BulkRetry
+	job := s.startAll(t, func(b *dlq.JobSpec) { b.RateLimit = 1 })
+	send := func(update string, input ...any) (dlq.Job, error) {
+		var b dlq.Job
 		handle, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-			WorkflowID: workflows.RetryAllID(job), UpdateName: update, Args: input, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: workflows.JobWorkflowID(dlq.KindRetry, job), UpdateName: update, Args: input, WaitForStage: client.WorkflowUpdateStageCompleted,
 		})
 		if err == nil {
 			err = handle.Get(t.Context(), &b)
@@ -102,7 +102,7 @@ func TestTheUpdatesTakeWhatTheFormOfTheWebUISends(t *testing.T) {
 	}
 	b, err := send("pause")
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkPaused, b.State)
+	require.Equal(t, dlq.JobPaused, b.State)
 	b, err = send("pause", "the broker is slow")
 	require.NoError(t, err)
 	require.Equal(t, "the broker is slow", b.Reason)
@@ -128,5 +128,5 @@ func TestTheUpdatesTakeWhatTheFormOfTheWebUISends(t *testing.T) {
 	}
 	b, err = send("resume")
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkRunning, b.State)
+	require.Equal(t, dlq.JobRunning, b.State)
 }

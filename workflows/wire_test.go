@@ -21,13 +21,13 @@ import (
 func TestEveryFieldThatGoesIntoTemporalHasANameInJSON(t *testing.T) {
 	t.Parallel()
 	sent := []reflect.Type{
-		reflect.TypeFor[workflows.PauseUpdate](), reflect.TypeFor[workflows.RateUpdate](), reflect.TypeFor[activities.LaneReport](), reflect.TypeFor[activities.ActionReport](),
+		reflect.TypeFor[workflows.PauseUpdate](), reflect.TypeFor[workflows.RateUpdate](), reflect.TypeFor[activities.LaneReport](), reflect.TypeFor[activities.ChangeReport](),
 		reflect.TypeFor[dlq.NotRetryableError](), reflect.TypeFor[dlq.OwnedError](), // details of errors
 	}
-	for _, function := range []any{workflows.RetryMessage, workflows.RetryAll, workflows.BulkAction, workflows.ArchiveMessages} {
+	for _, function := range []any{workflows.RetryMessage, workflows.RetryAll, workflows.ChangeAll, workflows.ArchiveMessages} {
 		sent = append(sent, argumentsOf(reflect.TypeOf(function))...)
 	}
-	for _, steps := range []any{&activities.Retry{}, &activities.Bulk{}, &activities.Action{}, &activities.Archive{}} {
+	for _, steps := range []any{&activities.Retry{}, &activities.Jobs{}, &activities.Archive{}} {
 		for method := range reflect.TypeOf(steps).Methods() {
 			sent = append(sent, argumentsOf(method.Type)...)
 		}
@@ -36,7 +36,7 @@ func TestEveryFieldThatGoesIntoTemporalHasANameInJSON(t *testing.T) {
 	for _, root := range sent {
 		requireNames(t, root, seen)
 	}
-	require.True(t, seen[reflect.TypeFor[dlq.Filter]()] && seen[reflect.TypeFor[activities.LaneInput]()] && seen[reflect.TypeFor[workflows.Resumed]()] && seen[reflect.TypeFor[dlq.ActionSpec]()],
+	require.True(t, seen[reflect.TypeFor[dlq.Filter]()] && seen[reflect.TypeFor[activities.LaneInput]()] && seen[reflect.TypeFor[workflows.Resumed]()] && seen[reflect.TypeFor[dlq.JobSpec]()],
 		"it has not looked at everything: %v", seen)
 }
 
@@ -57,8 +57,7 @@ func requireNames(t *testing.T, of reflect.Type, seen map[reflect.Type]bool) {
 	}
 	ours := strings.HasPrefix(of.PkgPath(), "dlqmanager/")
 	if seen[of] || !ours || of.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || of == reflect.TypeFor[time.Time]() ||
-		of == reflect.TypeFor[activities.Retry]() || of == reflect.TypeFor[activities.Bulk]() || of == reflect.TypeFor[activities.Archive]() ||
-		of == reflect.TypeFor[activities.Action]() ||
+		of == reflect.TypeFor[activities.Retry]() || of == reflect.TypeFor[activities.Jobs]() || of == reflect.TypeFor[activities.Archive]() ||
 		of.Implements(reflect.TypeFor[context.Context]()) {
 		return
 	}

@@ -13,8 +13,7 @@ import (
 // Activities are the activities that a worker runs. All but Retry are nil without a database.
 type Activities struct {
 	Retry   *activities.Retry
-	Bulk    *activities.Bulk
-	Action  *activities.Action
+	Jobs    *activities.Jobs
 	Archive *activities.Archive
 }
 
@@ -34,9 +33,8 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 	})
 	Register(w)
 	w.RegisterActivity(steps.Retry)
-	if steps.Bulk != nil {
-		w.RegisterActivity(steps.Bulk)
-		w.RegisterActivity(steps.Action)
+	if steps.Jobs != nil {
+		w.RegisterActivity(steps.Jobs)
 		w.RegisterActivity(steps.Archive)
 	}
 	return w
@@ -46,6 +44,6 @@ func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopT
 func Register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(RetryMessage, workflow.RegisterOptions{Name: RetryMessageType})
 	r.RegisterWorkflowWithOptions(RetryAll, workflow.RegisterOptions{Name: RetryAllType})
-	r.RegisterWorkflowWithOptions(BulkAction, workflow.RegisterOptions{Name: BulkActionType})
+	r.RegisterWorkflowWithOptions(ChangeAll, workflow.RegisterOptions{Name: ChangeAllType})
 	r.RegisterWorkflowWithOptions(ArchiveMessages, workflow.RegisterOptions{Name: ArchiveMessagesType})
 }

@@ -45,7 +45,7 @@ def real_id(path):
     """An id that exists, or did: messages can have been deleted, jobs can have ended."""
     if "/messages/" in path:
         return MESSAGES
-    return [job["id"] for job in get("/bulk-retries?limit=20")["bulk_retries"]]
+    return [job["id"] for job in get("/jobs?page_size=20")["jobs"]]
 
 
 def one_of(values, instead_of):

@@ -15,8 +15,8 @@ func (r *round) retry(circle int) {
 	for i := 0; i < len(r.ids); i += 50 {
 		r.retryAlone(circle, r.ids[i])
 	}
-	include := func(s *dlq.BulkSpec) { s.IncludeSuspicious = true }
-	bulk, err := r.store.CreateBulk(r.t.Context(), dlqtest.Bulk(dlqTopic, 2, include))
+	include := func(s *dlq.JobSpec) { s.IncludeSuspicious = true }
+	bulk, err := r.store.CreateJob(r.t.Context(), nil, dlqtest.Bulk(dlqTopic, 2, include))
 	require.NoError(r.t, err)
 	for number := range bulk.Lanes {
 		lane, err := r.store.OpenLane(r.t.Context(), bulk.ID, number, dlq.LaneAttempt{})
@@ -24,14 +24,14 @@ func (r *round) retry(circle int) {
 		for r.retryPage(circle, lane) {
 		}
 	}
-	bulk, err = r.store.EndBulk(r.t.Context(), bulk.ID, dlq.BulkCompleted, "")
+	bulk, err = r.store.EndJob(r.t.Context(), nil, bulk.ID, dlq.JobCompleted, "")
 	require.NoError(r.t, err)
 	require.EqualValues(r.t, len(r.ids)-(len(r.ids)+49)/50, bulk.Counts.Retried)
 }
 
 func (r *round) retryAlone(circle int, id dlq.ID) {
 	ctx, owner := r.t.Context(), dlqtest.Owner()
-	_, err := r.store.Claim(ctx, id, owner)
+	_, err := r.store.Claim(ctx, id, owner, dlq.ID{})
 	require.NoError(r.t, err)
 	envelope, err := r.store.Envelope(ctx, id, owner)
 	require.NoError(r.t, err)
@@ -44,7 +44,7 @@ func (r *round) retryAlone(circle int, id dlq.ID) {
 // retryPage reports whether there was a page.
 func (r *round) retryPage(circle int, lane dlq.Lane) bool {
 	ctx := r.t.Context()
-	claim, err := r.store.ClaimPage(ctx, lane, true)
+	claim, _, err := r.store.NextPage(ctx, lane, nil, true)
 	require.NoError(r.t, err)
 	if claim.Bytes > dlq.PageBytes { // the claim did not read the value
 		claim, err = r.store.ClaimedPage(ctx, lane, claim.Bytes)

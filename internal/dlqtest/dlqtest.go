@@ -154,10 +154,10 @@ func Owner() dlq.Owner {
 }
 
 // Bulk is a bulk retry to create.
-func Bulk(topic string, lanes int, options ...func(*dlq.BulkSpec)) dlq.BulkRetry {
+func Bulk(topic string, lanes int, options ...func(*dlq.JobSpec)) dlq.Job {
 	id := dlq.NewID()
-	b := dlq.BulkRetry{ID: id, WorkflowID: "retry-all-" + id.String(), Lanes: lanes,
-		Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}}
+	b := dlq.Job{ID: id, WorkflowID: "retry-all-" + id.String(), Lanes: lanes,
+		Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: topic}, Order: dlq.OrderKey}}
 	for _, option := range options {
 		option(&b.Spec)
 	}
@@ -165,21 +165,21 @@ func Bulk(topic string, lanes int, options ...func(*dlq.BulkSpec)) dlq.BulkRetry
 }
 
 // Rate limits a bulk retry to messages per second.
-func Rate(messages int) func(*dlq.BulkSpec) {
-	return func(s *dlq.BulkSpec) { s.RateLimit = messages }
+func Rate(messages int) func(*dlq.JobSpec) {
+	return func(s *dlq.JobSpec) { s.RateLimit = messages }
 }
 
 // Filter sets the filter of a bulk retry, except for its topic.
-func Filter(f dlq.Filter) func(*dlq.BulkSpec) {
-	return func(s *dlq.BulkSpec) {
+func Filter(f dlq.Filter) func(*dlq.JobSpec) {
+	return func(s *dlq.JobSpec) {
 		f.Topic = s.Topic
 		s.Filter = f
 	}
 }
 
 // Lane is one lane of a started bulk retry.
-func Lane(b dlq.BulkRetry, number int) dlq.Lane {
-	return dlq.Lane{Bulk: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number, Total: b.Lanes}
+func Lane(b dlq.Job, number int) dlq.Lane {
+	return dlq.Lane{Job: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number, Total: b.Lanes}
 }
 
 // Outcome ends a retry with a result.
@@ -215,8 +215,8 @@ func Failed(id dlq.ID) dlq.Outcome {
 	return dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "broker unavailable"}
 }
 
-// Action is a bulk action to create.
-func Action(action dlq.Action, f dlq.Filter) dlq.BulkAction {
+// Change is a job to create that changes messages.
+func Change(kind dlq.JobKind, f dlq.Filter) dlq.Job {
 	id := dlq.NewID()
-	return dlq.BulkAction{ID: id, WorkflowID: "bulk-action-" + id.String(), Spec: dlq.ActionSpec{Action: action, Filter: f}}
+	return dlq.Job{ID: id, WorkflowID: "change-all-" + id.String(), Spec: dlq.JobSpec{Kind: kind, Filter: f}}
 }

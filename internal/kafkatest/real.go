@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -28,12 +29,17 @@ func (s *Server) Start(t testing.TB) {
 	require.NoError(t, s.start())
 }
 
+// resetTimeout bounds each request of the tool. Its default of 5 s is too short for a JVM that
+// starts on a busy machine.
+const resetTimeout = 60 * time.Second
+
 // ResetOffsets sets a group's offset of every partition of a topic by Kafka's own tool, as
 // operators do. The group must have no members.
 func (s *Server) ResetOffsets(t testing.TB, group, topic string, at int64) {
 	t.Helper()
 	output, err := s.java("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", s.plain,
-		"--group", group, "--topic", topic, "--reset-offsets", "--to-offset", strconv.FormatInt(at, 10), "--execute").CombinedOutput()
+		"--timeout", strconv.FormatInt(resetTimeout.Milliseconds(), 10), "--group", group, "--topic", topic,
+		"--reset-offsets", "--to-offset", strconv.FormatInt(at, 10), "--execute").CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), topic, "the tool lists the topics that it has reset")
 }

@@ -181,7 +181,7 @@ func (m *Store) Weigh(_ context.Context, id dlq.ID, _ bool) (dlq.Weight, error) 
 }
 
 // Delete is like postgres.Store.Delete.
-func (m *Store) Delete(_ context.Context, id dlq.ID) error {
+func (m *Store) Delete(_ context.Context, _ *dlq.Operation, id dlq.ID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, err := m.find(id)
@@ -199,7 +199,7 @@ func (m *Store) Delete(_ context.Context, id dlq.ID) error {
 }
 
 // MarkDead is like postgres.Store.MarkDead.
-func (m *Store) MarkDead(_ context.Context, id dlq.ID) (dlq.Message, error) {
+func (m *Store) MarkDead(_ context.Context, _ *dlq.Operation, id dlq.ID) (dlq.Message, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, err := m.find(id)

@@ -12,7 +12,7 @@ import (
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim is like postgres.Store.Claim.
-func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+func (m *Store) Claim(_ context.Context, id dlq.ID, owner dlq.Owner, _ dlq.ID) (dlq.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if owner.WorkflowID == "" || owner.Token == "" {

@@ -24,10 +24,10 @@ SELECT messages FROM moved`
 
 // ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than
 // olderThan into the archive, and returns how many. The next call continues where this call
-// ended; zero means that nothing is left. ArchiveBatch counts them for the run that is the operation of
-// ctx; see RecordArchiveRuns.
-func (s *Store) ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return s.moveBatch(ctx, "archive messages", archiveBatchSQL, olderThan, limit)
+// ended; zero means that nothing is left. ArchiveBatch counts them for the run, if any; see
+// RecordArchiveRuns.
+func (s *Store) ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
+	return s.moveBatch(ctx, run, "archive messages", archiveBatchSQL, olderThan, limit)
 }
 
 const purgeBatchSQL = `
@@ -58,14 +58,13 @@ SELECT count(*) FROM messages`
 // PurgeBatch deletes at most limit archived messages that have not changed for
 // longer than olderThan, with their bytes and attempts, and returns how many. They are not published any more.
 // PurgeBatch counts them like ArchiveBatch.
-func (s *Store) PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return s.moveBatch(ctx, "purge messages", purgeBatchSQL, olderThan, limit)
+func (s *Store) PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
+	return s.moveBatch(ctx, run, "purge messages", purgeBatchSQL, olderThan, limit)
 }
 
-func (s *Store) moveBatch(ctx context.Context, operation, sql string, olderThan time.Duration, limit int) (int64, error) {
-	run, _ := dlq.OperationOf(ctx)
+func (s *Store) moveBatch(ctx context.Context, run dlq.ArchiveRun, operation, sql string, olderThan time.Duration, limit int) (int64, error) {
 	moved, _, err := queryOne(ctx, s, operation, pgx.RowTo[int64], sql, pgx.NamedArgs{"microseconds": olderThan.Microseconds(), "limit": limit,
-		"run_id": run.RequestID, "workflow_id": run.WorkflowID})
+		"run_id": run.RunID, "workflow_id": run.WorkflowID})
 	return moved, err
 }
 

@@ -27,11 +27,11 @@ func archived(t *testing.T, messages int) (*postgres.Store, *pgxpool.Pool) {
 // move archives and purges a batch each for a run.
 func move(t *testing.T, s *postgres.Store, runID string, archive, purge int) {
 	t.Helper()
-	ctx := dlq.WithOperation(t.Context(), dlq.OfArchive("dlq-archive-1", runID))
-	moved, err := s.ArchiveBatch(ctx, 0, archive)
+	run := dlq.ArchiveRun{WorkflowID: "dlq-archive-1", RunID: runID}
+	moved, err := s.ArchiveBatch(t.Context(), run, 0, archive)
 	require.NoError(t, err)
 	require.EqualValues(t, archive, moved)
-	purged, err := s.PurgeBatch(ctx, 0, purge)
+	purged, err := s.PurgeBatch(t.Context(), run, 0, purge)
 	require.NoError(t, err)
 	require.EqualValues(t, purge, purged)
 }

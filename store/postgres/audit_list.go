@@ -18,7 +18,7 @@ SELECT COALESCE(r.run_id, o.target_id::text), o.id
 FROM dlq.dlq_audit o
 LEFT JOIN dlq.dlq_audit_runs r ON r.operation_id = o.id
 WHERE o.target_id = ANY (@targets::uuid[]) AND o.outcome = 'accepted'
-	AND (r.run_id = ANY (@tokens::text[]) OR r.run_id IS NULL AND o.action = 'dlq:bulk-retry:create')
+	AND (r.run_id = ANY (@tokens::text[]) OR r.run_id IS NULL AND o.action = 'dlq:job:create')
 ORDER BY o.at DESC, o.id DESC`
 
 // OperationsOf returns the operations that asked for retries of messages, by the tokens of
@@ -125,9 +125,11 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.
 
 // visibleJob is a condition on operations: operations of a job on an original topic have the messages of
 // all its dead-letter topics, unless the job has limits.
-const visibleJob = `(a.target NOT IN ('bulk-retry', 'bulk-action') OR a.topic ~ @dead_letter_topics
-	OR EXISTS (SELECT FROM dlq.dlq_bulk_retries j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0)
-	OR EXISTS (SELECT FROM dlq.dlq_bulk_actions j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0))`
+const visibleJob = `(a.target <> 'job' OR a.topic ~ @dead_letter_topics
+	OR EXISTS (SELECT FROM dlq.dlq_jobs j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0))`
+
+// singleRetry is a condition on operations. The row that names the joined run is the second row of its request.
+const singleRetry = `a.action = 'dlq:message:retry' AND a.outcome = 'accepted' AND NOT COALESCE(a.detail ? 'joined_run', false)`
 
 func operationConditions(q *dlq.OperationQuery) string {
 	var b strings.Builder
@@ -145,6 +147,7 @@ func operationConditions(q *dlq.OperationQuery) string {
 	add(!q.To.IsZero(), "a.at < @to")
 	add(q.Within != "", "a.topic ~ @within")
 	add(q.Within != "", visibleJob)
+	add(q.SingleRetries, singleRetry)
 	add(q.After != nil, "(a.at, a.id) < (@after_at::timestamptz, @after_id::uuid)")
 	return b.String()
 }
@@ -160,5 +163,5 @@ const purgeAuditSQL = `SELECT dlq.purge_audit(now() - @microseconds::bigint * in
 // PurgeOperations deletes at most limit operations that are older than olderThan, and older
 // than dlq.AuditFloor, and returns how many.
 func (s *Store) PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	return s.moveBatch(ctx, "purge the audit", purgeAuditSQL, olderThan, limit)
+	return s.moveBatch(ctx, dlq.ArchiveRun{}, "purge the audit", purgeAuditSQL, olderThan, limit)
 }

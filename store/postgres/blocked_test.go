@@ -46,11 +46,11 @@ func startPages(t *testing.T, pool *pgxpool.Pool, messages int) (*postgres.Store
 	p := postgres.New(pool, dlqtest.Topics(t))
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(messages))
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	lane, err := p.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), lane, true)
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, min(messages, dlq.PageSize))
 	return p, lane, claim.Page
@@ -67,7 +67,8 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 			pool := dbtest.New(t)
 			// The pool's only connection prepares its statements here.
 			p, lane, page := startPages(t, dbtest.Pool(t, pool.Config().ConnString()+"&pool_max_conns=1"), 2*dlq.PageSize)
-			_, err := p.FinalizePage(t.Context(), lane, nil)
+			unknown := dlq.PageOutcome{Outcome: dlqtest.Delivered(dlq.NewID()), RetryCount: 1}
+			_, err := p.FinalizePage(t.Context(), lane, []dlq.PageOutcome{unknown})
 			require.NoError(t, err)
 			operator := postgres.New(pool, dlqtest.Topics(t))
 			var args []any
@@ -87,7 +88,7 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 			}
 			if name == "index" { // after an error the driver prepares the statement again, without a timeout
 				calls = calls[:1]
-				calls = append(calls, func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err })
+				calls = append(calls, func(ctx context.Context) error { _, _, err := p.NextPage(ctx, lane, nil, true); return err })
 			}
 			for i, call := range calls {
 				var group sync.WaitGroup
@@ -97,31 +98,31 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 				})
 				waitForLocks(t, pool, 1)
 				if i == 0 {
-					_, err := pool.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE NOWAIT`)
+					_, err := pool.Exec(t.Context(), `SELECT FROM dlq.dlq_job_lanes FOR UPDATE NOWAIT`)
 					require.NoError(t, err, "no lane is locked while a message is waited for")
 				}
 				require.NoError(t, requireWithin(t, time.Second, func() error {
-					_, err := operator.StopBulk(t.Context(), lane.Bulk, dlq.BulkPausing, fmt.Sprint(i))
+					_, err := operator.StopJob(t.Context(), nil, lane.Job, dlq.JobPausing, fmt.Sprint(i))
 					return err
 				}))
 				group.Wait()
 				require.ErrorIs(t, failure, dlq.ErrBlocked)
 				require.ErrorIs(t, failure, dlq.ErrUnavailable)
 				require.EqualValues(t, dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
-				_, err = operator.ResumeBulk(t.Context(), lane.Bulk)
+				_, err = operator.ResumeJob(t.Context(), nil, lane.Job)
 				require.NoError(t, err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			_, err = p.PauseBulk(ctx, lane.Bulk, "")
+			_, err = p.PauseJob(ctx, nil, lane.Job, "")
 			require.ErrorIs(t, err, dlq.ErrUnavailable, "a pause has the same timeout")
 			release()
-			lane, err = p.OpenLane(t.Context(), lane.Bulk, 0, dlq.LaneAttempt{})
+			lane, err = p.OpenLane(t.Context(), lane.Job, 0, dlq.LaneAttempt{})
 			require.NoError(t, err)
-			require.Equal(t, dlq.BulkPausing, lane.State)
+			require.Equal(t, dlq.JobPausing, lane.State)
 			ended, err := p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			require.NoError(t, err)
-			require.Equal(t, dlq.PageResult{Counts: dlq.BulkCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
+			require.Equal(t, dlq.PageResult{Counts: dlq.JobCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
 		})
 	}
 }
@@ -137,7 +138,7 @@ func TestAFinalizeIsUndoneWhenANewerAttemptTookTheLaneMeanwhile(t *testing.T) {
 		_, failure = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultFailed))
 	})
 	waitForLocks(t, pool, 1)
-	newer, err := p.OpenLane(t.Context(), lane.Bulk, 0, dlq.LaneAttempt{Number: 2})
+	newer, err := p.OpenLane(t.Context(), lane.Job, 0, dlq.LaneAttempt{Number: 2})
 	require.NoError(t, err)
 	release()
 	group.Wait()
@@ -145,7 +146,7 @@ func TestAFinalizeIsUndoneWhenANewerAttemptTookTheLaneMeanwhile(t *testing.T) {
 	require.EqualValues(t, dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
 	ended, err := p.FinalizePage(t.Context(), newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
 	require.NoError(t, err)
-	require.Equal(t, dlq.PageResult{Counts: dlq.BulkCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
+	require.Equal(t, dlq.PageResult{Counts: dlq.JobCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
 }
 
 // A new connection prepares its statements first. That waits for the lock of a table as
@@ -175,12 +176,12 @@ func TestALockedMessageIsNotSkipped(t *testing.T) {
 	}
 	_, err := p.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	lane := dlqtest.Lane(b, 0)
 	release := holdLock(t, pool, `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[2].ID))
 	send := func() (sent []dlq.ID) {
-		claim, err := p.ClaimPage(t.Context(), lane, true)
+		claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 		require.NoError(t, err)
 		for _, e := range claim.Page {
 			sent = append(sent, e.ID)
@@ -190,7 +191,7 @@ func TestALockedMessageIsNotSkipped(t *testing.T) {
 		return sent
 	}
 	require.Equal(t, []dlq.ID{arrivals[0].ID, arrivals[1].ID, arrivals[3].ID, arrivals[5].ID}, send())
-	found, err := p.Bulk(t.Context(), b.ID)
+	found, err := p.Job(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, found.Waiting)
 	require.Contains(t, found.Reason, "another client")
@@ -199,9 +200,9 @@ func TestALockedMessageIsNotSkipped(t *testing.T) {
 	var sent []dlq.ID
 	require.Eventually(t, func() bool { sent = send(); return len(sent) > 0 }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, []dlq.ID{arrivals[2].ID, arrivals[4].ID}, sent)
-	ended, err := p.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+	ended, err := p.EndJob(t.Context(), nil, b.ID, dlq.JobCompleted, "")
 	require.NoError(t, err)
-	require.Equal(t, dlq.BulkCounts{Retried: 6}, ended.Counts)
+	require.Equal(t, dlq.JobCounts{Retried: 6}, ended.Counts)
 }
 
 func TestOnlyOneLaneTriesAClosedTarget(t *testing.T) {
@@ -214,13 +215,13 @@ func TestOnlyOneLaneTriesAClosedTarget(t *testing.T) {
 	}
 	_, err := p.FinalizePage(t.Context(), lane, outcomes)
 	require.NoError(t, err)
-	release := holdLock(t, pool, `SELECT FROM dlq.dlq_bulk_retry_queues FOR NO KEY UPDATE`) // as another lane that tries the target
-	claim, err := p.ClaimPage(t.Context(), lane, true)
+	release := holdLock(t, pool, `SELECT FROM dlq.dlq_job_queues FOR NO KEY UPDATE`) // as another lane that tries the target
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Empty(t, claim.Page)
 	require.Positive(t, claim.Wait)
 	release()
-	claim, err = p.ClaimPage(t.Context(), lane, true)
+	claim, _, err = p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 1)
 }
@@ -236,12 +237,12 @@ func TestABulkRetryThatHasEndedLeavesNoQueues(t *testing.T) {
 	require.NoError(t, err)
 	tables := map[string]int64{"queues": 2, "waiting": 2, "blocked_keys": 1}
 	for table, rows := range tables {
-		require.Equal(t, rows, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_`+table), table)
+		require.Equal(t, rows, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_`+table), table)
 	}
-	_, err = p.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+	_, err = p.EndJob(t.Context(), nil, lane.Job, dlq.JobCancelled, "")
 	require.NoError(t, err)
 	for table := range tables {
-		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_`+table), table)
+		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_`+table), table)
 	}
 }
 
@@ -257,9 +258,9 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	}
 	_, err := p.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", lanes))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", lanes))
 	require.NoError(t, err)
-	_, err = p.CountBulk(t.Context(), b.ID)
+	_, err = p.CountJob(t.Context(), b.ID)
 	require.NoError(t, err)
 	many := int64(messages)
 	require.NoError(t, p.SetStepLimit(t.Context(), b.ID, &many)) // so that claims lock the job's row too
@@ -284,7 +285,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	for number := range lanes {
 		lane := dlqtest.Lane(b, number)
 		run(number, func() error {
-			claim, err := p.ClaimPage(t.Context(), lane, true)
+			claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 			if err == nil && claim.Stopped {
 				time.Sleep(time.Millisecond)
 				if lane, err = p.OpenLane(t.Context(), b.ID, number, dlq.LaneAttempt{}); err == nil {
@@ -312,20 +313,20 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 		})
 	}
 	run(lanes, func() error {
-		_, err := p.PauseBulk(t.Context(), b.ID, "race")
+		_, err := p.PauseJob(t.Context(), nil, b.ID, "race")
 		return err
 	})
 	run(lanes+1, func() error {
 		time.Sleep(5 * time.Millisecond)
-		_, err := p.ResumeBulk(t.Context(), b.ID)
+		_, err := p.ResumeJob(t.Context(), nil, b.ID)
 		return err
 	})
 	time.Sleep(1500 * time.Millisecond) // the race is the test
-	ended, err := p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+	ended, err := p.EndJob(t.Context(), nil, b.ID, dlq.JobCancelled, "")
 	close(stop)
 	group.Wait()
 	require.NoError(t, errors.Join(errors.Join(failures...), err))
-	found, err := p.Bulk(t.Context(), b.ID)
+	found, err := p.Job(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.Equal(t, ended.Counts, found.Counts)
 	require.EqualValues(t, messages, ended.Counts.Done())
@@ -335,7 +336,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	uncounted := resolved - ended.Counts.Retried
 	require.True(t, 0 <= uncounted && uncounted <= late, "%d deliveries are not counted, and %d were late", uncounted, late)
 	require.Equal(t, ended.Counts.Skipped, uncounted+count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'PENDING' AND retry_count = 0`))
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_bulk_retry_waiting`))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_waiting`))
 }
 
 // The claim is forgotten, but the target has the messages.
@@ -345,14 +346,14 @@ func TestADeliveryCountsAlthoughARestoreForgotItsClaim(t *testing.T) {
 	p, lane, page := startPages(t, pool, 3)
 	for _, sql := range []string{
 		`UPDATE dlq.dlq_messages SET status = 'PENDING', retry_count = 0, workflow_id = '', owner_token = '', in_page = false`,
-		`UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}', cursor = 0, epoch = 0`,
+		`UPDATE dlq.dlq_job_lanes SET page = '{}', cursor = 0, epoch = 0`,
 	} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	_, err := p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 	require.ErrorIs(t, err, dlq.ErrFenced)
-	b, err := p.Bulk(t.Context(), lane.Bulk)
+	b, err := p.Job(t.Context(), lane.Job)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, b.Counts.Retried)
 	require.EqualValues(t, 3, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND retry_count = 1`))

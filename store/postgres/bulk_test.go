@@ -27,7 +27,7 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	workers := []*postgres.Store{postgres.New(pool, dlqtest.Topics(t)), postgres.New(other, dlqtest.Topics(t))}
 	_, err := workers[0].StoreArrivals(t.Context(), dlqtest.Arrivals(messages))
 	require.NoError(t, err)
-	b, err := workers[0].CreateBulk(t.Context(), dlqtest.Bulk("orders", lanes, dlqtest.Rate(rate)))
+	b, err := workers[0].CreateJob(t.Context(), nil, dlqtest.Bulk("orders", lanes, dlqtest.Rate(rate)))
 	require.NoError(t, err)
 	// claimed is a claim with messages. The database made it between the two times.
 	type claimed struct {
@@ -41,7 +41,7 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 		group.Go(func() {
 			for {
 				began := time.Now()
-				claim, err := workers[number%2].ClaimPage(t.Context(), dlqtest.Lane(b, number), true)
+				claim, _, err := workers[number%2].NextPage(t.Context(), dlqtest.Lane(b, number), nil, true)
 				if failures[number] = err; err != nil || len(claim.Page) == 0 && claim.Wait == 0 {
 					return
 				}
@@ -89,19 +89,19 @@ func TestAClaimThatWaitedWhileTheJobWasPausedIsEmpty(t *testing.T) {
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(2*dlq.PageSize))
 	require.NoError(t, err)
 	for _, rate := range []int{0, 1_000_000} {
-		b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Rate(rate)))
+		b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1, dlqtest.Rate(rate)))
 		require.NoError(t, err)
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1 FOR UPDATE`, [16]byte(b.ID))
+		_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_job_lanes WHERE job_id = $1 FOR UPDATE`, [16]byte(b.ID))
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		var claimed error
 		var claim dlq.LaneClaim
-		group.Go(func() { claim, claimed = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true) })
+		group.Go(func() { claim, _, claimed = p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true) })
 		waitForLocks(t, pool, 1)
 		if rate == 0 { // else the claim has the job's row
-			_, err = p.StopBulk(t.Context(), b.ID, dlq.BulkPausing, "operator")
+			_, err = p.StopJob(t.Context(), nil, b.ID, dlq.JobPausing, "operator")
 			require.NoError(t, err)
 		}
 		require.NoError(t, tx.Rollback(t.Context()))
@@ -109,10 +109,10 @@ func TestAClaimThatWaitedWhileTheJobWasPausedIsEmpty(t *testing.T) {
 		require.NoError(t, claimed)
 		require.Equal(t, rate == 0, claim.Stopped)
 		require.Equal(t, rate == 0, len(claim.Page) == 0)
-		_, err = p.PauseBulk(t.Context(), b.ID, "operator")
+		_, err = p.PauseJob(t.Context(), nil, b.ID, "operator")
 		require.NoError(t, err)
 		require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' OR retry_count <> 0`))
-		_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+		_, err = p.EndJob(t.Context(), nil, b.ID, dlq.JobCancelled, "")
 		require.NoError(t, err)
 	}
 }
@@ -156,20 +156,20 @@ func TestAClaimThatWaitedDoesNotClaimChangedMessages(t *testing.T) {
 	arrivals := dlqtest.Arrivals(3)
 	_, err := p.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE`)
+	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_job_lanes FOR UPDATE`)
 	require.NoError(t, err)
 	var group sync.WaitGroup
 	var claim dlq.LaneClaim
 	var failure error
-	group.Go(func() { claim, failure = p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true) })
+	group.Go(func() { claim, _, failure = p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true) })
 	waitForLocks(t, pool, 1)
 	owner := dlqtest.Owner()
-	_, err = p.Claim(t.Context(), arrivals[1].ID, owner)
+	_, err = p.Claim(t.Context(), arrivals[1].ID, owner, dlq.ID{})
 	require.NoError(t, err)
 	_, _, err = p.Finalize(t.Context(), owner, dlqtest.Failed(arrivals[1].ID))
 	require.NoError(t, err)
@@ -182,13 +182,13 @@ func TestAClaimThatWaitedDoesNotClaimChangedMessages(t *testing.T) {
 }
 
 // startOfThree creates a bulk retry of three messages.
-func startOfThree(t *testing.T) (*pgxpool.Pool, *postgres.Store, dlq.BulkRetry) {
+func startOfThree(t *testing.T) (*pgxpool.Pool, *postgres.Store, dlq.Job) {
 	t.Helper()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	return pool, p, b
 }
@@ -198,7 +198,7 @@ func lockJob(t *testing.T, pool *pgxpool.Pool) (unlock func()) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_bulk_retries FOR UPDATE`)
+	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_jobs FOR UPDATE`)
 	require.NoError(t, err)
 	return sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.Background())) })
 }
@@ -212,7 +212,7 @@ func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	claim, err := p.ClaimPage(ctx, dlqtest.Lane(b, 0), true)
+	claim, _, err := p.NextPage(ctx, dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 3)
 	_, err = p.FinalizePage(ctx, dlqtest.Lane(b, 0), dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
@@ -223,9 +223,9 @@ func TestTheRecentRateDecays(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET started_at = now() - interval '1 hour'`)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET started_at = now() - interval '1 hour'`)
 	require.NoError(t, err)
 	for _, test := range []struct {
 		age             string
@@ -234,14 +234,14 @@ func TestTheRecentRateDecays(t *testing.T) {
 	}{
 		{"5 seconds", 100, 200, 20}, {"0 seconds", 0, 200, 20}, {"15 seconds", 200, 500, 10}, {"20 seconds", 200, 500, 0}, {"1 day", 200, 500, 0},
 	} {
-		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retry_lanes
+		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_job_lanes
 			SET window_started_at = now() - $1::text::interval, window_count = $2, previous_count = $3`, test.age, test.count, test.previous)
 		require.NoError(t, err)
-		found, err := p.Bulk(t.Context(), b.ID)
+		found, err := p.Job(t.Context(), b.ID)
 		require.NoError(t, err)
 		require.InDelta(t, test.want, found.RecentPerSecond, 2, test.age)
 	}
-	_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+	_, err = p.EndJob(t.Context(), nil, b.ID, dlq.JobCompleted, "")
 	require.NoError(t, err)
 	for _, test := range []struct {
 		age             string
@@ -249,20 +249,20 @@ func TestTheRecentRateDecays(t *testing.T) {
 	}{{"5 seconds", 101, 50}, {"15 seconds", 1, 100}, {"1 hour", 1, 0}} {
 		_, err = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
 		require.NoError(t, err)
-		one, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+		one, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
-		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retry_lanes
-			SET window_started_at = now() - $2::text::interval, window_count = 100, previous_count = 50 WHERE bulk_id = $1`, [16]byte(one.ID), test.age)
+		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_job_lanes
+			SET window_started_at = now() - $2::text::interval, window_count = 100, previous_count = 50 WHERE job_id = $1`, [16]byte(one.ID), test.age)
 		require.NoError(t, err)
 		lane := dlqtest.Lane(one, 0)
-		claim, err := p.ClaimPage(t.Context(), lane, true)
+		claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 		require.NoError(t, err)
 		require.Len(t, claim.Page, 1)
 		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		require.NoError(t, err)
-		require.Equal(t, test.count, count(t, pool, `SELECT window_count FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1`, [16]byte(one.ID)))
-		require.Equal(t, test.previous, count(t, pool, `SELECT previous_count FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = $1`, [16]byte(one.ID)))
-		_, err = p.EndBulk(t.Context(), one.ID, dlq.BulkCompleted, "")
+		require.Equal(t, test.count, count(t, pool, `SELECT window_count FROM dlq.dlq_job_lanes WHERE job_id = $1`, [16]byte(one.ID)))
+		require.Equal(t, test.previous, count(t, pool, `SELECT previous_count FROM dlq.dlq_job_lanes WHERE job_id = $1`, [16]byte(one.ID)))
+		_, err = p.EndJob(t.Context(), nil, one.ID, dlq.JobCompleted, "")
 		require.NoError(t, err)
 	}
 }
@@ -299,17 +299,17 @@ func TestACreationWaitsForARunningIngest(t *testing.T) {
 	require.NoError(t, err)
 
 	var group sync.WaitGroup
-	var started dlq.BulkRetry
+	var started dlq.Job
 	var failure error
-	group.Go(func() { started, failure = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1)) })
+	group.Go(func() { started, failure = p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1)) })
 	waitForLocks(t, pool, 2)
 	release()
 	group.Wait()
 	require.NoError(t, failure)
-	started, err = p.CountBulk(t.Context(), started.ID)
+	started, err = p.CountJob(t.Context(), started.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, started.Matched)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(started, 0), true)
+	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(started, 0), nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 2)
 	require.Equal(t, first.ID, claim.Page[0].ID)
@@ -322,7 +322,7 @@ func TestACreationBlocksIngestForASecondsAtMost(t *testing.T) {
 	_, release := uncommitted(t, pool, p)
 	var group sync.WaitGroup
 	var started, stored error
-	group.Go(func() { _, started = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1)) })
+	group.Go(func() { _, started = p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1)) })
 	waitForLocks(t, pool, 2)
 	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1)) })
 	waitForLocks(t, pool, 3)
@@ -331,7 +331,7 @@ func TestACreationBlocksIngestForASecondsAtMost(t *testing.T) {
 	require.ErrorContains(t, started, "ingest did not release its lock within 2s")
 	require.NoError(t, stored)
 	release()
-	_, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	_, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`))
 }
@@ -364,7 +364,7 @@ func TestASuspendedProgramDoesNotBlockCreations(t *testing.T) {
 	var group sync.WaitGroup
 	var failure error
 	group.Go(func() {
-		_, failure = postgres.New(suspended, dlqtest.Topics(t)).CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+		_, failure = postgres.New(suspended, dlqtest.Topics(t)).CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	})
 	require.Eventually(t, func() bool {
 		return count(t, healthy, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`) == 1
@@ -372,12 +372,12 @@ func TestASuspendedProgramDoesNotBlockCreations(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = postgres.New(healthy, dlqtest.Topics(t)).CreateBulk(ctx, dlqtest.Bulk("payments", 1))
+	_, err = postgres.New(healthy, dlqtest.Topics(t)).CreateJob(ctx, nil, dlqtest.Bulk("payments", 1))
 	close(resume)
 	group.Wait()
 	require.NoError(t, err)
 	require.ErrorIs(t, failure, dlq.ErrUnavailable)
-	running, err := postgres.New(healthy, dlqtest.Topics(t)).RunningBulks(t.Context())
+	running, err := postgres.New(healthy, dlqtest.Topics(t)).RunningRetries(t.Context())
 	require.NoError(t, err)
 	require.Len(t, running, 1)
 }
@@ -388,24 +388,24 @@ func TestACountBlocksNoOtherCall(t *testing.T) {
 	unlock := lockJob(t, pool) // so the count waits
 	defer unlock()
 	var group sync.WaitGroup
-	var counted dlq.BulkRetry
+	var counted dlq.Job
 	var failure error
-	group.Go(func() { counted, failure = p.CountBulk(t.Context(), b.ID) })
+	group.Go(func() { counted, failure = p.CountJob(t.Context(), b.ID) })
 	waitForLocks(t, pool, 1)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	found, err := p.Bulk(ctx, b.ID)
+	found, err := p.Job(ctx, b.ID)
 	require.NoError(t, err)
 	require.Equal(t, b, found)
 	_, err = p.StoreArrivals(ctx, dlqtest.Arrivals(1))
 	require.NoError(t, err)
-	other, err := p.CreateBulk(ctx, dlqtest.Bulk("elsewhere", 1))
+	other, err := p.CreateJob(ctx, nil, dlqtest.Bulk("elsewhere", 1))
 	require.NoError(t, err)
-	_, err = p.CountBulk(ctx, other.ID)
+	_, err = p.CountJob(ctx, other.ID)
 	require.NoError(t, err)
-	var busy *dlq.BulkBusyError
-	_, err = p.CreateBulk(ctx, dlqtest.Bulk("orders.dlq", 1))
+	var busy *dlq.JobBusyError
+	_, err = p.CreateJob(ctx, nil, dlqtest.Bulk("orders.dlq", 1))
 	require.ErrorAs(t, err, &busy)
 	unlock()
 	group.Wait()

@@ -4,11 +4,14 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
 )
 
 // foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes
 // them, and returns their number. Concurrent calls take different changes and lock the sums
-// in the same order. All arrivals of a group count for the hour of the newest of them.
+// in the same order. Arrivals are counted once for their topics, with the group of zeros, and once for their group. A row by hand
+// may have the group of zeros itself.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches
@@ -34,20 +37,24 @@ WITH batch AS (
 	ORDER BY group_id, dlq_topic, original_topic, status
 	ON CONFLICT (group_id, dlq_topic, original_topic, status) DO UPDATE SET messages = s.messages + EXCLUDED.messages
 ), arrivals AS (
-	INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen, hour, hour_count, previous_count)
-	SELECT group_id, sum(messages), max(arrived_at), date_bin('1 hour', max(arrived_at), 'epoch'), sum(messages), 0
+	INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen)
+	SELECT group_id, sum(messages), max(arrived_at)
 	FROM change
 	WHERE group_id IS NOT NULL AND arrived_at IS NOT NULL
 	GROUP BY group_id
 	ORDER BY group_id
-	ON CONFLICT (group_id) DO UPDATE SET
-		arrived = a.arrived + EXCLUDED.arrived,
-		last_seen = greatest(a.last_seen, EXCLUDED.last_seen),
-		hour = greatest(a.hour, EXCLUDED.hour),
-		hour_count = EXCLUDED.hour_count + CASE WHEN EXCLUDED.hour <= a.hour THEN a.hour_count ELSE 0 END,
-		previous_count = CASE WHEN EXCLUDED.hour <= a.hour THEN a.previous_count
-			WHEN EXCLUDED.hour = a.hour + interval '1 hour' THEN a.hour_count
-			ELSE 0 END
+	ON CONFLICT (group_id) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived, last_seen = greatest(a.last_seen, EXCLUDED.last_seen)
+), series AS (
+	INSERT INTO dlq.dlq_arrivals AS a (group_id, step, at, dlq_topic, original_topic, arrived)
+	SELECT COALESCE(c.group_id, '00000000-0000-0000-0000-000000000000'), s.step, date_trunc(s.step, c.arrived_at, 'UTC'),
+		c.dlq_topic, c.original_topic, sum(c.messages)
+	FROM change c
+	CROSS JOIN unnest('{minute,hour}'::text[]) AS s (step)
+	WHERE isfinite(c.arrived_at)
+	GROUP BY 2, 3, 4, 5, GROUPING SETS ((), (c.group_id))
+	HAVING grouping(c.group_id) = 1 OR c.group_id <> '00000000-0000-0000-0000-000000000000'
+	ORDER BY 1, 2, 3, 4, 5
+	ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived
 )
 SELECT count(*) FROM batch`
 
@@ -55,8 +62,14 @@ SELECT count(*) FROM batch`
 // were in.
 const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
 
+// deleteOldArrivalsSQL leaves out rows that another sweeper deletes. So each sweep has little work.
+const deleteOldArrivalsSQL = `
+DELETE FROM dlq.dlq_arrivals
+WHERE ctid = ANY (ARRAY(
+	SELECT ctid FROM dlq.dlq_arrivals WHERE step = @step AND at < now() - @kept::interval LIMIT 10000 FOR UPDATE SKIP LOCKED))`
+
 // FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
-// read. Their values do not change.
+// read. Their values do not change. FoldCounts also deletes arrivals that are not kept any more.
 func (s *Store) FoldCounts(ctx context.Context) error {
 	for folded := int64(maxFolded); folded == maxFolded; {
 		err := s.batch(ctx, "fold counts", func(batch *pgx.Batch) {
@@ -67,7 +80,13 @@ func (s *Store) FoldCounts(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.batch(ctx, "delete empty counts", func(batch *pgx.Batch) { batch.Queue(deleteEmptyCountsSQL) })
+	return s.batch(ctx, "delete old counts", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		for _, step := range dlq.Steps {
+			batch.Queue(deleteOldArrivalsSQL, pgx.NamedArgs{"step": step, "kept": step.Kept()})
+		}
+		batch.Queue(deleteEmptyCountsSQL) // last, since the folds of other sweepers wait for its locks
+	})
 }
 
 // maxFolded is the limit in foldCountsSQL.

@@ -211,7 +211,7 @@ func TestOtherRolesCannotChangeTheCounts(t *testing.T) {
 		_, err = tx.Exec(t.Context(), `SET LOCAL ROLE `+role+`; CREATE TEMP TABLE mine (a int)`)
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), `CREATE TRIGGER x AFTER `+event+` ON mine FOR EACH STATEMENT EXECUTE FUNCTION dlq.`+
-			map[string]string{"TRUNCATE": "count_no_messages()", "INSERT": "count_inserted_messages()"}[event])
+			map[string]string{"TRUNCATE": "count_no_messages()", "INSERT": "count_messages()"}[event])
 		require.ErrorContains(t, err, "permission denied")
 		require.NoError(t, tx.Rollback(t.Context()))
 	}

@@ -27,7 +27,7 @@ func TestEachDeliveryNamesItsTargetAlsoAfterTheTargetsWereLost(t *testing.T) {
 	messages := list.Messages
 	deliver := func(at int, a *dlq.Acknowledgement) {
 		id, owner := messages[at].ID, dlqtest.Owner()
-		_, err := p.Claim(t.Context(), id, owner)
+		_, err := p.Claim(t.Context(), id, owner, dlq.ID{})
 		require.NoError(t, err)
 		outcome := dlqtest.Delivered(id)
 		outcome.Acknowledgement = a
@@ -43,11 +43,11 @@ func TestEachDeliveryNamesItsTargetAlsoAfterTheTargetsWereLost(t *testing.T) {
 	deliver(3, &dlq.Acknowledgement{Topic: "http:shop", Partition: dlq.AnyPartition, Offset: -1})
 	deliver(4, nil)
 
-	bulk, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1))
+	bulk, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", 1))
 	require.NoError(t, err)
 	lane, err := p.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), lane, true)
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	outcomes := dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)
 	outcomes[0].Acknowledgement = &dlq.Acknowledgement{Topic: "orders", TopicID: first, Offset: 3}
@@ -62,7 +62,22 @@ func TestEachDeliveryNamesItsTargetAlsoAfterTheTargetsWereLost(t *testing.T) {
 	require.EqualValues(t, 1, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE target_id IS NOT NULL AND target_partition IS NULL`))
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET updated_at = now() - interval '1 year'`)
 	require.NoError(t, err)
-	_, err = p.ArchiveBatch(t.Context(), 0, 10)
+	_, err = p.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages_archive WHERE target_id IS NOT NULL`))
+}
+
+func TestALateDeliveryNamesATargetThatIsNew(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane, page := startPages(t, pool, 1)
+	_, err := p.OpenLane(t.Context(), lane.Job, 0, dlq.LaneAttempt{Number: 1}) // fences lane
+	require.NoError(t, err)
+	outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
+	outcomes[0].Acknowledgement = &dlq.Acknowledgement{Topic: "orders", Offset: 3}
+	_, err = p.FinalizePage(t.Context(), lane, outcomes)
+	require.ErrorIs(t, err, dlq.ErrFenced)
+	var target string
+	require.NoError(t, pool.QueryRow(t.Context(), targetsOfSQL).Scan(&target))
+	require.Equal(t, "orders -", target)
 }

@@ -33,11 +33,11 @@ const copyOfSQL = `SELECT copy_id FROM dlq.dlq_edits WHERE original_id = @id`
 // group of the copy come from the message. Replace returns dlq.ErrNotFound, a
 // *dlq.OwnedError while a workflow retries the message, or a *dlq.NotRetryableError, which
 // names the copy if there is a copy already.
-func (s *Store) Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
+func (s *Store) Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for range maxClaimTries {
-		replaced, err := s.replace(ctx, id, edited)
+		replaced, err := s.replace(ctx, asked, id, edited)
 		if err != nil {
 			return dlq.Message{}, wrap("replace message", err)
 		}
@@ -82,9 +82,9 @@ func (s *Store) editedCopy(ctx context.Context, id dlq.ID) (editedCopy dlq.ID, f
 
 // replace runs the transaction of Replace. replaced is false when the message may not be
 // replaced.
-func (s *Store) replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (replaced bool, err error) {
+func (s *Store) replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (replaced bool, err error) {
 	args := pgx.NamedArgs{"id": uuid(id), "copy": uuid(edited.ID), "dead_letter_topics": s.topics.NoTargets()}
-	sql, changed := s.audited(ctx, dlq.TargetMessage, replaceSQL, args)
+	sql, changed := s.audited(asked, dlq.TargetMessage, replaceSQL, args)
 	var topic string
 	err = retryOnConflict(func() error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

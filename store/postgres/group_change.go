@@ -34,14 +34,14 @@ SELECT topic FROM changed`
 
 // ChangeGroup changes the notes of operators about a group. The error is dlq.ErrNotFound
 // for an unknown id.
-func (s *Store) ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error {
+func (s *Store) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error {
 	change = change.Storable()
 	args := pgx.NamedArgs{
 		"id": uuid(id), "owner": change.Owner, "ticket": change.Ticket, "note": change.Note, "state": (*string)(change.State),
 		"until": nilIf(change.Hold.Until, change.Hold.Until.IsZero()), "count": nilIf(change.Hold.Count, change.Hold.Count == 0),
 		"rate": nilIf(change.Hold.Rate, change.Hold.Rate == 0),
 	}
-	sql, changed := s.audited(ctx, dlq.TargetGroup, changeGroupSQL, args)
+	sql, changed := s.audited(asked, dlq.TargetGroup, changeGroupSQL, args)
 	topic, found, err := queryOne(ctx, s, "change group", pgx.RowTo[string], sql, args)
 	if found {
 		changed(id, topic)
@@ -80,7 +80,7 @@ SELECT topic FROM changed`
 //
 // FixGroup waits until no batch of ingest is being stored, so that a message that is stored later
 // sees the fix.
-func (s *Store) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error {
+func (s *Store) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error {
 	args := pgx.NamedArgs{
 		"id": uuid(id), "at": fix.At, "ticket": nil,
 		"topics":      column(fix.Ends, func(e *dlq.EndOffset) string { return dlq.StorableText(e.Topic) }),
@@ -90,7 +90,7 @@ func (s *Store) FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
 	if fix.Ticket != nil {
 		args["ticket"] = dlq.StorableText(*fix.Ticket)
 	}
-	sql, changed := s.audited(ctx, dlq.TargetGroup, fixGroupSQL, args)
+	sql, changed := s.audited(asked, dlq.TargetGroup, fixGroupSQL, args)
 	var topics []string
 	err := s.batch(ctx, "mark group fixed", func(batch *pgx.Batch) {
 		batch.Queue(ingestTimeoutSQL)
@@ -119,14 +119,9 @@ WITH due AS (
 		ELSE @rate::text END AS reason
 	FROM dlq.dlq_groups g
 	LEFT JOIN dlq.dlq_group_arrivals a ON a.group_id = g.id
-	CROSS JOIN (
-		SELECT date_bin('1 hour', now(), 'epoch') AS hour,
-			1 - extract(epoch FROM now() - date_bin('1 hour', now(), 'epoch')) / 3600 AS rest
-	) AS this
 	WHERE g.state = 'held' AND (g.held_until <= now() OR g.held_until_count <= a.arrived
-		OR g.held_until_rate <= CASE a.hour
-			WHEN this.hour THEN a.hour_count + round(a.previous_count * this.rest)
-			WHEN this.hour - interval '1 hour' THEN round(a.hour_count * this.rest) END)
+		OR g.held_until_rate <= (SELECT sum(h.arrived) FROM dlq.dlq_arrivals h
+			WHERE h.group_id = g.id AND h.step = 'minute' AND h.at > now() - interval '1 hour'))
 	ORDER BY g.id
 	FOR UPDATE OF g SKIP LOCKED
 )

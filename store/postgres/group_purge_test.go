@@ -32,7 +32,7 @@ func fail(t *testing.T, s *postgres.Store, cause string) dlq.Message {
 func failAndGo(t *testing.T, s *postgres.Store, cause string) dlq.ID {
 	t.Helper()
 	m := fail(t, s, cause)
-	require.NoError(t, s.Delete(t.Context(), m.ID))
+	require.NoError(t, s.Delete(t.Context(), nil, m.ID))
 	require.NoError(t, s.FoldCounts(t.Context()))
 	return m.GroupID
 }
@@ -99,7 +99,7 @@ func TestGroupsThatSomebodyNeedsDoNotGiveWay(t *testing.T) {
 	pool := dbtest.New(t)
 	s := postgres.New(pool, dlqtest.Topics(t))
 	change := func(c dlq.GroupChange) func(dlq.ID) {
-		return func(id dlq.ID) { require.NoError(t, s.ChangeGroup(t.Context(), id, c)) }
+		return func(id dlq.ID) { require.NoError(t, s.ChangeGroup(t.Context(), nil, id, c)) }
 	}
 	held := dlq.GroupHeld
 	for name, need := range map[string]func(dlq.ID){
@@ -107,17 +107,17 @@ func TestGroupsThatSomebodyNeedsDoNotGiveWay(t *testing.T) {
 		"ticket": change(dlq.GroupChange{Ticket: new("https://example.com/1")}),
 		"note":   change(dlq.GroupChange{Note: new("known")}),
 		"held":   change(dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 5}}),
-		"fixed":  func(id dlq.ID) { require.NoError(t, s.FixGroup(t.Context(), id, dlq.GroupFix{At: time.Now()})) },
+		"fixed":  func(id dlq.ID) { require.NoError(t, s.FixGroup(t.Context(), nil, id, dlq.GroupFix{At: time.Now()})) },
 	} {
 		need(failAndGo(t, s, name))
 	}
 	archived := fail(t, s, "archived")
-	_, err := s.MarkDead(t.Context(), archived.ID)
+	_, err := s.MarkDead(t.Context(), nil, archived.ID)
 	require.NoError(t, err)
-	_, err = s.ArchiveBatch(t.Context(), 0, 10)
+	_, err = s.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
 	retrying := fail(t, s, "retrying")
-	_, err = s.Claim(t.Context(), retrying.ID, dlqtest.Owner())
+	_, err = s.Claim(t.Context(), retrying.ID, dlqtest.Owner(), dlq.ID{})
 	require.NoError(t, err)
 	uncounted := dlqtest.Arrival(dlqtest.Cause("uncounted"))
 	_, err = s.StoreArrivals(t.Context(), []dlq.Arrival{uncounted})
@@ -132,7 +132,7 @@ func TestGroupsThatSomebodyNeedsDoNotGiveWay(t *testing.T) {
 	require.Equal(t, needed, causesOf(t, pool))
 	requireNoTrace(t, pool)
 
-	purged, err := s.PurgeBatch(t.Context(), 0, 10)
+	purged, err := s.PurgeBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, purged)
 	removed, err = s.PurgeGroups(t.Context(), 0, 100)
@@ -200,7 +200,7 @@ func TestNoMessageIsLeftWithoutItsGroup(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, len(arrivals), ids)
 				for _, a := range slices.Concat(arrivals[1:], arrivals[:1])[:2] {
-					require.NoError(t, s.Delete(t.Context(), a.ID))
+					require.NoError(t, s.Delete(t.Context(), nil, a.ID))
 				}
 			}
 		})

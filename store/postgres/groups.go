@@ -60,9 +60,9 @@ WHERE @after_rank::bigint IS NULL OR (r.rank, r.id) < (@after_rank::bigint, @aft
 ORDER BY r.rank DESC, r.id DESC
 LIMIT @limit`
 
-// groupsSQL reads groups with their counts, in the order of @ids. The rate is the share of
-// the hour before that lies within the last 60 minutes, and this hour. The sample is among
-// the newest messages, so that hidden messages do not make the search expensive.
+// groupsSQL reads groups with their counts, in the order of @ids. The rate has the arrivals of the
+// minutes that began within the last hour. The sample is among the newest messages, so that hidden
+// messages do not make the search expensive.
 const groupsSQL = `
 WITH change AS MATERIALIZED (
 	SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages, sum(arrived) AS arrived, max(arrived_at) AS arrived_at
@@ -88,10 +88,8 @@ WITH change AS MATERIALIZED (
 )
 SELECT g.id, g.version, g.scope, g.rule, g.class, g.frame, g.message, g.first_seen,
 	greatest(a.last_seen, new.last_seen, g.first_seen), COALESCE(a.arrived, 0) + COALESCE(new.arrived, 0),
-	COALESCE(new.arrived, 0) + COALESCE(CASE a.hour
-		WHEN this.hour THEN a.hour_count + round(a.previous_count * this.rest)
-		WHEN this.hour - interval '1 hour' THEN round(a.hour_count * this.rest)
-		ELSE 0 END, 0)::bigint,
+	(COALESCE(new.arrived, 0) + COALESCE((SELECT sum(h.arrived) FROM dlq.dlq_arrivals h
+		WHERE h.group_id = g.id AND h.step = 'minute' AND h.at > now() - interval '1 hour'), 0))::bigint,
 	COALESCE(counts.list, '[]'), sample.id, g.owner, g.ticket, g.note, g.state, g.state_at, g.state_reason,
 	g.held_until, g.held_until_count - COALESCE(a.arrived, 0) - COALESCE(new.arrived, 0), g.held_until_rate, g.regressed_by,
 	COALESCE(counts.has_hidden, false) OR @within <> '' AND g.dlq_topic !~ @within
@@ -100,10 +98,6 @@ JOIN dlq.dlq_groups g ON g.id = wanted.id AND true /* visible */
 LEFT JOIN dlq.dlq_group_arrivals a ON a.group_id = g.id
 LEFT JOIN new ON new.group_id = g.id
 LEFT JOIN counts ON counts.group_id = g.id
-CROSS JOIN (
-	SELECT date_bin('1 hour', now(), 'epoch') AS hour,
-		1 - extract(epoch FROM now() - date_bin('1 hour', now(), 'epoch')) / 3600 AS rest
-) AS this
 LEFT JOIN LATERAL (
 	SELECT newest.id
 	FROM unnest('{PENDING,DEAD,RESOLVED}'::text[]) AS s (status)

@@ -115,7 +115,7 @@ func TestAGroupThatWasInAHiddenTopicStaysPartial(t *testing.T) {
 		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
 		require.NoError(t, err)
 	}
-	require.NoError(t, s.Delete(t.Context(), hidden.ID))
+	require.NoError(t, s.Delete(t.Context(), nil, hidden.ID))
 	const within = "^(orders.*)$"
 	for range 2 { // with changes, and with sums only
 		g, err := s.Group(t.Context(), dlq.GroupID(&seen.Fingerprint), within)

@@ -36,8 +36,8 @@ var errKeyUsed = errors.New("the idempotency key was used before")
 // ids. A repeated call with the same key, which may be nil, stores nothing and returns the ids of
 // the first call, for at least 24 hours and also if the messages were deleted since. The error is
 // dlq.ErrKeyReused if the first call was for another request.
-func (s *Store) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
-	o, isAudited := dlq.StoredOperation(ctx, dlq.TargetMessage, dlq.OperationDone)
+func (s *Store) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
+	o := recordOf(asked, dlq.TargetMessage, dlq.OperationDone)
 	in := newIngest(arrivals, nil, s.Outbox)
 	ids = idsOf(in.rows) // in their order; the transaction sorts the rows
 	in.begin = func(ctx context.Context, tx pgx.Tx) error {
@@ -54,10 +54,7 @@ func (s *Store) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.Ide
 				return err
 			}
 		}
-		if !isAudited {
-			return nil
-		}
-		return recordCreation(ctx, tx, &o)
+		return recordCreation(ctx, tx, o)
 	}
 	_, err = s.storeBatch(ctx, in)
 	switch {
@@ -66,9 +63,8 @@ func (s *Store) HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.Ide
 		return ids, true, err
 	case err != nil:
 		return nil, false, err
-	case isAudited:
-		s.recorded(&o)
 	}
+	s.recorded(o)
 	return ids, false, nil
 }
 

@@ -220,7 +220,7 @@ CROSS JOIN LATERAL (
 	LIMIT 1
 ) AS p
 LEFT JOIN dlq.dlq_targets t ON t.id = p.target_id
-LEFT JOIN dlq.dlq_bulk_retries j ON j.id =
+LEFT JOIN dlq.dlq_jobs j ON j.id =
 	CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END`
 
 // markCameBack reads the rows of previousSQL, and marks the messages that came back.
@@ -375,7 +375,7 @@ WHERE o.topic_id = a.topic_id AND o.partition = a.partition`
 // the bulk retry whose id is the owner's token.
 const cameBackSQL = `
 WITH came_back AS (
-	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS bulk_id,
+	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS job_id,
 		count(*) AS n
 	FROM unnest(@previous_ids::uuid[]) AS a (previous_id)
 	CROSS JOIN LATERAL (
@@ -388,11 +388,11 @@ WITH came_back AS (
 ), job AS MATERIALIZED (
 	SELECT j.id, came_back.n
 	FROM came_back
-	JOIN dlq.dlq_bulk_retries j ON j.id = came_back.bulk_id
+	JOIN dlq.dlq_jobs j ON j.id = came_back.job_id
 	ORDER BY j.id
 	FOR UPDATE OF j
 )
-UPDATE dlq.dlq_bulk_retries j SET came_back = j.came_back + job.n FROM job WHERE j.id = job.id`
+UPDATE dlq.dlq_jobs j SET came_back = j.came_back + job.n FROM job WHERE j.id = job.id`
 
 // storeExhaustedSQL puts messages that were exhausted on arrival into the outbox.
 const storeExhaustedSQL = `

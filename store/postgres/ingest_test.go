@@ -42,7 +42,7 @@ func TestASuspendedIngestBlocksOthersForATimeOnly(t *testing.T) {
 		return err == nil && waits
 	}, 10*time.Second, 5*time.Millisecond)
 
-	_, err = s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	_, err = s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.ErrorIs(t, err, dlq.ErrUnavailable)
 	select {
 	case err = <-copied:
@@ -50,6 +50,6 @@ func TestASuspendedIngestBlocksOthersForATimeOnly(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		require.Fail(t, "the suspended session goes on")
 	}
-	_, err = s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	_, err = s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 }

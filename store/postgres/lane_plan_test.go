@@ -16,38 +16,51 @@ import (
 // startJob starts a bulk retry and opens one of its four lanes.
 func startJob(t *testing.T, s *Store, f dlq.Filter) dlq.Lane {
 	t.Helper()
-	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 4, dlqtest.Filter(f)))
+	b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 4, dlqtest.Filter(f)))
 	require.NoError(t, err)
-	_, err = s.CountBulk(t.Context(), b.ID)
+	_, err = s.CountJob(t.Context(), b.ID)
 	require.NoError(t, err)
 	lane, err := s.OpenLane(t.Context(), b.ID, 2, dlq.LaneAttempt{})
 	require.NoError(t, err)
 	return lane
 }
 
+// claimArgs are the parameters of the statements that list messages.
 func claimArgs(s *Store, lane *dlq.Lane) pgx.NamedArgs {
-	args := s.claimArgs(lane)
-	args["locked"], args["scan"], args["scan_first"] = false, true, false
+	args := s.laneArgs(lane)
+	args["cursor"], args["queue"], args["from_queue"] = 0, int64(0), true
 	return args
 }
 
-func TestClaimPageCostsTheSameAtAnyDepth(t *testing.T) {
+// candidatesOf are the parameters of the statements on candidates.
+func candidatesOf(lane *dlq.Lane, page []dlq.PageEnvelope) pgx.NamedArgs {
+	candidates := make([]dlq.Candidate, len(page))
+	for i := range page {
+		candidates[i] = dlq.Candidate{ID: page[i].ID, Seq: page[i].Seq, Target: "orders", KeyHash: 17, Key: dlq.TargetKey(17, "orders")}
+	}
+	args := candidateArgs(candidates)
+	maps.Copy(args, pgx.NamedArgs{"job": uuid(lane.Job), "lane": lane.Number, "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID, "dead_letter_topics": "",
+		"from_queue": false, "queue": int64(0)})
+	return args
+}
+
+func TestAClaimCostsTheSameAtAnyDepth(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
-	b, err := s.Bulk(t.Context(), lane.Bulk)
+	b, err := s.Job(t.Context(), lane.Job)
 	require.NoError(t, err)
 	require.EqualValues(t, planRows/2*8/10, b.Matched)
 	for _, mode := range planModes {
 		for _, cursor := range []int64{0, planRows / 2, planRows - 4000} {
-			_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retry_lanes SET cursor = $1`, cursor)
+			_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_job_lanes SET cursor = $1`, cursor)
 			require.NoError(t, err)
-			plan, pages := cost(t, pool, mode, claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+			plan, pages := cost(t, pool, mode, listNextOfOriginalSQL, claimArgs(s, &lane), lanePlanSQL)
 			require.NotContains(t, plan, "Seq Scan on dlq_messages")
 			require.NotContains(t, plan, "Bitmap")
 			require.NotContains(t, plan, "idx_dlq_messages_status", "it contains the claimed messages of all lanes")
-			require.Less(t, pages, 6000, plan) // nearly all is the writing of 100 rows and their index entries
+			require.Less(t, pages, 400, plan)
 		}
 	}
 }
@@ -56,7 +69,7 @@ func TestALaneCostsTheSameDuringALongTransaction(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
-	b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	lane, err := s.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{Number: 1})
 	require.NoError(t, err)
@@ -65,7 +78,7 @@ func TestALaneCostsTheSameDuringALongTransaction(t *testing.T) {
 	_, err = dump.Exec(t.Context(), `SELECT FROM dlq.dlq_messages LIMIT 1`)
 	require.NoError(t, err)
 	for range 100 {
-		claim, err := s.ClaimPage(t.Context(), lane, true)
+		claim, _, err := s.NextPage(t.Context(), lane, nil, true)
 		require.NoError(t, err)
 		require.Len(t, claim.Page, dlq.PageSize)
 		_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
@@ -73,7 +86,7 @@ func TestALaneCostsTheSameDuringALongTransaction(t *testing.T) {
 	}
 	args := claimArgs(s, &lane)
 	maps.Copy(args, pgx.NamedArgs{"scheduled_at": time.Now(), "attempt": 2, "limit": 1, "id": uuid(b.ID), "state": "CANCELLED", "reason": ""})
-	for _, sql := range []string{lockLaneSQL, claimedPageSQL, claimedLanesSQL, bulksSQL, openLaneSQL, clearPageSQL, endBulkSQL} {
+	for _, sql := range []string{lockLaneSQL, ownedSQL, claimedLanesSQL, jobsSQL, openLaneSQL, clearPageSQL, endJobSQL} {
 		plan, pages := cost(t, pool, "force_generic_plan", sql, args, lanePlanSQL)
 		require.Less(t, pages, 45, plan)
 	}
@@ -85,19 +98,21 @@ func TestJobsOfOtherTargetsCostAClaimNothing(t *testing.T) {
 	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
-	_, before := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+	claim, _, err := s.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	_, before := cost(t, pool, "force_generic_plan", retriedByJobsSQL, candidatesOf(&lane, claim.Page), lanePlanSQL)
 	for _, sql := range []string{
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, target, lanes, upper_bound, snapshot_at)
+		`INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, target, lanes, upper_bound, snapshot_at)
 			SELECT gen_random_uuid(), 'w', 'topic-' || n, 'topic-' || n, 8, 0, now() FROM generate_series(1, 20) AS n`,
-		`INSERT INTO dlq.dlq_bulk_retry_lanes (bulk_id, lane, page)
+		`INSERT INTO dlq.dlq_job_lanes (job_id, lane, page)
 			SELECT b.id, n, ARRAY(SELECT id FROM dlq.dlq_messages WHERE original_topic = 'users' AND seq > n * 200 LIMIT 100)
-			FROM dlq.dlq_bulk_retries b, generate_series(0, 7) AS n WHERE b.target LIKE 'topic-%'`,
-		`ANALYZE dlq.dlq_bulk_retries, dlq.dlq_bulk_retry_lanes`,
+			FROM dlq.dlq_jobs b, generate_series(0, 7) AS n WHERE b.target LIKE 'topic-%'`,
+		`ANALYZE dlq.dlq_jobs, dlq.dlq_job_lanes`,
 	} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	plan, after := cost(t, pool, "force_generic_plan", claimPageSQL, claimArgs(s, &lane), lanePlanSQL)
+	plan, after := cost(t, pool, "force_generic_plan", retriedByJobsSQL, candidatesOf(&lane, claim.Page), lanePlanSQL)
 	require.Less(t, after, before+200, plan)
 }
 
@@ -122,11 +137,11 @@ func TestAFilterDoesNotMakeAPageExpensive(t *testing.T) {
 	} {
 		lane := startJob(t, s, test.filter)
 		for _, mode := range planModes {
-			plan, pages := cost(t, pool, mode, filtered(claimPageSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
+			plan, pages := cost(t, pool, mode, filtered(listNextOfOriginalSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
 			require.NotContains(t, plan, "Seq Scan on dlq_messages", name)
 			require.Less(t, pages, test.limit, name+"\n"+plan)
 		}
-		_, err = s.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+		_, err = s.EndJob(t.Context(), nil, lane.Job, dlq.JobCancelled, "")
 		require.NoError(t, err)
 	}
 }
@@ -136,12 +151,12 @@ func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
 	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	for _, lanes := range []int{4, 64} {
-		b, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", lanes))
+		b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", lanes))
 		require.NoError(t, err)
 		lane, err := s.OpenLane(t.Context(), b.ID, lanes-1, dlq.LaneAttempt{Number: 1})
 		require.NoError(t, err)
 		for _, mode := range planModes {
-			plan := explain(t, pool, mode, filtered(claimPageSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
+			plan := explain(t, pool, mode, filtered(listNextSQL, &lane.Spec.Filter), claimArgs(s, &lane), lanePlanSQL)
 			read := false
 			for node := range strings.SplitSeq(plan, "->") {
 				if strings.Contains(node, "using idx_dlq_messages_dlq_topic_pending") && !strings.Contains(node, "never executed") {
@@ -152,7 +167,7 @@ func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
 			}
 			require.True(t, read, plan)
 		}
-		_, err = s.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+		_, err = s.EndJob(t.Context(), nil, b.ID, dlq.JobCancelled, "")
 		require.NoError(t, err)
 	}
 }
@@ -163,18 +178,18 @@ func insertQueues(t *testing.T, tx pgx.Tx, n int) {
 	t.Helper()
 	for _, sql := range []string{`
 		WITH q AS (
-			INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-			SELECT id, -1, 'orders', 0, -1, true, 1, now() - interval '1 hour', 'unavailable', '' FROM dlq.dlq_bulk_retries
-			RETURNING id, bulk_id
+			INSERT INTO dlq.dlq_job_queues (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+			SELECT id, -1, 'orders', 0, -1, true, 1, now() - interval '1 hour', 'unavailable', '' FROM dlq.dlq_jobs
+			RETURNING id, job_id
 		), m AS (
 			SELECT id, @n - row_number() OVER () + 1 AS n FROM (SELECT id FROM dlq.dlq_messages WHERE status = 'PENDING' ORDER BY seq DESC LIMIT 100) AS last
 		)
-		INSERT INTO dlq.dlq_bulk_retry_waiting
-		SELECT q.bulk_id, q.id, 2, -n, COALESCE(m.id, gen_random_uuid()), 1000000 + n * 4 + 2 FROM q, generate_series(1, @n::int) AS n LEFT JOIN m USING (n)`, `
-		INSERT INTO dlq.dlq_bulk_retry_queues (bulk_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-		SELECT id, 2, 'orders', -1, n, false, 1, now() + interval '1 hour', 'refused', '' FROM dlq.dlq_bulk_retries, generate_series(1, @n::int) AS n`,
-		`INSERT INTO dlq.dlq_bulk_retry_blocked_keys SELECT id, n, 'orders', 'k' FROM dlq.dlq_bulk_retries, generate_series(1, @n::int) AS n`,
-		`UPDATE dlq.dlq_bulk_retry_lanes SET waiting = @n, failed = @n`,
+		INSERT INTO dlq.dlq_job_waiting
+		SELECT q.job_id, q.id, 2, -n, COALESCE(m.id, gen_random_uuid()), 1000000 + n * 4 + 2 FROM q, generate_series(1, @n::int) AS n LEFT JOIN m USING (n)`, `
+		INSERT INTO dlq.dlq_job_queues (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+		SELECT id, 2, 'orders', -1, n, false, 1, now() + interval '1 hour', 'refused', '' FROM dlq.dlq_jobs, generate_series(1, @n::int) AS n`,
+		`INSERT INTO dlq.dlq_job_blocked_keys SELECT id, n, 'orders', 'k' FROM dlq.dlq_jobs, generate_series(1, @n::int) AS n`,
+		`UPDATE dlq.dlq_job_lanes SET waiting = @n, failed = @n`,
 	} {
 		_, err := tx.Exec(t.Context(), sql, pgx.NamedArgs{"n": n})
 		require.NoError(t, err, sql)
@@ -189,18 +204,20 @@ func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 	require.NoError(t, err)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
-	claim, err := s.ClaimPage(t.Context(), lane, true)
+	claim, _, err := s.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	cases := map[string]struct {
 		sql  string
 		args pgx.NamedArgs
 		due  string
 	}{
-		"claim":      {claimPageSQL, claimArgs(s, &lane), "1 hour"},
-		"from_queue": {claimQueueSQL, claimArgs(s, &lane), "-1 hour"},
-		"claimed":    {claimedPageSQL, claimArgs(s, &lane), "1 hour"},
-		"delivered":  {finalizePageSQL, finalizeArgs(&lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)), "1 hour"},
-		"waiting":    {finalizePageSQL, finalizeArgs(&lane, dlqtest.Outcomes(claim.Page, dlq.ResultWaiting)), "1 hour"},
+		"list":       {listNextOfOriginalSQL, claimArgs(s, &lane), "1 hour"},
+		"next_queue": {nextQueueSQL, claimArgs(s, &lane), "-1 hour"},
+		"list_queue": {listQueueSQL, claimArgs(s, &lane), "-1 hour"},
+		"earlier":    {earlierWaitingSQL, candidatesOf(&lane, claim.Page), "-1 hour"},
+		"failed":     {failedKeysSQL, candidatesOf(&lane, claim.Page), "1 hour"},
+		"owned":      {ownedSQL, claimArgs(s, &lane), "1 hour"},
+		"ended":      {endPageSQL, endArgs(lane.Owner, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)), "1 hour"},
 	}
 	pagesWith := func(n int) (plans map[string]string) {
 		tx, err := pool.Begin(t.Context())
@@ -220,7 +237,7 @@ func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 		plans = map[string]string{}
 		for name, c := range cases {
 			exec(`SAVEPOINT filled`)
-			exec(`UPDATE dlq.dlq_bulk_retry_queues SET due_at = now() + $1::text::interval WHERE closed`, c.due)
+			exec(`UPDATE dlq.dlq_job_queues SET due_at = now() + $1::text::interval WHERE closed`, c.due)
 			rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "+prepared[name])
 			require.NoError(t, err)
 			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -238,19 +255,19 @@ func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 	}
 }
 
-// A page is finalized by the ids of its messages, however many others are RETRYING.
-func TestFinalizePageReadsItsPageOnly(t *testing.T) {
+// A page ends by the ids of its messages, however many others are RETRYING.
+func TestTheEndOfAPageReadsItsPageOnly(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	lane := startJob(t, s, dlq.Filter{})
-	claim, err := s.ClaimPage(t.Context(), lane, true)
+	claim, _, err := s.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, dlq.PageSize)
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'RETRYING', workflow_id = 'w', owner_token = 't' WHERE status = 'PENDING'`)
 	require.NoError(t, err)
 	for _, result := range []dlq.Result{dlq.ResultDelivered, dlq.ResultFailed, dlq.ResultWaiting} {
-		plan, pages := cost(t, pool, "force_generic_plan", finalizePageSQL, finalizeArgs(&lane, dlqtest.Outcomes(claim.Page, result)), lanePlanSQL)
+		plan, pages := cost(t, pool, "force_generic_plan", endPageSQL, endArgs(lane.Owner, dlqtest.Outcomes(claim.Page, result)), lanePlanSQL)
 		require.NotContains(t, plan, "Seq Scan on dlq_messages")
 		require.Less(t, pages, 6000, plan)
 		for line := range strings.Lines(plan) {

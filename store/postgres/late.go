@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,7 +29,7 @@ WITH late AS MATERIALIZED (
 			WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id AND t.dlq_topic = m.dlq_topic) AS target_id,
 		greatest(COALESCE(NULLIF(o.claim, 0), m.retry_count), 1) AS number, COALESCE(m.last_retry_at, m.updated_at) AS started_at,
 		m.status <> 'RESOLVED' AND (m.status <> 'RETRYING' OR m.workflow_id = @workflow_id AND m.owner_token = @token) AS resolves
-	FROM unnest(@ids::uuid[], @counts::int[], @target_partitions::int[], @target_offsets::bigint[], @target_topics::text[], @target_topic_ids::uuid[])
+	FROM unnest(@ids::uuid[], @claims::int[], @target_partitions::int[], @target_offsets::bigint[], @target_topics::text[], @target_topic_ids::uuid[])
 		AS o (id, claim, target_partition, target_offset, target_topic, target_topic_id)
 	JOIN dlq.dlq_messages m ON m.id = o.id
 	WHERE NOT (m.status = 'RESOLVED' AND m.resolution IS NOT DISTINCT FROM 'delivered' AND m.owner_token = @token)
@@ -53,16 +54,16 @@ WITH late AS MATERIALIZED (
 ), counted AS MATERIALIZED (
 	SELECT count(*) AS n
 	FROM late
-	JOIN dlq.dlq_bulk_retry_lanes l ON l.bulk_id = @bulk AND l.lane = @lane
-		AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
-	JOIN dlq.dlq_bulk_retries b ON b.id = l.bulk_id AND b.ended_at IS NULL
+	JOIN dlq.dlq_job_lanes l ON l.job_id = @job AND l.lane = @lane
+		AND l.pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
+	JOIN dlq.dlq_jobs b ON b.id = l.job_id AND b.ended_at IS NULL
 	WHERE l.epoch = @epoch OR late.id = ANY (l.page) OR late.seq > l.cursor
-		OR late.id IN (SELECT w.message_id FROM dlq.dlq_bulk_retry_waiting w WHERE w.bulk_id = @bulk AND w.lane = @lane)
+		OR late.id IN (SELECT w.message_id FROM dlq.dlq_job_waiting w WHERE w.job_id = @job AND w.lane = @lane)
 ), lane AS (
-	UPDATE dlq.dlq_bulk_retry_lanes l
+	UPDATE dlq.dlq_job_lanes l
 	SET retried = l.retried + counted.n, updated_at = now()
 	FROM counted
-	WHERE l.bulk_id = @bulk AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_bulk_retry_lanes WHERE bulk_id = @bulk AND lane = @lane)
+	WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
 		AND counted.n > 0
 )
 SELECT (SELECT count(*) FROM late), counted.n FROM counted`
@@ -87,16 +88,27 @@ func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Pag
 	if len(delivered) == 0 {
 		return late{}, nil
 	}
-	args := finalizeArgs(lane, delivered)
+	args := lateArgs(lane, inOrder(delivered))
+	err := s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before any lock is waited for
+	if err != nil {
+		return late{}, err
+	}
 	var kept []late
-	err := s.batch(ctx, "keep late acknowledgements", func(batch *pgx.Batch) {
+	err = s.batch(ctx, "keep late acknowledgements", func(batch *pgx.Batch) {
 		batch.Queue(batchPlanSQL)
 		batch.Queue(lockLateSQL, args)
-		batch.Queue(lockLaneSQL, args) // an end of the job counts the delivery, or is seen here
+		batch.Queue(lockJobSQL, args) // an end of the job counts the delivery, or is seen here
 		queueQuery(batch, &kept, pgx.RowToStructByPos[late], keepLateSQL, args)
 	})
 	if err != nil {
 		return late{}, err
 	}
 	return kept[0], nil
+}
+
+// lateArgs are the parameters of keepLateSQL and lockJobSQL.
+func lateArgs(lane *dlq.Lane, delivered []dlq.PageOutcome) pgx.NamedArgs {
+	args := endArgs(lane.Owner, delivered)
+	maps.Copy(args, pgx.NamedArgs{"id": uuid(lane.Job), "job": uuid(lane.Job), "lane": lane.Number, "epoch": lane.Epoch})
+	return args
 }

@@ -21,32 +21,32 @@ func TestAMessageIsNotRevivedWhileItsRetryMayStillSendIt(t *testing.T) {
 		require.NoError(t, err)
 	}
 	revived := func() int64 {
-		return finishAction(t, s, startAction(t, s, dlq.ActionRevive, dlq.Filter{Topic: "orders"})).Changed
+		return finishAction(t, s, startAction(t, s, dlq.KindRevive, dlq.Filter{Topic: "orders"})).Counts.Changed
 	}
 	for name, mark := range map[string]func(dlq.ID){
 		"one": func(id dlq.ID) {
-			_, err := s.MarkDead(t.Context(), id)
+			_, err := s.MarkDead(t.Context(), nil, id)
 			require.NoError(t, err)
 		},
 		"many": func(dlq.ID) {
-			require.EqualValues(t, 1, finishAction(t, s, startAction(t, s, dlq.ActionDead, dlq.Filter{Topic: "orders"})).Changed)
+			require.EqualValues(t, 1, finishAction(t, s, startAction(t, s, dlq.KindDead, dlq.Filter{Topic: "orders"})).Counts.Changed)
 		},
 	} {
 		a := dlqtest.Arrival()
 		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
 		require.NoError(t, err)
 		owner := dlqtest.Owner()
-		_, err = s.Claim(t.Context(), a.ID, owner)
+		_, err = s.Claim(t.Context(), a.ID, owner, dlq.ID{})
 		require.NoError(t, err)
 		exec(`UPDATE dlq.dlq_messages SET last_retry_at = now() - interval '1 hour' WHERE status = 'RETRYING'`)
 		mark(a.ID)
-		_, err = s.Revive(t.Context(), a.ID)
+		_, err = s.Revive(t.Context(), nil, a.ID)
 		require.EqualError(t, err, "message is not retryable: it was marked dead while a retry was sending it; revive it 1m0s after it was marked", name)
 		require.Zero(t, revived(), name)
 
 		exec(`UPDATE dlq.dlq_messages SET updated_at = now() - interval '61 seconds' WHERE status = 'DEAD'`)
 		if name == "one" {
-			_, err = s.Revive(t.Context(), a.ID)
+			_, err = s.Revive(t.Context(), nil, a.ID)
 			require.NoError(t, err)
 		} else {
 			require.EqualValues(t, 1, revived(), name)

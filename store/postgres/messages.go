@@ -63,8 +63,8 @@ SELECT topic FROM changed`
 
 // Delete removes a message with its bytes and attempts. It returns
 // dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries the message.
-func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
-	_, err := s.changeMessage(ctx, "delete message", deleteSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
+func (s *Store) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
+	_, err := s.changeMessage(ctx, asked, "delete message", deleteSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
 		return m.Status == dlq.StatusRetrying, &dlq.OwnedError{ID: id, Owner: m.Owner}
 	})
 	return err
@@ -74,10 +74,10 @@ func (s *Store) Delete(ctx context.Context, id dlq.ID) error {
 // and returns the message as it is then: zero after a deletion. stays reports whether a message that
 // did not change stays so, with the error to return. Any other message has changed since the
 // statement, which then runs again.
-func (s *Store) changeMessage(ctx context.Context, operation, sql string, id dlq.ID, args pgx.NamedArgs,
+func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, args pgx.NamedArgs,
 	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
 	args["id"] = uuid(id)
-	sql, changed := s.audited(ctx, dlq.TargetMessage, sql, args)
+	sql, changed := s.audited(asked, dlq.TargetMessage, sql, args)
 	for {
 		var topics []string
 		var found []dlq.Message
@@ -116,8 +116,8 @@ SELECT topic FROM changed`
 // MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. A RETRYING
 // message that an earlier retry has delivered becomes RESOLVED. MarkDead returns the message,
 // dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is RESOLVED.
-func (s *Store) MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	return s.changeMessage(ctx, "mark message dead", markDeadSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
+func (s *Store) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
+	return s.changeMessage(ctx, asked, "mark message dead", markDeadSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
 		if m.Status == dlq.StatusResolved {
 			return true, m.CheckRetryable()
 		}
@@ -139,8 +139,8 @@ SELECT topic FROM changed`
 
 // Revive makes a DEAD message PENDING, with no retries counted and 1 or more allowed. Revive
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
-func (s *Store) Revive(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	return s.changeMessage(ctx, "revive message", reviveSQL, id, pgx.NamedArgs{"revive_after": dlq.ReviveAfter}, func(m *dlq.Message) (bool, error) {
+func (s *Store) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
+	return s.changeMessage(ctx, asked, "revive message", reviveSQL, id, pgx.NamedArgs{"revive_after": dlq.ReviveAfter}, func(m *dlq.Message) (bool, error) {
 		return m.Status != dlq.StatusDead || m.WasMarkedWhileSent(), m.NotDead()
 	})
 }

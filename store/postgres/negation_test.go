@@ -85,33 +85,33 @@ func requireKept(t *testing.T, s *Store, ids []dlq.ID, f dlq.Filter, places []in
 	require.Equal(t, places, keep(t, s, ids, ofIDs), name)
 
 	f.Topic = "orders"
-	preview, err := s.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: f})
+	preview, err := s.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: f})
 	require.NoError(t, err, name)
 	require.EqualValues(t, len(places), preview.Matched, name)
 	require.Len(t, preview.Sample, min(len(places), dlq.PreviewSample), name)
-	action, err := s.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionDelete, Filter: f})
+	action, err := s.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindDelete, Filter: f})
 	require.NoError(t, err, name)
 	require.EqualValues(t, len(places), action.Matched, name)
 	require.Len(t, action.Sample, min(len(places), dlq.PreviewSample), name)
 
-	job, err := s.CreateAction(t.Context(), dlqtest.Action(dlq.ActionDelete, f))
+	job, err := s.CreateJob(t.Context(), nil, dlqtest.Change(dlq.KindDelete, f))
 	require.NoError(t, err, name)
-	job, err = s.CountAction(t.Context(), job.ID)
+	job, err = s.CountJob(t.Context(), job.ID)
 	require.NoError(t, err, name)
 	require.EqualValues(t, len(places), job.Matched, name)
-	require.True(t, job.Spec.IsSameWork(dlq.ActionSpec{Action: dlq.ActionDelete, Filter: f}), name)
-	_, err = s.EndAction(t.Context(), job.ID, dlq.BulkCancelled, "")
+	require.True(t, job.Spec.IsSameWork(dlq.JobSpec{Kind: dlq.KindDelete, Filter: f}), name)
+	_, err = s.EndJob(t.Context(), nil, job.ID, dlq.JobCancelled, "")
 	require.NoError(t, err, name)
 
-	bulk, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(f)))
+	bulk, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1, dlqtest.Filter(f)))
 	require.NoError(t, err, name)
-	bulk, err = s.CountBulk(t.Context(), bulk.ID)
+	bulk, err = s.CountJob(t.Context(), bulk.ID)
 	require.NoError(t, err, name)
 	require.EqualValues(t, len(places), bulk.Matched, name)
 	lane, err := s.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err, name)
 	for range 2 { // the second time from a queue
-		claim, err := s.ClaimPage(t.Context(), lane, true)
+		claim, _, err := s.NextPage(t.Context(), lane, nil, true)
 		require.NoError(t, err, name)
 		var claimed []int
 		for _, e := range claim.Page {
@@ -125,7 +125,7 @@ func requireKept(t *testing.T, s *Store, ids []dlq.ID, f dlq.Filter, places []in
 		_, err = s.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultWaiting))
 		require.NoError(t, err, name)
 	}
-	_, err = s.EndBulk(t.Context(), bulk.ID, dlq.BulkCancelled, "")
+	_, err = s.EndJob(t.Context(), nil, bulk.ID, dlq.JobCancelled, "")
 	require.NoError(t, err, name)
 }
 
@@ -180,15 +180,15 @@ func TestEveryNegationExcludesAValueAndKeepsMessagesWithoutIt(t *testing.T) {
 	requireKept(t, s, ids, dlq.Filter{Key: []byte("a"), Not: []dlq.Filter{{TraceID: "4BF92F"}, {Key: []byte("b")}}}, []int{0}, "key and negations")
 	requireKept(t, s, ids, dlq.Filter{TraceID: "4bf92f", Not: []dlq.Filter{{Key: []byte("a")}}}, nil, "trace id and its key")
 
-	job, err := s.CreateAction(t.Context(), dlqtest.Action(dlq.ActionDead, dlq.Filter{Topic: "orders"}))
+	job, err := s.CreateJob(t.Context(), nil, dlqtest.Change(dlq.KindDead, dlq.Filter{Topic: "orders"}))
 	require.NoError(t, err)
-	_, err = s.CountAction(t.Context(), job.ID)
+	_, err = s.CountJob(t.Context(), job.ID)
 	require.NoError(t, err)
-	for step := (dlq.ActionStep{}); !step.Done; {
-		step, err = s.Act(t.Context(), job, dlq.ActionBatch)
+	for step := (dlq.ChangeStep{}); !step.Done; {
+		step, err = s.Act(t.Context(), job, dlq.ChangeBatch)
 		require.NoError(t, err)
 	}
-	archived, err := s.ArchiveBatch(t.Context(), 0, 100)
+	archived, err := s.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 100)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, archived)
 	for name, test := range tests {
@@ -263,11 +263,11 @@ func TestANegationExcludesWhatTheSameFilterFinds(t *testing.T) {
 	}
 	f := dlq.Filter{Topic: "orders", Not: []dlq.Filter{{Key: []byte("a")}, single(), {ErrorContains: "b"}}}
 	deleted := keep(t, s, ids, f)
-	job, err := s.CreateAction(t.Context(), dlqtest.Action(dlq.ActionDelete, f))
+	job, err := s.CreateJob(t.Context(), nil, dlqtest.Change(dlq.KindDelete, f))
 	require.NoError(t, err)
-	_, err = s.CountAction(t.Context(), job.ID)
+	_, err = s.CountJob(t.Context(), job.ID)
 	require.NoError(t, err)
-	for step := (dlq.ActionStep{}); !step.Done; {
+	for step := (dlq.ChangeStep{}); !step.Done; {
 		step, err = s.Act(t.Context(), job, 7)
 		require.NoError(t, err)
 	}

@@ -69,13 +69,13 @@ func TestHandWrittenMessagesDoNotBlockTheSweep(t *testing.T) {
 	p := postgres.New(pool, dlqtest.Topics(t))
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(5))
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 5)
 	for _, sql := range []string{
-		`UPDATE dlq.dlq_bulk_retry_lanes SET page = page || page[1:1]`,
+		`UPDATE dlq.dlq_job_lanes SET page = page || page[1:1]`,
 		`INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status, workflow_id, owner_token, last_retry_at)
 			SELECT 'topic-' || n % 600, 'shared.dlq', 'e', 'RETRYING', 'retry-all-x', 'x', '2020-01-01' FROM generate_series(1, 30000) AS n`,
 		`INSERT INTO dlq.dlq_messages (original_topic, error_message, status, workflow_id, owner_token, last_retry_at)
@@ -104,9 +104,9 @@ func TestCopiedMessagesAreRetried(t *testing.T) {
 	_, err := pool.CopyFrom(t.Context(), pgx.Identifier{"dlq", "dlq_messages"}, []string{"original_topic", "error_message", "seq"},
 		pgx.CopyFromRows([][]any{{"orders", "e", int64(70)}, {"orders", "e", int64(71)}}))
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	b, err = p.CountBulk(t.Context(), b.ID)
+	b, err = p.CountJob(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, b.Matched)
 }
@@ -142,11 +142,11 @@ func retry(t *testing.T, p *postgres.Store, id dlq.ID) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	owner := dlqtest.Owner()
-	_, err := p.Claim(ctx, id, owner)
+	_, err := p.Claim(ctx, id, owner, dlq.ID{})
 	if owned, ok := err.(*dlq.OwnedError); ok { //nolint:errorlint // the store's own
 		_, err = p.Release(ctx, owned.Owner, "gone")
 		require.NoError(t, err)
-		_, err = p.Claim(ctx, id, owner)
+		_, err = p.Claim(ctx, id, owner, dlq.ID{})
 	}
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func TestAnOddRowDoesNotAffectOthers(t *testing.T) {
 				listed = pageThrough(t, p, dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1, OldestFirst: oldestFirst})
 				require.Contains(t, listed, sound.ID)
 			}
-			_, err = p.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders"}})
+			_, err = p.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders"}})
 			require.NoError(t, err)
 
 			err = retry(t, p, odd)
@@ -195,9 +195,9 @@ func TestAnOddRowDoesNotAffectOthers(t *testing.T) {
 			require.NotEqual(t, dlq.StatusRetrying, m.Status)
 			_, err = p.Detail(t.Context(), odd)
 			require.NoError(t, err)
-			_, err = p.ArchiveBatch(t.Context(), time.Hour, 10)
+			_, err = p.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, time.Hour, 10)
 			require.NoError(t, err)
-			_, err = p.PurgeBatch(t.Context(), 365*24*time.Hour, 10)
+			_, err = p.PurgeBatch(t.Context(), dlq.ArchiveRun{}, 365*24*time.Hour, 10)
 			require.NoError(t, err)
 			require.NoError(t, retry(t, p, sound.ID))
 		})
@@ -277,12 +277,12 @@ func TestAnUnreadableJobDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	created, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	created, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	for _, sql := range []string{
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, upper_bound, snapshot_at, started_at)
+		`INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, lanes, upper_bound, snapshot_at, started_at)
 			VALUES (gen_random_uuid(), '', 'a', '"nonsense"', 1, 0, now(), '-infinity')`,
-		`INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, spec, lanes, upper_bound, snapshot_at, started_at)
+		`INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, lanes, upper_bound, snapshot_at, started_at)
 			VALUES (gen_random_uuid(), 'w', 'b', '[1]', 1, 0, 'infinity', 'infinity')`,
 	} {
 		_, err = pool.Exec(t.Context(), sql)
@@ -290,21 +290,21 @@ func TestAnUnreadableJobDoesNotHideTheOthers(t *testing.T) {
 	}
 	now, err := p.Now(t.Context())
 	require.NoError(t, err)
-	owners, err := p.BulkOwners(t.Context(), now)
+	owners, err := p.JobOwners(t.Context(), now)
 	require.NoError(t, err)
 	require.Len(t, owners, 3)
 	require.Contains(t, owners, created.Owner())
-	owners, err = p.BulkOwners(t.Context(), now.Add(-time.Hour))
+	owners, err = p.JobOwners(t.Context(), now.Add(-time.Hour))
 	require.NoError(t, err)
 	require.Len(t, owners, 2, "one has only just been started")
 	for _, owner := range owners {
 		id, err := dlq.ParseID(owner.Token)
 		require.NoError(t, err)
-		ended, err := p.EndBulk(t.Context(), id, dlq.BulkFailed, "gone")
+		ended, err := p.EndJob(t.Context(), nil, id, dlq.JobFailed, "gone")
 		require.NoError(t, err)
-		require.Equal(t, dlq.BulkFailed, ended.State)
+		require.Equal(t, dlq.JobFailed, ended.State)
 	}
-	owners, err = p.BulkOwners(t.Context(), now)
+	owners, err = p.JobOwners(t.Context(), now)
 	require.NoError(t, err)
 	require.Equal(t, []dlq.Owner{created.Owner()}, owners)
 }
@@ -315,20 +315,20 @@ func TestAJobWithAnyNumberOfLanesDoesNotStopTheOthers(t *testing.T) {
 	p := postgres.New(pool, dlqtest.Topics(t))
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `INSERT INTO dlq.dlq_bulk_retries (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
+	_, err = pool.Exec(t.Context(), `INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
 		SELECT gen_random_uuid(), 'w', 'other', lanes, 1, now() FROM unnest(ARRAY[-2147483648, -1, 0, 2147483647]) AS lanes`)
 	require.NoError(t, err)
 
-	bulks, err := p.Bulks(t.Context(), "", 20)
+	bulks, err := p.Jobs(t.Context(), dlq.JobQuery{PageSize: 20})
 	require.NoError(t, err)
 	require.Len(t, bulks, 5)
 	_, err = p.Owners(t.Context(), time.Now())
 	require.NoError(t, err)
 	lane, err := p.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{Number: 1})
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), lane, true)
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 1)
 }
@@ -364,30 +364,28 @@ func TestAJobWhoseLimitsAreNoExpressionConflictsOnItsTopicsOnly(t *testing.T) {
 		dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("stock.dlq", "stock")),
 	})
 	require.NoError(t, err)
-	action := func(topic string) (dlq.BulkAction, error) {
+	action := func(topic string) (dlq.Job, error) {
 		id := dlq.NewID()
-		return p.CreateAction(t.Context(), dlq.BulkAction{ID: id, WorkflowID: id.String(),
-			Spec: dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: topic}}})
+		return p.CreateJob(t.Context(), nil, dlq.Job{ID: id, WorkflowID: id.String(),
+			Spec: dlq.JobSpec{Kind: dlq.KindDead, Filter: dlq.Filter{Topic: topic}}})
 	}
-	bulk, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	bulk, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	dead, err := action("orders")
 	require.NoError(t, err)
-	for _, table := range []string{"dlq_bulk_retries", "dlq_bulk_actions"} {
-		_, err = pool.Exec(t.Context(), `UPDATE dlq.`+table+` SET spec = spec || '{"within": "^(("}'`)
-		require.NoError(t, err)
-	}
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET spec = spec || '{"within": "^(("}'`)
+	require.NoError(t, err)
 
-	_, err = p.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1))
-	var busyBulk *dlq.BulkBusyError
+	_, err = p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", 1))
+	var busyBulk *dlq.JobBusyError
 	require.ErrorAs(t, err, &busyBulk)
 	require.Equal(t, bulk.ID, busyBulk.Running)
 	_, err = action("orders.dlq")
-	var busyAction *dlq.ActionBusyError
+	var busyAction *dlq.JobBusyError
 	require.ErrorAs(t, err, &busyAction)
 	require.Equal(t, dead.ID, busyAction.Running)
 
-	_, err = p.CreateBulk(t.Context(), dlqtest.Bulk("stock.dlq", 1))
+	_, err = p.CreateJob(t.Context(), nil, dlqtest.Bulk("stock.dlq", 1))
 	require.NoError(t, err)
 	_, err = action("stock.dlq")
 	require.NoError(t, err)
@@ -406,14 +404,14 @@ func TestTheLimitsOfAGrantAreRecognised(t *testing.T) {
 		g, err := dlq.NewGrant(dlq.RoleOperator, globs)
 		require.NoError(t, err)
 		principal := dlq.Principal{Grants: []dlq.Grant{g}}
-		return principal.Within(dlq.PermBulkRetryCreate)
+		return principal.Within(dlq.PermJobCreate)
 	}
 	for _, limits := range []string{within("Orders_1-?.dlq", "azAZ09._-", "x**", "??"), within("stock.*")} {
-		_, err = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Topic: "orders", Within: limits})))
+		_, err = p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Topic: "orders", Within: limits})))
 		require.NoError(t, err)
 		id := dlq.NewID()
-		_, err = p.CreateAction(t.Context(), dlq.BulkAction{ID: id, WorkflowID: id.String(),
-			Spec: dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: "orders", Within: limits}}})
+		_, err = p.CreateJob(t.Context(), nil, dlq.Job{ID: id, WorkflowID: id.String(),
+			Spec: dlq.JobSpec{Kind: dlq.KindDead, Filter: dlq.Filter{Topic: "orders", Within: limits}}})
 		require.NoError(t, err)
 	}
 }

@@ -326,15 +326,15 @@ func TestACountReadsItsOwnTopicOnly(t *testing.T) {
 	s := New(pool, dlqtest.Topics(t))
 	for _, topic := range []string{"rare", "rare.dlq"} {
 		for _, filter := range []dlq.Filter{{}, {ErrorContains: "oom"}, {CreatedFrom: filledFrom}, {CreatedTo: filledFrom.Add(time.Hour)}} {
-			b, err := s.CreateBulk(t.Context(), dlqtest.Bulk(topic, 1, dlqtest.Filter(filter)))
+			b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk(topic, 1, dlqtest.Filter(filter)))
 			require.NoError(t, err)
 			args := s.bulkArgs(&b.Spec)
 			args["id"] = uuid(b.ID)
 			for _, mode := range planModes {
-				plan, pages := cost(t, pool, mode, filtered(countBulkSQL, &b.Spec.Filter), args)
+				plan, pages := cost(t, pool, mode, filtered(sendableSQL, &b.Spec.Filter), args)
 				require.Less(t, pages, 400, plan)
 			}
-			_, err = s.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+			_, err = s.EndJob(t.Context(), nil, b.ID, dlq.JobCancelled, "")
 			require.NoError(t, err)
 		}
 	}
@@ -346,13 +346,14 @@ func TestAJobStartsWithoutReadingMessages(t *testing.T) {
 	pool := filled(t)
 	s := New(pool, dlqtest.Topics(t))
 	for _, topic := range []string{"users.dlq", "elsewhere", "nowhere"} {
-		_, err := s.CreateBulk(t.Context(), dlqtest.Bulk(topic, 1))
+		_, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk(topic, 1))
 		require.NoError(t, err)
 	}
 	for _, mode := range planModes {
 		for _, topic := range []string{"orders", "orders.dlq", "users", "users.dlq", "nothing"} {
 			for _, sql := range []string{conflictSQL, snapshotSQL} {
-				plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"topic": topic, "within": "", "target": dlq.TargetBulkRetry})
+				plan, pages := cost(t, pool, mode, sql, pgx.NamedArgs{"topic": topic, "within": "", "id": uuid(dlq.NewID()),
+					"beside": dlq.KindRetry.Beside()})
 				require.NotContains(t, plan, "dlq_messages ")
 				require.Less(t, pages, 50, plan)
 			}

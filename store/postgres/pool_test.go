@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -26,6 +27,7 @@ type silentProxy struct {
 
 	mu     sync.Mutex
 	silent chan struct{} // closed when the present connections go silent
+	before []byte        // a client that sends this makes the connections silent; nothing if nil
 	open   []net.Conn
 }
 
@@ -61,15 +63,16 @@ func (s *silentProxy) serve() {
 		s.open = append(s.open, client, server)
 		silent := s.silent
 		s.mu.Unlock()
-		go forward(client, server, silent)
-		go forward(server, client, silent)
+		go s.forward(client, server, silent)
+		go s.forward(server, client, silent)
 	}
 }
 
-func forward(to, from net.Conn, silent <-chan struct{}) {
+func (s *silentProxy) forward(to, from net.Conn, silent <-chan struct{}) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
+		s.silenceBefore(buffer[:n])
 		select {
 		case <-silent:
 			_, _ = io.Copy(io.Discard, from)
@@ -92,6 +95,15 @@ func (s *silentProxy) silence() {
 	defer s.mu.Unlock()
 	close(s.silent)
 	s.silent = make(chan struct{})
+}
+
+func (s *silentProxy) silenceBefore(sent []byte) {
+	s.mu.Lock()
+	isMet := s.before != nil && bytes.Contains(sent, s.before)
+	s.mu.Unlock()
+	if isMet {
+		s.silence()
+	}
 }
 
 // through is a pool whose connections go through a proxy.
@@ -160,7 +172,7 @@ func TestEveryCallEnds(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Release()
 	for name, call := range map[string]func() error{
-		"a batch":     func() error { return p.SetBulkRate(context.Background(), dlq.NewID(), 1) },
+		"a batch":     func() error { return p.SetJobRate(context.Background(), nil, dlq.NewID(), 1) },
 		"a statement": func() error { _, err := p.Message(context.Background(), dlq.NewID()); return err },
 	} {
 		// A connection that has just been used is not pinged, so the call itself is lost.

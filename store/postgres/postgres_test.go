@@ -42,37 +42,40 @@ func TestEveryCallReportsAnUnavailableDatabase(t *testing.T) {
 			"List":          func(ctx context.Context) error { _, err := p.List(ctx, dlq.ListQuery{}); return err },
 			"Detail":        func(ctx context.Context) error { _, err := p.Detail(ctx, id); return err },
 			"Message":       func(ctx context.Context) error { _, err := p.Message(ctx, id); return err },
-			"Delete":        func(ctx context.Context) error { return p.Delete(ctx, id) },
-			"MarkDead":      func(ctx context.Context) error { _, err := p.MarkDead(ctx, id); return err },
+			"Delete":        func(ctx context.Context) error { return p.Delete(ctx, nil, id) },
+			"MarkDead":      func(ctx context.Context) error { _, err := p.MarkDead(ctx, nil, id); return err },
 			"Ping":          p.Ping,
-			"Claim":         func(ctx context.Context) error { _, err := p.Claim(ctx, id, dlqtest.Owner()); return err },
+			"Claim":         func(ctx context.Context) error { _, err := p.Claim(ctx, id, dlqtest.Owner(), dlq.ID{}); return err },
 			"Finalize": func(ctx context.Context) error {
 				_, _, err := p.Finalize(ctx, dlqtest.Owner(), dlqtest.Delivered(id))
 				return err
 			},
-			"Owners":          func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
-			"Now":             func(ctx context.Context) error { _, err := p.Now(ctx); return err },
-			"BulkOwners":      func(ctx context.Context) error { _, err := p.BulkOwners(ctx, time.Now()); return err },
-			"Release":         func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
-			"CreateBulk":      func(ctx context.Context) error { _, err := p.CreateBulk(ctx, dlqtest.Bulk("orders", 1)); return err },
+			"Owners":    func(ctx context.Context) error { _, err := p.Owners(ctx, time.Now()); return err },
+			"Now":       func(ctx context.Context) error { _, err := p.Now(ctx); return err },
+			"JobOwners": func(ctx context.Context) error { _, err := p.JobOwners(ctx, time.Now()); return err },
+			"Release":   func(ctx context.Context) error { _, err := p.Release(ctx, dlqtest.Owner(), ""); return err },
+			"CreateJob": func(ctx context.Context) error {
+				_, err := p.CreateJob(ctx, nil, dlqtest.Bulk("orders", 1))
+				return err
+			},
 			"ClaimedPage":     func(ctx context.Context) error { _, err := p.ClaimedPage(ctx, lane, dlq.PageBytes); return err },
-			"ClaimPage":       func(ctx context.Context) error { _, err := p.ClaimPage(ctx, lane, true); return err },
+			"NextPage":        func(ctx context.Context) error { _, _, err := p.NextPage(ctx, lane, nil, true); return err },
 			"FinalizePage":    func(ctx context.Context) error { _, err := p.FinalizePage(ctx, lane, nil); return err },
 			"OpenLane":        func(ctx context.Context) error { _, err := p.OpenLane(ctx, id, 0, dlq.LaneAttempt{}); return err },
 			"ReleasePage":     func(ctx context.Context) error { return p.ReleasePage(ctx, lane) },
-			"StopBulk":        func(ctx context.Context) error { _, err := p.StopBulk(ctx, id, dlq.BulkPausing, ""); return err },
-			"PauseBulk":       func(ctx context.Context) error { _, err := p.PauseBulk(ctx, id, ""); return err },
+			"StopJob":         func(ctx context.Context) error { _, err := p.StopJob(ctx, nil, id, dlq.JobPausing, ""); return err },
+			"PauseJob":        func(ctx context.Context) error { _, err := p.PauseJob(ctx, nil, id, ""); return err },
 			"HasClosedTarget": func(ctx context.Context) error { _, err := p.HasClosedTarget(ctx, id); return err },
-			"ResumeBulk":      func(ctx context.Context) error { _, err := p.ResumeBulk(ctx, id); return err },
-			"SetBulkRate":     func(ctx context.Context) error { return p.SetBulkRate(ctx, id, 1) },
+			"ResumeJob":       func(ctx context.Context) error { _, err := p.ResumeJob(ctx, nil, id); return err },
+			"SetJobRate":      func(ctx context.Context) error { return p.SetJobRate(ctx, nil, id, 1) },
 			"SetStepLimit":    func(ctx context.Context) error { return p.SetStepLimit(ctx, id, nil) },
-			"RunningBulks":    func(ctx context.Context) error { _, err := p.RunningBulks(ctx); return err },
-			"PreviewBulk":     func(ctx context.Context) error { _, err := p.PreviewBulk(ctx, dlq.BulkSpec{}); return err },
-			"EndBulk":         func(ctx context.Context) error { _, err := p.EndBulk(ctx, id, dlq.BulkFailed, ""); return err },
-			"Bulk":            func(ctx context.Context) error { _, err := p.Bulk(ctx, id); return err },
-			"Bulks":           func(ctx context.Context) error { _, err := p.Bulks(ctx, "", 1); return err },
-			"ArchiveBatch":    func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, 0, 1); return err },
-			"PurgeBatch":      func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, 0, 1); return err },
+			"RunningRetries":  func(ctx context.Context) error { _, err := p.RunningRetries(ctx); return err },
+			"PreviewJob":      func(ctx context.Context) error { _, err := p.PreviewJob(ctx, dlq.JobSpec{}); return err },
+			"EndJob":          func(ctx context.Context) error { _, err := p.EndJob(ctx, nil, id, dlq.JobFailed, ""); return err },
+			"Bulk":            func(ctx context.Context) error { _, err := p.Job(ctx, id); return err },
+			"Bulks":           func(ctx context.Context) error { _, err := p.Jobs(ctx, dlq.JobQuery{PageSize: 1}); return err },
+			"ArchiveBatch":    func(ctx context.Context) error { _, err := p.ArchiveBatch(ctx, dlq.ArchiveRun{}, 0, 1); return err },
+			"PurgeBatch":      func(ctx context.Context) error { _, err := p.PurgeBatch(ctx, dlq.ArchiveRun{}, 0, 1); return err },
 		} {
 			require.ErrorIs(t, do(t.Context()), dlq.ErrUnavailable, "%s, %s", name, call)
 			cancelled, cancel := context.WithCancel(t.Context())
@@ -153,7 +156,7 @@ func TestArchivingWhileMessagesChangeLosesNothing(t *testing.T) {
 		workers.Go(func() {
 			for i := w; i < messages; i += 4 {
 				owner := dlqtest.Owner()
-				if _, err := p.Claim(t.Context(), arrivals[i].ID, owner); err != nil {
+				if _, err := p.Claim(t.Context(), arrivals[i].ID, owner, dlq.ID{}); err != nil {
 					failures <- err
 					return
 				}
@@ -169,7 +172,7 @@ func TestArchivingWhileMessagesChangeLosesNothing(t *testing.T) {
 	for range 3 {
 		archivers.Go(func() {
 			for working.Err() == nil {
-				if _, err := p.ArchiveBatch(t.Context(), 0, 7); err != nil {
+				if _, err := p.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 7); err != nil {
 					failures <- err
 					return
 				}
@@ -184,7 +187,7 @@ func TestArchivingWhileMessagesChangeLosesNothing(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for {
-		moved, err := p.ArchiveBatch(t.Context(), 0, 100)
+		moved, err := p.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 100)
 		require.NoError(t, err)
 		if moved == 0 {
 			break
@@ -208,13 +211,13 @@ func TestAPurgeLeavesNothingBehind(t *testing.T) {
 	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{a})
 	require.NoError(t, err)
 	owner := dlqtest.Owner()
-	_, err = p.Claim(t.Context(), a.ID, owner)
+	_, err = p.Claim(t.Context(), a.ID, owner, dlq.ID{})
 	require.NoError(t, err)
 	_, _, err = p.Finalize(t.Context(), owner, dlq.Outcome{ID: a.ID, Result: dlq.ResultRejected, Category: dlq.CategoryBadData})
 	require.NoError(t, err)
-	_, err = p.ArchiveBatch(t.Context(), 0, 1)
+	_, err = p.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 1)
 	require.NoError(t, err)
-	purged, err := p.PurgeBatch(t.Context(), 0, 1)
+	purged, err := p.PurgeBatch(t.Context(), dlq.ArchiveRun{}, 0, 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, purged)
 	for _, table := range []string{"dlq_messages", "dlq_messages_archive", "dlq_message_bodies", "dlq_retry_attempts"} {
@@ -243,9 +246,9 @@ func TestARowWithOnlyTheDocumentedColumnsIsAMessage(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"order": 1}`, string(d.Record.Value))
 
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	envelopes := claim.Page
 	require.Len(t, envelopes, 1)
@@ -286,9 +289,9 @@ func TestListsFollowTheTimeAndRetriesTheArrival(t *testing.T) {
 	require.Equal(t, from.Add(3*time.Hour), topics[0].NewestArrival)
 	require.Equal(t, from.Add(-time.Hour), *topics[0].OldestPending)
 
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	var seqs []int64
 	for _, e := range claim.Page {
@@ -321,13 +324,13 @@ func TestAFrequentKeyIsListedToo(t *testing.T) {
 	check()
 }
 
-func TestADryRunHasTheTimeoutOfItsCaller(t *testing.T) {
+func TestAPlanHasTheTimeoutOfItsCaller(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
 	shortTimeout := dbtest.Pool(t, url+"&statement_timeout=300&pool_max_conns=1")
 	p := postgres.New(shortTimeout, dlqtest.Topics(t))
 	spec := dlqtest.Bulk("orders", 1).Spec
-	_, err := p.PreviewBulk(t.Context(), spec) // so that its statements are prepared
+	first, err := p.PreviewJob(t.Context(), spec) // so that its statements are prepared
 	require.NoError(t, err)
 	tx, err := dbtest.Pool(t, url).Begin(t.Context())
 	require.NoError(t, err)
@@ -336,7 +339,7 @@ func TestADryRunHasTheTimeoutOfItsCaller(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
-	_, err = p.PreviewBulk(ctx, spec)
+	_, err = p.PreviewScope(ctx, spec, first.Scope)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -348,7 +351,7 @@ func TestALockedPageIsNotTheEnd(t *testing.T) {
 	arrivals := dlqtest.Arrivals(dlq.PageSize + 1)
 	_, err := p.StoreArrivals(t.Context(), arrivals)
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 
 	tx, err := pool.Begin(t.Context())
@@ -357,13 +360,13 @@ func TestALockedPageIsNotTheEnd(t *testing.T) {
 	last := arrivals[dlq.PageSize].ID
 	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id <> $1 FOR UPDATE`, [16]byte(last))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 1)
 	require.Equal(t, last, claim.Page[0].ID)
 }
 
-// EndBulk and the lanes lock the same rows. The second one must see the changes of the
+// EndJob and the lanes lock the same rows. The second one must see the changes of the
 // first.
 func TestNothingIsLeftRetryingWhenTheEndRacesWithTheLanes(t *testing.T) {
 	t.Parallel()
@@ -372,7 +375,7 @@ func TestNothingIsLeftRetryingWhenTheEndRacesWithTheLanes(t *testing.T) {
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(20*dlq.PageSize))
 	require.NoError(t, err)
 	for range 5 {
-		b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 4))
+		b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 4))
 		require.NoError(t, err)
 		var lanes sync.WaitGroup
 		started := make(chan struct{}, 8)
@@ -381,7 +384,7 @@ func TestNothingIsLeftRetryingWhenTheEndRacesWithTheLanes(t *testing.T) {
 			lanes.Go(func() {
 				lane := dlqtest.Lane(b, number)
 				for first := true; ; first = false {
-					claim, err := p.ClaimPage(t.Context(), lane, true)
+					claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 					page := claim.Page
 					if err == nil && len(page) > 0 {
 						_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultWaiting))
@@ -400,7 +403,7 @@ func TestNothingIsLeftRetryingWhenTheEndRacesWithTheLanes(t *testing.T) {
 			})
 		}
 		<-started
-		_, err = p.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "")
+		_, err = p.EndJob(t.Context(), nil, b.ID, dlq.JobCancelled, "")
 		require.NoError(t, err)
 		lanes.Wait()
 		require.NoError(t, errors.Join(failures...))
@@ -422,11 +425,11 @@ func TestAChangeOfStatusDoesNotWriteTheBody(t *testing.T) {
 	}
 	before := version()
 	owner := dlqtest.Owner()
-	_, err = p.Claim(t.Context(), a.ID, owner)
+	_, err = p.Claim(t.Context(), a.ID, owner, dlq.ID{})
 	require.NoError(t, err)
 	_, _, err = p.Finalize(t.Context(), owner, dlqtest.Delivered(a.ID))
 	require.NoError(t, err)
-	_, err = p.ArchiveBatch(t.Context(), 0, 1)
+	_, err = p.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 1)
 	require.NoError(t, err)
 	require.Equal(t, before, version())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Two limits of a job hold over all its lanes and workers, because they are columns of its
-// row and every claim updates them (claimPageSQL in claim_page.go):
+// row and every claim updates them (dlq.JobLimits, chargeJobSQL):
 //
 //   - rate_limit is in messages per second. next_at is when the limit allows the next message. A
 //     claim of n messages adds n / rate_limit seconds to next_at.
@@ -19,22 +19,22 @@ import (
 
 const setRateSQL = `
 WITH changed AS (
-	UPDATE dlq.dlq_bulk_retries SET rate_limit = @rate_limit, updated_at = now()
+	UPDATE dlq.dlq_jobs SET rate_limit = @rate_limit, updated_at = now()
 	WHERE id = @id AND ended_at IS NULL
 	RETURNING id, topic
 ) /* audit */
 SELECT id, topic FROM changed`
 
-// SetBulkRate sets how many messages per second all lanes together may claim; 0 removes the
+// SetJobRate sets how many messages per second all lanes together may claim; 0 removes the
 // limit. A job that has ended does not change. The error is dlq.ErrNotFound when there is no
 // such bulk retry.
-func (s *Store) SetBulkRate(ctx context.Context, id dlq.ID, rate int) error {
-	_, err := s.changeBulk(ctx, "set rate of bulk retry", setRateSQL, id, pgx.NamedArgs{"rate_limit": dlq.StorableCount(rate)})
+func (s *Store) SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, rate int) error {
+	_, err := s.change(ctx, asked, "set rate of bulk retry", setRateSQL, id, pgx.NamedArgs{"rate_limit": dlq.StorableCount(rate)})
 	return err
 }
 
 const setStepLimitSQL = `
-UPDATE dlq.dlq_bulk_retries SET step_limit = @step_limit, updated_at = now()
+UPDATE dlq.dlq_jobs SET step_limit = @step_limit, updated_at = now()
 WHERE id = @id AND ended_at IS NULL
 RETURNING id, topic`
 
@@ -45,6 +45,6 @@ func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) er
 	if messages != nil {
 		messages = nilIf(max(*messages, 0), false)
 	}
-	_, err := s.changeBulk(dlq.WithoutOperation(ctx), "set step limit of bulk retry", setStepLimitSQL, id, pgx.NamedArgs{"step_limit": messages})
+	_, err := s.change(ctx, nil, "set step limit of bulk retry", setStepLimitSQL, id, pgx.NamedArgs{"step_limit": messages})
 	return err
 }

@@ -61,9 +61,9 @@ SELECT topic FROM changed`
 // Restore makes a new PENDING message of an archived message, with its bytes, its error and its group, and
 // returns the new message. The archived message stays. Restore returns dlq.ErrNotFound, or a *dlq.NotRetryableError
 // when the message was restored before or replaced by an edited copy.
-func (s *Store) Restore(ctx context.Context, id dlq.ID) (dlq.Message, error) {
+func (s *Store) Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
 	args := pgx.NamedArgs{"id": uuid(id)}
-	sql, changed := s.audited(ctx, dlq.TargetMessage, restoreSQL, args)
+	sql, changed := s.audited(asked, dlq.TargetMessage, restoreSQL, args)
 	var topics []string
 	var restored []dlq.Message
 	err := s.batch(ctx, "restore message", func(batch *pgx.Batch) {

@@ -54,11 +54,12 @@ FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
 
-func scanEnvelope(row pgx.CollectableRow) (dlq.Envelope, error) {
+func scanEnvelope(row pgx.CollectableRow, more ...any) (dlq.Envelope, error) {
 	var e dlq.Envelope
 	var headers []byte
-	err := row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
-		&e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp})
+	targets := []any{(*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
+		&e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp}}
+	err := row.Scan(append(targets, more...)...)
 	if err != nil {
 		return dlq.Envelope{}, err
 	}
@@ -71,16 +72,15 @@ var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim gives a PENDING message to the owner and counts the retry. When the owner claims
 // the message again, the claim is the same, which is not counted twice. OperationsOf finds
-// the operation of ctx by the owner's token. Claim returns
+// the operation, zero for none, by the owner's token. Claim returns
 // dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a
 // *dlq.NotRetryableError.
-func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
+func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
 	}
 	args := ownedArgs(id, owner)
-	operation, _ := dlq.OperationOf(ctx)
-	args["dead_letter_topics"], args["operation_id"] = s.topics.NoTargets(), uuid(operation.ID)
+	args["dead_letter_topics"], args["operation_id"] = s.topics.NoTargets(), uuid(operation)
 	// The status may change between a failed claim and the query for the cause.
 	for range maxClaimTries {
 		c, found, err := queryOne(ctx, s, "claim message", pgx.RowToStructByPos[dlq.Claim], claimSQL, args)
@@ -121,7 +121,7 @@ func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Cl
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
 	var traceID string
 	e, found, err := queryOne(ctx, s, "read claimed message", func(row pgx.CollectableRow) (dlq.Envelope, error) {
-		return scanEnvelope(withLast{row, &traceID})
+		return scanEnvelope(row, &traceID)
 	}, envelopeSQL, ownedArgs(id, owner))
 	e.TraceID = traceID
 	if err == nil && !found {

@@ -41,20 +41,20 @@ func retrying(t *testing.T, p *postgres.Store, key []byte) []dlq.ID {
 
 // claimFirst stores six messages, and claims the first three for a bulk retry and the fourth
 // for a single retry.
-func claimFirst(t *testing.T, pool *pgxpool.Pool) (p *postgres.Store, arrivals []dlq.Arrival, b dlq.BulkRetry, page []dlq.PageEnvelope) {
+func claimFirst(t *testing.T, pool *pgxpool.Pool) (p *postgres.Store, arrivals []dlq.Arrival, b dlq.Job, page []dlq.PageEnvelope) {
 	t.Helper()
 	p = postgres.New(pool, dlqtest.Topics(t))
 	arrivals = dlqtest.Arrivals(6)
 	_, err := p.StoreArrivals(t.Context(), arrivals[:3])
 	require.NoError(t, err)
-	b, err = p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err = p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	claim, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	require.Len(t, claim.Page, 3)
 	_, err = p.StoreArrivals(t.Context(), arrivals[3:])
 	require.NoError(t, err)
-	_, err = p.Claim(t.Context(), arrivals[3].ID, dlqtest.Owner())
+	_, err = p.Claim(t.Context(), arrivals[3].ID, dlqtest.Owner(), dlq.ID{})
 	require.NoError(t, err)
 	return p, arrivals, b, claim.Page
 }
@@ -104,9 +104,9 @@ func TestAMessageThatLeftItsPageUnnoticedIsFoundWhenItIsRetriedAgain(t *testing.
 func TestPagesThatNobodyFinalizesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
-		`DELETE FROM dlq.dlq_bulk_retries`,
-		`DELETE FROM dlq.dlq_bulk_retry_lanes`,
-		`UPDATE dlq.dlq_bulk_retries SET ended_at = now()`,
+		`DELETE FROM dlq.dlq_jobs`,
+		`DELETE FROM dlq.dlq_job_lanes`,
+		`UPDATE dlq.dlq_jobs SET ended_at = now()`,
 	} {
 		t.Run(sql, func(t *testing.T) {
 			t.Parallel()
@@ -123,13 +123,13 @@ func TestNothingIsClaimedForAJobThatWasEndedByHand(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p, _, b, _ := claimFirst(t, pool)
-	for _, sql := range []string{`UPDATE dlq.dlq_bulk_retries SET ended_at = now(), upper_bound = 1000`, `UPDATE dlq.dlq_messages SET updated_at = '-infinity' WHERE status = 'PENDING'`} {
+	for _, sql := range []string{`UPDATE dlq.dlq_jobs SET ended_at = now(), upper_bound = 1000`, `UPDATE dlq.dlq_messages SET updated_at = '-infinity' WHERE status = 'PENDING'`} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	lane := dlqtest.Lane(b, 0)
 	lane.UpperBound = 1000
-	claim, err := p.ClaimPage(t.Context(), lane, true)
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Empty(t, claim.Page)
 	require.True(t, claim.Stopped)
@@ -142,9 +142,9 @@ func TestAPageThatIsClaimedWhileItsJobEndsByHandIsFound(t *testing.T) {
 	claim, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	for _, sql := range []string{
-		`SELECT FROM dlq.dlq_bulk_retry_lanes FOR UPDATE`,
+		`SELECT FROM dlq.dlq_job_lanes FOR UPDATE`,
 		`UPDATE dlq.dlq_messages SET status = 'RETRYING', in_page = true WHERE id = $1`,
-		`UPDATE dlq.dlq_bulk_retry_lanes SET page = page || $1::uuid`,
+		`UPDATE dlq.dlq_job_lanes SET page = page || $1::uuid`,
 	} {
 		args := []any{[16]byte(arrivals[5].ID)}
 		if !strings.Contains(sql, "$1") {
@@ -155,7 +155,7 @@ func TestAPageThatIsClaimedWhileItsJobEndsByHandIsFound(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET ended_at = now()`)
+		_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET ended_at = now()`)
 		ended <- err
 	}()
 	require.Eventually(t, func() bool {
@@ -176,9 +176,9 @@ func TestAFinalizeThatWaitedKeepsTheNextPage(t *testing.T) {
 	p := postgres.New(pool, dlqtest.Topics(t))
 	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(150, dlqtest.NoKey))
 	require.NoError(t, err)
-	b, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	first, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	first, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestAFinalizeThatWaitedKeepsTheNextPage(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	}, 10*time.Second, time.Millisecond)
-	second, err := p.ClaimPage(t.Context(), dlqtest.Lane(b, 0), true)
+	second, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
 	require.Len(t, second.Page, 50)
 	require.NoError(t, tx.Rollback(t.Context()))
@@ -206,9 +206,9 @@ func TestAFinalizeThatWaitedKeepsTheNextPage(t *testing.T) {
 func TestTheSweepFindsMessagesOfPagesThatWereEditedByHand(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]string{
-		"the page is emptied":   `UPDATE dlq.dlq_bulk_retry_lanes SET page = '{}'`,
-		"the lanes are removed": `TRUNCATE dlq.dlq_bulk_retry_lanes`,
-		"the job has no lanes":  `UPDATE dlq.dlq_bulk_retries SET lanes = 0`,
+		"the page is emptied":   `UPDATE dlq.dlq_job_lanes SET page = '{}'`,
+		"the lanes are removed": `TRUNCATE dlq.dlq_job_lanes`,
+		"the job has no lanes":  `UPDATE dlq.dlq_jobs SET lanes = 0`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,7 +217,7 @@ func TestTheSweepFindsMessagesOfPagesThatWereEditedByHand(t *testing.T) {
 			_, err := pool.Exec(t.Context(), edit)
 			require.NoError(t, err)
 			require.EqualValues(t, 3, count(t, pool, invisibleSQL))
-			_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET state = 'FAILED', ended_at = now()`)
+			_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET state = 'FAILED', ended_at = now()`)
 			require.NoError(t, err)
 			owners, err := p.Owners(t.Context(), time.Now().Add(time.Hour))
 			require.NoError(t, err)

@@ -19,9 +19,7 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-func audited(ctx context.Context) context.Context {
-	return dlq.WithOperation(ctx, dlq.Operation{Subject: "ann", Action: dlq.PermMessageDead})
-}
+var asked = dlq.Operation{Subject: "ann", Action: dlq.PermMessageDead}
 
 // protectedStore is a store whose user is a member of the application's role. Its audit has
 // one row.
@@ -33,7 +31,7 @@ func protectedStore(t *testing.T) (p *dbtest.Protected, pool *pgxpool.Pool) {
 	arrival := dlqtest.Arrival()
 	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{arrival})
 	require.NoError(t, err)
-	_, err = s.MarkDead(audited(t.Context()), arrival.ID)
+	_, err = s.MarkDead(t.Context(), &asked, arrival.ID)
 	require.NoError(t, err)
 	return p, pool
 }
@@ -234,7 +232,7 @@ func changeUntil(ctx context.Context, s *postgres.Store, done chan<- struct{}) e
 		arrival := dlqtest.Arrival()
 		_, err := s.StoreArrivals(ctx, []dlq.Arrival{arrival})
 		if err == nil {
-			_, err = s.MarkDead(audited(ctx), arrival.ID)
+			_, err = s.MarkDead(ctx, &asked, arrival.ID)
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -307,14 +305,14 @@ func TestTheApplicationGetsItsRightsAndNoOthers(t *testing.T) {
 	}
 	_, err = admin.Exec(t.Context(), `GRANT DELETE ON dlq.dlq_audit, dlq.dlq_audit_runs TO PUBLIC`)
 	require.NoError(t, err)
-	_, err = admin.Exec(t.Context(), `REVOKE ALL ON dlq.dlq_bulk_retries FROM `+p.Application)
+	_, err = admin.Exec(t.Context(), `REVOKE ALL ON dlq.dlq_jobs FROM `+p.Application)
 	require.NoError(t, err)
 	require.NoError(t, p.Migrate(t, migrator))
 	requireDenied(t, pool, `TRUNCATE dlq.dlq_messages`)
 	requireDenied(t, pool, `DELETE FROM dlq.dlq_audit`)
 	requireDenied(t, pool, `DELETE FROM dlq.dlq_audit_runs`)
 	requireDenied(t, pool, `UPDATE dlq.dlq_audit SET subject = 'bob'`)
-	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET state = state`)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET state = state`)
 	require.NoError(t, err)
 	before = acls()
 	require.NoError(t, p.Migrate(t, migrator))

@@ -32,12 +32,12 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 
 	var rows, payloads, bodies [2]int64
 	require.NoError(t, pool.QueryRow(t.Context(), sizesSQL).Scan(&rows[0], &payloads[0], &bodies[0]))
-	bulk, err := p.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1))
+	bulk, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", 1))
 	require.NoError(t, err)
 	for sent := 0; sent < messages; sent += dlq.PageSize {
 		lane, err := p.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 		require.NoError(t, err)
-		claim, err := p.ClaimPage(t.Context(), lane, true)
+		claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 		require.NoError(t, err)
 		require.Len(t, claim.Page, dlq.PageSize)
 		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))

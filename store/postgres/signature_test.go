@@ -207,10 +207,10 @@ func TestALaneRefusesASpecificationWithAFieldThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	s := New(pool, dlqtest.Topics(t))
-	bulk, err := s.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+	bulk, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
 	for _, spec := range []string{`{"topic": "orders", "later_field": 1}`, `{"topic": "orders", "ramp": {"steps": [1], "later_field": 1}}`} {
-		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_bulk_retries SET spec = $1`, spec)
+		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET spec = $1`, spec)
 		require.NoError(t, err)
 		_, err = s.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 		require.ErrorIs(t, err, dlq.ErrSpecUnreadable, spec)

@@ -26,7 +26,7 @@ SELECT DISTINCT m.workflow_id, m.owner_token
 FROM dlq.dlq_messages m
 WHERE m.status = 'RETRYING' AND NOT m.in_page
 	AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
-	AND m.owner_token <> ALL (ARRAY(SELECT id::text FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL))
+	AND m.owner_token <> ALL (ARRAY(SELECT id::text FROM dlq.dlq_jobs WHERE ended_at IS NULL))
 ORDER BY m.workflow_id, m.owner_token`
 
 // strayPagesSQL lets Owners and lists find RETRYING messages that are marked as messages of a
@@ -40,7 +40,7 @@ WHERE (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status 
 	AND status = 'RETRYING' AND in_page AND id <> ALL (ARRAY(SELECT id FROM dlq.dlq_retrying WHERE id IS NOT NULL))`
 
 // Owners returns the owners of RETRYING messages that were claimed before the given time,
-// except the owners of BulkOwners. Rows that were written by hand may have none, which is the
+// except the owners of JobOwners. Rows that were written by hand may have none, which is the
 // zero owner.
 func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
 	err := s.batch(ctx, "find stray messages of pages", func(batch *pgx.Batch) {
@@ -53,30 +53,18 @@ func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owne
 	return queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
 }
 
-// runningJobs are the jobs of the kind @target that have not ended.
-const runningJobs = `(
-	SELECT id, workflow_id, topic, spec, started_at FROM dlq.dlq_bulk_retries WHERE ended_at IS NULL AND @target = 'bulk-retry'
-	UNION ALL
-	SELECT id, workflow_id, topic, spec, started_at FROM dlq.dlq_bulk_actions WHERE ended_at IS NULL AND @target = 'bulk-action'
-)`
-
 // jobOwnersSQL reads no column that could be unreadable: a row must not keep the rest
 // from being closed.
 const jobOwnersSQL = `
-SELECT j.workflow_id, j.id::text
-FROM ` + runningJobs + ` AS j
-WHERE j.started_at NOT BETWEEN @started_before AND clock_timestamp()
-ORDER BY j.started_at, j.id`
+SELECT workflow_id, id::text
+FROM dlq.dlq_jobs
+WHERE ended_at IS NULL AND started_at NOT BETWEEN @started_before AND clock_timestamp()
+ORDER BY started_at, id`
 
-// BulkOwners returns the owners of the bulk retries that have not ended and were started
-// before the given time. The token of each is the id of its bulk retry.
-func (s *Store) BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
-	return s.jobOwners(ctx, dlq.TargetBulkRetry, startedBefore)
-}
-
-func (s *Store) jobOwners(ctx context.Context, target dlq.OperationTarget, startedBefore time.Time) ([]dlq.Owner, error) {
-	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL,
-		pgx.NamedArgs{"target": target, "started_before": startedBefore})
+// JobOwners returns the owners of the jobs that have not ended and were started
+// before the given time. The token of each is the id of its job.
+func (s *Store) JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
+	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL, pgx.NamedArgs{"started_before": startedBefore})
 }
 
 // releaseSQL ends up to a thousand retries as failed. A single statement by

@@ -38,7 +38,7 @@ WITH retrying AS MATERIALIZED (
 SELECT CASE WHEN c.dlq_topic = '' THEN c.original_topic ELSE c.dlq_topic END COLLATE "C" AS topic,
 	COALESCE((array_agg(newest.original_topic ORDER BY newest.created_at DESC NULLS LAST, newest.seq DESC))[1], ''),
 	max(newest.created_at),
-	min(oldest.created_at) FILTER (WHERE c.status = 'PENDING'),
+	min(oldest.created_at),
 	COALESCE(array_agg(c.status) FILTER (WHERE c.n > 0), '{}'), COALESCE(array_agg(c.n) FILTER (WHERE c.n > 0), '{}'),
 	COALESCE(max(lost.n), 0), max(lost.at)
 FROM counted c
@@ -62,18 +62,14 @@ LEFT JOIN LATERAL (
 	LIMIT 1)
 ) AS newest ON true
 LEFT JOIN LATERAL (
-	(SELECT m.created_at
-	FROM dlq.dlq_messages m
-	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = c.status AND m.status <> 'RETRYING'
-	ORDER BY m.created_at, m.seq
-	LIMIT 1)
+	(SELECT m.created_at FROM dlq.dlq_messages m
+	WHERE c.dlq_topic <> '' AND m.dlq_topic = c.dlq_topic AND m.status = 'PENDING'
+	ORDER BY m.created_at, m.seq LIMIT 1)
 	UNION ALL
-	(SELECT m.created_at
-	FROM dlq.dlq_messages m
-	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = c.status AND m.status <> 'RETRYING' AND m.dlq_topic = ''
-	ORDER BY m.created_at, m.seq
-	LIMIT 1)
-) AS oldest ON true
+	(SELECT m.created_at FROM dlq.dlq_messages m
+	WHERE c.dlq_topic = '' AND m.original_topic = c.original_topic AND m.status = 'PENDING' AND m.dlq_topic = ''
+	ORDER BY m.created_at, m.seq LIMIT 1)
+) AS oldest ON c.status = 'PENDING'
 LEFT JOIN lost ON lost.name = c.dlq_topic
 GROUP BY topic
 ORDER BY topic`

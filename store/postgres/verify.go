@@ -120,14 +120,14 @@ func verdictFrom(text, target string) dlq.Verdict {
 // them by the time of their delivery.
 const verifyBulkSQL = `
 WITH job AS MATERIALIZED (
-	SELECT id::text AS token, snapshot_at, COALESCE(ended_at, 'infinity') AS ended_at FROM dlq.dlq_bulk_retries WHERE id = @id
+	SELECT id::text AS token, started_at, COALESCE(ended_at, 'infinity') AS ended_at FROM dlq.dlq_jobs WHERE id = @id
 ), delivered AS MATERIALIZED (
 	SELECT m.*
 	FROM job
 	CROSS JOIN LATERAL (
 		SELECT *
 		FROM dlq.dlq_messages
-		WHERE status = 'RESOLVED' AND updated_at >= job.snapshot_at AND updated_at <= job.ended_at AND owner_token = job.token
+		WHERE status = 'RESOLVED' AND updated_at >= job.started_at AND updated_at <= job.ended_at AND owner_token = job.token
 		ORDER BY updated_at DESC
 		LIMIT @limit
 	) AS m
@@ -137,8 +137,8 @@ FROM (SELECT ''::text /* verdict */ AS verdict FROM delivered m) AS v
 WHERE v.verdict <> ''
 GROUP BY v.verdict`
 
-// VerifyBulk counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
-func (s *Store) VerifyBulk(ctx context.Context, id dlq.ID) (counts dlq.Verifications, err error) {
+// VerifyJob counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
+func (s *Store) VerifyJob(ctx context.Context, id dlq.ID) (counts dlq.Verifications, err error) {
 	err = s.batch(ctx, "verify bulk retry", func(batch *pgx.Batch) {
 		counts = dlq.Verifications{}
 		batch.Queue(byIndexSQL)

@@ -26,7 +26,7 @@ var archives = map[string]func(*testing.T, fixture){
 		}
 		var moved []int64
 		for range 4 {
-			n, err := f.ArchiveBatch(t.Context(), 0, 2)
+			n, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 2)
 			require.NoError(t, err)
 			moved = append(moved, n)
 		}
@@ -39,13 +39,13 @@ var archives = map[string]func(*testing.T, fixture){
 
 	"messages that are too new are neither archived nor purged": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))
-		moved, err := f.ArchiveBatch(t.Context(), time.Hour, 10)
+		moved, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, time.Hour, 10)
 		require.NoError(t, err)
 		require.Zero(t, moved)
-		moved, err = f.ArchiveBatch(t.Context(), 0, 10)
+		moved, err = f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, moved)
-		purged, err := f.PurgeBatch(t.Context(), time.Hour, 10)
+		purged, err := f.PurgeBatch(t.Context(), dlq.ArchiveRun{}, time.Hour, 10)
 		require.NoError(t, err)
 		require.Zero(t, purged)
 	},
@@ -54,11 +54,11 @@ var archives = map[string]func(*testing.T, fixture){
 		arrivals := dlqtest.Arrivals(3, dlqtest.Retries(3, 3))
 		f.store(arrivals...)
 		alive := f.store(dlqtest.Arrival())[0]
-		_, err := f.ArchiveBatch(t.Context(), 0, 10)
+		_, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		var purged []int64
 		for range 3 {
-			n, err := f.PurgeBatch(t.Context(), 0, 2)
+			n, err := f.PurgeBatch(t.Context(), dlq.ArchiveRun{}, 0, 2)
 			require.NoError(t, err)
 			purged = append(purged, n)
 		}
@@ -119,7 +119,7 @@ var archives = map[string]func(*testing.T, fixture){
 		original := f.store(arrival)[0]
 		before := f.detail(original.ID)
 		f.archiveAll()
-		restored, err := f.Restore(t.Context(), original.ID)
+		restored, err := f.Restore(t.Context(), nil, original.ID)
 		require.NoError(t, err)
 		require.Equal(t, dlq.RestoredID(original.ID), restored.ID)
 		require.Equal(t, dlq.StatusPending, restored.Status)
@@ -138,16 +138,16 @@ var archives = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Len(t, chain.Hops, 2)
 		require.True(t, chain.Hops[0].Archived, "the original stays in the archive")
-		_, err = f.Restore(t.Context(), original.ID)
+		_, err = f.Restore(t.Context(), nil, original.ID)
 		var refused *dlq.NotRetryableError
 		require.ErrorAs(t, err, &refused)
 		require.Contains(t, refused.Reason, restored.ID.String())
-		_, err = f.Restore(t.Context(), restored.ID)
+		_, err = f.Restore(t.Context(), nil, restored.ID)
 		require.ErrorIs(t, err, dlq.ErrNotFound, "it is not archived")
 
 		f.retry(restored.ID, dlq.ResultDelivered)
 		f.archiveAll()
-		_, err = f.Restore(t.Context(), original.ID)
+		_, err = f.Restore(t.Context(), nil, original.ID)
 		require.ErrorAs(t, err, &refused, "the copy is in the archive")
 	},
 
@@ -158,7 +158,7 @@ var archives = map[string]func(*testing.T, fixture){
 		var callers sync.WaitGroup
 		for range 8 {
 			callers.Go(func() {
-				if _, err := f.Restore(t.Context(), original.ID); err == nil {
+				if _, err := f.Restore(t.Context(), nil, original.ID); err == nil {
 					restored.Add(1)
 				}
 			})
@@ -170,25 +170,25 @@ var archives = map[string]func(*testing.T, fixture){
 
 	"a message that an edited copy has replaced is not restored": func(t *testing.T, f fixture) {
 		original := f.store(dlqtest.Arrival())[0]
-		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "2"))
+		copied, err := f.Replace(t.Context(), nil, original.ID, f.editedCopy(original.ID, "2"))
 		require.NoError(t, err)
 		f.archiveAll()
-		_, err = f.Restore(t.Context(), original.ID)
+		_, err = f.Restore(t.Context(), nil, original.ID)
 		f.requireReplaced(err, copied.ID)
-		require.Zero(t, f.act(dlq.ActionRestore, orders).Changed)
+		require.Zero(t, f.act(dlq.KindRestore, orders).Counts.Changed)
 	},
 
 	"a message is not restored again whose restored copy was edited and then deleted": func(t *testing.T, f fixture) {
 		original := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0]
 		f.archiveAll()
-		restored, err := f.Restore(t.Context(), original.ID)
+		restored, err := f.Restore(t.Context(), nil, original.ID)
 		require.NoError(t, err)
-		edited, err := f.Replace(t.Context(), restored.ID, f.editedCopy(restored.ID, "2"))
+		edited, err := f.Replace(t.Context(), nil, restored.ID, f.editedCopy(restored.ID, "2"))
 		require.NoError(t, err)
-		require.NoError(t, f.Delete(t.Context(), restored.ID))
-		_, err = f.Restore(t.Context(), original.ID)
+		require.NoError(t, f.Delete(t.Context(), nil, restored.ID))
+		_, err = f.Restore(t.Context(), nil, original.ID)
 		f.requireReplaced(err, edited.ID)
-		require.Zero(t, f.act(dlq.ActionRestore, orders).Changed)
+		require.Zero(t, f.act(dlq.KindRestore, orders).Counts.Changed)
 	},
 
 	"archived messages are restored by their group, and by what no index has": func(t *testing.T, f fixture) {
@@ -196,10 +196,10 @@ var archives = map[string]func(*testing.T, fixture){
 		rare := f.store(dlqtest.Arrival(noPrice, dlqtest.Retries(3, 3)))[0]
 		f.archiveAll()
 		yes, no := true, false
-		require.Zero(t, f.act(dlq.ActionRestore, dlq.Filter{Topic: "orders", Suspicious: &yes}).Changed)
-		require.EqualValues(t, 1, f.act(dlq.ActionRestore, dlq.Filter{Topic: "orders", Group: rare.GroupID, Suspicious: &no}).Changed)
+		require.Zero(t, f.act(dlq.KindRestore, dlq.Filter{Topic: "orders", Suspicious: &yes}).Counts.Changed)
+		require.EqualValues(t, 1, f.act(dlq.KindRestore, dlq.Filter{Topic: "orders", Group: rare.GroupID, Suspicious: &no}).Counts.Changed)
 		require.Equal(t, dlq.RestoredID(rare.ID), f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10}).Messages[0].ID)
-		require.EqualValues(t, len(stored), f.act(dlq.ActionRestore, orders).Changed, "the others")
+		require.EqualValues(t, len(stored), f.act(dlq.KindRestore, orders).Counts.Changed, "the others")
 	},
 
 	"archived messages are restored by a filter, in their order": func(t *testing.T, f fixture) {
@@ -207,15 +207,15 @@ var archives = map[string]func(*testing.T, fixture){
 		delivered := f.store(dlqtest.Arrival())[0]
 		f.retry(delivered.ID, dlq.ResultDelivered)
 		f.archiveAll()
-		_, err := f.Restore(t.Context(), stored[0].ID)
+		_, err := f.Restore(t.Context(), nil, stored[0].ID)
 		require.NoError(t, err)
 		dead := dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusDead}}
-		preview, err := f.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionRestore, Filter: dead})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRestore, Filter: dead})
 		require.NoError(t, err)
 		require.EqualValues(t, 6, preview.Matched)
 		require.Len(t, preview.Sample, 6)
 
-		job := f.startAction(dlq.ActionRestore, dead)
+		job := f.startAction(dlq.KindRestore, dead)
 		require.EqualValues(t, 6, job.Matched)
 		var steps int
 		for done := false; !done; steps++ {
@@ -224,8 +224,8 @@ var archives = map[string]func(*testing.T, fixture){
 			done = step.Done
 		}
 		require.GreaterOrEqual(t, steps, 3)
-		ended := f.endAction(job.ID, dlq.BulkCompleted)
-		require.Equal(t, []int64{5, 1}, []int64{ended.Changed, ended.Skipped}, "one was restored before")
+		ended := f.end(job.ID, dlq.JobCompleted)
+		require.Equal(t, []int64{5, 1}, []int64{ended.Counts.Changed, ended.Counts.Skipped}, "one was restored before")
 		var previous []dlq.ID
 		for _, m := range f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10, OldestFirst: true}).Messages {
 			require.Equal(t, dlq.StatusPending, m.Status)
@@ -237,8 +237,8 @@ var archives = map[string]func(*testing.T, fixture){
 		for i, m := range bySeq {
 			require.Equal(t, stored[i].ID, m.PreviousID, "the order of arrival is that of the originals")
 		}
-		require.Zero(t, f.act(dlq.ActionRestore, dead).Changed, "a second job finds nothing")
-		require.EqualValues(t, 1, f.act(dlq.ActionRestore, dlq.Filter{Topic: "orders", IDs: []dlq.ID{delivered.ID}}).Changed)
+		require.Zero(t, f.act(dlq.KindRestore, dead).Counts.Changed, "a second job finds nothing")
+		require.EqualValues(t, 1, f.act(dlq.KindRestore, dlq.Filter{Topic: "orders", IDs: []dlq.ID{delivered.ID}}).Counts.Changed)
 		verdicts, err := f.Verdicts(t.Context(), []dlq.ID{delivered.ID})
 		require.NoError(t, err)
 		require.NotEqual(t, dlq.ReasonCameBack, verdicts[delivered.ID].Reason, "a copy is not a message that came back")
@@ -248,7 +248,7 @@ var archives = map[string]func(*testing.T, fixture){
 		original := f.store(dlqtest.Arrival(noPrice, dlqtest.Retries(3, 3)))[0]
 		arrived := f.group(original.GroupID).Arrived
 		f.archiveAll()
-		_, err := f.Restore(t.Context(), original.ID)
+		_, err := f.Restore(t.Context(), nil, original.ID)
 		require.NoError(t, err)
 		group := f.group(original.GroupID)
 		require.Equal(t, arrived, group.Arrived)
@@ -259,6 +259,6 @@ var archives = map[string]func(*testing.T, fixture){
 // archiveAll archives all messages that have ended.
 func (f fixture) archiveAll() {
 	f.t.Helper()
-	_, err := f.ArchiveBatch(f.t.Context(), 0, 1000)
+	_, err := f.ArchiveBatch(f.t.Context(), dlq.ArchiveRun{}, 0, 1000)
 	require.NoError(f.t, err)
 }

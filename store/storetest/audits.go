@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,10 +14,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// asked is the context of a request of ann.
-func (f fixture) asked(action dlq.Permission) context.Context {
-	return dlq.WithOperation(f.t.Context(), operation("ann", action))
-}
+// asked is a request of ann.
+func asked(action dlq.Permission) *dlq.Operation { return new(operation("ann", action)) }
 
 func operation(subject string, action dlq.Permission) dlq.Operation {
 	return dlq.Operation{Subject: subject, Method: "token", Address: "192.0.2.1", Action: action, Reason: "the bug is fixed",
@@ -44,11 +41,11 @@ func (f fixture) requireRecorded(n int, want dlq.Operation) {
 	got := all[0]
 	require.False(f.t, got.ID.IsZero())
 	require.WithinDuration(f.t, time.Now(), got.At, time.Minute)
-	asked := operation("ann", want.Action)
+	by := operation("ann", want.Action)
 	want.ID, want.At = got.ID, got.At
-	want.Subject, want.Method, want.Address, want.Reason, want.RequestID = asked.Subject, asked.Method, asked.Address, asked.Reason, asked.RequestID
+	want.Subject, want.Method, want.Address, want.Reason, want.RequestID = by.Subject, by.Method, by.Address, by.Reason, by.RequestID
 	if want.Detail == nil {
-		want.Detail = asked.Detail
+		want.Detail = by.Detail
 	}
 	require.JSONEq(f.t, string(want.Detail), string(got.Detail))
 	want.Detail = got.Detail
@@ -60,15 +57,15 @@ func (f fixture) requireRecorded(n int, want dlq.Operation) {
 func RunAuditLog(t *testing.T, store Store, reported func() []dlq.Operation) {
 	f := fixture{Store: store, t: t}
 	m := f.store(dlqtest.Arrivals(2)...)
-	_, err := f.MarkDead(f.asked(dlq.PermMessageDead), m[0].ID)
+	_, err := f.MarkDead(t.Context(), asked(dlq.PermMessageDead), m[0].ID)
 	require.NoError(t, err)
-	require.NoError(t, f.Delete(f.asked(dlq.PermMessageDelete), m[1].ID))
-	bulk, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), dlqtest.Bulk("orders", 1))
+	require.NoError(t, f.Delete(t.Context(), asked(dlq.PermMessageDelete), m[1].ID))
+	bulk, err := f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
-	require.NoError(t, f.SetBulkRate(f.asked(dlq.PermBulkRetryControl), bulk.ID, 5))
-	f.end(bulk.ID, dlq.BulkCompleted)
+	require.NoError(t, f.SetJobRate(t.Context(), asked(dlq.PermJobControl), bulk.ID, 5))
+	f.end(bulk.ID, dlq.JobCompleted)
 	require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
-	_, err = f.MarkDead(f.asked(dlq.PermMessageDead), m[0].ID) // it is DEAD
+	_, err = f.MarkDead(t.Context(), asked(dlq.PermMessageDead), m[0].ID) // it is DEAD
 	require.NoError(t, err)
 	all, lines := f.audited(dlq.OperationQuery{}), reported()
 	require.Len(t, lines, 6)
@@ -85,66 +82,64 @@ var audits = map[string]func(*testing.T, fixture){
 		want := dlq.Operation{Target: dlq.TargetMessage, TargetID: stored[0].ID, Topic: stored[0].DLQTopic, Outcome: dlq.OperationDone}
 		for range 2 {
 			want.Action = dlq.PermMessageDead
-			_, err := f.MarkDead(f.asked(want.Action), stored[0].ID)
+			_, err := f.MarkDead(t.Context(), asked(want.Action), stored[0].ID)
 			require.NoError(t, err)
 			f.requireRecorded(1, want)
 		}
-		for n, change := range []func(context.Context) error{
-			func(ctx context.Context) error { _, err := f.Revive(ctx, stored[0].ID); return err },
-			func(ctx context.Context) error { return f.Delete(ctx, stored[0].ID) },
+		for n, change := range []func(*dlq.Operation) error{
+			func(o *dlq.Operation) error { _, err := f.Revive(t.Context(), o, stored[0].ID); return err },
+			func(o *dlq.Operation) error { return f.Delete(t.Context(), o, stored[0].ID) },
 		} {
 			want.Action = []dlq.Permission{dlq.PermMessageRevive, dlq.PermMessageDelete}[n]
-			require.NoError(t, change(f.asked(want.Action)))
+			require.NoError(t, change(asked(want.Action)))
 			f.requireRecorded(n+2, want)
-			require.Error(t, change(f.asked(want.Action)), "there is nothing left to change")
+			require.Error(t, change(asked(want.Action)), "there is nothing left to change")
 			f.requireRecorded(n+2, want)
 		}
 	},
 
 	"a change without an operation is not recorded": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(2)...)
-		_, err := f.MarkDead(t.Context(), stored[0].ID)
+		_, err := f.MarkDead(t.Context(), nil, stored[0].ID)
 		require.NoError(t, err)
-		require.NoError(t, f.Delete(dlq.WithoutOperation(f.asked(dlq.PermMessageDelete)), stored[1].ID))
-		f.end(f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.BulkCompleted)
-		f.act(dlq.ActionDelete, orders)
+		require.NoError(t, f.Delete(t.Context(), nil, stored[1].ID))
+		f.end(f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.JobCompleted)
+		f.act(dlq.KindDelete, orders)
 		require.Empty(t, f.audited(dlq.OperationQuery{}))
 	},
 
 	"a refused change is not recorded": func(t *testing.T, f fixture) {
 		m := f.store(dlqtest.Arrival())[0]
 		f.claim(m.ID)
-		require.Error(t, f.Delete(f.asked(dlq.PermMessageDelete), m.ID))
-		_, err := f.Revive(f.asked(dlq.PermMessageRevive), m.ID)
+		require.Error(t, f.Delete(t.Context(), asked(dlq.PermMessageDelete), m.ID))
+		_, err := f.Revive(t.Context(), asked(dlq.PermMessageRevive), m.ID)
 		require.Error(t, err)
-		_, err = f.MarkDead(f.asked(dlq.PermMessageDead), dlq.NewID())
+		_, err = f.MarkDead(t.Context(), asked(dlq.PermMessageDead), dlq.NewID())
 		require.Error(t, err)
-		require.Error(t, f.SetBulkRate(f.asked(dlq.PermBulkRetryControl), dlq.NewID(), 1))
+		require.Error(t, f.SetJobRate(t.Context(), asked(dlq.PermJobControl), dlq.NewID(), 1))
 		require.Empty(t, f.audited(dlq.OperationQuery{}))
 	},
 
 	"a restore is recorded": func(t *testing.T, f fixture) {
 		m := f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)))[0]
 		f.archiveAll()
-		_, err := f.Restore(f.asked(dlq.PermMessageRevive), m.ID)
+		_, err := f.Restore(t.Context(), asked(dlq.PermMessageRevive), m.ID)
 		require.NoError(t, err)
 		want := dlq.Operation{Action: dlq.PermMessageRevive, Target: dlq.TargetMessage, TargetID: m.ID, Topic: "orders.dlq", Outcome: dlq.OperationDone}
 		f.requireRecorded(1, want)
-		_, err = f.Restore(f.asked(dlq.PermMessageRevive), m.ID)
+		_, err = f.Restore(t.Context(), asked(dlq.PermMessageRevive), m.ID)
 		require.Error(t, err)
 		f.requireRecorded(1, want)
 	},
 
 	"a bulk retry is recorded at its start and, with its counts, at its end": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
-		asked := dlqtest.Bulk("orders", 1)
-		b, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), asked)
+		b, err := f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
-		want := dlq.Operation{Action: dlq.PermBulkRetryCreate, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders",
+		want := dlq.Operation{Action: dlq.PermJobCreate, Target: dlq.TargetJob, TargetID: b.ID, Topic: "orders",
 			WorkflowID: b.WorkflowID, Outcome: dlq.OperationAccepted}
 		f.requireRecorded(1, want)
-		joining := dlqtest.Bulk("orders", 1)
-		joined, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), joining)
+		joined, err := f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
 		require.Equal(t, b.ID, joined.ID)
 		want.Detail = json.RawMessage(`{"joined": true}`)
@@ -157,7 +152,7 @@ var audits = map[string]func(*testing.T, fixture){
 		outcomes[2] = outcome(page[2], dlq.ResultFailed)
 		f.finalizePage(lane, outcomes)
 		for range 2 {
-			f.end(b.ID, dlq.BulkCompleted)
+			f.end(b.ID, dlq.JobCompleted)
 			want.Outcome = dlq.OperationDone
 			want.Detail = json.RawMessage(`{"state": "COMPLETED", "reason": "", "matched": 3, "retried": 2, "failed": 1, "dead": 0, "skipped": 0}`)
 			f.requireRecorded(3, want)
@@ -165,48 +160,48 @@ var audits = map[string]func(*testing.T, fixture){
 	},
 
 	"a job that follows another one of the same request is recorded as itself": func(t *testing.T, f fixture) {
-		o := operation("ann", dlq.PermBulkRetryCreate)
+		o := operation("ann", dlq.PermJobCreate)
 		o.TargetID = dlq.NewID() // of the job that the request has joined and closed
-		b, err := f.CreateBulk(dlq.WithOperation(t.Context(), o), dlqtest.Bulk("orders", 1))
+		b, err := f.CreateJob(t.Context(), &o, dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
-		f.requireRecorded(1, dlq.Operation{Action: dlq.PermBulkRetryCreate, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders",
+		f.requireRecorded(1, dlq.Operation{Action: dlq.PermJobCreate, Target: dlq.TargetJob, TargetID: b.ID, Topic: "orders",
 			WorkflowID: b.WorkflowID, Outcome: dlq.OperationAccepted})
 	},
 
 	"whoever cancels a job is recorded with its end": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
-		_, err := f.EndBulk(f.asked(dlq.PermBulkRetryControl), b.ID, dlq.BulkCancelled, "why")
+		_, err := f.EndJob(t.Context(), asked(dlq.PermJobControl), b.ID, dlq.JobCancelled, "why")
 		require.NoError(t, err)
-		want := dlq.Operation{Action: dlq.PermBulkRetryControl, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders",
+		want := dlq.Operation{Action: dlq.PermJobControl, Target: dlq.TargetJob, TargetID: b.ID, Topic: "orders",
 			WorkflowID: b.WorkflowID, Outcome: dlq.OperationCancelled,
 			Detail: json.RawMessage(`{"state": "CANCELLED", "reason": "why", "matched": 3, "retried": 0, "failed": 0, "dead": 0, "skipped": 3}`)}
 		f.requireRecorded(1, want)
 
-		a := f.startAction(dlq.ActionDead, orders)
-		_, err = f.StopAction(f.asked(dlq.PermBulkActionControl), a.ID, "why")
+		a := f.startAction(dlq.KindDead, orders)
+		_, err = f.StopJob(t.Context(), asked(dlq.PermJobControl), a.ID, dlq.JobCancelling, "why")
 		require.NoError(t, err)
-		f.requireRecorded(2, dlq.Operation{Action: dlq.PermBulkActionControl, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
+		f.requireRecorded(2, dlq.Operation{Action: dlq.PermJobControl, Target: dlq.TargetJob, TargetID: a.ID, Topic: "orders",
 			Outcome: dlq.OperationDone})
-		_, err = f.EndAction(f.asked(dlq.PermBulkActionControl), a.ID, dlq.BulkFailed, "")
+		_, err = f.EndJob(t.Context(), asked(dlq.PermJobControl), a.ID, dlq.JobFailed, "")
 		require.NoError(t, err)
-		f.requireRecorded(3, dlq.Operation{Action: dlq.PermBulkActionControl, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
+		f.requireRecorded(3, dlq.Operation{Action: dlq.PermJobControl, Target: dlq.TargetJob, TargetID: a.ID, Topic: "orders",
 			WorkflowID: a.WorkflowID, Outcome: dlq.OperationFailed,
 			Detail: json.RawMessage(`{"state": "FAILED", "reason": "", "matched": 3, "changed": 0, "skipped": 3}`)})
 	},
 
-	"a bulk action is recorded at its start and, with its counts, at its end": func(t *testing.T, f fixture) {
+	"a bulk change is recorded at its start and, with its counts, at its end": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
-		a, err := f.CreateAction(f.asked(dlq.PermBulkActionCreate), dlqtest.Action(dlq.ActionDead, orders))
+		a, err := f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Change(dlq.KindDead, orders))
 		require.NoError(t, err)
-		want := dlq.Operation{Action: dlq.PermBulkActionCreate, Target: dlq.TargetBulkAction, TargetID: a.ID, Topic: "orders",
+		want := dlq.Operation{Action: dlq.PermJobCreate, Target: dlq.TargetJob, TargetID: a.ID, Topic: "orders",
 			WorkflowID: a.WorkflowID, Outcome: dlq.OperationAccepted}
 		f.requireRecorded(1, want)
-		_, err = f.CreateAction(f.asked(dlq.PermBulkActionCreate), dlqtest.Action(dlq.ActionDead, orders))
+		_, err = f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Change(dlq.KindDead, orders))
 		require.NoError(t, err)
 		want.Detail = json.RawMessage(`{"joined": true}`)
 		f.requireRecorded(2, want)
-		_, err = f.CountAction(t.Context(), a.ID)
+		_, err = f.CountJob(t.Context(), a.ID)
 		require.NoError(t, err)
 		f.finish(a)
 		want.Outcome = dlq.OperationDone
@@ -217,20 +212,19 @@ var audits = map[string]func(*testing.T, fixture){
 	"each command to a bulk retry is recorded, once": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
-		want := dlq.Operation{Action: dlq.PermBulkRetryControl, Target: dlq.TargetBulkRetry, TargetID: b.ID, Topic: "orders", Outcome: dlq.OperationDone}
-		ctx := f.asked(want.Action)
+		want := dlq.Operation{Action: dlq.PermJobControl, Target: dlq.TargetJob, TargetID: b.ID, Topic: "orders", Outcome: dlq.OperationDone}
+		by := asked(want.Action)
 		for n, command := range []func() error{
-			func() error { return f.SetBulkRate(ctx, b.ID, 7) },
-			func() error { _, err := f.PauseBulk(ctx, b.ID, "wait"); return err },
-			func() error { _, err := f.ResumeBulk(ctx, b.ID); return err },
-			func() error { _, err := f.StopBulk(ctx, b.ID, dlq.BulkCancelling, "enough"); return err },
+			func() error { return f.SetJobRate(t.Context(), by, b.ID, 7) },
+			func() error { _, err := f.PauseJob(t.Context(), by, b.ID, "wait"); return err },
+			func() error { _, err := f.ResumeJob(t.Context(), by, b.ID); return err },
 		} {
 			require.NoError(t, command())
 			f.requireRecorded(n+1, want)
 		}
-		_, err := f.ResumeBulk(ctx, b.ID)
+		_, err := f.ResumeJob(t.Context(), by, b.ID)
 		require.NoError(t, err)
-		f.requireRecorded(4, want)
+		f.requireRecorded(3, want)
 	},
 
 	"an operation is recorded as it is, with bounded texts": func(t *testing.T, f fixture) {
@@ -268,7 +262,7 @@ var audits = map[string]func(*testing.T, fixture){
 		retry := func(operation dlq.ID, result dlq.Result) string {
 			owner := dlqtest.Owner()
 			for range 2 {
-				_, err := f.Claim(dlq.WithOperation(t.Context(), dlq.Operation{ID: operation}), m[0].ID, owner)
+				_, err := f.Claim(t.Context(), m[0].ID, owner, operation)
 				require.NoError(t, err)
 			}
 			_, _, err := f.Finalize(t.Context(), owner, dlq.Outcome{ID: m[0].ID, Result: result})
@@ -278,13 +272,13 @@ var audits = map[string]func(*testing.T, fixture){
 		first, second := ask(), ask()
 		ask() // it joined one of them
 		failed, unknown, released := retry(first, dlq.ResultFailed), retry(dlq.NewID(), dlq.ResultFailed), retry(dlq.ID{}, dlq.ResultReleased)
-		bulk, err := f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), dlqtest.Bulk("orders", 1))
+		bulk, err := f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
 		created := f.audited(dlq.OperationQuery{})[0].ID
-		_, err = f.CreateBulk(f.asked(dlq.PermBulkRetryCreate), dlqtest.Bulk("orders", 1)) // it joins
+		_, err = f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1)) // it joins
 		require.NoError(t, err)
-		require.NoError(t, f.SetBulkRate(f.asked(dlq.PermBulkRetryControl), bulk.ID, 5))
-		f.end(bulk.ID, dlq.BulkCompleted)
+		require.NoError(t, f.SetJobRate(t.Context(), asked(dlq.PermJobControl), bulk.ID, 5))
+		f.end(bulk.ID, dlq.JobCompleted)
 		delivered := retry(second, dlq.ResultDelivered)
 		tokens := []string{failed, unknown, released, delivered, bulk.ID.String(), "", "x"}
 		operations, err := f.OperationsOf(t.Context(), []dlq.ID{m[0].ID}, tokens)
@@ -381,16 +375,16 @@ var audits = map[string]func(*testing.T, fixture){
 
 	"operations of jobs on original topics are selected by the limits of the jobs": func(t *testing.T, f fixture) {
 		const limit = "^(orders.*)$"
-		ctx := f.asked(dlq.PermBulkRetryCreate)
+		by := asked(dlq.PermJobCreate)
 		var limited []dlq.ID
 		for _, filter := range []dlq.Filter{{Topic: "orders"}, {Topic: "orders", Within: limit}, {Topic: "orders.dlq"}} {
-			bulk, err := f.CreateBulk(ctx, dlqtest.Bulk(filter.Topic, 1, dlqtest.Filter(filter)))
+			bulk, err := f.CreateJob(t.Context(), by, dlqtest.Bulk(filter.Topic, 1, dlqtest.Filter(filter)))
 			require.NoError(t, err)
-			_, err = f.EndBulk(t.Context(), bulk.ID, dlq.BulkCompleted, "")
+			_, err = f.EndJob(t.Context(), nil, bulk.ID, dlq.JobCompleted, "")
 			require.NoError(t, err)
-			action, err := f.CreateAction(ctx, dlqtest.Action(dlq.ActionDead, filter))
+			action, err := f.CreateJob(t.Context(), by, dlqtest.Change(dlq.KindDead, filter))
 			require.NoError(t, err)
-			_, err = f.EndAction(t.Context(), action.ID, dlq.BulkCompleted, "")
+			_, err = f.EndJob(t.Context(), nil, action.ID, dlq.JobCompleted, "")
 			require.NoError(t, err)
 			if filter.Topic != "orders" || filter.Within != "" {
 				limited = append(limited, bulk.ID, action.ID)

@@ -23,10 +23,10 @@ type Basic interface {
 	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error)
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
-	Delete(ctx context.Context, id dlq.ID) error
-	MarkDead(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
+	MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 
-	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
+	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error)
 	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
 	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
@@ -149,7 +149,7 @@ var basics = map[string]func(*testing.T, fixture){
 	"a message that was marked dead while it was sent is RESOLVED once it is delivered": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
-		dead, err := f.MarkDead(t.Context(), id)
+		dead, err := f.MarkDead(t.Context(), nil, id)
 		require.NoError(t, err)
 		m, ended, err := f.Finalize(t.Context(), owner, dlqtest.Failed(id))
 		require.NoError(t, err)

@@ -19,11 +19,11 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		f.claim(stored[1].ID)
 		newest := f.store(dlqtest.Arrival())[0]
-		_, err := f.MarkDead(t.Context(), newest.ID)
+		_, err := f.MarkDead(t.Context(), nil, newest.ID)
 		require.NoError(t, err)
 
 		b := f.startBulk(dlqtest.Bulk("orders.dlq", 2))
-		require.Equal(t, dlq.BulkRunning, b.State)
+		require.Equal(t, dlq.JobRunning, b.State)
 		require.EqualValues(t, 3, b.Matched)
 		require.Equal(t, newest.Seq, b.UpperBound)
 		require.Equal(t, 2, b.Lanes)
@@ -31,7 +31,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Nil(t, b.EndedAt)
 
 		f.store(dlqtest.Arrivals(3)...)
-		found, err := f.Bulk(t.Context(), b.ID)
+		found, err := f.Job(t.Context(), b.ID)
 		require.NoError(t, err)
 		require.Equal(t, b, found)
 
@@ -45,15 +45,15 @@ var bulks = map[string]func(*testing.T, fixture){
 	"a bulk retry exists before it is counted": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4)...)
 		owner := f.claim(stored[3].ID)
-		b, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders", 2))
+		b, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 2))
 		require.NoError(t, err)
 		require.True(t, b.Counting)
-		require.Equal(t, dlq.BulkRunning, b.State)
+		require.Equal(t, dlq.JobRunning, b.State)
 		require.Zero(t, b.Matched)
-		require.Equal(t, b, f.bulk(b.ID))
-		listed, err := f.Bulks(t.Context(), "", 1)
+		require.Equal(t, b, f.job(b.ID))
+		listed, err := f.Jobs(t.Context(), dlq.JobQuery{PageSize: 1})
 		require.NoError(t, err)
-		require.Equal(t, []dlq.BulkRetry{b}, listed)
+		require.Equal(t, []dlq.Job{b}, listed)
 		f.requireRefused(dlqtest.Bulk("orders.dlq", 1), b)
 
 		f.store(dlqtest.Arrivals(3)...)
@@ -63,29 +63,29 @@ var bulks = map[string]func(*testing.T, fixture){
 		counted := f.countBulk(b.ID)
 		require.False(t, counted.Counting)
 		require.EqualValues(t, 3, counted.Matched, "the messages at the start that are unchanged since")
-		require.Equal(t, dlq.BulkPaused, counted.State)
+		require.Equal(t, dlq.JobPaused, counted.State)
 		require.Equal(t, "operator", counted.Reason)
-		require.Equal(t, counted, f.bulk(b.ID))
+		require.Equal(t, counted, f.job(b.ID))
 
 		f.resume(b.ID)
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		require.EqualValues(t, 3, f.countBulk(b.ID).Matched, "counted once")
-		_, err = f.CountBulk(t.Context(), dlq.NewID())
+		_, err = f.CountJob(t.Context(), dlq.NewID())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 	},
 
 	"a bulk retry that ends before it is counted has matched the messages that it finished": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		for _, done := range []int64{0, 1} {
-			b, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders", 1))
+			b, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 			require.NoError(t, err)
 			lane := dlqtest.Lane(b, 0)
 			page := f.claimPage(lane)
 			f.finalizePage(lane, dlqtest.Outcomes(page[:done], dlq.ResultDelivered))
-			ended := f.end(b.ID, dlq.BulkFailed)
+			ended := f.end(b.ID, dlq.JobFailed)
 			require.False(t, ended.Counting)
 			require.Equal(t, done, ended.Matched)
-			require.Equal(t, dlq.BulkCounts{Retried: done}, ended.Counts)
+			require.Equal(t, dlq.JobCounts{Retried: done}, ended.Counts)
 			require.Equal(t, ended, f.countBulk(b.ID), "too late")
 		}
 	},
@@ -104,7 +104,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		require.Zero(t, b.UpperBound)
 		require.Equal(t, 1, b.Lanes)
 		require.Empty(t, f.claimPage(dlqtest.Lane(b, 0)))
-		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		ended, err := f.EndJob(t.Context(), nil, b.ID, dlq.JobCompleted, "")
 		require.NoError(t, err)
 		require.Zero(t, ended.Counts)
 	},
@@ -119,12 +119,12 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.finalizePage(lane, dlqtest.Outcomes(sent, dlq.ResultDelivered))
 		unsent := f.claimPage(lane)
 
-		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCancelled, "operator cancelled it")
+		ended, err := f.EndJob(t.Context(), nil, b.ID, dlq.JobCancelled, "operator cancelled it")
 		require.NoError(t, err)
-		require.Equal(t, dlq.BulkCancelled, ended.State)
+		require.Equal(t, dlq.JobCancelled, ended.State)
 		require.Equal(t, "operator cancelled it", ended.Reason)
 		require.NotNil(t, ended.EndedAt)
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 2*dlq.PageSize - 1}, ended.Counts)
+		require.Equal(t, dlq.JobCounts{Retried: dlq.PageSize, Skipped: 2*dlq.PageSize - 1}, ended.Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 		for _, e := range unsent {
 			m := f.message(e.ID)
@@ -137,7 +137,7 @@ var bulks = map[string]func(*testing.T, fixture){
 
 		require.Empty(t, f.claimPage(lane), "an older attempt claims nothing any more")
 		f.requireFenced(lane, dlqtest.Outcomes(unsent, dlq.ResultDelivered))
-		again, err := f.EndBulk(t.Context(), b.ID, dlq.BulkFailed, "too late")
+		again, err := f.EndJob(t.Context(), nil, b.ID, dlq.JobFailed, "too late")
 		require.NoError(t, err)
 		require.Equal(t, ended.State, again.State)
 		require.Equal(t, ended.Reason, again.Reason)
@@ -151,14 +151,14 @@ var bulks = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(b, 0)
 		f.claim(stored[0].ID)
 		f.retry(stored[1].ID, dlq.ResultDelivered)
-		require.NoError(t, f.Delete(t.Context(), stored[2].ID))
+		require.NoError(t, f.Delete(t.Context(), nil, stored[2].ID))
 		page := f.claimPage(lane)
 		require.Equal(t, ids(stored[3:]), envelopeIDs(page))
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 		require.Empty(t, f.claimPage(lane))
-		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		ended, err := f.EndJob(t.Context(), nil, b.ID, dlq.JobCompleted, "")
 		require.NoError(t, err)
-		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 3}, ended.Counts)
+		require.Equal(t, dlq.JobCounts{Retried: 2, Skipped: 3}, ended.Counts)
 	},
 
 	"messages that become PENDING while a bulk retry runs are not claimed": func(t *testing.T, f fixture) {
@@ -184,11 +184,11 @@ var bulks = map[string]func(*testing.T, fixture){
 			f.pause(b.ID, "")
 			f.resume(b.ID)
 			require.Empty(t, f.claimPage(lane))
-			ended := f.end(b.ID, dlq.BulkCompleted)
+			ended := f.end(b.ID, dlq.JobCompleted)
 			require.EqualValues(t, 3, ended.Matched)
-			require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 2}, ended.Counts)
+			require.Equal(t, dlq.JobCounts{Retried: 1, Skipped: 2}, ended.Counts)
 			for _, m := range stored[:4] {
-				_, err := f.MarkDead(t.Context(), m.ID)
+				_, err := f.MarkDead(t.Context(), nil, m.ID)
 				require.NoError(t, err)
 			}
 		}
@@ -205,7 +205,7 @@ var bulks = map[string]func(*testing.T, fixture){
 		f.retry(stored[1].ID, dlq.ResultFailed)
 		f.retry(stored[3].ID, dlq.ResultReleased)
 		require.ElementsMatch(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(lane)))
-		f.end(b.ID, dlq.BulkCancelled)
+		f.end(b.ID, dlq.JobCancelled)
 		require.EqualValues(t, 2, f.startBulk(dlqtest.Bulk("orders", 1)).Matched, "the next job claims the rest")
 	},
 
@@ -239,9 +239,9 @@ var bulks = map[string]func(*testing.T, fixture){
 			for page := f.claimPage(lane); len(page) > 0; page = f.claimPage(lane) {
 				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			}
-			ended := f.end(b.ID, dlq.BulkCompleted)
+			ended := f.end(b.ID, dlq.JobCompleted)
 			require.Equal(t, b.Matched, ended.Matched)
-			require.Equal(t, dlq.BulkCounts{Retried: b.Matched}, ended.Counts)
+			require.Equal(t, dlq.JobCounts{Retried: b.Matched}, ended.Counts)
 			sent += b.Matched
 		}
 		require.NoError(t, errors.Join(failures...))
@@ -250,7 +250,7 @@ var bulks = map[string]func(*testing.T, fixture){
 
 	"a bulk retry ends only in a final state": func(t *testing.T, f fixture) {
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
-		_, err := f.EndBulk(t.Context(), b.ID, dlq.BulkRunning, "")
+		_, err := f.EndJob(t.Context(), nil, b.ID, dlq.JobRunning, "")
 		require.Error(t, err)
 	},
 
@@ -259,13 +259,13 @@ var bulks = map[string]func(*testing.T, fixture){
 		for i := range 4 {
 			want = append([]dlq.ID{f.startBulk(dlqtest.Bulk(fmt.Sprint("topic-", i), 2)).ID}, want...)
 		}
-		list, err := f.Bulks(t.Context(), "", 3)
+		list, err := f.Jobs(t.Context(), dlq.JobQuery{PageSize: 3})
 		require.NoError(t, err)
 		require.Len(t, list, 3)
 		for i, b := range list {
 			require.Equal(t, want[i], b.ID)
 		}
-		list, err = f.Bulks(t.Context(), "", 0)
+		list, err = f.Jobs(t.Context(), dlq.JobQuery{PageSize: 0})
 		require.NoError(t, err)
 		require.Empty(t, list)
 	},

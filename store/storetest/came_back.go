@@ -56,11 +56,11 @@ var cameBack = map[string]func(*testing.T, fixture){
 			require.NoError(t, err)
 			require.Len(t, chain.Hops, 2, name)
 			if c.counts {
-				require.EqualValues(t, 1, f.bulk(b.ID).CameBack, name)
+				require.EqualValues(t, 1, f.job(b.ID).CameBack, name)
 				require.Equal(t, dlq.StatusDead, back.Status, name)
 				require.Equal(t, dlq.DefaultMaxRetries, back.RetryCount, name)
 			} else {
-				require.Zero(t, f.bulk(b.ID).CameBack, name)
+				require.Zero(t, f.job(b.ID).CameBack, name)
 				require.Equal(t, dlq.StatusPending, back.Status, name)
 				require.Zero(t, back.RetryCount, name)
 			}
@@ -69,7 +69,7 @@ var cameBack = map[string]func(*testing.T, fixture){
 			} else {
 				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			}
-			f.end(b.ID, dlq.BulkCompleted)
+			f.end(b.ID, dlq.JobCompleted)
 		}
 	},
 
@@ -82,7 +82,7 @@ var cameBack = map[string]func(*testing.T, fixture){
 	"a message that came back is counted for the bulk retry that sent it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(5)...)
 		f.retry(stored[4].ID, dlq.ResultDelivered) // not of a bulk retry
-		jobs := make([]dlq.BulkRetry, 2)
+		jobs := make([]dlq.Job, 2)
 		for i, n := range []int{3, 1} {
 			b := f.startBulk(dlqtest.Bulk("orders", 1))
 			lane := dlqtest.Lane(b, 0)
@@ -92,10 +92,10 @@ var cameBack = map[string]func(*testing.T, fixture){
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			jobs[i] = b
 			if i == 0 { // the next one cannot start before
-				f.end(b.ID, dlq.BulkCompleted)
+				f.end(b.ID, dlq.JobCompleted)
 			}
 		}
-		counts := func() []int64 { return []int64{f.bulk(jobs[0].ID).CameBack, f.bulk(jobs[1].ID).CameBack} }
+		counts := func() []int64 { return []int64{f.job(jobs[0].ID).CameBack, f.job(jobs[1].ID).CameBack} }
 		require.Equal(t, []int64{0, 0}, counts())
 
 		first := cameBackFrom(stored[0].ID)
@@ -113,8 +113,8 @@ var cameBack = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, n)
 		require.Equal(t, []int64{2, 1}, counts(), "nor does a duplicate in the same batch")
 
-		f.end(jobs[1].ID, dlq.BulkCompleted)
-		_, err = f.ArchiveBatch(t.Context(), 0, 100)
+		f.end(jobs[1].ID, dlq.JobCompleted)
+		_, err = f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 100)
 		require.NoError(t, err)
 		late := cameBackFrom(stored[2].ID)
 		f.store(late)
@@ -123,7 +123,7 @@ var cameBack = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Equal(t, []int64{3, 1}, counts())
-		require.EqualValues(t, 3, f.end(jobs[0].ID, dlq.BulkFailed).CameBack)
+		require.EqualValues(t, 3, f.end(jobs[0].ID, dlq.JobFailed).CameBack)
 	},
 
 	"messages of one job that come back together are all counted": func(t *testing.T, f fixture) {
@@ -132,7 +132,7 @@ var cameBack = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(b, 0)
 		f.finalizePage(lane, dlqtest.Outcomes(f.claimPage(lane), dlq.ResultDelivered))
 		f.store(cameBackFrom(stored[0].ID), cameBackFrom(stored[1].ID), cameBackFrom(stored[2].ID))
-		require.EqualValues(t, 3, f.bulk(b.ID).CameBack)
+		require.EqualValues(t, 3, f.job(b.ID).CameBack)
 	},
 
 	"a message that came back is counted once by concurrent writers": func(t *testing.T, f fixture) {
@@ -163,6 +163,6 @@ var cameBack = map[string]func(*testing.T, fixture){
 		for err := range failures {
 			require.NoError(t, err)
 		}
-		require.EqualValues(t, messages, f.bulk(b.ID).CameBack)
+		require.EqualValues(t, messages, f.job(b.ID).CameBack)
 	},
 }

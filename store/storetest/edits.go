@@ -34,7 +34,7 @@ var edits = map[string]func(*testing.T, fixture){
 			dlqtest.Headers(dlq.Header{Key: "h", Value: []byte("1")}, dlq.Header{Key: "n"})))[0]
 		f.retry(original.ID, dlq.ResultFailed) // an earlier retry
 		original, before := f.message(original.ID), f.detail(original.ID)
-		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, `{"amount": 1}`))
+		copied, err := f.Replace(t.Context(), nil, original.ID, f.editedCopy(original.ID, `{"amount": 1}`))
 		require.NoError(t, err)
 
 		require.Equal(t, dlq.StatusPending, copied.Status)
@@ -80,17 +80,17 @@ var edits = map[string]func(*testing.T, fixture){
 
 	"a message is replaced once": func(t *testing.T, f fixture) {
 		original := f.store(dlqtest.Arrival())[0]
-		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "first"))
+		copied, err := f.Replace(t.Context(), nil, original.ID, f.editedCopy(original.ID, "first"))
 		require.NoError(t, err)
 		second := f.editedCopy(original.ID, "second")
-		_, err = f.Replace(t.Context(), original.ID, second)
+		_, err = f.Replace(t.Context(), nil, original.ID, second)
 		f.requireReplaced(err, copied.ID)
 		_, err = f.Message(t.Context(), second.ID)
 		require.ErrorIs(t, err, dlq.ErrNotFound, "nothing is left of the second edit")
-		_, err = f.Claim(t.Context(), original.ID, dlqtest.Owner())
+		_, err = f.Claim(t.Context(), original.ID, dlqtest.Owner(), dlq.ID{})
 		require.Error(t, err)
 
-		again, err := f.Replace(t.Context(), copied.ID, f.editedCopy(copied.ID, "third"))
+		again, err := f.Replace(t.Context(), nil, copied.ID, f.editedCopy(copied.ID, "third"))
 		require.NoError(t, err, "the copy can be edited")
 		require.Equal(t, dlq.Edits{From: original.ID, By: again.ID}, f.detail(copied.ID).Edits)
 		require.Equal(t, "third", string(f.detail(again.ID).Record.Value))
@@ -104,7 +104,7 @@ var edits = map[string]func(*testing.T, fixture){
 		for i := range 8 {
 			edited := f.editedCopy(original.ID, strconv.Itoa(i))
 			wait.Go(func() {
-				copied, err := f.Replace(t.Context(), original.ID, edited)
+				copied, err := f.Replace(t.Context(), nil, original.ID, edited)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -127,21 +127,21 @@ var edits = map[string]func(*testing.T, fixture){
 	"only a message that can be retried is replaced": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(3)...)
 		owner := f.claim(stored[0].ID)
-		_, err := f.Replace(t.Context(), stored[0].ID, f.editedCopy(stored[0].ID, "x"))
+		_, err := f.Replace(t.Context(), nil, stored[0].ID, f.editedCopy(stored[0].ID, "x"))
 		var owned *dlq.OwnedError
 		require.ErrorAs(t, err, &owned)
 		require.Equal(t, owner, owned.Owner)
-		_, err = f.MarkDead(t.Context(), stored[1].ID)
+		_, err = f.MarkDead(t.Context(), nil, stored[1].ID)
 		require.NoError(t, err)
-		_, err = f.Replace(t.Context(), stored[1].ID, f.editedCopy(stored[1].ID, "x"))
+		_, err = f.Replace(t.Context(), nil, stored[1].ID, f.editedCopy(stored[1].ID, "x"))
 		require.ErrorAs(t, err, new(*dlq.NotRetryableError))
 		f.retry(stored[2].ID, dlq.ResultDelivered)
-		_, err = f.Replace(t.Context(), stored[2].ID, f.editedCopy(stored[2].ID, "x"))
+		_, err = f.Replace(t.Context(), nil, stored[2].ID, f.editedCopy(stored[2].ID, "x"))
 		require.ErrorAs(t, err, new(*dlq.NotRetryableError))
 		loop := f.store(dlqtest.Arrival(dlqtest.FromTopic("users.dlq", "orders.dlq")))[0]
-		_, err = f.Replace(t.Context(), loop.ID, f.editedCopy(loop.ID, "x"))
+		_, err = f.Replace(t.Context(), nil, loop.ID, f.editedCopy(loop.ID, "x"))
 		require.ErrorAs(t, err, new(*dlq.NotRetryableError))
-		_, err = f.Replace(t.Context(), dlq.NewID(), f.editedCopy(loop.ID, "x"))
+		_, err = f.Replace(t.Context(), nil, dlq.NewID(), f.editedCopy(loop.ID, "x"))
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		require.Len(t, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 50}).Messages, 3, "no copy was stored")
 	},
@@ -149,10 +149,10 @@ var edits = map[string]func(*testing.T, fixture){
 	"a bulk retry sends neither a replaced message nor a copy that is newer than its snapshot": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(3)...)
 		lane := f.startLane()
-		copied, err := f.Replace(t.Context(), stored[1].ID, f.editedCopy(stored[1].ID, "x"))
+		copied, err := f.Replace(t.Context(), nil, stored[1].ID, f.editedCopy(stored[1].ID, "x"))
 		require.NoError(t, err)
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(lane))
-		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 1}, f.end(lane.Bulk, dlq.BulkCompleted).Counts)
+		require.Equal(t, dlq.JobCounts{Retried: 2, Skipped: 1}, f.end(lane.Job, dlq.JobCompleted).Counts)
 		require.Equal(t, []dlq.ID{copied.ID}, f.drain(f.startLane()), "the next one sends the copy")
 	},
 
@@ -160,8 +160,8 @@ var edits = map[string]func(*testing.T, fixture){
 		original := f.store(dlqtest.Arrival(dlqtest.Cause("boom")))[0]
 		before := f.group(original.GroupID)
 		held := dlq.GroupHeld
-		require.NoError(t, f.ChangeGroup(t.Context(), before.ID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 1}}))
-		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "x"))
+		require.NoError(t, f.ChangeGroup(t.Context(), nil, before.ID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 1}}))
+		copied, err := f.Replace(t.Context(), nil, original.ID, f.editedCopy(original.ID, "x"))
 		require.NoError(t, err)
 		require.Equal(t, before.ID, copied.GroupID)
 		for range 2 { // before and after the sums have the changes
@@ -178,7 +178,7 @@ var edits = map[string]func(*testing.T, fixture){
 
 	"a copy that comes back is linked to the copy": func(t *testing.T, f fixture) {
 		original := f.store(dlqtest.Arrival())[0]
-		copied, err := f.Replace(t.Context(), original.ID, f.editedCopy(original.ID, "x"))
+		copied, err := f.Replace(t.Context(), nil, original.ID, f.editedCopy(original.ID, "x"))
 		require.NoError(t, err)
 		f.retry(copied.ID, dlq.ResultDelivered)
 		back := dlqtest.Arrival(dlqtest.Retries(1, 3))
@@ -192,10 +192,10 @@ var edits = map[string]func(*testing.T, fixture){
 
 	"an edit is in the audit with its message": func(t *testing.T, f fixture) {
 		original := f.store(dlqtest.Arrival())[0]
-		ctx := dlq.WithOperation(t.Context(), dlq.Operation{Subject: "ann", Action: dlq.PermMessageRetry, TargetID: original.ID})
-		_, err := f.Replace(ctx, original.ID, f.editedCopy(original.ID, "x"))
+		asked := &dlq.Operation{Subject: "ann", Action: dlq.PermMessageRetry, TargetID: original.ID}
+		_, err := f.Replace(t.Context(), asked, original.ID, f.editedCopy(original.ID, "x"))
 		require.NoError(t, err)
-		_, err = f.Replace(ctx, original.ID, f.editedCopy(original.ID, "y"))
+		_, err = f.Replace(t.Context(), asked, original.ID, f.editedCopy(original.ID, "y"))
 		require.Error(t, err)
 		page, err := f.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})
 		require.NoError(t, err)
@@ -208,14 +208,14 @@ var edits = map[string]func(*testing.T, fixture){
 		original := f.store(dlqtest.Arrival(dlqtest.Key("k")))[0]
 		d := f.detail(original.ID)
 		edit := dlq.Edit{Key: new([]byte), Value: new([]byte), Headers: new([]dlq.Header)}
-		copied, err := f.Replace(t.Context(), original.ID, edit.Copy(&d, ""))
+		copied, err := f.Replace(t.Context(), nil, original.ID, edit.Copy(&d, ""))
 		require.NoError(t, err)
 		after := f.detail(copied.ID)
 		require.Nil(t, after.Record.Key)
 		require.Nil(t, after.Record.Value)
 		require.Empty(t, after.Record.Headers)
 		require.Empty(t, after.Payload)
-		_, err = f.ArchiveBatch(t.Context(), 0, 10)
+		_, err = f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		chain, err := f.Chain(t.Context(), copied.ID)
 		require.NoError(t, err)

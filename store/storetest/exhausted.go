@@ -106,7 +106,7 @@ var exhausted = map[string]func(*testing.T, fixture){
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		f.retry(stored[1].ID, dlq.ResultRejected)
 		f.retry(stored[2].ID, dlq.ResultReleased)
-		_, err := f.MarkDead(t.Context(), stored[3].ID)
+		_, err := f.MarkDead(t.Context(), nil, stored[3].ID)
 		require.NoError(t, err)
 		require.Empty(t, f.unpublished(), "nor is one without a topic")
 	},
@@ -123,7 +123,7 @@ var exhausted = map[string]func(*testing.T, fixture){
 	"archived messages are published whole": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival(dlqtest.Retries(3, 3))
 		f.store(a)
-		_, err := f.ArchiveBatch(t.Context(), 0, 10)
+		_, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		page := f.published("orders.dlq", all)
 		require.Equal(t, []dlq.ID{a.ID}, exhaustedIDs(page))
@@ -134,13 +134,13 @@ var exhausted = map[string]func(*testing.T, fixture){
 
 	"messages that are deleted or purged leave nothing to publish": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(6, dlqtest.Retries(3, 3))...)
-		require.NoError(t, f.Delete(t.Context(), stored[0].ID))
+		require.NoError(t, f.Delete(t.Context(), nil, stored[0].ID))
 		require.Equal(t, map[string]int64{"orders.dlq": 5}, f.unpublished())
-		f.act(dlq.ActionDelete, dlq.Filter{Topic: "orders", IDs: []dlq.ID{stored[1].ID, stored[2].ID}})
+		f.act(dlq.KindDelete, dlq.Filter{Topic: "orders", IDs: []dlq.ID{stored[1].ID, stored[2].ID}})
 		require.Equal(t, map[string]int64{"orders.dlq": 3}, f.unpublished())
-		_, err := f.ArchiveBatch(t.Context(), 0, 10)
+		_, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
-		_, err = f.PurgeBatch(t.Context(), 0, 10)
+		_, err = f.PurgeBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		require.Empty(t, f.unpublished())
 	},

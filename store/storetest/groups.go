@@ -56,7 +56,7 @@ func (f fixture) listedGroups(q dlq.GroupQuery) (names []string) {
 
 func (f fixture) fix(id dlq.ID, ends ...dlq.EndOffset) {
 	f.t.Helper()
-	require.NoError(f.t, f.FixGroup(f.t.Context(), id, dlq.GroupFix{At: fixedAt, Ends: ends}))
+	require.NoError(f.t, f.FixGroup(f.t.Context(), nil, id, dlq.GroupFix{At: fixedAt, Ends: ends}))
 }
 
 var groups = map[string]func(*testing.T, fixture){
@@ -87,7 +87,7 @@ var groups = map[string]func(*testing.T, fixture){
 
 	"deleted messages have arrived but are not counted": func(t *testing.T, f fixture) {
 		m := f.store(dlqtest.Arrival(noPrice))[0]
-		require.NoError(t, f.Delete(t.Context(), m.ID))
+		require.NoError(t, f.Delete(t.Context(), nil, m.ID))
 		g := f.group(m.GroupID)
 		require.Empty(t, g.Counts)
 		require.True(t, g.Sample.IsZero())
@@ -144,7 +144,7 @@ var groups = map[string]func(*testing.T, fixture){
 		}, backlogs())
 
 		held := dlq.GroupHeld
-		require.NoError(t, f.ChangeGroup(t.Context(), stock[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
+		require.NoError(t, f.ChangeGroup(t.Context(), nil, stock[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
 			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 1, Pending: 1, OldestPending: &price.CreatedAt,
 				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 1}}},
@@ -183,13 +183,13 @@ var groups = map[string]func(*testing.T, fixture){
 		require.Empty(t, heldDead())
 
 		held, open := dlq.GroupHeld, dlq.GroupOpen
-		require.NoError(t, f.ChangeGroup(t.Context(), price[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
+		require.NoError(t, f.ChangeGroup(t.Context(), nil, price[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
 		require.Equal(t, []dlq.TopicCount{{DLQTopic: "orders.dlq", Messages: 1}, {DLQTopic: "shop.dlq", Messages: 1}}, heldDead())
 
-		require.NoError(t, f.Delete(t.Context(), price[2].ID))
+		require.NoError(t, f.Delete(t.Context(), nil, price[2].ID))
 		require.Equal(t, []dlq.TopicCount{{DLQTopic: "orders.dlq", Messages: 1}}, heldDead())
 
-		require.NoError(t, f.ChangeGroup(t.Context(), price[0].GroupID, dlq.GroupChange{State: &open}))
+		require.NoError(t, f.ChangeGroup(t.Context(), nil, price[0].GroupID, dlq.GroupChange{State: &open}))
 		require.Empty(t, heldDead())
 	},
 
@@ -239,7 +239,7 @@ var groups = map[string]func(*testing.T, fixture){
 			require.Empty(t, f.listedGroups(dlq.GroupQuery{Sort: sort, Within: shop, Topic: "orders.dlq", PageSize: 10}))
 			require.Equal(t, []string{"no price"}, f.listedGroups(dlq.GroupQuery{Sort: sort, Within: orders, Topic: "orders", PageSize: 10}))
 		}
-		require.NoError(t, f.Delete(t.Context(), inOrders.ID))
+		require.NoError(t, f.Delete(t.Context(), nil, inOrders.ID))
 		require.NoError(t, f.FoldCounts(t.Context()))
 		for _, sort := range dlq.GroupSorts {
 			require.Empty(t, f.listedGroups(dlq.GroupQuery{Sort: sort, Within: orders, PageSize: 10}), "its messages are in other topics")
@@ -279,7 +279,7 @@ var groups = map[string]func(*testing.T, fixture){
 		filter.Key = page.Messages[0].ID[:0]
 		require.Empty(t, f.list(dlq.ListQuery{Filter: filter, PageSize: 1}).Messages)
 		filter.Key = nil
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: filter})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: filter})
 		require.NoError(t, err)
 		require.EqualValues(t, 2, preview.Matched)
 		bulk := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter)))
@@ -292,23 +292,23 @@ var groups = map[string]func(*testing.T, fixture){
 	"a preview counts the messages of each group": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(noPrice), dlqtest.Arrival(noStock), dlqtest.Arrival(noPrice), dlqtest.Arrival(noPrice),
 			dlqtest.Arrival(noPrice, dlqtest.FromTopic("shop.dlq", "orders")), dlqtest.Arrival(), dlqtest.Arrival(noStock))
-		_, err := f.MarkDead(t.Context(), stored[0].ID)
+		_, err := f.MarkDead(t.Context(), nil, stored[0].ID)
 		require.NoError(t, err)
 		of := func(m dlq.Message, count int64) dlq.PreviewGroup {
 			return dlq.PreviewGroup{ID: m.GroupID, Fingerprint: f.group(m.GroupID).Fingerprint, Count: count}
 		}
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders"}})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders"}})
 		require.NoError(t, err)
 		require.Equal(t, []dlq.PreviewGroup{of(stored[2], 3), of(stored[1], 2), {Count: 1}}, preview.ByGroup)
 		require.EqualValues(t, 3, preview.Groups)
 
-		action := dlq.ActionSpec{Action: dlq.ActionDelete, Filter: dlq.Filter{Topic: "orders.dlq"}}
-		deleted, err := f.PreviewAction(t.Context(), action)
+		action := dlq.JobSpec{Kind: dlq.KindDelete, Filter: dlq.Filter{Topic: "orders.dlq"}}
+		deleted, err := f.PreviewJob(t.Context(), action)
 		require.NoError(t, err)
 		require.Equal(t, []dlq.PreviewGroup{of(stored[0], 3), of(stored[1], 2), {Count: 1}}, deleted.ByGroup)
 		require.EqualValues(t, 3, deleted.Groups)
-		action.Action = dlq.ActionRevive
-		revived, err := f.PreviewAction(t.Context(), action)
+		action.Kind = dlq.KindRevive
+		revived, err := f.PreviewJob(t.Context(), action)
 		require.NoError(t, err)
 		require.Equal(t, []dlq.PreviewGroup{of(stored[0], 1)}, revived.ByGroup)
 		require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 5, dlq.StatusDead: 1}, revived.ByStatus)
@@ -320,9 +320,9 @@ var groups = map[string]func(*testing.T, fixture){
 			arrivals = append(arrivals, dlqtest.Arrivals(1+i%3, dlqtest.Cause(strconv.Itoa(i)))...)
 		}
 		f.store(arrivals...)
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders"}})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders"}})
 		require.NoError(t, err)
-		action, err := f.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionDead, Filter: dlq.Filter{Topic: "orders"}})
+		action, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindDead, Filter: dlq.Filter{Topic: "orders"}})
 		require.NoError(t, err)
 		require.Equal(t, preview.ByGroup, action.ByGroup)
 		require.Len(t, preview.ByGroup, dlq.PreviewRows)
@@ -332,28 +332,28 @@ var groups = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 1, preview.ByGroup[dlq.PreviewRows-1].Count)
 	},
 
-	"a bulk action changes the messages of a group": func(t *testing.T, f fixture) {
+	"a bulk change changes the messages of a group": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(noPrice), dlqtest.Arrival(noStock))
-		action := f.act(dlq.ActionDead, dlq.Filter{Topic: "orders", Group: stored[0].GroupID})
-		require.EqualValues(t, 1, action.Changed)
+		action := f.act(dlq.KindDead, dlq.Filter{Topic: "orders", Group: stored[0].GroupID})
+		require.EqualValues(t, 1, action.Counts.Changed)
 		require.Equal(t, dlq.StatusPending, f.message(stored[1].ID).Status)
 	},
 
 	"operators note who owns a group, and every change is recorded": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival(noPrice))[0].GroupID
 		owner, ticket := "ann", "https://tickets.example/1"
-		require.NoError(t, f.ChangeGroup(f.asked(dlq.PermGroupUpdate), id, dlq.GroupChange{Owner: &owner, Ticket: &ticket}))
+		require.NoError(t, f.ChangeGroup(t.Context(), asked(dlq.PermGroupUpdate), id, dlq.GroupChange{Owner: &owner, Ticket: &ticket}))
 		f.requireRecorded(1, dlq.Operation{Action: dlq.PermGroupUpdate, Target: dlq.TargetGroup, TargetID: id, Topic: "orders.dlq", Outcome: dlq.OperationDone})
 		note := "wrong price list"
-		require.NoError(t, f.ChangeGroup(t.Context(), id, dlq.GroupChange{Note: &note}))
+		require.NoError(t, f.ChangeGroup(t.Context(), nil, id, dlq.GroupChange{Note: &note}))
 		g := f.group(id)
 		require.Equal(t, []string{owner, ticket, note}, []string{g.Owner, g.Ticket, g.Note})
-		require.ErrorIs(t, f.ChangeGroup(f.asked(dlq.PermGroupUpdate), dlq.NewID(), dlq.GroupChange{Note: &note}), dlq.ErrNotFound)
+		require.ErrorIs(t, f.ChangeGroup(t.Context(), asked(dlq.PermGroupUpdate), dlq.NewID(), dlq.GroupChange{Note: &note}), dlq.ErrNotFound)
 		ticket = "https://tickets.example/2"
-		require.NoError(t, f.FixGroup(t.Context(), id, dlq.GroupFix{At: fixedAt, Ticket: &ticket}))
+		require.NoError(t, f.FixGroup(t.Context(), nil, id, dlq.GroupFix{At: fixedAt, Ticket: &ticket}))
 		f.fix(id)
 		require.Equal(t, ticket, f.group(id).Ticket)
-		require.ErrorIs(t, f.FixGroup(f.asked(dlq.PermGroupUpdate), dlq.NewID(), dlq.GroupFix{At: fixedAt}), dlq.ErrNotFound)
+		require.ErrorIs(t, f.FixGroup(t.Context(), asked(dlq.PermGroupUpdate), dlq.NewID(), dlq.GroupFix{At: fixedAt}), dlq.ErrNotFound)
 		require.Len(t, f.audited(dlq.OperationQuery{}), 1)
 	},
 
@@ -363,7 +363,7 @@ var groups = map[string]func(*testing.T, fixture){
 		hold := func(hold dlq.Hold) {
 			t.Helper()
 			state := dlq.GroupHeld
-			require.NoError(t, f.ChangeGroup(t.Context(), id, dlq.GroupChange{State: &state, Hold: hold}))
+			require.NoError(t, f.ChangeGroup(t.Context(), nil, id, dlq.GroupChange{State: &state, Hold: hold}))
 		}
 		opens := func(reason string) {
 			t.Helper()

@@ -25,7 +25,7 @@ func idempotent(request string) *dlq.IdempotencyKey {
 var handIns = map[string]func(*testing.T, fixture){
 	"letters that are handed in are messages like any other": func(t *testing.T, f fixture) {
 		letters := []dlq.Arrival{handedIn(dlqtest.Cause("boom")), handedIn(dlqtest.Cause("boom")), handedIn(dlqtest.NoKey)}
-		ids, repeated, err := f.HandIn(t.Context(), letters, nil)
+		ids, repeated, err := f.HandIn(t.Context(), nil, letters, nil)
 		require.NoError(t, err)
 		require.False(t, repeated)
 		require.Equal(t, []dlq.ID{letters[0].ID, letters[1].ID, letters[2].ID}, ids, "in their order")
@@ -41,17 +41,17 @@ var handIns = map[string]func(*testing.T, fixture){
 	},
 
 	"a repeated key stores nothing and returns the same ids": func(t *testing.T, f fixture) {
-		first, repeated, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
+		first, repeated, err := f.HandIn(t.Context(), nil, []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
 		require.NoError(t, err)
 		require.False(t, repeated)
-		require.NoError(t, f.Delete(t.Context(), first[0]))
-		again, repeated, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
+		require.NoError(t, f.Delete(t.Context(), nil, first[0]))
+		again, repeated, err := f.HandIn(t.Context(), nil, []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
 		require.NoError(t, err)
 		require.True(t, repeated)
 		require.Equal(t, first, again)
 		_, err = f.Message(t.Context(), first[0])
 		require.ErrorIs(t, err, dlq.ErrNotFound, "what was deleted does not come back")
-		_, _, err = f.HandIn(t.Context(), []dlq.Arrival{handedIn()}, idempotent("b"))
+		_, _, err = f.HandIn(t.Context(), nil, []dlq.Arrival{handedIn()}, idempotent("b"))
 		require.ErrorIs(t, err, dlq.ErrKeyReused)
 		require.Len(t, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 50}).Messages, 1)
 	},
@@ -61,7 +61,7 @@ var handIns = map[string]func(*testing.T, fixture){
 		answers := make([][]dlq.ID, 6)
 		for i := range answers {
 			wait.Go(func() {
-				ids, _, err := f.HandIn(t.Context(), []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
+				ids, _, err := f.HandIn(t.Context(), nil, []dlq.Arrival{handedIn(), handedIn()}, idempotent("a"))
 				if err == nil {
 					answers[i] = ids
 				}
@@ -75,9 +75,9 @@ var handIns = map[string]func(*testing.T, fixture){
 	},
 
 	"letters are in the audit in their transaction": func(t *testing.T, f fixture) {
-		ctx := dlq.WithOperation(t.Context(), dlq.Operation{Subject: "shop", Action: dlq.PermMessageCreate, Topic: "orders.dlq"})
+		asked := &dlq.Operation{Subject: "shop", Action: dlq.PermMessageCreate, Topic: "orders.dlq"}
 		for range 2 {
-			_, _, err := f.HandIn(ctx, []dlq.Arrival{handedIn()}, idempotent("a"))
+			_, _, err := f.HandIn(t.Context(), asked, []dlq.Arrival{handedIn()}, idempotent("a"))
 			require.NoError(t, err)
 		}
 		page, err := f.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})

@@ -103,7 +103,7 @@ var ingest = map[string]func(*testing.T, fixture){
 	"a source is known after its message was archived": func(t *testing.T, f fixture) {
 		first := dlqtest.Arrival(dlqtest.Retries(3, 3))
 		f.store(first)
-		moved, err := f.ArchiveBatch(t.Context(), 0, 10)
+		moved, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, moved)
 		stored, err := f.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Source(first.Source))})
@@ -223,7 +223,7 @@ var ingest = map[string]func(*testing.T, fixture){
 	"a deleted message can be stored again": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival()
 		f.store(a)
-		require.NoError(t, f.Delete(t.Context(), a.ID))
+		require.NoError(t, f.Delete(t.Context(), nil, a.ID))
 		f.store(a) // only the position of its partition prevents that
 	},
 

@@ -77,7 +77,7 @@ var late = map[string]func(*testing.T, fixture){
 				for range dlq.DefaultMaxRetries {
 					owner = f.lose(id)
 				}
-				_, err := f.Revive(t.Context(), id)
+				_, err := f.Revive(t.Context(), nil, id)
 				require.NoError(t, err)
 				return owner
 			},
@@ -88,7 +88,7 @@ var late = map[string]func(*testing.T, fixture){
 			},
 			"given up": func(id dlq.ID) dlq.Owner {
 				owner := f.lose(id)
-				_, err := f.MarkDead(t.Context(), id)
+				_, err := f.MarkDead(t.Context(), nil, id)
 				require.NoError(t, err)
 				return owner
 			},
@@ -149,10 +149,10 @@ var late = map[string]func(*testing.T, fixture){
 				require.NoError(t, err)
 			}, []dlq.Result{dlq.ResultFailed, dlq.ResultDelivered, dlq.ResultFailed}},
 			"marked dead": {func(id dlq.ID, _ dlq.Owner) {
-				_, err := f.MarkDead(t.Context(), id)
+				_, err := f.MarkDead(t.Context(), nil, id)
 				require.NoError(t, err)
 			}, []dlq.Result{dlq.ResultFailed, dlq.ResultDelivered}},
-			"marked dead with others": {func(dlq.ID, dlq.Owner) { f.act(dlq.ActionDead, orders) }, []dlq.Result{dlq.ResultFailed, dlq.ResultDelivered}},
+			"marked dead with others": {func(dlq.ID, dlq.Owner) { f.act(dlq.KindDead, orders) }, []dlq.Result{dlq.ResultFailed, dlq.ResultDelivered}},
 		} {
 			id := f.store(dlqtest.Arrival(dlqtest.Retries(0, 2)))[0].ID
 			first := f.lose(id)
@@ -201,7 +201,7 @@ var late = map[string]func(*testing.T, fixture){
 	"a message that was replaced stays replaced when an earlier retry turns out to have delivered it": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.lose(id)
-		_, err := f.Replace(t.Context(), id, dlqtest.Arrival())
+		_, err := f.Replace(t.Context(), nil, id, dlqtest.Arrival())
 		require.NoError(t, err)
 		replaced := f.message(id)
 		m, ended := f.acknowledge(owner, id, 7)
@@ -216,7 +216,7 @@ var late = map[string]func(*testing.T, fixture){
 		older := f.openLane(lane)
 		page := f.claimPage(older)
 		newer := f.openLane(lane)
-		require.Equal(t, dlq.BulkCounts{Retried: 1, Failed: 1, Skipped: 1}, f.finalizePage(newer, []dlq.PageOutcome{
+		require.Equal(t, dlq.JobCounts{Retried: 1, Failed: 1, Skipped: 1}, f.finalizePage(newer, []dlq.PageOutcome{
 			outcome(page[0], dlq.ResultDelivered), outcome(page[1], dlq.ResultFailed), outcome(page[2], dlq.ResultSkipped)}))
 		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
 		outcomes[5] = outcome(page[5], dlq.ResultFailed)
@@ -225,7 +225,7 @@ var late = map[string]func(*testing.T, fixture){
 		}
 		for range 2 {
 			f.requireFenced(older, outcomes)
-			require.Equal(t, dlq.BulkCounts{Retried: 3, Failed: 1, Skipped: 1}, f.bulk(lane.Bulk).Counts)
+			require.Equal(t, dlq.JobCounts{Retried: 3, Failed: 1, Skipped: 1}, f.job(lane.Job).Counts)
 			require.EqualValues(t, 1, f.retrying(), "the failure is not the older attempt's to record")
 		}
 		for i := 1; i < 5; i++ {
@@ -233,8 +233,8 @@ var late = map[string]func(*testing.T, fixture){
 		}
 		require.Equal(t, page[5:], f.claimed(newer))
 		f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultFailed))
-		ended := f.end(lane.Bulk, dlq.BulkCompleted)
-		require.Equal(t, dlq.BulkCounts{Retried: 3, Failed: 2, Skipped: 1}, ended.Counts)
+		ended := f.end(lane.Job, dlq.JobCompleted)
+		require.Equal(t, dlq.JobCounts{Retried: 3, Failed: 2, Skipped: 1}, ended.Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 	},
 
@@ -243,14 +243,14 @@ var late = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
 		page := f.claimPage(older)
-		f.pause(lane.Bulk, "the connection to Temporal is lost")
-		require.EqualValues(t, 5, f.bulk(lane.Bulk).Waiting)
+		f.pause(lane.Job, "the connection to Temporal is lost")
+		require.EqualValues(t, 5, f.job(lane.Job).Waiting)
 		f.requireFenced(older, dlqtest.Outcomes(page[:3], dlq.ResultDelivered))
-		require.Equal(t, dlq.BulkCounts{Retried: 3}, f.bulk(lane.Bulk).Counts)
-		f.resume(lane.Bulk)
+		require.Equal(t, dlq.JobCounts{Retried: 3}, f.job(lane.Job).Counts)
+		f.resume(lane.Job)
 		require.Equal(t, envelopeIDs(page[3:]), f.drain(f.openLane(lane)))
-		ended := f.end(lane.Bulk, dlq.BulkCompleted)
-		require.Equal(t, dlq.BulkCounts{Retried: 5}, ended.Counts)
+		ended := f.end(lane.Job, dlq.JobCompleted)
+		require.Equal(t, dlq.JobCounts{Retried: 5}, ended.Counts)
 	},
 
 	"a job that has ended counts no delivery": func(t *testing.T, f fixture) {
@@ -258,22 +258,22 @@ var late = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		older := f.openLane(lane)
 		page := f.claimPage(older)
-		ended := f.end(lane.Bulk, dlq.BulkCancelled)
-		require.Equal(t, dlq.BulkCounts{Skipped: 3}, ended.Counts)
+		ended := f.end(lane.Job, dlq.JobCancelled)
+		require.Equal(t, dlq.JobCounts{Skipped: 3}, ended.Counts)
 		other := f.claim(page[1].ID)
 		outcomes := dlqtest.Outcomes(page[:2], dlq.ResultDelivered)
 		for i := range outcomes {
 			outcomes[i].Outcome = acknowledged(outcomes[i].Outcome, 3, 7)
 		}
 		f.requireFenced(older, outcomes)
-		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
+		require.Equal(t, ended.Counts, f.job(lane.Job).Counts)
 		f.requireDelivered(page[0].ID, lane.Owner, 7)
 		require.Equal(t, dlq.StatusRetrying, f.message(page[1].ID).Status)
 		_, _, err := f.Finalize(t.Context(), other, dlqtest.Failed(page[1].ID))
 		require.NoError(t, err)
 		f.requireDelivered(page[1].ID, lane.Owner, 7)
 		f.store(cameBackFrom(page[1].ID))
-		require.EqualValues(t, 1, f.bulk(lane.Bulk).CameBack)
+		require.EqualValues(t, 1, f.job(lane.Job).CameBack)
 	},
 
 	"a lane that loses messages to an operator counts those that it has delivered": func(t *testing.T, f fixture) {
@@ -281,9 +281,9 @@ var late = map[string]func(*testing.T, fixture){
 		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0))
 		page := f.claimPage(lane)
 		owner := page[0]
-		_, err := f.MarkDead(t.Context(), owner.ID)
+		_, err := f.MarkDead(t.Context(), nil, owner.ID)
 		require.NoError(t, err)
-		require.Equal(t, dlq.BulkCounts{Retried: 3}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered)))
+		require.Equal(t, dlq.JobCounts{Retried: 3}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered)))
 		for _, m := range stored {
 			require.Equal(t, dlq.StatusResolved, f.message(m.ID).Status)
 		}
@@ -312,7 +312,7 @@ var late = map[string]func(*testing.T, fixture){
 			f.requireDelivered(m.ID, owners[i], int64(i))
 		}
 		f.drain(lane)
-		ended := f.end(lane.Bulk, dlq.BulkCompleted)
+		ended := f.end(lane.Job, dlq.JobCompleted)
 		require.Zero(t, ended.Counts.Retried+ended.Counts.Failed+ended.Counts.Dead)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 		require.Empty(t, f.unpublished())

@@ -13,7 +13,7 @@ import (
 )
 
 var lists = map[string]func(*testing.T, fixture){
-	"lists and dry runs leave out large payloads": func(t *testing.T, f fixture) {
+	"lists and plans leave out large payloads": func(t *testing.T, f fixture) {
 		large, small := `"`+strings.Repeat("x", dlq.ListPayload)+`"`, `"`+strings.Repeat("x", dlq.ListPayload-2)+`"`
 		stored := f.store(dlqtest.Arrival(bigOnes, dlqtest.Value(large)), dlqtest.Arrival(bigOnes, dlqtest.Value(small)),
 			dlqtest.Arrival(bigOnes, dlqtest.Value("no json")))
@@ -31,10 +31,10 @@ var lists = map[string]func(*testing.T, fixture){
 			t.Log(name)
 			listed(f.list(dlq.ListQuery{Filter: filter, PageSize: 10, OldestFirst: true}).Messages)
 		}
-		preview, err := f.PreviewBulk(t.Context(), dlqtest.Bulk("orders", 1).Spec)
+		preview, err := f.PreviewJob(t.Context(), dlqtest.Bulk("orders", 1).Spec)
 		require.NoError(t, err)
 		listed(preview.Sample)
-		action, err := f.PreviewAction(t.Context(), dlqtest.Action(dlq.ActionDead, dlq.Filter{Topic: "orders"}).Spec)
+		action, err := f.PreviewJob(t.Context(), dlqtest.Change(dlq.KindDead, dlq.Filter{Topic: "orders"}).Spec)
 		require.NoError(t, err)
 		listed(action.Sample)
 		require.Equal(t, large, string(f.detail(stored[0].ID).Payload))
@@ -132,7 +132,7 @@ var lists = map[string]func(*testing.T, fixture){
 		stored := f.store(dlqtest.Arrivals(6)...)
 		first := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3})
 		f.store(dlqtest.Arrivals(2)...)
-		require.NoError(t, f.Delete(t.Context(), first.Messages[2].ID))
+		require.NoError(t, f.Delete(t.Context(), nil, first.Messages[2].ID))
 		after := first.Messages[2].Keyset()
 		second := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 3, After: &after})
 		require.Equal(t, []dlq.ID{stored[2].ID, stored[1].ID, stored[0].ID}, ids(second.Messages))

@@ -17,13 +17,13 @@ var messages = map[string]func(*testing.T, fixture){
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, err = f.Detail(t.Context(), id)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.MarkDead(t.Context(), id)
+		_, err = f.MarkDead(t.Context(), nil, id)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.Claim(t.Context(), id, dlqtest.Owner())
+		_, err = f.Claim(t.Context(), id, dlqtest.Owner(), dlq.ID{})
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		_, _, err = f.Finalize(t.Context(), dlqtest.Owner(), dlqtest.Delivered(id))
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		require.ErrorIs(t, f.Delete(t.Context(), id), dlq.ErrNotFound)
+		require.ErrorIs(t, f.Delete(t.Context(), nil, id), dlq.ErrNotFound)
 	},
 
 	"a store answers a ping": func(t *testing.T, f fixture) {
@@ -34,10 +34,10 @@ var messages = map[string]func(*testing.T, fixture){
 		kept, deleted := dlqtest.Arrival(), dlqtest.Arrival()
 		f.store(kept, deleted)
 		f.retry(deleted.ID, dlq.ResultFailed)
-		require.NoError(t, f.Delete(t.Context(), deleted.ID))
+		require.NoError(t, f.Delete(t.Context(), nil, deleted.ID))
 		_, err := f.Detail(t.Context(), deleted.ID)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		require.ErrorIs(t, f.Delete(t.Context(), deleted.ID), dlq.ErrNotFound)
+		require.ErrorIs(t, f.Delete(t.Context(), nil, deleted.ID), dlq.ErrNotFound)
 		page := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 10})
 		require.Equal(t, []dlq.ID{kept.ID}, ids(page.Messages))
 	},
@@ -46,7 +46,7 @@ var messages = map[string]func(*testing.T, fixture){
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
 		var owned *dlq.OwnedError
-		require.ErrorAs(t, f.Delete(t.Context(), id), &owned)
+		require.ErrorAs(t, f.Delete(t.Context(), nil, id), &owned)
 		require.Equal(t, dlq.OwnedError{ID: id, Owner: owner}, *owned)
 		require.Equal(t, dlq.StatusRetrying, f.message(id).Status)
 	},
@@ -59,17 +59,17 @@ var messages = map[string]func(*testing.T, fixture){
 		f.retry(dead, dlq.ResultRejected)
 
 		for _, id := range []dlq.ID{pending, retrying} {
-			m, err := f.MarkDead(t.Context(), id)
+			m, err := f.MarkDead(t.Context(), nil, id)
 			require.NoError(t, err)
 			require.Equal(t, dlq.StatusDead, m.Status)
 			require.Equal(t, f.message(id), m)
 		}
 		before := f.message(dead)
-		m, err := f.MarkDead(t.Context(), dead)
+		m, err := f.MarkDead(t.Context(), nil, dead)
 		require.NoError(t, err)
 		require.Equal(t, before, m, "nothing is left to change")
 
-		_, err = f.MarkDead(t.Context(), resolved)
+		_, err = f.MarkDead(t.Context(), nil, resolved)
 		var refused *dlq.NotRetryableError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, dlq.StatusResolved, refused.Status)
@@ -84,10 +84,10 @@ var messages = map[string]func(*testing.T, fixture){
 		f.retry(resolved, dlq.ResultDelivered)
 		dead := f.retry(stored[3].ID, dlq.ResultRejected)
 		require.Equal(t, dlq.ResolutionRefused, dead.Resolution)
-		marked, err := f.MarkDead(t.Context(), sending)
+		marked, err := f.MarkDead(t.Context(), nil, sending)
 		require.NoError(t, err)
 		require.Equal(t, dlq.ResolutionGivenUp, marked.Resolution)
-		m, err := f.Revive(t.Context(), dead.ID)
+		m, err := f.Revive(t.Context(), nil, dead.ID)
 		require.NoError(t, err)
 		require.Equal(t, f.message(dead.ID), m)
 		require.Equal(t, dlq.StatusPending, m.Status)
@@ -99,12 +99,12 @@ var messages = map[string]func(*testing.T, fixture){
 		require.Len(t, f.detail(dead.ID).Attempts, 1, "the history stays")
 		require.Equal(t, dlq.StatusResolved, f.retry(dead.ID, dlq.ResultDelivered).Status)
 
-		_, err = f.Revive(t.Context(), dlq.NewID())
+		_, err = f.Revive(t.Context(), nil, dlq.NewID())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		for id, status := range map[dlq.ID]dlq.Status{pending: dlq.StatusPending, retrying: dlq.StatusRetrying, resolved: dlq.StatusResolved,
 			sending: dlq.StatusDead} { // its publish may not have ended
 			before := f.message(id)
-			_, err := f.Revive(t.Context(), id)
+			_, err := f.Revive(t.Context(), nil, id)
 			var refused *dlq.NotRetryableError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, status, refused.Status)
@@ -115,23 +115,23 @@ var messages = map[string]func(*testing.T, fixture){
 	"a message that nobody sends is revived as soon as it was marked dead": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		f.retry(id, dlq.ResultFailed)
-		marked, err := f.MarkDead(t.Context(), id)
+		marked, err := f.MarkDead(t.Context(), nil, id)
 		require.NoError(t, err)
 		require.Zero(t, marked.Owner)
-		revived, err := f.Revive(t.Context(), id)
+		revived, err := f.Revive(t.Context(), nil, id)
 		require.NoError(t, err)
 		require.Equal(t, dlq.StatusPending, revived.Status)
 		require.Len(t, f.detail(id).Attempts, 1)
 		f.retry(id, dlq.ResultFailed)
-		f.act(dlq.ActionDead, dlq.Filter{Topic: "orders"})
-		require.EqualValues(t, 1, f.act(dlq.ActionRevive, dlq.Filter{Topic: "orders"}).Changed)
+		f.act(dlq.KindDead, dlq.Filter{Topic: "orders"})
+		require.EqualValues(t, 1, f.act(dlq.KindRevive, dlq.Filter{Topic: "orders"}).Counts.Changed)
 	},
 
 	"a revived message may be retried": func(t *testing.T, f fixture) {
 		for _, m := range f.store(dlqtest.Arrival(dlqtest.Retries(3, 3)), dlqtest.Arrival(dlqtest.Retries(9, 3)),
 			dlqtest.Arrival(dlqtest.Retries(0, 0)), dlqtest.Arrival(dlqtest.Retries(2, -1))) {
 			require.Equal(t, dlq.StatusDead, m.Status)
-			revived, err := f.Revive(t.Context(), m.ID)
+			revived, err := f.Revive(t.Context(), nil, m.ID)
 			require.NoError(t, err)
 			require.NoError(t, revived.CheckRetryable())
 			require.Equal(t, max(m.MaxRetries, 1), revived.MaxRetries)
@@ -141,7 +141,7 @@ var messages = map[string]func(*testing.T, fixture){
 
 	"a change of status moves updated_at": func(t *testing.T, f fixture) {
 		m := f.store(dlqtest.Arrival())[0]
-		dead, err := f.MarkDead(t.Context(), m.ID)
+		dead, err := f.MarkDead(t.Context(), nil, m.ID)
 		require.NoError(t, err)
 		require.Equal(t, m.CreatedAt, dead.CreatedAt)
 		require.True(t, dead.UpdatedAt.After(m.UpdatedAt))

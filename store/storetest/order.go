@@ -18,13 +18,13 @@ var order = map[string]func(*testing.T, fixture){
 	"without an order, later messages of a failed key are sent": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "a", "a")...)
 		lane := f.startLane(unordered)
-		f.setStepLimit(lane.Bulk, 1)
+		f.setStepLimit(lane.Job, 1)
 		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, keyQueue(1, time.Hour)))
-		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, nil))
 		page := f.tryClaim(lane).Page
 		require.Equal(t, ids(stored[1:]), envelopeIDs(page))
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultDelivered)})
-		f.end(lane.Bulk, dlq.BulkCancelled)
+		f.end(lane.Job, dlq.JobCancelled)
 	},
 
 	"a key that has failed is blocked for the rest of the job": func(t *testing.T, f fixture) {
@@ -36,7 +36,7 @@ var order = map[string]func(*testing.T, fixture){
 		page := f.tryClaim(lane).Page
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultRejected),
 			outcome(page[2], dlq.ResultDelivered), outcome(page[3], dlq.ResultFailed)})
-		_, err := f.ArchiveBatch(t.Context(), 0, 100) // also after the failed message was archived
+		_, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 100) // also after the failed message was archived
 		require.NoError(t, err)
 		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
 		page = f.tryClaim(lane).Page
@@ -54,7 +54,7 @@ var order = map[string]func(*testing.T, fixture){
 			}
 		}
 		f.finalizePage(lane, outcomes)
-		require.Equal(t, dlq.BulkCounts{Retried: 6, Failed: 2, Dead: 1, Skipped: 3}, f.end(b.ID, dlq.BulkCompleted).Counts)
+		require.Equal(t, dlq.JobCounts{Retried: 6, Failed: 2, Dead: 1, Skipped: 3}, f.end(b.ID, dlq.JobCompleted).Counts)
 		lane = f.startLane()
 		require.Equal(t, []bool{false}, []bool{f.tryClaim(lane).Page[0].Blocked}, "the next job starts without blocked keys")
 	},
@@ -66,7 +66,7 @@ var order = map[string]func(*testing.T, fixture){
 		page := f.tryClaim(lane).Page
 		require.Equal(t, []dlq.ID{stored[2].ID}, envelopeIDs(page))
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		b := f.bulk(lane.Bulk)
+		b := f.job(lane.Job)
 		require.EqualValues(t, 2, b.Waiting)
 		require.NotEmpty(t, b.Reason)
 		claim := f.tryClaim(lane)
@@ -81,12 +81,12 @@ var order = map[string]func(*testing.T, fixture){
 		f.finalizePage(lane, requeuedPage(page, keyQueue(1, 0)))
 		owner = f.claim(stored[1].ID)
 		require.Empty(t, f.tryClaim(lane).Page)
-		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
+		require.EqualValues(t, 2, f.job(lane.Job).Waiting)
 		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(stored[1].ID))
 		require.NoError(t, err)
 		require.Equal(t, []dlq.ID{stored[3].ID}, f.drain(lane))
-		ended := f.end(lane.Bulk, dlq.BulkCompleted)
-		require.Equal(t, dlq.BulkCounts{Retried: 2, Skipped: 2}, ended.Counts)
+		ended := f.end(lane.Job, dlq.JobCompleted)
+		require.Equal(t, dlq.JobCounts{Retried: 2, Skipped: 2}, ended.Counts)
 	},
 
 	"a key that another bulk retry has claimed waits for it": func(t *testing.T, f fixture) {
@@ -106,27 +106,27 @@ var order = map[string]func(*testing.T, fixture){
 			}
 			stored := f.store(arrivals...)
 			one, other := start("one.dlq"), start("other.dlq")
-			f.setStepLimit(one.Bulk, 1)
+			f.setStepLimit(one.Job, 1)
 			claimed := f.tryClaim(one).Page
 			require.Equal(t, ids(stored[:1]), envelopeIDs(claimed))
 			page := f.tryClaim(other).Page
 			require.Equal(t, ids(stored[3:]), envelopeIDs(page))
 			f.finalizePage(other, dlqtest.Outcomes(page, dlq.ResultDelivered))
-			require.EqualValues(t, 1, f.bulk(other.Bulk).Waiting)
+			require.EqualValues(t, 1, f.job(other.Job).Waiting)
 			f.finalizePage(one, dlqtest.Outcomes(claimed, dlq.ResultDelivered))
 			page = f.claimEventually(other).Page
 			require.Equal(t, ids(stored[2:3]), envelopeIDs(page))
 
 			// The same when it claims one of the key while the other job's waits in a queue.
 			f.finalizePage(other, requeuedPage(page, keyQueue(1, 0)))
-			f.setStepLimit(one.Bulk, 1)
+			f.setStepLimit(one.Job, 1)
 			claimed = f.tryClaim(one).Page
 			require.Equal(t, ids(stored[1:2]), envelopeIDs(claimed))
 			require.Empty(t, f.tryClaim(other).Page)
 			f.finalizePage(one, dlqtest.Outcomes(claimed, dlq.ResultDelivered))
 			require.Equal(t, ids(stored[2:3]), f.drain(other))
-			f.end(one.Bulk, dlq.BulkCompleted)
-			f.end(other.Bulk, dlq.BulkCompleted)
+			f.end(one.Job, dlq.JobCompleted)
+			f.end(other.Job, dlq.JobCompleted)
 		}
 	},
 
@@ -136,11 +136,11 @@ var order = map[string]func(*testing.T, fixture){
 		}
 		stored := f.store(to("orders"), to("stock"), to("stock"), to("orders"))
 		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders.dlq", 1)), 0))
-		f.setStepLimit(lane.Bulk, 1)
+		f.setStepLimit(lane.Job, 1)
 		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour}))
-		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, nil))
 		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.tryClaim(lane).Page))
-		require.EqualValues(t, 2, f.bulk(lane.Bulk).Waiting)
+		require.EqualValues(t, 2, f.job(lane.Job).Waiting)
 	},
 
 	"the tries of the first message of a key do not count for the next one": func(t *testing.T, f fixture) {
@@ -150,12 +150,12 @@ var order = map[string]func(*testing.T, fixture){
 		outcomes := requeuedPage(page, keyQueue(0, 0))
 		outcomes[0].Wait.Tries = 9
 		f.finalizePage(lane, outcomes)
-		f.setStepLimit(lane.Bulk, 1)
+		f.setStepLimit(lane.Job, 1)
 		claim := f.claimEventually(lane)
 		require.Equal(t, ids(stored[:1]), envelopeIDs(claim.Page))
 		require.Equal(t, 9, claim.Queue.Tries)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
-		f.setStepLimit(lane.Bulk, 1)
+		f.setStepLimit(lane.Job, 1)
 		claim = f.claimEventually(lane)
 		require.Equal(t, ids(stored[1:2]), envelopeIDs(claim.Page))
 		require.Zero(t, claim.Queue.Tries)
@@ -296,7 +296,7 @@ func (c *chaos) disturb(calm bool) {
 	}
 	for id, m := range c.messages {
 		owner := dlqtest.Owner()
-		if _, err := c.Claim(c.t.Context(), id, owner); err == nil {
+		if _, err := c.Claim(c.t.Context(), id, owner, dlq.ID{}); err == nil {
 			c.owners[id] = owner
 			c.singles++
 			delete(c.messages, m.ID)
@@ -359,10 +359,10 @@ func (c *chaos) run() {
 	for _, seqs := range c.sent {
 		sent += len(seqs)
 	}
-	found := c.bulk(b.ID)
+	found := c.job(b.ID)
 	require.Zero(t, found.Waiting, "seed %d", c.seed)
 	require.EqualValues(t, sent, found.Counts.Retried)
 	require.Equal(t, 150-c.singles, sent, "seed %d", c.seed)
-	ended := c.end(b.ID, dlq.BulkCompleted)
-	require.Equal(t, dlq.BulkCounts{Retried: int64(sent), Skipped: int64(c.singles)}, ended.Counts)
+	ended := c.end(b.ID, dlq.JobCompleted)
+	require.Equal(t, dlq.JobCounts{Retried: int64(sent), Skipped: int64(c.singles)}, ended.Counts)
 }

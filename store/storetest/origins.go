@@ -19,13 +19,13 @@ var origins = map[string]func(*testing.T, fixture){
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "orders__")))
 		for _, m := range stored[:3] {
 			var refused *dlq.NotRetryableError
-			_, err := f.Claim(t.Context(), m.ID, dlqtest.Owner())
+			_, err := f.Claim(t.Context(), m.ID, dlqtest.Owner(), dlq.ID{})
 			require.ErrorAs(t, err, &refused)
 			require.Contains(t, refused.Error(), "is an internal topic")
-			_, err = f.Replace(t.Context(), m.ID, dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", m.OriginalTopic)))
+			_, err = f.Replace(t.Context(), nil, m.ID, dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", m.OriginalTopic)))
 			require.ErrorAs(t, err, &refused)
 		}
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq"}})
 		require.NoError(t, err)
 		require.Equal(t, []dlq.PreviewCount{{Name: dlq.SkipNoOrigin, Count: 3}}, preview.SkipReasons)
 		for topic, want := range map[string][]dlq.Message{"orders.dlq": stored[3:], "_schemas": nil} {
@@ -58,8 +58,8 @@ var origins = map[string]func(*testing.T, fixture){
 			"orders":           {[]dlq.Message{stored[0], stored[3]}, 1},
 			"payments":         {nil, 1},
 		} {
-			spec := dlq.BulkSpec{Filter: dlq.Filter{Topic: topic, Within: within}}
-			preview, err := f.PreviewBulk(t.Context(), spec)
+			spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: topic, Within: within}}
+			preview, err := f.PreviewJob(t.Context(), spec)
 			require.NoError(t, err)
 			require.EqualValues(t, len(c.sent), preview.Matched, topic)
 			require.Equal(t, []dlq.PreviewCount{{Name: dlq.SkipForeign, Count: c.foreign}}, preview.SkipReasons, topic)
@@ -78,8 +78,8 @@ var origins = map[string]func(*testing.T, fixture){
 // requireSends checks which messages a bulk retry counts and sends.
 func (f fixture) requireSends(filter dlq.Filter, want []dlq.Message) {
 	f.t.Helper()
-	b := f.startBulk(dlqtest.Bulk("", 1, func(s *dlq.BulkSpec) { s.Filter = filter }))
+	b := f.startBulk(dlqtest.Bulk("", 1, func(s *dlq.JobSpec) { s.Filter = filter }))
 	require.EqualValues(f.t, len(want), b.Matched)
 	require.Equal(f.t, append([]dlq.ID(nil), ids(want)...), f.drain(f.openLane(dlqtest.Lane(b, 0))))
-	f.end(b.ID, dlq.BulkCompleted)
+	f.end(b.ID, dlq.JobCompleted)
 }

@@ -12,36 +12,36 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// requireRefused checks that the bulk retry cannot be created because of another.
-func (f fixture) requireRefused(b, running dlq.BulkRetry) {
+// requireRefused checks that the job cannot be created because of another.
+func (f fixture) requireRefused(b, running dlq.Job) {
 	f.t.Helper()
-	_, err := f.CreateBulk(f.t.Context(), b)
+	_, err := f.CreateJob(f.t.Context(), nil, b)
 	f.requireBusy(err, b, running)
-	_, err = f.Bulk(f.t.Context(), b.ID)
+	_, err = f.Job(f.t.Context(), b.ID)
 	require.ErrorIs(f.t, err, dlq.ErrNotFound, "nothing is left of it")
 }
 
-func (f fixture) requireBusy(err error, b, running dlq.BulkRetry) {
+func (f fixture) requireBusy(err error, b, running dlq.Job) {
 	f.t.Helper()
-	var busy *dlq.BulkBusyError
+	var busy *dlq.JobBusyError
 	require.ErrorAs(f.t, err, &busy)
-	require.Equal(f.t, dlq.BulkBusyError{Topic: b.Spec.Topic, Running: running.ID}, *busy)
+	require.Equal(f.t, dlq.JobBusyError{Topic: b.Spec.Topic, Running: running.ID}, *busy)
 }
 
-func unordered(s *dlq.BulkSpec) { s.Order = dlq.OrderNone }
+func unordered(s *dlq.JobSpec) { s.Order = dlq.OrderNone }
 
 var overlaps = map[string]func(*testing.T, fixture){
 	"a bulk retry is refused while another of its topic runs": func(_ *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(3)...)
 		for _, topic := range []string{"orders", "orders.dlq", "nothing", ""} {
-			for _, end := range []dlq.BulkState{dlq.BulkCompleted, dlq.BulkCancelled, dlq.BulkFailed} {
+			for _, end := range []dlq.JobState{dlq.JobCompleted, dlq.JobCancelled, dlq.JobFailed} {
 				first, second := f.startBulk(dlqtest.Bulk(topic, 1)), dlqtest.Bulk(topic, 1, unordered)
 				f.requireRefused(second, first)
 				f.pause(first.ID, "")
 				f.requireRefused(second, first)
 				f.end(first.ID, end)
 				f.startBulk(second)
-				f.end(second.ID, dlq.BulkCompleted)
+				f.end(second.ID, dlq.JobCompleted)
 			}
 		}
 	},
@@ -49,41 +49,41 @@ var overlaps = map[string]func(*testing.T, fixture){
 	"a request for the same work joins the running bulk retry": func(t *testing.T, f fixture) {
 		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
 		ramp := &dlq.Ramp{Steps: []int{1, 10}, Wait: time.Minute, MaxCameBack: 0.1}
-		asked := dlq.BulkSpec{Order: dlq.OrderKey, RateLimit: 5, Reason: "the first", Ramp: ramp, Filter: dlq.Filter{
+		asked := dlq.JobSpec{Kind: dlq.KindRetry, Order: dlq.OrderKey, RateLimit: 5, Reason: "the first", Ramp: ramp, Filter: dlq.Filter{
 			Topic: "orders", Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: "boom", Key: []byte{}, CreatedFrom: at,
 			CreatedTo: at.Add(time.Hour), IDs: []dlq.ID{dlq.NewID(), dlq.NewID()}}}
-		with := func(change func(*dlq.BulkSpec)) dlq.BulkRetry {
-			return dlqtest.Bulk("", 2, func(s *dlq.BulkSpec) { *s = asked; change(s) })
+		with := func(change func(*dlq.JobSpec)) dlq.Job {
+			return dlqtest.Bulk("", 2, func(s *dlq.JobSpec) { *s = asked; change(s) })
 		}
-		job := f.startBulk(with(func(*dlq.BulkSpec) {}))
-		for name, change := range map[string]func(*dlq.BulkSpec){
-			"nothing":     func(*dlq.BulkSpec) {},
-			"rate":        func(s *dlq.BulkSpec) { s.RateLimit = 7 },
-			"reason":      func(s *dlq.BulkSpec) { s.Reason = "the second" },
-			"no order":    func(s *dlq.BulkSpec) { s.Order = "" },
-			"time zone":   func(s *dlq.BulkSpec) { s.CreatedFrom = at.In(time.FixedZone("", 3600)) },
-			"an id twice": func(s *dlq.BulkSpec) { s.IDs = append(slices.Clone(s.IDs), s.IDs[0]) },
+		job := f.startBulk(with(func(*dlq.JobSpec) {}))
+		for name, change := range map[string]func(*dlq.JobSpec){
+			"nothing":     func(*dlq.JobSpec) {},
+			"rate":        func(s *dlq.JobSpec) { s.RateLimit = 7 },
+			"reason":      func(s *dlq.JobSpec) { s.Reason = "the second" },
+			"no order":    func(s *dlq.JobSpec) { s.Order = "" },
+			"time zone":   func(s *dlq.JobSpec) { s.CreatedFrom = at.In(time.FixedZone("", 3600)) },
+			"an id twice": func(s *dlq.JobSpec) { s.IDs = append(slices.Clone(s.IDs), s.IDs[0]) },
 		} {
-			joined, err := f.CreateBulk(t.Context(), with(change))
+			joined, err := f.CreateJob(t.Context(), nil, with(change))
 			require.NoError(t, err, name)
 			require.Equal(t, job, joined, name)
 		}
-		for name, change := range map[string]func(*dlq.BulkSpec){
-			"statuses": func(s *dlq.BulkSpec) { s.Statuses = nil },
-			"error":    func(s *dlq.BulkSpec) { s.ErrorContains = "boo" },
-			"no key":   func(s *dlq.BulkSpec) { s.Key = nil },
-			"from":     func(s *dlq.BulkSpec) { s.CreatedFrom = time.Time{} },
-			"to":       func(s *dlq.BulkSpec) { s.CreatedTo = at.Add(2 * time.Hour) },
-			"ids":      func(s *dlq.BulkSpec) { s.IDs = s.IDs[:1] },
-			"order":    func(s *dlq.BulkSpec) { s.Order = dlq.OrderNone },
-			"no ramp":  func(s *dlq.BulkSpec) { s.Ramp = nil },
-			"ramp":     func(s *dlq.BulkSpec) { s.Ramp = &dlq.Ramp{Steps: []int{2, 10}, Wait: time.Minute, MaxCameBack: 0.1} },
+		for name, change := range map[string]func(*dlq.JobSpec){
+			"statuses": func(s *dlq.JobSpec) { s.Statuses = nil },
+			"error":    func(s *dlq.JobSpec) { s.ErrorContains = "boo" },
+			"no key":   func(s *dlq.JobSpec) { s.Key = nil },
+			"from":     func(s *dlq.JobSpec) { s.CreatedFrom = time.Time{} },
+			"to":       func(s *dlq.JobSpec) { s.CreatedTo = at.Add(2 * time.Hour) },
+			"ids":      func(s *dlq.JobSpec) { s.IDs = s.IDs[:1] },
+			"order":    func(s *dlq.JobSpec) { s.Order = dlq.OrderNone },
+			"no ramp":  func(s *dlq.JobSpec) { s.Ramp = nil },
+			"ramp":     func(s *dlq.JobSpec) { s.Ramp = &dlq.Ramp{Steps: []int{2, 10}, Wait: time.Minute, MaxCameBack: 0.1} },
 		} {
-			_, err := f.CreateBulk(t.Context(), with(change))
-			require.ErrorAs(t, err, new(*dlq.BulkBusyError), name)
+			_, err := f.CreateJob(t.Context(), nil, with(change))
+			require.ErrorAs(t, err, new(*dlq.JobBusyError), name)
 		}
-		f.end(job.ID, dlq.BulkCompleted)
-		f.startBulk(with(func(*dlq.BulkSpec) {}))
+		f.end(job.ID, dlq.JobCompleted)
+		f.startBulk(with(func(*dlq.JobSpec) {}))
 	},
 
 	"a bulk retry is refused while another under the topic's other name runs": func(_ *testing.T, f fixture) {
@@ -93,8 +93,8 @@ var overlaps = map[string]func(*testing.T, fixture){
 			for _, order := range [][2]string{names, {names[1], names[0]}} {
 				first, second := f.startBulk(dlqtest.Bulk(order[0], 1)), dlqtest.Bulk(order[1], 1)
 				f.requireRefused(second, first)
-				f.end(first.ID, dlq.BulkCompleted)
-				f.end(f.startBulk(second).ID, dlq.BulkCompleted)
+				f.end(first.ID, dlq.JobCompleted)
+				f.end(f.startBulk(second).ID, dlq.JobCompleted)
 			}
 		}
 	},
@@ -106,10 +106,10 @@ var overlaps = map[string]func(*testing.T, fixture){
 			f.startBulk(dlqtest.Bulk(topic, 1))
 		}
 		// shared.dlq has messages in common with two of them; either may be named.
-		_, err := f.CreateBulk(t.Context(), dlqtest.Bulk("shared.dlq", 1))
-		var busy *dlq.BulkBusyError
+		_, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("shared.dlq", 1))
+		var busy *dlq.JobBusyError
 		require.ErrorAs(t, err, &busy)
-		require.Contains(t, []string{"orders", "stock"}, f.bulk(busy.Running).Spec.Topic)
+		require.Contains(t, []string{"orders", "stock"}, f.job(busy.Running).Spec.Topic)
 	},
 
 	"jobs with limits conflict within both limits only": func(t *testing.T, f fixture) {
@@ -132,21 +132,21 @@ var overlaps = map[string]func(*testing.T, fixture){
 			{dlq.Filter{Topic: "nothing", Within: onlyA}, dlq.Filter{Topic: "nothing", Within: onlyA}, true},
 		} {
 			for _, order := range [][2]dlq.Filter{{c.first, c.second}, {c.second, c.first}} {
-				running, err := f.CreateBulk(t.Context(), dlqtest.Bulk("", 1, unordered, func(s *dlq.BulkSpec) { s.Filter = order[0] }))
+				running, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("", 1, unordered, func(s *dlq.JobSpec) { s.Filter = order[0] }))
 				require.NoError(t, err)
-				asked := dlqtest.Bulk("", 1, func(s *dlq.BulkSpec) { s.Filter = order[1] })
-				acting := f.startAction(dlq.ActionDead, order[0])
-				action, err := f.CreateAction(t.Context(), dlqtest.Action(dlq.ActionRevive, order[1]))
+				asked := dlqtest.Bulk("", 1, func(s *dlq.JobSpec) { s.Filter = order[1] })
+				acting := f.startAction(dlq.KindDead, order[0])
+				action, err := f.CreateJob(t.Context(), nil, dlqtest.Change(dlq.KindRevive, order[1]))
 				if c.conflict {
-					require.ErrorAs(t, err, new(*dlq.ActionBusyError), c)
+					require.ErrorAs(t, err, new(*dlq.JobBusyError), c)
 					f.requireRefused(asked, running)
 				} else {
 					require.NoError(t, err, c)
-					f.endAction(action.ID, dlq.BulkCancelled)
-					f.end(f.startBulk(asked).ID, dlq.BulkCompleted)
+					f.end(action.ID, dlq.JobCancelled)
+					f.end(f.startBulk(asked).ID, dlq.JobCompleted)
 				}
-				f.endAction(acting.ID, dlq.BulkCancelled)
-				f.end(running.ID, dlq.BulkCompleted)
+				f.end(acting.ID, dlq.JobCancelled)
+				f.end(running.ID, dlq.JobCompleted)
 			}
 		}
 	},
@@ -162,7 +162,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		f.requireRefused(second, first)
 
 		dead := f.store(dlqtest.Arrival(dlqtest.Topic("users")))[0]
-		_, err := f.MarkDead(t.Context(), dead.ID)
+		_, err := f.MarkDead(t.Context(), nil, dead.ID)
 		require.NoError(t, err)
 		f.requireRefused(dlqtest.Bulk("users.dlq", 1), f.startBulk(dlqtest.Bulk("users", 1)))
 	},
@@ -170,19 +170,19 @@ var overlaps = map[string]func(*testing.T, fixture){
 	"one of several bulk retries that are created at once under both names wins": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(50)...)
 		for range 10 {
-			jobs := []dlq.BulkRetry{dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2), dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2)}
-			created, failures := make([]dlq.BulkRetry, len(jobs)), make([]error, len(jobs))
+			jobs := []dlq.Job{dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2), dlqtest.Bulk("orders", 2), dlqtest.Bulk("orders.dlq", 2)}
+			created, failures := make([]dlq.Job, len(jobs)), make([]error, len(jobs))
 			begin := make(chan struct{})
 			var group sync.WaitGroup
 			for i, b := range jobs {
 				group.Go(func() {
 					<-begin
-					created[i], failures[i] = f.CreateBulk(t.Context(), b)
+					created[i], failures[i] = f.CreateJob(t.Context(), nil, b)
 				})
 			}
 			close(begin)
 			group.Wait()
-			running, err := f.RunningBulks(t.Context())
+			running, err := f.RunningRetries(t.Context())
 			require.NoError(t, err)
 			require.Len(t, running, 1)
 			for i, b := range jobs {
@@ -193,7 +193,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 				}
 				f.requireBusy(failures[i], b, running[0])
 			}
-			f.end(running[0].ID, dlq.BulkCompleted)
+			f.end(running[0].ID, dlq.JobCompleted)
 		}
 	},
 
@@ -217,14 +217,14 @@ var overlaps = map[string]func(*testing.T, fixture){
 		} {
 			b := f.startBulk(dlqtest.Bulk(test.topic, 1, dlqtest.Filter(test.filter)))
 			require.Equal(t, test.want, b.MultiTarget, test)
-			require.Equal(t, test.want, f.bulk(b.ID).MultiTarget, test)
-			running, err := f.RunningBulks(t.Context())
+			require.Equal(t, test.want, f.job(b.ID).MultiTarget, test)
+			running, err := f.RunningRetries(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, test.want, running[0].MultiTarget, test)
-			listed, err := f.Bulks(t.Context(), "", 1)
+			listed, err := f.Jobs(t.Context(), dlq.JobQuery{PageSize: 1})
 			require.NoError(t, err)
 			require.Equal(t, test.want, listed[0].MultiTarget, test)
-			require.Equal(t, test.want, f.end(b.ID, dlq.BulkCompleted).MultiTarget, test)
+			require.Equal(t, test.want, f.end(b.ID, dlq.JobCompleted).MultiTarget, test)
 		}
 	},
 }

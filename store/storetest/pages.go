@@ -103,9 +103,9 @@ var pages = map[string]func(*testing.T, fixture){
 			require.NotEmpty(t, envelopes, "every lane has work")
 		}
 		require.ElementsMatch(t, arrivalIDs(arrivals), envelopeIDs(slices.Concat(claimed...)))
-		ended, err := f.EndBulk(t.Context(), b.ID, dlq.BulkCompleted, "")
+		ended, err := f.EndJob(t.Context(), nil, b.ID, dlq.JobCompleted, "")
 		require.NoError(t, err)
-		require.Equal(t, dlq.BulkCounts{Retried: messages}, ended.Counts)
+		require.Equal(t, dlq.JobCounts{Retried: messages}, ended.Counts)
 	},
 
 	"workers on one lane do not overlap": func(t *testing.T, f fixture) {
@@ -167,7 +167,7 @@ var pages = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		for _, e := range f.claimPage(lane) {
-			_, err := f.MarkDead(t.Context(), e.ID)
+			_, err := f.MarkDead(t.Context(), nil, e.ID)
 			require.NoError(t, err)
 		}
 		lane.Finalized = true
@@ -207,7 +207,7 @@ var pages = map[string]func(*testing.T, fixture){
 			}
 			require.ElementsMatch(t, ids(want), again)
 		}
-		require.Equal(t, dlq.BulkCounts{Retried: 10}, f.bulk(lane.Bulk).Counts)
+		require.Equal(t, dlq.JobCounts{Retried: 10}, f.job(lane.Job).Counts)
 	},
 
 	"a page in the queue of a target is bounded in bytes": func(t *testing.T, f fixture) {
@@ -220,8 +220,8 @@ var pages = map[string]func(*testing.T, fixture){
 			}
 			f.finalizePage(lane, requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour}))
 		}
-		f.pause(lane.Bulk, "operator")
-		f.resume(lane.Bulk)
+		f.pause(lane.Job, "operator")
+		f.resume(lane.Job)
 		page := f.tryClaim(lane).Page // one tries the target
 		require.Equal(t, ids(stored[1:2]), envelopeIDs(page))
 		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
@@ -235,7 +235,7 @@ var pages = map[string]func(*testing.T, fixture){
 		page := f.claimPage(lane)
 		require.Len(t, page, 8)
 		for _, m := range stored[5:7] {
-			_, err := f.MarkDead(t.Context(), m.ID)
+			_, err := f.MarkDead(t.Context(), nil, m.ID)
 			require.NoError(t, err)
 		}
 
@@ -247,7 +247,7 @@ var pages = map[string]func(*testing.T, fixture){
 		outcomes[7] = outcome(page[7], dlq.ResultFailed) // its last retry
 		outcomes[0].Outcome = acknowledged(outcomes[0].Outcome, 3, 1<<40)
 		outcomes = append(outcomes, outcome(page[0], dlq.ResultFailed), dlq.PageOutcome{Outcome: dlqtest.Delivered(dlq.NewID()), RetryCount: 1})
-		want := dlq.BulkCounts{Retried: 3, Failed: 1, Dead: 2}
+		want := dlq.JobCounts{Retried: 3, Failed: 1, Dead: 2}
 		first, err := f.FinalizePage(t.Context(), lane, outcomes)
 		require.NoError(t, err)
 		require.Equal(t, dlq.PageResult{Counts: want, Ended: 7}, first)
@@ -270,7 +270,7 @@ var pages = map[string]func(*testing.T, fixture){
 			require.Len(t, f.detail(stored[i].ID).Attempts, attempts, i)
 		}
 		require.Equal(t, []int{1, 0}, []int{f.message(stored[2].ID).RetryCount, f.message(stored[4].ID).RetryCount})
-		found, err := f.Bulk(t.Context(), b.ID)
+		found, err := f.Job(t.Context(), b.ID)
 		require.NoError(t, err)
 		require.Equal(t, want, found.Counts)
 	},
@@ -282,11 +282,11 @@ var pages = map[string]func(*testing.T, fixture){
 		_, err := f.FinalizePage(t.Context(), lane, nil)
 		require.ErrorIs(t, err, dlq.ErrFenced)
 		require.Empty(t, f.claimPage(lane))
-		_, err = f.OpenLane(t.Context(), lane.Bulk, lane.Number, dlq.LaneAttempt{})
+		_, err = f.OpenLane(t.Context(), lane.Job, lane.Number, dlq.LaneAttempt{})
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.Bulk(t.Context(), lane.Bulk)
+		_, err = f.Job(t.Context(), lane.Job)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.EndBulk(t.Context(), lane.Bulk, dlq.BulkCancelled, "")
+		_, err = f.EndJob(t.Context(), nil, lane.Job, dlq.JobCancelled, "")
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 	},
 }

@@ -26,7 +26,7 @@ var previews = map[string]func(*testing.T, fixture){
 		f.retry(stored[7].ID, dlq.ResultDelivered)
 		f.retry(stored[8].ID, dlq.ResultDelivered)
 
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq"}})
 		require.NoError(t, err)
 		require.EqualValues(t, 4, preview.Matched)
 		require.EqualValues(t, 5, preview.Skipped)
@@ -38,11 +38,12 @@ var previews = map[string]func(*testing.T, fixture){
 			preview.SkipReasons[1:])
 		require.Equal(t, stored[:4], preview.Sample)
 		require.Equal(t, owner, f.message(stored[6].ID).Owner)
-		bulks, err := f.Bulks(t.Context(), "", 10)
+		bulks, err := f.Jobs(t.Context(), dlq.JobQuery{PageSize: 10})
 		require.NoError(t, err)
 		require.Empty(t, bulks, "nothing changed")
 
-		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{
+		preview, err = f.PreviewJob(t.Context(), dlq.JobSpec{
+			Kind:   dlq.KindRetry,
 			Filter: dlq.Filter{Topic: "orders.dlq", Statuses: []dlq.Status{dlq.StatusDead, dlq.StatusResolved}}})
 		require.NoError(t, err)
 		require.Zero(t, preview.Matched)
@@ -52,7 +53,8 @@ var previews = map[string]func(*testing.T, fixture){
 		require.Empty(t, preview.ByErrorClass)
 		require.Empty(t, preview.ByTarget)
 
-		preview, err = f.PreviewBulk(t.Context(), dlq.BulkSpec{
+		preview, err = f.PreviewJob(t.Context(), dlq.JobSpec{
+			Kind:   dlq.KindRetry,
 			Filter: dlq.Filter{Topic: "orders.dlq", IDs: append(ids(stored), stored[0].ID, dlq.NewID())}})
 		require.NoError(t, err)
 		require.EqualValues(t, 4, preview.Matched)
@@ -65,8 +67,8 @@ var previews = map[string]func(*testing.T, fixture){
 		require.True(t, f.message(stored[1].ID).Suspicious)
 		require.Equal(t, "retry_topic-attempts has 0 bytes", f.detail(stored[1].ID).Failure.Suspicion)
 		for include, want := range map[bool][]dlq.Message{false: {stored[0], stored[2]}, true: stored} {
-			spec := dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}, IncludeSuspicious: include}
-			preview, err := f.PreviewBulk(t.Context(), spec)
+			spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq"}, IncludeSuspicious: include}
+			preview, err := f.PreviewJob(t.Context(), spec)
 			require.NoError(t, err)
 			require.Equal(t, want, preview.Sample)
 			if !include {
@@ -74,14 +76,14 @@ var previews = map[string]func(*testing.T, fixture){
 			}
 		}
 
-		job := f.startBulk(dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "w", Lanes: 1, Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}}})
+		job := f.startBulk(dlq.Job{ID: dlq.NewID(), WorkflowID: "w", Lanes: 1, Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq"}}})
 		require.EqualValues(t, 2, f.countBulk(job.ID).Matched)
-		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(dlq.Lane{Bulk: job.ID})))
-		f.end(job.ID, dlq.BulkCompleted)
-		job = f.startBulk(dlq.BulkRetry{ID: dlq.NewID(), WorkflowID: "w", Lanes: 1,
-			Spec: dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}, IncludeSuspicious: true}})
+		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID}, f.drain(f.openLane(dlq.Lane{Job: job.ID})))
+		f.end(job.ID, dlq.JobCompleted)
+		job = f.startBulk(dlq.Job{ID: dlq.NewID(), WorkflowID: "w", Lanes: 1,
+			Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq"}, IncludeSuspicious: true}})
 		require.EqualValues(t, 1, f.countBulk(job.ID).Matched)
-		require.Equal(t, []dlq.ID{stored[1].ID}, f.drain(f.openLane(dlq.Lane{Bulk: job.ID})))
+		require.Equal(t, []dlq.ID{stored[1].ID}, f.drain(f.openLane(dlq.Lane{Job: job.ID})))
 	},
 
 	"a preview is bounded": func(t *testing.T, f fixture) {
@@ -91,7 +93,7 @@ var previews = map[string]func(*testing.T, fixture){
 				dlqtest.FromTopic("orders.dlq", fmt.Sprintf("target-%02d", i)))...)
 		}
 		stored := f.store(arrivals...)
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "orders.dlq"}})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq"}})
 		require.NoError(t, err)
 		require.EqualValues(t, len(stored), preview.Matched)
 		require.Len(t, preview.ByErrorClass, dlq.PreviewRows)
@@ -102,9 +104,9 @@ var previews = map[string]func(*testing.T, fixture){
 	},
 
 	"a preview without messages is empty": func(t *testing.T, f fixture) {
-		preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: dlq.Filter{Topic: "nothing"}})
+		preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "nothing"}})
 		require.NoError(t, err)
-		require.Equal(t, dlq.BulkPreview{ByStatus: map[dlq.Status]int64{}, Sample: preview.Sample}, preview)
+		require.Equal(t, dlq.JobPreview{Scope: preview.Scope, ByStatus: map[dlq.Status]int64{}, Sample: preview.Sample}, preview)
 		require.Empty(t, preview.Sample)
 	},
 }

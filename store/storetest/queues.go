@@ -59,7 +59,7 @@ func keyed(keys ...string) []dlq.Arrival {
 }
 
 // startLane starts a bulk retry of orders in one lane.
-func (f fixture) startLane(options ...func(*dlq.BulkSpec)) dlq.Lane {
+func (f fixture) startLane(options ...func(*dlq.JobSpec)) dlq.Lane {
 	f.t.Helper()
 	return f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1, options...)), 0))
 }
@@ -73,14 +73,14 @@ var queues = map[string]func(*testing.T, fixture){
 	"messages of a closed target wait while others are sent": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "c", "a", "b", "d")...)
 		lane := f.startLane()
-		f.setStepLimit(lane.Bulk, 4)
+		f.setStepLimit(lane.Job, 4)
 		page := f.tryClaim(lane).Page
 		require.Equal(t, ids(stored[:4]), envelopeIDs(page))
 		// b is delivered to another partition.
 		outcomes := requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour})
 		outcomes[1] = delivered(page[1], dlq.Target{Topic: "orders", Partition: 1})
-		require.Equal(t, dlq.BulkCounts{Retried: 1}, f.finalizePage(lane, outcomes))
-		b := f.bulk(lane.Bulk)
+		require.Equal(t, dlq.JobCounts{Retried: 1}, f.finalizePage(lane, outcomes))
+		b := f.job(lane.Job)
 		require.EqualValues(t, 3, b.Waiting)
 		require.Equal(t, "broker unavailable", b.Reason)
 		for _, i := range []int{0, 2, 3} {
@@ -95,7 +95,7 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Equal(t, []dlq.Target{partition0}, claim.Closed)
 		require.Nil(t, claim.Queue)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
-		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, nil))
 		claim = f.tryClaim(lane)
 		require.Empty(t, claim.Page)
 		require.Equal(t, partition0, claim.Next.Target)
@@ -103,8 +103,8 @@ var queues = map[string]func(*testing.T, fixture){
 		require.Greater(t, claim.Next.Due, 59*time.Minute)
 		require.Equal(t, "broker unavailable", claim.Next.Reason)
 		require.Equal(t, dlq.CategoryTransient, claim.Next.Category)
-		ended := f.end(lane.Bulk, dlq.BulkCancelled)
-		require.Equal(t, dlq.BulkCounts{Retried: 3, Skipped: 3}, ended.Counts)
+		ended := f.end(lane.Job, dlq.JobCancelled)
+		require.Equal(t, dlq.JobCounts{Retried: 3, Skipped: 3}, ended.Counts)
 		require.Zero(t, ended.Waiting)
 	},
 
@@ -112,7 +112,7 @@ var queues = map[string]func(*testing.T, fixture){
 		for _, opens := range []dlq.Target{partition0, anyPartition} {
 			stored := f.store(keyed("a", "a", "b", "c", "b")...)
 			lane := f.startLane()
-			require.False(t, f.hasClosedTarget(lane.Bulk))
+			require.False(t, f.hasClosedTarget(lane.Job))
 			closed := opens
 			f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: closed, Tries: 1, For: 10 * time.Millisecond}))
 			var asked []dlq.ID
@@ -127,22 +127,22 @@ var queues = map[string]func(*testing.T, fixture){
 				meanwhile := f.tryClaim(lane)
 				require.Empty(t, meanwhile.Page, "one is in flight")
 				require.Greater(t, meanwhile.Next.Due, 10*time.Second)
-				require.True(t, f.hasClosedTarget(lane.Bulk))
+				require.True(t, f.hasClosedTarget(lane.Job))
 				if tries < 4 {
 					f.finalizePage(lane, requeuedPage(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
-					require.EqualValues(t, 5, f.bulk(lane.Bulk).Waiting)
+					require.EqualValues(t, 5, f.job(lane.Job).Waiting)
 					continue
 				}
 				f.finalizePage(lane, []dlq.PageOutcome{delivered(claim.Page[0], dlq.Target{Topic: "orders", Partition: 0})})
 			}
 			require.Equal(t, []dlq.ID{stored[2].ID, stored[3].ID, stored[0].ID, stored[2].ID}, asked, "the first of each key in turn")
-			require.False(t, f.hasClosedTarget(lane.Bulk))
+			require.False(t, f.hasClosedTarget(lane.Job))
 			claim := f.tryClaim(lane)
 			require.Empty(t, claim.Closed)
 			require.Equal(t, []dlq.ID{stored[0].ID, stored[1].ID, stored[3].ID, stored[4].ID}, envelopeIDs(claim.Page), "all others at once, in order")
 			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 			require.Empty(t, f.drain(lane))
-			require.Equal(t, dlq.BulkCounts{Retried: 5}, f.end(lane.Bulk, dlq.BulkCompleted).Counts)
+			require.Equal(t, dlq.JobCounts{Retried: 5}, f.end(lane.Job, dlq.JobCompleted).Counts)
 		}
 	},
 
@@ -175,19 +175,19 @@ var queues = map[string]func(*testing.T, fixture){
 	"a message that is refused by itself blocks its key only": func(t *testing.T, f fixture) {
 		stored := f.store(keyed("a", "b", "a", "b", "a")...)
 		lane := f.startLane()
-		f.setStepLimit(lane.Bulk, 3)
+		f.setStepLimit(lane.Job, 3)
 		page := f.tryClaim(lane).Page
 		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
 		outcomes[0], outcomes[2] = requeued(page[0], keyQueue(1, time.Hour)), requeued(page[2], dlq.Wait{Target: partition0})
 		f.finalizePage(lane, outcomes)
-		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, nil))
 		claim := f.claimEventually(lane)
 		require.Equal(t, []dlq.ID{stored[3].ID}, envelopeIDs(claim.Page), "neither the one in the other queue nor the one in the scan")
 		require.Empty(t, claim.Closed)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
-		require.EqualValues(t, 3, f.bulk(lane.Bulk).Waiting)
+		require.EqualValues(t, 3, f.job(lane.Job).Waiting)
 		require.Empty(t, f.tryClaim(lane).Page)
-		f.end(lane.Bulk, dlq.BulkCancelled)
+		f.end(lane.Job, dlq.JobCancelled)
 
 		lane = f.startLane()
 		page = f.tryClaim(lane).Page
@@ -219,32 +219,32 @@ var queues = map[string]func(*testing.T, fixture){
 		f.retry(stored[0].ID, dlq.ResultDelivered)
 		f.retry(stored[1].ID, dlq.ResultFailed)
 		f.retry(stored[2].ID, dlq.ResultReleased)
-		require.NoError(t, f.Delete(t.Context(), stored[3].ID))
-		_, err := f.MarkDead(t.Context(), stored[4].ID)
+		require.NoError(t, f.Delete(t.Context(), nil, stored[3].ID))
+		_, err := f.MarkDead(t.Context(), nil, stored[4].ID)
 		require.NoError(t, err)
 		page := f.claimEventually(lane).Page
 		require.Equal(t, []dlq.ID{stored[5].ID}, envelopeIDs(page))
-		require.Zero(t, f.bulk(lane.Bulk).Waiting)
+		require.Zero(t, f.job(lane.Job).Waiting)
 		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
 		require.Empty(t, f.drain(lane))
-		ended := f.end(lane.Bulk, dlq.BulkCompleted)
+		ended := f.end(lane.Job, dlq.JobCompleted)
 		require.EqualValues(t, 6, ended.Matched)
-		require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 5}, ended.Counts)
+		require.Equal(t, dlq.JobCounts{Retried: 1, Skipped: 5}, ended.Counts)
 	},
 
 	"limits also apply to claims from queues": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(30)...)
 		lane := f.startLane()
 		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0}))
-		f.setStepLimit(lane.Bulk, 3)
+		f.setStepLimit(lane.Job, 3)
 		claim := f.tryClaim(lane)
 		require.Len(t, claim.Page, 3)
 		require.NotNil(t, claim.Queue)
 		require.True(t, claim.Limited)
 		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		require.True(t, f.tryClaim(lane).StepLimitReached)
-		require.NoError(t, f.SetStepLimit(t.Context(), lane.Bulk, nil))
-		require.NoError(t, f.SetBulkRate(t.Context(), lane.Bulk, 50))
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, nil))
+		require.NoError(t, f.SetJobRate(t.Context(), nil, lane.Job, 50))
 		began, claimed := time.Now(), 0
 		for range 10 {
 			claim := f.tryClaim(lane)
@@ -262,7 +262,7 @@ var queues = map[string]func(*testing.T, fixture){
 		page := f.tryClaim(lane).Page
 		stale := dlqtest.Outcomes(page, dlq.ResultDelivered)
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed))
-		f.end(lane.Bulk, dlq.BulkCompleted)
+		f.end(lane.Job, dlq.JobCompleted)
 		lane = f.startLane()
 		page = f.tryClaim(lane).Page
 		require.Equal(t, 2, page[0].RetryCount)
@@ -281,7 +281,7 @@ var queues = map[string]func(*testing.T, fixture){
 			require.NoError(t, f.ReleasePage(t.Context(), lane))
 			require.Zero(t, f.retrying())
 			require.Zero(t, f.message(stored[0].ID).RetryCount)
-			require.EqualValues(t, 3, f.bulk(lane.Bulk).Waiting)
+			require.EqualValues(t, 3, f.job(lane.Job).Waiting)
 		}
 		require.Equal(t, ids(stored), f.drain(lane))
 	},
@@ -290,31 +290,31 @@ var queues = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
 		lane := f.startLane()
 		page := f.claimPage(lane)
-		stopping := f.stop(lane.Bulk, dlq.BulkPausing, "operator")
-		require.Equal(t, dlq.BulkPausing, stopping.State)
+		stopping := f.stop(lane.Job, dlq.JobPausing, "operator")
+		require.Equal(t, dlq.JobPausing, stopping.State)
 		require.Equal(t, "operator", stopping.Reason)
 		require.Nil(t, stopping.EndedAt)
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
-		require.Equal(t, dlq.BulkCounts{Retried: 10}, f.finalizePage(lane, dlqtest.Outcomes(page[:10], dlq.ResultDelivered)))
-		require.Equal(t, dlq.BulkRunning, f.resume(lane.Bulk).State, "before it has paused")
-		f.stop(lane.Bulk, dlq.BulkPausing, "operator")
+		require.Equal(t, dlq.JobCounts{Retried: 10}, f.finalizePage(lane, dlqtest.Outcomes(page[:10], dlq.ResultDelivered)))
+		require.Equal(t, dlq.JobRunning, f.resume(lane.Job).State, "before it has paused")
+		f.stop(lane.Job, dlq.JobPausing, "operator")
 		f.finalizePage(lane, dlqtest.Outcomes(page[10:], dlq.ResultDelivered))
-		require.Equal(t, dlq.BulkPaused, f.pause(lane.Bulk, "operator").State)
-		require.Equal(t, dlq.BulkPaused, f.stop(lane.Bulk, dlq.BulkPausing, "again").State)
-		require.Equal(t, dlq.BulkRunning, f.resume(lane.Bulk).State)
+		require.Equal(t, dlq.JobPaused, f.pause(lane.Job, "operator").State)
+		require.Equal(t, dlq.JobPaused, f.stop(lane.Job, dlq.JobPausing, "again").State)
+		require.Equal(t, dlq.JobRunning, f.resume(lane.Job).State)
 		page = f.claimPage(lane)
 		require.Len(t, page, 1)
 
-		require.Equal(t, dlq.BulkCancelling, f.stop(lane.Bulk, dlq.BulkCancelling, "enough").State)
+		require.Equal(t, dlq.JobCancelling, f.stop(lane.Job, dlq.JobCancelling, "enough").State)
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
-		for _, b := range []dlq.BulkRetry{f.pause(lane.Bulk, "late"), f.resume(lane.Bulk), f.stop(lane.Bulk, dlq.BulkPausing, "late")} {
-			require.Equal(t, dlq.BulkCancelling, b.State)
+		for _, b := range []dlq.Job{f.pause(lane.Job, "late"), f.resume(lane.Job), f.stop(lane.Job, dlq.JobPausing, "late")} {
+			require.Equal(t, dlq.JobCancelling, b.State)
 			require.Equal(t, "enough", b.Reason)
 		}
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize + 1}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered)))
-		ended := f.end(lane.Bulk, dlq.BulkCancelled)
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize + 1}, ended.Counts)
-		require.Equal(t, dlq.BulkCancelled, f.stop(lane.Bulk, dlq.BulkCancelling, "late").State)
+		require.Equal(t, dlq.JobCounts{Retried: dlq.PageSize + 1}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered)))
+		ended := f.end(lane.Job, dlq.JobCancelled)
+		require.Equal(t, dlq.JobCounts{Retried: dlq.PageSize + 1}, ended.Counts)
+		require.Equal(t, dlq.JobCancelled, f.stop(lane.Job, dlq.JobCancelling, "late").State)
 	},
 
 	"a resumed bulk retry tries closed targets at once": func(t *testing.T, f fixture) {
@@ -322,9 +322,9 @@ var queues = map[string]func(*testing.T, fixture){
 		lane := f.startLane()
 		f.finalizePage(lane, requeuedPage(f.tryClaim(lane).Page, dlq.Wait{Target: partition0, Tries: 7, For: time.Hour}))
 		require.Empty(t, f.tryClaim(lane).Page)
-		require.EqualValues(t, 2, f.pause(lane.Bulk, "operator").Waiting)
-		require.Equal(t, "operator", f.bulk(lane.Bulk).Reason)
-		require.Equal(t, "broker unavailable", f.resume(lane.Bulk).Reason)
+		require.EqualValues(t, 2, f.pause(lane.Job, "operator").Waiting)
+		require.Equal(t, "operator", f.job(lane.Job).Reason)
+		require.Equal(t, "broker unavailable", f.resume(lane.Job).Reason)
 		require.Len(t, f.tryClaim(lane).Page, 1)
 	},
 }

@@ -50,16 +50,16 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.NotZero(t, claimed)
 		require.LessOrEqual(t, float64(claimed), 50*(time.Since(began)+200*time.Millisecond).Seconds())
 
-		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 0))
-		require.Zero(t, f.bulk(b.ID).Spec.RateLimit)
+		require.NoError(t, f.SetJobRate(t.Context(), nil, b.ID, 0))
+		require.Zero(t, f.job(b.ID).Spec.RateLimit)
 		require.Len(t, f.claimPage(lane), 30-claimed)
 	},
 
 	"a slow rate limit allows one message at a time": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(5)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
-		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 1))
-		require.Equal(t, 1, f.bulk(b.ID).Spec.RateLimit)
+		require.NoError(t, f.SetJobRate(t.Context(), nil, b.ID, 1))
+		require.Equal(t, 1, f.job(b.ID).Spec.RateLimit)
 		lane := dlqtest.Lane(b, 0)
 		began := time.Now()
 		require.Len(t, f.tryClaim(lane).Page, 1)
@@ -68,7 +68,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Greater(t, claim.Wait+time.Since(began), 850*time.Millisecond) // a tenth may have passed before
 		claimed := 1 + len(claim.Page)
 		require.LessOrEqual(t, claimed, 2)
-		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, -1))
+		require.NoError(t, f.SetJobRate(t.Context(), nil, b.ID, -1))
 		require.Len(t, f.claimPage(lane), 5-claimed)
 	},
 
@@ -101,11 +101,11 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		f.setStepLimit(b.ID, 5)
 		claim = f.tryClaim(lane)
 		require.Equal(t, dlq.LaneClaim{Limited: true}, claim, "the lane is done, the step limit is not reached")
-		f.end(b.ID, dlq.BulkCompleted)
+		f.end(b.ID, dlq.JobCompleted)
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 		f.setStepLimit(b.ID, 7)
-		require.NoError(t, f.SetBulkRate(t.Context(), b.ID, 7))
-		require.Zero(t, f.bulk(b.ID).Spec.RateLimit, "it has ended")
+		require.NoError(t, f.SetJobRate(t.Context(), nil, b.ID, 7))
+		require.Zero(t, f.job(b.ID).Spec.RateLimit, "it has ended")
 	},
 
 	"all lanes share a step limit": func(t *testing.T, f fixture) {
@@ -166,7 +166,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		} {
 			b := f.startBulk(dlqtest.Bulk("orders", 2, dlqtest.Filter(test.filter)))
 			require.EqualValues(t, len(test.want), b.Matched, name)
-			preview, err := f.PreviewBulk(t.Context(), b.Spec)
+			preview, err := f.PreviewJob(t.Context(), b.Spec)
 			require.NoError(t, err)
 			require.EqualValues(t, len(test.want), preview.Matched, name)
 			require.Len(t, preview.Sample, len(test.want), name)
@@ -177,7 +177,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 				}
 			}
 			require.ElementsMatch(t, test.want, claimed, name)
-			require.Zero(t, f.end(b.ID, dlq.BulkCancelled).Counts.Retried)
+			require.Zero(t, f.end(b.ID, dlq.JobCancelled).Counts.Retried)
 		}
 	},
 
@@ -205,19 +205,20 @@ var rateLimits = map[string]func(*testing.T, fixture){
 
 	"the specification is stored unchanged": func(t *testing.T, f fixture) {
 		at := time.Date(2026, 2, 20, 10, 30, 0, 123456000, time.UTC)
-		spec := dlq.BulkSpec{RateLimit: 12, Order: dlq.OrderNone, Reason: "because",
+		spec := dlq.JobSpec{Kind: dlq.KindRetry, RateLimit: 12, Order: dlq.OrderNone, Reason: "because",
 			Ramp: &dlq.Ramp{Steps: []int{1, 10}, Wait: 30 * time.Second, MaxCameBack: 0.25},
 			Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusPending}, ErrorContains: `a "b" %`, Key: []byte{0, 0xff},
 				CreatedFrom: at, CreatedTo: at.Add(time.Hour), IDs: []dlq.ID{dlq.NewID(), dlq.NewID()}}}
-		for _, spec := range []dlq.BulkSpec{spec, {Filter: dlq.Filter{Topic: "orders"}}, {Filter: dlq.Filter{Topic: "orders", Key: []byte{}}}} {
+		for _, spec := range []dlq.JobSpec{spec, {Kind: dlq.KindDead, Filter: dlq.Filter{Topic: "orders"}},
+			{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders", Key: []byte{}}}} {
 			b := dlqtest.Bulk("", 1)
 			b.Spec = spec
 			started := f.startBulk(b)
 			require.Equal(t, spec, started.Spec)
-			require.Equal(t, started.Spec, f.bulk(b.ID).Spec)
-			f.end(b.ID, dlq.BulkCancelled)
+			require.Equal(t, started.Spec, f.job(b.ID).Spec)
+			f.end(b.ID, dlq.JobCancelled)
 		}
-		b := dlqtest.Bulk("a", 1, func(s *dlq.BulkSpec) { s.Topic, s.Reason, s.ErrorContains = "a\x00", "\x00", "\xff\x00" })
-		require.Equal(t, f.startBulk(b).Spec, f.bulk(b.ID).Spec)
+		b := dlqtest.Bulk("a", 1, func(s *dlq.JobSpec) { s.Topic, s.Reason, s.ErrorContains = "a\x00", "\x00", "\xff\x00" })
+		require.Equal(t, f.startBulk(b).Spec, f.job(b.ID).Spec)
 	},
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // to makes a bulk retry send its messages to a topic.
-func to(topic string) func(*dlq.BulkSpec) {
-	return func(s *dlq.BulkSpec) { s.TargetTopic = topic }
+func to(topic string) func(*dlq.JobSpec) {
+	return func(s *dlq.JobSpec) { s.TargetTopic = topic }
 }
 
 func fromTo(dlqTopic, original, key string) dlq.Arrival {
@@ -26,7 +26,7 @@ func waitingFor(target string) dlq.Wait {
 
 // requireOneKey checks that the job counts one target, and that the messages of its two
 // original topics with the same key are one key.
-func (f fixture) requireOneKey(b dlq.BulkRetry, stored []dlq.Message, target string) {
+func (f fixture) requireOneKey(b dlq.Job, stored []dlq.Message, target string) {
 	f.t.Helper()
 	b = f.startBulk(b)
 	require.False(f.t, b.MultiTarget, "there is one target")
@@ -37,8 +37,8 @@ func (f fixture) requireOneKey(b dlq.BulkRetry, stored []dlq.Message, target str
 	f.finalizePage(lane, requeuedPage(page, waitingFor(target)))
 	require.NoError(f.t, f.SetStepLimit(f.t.Context(), b.ID, nil))
 	require.Empty(f.t, f.tryClaim(lane).Page, "the later ones wait behind the first")
-	require.EqualValues(f.t, len(stored), f.bulk(b.ID).Waiting)
-	f.end(b.ID, dlq.BulkCancelled)
+	require.EqualValues(f.t, len(stored), f.job(b.ID).Waiting)
+	f.end(b.ID, dlq.JobCancelled)
 }
 
 // redirects runs on stores with the routes of dlqtest.Targets too.
@@ -49,10 +49,10 @@ var redirects = map[string]func(*testing.T, fixture){
 		require.Equal(t, "orders.retry", f.startBulk(b).Spec.TargetTopic)
 		require.Equal(t, "orders.retry", f.openLane(dlqtest.Lane(b, 0)).Spec.TargetTopic)
 		for _, other := range []string{"", "orders.other"} {
-			_, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1, to(other)))
-			require.ErrorAs(t, err, new(*dlq.BulkBusyError), other)
+			_, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", 1, to(other)))
+			require.ErrorAs(t, err, new(*dlq.JobBusyError), other)
 		}
-		joined, err := f.CreateBulk(t.Context(), dlqtest.Bulk("orders.dlq", 1, to("orders.retry")))
+		joined, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", 1, to("orders.retry")))
 		require.NoError(t, err)
 		require.Equal(t, b.ID, joined.ID)
 	},

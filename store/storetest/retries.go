@@ -17,7 +17,7 @@ var retries = map[string]func(*testing.T, fixture){
 		a := dlqtest.Arrival(dlqtest.Headers(dlqtest.Arrival().Record.Headers...))
 		m := f.store(a)[0]
 		owner := dlqtest.Owner()
-		c, err := f.Claim(t.Context(), a.ID, owner)
+		c, err := f.Claim(t.Context(), a.ID, owner, dlq.ID{})
 		require.NoError(t, err)
 		require.Greater(t, c.Size, int64(len(a.Record.Value)))
 		require.Equal(t, dlq.Claim{OriginalTopic: "orders", RetryCount: 1, MaxRetries: a.MaxRetries, Size: c.Size}, c)
@@ -33,7 +33,7 @@ var retries = map[string]func(*testing.T, fixture){
 		require.Equal(t, owner, claimed.Owner)
 		require.WithinDuration(t, time.Now(), *claimed.LastRetryAt, time.Minute)
 
-		again, err := f.Claim(t.Context(), a.ID, owner)
+		again, err := f.Claim(t.Context(), a.ID, owner, dlq.ID{})
 		require.NoError(t, err)
 		require.Equal(t, c, again, "the same owner gets the same claim, which is not counted twice")
 		require.Equal(t, 1, f.message(a.ID).RetryCount)
@@ -45,7 +45,7 @@ var retries = map[string]func(*testing.T, fixture){
 		_, err := f.Release(t.Context(), owner, "gone")
 		require.NoError(t, err)
 		dead := f.claim(stored[1].ID)
-		_, err = f.MarkDead(t.Context(), stored[1].ID)
+		_, err = f.MarkDead(t.Context(), nil, stored[1].ID)
 		require.NoError(t, err)
 		f.claim(stored[2].ID)
 		var lost *dlq.NotRetryableError
@@ -71,7 +71,7 @@ var retries = map[string]func(*testing.T, fixture){
 
 	"a claim needs an owner": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
-		_, err := f.Claim(t.Context(), id, dlq.Owner{WorkflowID: "retry-message-1"})
+		_, err := f.Claim(t.Context(), id, dlq.Owner{WorkflowID: "retry-message-1"}, dlq.ID{})
 		require.Error(t, err)
 		require.Equal(t, dlq.StatusPending, f.message(id).Status)
 	},
@@ -81,7 +81,7 @@ var retries = map[string]func(*testing.T, fixture){
 		owner := f.claim(id)
 		other := owner
 		other.Token = dlq.NewID().String() // a later run of the same workflow id
-		_, err := f.Claim(t.Context(), id, other)
+		_, err := f.Claim(t.Context(), id, other, dlq.ID{})
 		var owned *dlq.OwnedError
 		require.ErrorAs(t, err, &owned)
 		require.Equal(t, owner, owned.Owner)
@@ -93,7 +93,7 @@ var retries = map[string]func(*testing.T, fixture){
 		var group sync.WaitGroup
 		failures := make([]error, 8)
 		for i := range failures {
-			group.Go(func() { _, failures[i] = f.Claim(t.Context(), id, dlqtest.Owner()) })
+			group.Go(func() { _, failures[i] = f.Claim(t.Context(), id, dlqtest.Owner(), dlq.ID{}) })
 		}
 		group.Wait()
 		won := 0
@@ -118,7 +118,7 @@ var retries = map[string]func(*testing.T, fixture){
 			"message is not retryable: status=RESOLVED, retry_count=1/3",
 			"message is not retryable: status=DEAD, retry_count=1/3",
 		} {
-			_, err := f.Claim(t.Context(), stored[i].ID, dlqtest.Owner())
+			_, err := f.Claim(t.Context(), stored[i].ID, dlqtest.Owner(), dlq.ID{})
 			var refused *dlq.NotRetryableError
 			require.ErrorAs(t, err, &refused)
 			require.EqualError(t, err, text)
@@ -131,7 +131,7 @@ var retries = map[string]func(*testing.T, fixture){
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", "other.dlq.v1")),
 			dlqtest.Arrival(dlqtest.FromTopic("strange", "strange")),
 			dlqtest.Arrival(dlqtest.FromTopic("orders.dlq", ""))) {
-			_, err := f.Claim(t.Context(), m.ID, dlqtest.Owner())
+			_, err := f.Claim(t.Context(), m.ID, dlqtest.Owner(), dlq.ID{})
 			var refused *dlq.NotRetryableError
 			require.ErrorAs(t, err, &refused)
 			require.NotEmpty(t, refused.Reason)
@@ -225,7 +225,7 @@ var retries = map[string]func(*testing.T, fixture){
 	"a message that was marked dead while it was sent stays DEAD unless it was delivered": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival())[0].ID
 		owner := f.claim(id)
-		dead, err := f.MarkDead(t.Context(), id)
+		dead, err := f.MarkDead(t.Context(), nil, id)
 		require.NoError(t, err)
 		for _, result := range []dlq.Result{dlq.ResultFailed, dlq.ResultRejected, dlq.ResultReleased} {
 			m, ended, err := f.Finalize(t.Context(), owner, dlq.Outcome{ID: id, Result: result, Error: "refused"})
@@ -252,7 +252,7 @@ var retries = map[string]func(*testing.T, fixture){
 		stored := f.store(dlqtest.Arrivals(4)...)
 		f.retry(stored[0].ID, dlq.ResultFailed)
 		owner := f.claim(stored[1].ID)
-		_, err := f.Claim(t.Context(), stored[2].ID, owner)
+		_, err := f.Claim(t.Context(), stored[2].ID, owner, dlq.ID{})
 		require.NoError(t, err)
 		other := f.claim(stored[3].ID)
 
@@ -267,9 +267,9 @@ var retries = map[string]func(*testing.T, fixture){
 	"messages of a terminated workflow are released": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrival(), dlqtest.Arrival(dlqtest.Retries(2, 3)), dlqtest.Arrival(), dlqtest.Arrival())
 		owner := f.claim(stored[0].ID)
-		_, err := f.Claim(t.Context(), stored[1].ID, owner)
+		_, err := f.Claim(t.Context(), stored[1].ID, owner, dlq.ID{})
 		require.NoError(t, err)
-		_, err = f.Claim(t.Context(), stored[2].ID, owner)
+		_, err = f.Claim(t.Context(), stored[2].ID, owner, dlq.ID{})
 		require.NoError(t, err)
 		_, _, err = f.Finalize(t.Context(), owner, dlqtest.Delivered(stored[2].ID))
 		require.NoError(t, err)

@@ -122,7 +122,7 @@ var searchCases = map[string]struct {
 }
 
 var searches = map[string]func(*testing.T, fixture){
-	"a search finds the same messages in lists, dry runs and jobs": func(t *testing.T, f fixture) {
+	"a search finds the same messages in lists, plans and jobs": func(t *testing.T, f fixture) {
 		stored := f.searchable()
 		for name, test := range searchCases {
 			filter := test.filter
@@ -144,25 +144,25 @@ var searches = map[string]func(*testing.T, fixture){
 			require.Equal(t, test.want, places(f.list(dlq.ListQuery{Filter: filter, PageSize: 10}).Messages), "%s, of ids", name)
 			filter.IDs = nil
 
-			preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: filter, IncludeSuspicious: true})
+			preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: filter, IncludeSuspicious: true})
 			require.NoError(t, err, name)
 			require.EqualValues(t, len(test.want), preview.Matched, name)
 			require.Equal(t, test.want, places(preview.Sample), name)
-			action, err := f.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionDead, Filter: filter})
+			action, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindDead, Filter: filter})
 			require.NoError(t, err, name)
 			require.EqualValues(t, len(test.want), action.Matched, name)
 			require.Equal(t, test.want, places(action.Sample), name)
 
-			bulk := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter), func(s *dlq.BulkSpec) { s.IncludeSuspicious = true }))
+			bulk := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter), func(s *dlq.JobSpec) { s.IncludeSuspicious = true }))
 			require.EqualValues(t, len(test.want), bulk.Matched, name)
-			asked := dlq.BulkSpec{Filter: filter, IncludeSuspicious: true}
+			asked := dlq.JobSpec{Kind: dlq.KindRetry, Filter: filter, IncludeSuspicious: true}
 			require.True(t, bulk.Spec.IsSameWork(asked), "%s is stored as %+v", name, bulk.Spec)
 			var claimed []int
 			for _, e := range f.claimPage(dlqtest.Lane(bulk, 0)) {
 				claimed = append(claimed, slices.Index(ids(stored), e.ID))
 			}
 			require.Equal(t, test.want, claimed, name)
-			f.end(bulk.ID, dlq.BulkCancelled)
+			f.end(bulk.ID, dlq.JobCancelled)
 			_, err = f.Release(t.Context(), bulk.Owner(), "")
 			require.NoError(t, err)
 		}
@@ -173,9 +173,9 @@ var searches = map[string]func(*testing.T, fixture){
 			stored := f.searchable()
 			filter := test.filter
 			filter.Topic, filter.CreatedFrom = "orders", stored[0].CreatedAt
-			require.EqualValues(t, len(test.want), f.act(dlq.ActionDead, filter).Changed, name)
-			f.act(dlq.ActionDelete, dlq.Filter{Topic: "orders"})
-			f.act(dlq.ActionDelete, dlq.Filter{Topic: "elsewhere"})
+			require.EqualValues(t, len(test.want), f.act(dlq.KindDead, filter).Counts.Changed, name)
+			f.act(dlq.KindDelete, dlq.Filter{Topic: "orders"})
+			f.act(dlq.KindDelete, dlq.Filter{Topic: "elsewhere"})
 		}
 	},
 

@@ -27,9 +27,9 @@ var steering = map[string]func(*testing.T, fixture){
 		outcomes[0], outcomes[1] = outcome(first[0], dlq.ResultDelivered), outcome(first[1], dlq.ResultFailed)
 		outcomes[5] = outcome(first[5], dlq.ResultDelivered)
 		outcomes[7] = outcome(first[7], dlq.ResultSkipped)
-		counts := dlq.BulkCounts{Retried: 2, Failed: 1, Skipped: 1}
+		counts := dlq.JobCounts{Retried: 2, Failed: 1, Skipped: 1}
 		require.Equal(t, counts, f.finalizePage(lane, outcomes))
-		require.EqualValues(t, dlq.PageSize-4, f.bulk(lane.Bulk).Waiting)
+		require.EqualValues(t, dlq.PageSize-4, f.job(lane.Job).Waiting)
 
 		m := f.message(stored[3].ID)
 		require.Equal(t, dlq.StatusPending, m.Status)
@@ -44,30 +44,30 @@ var steering = map[string]func(*testing.T, fixture){
 		want = append(want, ids(stored[8:dlq.PageSize])...)
 		second := f.claimPage(lane)
 		require.Equal(t, want, envelopeIDs(second), "waiting messages first, and none that was sent, failed or skipped")
-		require.Zero(t, f.bulk(lane.Bulk).Waiting)
+		require.Zero(t, f.job(lane.Job).Waiting)
 		f.finalizePage(lane, dlqtest.Outcomes(second, dlq.ResultDelivered))
 		for _, want := range [][]dlq.Message{stored[dlq.PageSize : 2*dlq.PageSize], stored[2*dlq.PageSize:], nil} {
 			page := f.claimPage(lane)
 			require.Equal(t, ids(want), envelopeIDs(page))
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 		}
-		ended := f.end(lane.Bulk, dlq.BulkCompleted)
+		ended := f.end(lane.Job, dlq.JobCompleted)
 		require.EqualValues(t, len(stored), ended.Matched)
-		require.Equal(t, dlq.BulkCounts{Retried: ended.Matched - 2, Failed: 1, Skipped: 1}, ended.Counts)
+		require.Equal(t, dlq.JobCounts{Retried: ended.Matched - 2, Failed: 1, Skipped: 1}, ended.Counts)
 	},
 
 	"a skipped message keeps its owner and is not an attempt": func(t *testing.T, f fixture) {
 		m := f.store(dlqtest.Arrival(dlqtest.Retries(2, 3)))[0]
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		page := f.claimPage(lane)
-		require.Equal(t, dlq.BulkCounts{Skipped: 1}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultSkipped)))
+		require.Equal(t, dlq.JobCounts{Skipped: 1}, f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultSkipped)))
 		d := f.detail(m.ID)
 		require.Equal(t, dlq.StatusPending, d.Status)
 		require.Equal(t, 2, d.RetryCount)
 		require.Equal(t, lane.Owner, d.Owner)
 		require.Nil(t, d.LastRetryAt)
 		require.Empty(t, d.Attempts)
-		f.end(lane.Bulk, dlq.BulkCompleted)
+		f.end(lane.Job, dlq.JobCompleted)
 		other := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		require.Len(t, f.claimPage(other), 1, "another job claims it")
 	},
@@ -92,10 +92,10 @@ var steering = map[string]func(*testing.T, fixture){
 		unsent := append(f.claimPage(lanes[1]), sent[40:]...)
 
 		paused := f.pause(b.ID, "lunch")
-		require.Equal(t, dlq.BulkPaused, paused.State)
+		require.Equal(t, dlq.JobPaused, paused.State)
 		require.Equal(t, "lunch", paused.Reason)
 		require.Nil(t, paused.EndedAt)
-		require.Equal(t, dlq.BulkCounts{Retried: 40}, paused.Counts)
+		require.Equal(t, dlq.JobCounts{Retried: 40}, paused.Counts)
 		require.EqualValues(t, 1, f.retrying())
 		require.Equal(t, single, f.message(stored[249].ID).Owner)
 		for _, e := range unsent {
@@ -110,14 +110,14 @@ var steering = map[string]func(*testing.T, fixture){
 		for i, lane := range lanes {
 			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 			lanes[i] = f.openLane(lane)
-			require.Equal(t, dlq.BulkPaused, lanes[i].State)
+			require.Equal(t, dlq.JobPaused, lanes[i].State)
 		}
 		for _, lane := range lanes {
 			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
 		}
 
 		resumed := f.resume(b.ID)
-		require.Equal(t, dlq.BulkRunning, resumed.State)
+		require.Equal(t, dlq.JobRunning, resumed.State)
 		require.NotEqual(t, "dinner", resumed.Reason)
 		again := f.resume(b.ID)
 		again.RecentPerSecond = resumed.RecentPerSecond // which falls as time passes
@@ -128,10 +128,10 @@ var steering = map[string]func(*testing.T, fixture){
 		for _, lane := range lanes {
 			f.drain(lane)
 		}
-		ended := f.end(b.ID, dlq.BulkCompleted)
-		require.Equal(t, dlq.BulkCounts{Retried: 249}, ended.Counts)
-		for _, after := range []dlq.BulkRetry{f.pause(b.ID, "late"), f.resume(b.ID)} {
-			require.Equal(t, dlq.BulkCompleted, after.State)
+		ended := f.end(b.ID, dlq.JobCompleted)
+		require.Equal(t, dlq.JobCounts{Retried: 249}, ended.Counts)
+		for _, after := range []dlq.Job{f.pause(b.ID, "late"), f.resume(b.ID)} {
+			require.Equal(t, dlq.JobCompleted, after.State)
 			require.Empty(t, after.Reason)
 			require.Equal(t, ended.EndedAt, after.EndedAt)
 		}
@@ -145,32 +145,32 @@ var steering = map[string]func(*testing.T, fixture){
 		finalizeLate := func() {
 			t.Helper()
 			before := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)})
-			counts := f.bulk(lane.Bulk).Counts
+			counts := f.job(lane.Job).Counts
 			for _, result := range []dlq.Result{dlq.ResultFailed, dlq.ResultRejected, dlq.ResultSkipped, dlq.ResultWaiting} {
 				f.requireFenced(older, dlqtest.Outcomes(unfinished, result))
 			}
 			require.Equal(t, before, f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: len(stored)}))
-			require.Equal(t, counts, f.bulk(lane.Bulk).Counts)
+			require.Equal(t, counts, f.job(lane.Job).Counts)
 		}
-		f.pause(lane.Bulk, "the broker hangs")
+		f.pause(lane.Job, "the broker hangs")
 		require.Zero(t, f.retrying())
 		finalizeLate()
-		f.resume(lane.Bulk)
+		f.resume(lane.Job)
 		finalizeLate()
 		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(older))
 		newer := f.openLane(lane)
 		page := f.claimPage(newer)
 		require.Equal(t, envelopeIDs(unfinished), envelopeIDs(page))
 		finalizeLate()
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered)))
+		require.Equal(t, dlq.JobCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(page, dlq.ResultDelivered)))
 		finalizeLate()
 		page = f.claimPage(newer)
 		require.Equal(t, ids(stored[dlq.PageSize:]), envelopeIDs(page))
-		ended := f.end(lane.Bulk, dlq.BulkCancelled)
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize, Skipped: 50}, ended.Counts)
+		ended := f.end(lane.Job, dlq.JobCancelled)
+		require.Equal(t, dlq.JobCounts{Retried: dlq.PageSize, Skipped: 50}, ended.Counts)
 		finalizeLate()
 		f.requireFenced(newer, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		require.Equal(t, ended.Counts, f.bulk(lane.Bulk).Counts)
+		require.Equal(t, ended.Counts, f.job(lane.Job).Counts)
 	},
 
 	"an older attempt does not get the lane back": func(t *testing.T, f fixture) {
@@ -201,7 +201,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Empty(t, f.claimed(older))
 		require.NoError(t, f.ReleasePage(t.Context(), older))
 		require.EqualValues(t, dlq.PageSize, f.retrying())
-		require.Equal(t, dlq.BulkCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(left, dlq.ResultDelivered)))
+		require.Equal(t, dlq.JobCounts{Retried: dlq.PageSize}, f.finalizePage(newer, dlqtest.Outcomes(left, dlq.ResultDelivered)))
 		require.Empty(t, f.claimPage(newer))
 	},
 
@@ -212,23 +212,23 @@ var steering = map[string]func(*testing.T, fixture){
 		page := f.claimPage(lane)
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultDelivered), outcome(page[1], dlq.ResultSkipped)})
 		f.pause(b.ID, "")
-		ended := f.end(b.ID, dlq.BulkCancelled)
-		require.Equal(t, dlq.BulkCancelled, ended.State)
-		require.Equal(t, dlq.BulkCounts{Retried: 1, Skipped: 4}, ended.Counts)
+		ended := f.end(b.ID, dlq.JobCancelled)
+		require.Equal(t, dlq.JobCancelled, ended.State)
+		require.Equal(t, dlq.JobCounts{Retried: 1, Skipped: 4}, ended.Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 	},
 
 	"an unknown bulk retry cannot be changed": func(t *testing.T, f fixture) {
 		id := dlq.NewID()
-		_, err := f.PauseBulk(t.Context(), id, "")
+		_, err := f.PauseJob(t.Context(), nil, id, "")
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.ResumeBulk(t.Context(), id)
+		_, err = f.ResumeJob(t.Context(), nil, id)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		_, err = f.StopBulk(t.Context(), id, dlq.BulkPausing, "")
+		_, err = f.StopJob(t.Context(), nil, id, dlq.JobPausing, "")
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		require.ErrorIs(t, f.SetBulkRate(t.Context(), id, 1), dlq.ErrNotFound)
+		require.ErrorIs(t, f.SetJobRate(t.Context(), nil, id, 1), dlq.ErrNotFound)
 		require.ErrorIs(t, f.SetStepLimit(t.Context(), id, nil), dlq.ErrNotFound)
-		_, err = f.EndBulk(t.Context(), f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.BulkPaused, "")
+		_, err = f.EndJob(t.Context(), nil, f.startBulk(dlqtest.Bulk("orders", 1)).ID, dlq.JobPaused, "")
 		require.Error(t, err, "a pause is not an end")
 	},
 
@@ -238,17 +238,17 @@ var steering = map[string]func(*testing.T, fixture){
 			started[i] = f.startBulk(dlqtest.Bulk(fmt.Sprint("topic-", i), 2)).ID
 		}
 		f.pause(started[1], "")
-		for i, state := range []dlq.BulkState{dlq.BulkCompleted, dlq.BulkFailed} {
+		for i, state := range []dlq.JobState{dlq.JobCompleted, dlq.JobFailed} {
 			f.end(started[2+i], state)
 		}
-		running, err := f.RunningBulks(t.Context())
+		running, err := f.RunningRetries(t.Context())
 		require.NoError(t, err)
 		var found []dlq.ID
 		for _, b := range running {
 			found = append(found, b.ID)
 		}
 		require.Equal(t, []dlq.ID{started[4], started[1], started[0]}, found, "the newest first")
-		require.Equal(t, dlq.BulkPaused, running[1].State)
+		require.Equal(t, dlq.JobPaused, running[1].State)
 	},
 
 	"the recent rate counts processed messages": func(t *testing.T, f fixture) {
@@ -265,7 +265,7 @@ var steering = map[string]func(*testing.T, fixture){
 			f.finalizePage(lane, outcomes)
 			processed += len(page) - 2
 		}
-		found := f.bulk(b.ID)
+		found := f.job(b.ID)
 		require.LessOrEqual(t, found.RecentPerSecond, float64(processed))
 		elapsed := max(1, time.Since(b.StartedAt).Seconds()+1) // clocks of two programs
 		require.Greater(t, found.RecentPerSecond, float64(processed)/min(10, elapsed)*0.5)
@@ -313,19 +313,19 @@ var steering = map[string]func(*testing.T, fixture){
 		for range 15 {
 			f.pause(b.ID, "race")
 			require.Zero(t, f.retrying())
-			before := f.bulk(b.ID).Counts.Retried
+			before := f.job(b.ID).Counts.Retried
 			f.resume(b.ID)
 			require.Eventually(t, func() bool {
-				now := f.bulk(b.ID).Counts.Retried
+				now := f.job(b.ID).Counts.Retried
 				return now > before || now == messages
 			}, 20*time.Second, time.Millisecond)
 		}
-		ended := f.end(b.ID, dlq.BulkCancelled)
+		ended := f.end(b.ID, dlq.JobCancelled)
 		require.Zero(t, f.retrying())
 		close(stop)
 		group.Wait()
 		require.NoError(t, errors.Join(failures...))
-		require.Equal(t, ended.Counts, f.bulk(b.ID).Counts)
+		require.Equal(t, ended.Counts, f.job(b.ID).Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 		resolved := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusResolved}}, PageSize: messages})
 		// A delivery that became known after its claim was taken away is an attempt. After the end it is not counted.
@@ -372,6 +372,6 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		group.Wait()
 		require.NoError(t, errors.Join(failures...))
-		require.EqualValues(t, messages, f.bulk(lane.Bulk).Counts.Retried, "no message was left when the lane ended")
+		require.EqualValues(t, messages, f.job(lane.Job).Counts.Retried, "no message was left when the lane ended")
 	},
 }

@@ -18,73 +18,67 @@ import (
 // need.
 type Store interface {
 	Basic
-	HandIn(ctx context.Context, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
+	HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
 
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
 	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
-	Restore(ctx context.Context, id dlq.ID) (dlq.Message, error)
+	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
-	Revive(ctx context.Context, id dlq.ID) (dlq.Message, error)
-	Replace(ctx context.Context, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
+	Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
+	Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
 	Ping(ctx context.Context) error
 
 	Now(ctx context.Context) (time.Time, error)
-	BulkOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
+	JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
 	Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error)
 
-	CreateBulk(ctx context.Context, b dlq.BulkRetry) (dlq.BulkRetry, error)
-	CountBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	CreateJob(ctx context.Context, asked *dlq.Operation, b dlq.Job) (dlq.Job, error)
+	CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error)
 	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
 	ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error)
-	ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error)
+	NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error)
 	FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error)
 	ReleasePage(ctx context.Context, lane dlq.Lane) error
-	StopBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
-	PauseBulk(ctx context.Context, id dlq.ID, reason string) (dlq.BulkRetry, error)
-	ResumeBulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
+	StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
+	PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) (dlq.Job, error)
+	ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Job, error)
 	HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error)
-	SetBulkRate(ctx context.Context, id dlq.ID, rate int) error
+	SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, rate int) error
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
-	EndBulk(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkRetry, error)
-	Bulk(ctx context.Context, id dlq.ID) (dlq.BulkRetry, error)
-	Bulks(ctx context.Context, within string, limit int) ([]dlq.BulkRetry, error)
-	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
-	PreviewBulk(ctx context.Context, spec dlq.BulkSpec) (dlq.BulkPreview, error)
+	EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
+	Job(ctx context.Context, id dlq.ID) (dlq.Job, error)
+	Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error)
+	RunningRetries(ctx context.Context) ([]dlq.Job, error)
+	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)
 
 	ExhaustedTopics(ctx context.Context) ([]string, error)
 	Unpublished(ctx context.Context) ([]dlq.TopicCount, error)
 	PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error)
 
-	CreateAction(ctx context.Context, a dlq.BulkAction) (dlq.BulkAction, error)
-	CountAction(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	Act(ctx context.Context, job dlq.BulkAction, limit int) (dlq.ActionStep, error)
-	ExplainAction(ctx context.Context, id dlq.ID, cause error) error
-	StopAction(ctx context.Context, id dlq.ID, reason string) (dlq.BulkAction, error)
-	EndAction(ctx context.Context, id dlq.ID, state dlq.BulkState, reason string) (dlq.BulkAction, error)
-	Action(ctx context.Context, id dlq.ID) (dlq.BulkAction, error)
-	Actions(ctx context.Context, within string, limit int) ([]dlq.BulkAction, error)
-	ActionOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error)
-	PreviewAction(ctx context.Context, spec dlq.ActionSpec) (dlq.ActionPreview, error)
+	Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep, error)
+	ExplainJob(ctx context.Context, id dlq.ID, cause error) error
 
-	ArchiveBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
-	PurgeBatch(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
+	ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
+	PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
 
 	RecordOperation(ctx context.Context, o dlq.Operation) error
 	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 	Operations(ctx context.Context, q dlq.OperationQuery) (dlq.OperationPage, error)
+	SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.SingleRetryPage, error)
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 
 	Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, error)
 	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
-	ChangeGroup(ctx context.Context, id dlq.ID, change dlq.GroupChange) error
-	FixGroup(ctx context.Context, id dlq.ID, fix dlq.GroupFix) error
+	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
+	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
 	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
 	HeldDead(ctx context.Context) ([]dlq.TopicCount, error)
 	FoldCounts(ctx context.Context) error
+	Series(ctx context.Context, q dlq.SeriesQuery) ([]dlq.Series, error)
 
 	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)
-	VerifyBulk(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
+	VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
 	LeaseWatermarks(ctx context.Context, holder dlq.ID, expiry time.Duration) (lease dlq.WatermarkLease, taken bool, err error)
 	WatermarkScope(ctx context.Context) (dlq.WatermarkScope, error)
 	PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, watermarks *dlq.Watermarks) error
@@ -94,7 +88,7 @@ type Store interface {
 // dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
-		exhausted, late, actions, actionJobs, within, audits, groups, searches, redirects, edits, verified, handIns, origins, basics)
+		exhausted, late, actions, actionJobs, within, audits, singleRetries, groups, searches, redirects, edits, verified, handIns, origins, basics, series)
 }
 
 func run(t *testing.T, open func(t *testing.T) Store, suites ...map[string]func(*testing.T, fixture)) {
@@ -146,7 +140,7 @@ func (f fixture) detail(id dlq.ID) dlq.Detail {
 func (f fixture) claim(id dlq.ID) dlq.Owner {
 	f.t.Helper()
 	owner := dlqtest.Owner()
-	_, err := f.Claim(f.t.Context(), id, owner)
+	_, err := f.Claim(f.t.Context(), id, owner, dlq.ID{})
 	require.NoError(f.t, err)
 	return owner
 }
@@ -167,24 +161,24 @@ func (f fixture) list(q dlq.ListQuery) dlq.Page {
 }
 
 // startBulk creates a bulk retry and counts its messages.
-func (f fixture) startBulk(b dlq.BulkRetry) dlq.BulkRetry {
+func (f fixture) startBulk(b dlq.Job) dlq.Job {
 	f.t.Helper()
-	created, err := f.CreateBulk(f.t.Context(), b)
+	created, err := f.CreateJob(f.t.Context(), nil, b)
 	require.NoError(f.t, err)
 	require.Equal(f.t, b.ID, created.ID, "another one was joined")
 	return f.countBulk(b.ID)
 }
 
-func (f fixture) countBulk(id dlq.ID) dlq.BulkRetry {
+func (f fixture) countBulk(id dlq.ID) dlq.Job {
 	f.t.Helper()
-	counted, err := f.CountBulk(f.t.Context(), id)
+	counted, err := f.CountJob(f.t.Context(), id)
 	require.NoError(f.t, err)
 	return counted
 }
 
 func (f fixture) openLane(lane dlq.Lane) dlq.Lane {
 	f.t.Helper()
-	opened, err := f.OpenLane(f.t.Context(), lane.Bulk, lane.Number, dlq.LaneAttempt{})
+	opened, err := f.OpenLane(f.t.Context(), lane.Job, lane.Number, dlq.LaneAttempt{})
 	require.NoError(f.t, err)
 	return opened
 }
@@ -214,9 +208,9 @@ func (f fixture) tryClaim(lane dlq.Lane) dlq.LaneClaim {
 	return claim
 }
 
-func (f fixture) bulk(id dlq.ID) dlq.BulkRetry {
+func (f fixture) job(id dlq.ID) dlq.Job {
 	f.t.Helper()
-	b, err := f.Bulk(f.t.Context(), id)
+	b, err := f.Job(f.t.Context(), id)
 	require.NoError(f.t, err)
 	return b
 }
@@ -228,25 +222,25 @@ func (f fixture) hasClosedTarget(id dlq.ID) bool {
 	return is
 }
 
-func (f fixture) pause(id dlq.ID, reason string) dlq.BulkRetry {
+func (f fixture) pause(id dlq.ID, reason string) dlq.Job {
 	f.t.Helper()
-	return f.steer(func(ctx context.Context) (dlq.BulkRetry, error) { return f.PauseBulk(ctx, id, reason) })
+	return f.steer(func(ctx context.Context) (dlq.Job, error) { return f.PauseJob(ctx, nil, id, reason) })
 }
 
-func (f fixture) resume(id dlq.ID) dlq.BulkRetry {
+func (f fixture) resume(id dlq.ID) dlq.Job {
 	f.t.Helper()
-	return f.steer(func(ctx context.Context) (dlq.BulkRetry, error) { return f.ResumeBulk(ctx, id) })
+	return f.steer(func(ctx context.Context) (dlq.Job, error) { return f.ResumeJob(ctx, nil, id) })
 }
 
-func (f fixture) end(id dlq.ID, state dlq.BulkState) dlq.BulkRetry {
+func (f fixture) end(id dlq.ID, state dlq.JobState) dlq.Job {
 	f.t.Helper()
-	return f.steer(func(ctx context.Context) (dlq.BulkRetry, error) { return f.EndBulk(ctx, id, state, "") })
+	return f.steer(func(ctx context.Context) (dlq.Job, error) { return f.EndJob(ctx, nil, id, state, "") })
 }
 
 // steer makes a change again while a transaction holds a lock for long, as the workflow of a job does.
-func (f fixture) steer(change func(context.Context) (dlq.BulkRetry, error)) dlq.BulkRetry {
+func (f fixture) steer(change func(context.Context) (dlq.Job, error)) dlq.Job {
 	f.t.Helper()
-	var b dlq.BulkRetry
+	var b dlq.Job
 	var err error
 	require.Eventually(f.t, func() bool {
 		b, err = change(f.t.Context())
@@ -256,14 +250,20 @@ func (f fixture) steer(change func(context.Context) (dlq.BulkRetry, error)) dlq.
 	return b
 }
 
+// ClaimPage claims a page without the end of another.
+func (f fixture) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
+	claim, _, err := f.NextPage(ctx, lane, nil, scan)
+	return claim, err
+}
+
 func (f fixture) setStepLimit(id dlq.ID, messages int64) {
 	f.t.Helper()
 	require.NoError(f.t, f.SetStepLimit(f.t.Context(), id, &messages))
 }
 
-func (f fixture) stop(id dlq.ID, state dlq.BulkState, reason string) dlq.BulkRetry {
+func (f fixture) stop(id dlq.ID, state dlq.JobState, reason string) dlq.Job {
 	f.t.Helper()
-	b, err := f.StopBulk(f.t.Context(), id, state, reason)
+	b, err := f.StopJob(f.t.Context(), nil, id, state, reason)
 	require.NoError(f.t, err)
 	return b
 }
@@ -274,7 +274,7 @@ func (f fixture) retrying() int64 {
 	return f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusRetrying}}, PageSize: 1}).Total
 }
 
-func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.PageOutcome) dlq.BulkCounts {
+func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.PageOutcome) dlq.JobCounts {
 	f.t.Helper()
 	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)
 	require.NoError(f.t, err)

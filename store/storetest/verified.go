@@ -123,7 +123,7 @@ var verified = map[string]func(*testing.T, fixture){
 		f.publish(9, time.Now())
 		partition, offset := int32(0), int64(7)
 		f.deliver(dlqtest.Arrival(func(a *dlq.Arrival) { a.Origin.Partition, a.Origin.Offset = &partition, &offset }), sent(8))
-		archived, err := f.ArchiveBatch(t.Context(), 0, 10)
+		archived, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, archived)
 		require.Equal(t, dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack, Target: "orders"}, f.verdict(id))
@@ -254,7 +254,7 @@ var verified = map[string]func(*testing.T, fixture){
 		f.publish(2, time.Now())
 		f.store(cameBackFrom(page[1].ID))
 
-		counts, err := f.VerifyBulk(t.Context(), b.ID)
+		counts, err := f.VerifyJob(t.Context(), b.ID)
 		require.NoError(t, err)
 		require.Equal(t, dlq.Verifications{Yes: 1, No: 2, CameBack: 1, Unknown: 1, Reasons: map[dlq.VerifiedReason]int64{dlq.ReasonNoGroup: 1}}, counts)
 		for value, want := range map[dlq.Verified][]dlq.ID{
@@ -265,7 +265,7 @@ var verified = map[string]func(*testing.T, fixture){
 			list = f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Verified: value, IDs: want[:1]}, PageSize: 10})
 			require.Equal(t, want[:1], ids(list.Messages))
 		}
-		_, err = f.ArchiveBatch(t.Context(), 0, 10)
+		_, err = f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
 		require.NoError(t, err)
 		require.Equal(t, yes, f.verdict(page[0].ID), "also in the archive")
 	},

@@ -33,24 +33,24 @@ var within = map[string]func(*testing.T, fixture){
 			"by key": {Key: []byte("k")}, "by group": {Group: f.message(everything[1]).GroupID},
 			"by status": {Statuses: []dlq.Status{dlq.StatusPending}},
 		} {
-			filter.Topic, filter.Within = "orders", principal.Within(dlq.PermBulkRetryCreate)
+			filter.Topic, filter.Within = "orders", principal.Within(dlq.PermJobCreate)
 			page := f.list(dlq.ListQuery{Filter: filter, PageSize: 10, OldestFirst: true})
 			require.Equal(t, []dlq.ID{everything[0], everything[3]}, ids(page.Messages), name)
 			require.EqualValues(t, 2, page.Total, name)
-			preview, err := f.PreviewBulk(t.Context(), dlq.BulkSpec{Filter: filter})
+			preview, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindRetry, Filter: filter})
 			require.NoError(t, err)
 			require.EqualValues(t, 1, preview.Matched, "%s: orders does not follow from bills.dlq, and is not within", name)
-			dead, err := f.PreviewAction(t.Context(), dlq.ActionSpec{Action: dlq.ActionDead, Filter: filter})
+			dead, err := f.PreviewJob(t.Context(), dlq.JobSpec{Kind: dlq.KindDead, Filter: filter})
 			require.NoError(t, err)
 			require.EqualValues(t, 2, dead.Matched, name)
 		}
-		filter := dlq.Filter{Topic: "orders", Within: principal.Within(dlq.PermBulkRetryCreate)}
+		filter := dlq.Filter{Topic: "orders", Within: principal.Within(dlq.PermJobCreate)}
 
-		action := f.act(dlq.ActionDead, filter)
-		require.EqualValues(t, 2, action.Changed)
+		action := f.act(dlq.KindDead, filter)
+		require.EqualValues(t, 2, action.Counts.Changed)
 		require.Equal(t, dlq.StatusDead, f.message(everything[0]).Status)
 		require.Equal(t, dlq.StatusPending, f.message(everything[1]).Status)
-		_, err = f.Revive(t.Context(), everything[0])
+		_, err = f.Revive(t.Context(), nil, everything[0])
 		require.NoError(t, err)
 
 		bulk := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(filter)))
@@ -63,7 +63,7 @@ var within = map[string]func(*testing.T, fixture){
 	"a list of jobs is limited to the topics of a principal": func(t *testing.T, f fixture) {
 		mine, other := f.startBulk(dlqtest.Bulk("orders", 1)), f.startBulk(dlqtest.Bulk("stock", 1))
 		for expression, want := range map[string][]dlq.ID{"": {other.ID, mine.ID}, "^(ord.*)$": {mine.ID}, "^(o)$": nil} {
-			bulks, err := f.Bulks(t.Context(), expression, 10)
+			bulks, err := f.Jobs(t.Context(), dlq.JobQuery{Within: expression, PageSize: 10})
 			require.NoError(t, err)
 			var found []dlq.ID
 			for i := range bulks {
@@ -71,12 +71,12 @@ var within = map[string]func(*testing.T, fixture){
 			}
 			require.Equal(t, want, found, expression)
 		}
-		action := f.startAction(dlq.ActionDead, dlq.Filter{Topic: "orders"})
-		actions, err := f.Actions(t.Context(), "^(orders)$", 10)
+		action := f.startAction(dlq.KindDead, dlq.Filter{Topic: "orders"})
+		actions, err := f.Jobs(t.Context(), dlq.JobQuery{Kinds: []dlq.JobKind{dlq.KindDead}, Within: "^(orders)$", PageSize: 10})
 		require.NoError(t, err)
 		require.Len(t, actions, 1)
 		require.Equal(t, action.ID, actions[0].ID)
-		actions, err = f.Actions(t.Context(), "^(stock)$", 10)
+		actions, err = f.Jobs(t.Context(), dlq.JobQuery{Kinds: []dlq.JobKind{dlq.KindDead}, Within: "^(stock)$", PageSize: 10})
 		require.NoError(t, err)
 		require.Empty(t, actions)
 	},

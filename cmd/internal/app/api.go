@@ -9,7 +9,6 @@ import (
 	"net"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -55,31 +54,33 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	server, err := api.New(api.Options{
+	options := api.Options{
 		Auth: authenticator, Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
-		Store: p.store, Database: p.database, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(),
+		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(),
 		Suspicion: kafka.Suspicion,
-		Pointers:  p.pointers(), Ends: p.ends(), Decoder: p.apiDecoder(),
-		Ready:    telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
-		LogLevel: p.level, Profiles: telemetry.Profiles(),
-		Logger: p.log, Registerer: p.registry, Gatherer: p.registry, Tracing: p.tracerProvider(),
+		Ready:     telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
+		LogLevel:  p.level, Profiles: telemetry.Profiles(),
+		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
 		ArchiveAfter: cfg.Archive.Retention.Std(), PurgeAfter: cfg.Archive.PurgeAfter.Std(),
-		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Bulk.Lanes,
-		RequestTimeout: cfg.Server.RequestTimeout.Std(), PreviewTimeout: cfg.Server.DryRunTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
+		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Jobs.Lanes,
+		RequestTimeout: cfg.Server.RequestTimeout.Std(), PlanTimeout: cfg.Server.PlanTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit: int(cfg.Server.BodyLimit), RateLimit: float64(cfg.Server.RateLimit), MaxConnections: cfg.Server.MaxConnections,
 		URILimit: cfg.Server.URLLimit.Bytes(), HeaderLimit: cfg.Server.HeaderLimit.Bytes(), MaxConnectionsPerAddress: cfg.Server.MaxConnectionsPerAddress,
-		AnswerMemory: answerMemory(int64(cfg.Server.AnswerMemory), limit), MaxScans: cfg.Server.MaxScans, MaxDryRuns: cfg.Server.MaxDryRuns,
+		AnswerMemory: answerMemory(int64(cfg.Server.AnswerMemory), limit), MaxScans: cfg.Server.MaxScans, MaxPlans: cfg.Server.MaxPlans,
+		PlanTTL:        cfg.Jobs.PlanTTL.Std(),
 		TrustedProxies: cfg.Server.Proxies(), CORSOrigins: cfg.Server.CORSOrigins, ServesTLS: cfg.Server.TLS.Configured(),
 		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),
-	})
+	}
+	p.addOptional(&options)
+	server, err := api.New(options)
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, cfg.Server.Address(), "server.port", "DLQ_SERVER_PORT")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Server.Address())
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; set server.port in the configuration or DLQ_SERVER_PORT in the environment to listen elsewhere", err)
 	}
 	if listener, err = encrypt(listener, cfg.Server.TLS, p.log); err != nil {
 		return err
@@ -110,44 +111,27 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	return ignoreCanceled(group.Wait())
 }
 
-// pointers is nil without Kafka.
-func (p *parts) pointers() api.Pointers {
-	options, ok := p.kafkaOptions()
-	if !ok {
-		return nil
+// addOptional adds the parts that may be missing. An interface with a nil pointer would not be nil.
+func (p *parts) addOptional(o *api.Options) {
+	if p.database != nil {
+		o.Database = p.database
 	}
-	return kafka.NewPointers(options, p.log)
-}
-
-// tracerProvider is nil without tracing.
-func (p *parts) tracerProvider() trace.TracerProvider {
-	if p.tracing == nil {
-		return nil
+	if options, ok := p.kafkaOptions(); ok {
+		lookup := kafka.NewLookup(options, p.log)
+		o.Pointers, o.Ends = lookup, lookup
 	}
-	return p.tracing
-}
-
-// apiDecoder is nil without a Schema Registry.
-func (p *parts) apiDecoder() api.Decoder {
-	if p.decoder == nil {
-		return nil
+	if p.decoder != nil {
+		o.Decoder = p.decoder
 	}
-	return p.decoder
+	if p.tracing != nil {
+		o.Tracing = p.tracing
+	}
 }
 
 // intake makes the same arrivals as the ingest.
 func (p *parts) intake() *kafka.Intake {
 	options, _ := p.kafkaOptions()
 	return &kafka.Intake{Topics: p.topics, Grouping: options.Grouping, MaxRetries: options.MaxRetries, Decoder: options.Decoder}
-}
-
-// ends is nil without Kafka.
-func (p *parts) ends() api.Ends {
-	options, ok := p.kafkaOptions()
-	if !ok {
-		return nil
-	}
-	return kafka.NewEnds(options, p.log)
 }
 
 // readyTimeout is how long /readyz waits for a dependency.
@@ -168,12 +152,4 @@ func ignoreCanceled(err error) error {
 		return nil
 	}
 	return err
-}
-
-func listen(ctx context.Context, address, key, variable string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%w; set %s in the configuration or %s in the environment to listen elsewhere", err, key, variable)
-	}
-	return listener, nil
 }

@@ -21,7 +21,6 @@ import (
 	"dlqmanager/kafka"
 	"dlqmanager/migrations"
 	"dlqmanager/registry"
-	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
 	"dlqmanager/webhook"
 )
@@ -60,9 +59,8 @@ func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 		f.warn(check, "it is not configured: messages are kept in memory", "set database.host")
 		return
 	}
-	store := postgres.New(p.pool, p.topics)
 	asked := time.Now()
-	s, err := store.ServerInfo(ctx)
+	s, err := p.database.ServerInfo(ctx)
 	took := time.Since(asked)
 	if err != nil {
 		f.fail(check, p.reason(check, err), "see that "+net.JoinHostPort(p.cfg.Database.Host, strconv.Itoa(p.cfg.Database.Port))+
@@ -99,7 +97,7 @@ func (p *parts) examineDatabase(ctx context.Context, f *findings) {
 		return
 	}
 	f.ok("schema", "this version works with it")
-	switch missing, err := store.MissingRights(ctx); {
+	switch missing, err := p.database.MissingRights(ctx); {
 	case err != nil:
 		f.fail("rights", err.Error(), "try again")
 	case len(missing) > 0:
@@ -171,11 +169,11 @@ func (p *parts) examineKafka(ctx context.Context, f *findings) {
 
 // targetTopics are the topics that messages in the store wait for, and the topics of the routes.
 func (p *parts) targetTopics(ctx context.Context, f *findings) []string {
-	_, targets := p.targets.Routes()
+	targets := p.targets.RouteTargets()
 	if p.pool != nil {
 		ctx, cancel := context.WithTimeout(ctx, doctorTimeout/2) // Kafka must not wait for a database that hangs
 		defer cancel()
-		waiting, err := postgres.New(p.pool, p.topics).WaitingTopics(ctx)
+		waiting, err := p.database.WaitingTopics(ctx)
 		if err != nil {
 			reason, do := "the database did not name them", "see the findings about the database"
 			if errors.Is(err, dlq.ErrBlocked) {

@@ -109,7 +109,7 @@ func apiMetrics(t *testing.T) *prometheus.Registry {
 	require.NoError(t, err)
 	_, err = api.New(api.Options{
 		Auth: authenticator, Store: p.store, Database: p.database, Retries: p.workflows, Topics: p.topics, Logger: p.log, LogLevel: p.level, Profiles: telemetry.Profiles(),
-		Registerer: p.registry, Gatherer: p.registry, RequestTimeout: 1, PreviewTimeout: 1,
+		Registerer: p.registry, Gatherer: p.registry, RequestTimeout: 1, PlanTimeout: 1,
 	})
 	require.NoError(t, err)
 	return p.registry

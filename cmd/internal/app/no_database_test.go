@@ -38,7 +38,7 @@ func TestWithoutADatabaseTheAPIIngestsAndRetriesByItself(t *testing.T) {
 		client.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) { sent = append(sent, string(r.Value)) })
 	}
 	require.Equal(t, []string{"1", "2", "3"}, sent)
-	status, _ = ask(t, http.MethodGet, health.URL()+"/api/v1/bulk-retries")
+	status, _ = ask(t, http.MethodGet, health.URL()+"/api/v1/jobs")
 	require.Equal(t, http.StatusNotImplemented, status)
 	require.Contains(t, out.String(), "set database.host")
 }

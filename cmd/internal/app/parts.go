@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,23 +37,6 @@ type Store interface {
 	kafka.ArrivalStore
 }
 
-// Database has the other methods of the store, for which messages must be in a database.
-type Database interface {
-	api.Database
-	activities.BulkStore
-	activities.ActionStore
-	activities.ArchiveStore
-	workflows.SweepStore
-	kafka.ExhaustedStore
-	kafka.WatermarkStore
-	Unpublished(ctx context.Context) ([]dlq.TopicCount, error)
-	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
-	HeldDead(ctx context.Context) ([]dlq.TopicCount, error)
-	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
-	RunningBulks(ctx context.Context) ([]dlq.BulkRetry, error)
-	Ping(ctx context.Context) error
-}
-
 // parts are the components of both programs. None of them connects before its first
 // use, so no dependency needs to be available yet.
 type parts struct {
@@ -64,7 +48,7 @@ type parts struct {
 	targets  *dlq.Targets
 	store    Store
 	// database and pool are nil if messages are kept in memory.
-	database  Database
+	database  *postgres.Store
 	pool      *pgxpool.Pool
 	temporal  client.Client
 	workflows *workflows.Client
@@ -112,12 +96,7 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	return p, nil
 }
 
-func version(cfg *config.Config) string {
-	if cfg.App.Version != "" {
-		return cfg.App.Version
-	}
-	return Version
-}
+func version(cfg *config.Config) string { return cmp.Or(cfg.App.Version, Version) }
 
 // certificates are the files whose expiry is in the metrics, by their use.
 func (p *parts) certificates() map[string]string {
@@ -202,7 +181,7 @@ func (p *parts) openStore() error {
 		return fmt.Errorf("database: %w", err)
 	}
 	login.pool.Store(p.pool)
-	p.registry.MustRegister(telemetry.NewPoolCollector(p.pool.Stat))
+	telemetry.RegisterPool(p.registry, p.pool.Stat)
 	store := postgres.New(p.pool, p.topics)
 	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
 	store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets

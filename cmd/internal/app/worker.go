@@ -122,14 +122,13 @@ func newEngine(p *parts) (*engine, error) {
 // addDatabase adds the parts that need a database.
 func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.Memory, metrics *activities.Metrics) {
 	db, log := e.database, e.log
-	e.registry.MustRegister(telemetry.NewBacklogCollector(db.Topics, log), telemetry.NewBulkCollector(db.RunningBulks, log),
+	e.registry.MustRegister(telemetry.NewBacklogCollector(db.Topics, log), telemetry.NewBulkCollector(db.RunningRetries, log),
 		telemetry.NewGroupCollector(db.GroupBacklogs, log), telemetry.NewHeldDeadCollector(db.HeldDead, log),
 		telemetry.NewArchiveCollector(func(ctx context.Context) (telemetry.ArchiveRun, error) {
 			run, err := e.workflows.LastArchiveRun(ctx)
 			return telemetry.ArchiveRun(run), err
 		}, log))
-	e.steps.Bulk = &activities.Bulk{Store: db, Publisher: publisher, Memory: memory, Metrics: metrics, Log: log, Targets: e.targets}
-	e.steps.Action = &activities.Action{Store: db, Metrics: metrics, Log: log}
+	e.steps.Jobs = &activities.Jobs{Store: db, Publisher: publisher, Memory: memory, Metrics: metrics, Log: log, Targets: e.targets}
 	e.steps.Archive = &activities.Archive{
 		Store: db, Retention: e.cfg.Archive.Retention.Std(), PurgeAfter: e.cfg.Archive.PurgeAfter.Std(),
 		BatchSize: e.cfg.Archive.BatchSize, AuditRetention: e.cfg.Audit.Retention.Std(), Metrics: metrics, Log: log,
@@ -147,15 +146,15 @@ func (e *engine) openEndpoints() (err error) {
 		return nil
 	}
 	o := e.endpointOptions()
-	var pointers *kafka.Pointers
+	var lookup *kafka.Lookup
 	if options, ok := e.kafkaOptions(); ok {
-		pointers = kafka.NewPointers(options, e.log)
+		lookup = kafka.NewLookup(options, e.log)
 		o.Metrics = e.publisher.Metrics()
 	} else {
 		o.Metrics = kafka.NewPublishMetrics(e.registry)
 	}
 	o.Original = func(ctx context.Context, m *dlq.Envelope) (dlq.Record, error) {
-		return kafka.Original(ctx, m, pointers)
+		return kafka.Original(ctx, m, lookup)
 	}
 	e.endpoints, err = webhook.New(o, e.log)
 	return err

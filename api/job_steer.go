@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// steerTimeout is how long a command waits for its effect, which usually comes with the
+// end of the current page.
+const steerTimeout = 2 * time.Second
+
+const pausedByOperator = "paused by an operator"
+
+// command is a request to a job that has not ended.
+type command struct {
+	// isForAll is set if the command is not for bulk retries only.
+	isForAll bool
+	send     func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
+	// inEffect tells from the job's row whether the command has taken effect.
+	inEffect func(*dlq.Job) bool
+}
+
+func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	return s.steer(ctx, c, readBody(c, "reason"), func(bulk *dlq.Job, reason string) command {
+		// A paused job is paused too: it may have paused itself and would resume by
+		// itself. After this call it stays paused.
+		switch {
+		case reason == "" && bulk.State == dlq.JobPaused:
+			reason = bulk.Reason
+		case reason == "":
+			reason = pausedByOperator
+		}
+		return command{
+			send: func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
+				return s.retries.PauseJob(ctx, asked, id, reason)
+			},
+			inEffect: func(now *dlq.Job) bool {
+				return now.State == dlq.JobPaused && strings.Contains(now.Reason, reason)
+			},
+		}
+	})
+}
+
+func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	// A running job is resumed too: a pause may be in progress, and the latest command
+	// counts.
+	return s.steer(ctx, c, readBody(c, "reason"), func(*dlq.Job, string) command {
+		return command{
+			send:     s.retries.ResumeJob,
+			inEffect: func(now *dlq.Job) bool { return now.State == dlq.JobRunning },
+		}
+	})
+}
+
+func (s *Server) cancelJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	return s.steer(ctx, c, readBody(c, "reason"), func(j *dlq.Job, _ string) command {
+		return command{
+			isForAll: true,
+			send:     func(ctx context.Context, asked *dlq.Operation, _ dlq.ID) error { return s.cancel(ctx, asked, j) },
+			inEffect: func(now *dlq.Job) bool { return now.State.IsFinal() }, // COMPLETED and FAILED too
+		}
+	})
+}
+
+const cancelledByOperator = "cancelled by an operator"
+
+// cancel cancels the workflow of a job, and waits for its end. A job without a
+// workflow, because it was terminated or never started, is closed here.
+//
+// A job that changes messages is first stopped in the store. So nothing more is changed even if Temporal
+// is unavailable; the workflow closes the job when it notices the stop.
+func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) error {
+	isStopped := j.Spec.Kind != dlq.KindRetry
+	if isStopped {
+		stop := *asked
+		describe(&stop, auditedCommand{Command: dlq.CommandCancel})
+		if _, err := s.options.Database.StopJob(ctx, &stop, j.ID, dlq.JobCancelling, cancelledByOperator); err != nil {
+			return err
+		}
+	}
+	err := s.retries.CancelJob(ctx, asked, *j)
+	switch {
+	case errors.Is(err, dlq.ErrNotFound):
+		_, err = s.options.Database.EndJob(ctx, asked, j.ID, dlq.JobCancelled, cancelledByOperator+"; it had no running workflow")
+	case isStopped && errors.Is(err, dlq.ErrUnavailable):
+		return nil
+	case err == nil:
+		waitCtx, cancel := s.waitContext(ctx, steerTimeout)
+		defer cancel()
+		_, _ = s.retries.AwaitJob(waitCtx, *j) // the row tells how it ended
+	}
+	return err
+}
+
+func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	b := readBody(c, "rate_limit", "reason")
+	b.require("rate_limit")
+	rate := b.integer("rate_limit", maxRate)
+	return s.steer(ctx, c, b, func(*dlq.Job, string) command {
+		return command{
+			send: func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
+				return s.retries.SetJobRate(ctx, asked, id, rate)
+			},
+			inEffect: func(now *dlq.Job) bool { return now.Spec.RateLimit == rate },
+		}
+	})
+}
+
+// steer sends a command to a job. It answers 200 when the command takes effect
+// within steerTimeout, and 202 otherwise.
+func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand func(bulk *dlq.Job, reason string) command) error {
+	id, err := pathID(c, "job")
+	if err != nil {
+		return err
+	}
+	reason := b.reason(c)
+	if err := b.err(); err != nil {
+		return err
+	}
+	bulk, err := s.options.Database.Job(ctx, id)
+	if err != nil {
+		return describeNotFound(err, "job", id)
+	}
+	if bulk.State.IsFinal() {
+		return jobEnded(&bulk, nil)
+	}
+	asked := auditOf(c)
+	asked.Topic = bulk.Spec.Topic
+	command := newCommand(&bulk, reason)
+	if bulk.Spec.Kind != dlq.KindRetry && !command.isForAll {
+		return conflict(fmt.Sprintf("a job of the kind %s can only be cancelled", bulk.Spec.Kind), nil)
+	}
+	waitCtx, cancel := context.WithTimeout(c.UserContext(), steerTimeout)
+	defer cancel()
+	err = command.send(waitCtx, asked, id)
+	if err != nil && waitCtx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+		return s.steerRefused(ctx, &bulk, err)
+	}
+	s.reread(c, &bulk)
+	c.Location(jobPath(id))
+	switch {
+	case command.inEffect(&bulk):
+		return reply(c, http.StatusOK, s.viewJob(&bulk, time.Now()))
+	case bulk.State.IsFinal():
+		return jobEnded(&bulk, nil)
+	case err != nil:
+		s.recordUnanswered(c, http.StatusAccepted, "Temporal has not confirmed the command in time")
+	}
+	return reply(c, http.StatusAccepted, s.viewJob(&bulk, time.Now()))
+}
+
+// reread reads the row of a job after a wait. The command has already been sent, so a store that is
+// unavailable does not fail the call.
+func (s *Server) reread(c *fiber.Ctx, job *dlq.Job) {
+	ctx, cancel := s.deadline(c) // the wait has used up its own
+	defer cancel()
+	if now, err := s.options.Database.Job(ctx, job.ID); err == nil {
+		*job = now
+	}
+}
+
+// steerRefused explains why a command to a job that was open a moment ago has failed.
+func (s *Server) steerRefused(ctx context.Context, bulk *dlq.Job, err error) error {
+	if !errors.Is(err, dlq.ErrNotFound) {
+		return err
+	}
+	if now, readErr := s.options.Database.Job(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
+		return jobEnded(&now, err)
+	}
+	return conflict(fmt.Sprintf("job %s has no running workflow; cancel it, or wait until it is closed within a minute", bulk.ID), err)
+}

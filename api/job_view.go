@@ -1,0 +1,135 @@
+package api
+
+import (
+	"cmp"
+	"math"
+	"strings"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// jobView is what the resources of all kinds have: the state of the job, then its specification.
+type jobView struct {
+	ID            dlq.ID        `json:"id"`
+	Kind          dlq.JobKind   `json:"kind"`
+	Topic         string        `json:"topic"`
+	State         dlq.JobState  `json:"state"`
+	Reason        *string       `json:"reason"`
+	Matched       int64         `json:"matched"`
+	Skipped       int64         `json:"skipped"`
+	Progress      float64       `json:"progress"`
+	PerSecond     float64       `json:"per_second"`
+	EstimatedEnd  *timestamp    `json:"estimated_end"`
+	StartedAt     timestamp     `json:"started_at"`
+	UpdatedAt     timestamp     `json:"updated_at"`
+	EndedAt       *timestamp    `json:"ended_at"`
+	Filters       filterView    `json:"filters"`
+	RequestReason *string       `json:"request_reason"`
+	Workflow      *workflowView `json:"workflow"`
+	// Counting is present while Matched is unknown.
+	Counting bool `json:"counting,omitempty"`
+}
+
+// changeJobView is the resource of a job that changes messages.
+type changeJobView struct {
+	jobView
+	Changed int64 `json:"changed"`
+}
+
+// retryJobView is the resource of a bulk retry.
+type retryJobView struct {
+	jobView
+	Retried          int64     `json:"retried"`
+	Failed           int64     `json:"failed"`
+	Dead             int64     `json:"dead"`
+	Waiting          int64     `json:"waiting"`
+	CameBack         int64     `json:"came_back"`
+	AveragePerSecond float64   `json:"average_per_second"`
+	RateLimit        int       `json:"rate_limit"`
+	Order            dlq.Order `json:"order"`
+	Ramp             *rampView `json:"ramp"`
+	// Published is known only to the call that saw the job end.
+	Published *bool `json:"published,omitempty"`
+	// IncludeSuspicious is present when it was requested.
+	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
+	// TargetTopic is present when it was requested.
+	TargetTopic string `json:"target_topic,omitempty"`
+	// Verified is present when it was requested.
+	Verified *verificationsView `json:"verified,omitempty"`
+}
+
+type rampView struct {
+	Steps       []int   `json:"steps"`
+	Wait        string  `json:"wait"`
+	MaxCameBack float64 `json:"max_came_back"`
+	// Confirm is present when it was requested.
+	Confirm string `json:"confirm,omitempty"`
+}
+
+// viewJob computes progress, rates and the estimated end as of now. The result is a retryJobView or a changeJobView.
+func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
+	average := averageRate(j)
+	view := jobView{
+		ID: j.ID, Kind: j.Spec.Kind, Topic: j.Spec.Topic, State: j.State, Reason: optionalText(j.Reason),
+		Matched: j.Matched, Skipped: j.Counts.Skipped, Progress: progress(j), PerSecond: rounded(j.RecentPerSecond),
+		StartedAt: timestamp(j.StartedAt), UpdatedAt: timestamp(j.UpdatedAt), EndedAt: optionalTime(j.EndedAt),
+		Filters: viewFilter(&j.Spec.Filter), RequestReason: optionalText(j.Spec.Reason), Workflow: s.viewWorkflow(j.Owner()), Counting: j.Counting,
+	}
+	if end, known := j.EstimatedEnd(now); known {
+		view.EstimatedEnd = new(timestamp(end))
+	}
+	if j.State.IsFinal() {
+		view.PerSecond = rounded(average)
+	}
+	if j.Spec.Kind != dlq.KindRetry {
+		return changeJobView{jobView: view, Changed: j.Counts.Changed}
+	}
+	retry := retryJobView{
+		jobView: view, Retried: j.Counts.Retried, Failed: j.Counts.Failed, Dead: j.Counts.Dead, Waiting: j.Waiting, CameBack: j.CameBack,
+		AveragePerSecond: rounded(average), RateLimit: j.Spec.RateLimit, Order: cmp.Or(j.Spec.Order, dlq.OrderKey),
+		IncludeSuspicious: j.Spec.IncludeSuspicious, TargetTopic: j.Spec.TargetTopic,
+	}
+	if ramp := j.Spec.Ramp; ramp != nil {
+		retry.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack, Confirm: ramp.Confirm}
+	}
+	return retry
+}
+
+// averageRate is in messages per second from the start to the latest change, pauses before it included. So the view
+// of a paused job does not change. It leaves out skipped messages, which were not sent.
+func averageRate(b *dlq.Job) float64 {
+	end := b.UpdatedAt
+	if b.EndedAt != nil {
+		end = *b.EndedAt
+	}
+	if elapsed := end.Sub(b.StartedAt).Seconds(); elapsed > 0 {
+		return float64(b.Counts.Sent()) / elapsed
+	}
+	return 0
+}
+
+// progress is from 0 to 1, and 1 only when nothing is left.
+func progress(b *dlq.Job) float64 {
+	switch {
+	case b.State == dlq.JobCompleted:
+		return 1
+	case b.Matched <= 0:
+		return 0
+	}
+	return min(math.Floor(float64(b.Counts.Done())/float64(b.Matched)*10_000)/10_000, 1)
+}
+
+func rounded(rate float64) float64 { return math.Round(rate*1000) / 1000 }
+
+// durationText is String without trailing zero units: 5m, not 5m0s.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

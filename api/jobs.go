@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+type jobsView struct {
+	Jobs       []any                `json:"jobs"`
+	Pagination cursorPaginationView `json:"pagination"`
+}
+
+var jobParameters = []string{"page_size", "cursor", "kind", "topic", "state", "actor", "from", "to"}
+
+func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
+	wanted := q.jobs()
+	if err := q.err(); err != nil {
+		return err
+	}
+	size := wanted.PageSize
+	wanted.PageSize++
+	jobs, err := scan(ctx, s, func() ([]dlq.Job, error) { return s.options.Database.Jobs(ctx, wanted) })
+	if err != nil {
+		return err
+	}
+	view, now := jobsView{Jobs: []any{}, Pagination: cursorPaginationView{PageSize: size, HasNext: len(jobs) > size}}, time.Now()
+	for i := range jobs[:min(size, len(jobs))] {
+		view.Jobs = append(view.Jobs, s.viewJob(&jobs[i], now))
+	}
+	if view.Pagination.HasNext {
+		last := &jobs[size-1]
+		view.Pagination.NextCursor = new(encodeOperationCursor(jobCursorVersion, dlq.OperationCursor{At: last.StartedAt, ID: last.ID}))
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+// jobs reads the parameters of the list of jobs.
+func (q *query) jobs() dlq.JobQuery {
+	wanted := dlq.JobQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
+		q.reject("to", "must be later than from")
+	}
+	wanted.Topic, _ = q.one("topic")
+	wanted.Actor, _ = q.one("actor")
+	if kind, given := q.one("kind"); given {
+		wanted.Kinds = []dlq.JobKind{dlq.JobKind(kind)}
+		if !slices.Contains(dlq.JobKinds, wanted.Kinds[0]) {
+			q.reject("kind", "must be one of %s", listed(dlq.JobKinds))
+		}
+	}
+	if state, given := q.one("state"); given {
+		wanted.States = []dlq.JobState{dlq.JobState(state)}
+		if !slices.Contains(dlq.JobStates, wanted.States[0]) {
+			q.reject("state", "must be one of %s", listed(dlq.JobStates))
+		}
+	}
+	if cursor, given := q.one("cursor"); given {
+		position, err := decodeOperationCursor(jobCursorVersion, cursor)
+		if err != nil {
+			q.reject("cursor", "%s", err)
+		}
+		wanted.After = &position
+	}
+	return wanted
+}
+
+func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query) error {
+	id, err := pathID(c, "job")
+	if err != nil {
+		return err
+	}
+	verify := q.choice("verified")
+	if err := q.err(); err != nil {
+		return err
+	}
+	j, err := s.options.Database.Job(ctx, id)
+	if err != nil {
+		return describeNotFound(err, "job", id)
+	}
+	view := s.viewJob(&j, time.Now())
+	if retry, ok := view.(retryJobView); ok && verify != nil && *verify {
+		if retry.Verified, err = s.verifyBulk(ctx, id); err != nil {
+			return err
+		}
+		view = retry
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+func jobEnded(j *dlq.Job, cause error) error {
+	return conflict(fmt.Sprintf("job has already ended: state=%s", j.State), cause)
+}

@@ -1,0 +1,234 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+// planField names the plan that a job is started from.
+const planField = "plan"
+
+// planView is a plan, with the effect that its job would have.
+type planView struct {
+	ID        dlq.ID               `json:"id"`
+	Hash      string               `json:"hash"`
+	ExpiresAt timestamp            `json:"expires_at"`
+	Kind      dlq.JobKind          `json:"kind"`
+	Topic     string               `json:"topic"`
+	Matched   int64                `json:"matched"`
+	Skipped   int64                `json:"skipped"`
+	ByStatus  map[dlq.Status]int64 `json:"by_status"`
+	Sample    []listedView         `json:"sample"`
+	ByGroup   []previewGroupView   `json:"by_group"`
+	// MoreGroups is how many groups ByGroup leaves out.
+	MoreGroups int64 `json:"more_groups"`
+}
+
+// retryPlanView is the plan of a bulk retry.
+type retryPlanView struct {
+	planView
+	ByErrorClass  []previewCountView `json:"by_error_class"`
+	ByTargetTopic []previewCountView `json:"by_target_topic"`
+	SkipReasons   []previewCountView `json:"skip_reasons"`
+}
+
+type previewGroupView struct {
+	ID    *dlq.ID `json:"id"` // null for messages in no group
+	Title string  `json:"title"`
+	Count int64   `json:"count"`
+}
+
+func viewByGroup(counts []dlq.PreviewGroup) []previewGroupView {
+	view := make([]previewGroupView, 0, len(counts))
+	for i := range counts {
+		counted := previewGroupView{ID: optionalID(counts[i].ID), Title: "in no group", Count: counts[i].Count}
+		if counted.ID != nil {
+			counted.Title = dlq.GroupTitle(&counts[i].Fingerprint)
+		}
+		view = append(view, counted)
+	}
+	return view
+}
+
+type previewCountView struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+}
+
+// createPlan answers with the effect that a job would have, and keeps it as a plan.
+func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	requestedBy(c).isPlan = true
+	spec, err := s.readSpec(ctx, c, readBody(c, jobFields...))
+	if err != nil {
+		return err
+	}
+	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
+		if err := s.reserve(ctx, c, peakOf(answerList)); err != nil {
+			return dlq.JobPreview{}, err
+		}
+		return s.options.Database.PreviewJob(ctx, spec)
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline(c) // the preview may have used up the deadline of the request
+	defer cancel()
+	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview)}
+	if plan, err = s.options.Database.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
+		return err
+	}
+	return s.replyPlan(c, &plan, &preview)
+}
+
+func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, preview *dlq.JobPreview) error {
+	spec := &plan.Spec
+	sample, err := s.viewSample(c, preview.Sample, spec.Kind == dlq.KindRestore)
+	if err != nil {
+		return err
+	}
+	view := planView{
+		ID: plan.ID, Hash: plan.Hash(), ExpiresAt: timestamp(plan.ExpiresAt),
+		Kind: spec.Kind, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
+		Sample: sample, ByGroup: viewByGroup(preview.ByGroup), MoreGroups: preview.Groups - int64(len(preview.ByGroup)),
+	}
+	if spec.Kind != dlq.KindRetry {
+		return reply(c, http.StatusOK, view)
+	}
+	return reply(c, http.StatusOK, retryPlanView{
+		planView: view, ByErrorClass: viewCounts(preview.ByErrorClass), SkipReasons: viewCounts(preview.SkipReasons),
+		ByTargetTopic: viewCounts(plan.Effect.ByTarget),
+	})
+}
+
+// effectOf is the effect of a job, with the targets of the present routes.
+func (s *Server) effectOf(spec *dlq.JobSpec, preview *dlq.JobPreview) dlq.Effect {
+	effect := dlq.Effect{Matched: preview.Matched, Digest: preview.Digest}
+	if spec.Kind == dlq.KindRetry {
+		effect.ByTarget = s.byTarget(preview.ByTarget, preview.Matched, spec.TargetTopic)
+	}
+	return effect
+}
+
+// startPlan starts the job of a plan, unless the plan has expired or no longer holds. The job has the id of the plan, so a
+// repeated request finds the job.
+func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
+	for _, name := range jobFields {
+		if _, given := b.fields[name]; given && name != "reason" {
+			b.reject(name, "is part of the plan")
+		}
+	}
+	text, _ := textOf(b.fields[planField])
+	id, err := dlq.ParseID(text)
+	if err != nil || id.IsZero() {
+		b.reject(planField, "must be the UUID of a plan")
+	}
+	reason := b.reason(c)
+	if err := b.err(); err != nil {
+		return err
+	}
+	plan, err := s.options.Database.Plan(ctx, id)
+	switch {
+	case errors.Is(err, dlq.ErrSpecUnreadable):
+		return conflict("the plan cannot be read; make a new one", err)
+	case err != nil:
+		return describeNotFound(err, "plan", id)
+	}
+	logSpec(c, &plan.Spec)
+	if reason != "" {
+		plan.Spec.Reason = reason
+	}
+	auditOf(c).Reason, auditOf(c).Topic = plan.Spec.Reason, plan.Spec.Topic
+	_, err = s.options.Database.Job(ctx, id)
+	if errors.Is(err, dlq.ErrNotFound) {
+		err = s.checkPlan(ctx, c, &plan)
+		var cancel context.CancelFunc
+		ctx, cancel = s.deadline(c) // the preview may have used up the deadline of the request
+		defer cancel()
+		if err != nil { // another request may have started the job meanwhile
+			if _, missing := s.options.Database.Job(ctx, id); missing == nil {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.startNewJob(ctx, c, dlq.Job{ID: id, Spec: plan.Spec, Planned: &plan.Scope})
+}
+
+// checkPlan refuses a plan that has expired, or whose effect has changed.
+func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan) error {
+	now, err := s.options.Database.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if !now.Before(plan.ExpiresAt) {
+		return conflict("the plan expired at "+plan.ExpiresAt.Format(time.RFC3339)+"; make a new one", nil)
+	}
+	if err := s.checkTarget(ctx, "", plan.Spec.TargetTopic); err != nil {
+		return err
+	}
+	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
+		return s.options.Database.PreviewScope(ctx, plan.Spec, plan.Scope)
+	})
+	if err != nil {
+		return err
+	}
+	effect := s.effectOf(&plan.Spec, &preview)
+	differences := plan.DifferencesTo(&effect)
+	if len(differences) == 0 {
+		return nil
+	}
+	details := make([]detail, 0, len(differences))
+	for _, d := range differences {
+		details = append(details, detail{Field: d.Name, Message: d.String()})
+	}
+	return conflict("the plan no longer holds: messages were sent, changed or deleted since, perhaps by a job that is running, "+
+		"or routes were changed; make a new one", nil, details...)
+}
+
+// preview reads within the limits of a plan: its time, and how many are made at once.
+func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPreview, error)) (result dlq.JobPreview, err error) {
+	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PlanTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
+	a := accessOf(ctx)
+	release, others := s.planLimit.take(ctx, &a.principal)
+	switch {
+	case release != nil:
+		defer release()
+	case ctx.Err() == nil: // too many wait
+		return result, unavailable(others+" plans are being made or waiting; try again later", errors.New("too many plans"))
+	default:
+		return result, s.timeoutError(ctx, others+" plans were being made for", "try again later", ctx.Err())
+	}
+	if result, err = read(ctx); err != nil {
+		err = s.timeoutError(ctx, "the plan took longer than", "narrow its filters, or raise the limit", err)
+	}
+	return result, err
+}
+
+// timeoutError names the limit of a plan when ctx has exceeded it. At the deadline a
+// store may report the database as unavailable, which would mislead. Every other error
+// is returned unchanged.
+func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return unavailable(fmt.Sprintf("%s %s (server.plan_timeout); %s", reason, durationText(s.options.PlanTimeout), remedy), err)
+}
+
+func viewCounts(counts []dlq.PreviewCount) []previewCountView {
+	view := make([]previewCountView, 0, len(counts))
+	for _, count := range counts {
+		view = append(view, previewCountView(count))
+	}
+	return view
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+
+	"dlqmanager/dlq"
+)
+
+type singleRetriesView struct {
+	Retries    []singleRetryView    `json:"retries"`
+	Pagination cursorPaginationView `json:"pagination"`
+}
+
+// singleRetryView is a request to retry one message. A request that joined the retry of another request has the
+// state of that retry.
+type singleRetryView struct {
+	OperationID dlq.ID               `json:"operation_id"`
+	MessageID   dlq.ID               `json:"message_id"`
+	Topic       *string              `json:"topic"`
+	Actor       string               `json:"actor"`
+	Reason      *string              `json:"reason"`
+	TargetTopic *string              `json:"target_topic"`
+	State       dlq.SingleRetryState `json:"state"`
+	Error       *string              `json:"error"`
+	StartedAt   timestamp            `json:"started_at"`
+	EndedAt     *timestamp           `json:"ended_at"`
+	Joined      bool                 `json:"joined"`
+	Workflow    workflowView         `json:"workflow"`
+}
+
+var singleRetryParameters = []string{"page_size", "cursor", "topic", "actor", "from", "to"}
+
+func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) error {
+	wanted := q.operations(retryCursorVersion)
+	wanted.Subject, _ = q.one("actor")
+	if err := q.err(); err != nil {
+		return err
+	}
+	page, err := scan(ctx, s, func() (dlq.SingleRetryPage, error) { return s.options.Database.SingleRetries(ctx, wanted) })
+	if err != nil {
+		return err
+	}
+	view := singleRetriesView{
+		Retries:    make([]singleRetryView, 0, len(page.Retries)),
+		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext},
+	}
+	for i := range page.Retries {
+		view.Retries = append(view.Retries, s.viewSingleRetry(&page.Retries[i]))
+	}
+	if n := len(page.Retries); page.HasNext && n > 0 {
+		view.Pagination.NextCursor = new(encodeOperationCursor(retryCursorVersion, page.Retries[n-1].Cursor()))
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+func (s *Server) viewSingleRetry(r *dlq.SingleRetry) singleRetryView {
+	end := r.End()
+	return singleRetryView{
+		OperationID: r.ID, MessageID: r.TargetID, Topic: optionalText(r.Topic), Actor: r.Subject, Reason: optionalText(r.Reason),
+		TargetTopic: optionalText(r.TargetTopic()), State: end.State, Error: optionalText(end.Error),
+		StartedAt: timestamp(r.At), EndedAt: optionalTime(&end.EndedAt), Joined: r.Joined,
+		Workflow: workflowView{WorkflowID: r.WorkflowID, RunID: r.Run, URL: s.workflowURL(r.WorkflowID, r.Run)},
+	}
+}

@@ -1,0 +1,339 @@
+package dlq
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"dlqmanager/dlq/fingerprint"
+)
+
+// PageSize is how many messages a bulk retry claims, publishes and finalizes at once. A
+// crash can send at most PageSize messages of each lane twice.
+const PageSize = 100
+
+// PageBytes is how many bytes the messages of a page have together, unless the page is a
+// single message. It bounds the memory of a lane.
+const PageBytes = 4 << 20
+
+// ChangeBatch is how many messages of its scope a job that changes messages reads at most, and changes if
+// they match, in a transaction. Larger batches are hardly faster, and hold their locks
+// longer.
+const ChangeBatch = 1000
+
+// JobKind is what a job does with the messages of its scope.
+type JobKind string
+
+const (
+	// KindRetry sends PENDING messages back.
+	KindRetry JobKind = "retry"
+	// KindRevive makes DEAD messages PENDING, with no retries counted and at least one
+	// allowed.
+	KindRevive JobKind = "revive"
+	// KindDead makes PENDING and RETRYING messages DEAD.
+	KindDead JobKind = "dead"
+	// KindDelete removes messages with their bytes and attempts, unless they are RETRYING.
+	KindDelete JobKind = "delete"
+	// KindRestore brings archived messages back: each becomes a new PENDING message of its chain. It
+	// skips messages that were restored before or that an edited copy has replaced.
+	KindRestore JobKind = "restore"
+)
+
+// JobKinds lists every kind.
+var JobKinds = []JobKind{KindRetry, KindRevive, KindDead, KindDelete, KindRestore}
+
+// Statuses are the statuses of the messages that a job of this kind sends or changes; none for an unknown kind.
+func (k JobKind) Statuses() []Status {
+	switch k {
+	case KindRetry:
+		return []Status{StatusPending}
+	case KindRevive:
+		return []Status{StatusDead}
+	case KindDead:
+		return []Status{StatusPending, StatusRetrying}
+	case KindDelete:
+		return []Status{StatusPending, StatusResolved, StatusDead}
+	case KindRestore:
+		return []Status{StatusResolved, StatusDead}
+	default:
+		return nil
+	}
+}
+
+// Beside are the kinds of the jobs that may run on messages of the same topic beside a job of this kind. Two retries would
+// break the order of a key. A deletion would remove messages that a retry is about to send. With two jobs that change
+// messages, chance would decide which change comes last. No kind is in its own list, so that a second request for
+// the same work finds the running job.
+func (k JobKind) Beside() []JobKind {
+	switch k {
+	case KindRetry:
+		return []JobKind{KindRevive, KindDead, KindRestore}
+	case KindRevive, KindDead, KindRestore:
+		return []JobKind{KindRetry}
+	default:
+		return nil
+	}
+}
+
+// JobState is the state of a job.
+type JobState string
+
+const (
+	// JobRunning is reading its scope, and sending or changing messages.
+	JobRunning JobState = "RUNNING"
+	// JobPausing claims no more messages, but some claimed pages are not finalized yet.
+	JobPausing JobState = "PAUSING"
+	// JobPaused sends nothing: an operator paused the job, its target refuses everything, or
+	// too many messages came back. None of its messages are RETRYING.
+	JobPaused JobState = "PAUSED"
+	// JobCancelling changes and claims no more messages and cannot be resumed, but some
+	// claimed pages are not finalized yet.
+	JobCancelling JobState = "CANCELLING"
+	// JobCompleted has read its whole scope.
+	JobCompleted JobState = "COMPLETED"
+	// JobCancelled was cancelled by an operator. None of its messages are RETRYING.
+	JobCancelled JobState = "CANCELLED"
+	// JobFailed was ended by an error that a retry cannot fix.
+	JobFailed JobState = "FAILED"
+)
+
+// JobStates lists every state.
+var JobStates = []JobState{JobRunning, JobPausing, JobPaused, JobCancelling, JobCompleted, JobCancelled, JobFailed}
+
+// IsFinal reports whether a job in this state has ended.
+func (s JobState) IsFinal() bool {
+	return s == JobCompleted || s == JobCancelled || s == JobFailed
+}
+
+// Order is how a bulk retry treats the later messages of a key after a message of the key failed.
+type Order string
+
+const (
+	// OrderKey blocks the later messages of the key: they are skipped.
+	OrderKey Order = "key"
+	// OrderNone sends them regardless.
+	OrderNone Order = "none"
+)
+
+// JobSpec is the request of an operator for a job. Stores persist its JSON. The fields after the
+// reason are for KindRetry only.
+type JobSpec struct {
+	Kind JobKind `json:"kind"`
+	Filter
+	// Reason is the operator's note, kept for the record.
+	Reason string `json:"reason,omitempty"`
+	// RateLimit is in messages per second over the whole job; 0 is no limit.
+	RateLimit int   `json:"rate_limit,omitempty"`
+	Order     Order `json:"order,omitempty"`
+	// Ramp is nil to send without steps.
+	Ramp *Ramp `json:"ramp,omitempty"`
+	// IncludeSuspicious also sends messages whose headers are known to attack consumers.
+	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
+	// TargetTopic is where the messages go instead of their original topics; see Targets.Of.
+	TargetTopic string `json:"target_topic,omitempty"`
+}
+
+// ChangedStatuses are the statuses that match the filter and that the job changes.
+func (s JobSpec) ChangedStatuses() []Status {
+	return slices.DeleteFunc(s.Kind.Statuses(), func(status Status) bool { return !slices.Contains(s.EffectiveStatuses(), status) })
+}
+
+// Storable is the specification as a store keeps it, and shares no memory with s.
+func (s JobSpec) Storable() JobSpec {
+	s.Filter = s.Filter.Storable()
+	s.Reason = StorableText(s.Reason)
+	s.RateLimit = StorableCount(s.RateLimit)
+	s.Order = Order(StorableText(string(s.Order)))
+	if s.Ramp != nil {
+		ramp := *s.Ramp
+		ramp.Steps = slices.Clone(ramp.Steps)
+		s.Ramp = &ramp
+	}
+	s.Archived = s.Kind == KindRestore
+	return s
+}
+
+// IsSameWork reports whether two specifications ask for the same job. The rate limit
+// is not compared, because the limit can be changed later, nor is the reason. The ramp is
+// compared: a request with a ramp must not join a job without one.
+func (s JobSpec) IsSameWork(other JobSpec) bool {
+	canonical := func(s JobSpec) JobSpec {
+		s = s.Storable()
+		s.RateLimit, s.Reason = 0, ""
+		s.Order = cmp.Or(s.Order, OrderKey)
+		return s
+	}
+	first, _ := json.Marshal(canonical(s)) // every field of a specification can be encoded
+	second, _ := json.Marshal(canonical(other))
+	return bytes.Equal(first, second)
+}
+
+// Ramp sends a few messages first, waits, and sends more only if few came back.
+type Ramp struct {
+	// Steps are how many messages each step sends. The rest follows the last step.
+	Steps []int `json:"steps,omitempty"`
+	// Wait is how long to wait after each step for messages that come back.
+	Wait time.Duration `json:"wait_ns,omitempty"`
+	// MaxCameBack is the fraction of the messages sent so far, from 0 to 1, that may come
+	// back. When more come back, the job pauses itself.
+	MaxCameBack float64 `json:"max_came_back,omitempty"`
+	// Confirm is ConfirmVerified to go on only when all messages sent are verified, or came back.
+	Confirm string `json:"confirm,omitempty"`
+}
+
+// ConfirmVerified is the value of Ramp.Confirm.
+const ConfirmVerified = "verified"
+
+// Job is one retry or change of many messages: its scope, fixed by a snapshot when it was
+// created, and its progress. The fields Lanes, MultiTarget, Waiting and CameBack are for
+// KindRetry only. Only such a job is paused.
+type Job struct {
+	// ID is generated by the caller of CreateJob, and is also the token of the claims.
+	ID         ID       `json:"id"`
+	WorkflowID string   `json:"workflow_id"`
+	Spec       JobSpec  `json:"spec"`
+	State      JobState `json:"state"`
+	// Reason says why the job is paused, waits, was cancelled or failed, or why its last step failed while it runs.
+	Reason string `json:"reason"`
+	Lanes  int    `json:"lanes"`
+	// UpperBound is the last Seq assigned when the job or its plan was created. Later messages are
+	// not in the scope, so a message that comes back is not sent in an endless loop.
+	UpperBound int64 `json:"upper_bound"`
+	// Planned is the scope of a plan, with which CreateJob creates the job. If it is nil, CreateJob takes a snapshot.
+	Planned *Scope `json:"-"`
+	// Matched is how many messages were in the scope when it was frozen and still
+	// unchanged when they were counted, before the first was sent or changed.
+	Matched int64 `json:"matched"`
+	// Counting is set until the messages are counted. Until then Matched is 0 and
+	// MultiTarget is unknown.
+	Counting bool `json:"counting"`
+	// MultiTarget is set when the messages have more than one target topic. Then one
+	// closed topic does not close the whole job.
+	MultiTarget bool      `json:"multi_target"`
+	Counts      JobCounts `json:"counts"`
+	// Waiting is how many messages are in the job's queues, because their target is closed
+	// or an earlier message of their key is not done. These are PENDING, and not part of
+	// Counts.
+	Waiting int64 `json:"waiting"`
+	// CameBack is how many of the sent messages failed again and are in a dead-letter
+	// topic again. The number still grows after the job has ended.
+	CameBack int64 `json:"came_back"`
+	// RecentPerSecond is the average rate of about the last ten seconds.
+	RecentPerSecond float64 `json:"recent_per_second"`
+	// StartedAt, EndedAt and UpdatedAt are UTC; EndedAt is nil until the end.
+	StartedAt time.Time  `json:"started_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	EndedAt   *time.Time `json:"ended_at"`
+}
+
+// Owner is the owner of the messages that the job has claimed.
+func (j *Job) Owner() Owner { return Owner{WorkflowID: j.WorkflowID, Token: j.ID.String()} }
+
+// JobCounts are exact at any time, because they are written in the transaction that
+// changes the messages they count.
+type JobCounts struct {
+	// Retried were acknowledged by their target.
+	Retried int64 `json:"retried"`
+	// Failed are PENDING again.
+	Failed int64 `json:"failed"`
+	// Dead could not be delivered and will not be retried.
+	Dead int64 `json:"dead"`
+	// Changed were revived, marked dead, deleted or restored by the job.
+	Changed int64 `json:"changed,omitempty"`
+	// Skipped were matched, but neither sent nor changed: blocked by a failed message of their key,
+	// changed or removed by another client in the meantime, locked, or not reached before the end.
+	Skipped int64 `json:"skipped"`
+}
+
+// Done is how many of the matched messages are finished.
+func (c JobCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Changed + c.Skipped }
+
+// Sent is how many messages were tried or changed. Skipped messages were not.
+func (c JobCounts) Sent() int64 { return c.Retried + c.Failed + c.Dead + c.Changed }
+
+// JobQuery selects jobs. An empty field does not restrict them.
+type JobQuery struct {
+	Kinds  []JobKind
+	Topic  string
+	States []JobState
+	// Actor is who asked for the job, or joined it, as the audit says.
+	Actor string
+	// From is inclusive, To is exclusive: when the job was started.
+	From, To time.Time
+	// Within is an expression that topics must match, from Principal.Within.
+	Within string
+
+	// After is the last job of the previous page.
+	After    *OperationCursor
+	PageSize int
+}
+
+// ChangeStep is the result of one batch of a job that changes messages.
+type ChangeStep struct {
+	// Changed is how many messages this batch changed, and Total how many the job has.
+	Changed, Total int64
+	// Done is set when the whole scope has been read.
+	Done bool
+	// Stopped is set when the job is not running. Then nothing was changed.
+	Stopped bool
+}
+
+// JobPreview describes the effect of a job. ByErrorClass, ByTarget and SkipReasons are for
+// KindRetry only.
+type JobPreview struct {
+	Scope
+	// Digest is the Digest of the Effect.
+	Digest int64
+	// Matched messages would be sent or changed. Skipped messages match the filter and would not.
+	Matched int64
+	Skipped int64
+	// ByStatus counts all messages in the scope. ByErrorClass and ByTarget count the
+	// matched ones, the most frequent first, at most PreviewRows each.
+	ByStatus     map[Status]int64
+	ByErrorClass []PreviewCount
+	ByTarget     []PreviewCount
+	// ByGroup counts the matched messages by group; Groups is how many groups there are.
+	ByGroup []PreviewGroup
+	Groups  int64
+	// SkipReasons counts the skipped messages by reason.
+	SkipReasons []PreviewCount
+	// Sample are some of the messages that would be sent or changed, the oldest first.
+	Sample []Message
+}
+
+// PreviewCount is a name and its number of messages.
+type PreviewCount struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+}
+
+// PreviewGroup is a group and its number of messages in a preview.
+type PreviewGroup struct {
+	// ID is zero for messages without a group.
+	ID ID
+	// Fingerprint has no Key, and is zero if ID is.
+	Fingerprint fingerprint.Fingerprint
+	Count       int64
+}
+
+// Limits of a preview: entries in each list, and messages in the sample.
+const (
+	PreviewRows   = 20
+	PreviewSample = 10
+)
+
+// NoErrorClass is the name in a preview for messages without an error class.
+const NoErrorClass = "(none)"
+
+// Reasons for which a bulk retry skips a message of its scope.
+const (
+	SkipResolved   = "already resolved"
+	SkipDead       = "dead"
+	SkipRetrying   = "being retried by another workflow"
+	SkipExhausted  = "no retries left"
+	SkipNoOrigin   = "its original topic is a dead-letter topic or an internal one"
+	SkipForeign    = "its original topic does not follow from the name of its dead-letter topic, and your grants do not cover it"
+	SkipSuspicious = "its headers are suspicious; include_suspicious sends it"
+)

@@ -1,0 +1,75 @@
+package dlq
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// recentWindow is the time that RecentPerSecond averages over.
+	recentWindow = 10 * time.Second
+	// maxEstimate is a hundred years. A time.Duration can hold it; a longer estimate is
+	// unknown.
+	maxEstimate = 100 * 365 * 24 * time.Hour
+)
+
+// EstimatedEnd is when the job would end at its present rate, including the remaining waits
+// of its ramp. The end is unknown while the job is not running, while its messages are counted, and
+// when nothing was sent recently. So it is while a ramp's steps are too short to
+// show a rate and there is no rate limit.
+func (j *Job) EstimatedEnd(now time.Time) (end time.Time, known bool) {
+	left := j.Matched - j.Counts.Done()
+	if j.State != JobRunning || j.Counting || left < 0 {
+		return time.Time{}, false
+	}
+	rate, wait := j.RecentPerSecond, time.Duration(0)
+	if j.Spec.Ramp != nil {
+		rate, wait = j.rampRateAndWait(left, now)
+	}
+	if limit := float64(j.Spec.RateLimit); limit > 0 {
+		rate = min(rate, limit) // the limit may have been lowered since
+	}
+	if rate <= 0 || left > 0 && math.IsInf(rate, 1) {
+		return time.Time{}, false
+	}
+	seconds := float64(left)/rate + wait.Seconds()
+	if seconds > maxEstimate.Seconds() {
+		return time.Time{}, false
+	}
+	return now.Add(time.Duration(seconds * float64(time.Second))), true
+}
+
+// rampRateAndWait returns the rate of a job with a ramp and the time that it has yet to
+// wait after its steps. The rate is infinite when only the rate limit bounds it. That is
+// the case when the recent rate includes a wait of the ramp: after the first step, until
+// the present step has lasted longer than recentWindow.
+//
+// The row does not say which step is under way. It follows from the number of sent
+// messages: a step is over when all its messages are sent, and the row does not change
+// until the next step.
+func (j *Job) rampRateAndWait(left int64, now time.Time) (rate float64, wait time.Duration) {
+	ramp, sent := j.Spec.Ramp, j.Counts.Sent()
+	var before, upTo int64 // sent before the present step; sent after the step of the loop
+	for _, step := range ramp.Steps {
+		upTo += int64(step)
+		switch {
+		case upTo > sent+left:
+			// The job ends within this step, and does not wait after it.
+		case upTo > sent:
+			wait += ramp.Wait
+		case upTo == sent:
+			waited := max(now.Sub(j.UpdatedAt), 0)
+			if waited > ramp.Wait+recentWindow {
+				return 0, 0 // the next step is overdue: the rate is unknown
+			}
+			wait += max(ramp.Wait-waited, 0)
+			before = upTo
+		default:
+			before = upTo
+		}
+	}
+	if before > 0 && float64(sent-before) <= j.RecentPerSecond*recentWindow.Seconds() {
+		return math.Inf(1), wait
+	}
+	return j.RecentPerSecond, wait
+}

@@ -1,0 +1,92 @@
+package dlq
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Scope is the frozen scope of a job: which of the messages that match its filter it takes.
+type Scope struct {
+	// UpperBound is the last Seq assigned when the scope was frozen. Later messages are not taken.
+	UpperBound int64 `json:"upper_bound"`
+	// SnapshotAt is when the scope was frozen, in UTC. Messages that were changed later are not taken.
+	SnapshotAt time.Time `json:"snapshot_at"`
+}
+
+// JobPlan is a job that is reviewed before its start. The job has the ID of its plan, so a plan starts a single job.
+type JobPlan struct {
+	ID   ID
+	Spec JobSpec
+	Scope
+	Effect Effect
+	// ExpiresAt is UTC. The plan starts no job from then on.
+	ExpiresAt time.Time
+}
+
+// Effect counts the messages that a job would send or change.
+type Effect struct {
+	Matched int64 `json:"matched"`
+	// Digest identifies the matched messages: two sets of messages rarely have the same one.
+	Digest int64 `json:"digest"`
+	// ByTarget counts the messages that would be sent to a topic, the most frequent first, at most
+	// PreviewRows topics; nil for a job that changes messages.
+	ByTarget []PreviewCount `json:"by_target,omitempty"`
+}
+
+// Hash is the SHA-256 of the plan's request, scope and effect, in hexadecimal.
+func (p *JobPlan) Hash() string {
+	spec := p.Spec
+	spec.Reason, spec.Within = "", ""                                                         // the limits are the sender's, and no part of the request
+	encoded, _ := json.Marshal([]any{spec, p.UpperBound, p.SnapshotAt.UnixMicro(), p.Effect}) // every field can be encoded
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:])
+}
+
+// PlanDifference is a number of messages that has changed since the plan was made.
+type PlanDifference struct {
+	// Name is the field of the plan's answer that has the number.
+	Name string
+	// Planned and Now are equal if as many messages match, but not the same.
+	Planned, Now int64
+}
+
+func (d PlanDifference) String() string {
+	if d.Planned == d.Now {
+		return fmt.Sprintf("%d were planned, now %d others", d.Planned, d.Now)
+	}
+	return fmt.Sprintf("%d were planned, now %d", d.Planned, d.Now)
+}
+
+// DifferencesTo compares the planned effect with the present effect. The result is empty if the plan still holds.
+func (p *JobPlan) DifferencesTo(now *Effect) []PlanDifference {
+	var differences []PlanDifference
+	if p.Effect.Matched != now.Matched || p.Effect.Digest != now.Digest {
+		differences = append(differences, PlanDifference{Name: "matched", Planned: p.Effect.Matched, Now: now.Matched})
+	}
+	addTarget := func(name string) {
+		was, is := countNamed(p.Effect.ByTarget, name), countNamed(now.ByTarget, name)
+		if was != is {
+			differences = append(differences, PlanDifference{Name: "by_target_topic." + name, Planned: was, Now: is})
+		}
+	}
+	for _, target := range p.Effect.ByTarget {
+		addTarget(target.Name)
+	}
+	for _, target := range now.ByTarget {
+		if countNamed(p.Effect.ByTarget, target.Name) == 0 {
+			addTarget(target.Name)
+		}
+	}
+	return differences
+}
+
+func countNamed(counts []PreviewCount, name string) int64 {
+	if i := slices.IndexFunc(counts, func(c PreviewCount) bool { return c.Name == name }); i >= 0 {
+		return counts[i].Count
+	}
+	return 0
+}

@@ -1,0 +1,244 @@
+package dlq
+
+import "time"
+
+// NoKey is the key of the queue of a target.
+const NoKey int32 = -1
+
+// QueueID names a queue of a job: the queue of a closed target, or the queue of a key.
+type QueueID struct {
+	// Target is the closed target. In the queue of a key, Target is the topic as a whole.
+	Target Target
+	// Key is the TargetKey of the messages; NoKey in the queue of a target.
+	Key int32
+}
+
+// KeyQueue is the queue of a key.
+func KeyQueue(target string, key int32) QueueID {
+	return QueueID{Target: Target{Topic: target, Partition: AnyPartition}, Key: key}
+}
+
+// TargetKey is a number from 0 for a key and its target. The order of a key is kept for each target. Two keys
+// with the same number wait for each other, for a short time.
+func TargetKey(keyHash int32, target string) int32 {
+	return (keyHash ^ KeyHash([]byte(target), ID{})) & 0x7fffffff
+}
+
+// Candidate is a message that a lane may claim next.
+type Candidate struct {
+	ID            ID
+	Seq           int64
+	OriginalTopic string
+	// Target is where the message goes.
+	Target string
+	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
+	KeyHash, Key int32
+	Size         int64
+	// IsHeld is set if another transaction has locked the message, or another owner retries it.
+	IsHeld bool
+	// IsGone is set if another client has changed or finished the message. It waits no longer.
+	IsGone bool
+}
+
+// Earlier says that a message of a key has arrived before the candidates of the key, and is not finished.
+type Earlier struct {
+	Key int32
+	Seq int64
+	// Queue is where the message waits; nil if another owner retries it.
+	Queue *QueueID
+}
+
+// Listing is what a lane has read to decide which messages it claims next.
+type Listing struct {
+	// Candidates are in the order of arrival.
+	Candidates []Candidate
+	Earlier    []Earlier
+	// Queue is the queue that the candidates wait in; nil if they follow the cursor.
+	Queue *QueueID
+	// Closed is set in the queue of a closed target, which was tried Tries times in vain.
+	Closed bool
+	Tries  int
+	// Ordered is set if the order of keys is kept.
+	Ordered bool
+	// Quota is how many messages the limits of the job allow now.
+	Quota int
+}
+
+// Waiting is a message that is put into a queue.
+type Waiting struct {
+	*Candidate
+	Queue QueueID
+}
+
+// Plan says what becomes of the candidates. The rest stays in its queue.
+type Plan struct {
+	Claim []*Candidate
+	// Wait are the messages that go into a queue, and Created those of their queues that have no message yet.
+	Wait    []Waiting
+	Created []QueueID
+	Gone    []*Candidate
+	// Keys is how many keys have a message that could try the closed target.
+	Keys int
+}
+
+// Bytes is the size of the claimed messages.
+func (p *Plan) Bytes() (bytes int64) {
+	for _, m := range p.Claim {
+		bytes += m.Size
+	}
+	return bytes
+}
+
+// Fit shortens the candidates after the cursor to a page: at most the quota and PageBytes, and at least a message.
+// It reports whether it has left out any.
+func (l *Listing) Fit() bool {
+	bytes := int64(0)
+	for i := range l.Candidates {
+		bytes += l.Candidates[i].Size
+		if i >= l.Quota || i > 0 && bytes > PageBytes {
+			l.Candidates = l.Candidates[:i]
+			return true
+		}
+	}
+	return false
+}
+
+// Plan decides. A message is blocked while it is held, and while an earlier message of its key waits in another
+// queue or is retried by another owner. The later messages of the key are blocked too. A blocked message goes
+// where the earlier message waits, or into the queue of its key.
+//
+// The others are claimed. From a queue, these are at most the quota and PageBytes, and at least a message. A
+// closed target is tried by a single message: the first of a key, and each time of another key, in case the
+// target refuses only some messages.
+func (l *Listing) Plan() Plan {
+	p := Plan{}
+	blocked := map[int32]QueueID{}
+	seen := map[int32]bool{}
+	created := map[QueueID]bool{}
+	var firsts []*Candidate
+	bytes := int64(0)
+	for i := range l.Candidates {
+		m := &l.Candidates[i]
+		if m.IsGone {
+			p.Gone = append(p.Gone, m)
+			continue
+		}
+		queue, isBlocked := blocked[m.Key]
+		if !isBlocked {
+			var isNew bool
+			if queue, isNew, isBlocked = l.blockedBy(m); isNew && !created[queue] {
+				created[queue] = true
+				p.Created = append(p.Created, queue)
+			}
+		}
+		isFirst := !seen[m.Key]
+		seen[m.Key] = true
+		switch {
+		case isBlocked:
+			if l.Ordered {
+				blocked[m.Key] = queue
+			}
+			if l.Queue == nil || queue != *l.Queue {
+				p.Wait = append(p.Wait, Waiting{m, queue})
+			}
+		case l.Closed:
+			if isFirst {
+				firsts = append(firsts, m)
+			}
+		default:
+			bytes += m.Size
+			isFull := len(p.Claim) >= l.Quota || len(p.Claim) > 0 && bytes > PageBytes
+			if l.Queue == nil || !isFull {
+				p.Claim = append(p.Claim, m)
+			}
+		}
+	}
+	if p.Keys = len(firsts); p.Keys > 0 {
+		p.Claim = []*Candidate{firsts[l.Tries%p.Keys]}
+	}
+	return p
+}
+
+// blockedBy is the queue in which a message has to wait. isNew is set if no message waits in that queue.
+func (l *Listing) blockedBy(m *Candidate) (queue QueueID, isNew, isBlocked bool) {
+	own := KeyQueue(m.Target, m.Key)
+	isNew = l.Queue == nil || *l.Queue != own
+	if l.Ordered {
+		for i := range l.Earlier {
+			e := &l.Earlier[i]
+			switch {
+			case e.Key != m.Key || e.Seq >= m.Seq:
+			case e.Queue == nil:
+				isBlocked = true
+			case l.Queue == nil || *e.Queue != *l.Queue:
+				return *e.Queue, false, true
+			}
+		}
+	}
+	isBlocked = isBlocked || m.IsHeld
+	return own, isNew && isBlocked, isBlocked
+}
+
+// JobLimits are the limits of a job over all its lanes.
+type JobLimits struct {
+	// Rate is in messages per second; 0 is no limit.
+	Rate int
+	// NextAt is when the rate allows the next message.
+	NextAt time.Time
+	// Step is how many messages the step of a ramp may still send; nil is no limit.
+	Step *int64
+}
+
+// rateBurst is how much unused time counts for the rate. No claim takes longer than maxRateWait at its rate.
+const (
+	rateBurst   = 100 * time.Millisecond
+	maxRateWait = time.Second
+)
+
+// Exist reports whether there is a limit.
+func (l *JobLimits) Exist() bool { return l.Rate > 0 || l.Step != nil }
+
+// Quota is how many messages may be claimed now: at most a page, the rest of the step, and a tenth of a second of
+// the rate, but a message at least. wait is how long the rate allows none.
+func (l *JobLimits) Quota(now time.Time) (n int, wait time.Duration) {
+	n = PageSize
+	if l.Rate > 0 {
+		n, wait = min(n, max(l.Rate/10, 1)), max(l.next(now).Sub(now), 0)
+	}
+	if l.Step != nil {
+		n = int(min(int64(n), *l.Step))
+	}
+	return n, wait
+}
+
+// Charge subtracts n claimed messages. Up to two tenths of a second of the rate go out at once.
+func (l *JobLimits) Charge(n int, now time.Time) {
+	if l.Rate > 0 {
+		l.NextAt = l.next(now)
+	}
+	l.add(n)
+}
+
+// next is when the rate allows the next message. After the clock was set back, NextAt is too late.
+func (l *JobLimits) next(now time.Time) time.Time {
+	switch earliest := now.Add(-rateBurst); {
+	case l.NextAt.Before(earliest):
+		return earliest
+	case l.NextAt.After(now.Add(maxRateWait)):
+		return now
+	}
+	return l.NextAt
+}
+
+// Refund adds n claimed messages that were requeued.
+func (l *JobLimits) Refund(n int) { l.add(-n) }
+
+func (l *JobLimits) add(n int) {
+	if l.Rate > 0 {
+		l.NextAt = l.NextAt.Add(time.Duration(n) * time.Second / time.Duration(l.Rate))
+	}
+	if l.Step != nil {
+		left := *l.Step - int64(n)
+		l.Step = &left
+	}
+}

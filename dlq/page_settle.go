@@ -1,0 +1,124 @@
+package dlq
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// EndedClaim is a message of a page whose claim has ended.
+type EndedClaim struct {
+	Candidate
+	// Status is RESOLVED also if another owner had delivered the message.
+	Status Status
+}
+
+// QueueState is the state of a queue after its target, or the first message of its key, was tried.
+type QueueState struct {
+	ID QueueID
+	// Tries is how often in a row the try was in vain. At 0 there was no try, and an existing queue keeps its state.
+	Tries int
+	// For is how long to wait before the next try.
+	For      time.Duration
+	Reason   string
+	Category Category
+}
+
+// IsClosed reports whether single messages try the target again.
+func (q *QueueState) IsClosed() bool { return q.ID.Key == NoKey && q.Tries > 0 }
+
+// FailedMessage is a message whose retry was counted and did not deliver.
+type FailedMessage struct {
+	*PageOutcome
+	Key    int32
+	Target string
+}
+
+// Settlement says what follows from the outcomes of a page.
+type Settlement struct {
+	// Counts has the messages of this page. Sent is how many of them count for the rate of the job.
+	Counts JobCounts
+	Sent   int64
+	Failed []FailedMessage
+	// Wait are the messages that go into queues, and Queues the states of these queues, each once and in an order
+	// that is the same for all lanes.
+	Wait   []Waiting
+	Queues []QueueState
+	// Opened are the targets that have acknowledged or rejected a message. Some of them may be closed.
+	Opened []Target
+}
+
+// Settle decides what follows from the outcomes. ended are the claims that they ended. An outcome of a claim that the
+// lane has lost counts nothing, but its target may have answered.
+func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
+	s := Settlement{}
+	refused := map[Target]bool{}
+	for i := range outcomes {
+		o := &outcomes[i]
+		m, isEnded := ended[o.ID]
+		switch {
+		case !isEnded:
+		case o.Result == ResultDelivered:
+			s.Counts.Retried++
+			s.Sent++
+		case o.Result == ResultWaiting:
+			queue := QueueID{Target: o.Wait.Target, Key: NoKey}
+			if o.Wait.OfKey {
+				queue.Key = m.Key
+			} else {
+				refused[o.Wait.Target] = true
+			}
+			s.Wait = append(s.Wait, Waiting{&m.Candidate, queue})
+			s.Queues = append(s.Queues, QueueState{ID: queue, Tries: o.Wait.Tries, For: o.Wait.For, Reason: o.Error, Category: o.Category})
+		case o.Result.IsUncounted():
+			s.Counts.Skipped++
+		default:
+			s.Failed = append(s.Failed, FailedMessage{o, m.Key, m.Target})
+			s.Sent++
+			switch m.Status {
+			case StatusDead:
+				s.Counts.Dead++
+			case StatusPending:
+				s.Counts.Failed++
+			case StatusResolved, StatusRetrying: // another owner's
+			}
+		}
+	}
+	slices.SortStableFunc(s.Queues, func(a, b QueueState) int {
+		return cmp.Or(cmp.Compare(a.ID.Target.Topic, b.ID.Target.Topic), cmp.Compare(a.ID.Target.Partition, b.ID.Target.Partition),
+			cmp.Compare(a.ID.Key, b.ID.Key), cmp.Compare(b.Tries, a.Tries))
+	})
+	s.Queues = slices.CompactFunc(s.Queues, func(a, b QueueState) bool { return a.ID == b.ID })
+	for i := range outcomes {
+		topic := outcomes[i].Target.Topic
+		for _, t := range []Target{outcomes[i].Target, {Topic: topic, Partition: AnyPartition}} {
+			if topic != "" && !refused[t] {
+				refused[t] = true // once
+				s.Opened = append(s.Opened, t)
+			}
+		}
+	}
+	return s
+}
+
+// RateWindow counts messages in periods of ten seconds.
+type RateWindow struct {
+	StartedAt       time.Time
+	Count, Previous int64
+}
+
+const rateWindow = 10 * time.Second
+
+// Add counts n messages at a time.
+func (w *RateWindow) Add(n int64, now time.Time) {
+	if n == 0 {
+		return
+	}
+	switch age := now.Sub(w.StartedAt); {
+	case age >= 2*rateWindow || age < 0: // the clock was set back
+		*w = RateWindow{StartedAt: now}
+	case age >= rateWindow:
+		*w = RateWindow{StartedAt: w.StartedAt.Add(rateWindow), Previous: w.Count}
+	}
+	w.Count += n
+}

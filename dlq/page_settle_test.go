@@ -1,0 +1,185 @@
+package dlq_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+)
+
+// endOf is the outcome of the candidate and the end of its claim.
+func endOf(m dlq.Candidate, result dlq.Result, status dlq.Status) (dlq.PageOutcome, *dlq.EndedClaim) {
+	return dlq.PageOutcome{Outcome: dlq.Outcome{ID: m.ID, Result: result}}, &dlq.EndedClaim{Candidate: m, Status: status}
+}
+
+// settlement collects outcomes and ended claims.
+type settlement struct {
+	outcomes []dlq.PageOutcome
+	ended    map[dlq.ID]*dlq.EndedClaim
+}
+
+func (s *settlement) add(m dlq.Candidate, result dlq.Result, status dlq.Status) *dlq.PageOutcome {
+	o, e := endOf(m, result, status)
+	if s.ended == nil {
+		s.ended = map[dlq.ID]*dlq.EndedClaim{}
+	}
+	s.ended[m.ID] = e
+	s.outcomes = append(s.outcomes, o)
+	return &s.outcomes[len(s.outcomes)-1]
+}
+
+func (s *settlement) wait(m dlq.Candidate, wait dlq.Wait) *dlq.PageOutcome {
+	o := s.add(m, dlq.ResultWaiting, dlq.StatusPending)
+	o.Wait = wait
+	return o
+}
+
+func TestEachOutcomeIsCountedByTheStatusOfItsMessage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		result   dlq.Result
+		status   dlq.Status
+		counts   dlq.JobCounts
+		sent     int64
+		isFailed bool
+	}{
+		{dlq.ResultDelivered, dlq.StatusResolved, dlq.JobCounts{Retried: 1}, 1, false},
+		{dlq.ResultFailed, dlq.StatusPending, dlq.JobCounts{Failed: 1}, 1, true},
+		{dlq.ResultFailed, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true},
+		{dlq.ResultFailed, dlq.StatusResolved, dlq.JobCounts{}, 1, true}, // another owner has delivered the message
+		{dlq.ResultRejected, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true},
+		{dlq.ResultSkipped, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false},
+		{dlq.ResultReleased, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false},
+		{dlq.ResultWaiting, dlq.StatusPending, dlq.JobCounts{}, 0, false},
+	} {
+		s := settlement{}
+		s.add(candidate(1, 7), test.result, test.status)
+		got := dlq.Settle(s.outcomes, s.ended)
+		require.Equal(t, test.counts, got.Counts, "%s %s", test.result, test.status)
+		require.Equal(t, test.sent, got.Sent, "%s %s", test.result, test.status)
+		require.Equal(t, test.isFailed, len(got.Failed) == 1, "%s %s", test.result, test.status)
+		require.Equal(t, test.result == dlq.ResultWaiting, len(got.Wait) == 1, "%s %s", test.result, test.status)
+	}
+}
+
+func TestAFailedMessageBlocksItsKeyForItsTarget(t *testing.T) {
+	t.Parallel()
+	s := settlement{}
+	s.add(candidate(1, 7), dlq.ResultFailed, dlq.StatusPending).Error = "too large"
+	got := dlq.Settle(s.outcomes, s.ended)
+	require.Equal(t, []dlq.FailedMessage{{PageOutcome: &s.outcomes[0], Key: key(7), Target: "orders"}}, got.Failed)
+}
+
+func TestAMessageWaitsForItsTargetOrForItsKey(t *testing.T) {
+	t.Parallel()
+	s := settlement{}
+	o := s.wait(candidate(1, 7), dlq.Wait{Target: partition(2).Target, Tries: 3, For: time.Minute})
+	o.Error, o.Category = "no leader", dlq.CategoryTransient
+	s.wait(candidate(2, 8), dlq.Wait{Target: queueOf(8).Target, OfKey: true})
+	got := dlq.Settle(s.outcomes, s.ended)
+	require.Equal(t, map[int64]dlq.QueueID{1: *partition(2), 2: *queueOf(8)}, waits(got.Wait))
+	require.Equal(t, []dlq.QueueState{
+		{ID: *queueOf(8)},
+		{ID: *partition(2), Tries: 3, For: time.Minute, Reason: "no leader", Category: dlq.CategoryTransient},
+	}, got.Queues)
+	require.False(t, got.Queues[0].IsClosed())
+	require.True(t, got.Queues[1].IsClosed())
+}
+
+func TestOnlyTheQueueOfATriedTargetIsClosed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		queue    *dlq.QueueID
+		tries    int
+		isClosed bool
+	}{{partition(1), 1, true}, {partition(1), 0, false}, {partition(dlq.AnyPartition), 2, true}, {queueOf(7), 1, false}, {queueOf(7), 0, false}} {
+		state := dlq.QueueState{ID: *test.queue, Tries: test.tries}
+		require.Equal(t, test.isClosed, state.IsClosed(), "%+v", test)
+	}
+}
+
+func TestQueuesComeOnceInTheSameOrderForAllLanesWithTheMostTries(t *testing.T) {
+	t.Parallel()
+	s := settlement{}
+	bill := candidate(9, 7)
+	bill.Target, bill.Key = "bills", dlq.TargetKey(7, "bills")
+	s.wait(candidate(1, 7), dlq.Wait{Target: partition(2).Target})
+	s.wait(candidate(2, 8), dlq.Wait{Target: queueOf(8).Target, OfKey: true, Tries: 1})
+	s.wait(candidate(3, 9), dlq.Wait{Target: partition(1).Target})
+	s.wait(candidate(4, 7), dlq.Wait{Target: partition(2).Target, Tries: 4})
+	s.wait(candidate(5, 8), dlq.Wait{Target: queueOf(8).Target, OfKey: true})
+	s.wait(candidate(6, 7), dlq.Wait{Target: partition(2).Target, Tries: 2})
+	s.wait(candidate(7, 7), dlq.Wait{Target: partition(dlq.AnyPartition).Target})
+	s.wait(bill, dlq.Wait{Target: dlq.Target{Topic: "bills", Partition: 3}})
+	got := dlq.Settle(s.outcomes, s.ended)
+	require.Len(t, got.Wait, len(s.outcomes))
+	require.Equal(t, []dlq.QueueState{
+		{ID: dlq.QueueID{Target: dlq.Target{Topic: "bills", Partition: 3}, Key: dlq.NoKey}},
+		{ID: *partition(dlq.AnyPartition)},
+		{ID: *queueOf(8), Tries: 1},
+		{ID: *partition(1)},
+		{ID: *partition(2), Tries: 4},
+	}, got.Queues)
+}
+
+func TestATargetThatAnsweredIsOpenedUnlessItRefusedAMessageOfThePage(t *testing.T) {
+	t.Parallel()
+	whole := dlq.Target{Topic: "orders", Partition: dlq.AnyPartition}
+	s := settlement{}
+	s.add(candidate(1, 7), dlq.ResultDelivered, dlq.StatusResolved).Target = partition(1).Target
+	s.add(candidate(2, 8), dlq.ResultDelivered, dlq.StatusResolved).Target = partition(1).Target
+	s.add(candidate(3, 9), dlq.ResultRejected, dlq.StatusDead).Target = partition(2).Target
+	s.add(candidate(4, 10), dlq.ResultFailed, dlq.StatusPending)
+	require.Equal(t, []dlq.Target{partition(1).Target, whole, partition(2).Target}, dlq.Settle(s.outcomes, s.ended).Opened)
+
+	s.wait(candidate(5, 11), dlq.Wait{Target: partition(2).Target, Tries: 1})
+	s.wait(candidate(6, 12), dlq.Wait{Target: partition(1).Target, OfKey: true, Tries: 1})
+	require.Equal(t, []dlq.Target{partition(1).Target, whole}, dlq.Settle(s.outcomes, s.ended).Opened, "a message that waits for its key says nothing")
+
+	s.wait(candidate(7, 13), dlq.Wait{Target: whole})
+	require.Equal(t, []dlq.Target{partition(1).Target}, dlq.Settle(s.outcomes, s.ended).Opened)
+}
+
+func TestOutcomesOfLostClaimsChangeNoMessages(t *testing.T) {
+	t.Parallel()
+	s := settlement{}
+	s.add(candidate(1, 7), dlq.ResultDelivered, dlq.StatusResolved)
+	s.add(candidate(2, 7), dlq.ResultFailed, dlq.StatusPending)
+	s.add(candidate(3, 7), dlq.ResultRejected, dlq.StatusDead)
+	s.add(candidate(4, 7), dlq.ResultSkipped, dlq.StatusPending)
+	s.wait(candidate(5, 7), dlq.Wait{Target: partition(1).Target, Tries: 1})
+	require.Equal(t, dlq.Settlement{}, dlq.Settle(s.outcomes, nil))
+	require.Equal(t, dlq.Settlement{}, dlq.Settle(nil, nil))
+}
+
+func TestALostDeliveryOpensItsTarget(t *testing.T) {
+	t.Parallel()
+	s := settlement{}
+	s.add(candidate(1, 7), dlq.ResultDelivered, dlq.StatusResolved).Target = partition(1).Target
+	got := dlq.Settle(s.outcomes, nil)
+	require.Equal(t, dlq.Settlement{Opened: []dlq.Target{partition(1).Target, partition(dlq.AnyPartition).Target}}, got)
+}
+
+func TestTheRateWindowCountsInPeriodsOfTenSeconds(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w := dlq.RateWindow{StartedAt: start}
+	for _, test := range []struct {
+		at   time.Duration
+		n    int64
+		want dlq.RateWindow
+	}{
+		{0, 1, dlq.RateWindow{StartedAt: start, Count: 1}},
+		{9999 * time.Millisecond, 2, dlq.RateWindow{StartedAt: start, Count: 3}},
+		{10 * time.Second, 4, dlq.RateWindow{StartedAt: start.Add(10 * time.Second), Count: 4, Previous: 3}},
+		{29 * time.Second, 1, dlq.RateWindow{StartedAt: start.Add(20 * time.Second), Count: 1, Previous: 4}},
+		{29 * time.Second, 0, dlq.RateWindow{StartedAt: start.Add(20 * time.Second), Count: 1, Previous: 4}},
+		{28 * time.Second, 1, dlq.RateWindow{StartedAt: start.Add(20 * time.Second), Count: 2, Previous: 4}}, // the clock steps back
+		{40 * time.Second, 5, dlq.RateWindow{StartedAt: start.Add(40 * time.Second), Count: 5}},
+	} {
+		w.Add(test.n, start.Add(test.at))
+		require.Equal(t, test.want, w, "after %s", test.at)
+	}
+}

@@ -1,0 +1,354 @@
+package dlq_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// world is a store in memory with the statements of a step of a lane, and all who use it: two jobs with two lanes
+// each, single retries, operators, other transactions that lock messages, and targets that close.
+type world struct {
+	*rand.Rand
+	now     time.Time
+	letters []*letter // by seq, from 1
+	jobs    []*job
+	closed  map[dlq.Target]bool
+	isCalm  bool // nothing interferes any more
+	history []string
+	isTold  bool // the history is kept
+	broken  string
+}
+
+type letter struct {
+	dlq.Candidate
+	status    dlq.Status
+	owner     string
+	isInPage  bool
+	isLocked  bool
+	isDeleted bool
+	count     int
+	changedAt time.Time
+}
+
+// recordKey is what orders messages: the key of a record, and its target.
+type recordKey struct {
+	hash   int32
+	target string
+}
+
+func (m *letter) recordKey() recordKey { return recordKey{m.KeyHash, m.Target} }
+
+func (m *letter) partition() dlq.Target {
+	return dlq.Target{Topic: m.Target, Partition: m.KeyHash % 2}
+}
+
+type job struct {
+	token                string
+	isRunning, isOrdered bool
+	snapshotAt           time.Time
+	limits               dlq.JobLimits
+	lanes                []*lane
+	queues               []*queue
+	failedKeys           map[recordKey]bool
+	scope                map[dlq.ID]bool // of the snapshot
+	settled              map[dlq.ID]dlq.Result
+	delivered            map[recordKey]int64 // the last seq
+	sent                 map[dlq.ID]bool
+}
+
+type queue struct {
+	dlq.QueueID
+	lane     int
+	isClosed bool
+	tries    int
+	due      time.Time
+	rows     [2][]int64 // seqs, by lane
+}
+
+type lane struct {
+	dlq.Lane
+	*job
+	cursor, waiting int64
+	counts          dlq.JobCounts
+	page            []dlq.ID
+	// The rest is in the memory of an attempt, and lost by a crash.
+	claim    *dlq.LaneClaim
+	outcomes []dlq.PageOutcome
+	isDone   bool
+}
+
+func (w *world) tell(format string, args ...any) {
+	if w.isTold {
+		w.history = append(w.history, fmt.Sprintf("%7.2fs  ", w.now.Sub(time.Time{}).Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.broken == "" {
+		w.broken = fmt.Sprintf(format, args...)
+		w.tell("BROKEN: %s", w.broken)
+	}
+}
+
+func (w *world) of(id dlq.ID) *letter { return w.letters[int(id[14])<<8+int(id[15])-1] }
+
+func (l *lane) String() string { return fmt.Sprintf("lane %d of %s", l.Number, l.token) }
+
+func (q *queue) String() string {
+	return fmt.Sprintf("%s/%d (closed %t, tries %d)", q.Target, q.Key, q.isClosed, q.tries)
+}
+
+func (j *job) queue(id dlq.QueueID) *queue {
+	for _, q := range j.queues {
+		if q.QueueID == id {
+			return q
+		}
+	}
+	return nil
+}
+
+// put is noteQueuesSQL: a queue with its state.
+func (j *job) put(state dlq.QueueState, lane int, now time.Time) {
+	q := j.queue(state.ID)
+	if q == nil {
+		if state.ID.Key == dlq.NoKey {
+			lane = -1
+		}
+		q = &queue{QueueID: state.ID, lane: lane, due: now.Add(state.For)}
+		j.queues = append(j.queues, q)
+	}
+	if state.Tries > 0 {
+		q.isClosed, q.tries, q.due = state.IsClosed(), state.Tries, now.Add(state.For)
+	}
+}
+
+func (w *world) wait(l *lane, waiting []dlq.Waiting) {
+	for _, m := range waiting {
+		if q := l.queue(m.Queue); q != nil {
+			q.rows[l.Number] = append(q.rows[l.Number], m.Seq)
+			slices.Sort(q.rows[l.Number])
+		}
+	}
+}
+
+// claimable is the condition of a claim.
+func (l *lane) claimable(m *letter, isFromQueue bool) bool {
+	return m.status == dlq.StatusPending && m.count < maxRetries && !m.isDeleted &&
+		(!m.changedAt.After(l.snapshotAt) || m.owner == l.token && isFromQueue)
+}
+
+const maxRetries = 3
+
+// finalize ends the claims of a page.
+func (w *world) finalize(l *lane) {
+	ended := map[dlq.ID]*dlq.EndedClaim{}
+	for i := range l.outcomes {
+		o := &l.outcomes[i]
+		m := w.of(o.ID)
+		isOwned := m.status == dlq.StatusRetrying || m.status == dlq.StatusDead && o.Result == dlq.ResultDelivered
+		if m.isDeleted || m.owner != l.token || m.count != o.RetryCount || !m.isInPage || !isOwned {
+			continue
+		}
+		m.status, m.count = o.Result.After(m.count, maxRetries)
+		m.isInPage, m.changedAt = false, w.now
+		ended[o.ID] = &dlq.EndedClaim{Candidate: m.Candidate, Status: m.status}
+		if o.Result != dlq.ResultWaiting {
+			l.settled[o.ID] = o.Result
+		}
+	}
+	s := dlq.Settle(l.outcomes, ended)
+	l.counts.Retried += s.Counts.Retried
+	l.counts.Failed += s.Counts.Failed
+	l.counts.Dead += s.Counts.Dead
+	l.counts.Skipped += s.Counts.Skipped
+	l.waiting += int64(len(s.Wait))
+	l.limits.Refund(len(s.Wait))
+	l.page = slices.DeleteFunc(l.page, func(id dlq.ID) bool { return ended[id] != nil })
+	for _, failed := range s.Failed {
+		l.failedKeys[recordKey{w.of(failed.ID).KeyHash, failed.Target}] = l.isOrdered
+	}
+	for _, state := range s.Queues {
+		l.put(state, l.Number, w.now)
+	}
+	w.wait(l, s.Wait)
+	for _, t := range s.Opened {
+		if q := l.queue(dlq.QueueID{Target: t, Key: dlq.NoKey}); q != nil && q.isClosed {
+			q.isClosed, q.tries, q.due = false, 0, w.now
+		}
+	}
+	w.tell("%s finalizes: %d ended, %+v, wait %v, opened %v", l, len(ended), s.Counts, waits(s.Wait), s.Opened)
+	l.claim, l.outcomes = nil, nil
+}
+
+// owned are the messages that the lane has claimed and not finalized.
+func (w *world) owned(l *lane) (owned []*letter) {
+	for _, id := range l.page {
+		if m := w.of(id); m.status == dlq.StatusRetrying && m.owner == l.token && m.isInPage && !m.isDeleted {
+			owned = append(owned, m)
+		}
+	}
+	slices.SortFunc(owned, func(a, b *letter) int { return cmp.Compare(a.Seq, b.Seq) })
+	return owned
+}
+
+// next claims a page, as NextPage does.
+func (w *world) next(l *lane) {
+	quota, wait := l.limits.Quota(w.now)
+	if quota <= 0 {
+		*l.limits.Step += 1 + w.Int64N(5) // the next step of the ramp
+		return
+	}
+	if wait > 0 {
+		return
+	}
+	l.page = nil // the lane owns nothing of it
+	due := l.dueFirst()
+	list := dlq.Listing{Ordered: l.isOrdered, Quota: quota}
+	isDue := due != nil && !due.due.After(w.now)
+	if isFromQueue := isDue && !l.ScanFirst; isFromQueue {
+		for _, seq := range due.rows[l.Number][:min(len(due.rows[l.Number]), 100)] {
+			m := w.letters[seq-1]
+			c := m.Candidate
+			if m.isDeleted {
+				c = dlq.Candidate{ID: m.ID, Seq: m.Seq}
+			}
+			list.Candidates = append(list.Candidates, c)
+		}
+		list.Queue, list.Closed, list.Tries = &due.QueueID, due.isClosed, due.tries
+	} else {
+		due = nil
+		w.scan(l, &list)
+	}
+	w.look(l, &list)
+	plan := list.Plan()
+	w.checkPlan(l, &list, &plan)
+	w.write(l, &list, &plan, due)
+	l.limits.Charge(len(plan.Claim), w.now)
+	l.ScanFirst = due != nil
+	l.isDone = due == nil && !isDue && l.dueFirst() == nil && len(list.Candidates) == 0 && l.cursor >= l.UpperBound
+}
+
+// dueFirst is the queue of the lane that is due first.
+func (l *lane) dueFirst() (first *queue) {
+	for _, q := range l.queues {
+		isMine := q.lane == l.Number || q.lane == -1 && len(q.rows[l.Number]) > 0
+		if isMine && (first == nil || q.due.Before(first.due)) {
+			first = q
+		}
+	}
+	return first
+}
+
+// scan makes a page of the messages after the cursor.
+func (w *world) scan(l *lane, list *dlq.Listing) {
+	for _, m := range w.letters[l.cursor:l.UpperBound] {
+		if l.Has(m.KeyHash) && l.claimable(m, false) && len(list.Candidates) < 100 {
+			list.Candidates = append(list.Candidates, m.Candidate)
+		}
+	}
+	isFull := len(list.Candidates) >= dlq.PageSize
+	l.cursor = l.UpperBound
+	if list.Fit() || isFull {
+		l.cursor = list.Candidates[len(list.Candidates)-1].Seq
+	}
+}
+
+// look marks the candidates that are held or gone, and finds the earlier messages of their keys.
+func (w *world) look(l *lane, list *dlq.Listing) {
+	for i := range list.Candidates {
+		c := &list.Candidates[i]
+		m := w.of(c.ID)
+		isClaimable := l.claimable(m, list.Queue != nil)
+		isHeld := isClaimable || m.status == dlq.StatusRetrying && m.owner != l.token && !m.isDeleted
+		c.IsHeld = !isClaimable || m.isLocked
+		c.IsGone = list.Queue != nil && c.IsHeld && !isHeld
+	}
+	if !list.Ordered {
+		return
+	}
+	for i := range list.Candidates {
+		c := &list.Candidates[i]
+		var last *dlq.Earlier
+		for _, q := range l.queues {
+			if list.Queue != nil && q.QueueID == *list.Queue {
+				continue
+			}
+			for _, seq := range q.rows[l.Number] {
+				if w.letters[seq-1].Key == c.Key && seq < c.Seq && (last == nil || seq > last.Seq) {
+					last = &dlq.Earlier{Key: c.Key, Seq: seq, Queue: &q.QueueID}
+				}
+			}
+		}
+		if last != nil {
+			list.Earlier = append(list.Earlier, *last)
+		}
+	}
+	for _, m := range w.letters {
+		if m.status == dlq.StatusRetrying && m.owner != l.token && !m.isDeleted {
+			list.Earlier = append(list.Earlier, dlq.Earlier{Key: m.Key, Seq: m.Seq})
+		}
+	}
+}
+
+// write changes what was planned, and hands the page to the lane.
+func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from *queue) {
+	for _, id := range p.Created {
+		l.put(dlq.QueueState{ID: id}, l.Number, w.now)
+		l.queue(id).due = w.now.Add(time.Second)
+	}
+	claim := &dlq.LaneClaim{Bytes: p.Bytes()}
+	for _, c := range p.Claim {
+		m := w.of(c.ID)
+		m.status, m.owner, m.isInPage, m.changedAt = dlq.StatusRetrying, l.token, true, w.now
+		m.count++
+		l.page = append(l.page, m.ID)
+		claim.Page = append(claim.Page, l.envelope(m))
+	}
+	if len(p.Claim) > 0 {
+		l.claim = claim
+		claim.Closed = l.closedTargets()
+	}
+	w.tell("%s claims %v from %v, of %d; wait %v, gone %v", l, seqs(p.Claim), from, len(list.Candidates), waits(p.Wait), seqs(p.Gone))
+	if from == nil {
+		l.waiting += int64(len(p.Wait))
+		w.wait(l, p.Wait)
+		return
+	}
+	left := seqs(slices.Concat(p.Claim, p.Gone))
+	l.waiting = max(l.waiting-int64(len(left)), 0)
+	for _, m := range p.Wait {
+		left = append(left, m.Seq)
+	}
+	from.rows[l.Number] = slices.DeleteFunc(from.rows[l.Number], func(seq int64) bool { return slices.Contains(left, seq) })
+	w.wait(l, p.Wait)
+	claim.Queue = &dlq.LaneQueue{Target: from.Target, OfKey: from.Key != dlq.NoKey, Tries: from.tries, Keys: p.Keys}
+	switch {
+	case claim.Queue.OfKey && len(p.Claim) == 0:
+		from.due = w.now.Add(time.Second)
+	case claim.Queue.OfKey:
+		from.tries = 0
+	case list.Closed && len(p.Claim) > 0:
+		from.due = w.now.Add(20 * time.Second)
+	}
+	if claim.Queue.OfKey && len(from.rows[l.Number]) == 0 {
+		l.queues = slices.DeleteFunc(l.queues, func(q *queue) bool { return q == from })
+	}
+}
+
+func (l *lane) envelope(m *letter) dlq.PageEnvelope {
+	return dlq.PageEnvelope{Blocked: l.failedKeys[m.recordKey()], Envelope: dlq.Envelope{ID: m.ID, Seq: m.Seq, RetryCount: m.count}}
+}
+
+func (l *lane) closedTargets() (closed []dlq.Target) {
+	for _, q := range l.queues {
+		if q.isClosed {
+			closed = append(closed, q.Target)
+		}
+	}
+	return closed
+}

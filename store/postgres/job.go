@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// jobsSQL reads jobs with the sum of their lanes. A job without lanes counts in its row, like one more lane.
+// The rate includes each lane's current window of ten seconds, and the part of the previous window that is not older than
+// ten seconds. The statement subtracts epochs, because infinite times, which were written by hand,
+// cannot be subtracted. A running job shows the reason of any of its queues, preferably
+// the reason of a closed target. No index has the order of the closed queues, so these few are
+// sorted and the planner does not read all queues.
+const jobsSQL = `
+SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
+	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
+		(SELECT q.reason FROM dlq.dlq_job_queues q WHERE q.job_id = b.id AND q.closed ORDER BY q.partition, q.topic LIMIT 1),
+		(SELECT q.reason FROM dlq.dlq_job_queues q WHERE q.job_id = b.id ORDER BY q.lane DESC, q.due_at DESC LIMIT 1),
+		b.reason) ELSE b.reason END,
+	b.lanes, b.upper_bound, b.matched, NOT b.counted, b.multi_target,
+	b.came_back, l.retried, l.failed, l.dead, b.changed, b.skipped + l.skipped, CASE WHEN b.ended_at IS NULL THEN l.waiting ELSE 0 END,
+	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM b.started_at)::float8)),
+	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at
+FROM dlq.dlq_jobs b
+CROSS JOIN LATERAL (
+	SELECT COALESCE(sum(retried), 0)::bigint AS retried, COALESCE(sum(failed), 0)::bigint AS failed,
+		COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped,
+		COALESCE(sum(waiting), 0)::bigint AS waiting, max(updated_at) AS updated_at,
+		COALESCE(sum(CASE
+			WHEN age < 10 THEN window_count + previous_count * (1 - age / 10)
+			WHEN age < 20 THEN window_count * (2 - age / 10)
+			ELSE 0 END), 0) AS recent
+	FROM (
+		SELECT retried, failed, dead, skipped, waiting, updated_at, window_started_at, window_count, previous_count
+		FROM dlq.dlq_job_lanes_now
+		WHERE job_id = b.id
+		UNION ALL
+		SELECT 0, 0, 0, 0, 0, NULL, b.window_started_at, b.window_count, b.previous_count
+	) AS lanes,
+	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM window_started_at)::float8) AS age) AS w
+) AS l
+WHERE b.ended_at IS NULL /* condition */
+ORDER BY b.started_at DESC, b.id DESC
+LIMIT @limit`
+
+// jobs reads the jobs that meet a condition on b, the newest first. A nil limit
+// reads all of them.
+func (s *Store) jobs(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.Job, error) {
+	return queryAll(ctx, s, operation, scanJob, strings.Replace(jobsSQL, "b.ended_at IS NULL /* condition */", condition, 1), args)
+}
+
+// decodeSpec refuses fields that this version does not know. A filter of another version would
+// otherwise be ignored, and the job would take every message of the topic.
+func decodeSpec(encoded []byte) (spec dlq.JobSpec, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&spec)
+	if err == nil && (spec.Topic == "" && spec.Kind != dlq.KindRetry || len(spec.Kind.Statuses()) == 0) {
+		err = errors.New("it has no topic or no known kind")
+	}
+	if err != nil {
+		return dlq.JobSpec{}, fmt.Errorf("%w: %w", dlq.ErrSpecUnreadable, err)
+	}
+	return spec, nil
+}
+
+func scanJob(row pgx.CollectableRow) (dlq.Job, error) {
+	var j dlq.Job
+	var rate int
+	var spec []byte
+	err := row.Scan((*[16]byte)(&j.ID), &j.WorkflowID, &spec, &rate, (*string)(&j.State), &j.Reason, &j.Lanes, &j.UpperBound, &j.Matched,
+		&j.Counting, &j.MultiTarget, &j.CameBack, &j.Counts.Retried, &j.Counts.Failed, &j.Counts.Dead, &j.Counts.Changed, &j.Counts.Skipped,
+		&j.Waiting, &j.RecentPerSecond, instant{&j.StartedAt}, instant{&j.UpdatedAt}, optionalInstant{&j.EndedAt})
+	if err != nil {
+		return dlq.Job{}, err
+	}
+	if j.Spec, err = decodeSpec(spec); err != nil { // an unreadable row must not hide the others
+		j.Reason = err.Error()
+	}
+	j.Spec.RateLimit = rate // the specification has the limit of the request
+	return j, nil
+}
+
+// checkReadable returns dlq.ErrSpecUnreadable when the specification of the job could not be
+// decoded.
+func checkReadable(j *dlq.Job) error {
+	if j.Spec.Kind == "" {
+		return fmt.Errorf("job %s: %w", j.ID, dlq.ErrSpecUnreadable)
+	}
+	return nil
+}
+
+// Job returns a job, or dlq.ErrNotFound.
+func (s *Store) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
+	jobs, err := s.jobs(ctx, "read job", "b.id = @id", pgx.NamedArgs{"id": uuid(id), "limit": 1})
+	if err == nil && len(jobs) == 0 {
+		err = dlq.JobNotFound(id)
+	}
+	if err != nil {
+		return dlq.Job{}, err
+	}
+	return jobs[0], nil
+}
+
+// Jobs returns a page of the jobs that a query selects, the newest first.
+func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) ([]dlq.Job, error) {
+	args := pgx.NamedArgs{"limit": max(q.PageSize, 0), "within": q.Within, "kinds": q.Kinds, "states": q.States, "topic": q.Topic, "actor": q.Actor,
+		"from": q.From, "to": q.To}
+	condition := "true"
+	add := func(wanted bool, sql string) {
+		if wanted {
+			condition += " AND " + sql
+		}
+	}
+	add(q.Within != "", "b.topic ~ @within")
+	add(len(q.Kinds) > 0, "b.spec->>'kind' = ANY (@kinds::text[])")
+	add(len(q.States) > 0, "b.state = ANY (@states::text[])")
+	add(q.Topic != "", "b.topic = @topic")
+	add(!q.From.IsZero(), "b.started_at >= @from")
+	add(!q.To.IsZero(), "b.started_at < @to")
+	add(q.Actor != "", `EXISTS (SELECT FROM dlq.dlq_audit a
+		WHERE a.target_id = b.id AND a.outcome = 'accepted' AND a.action = 'dlq:job:create' AND a.subject = @actor OFFSET 0)`)
+	if q.After != nil {
+		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
+		add(true, "(b.started_at, b.id) < (@after_at::timestamptz, @after_id::uuid)")
+	}
+	return s.jobs(ctx, "list jobs", condition, args)
+}
+
+// RunningRetries returns every bulk retry that has not ended, the newest first.
+func (s *Store) RunningRetries(ctx context.Context) ([]dlq.Job, error) {
+	return s.jobs(ctx, "list running bulk retries", "b.ended_at IS NULL AND b.lanes > 0", pgx.NamedArgs{"limit": nil})
+}

@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"dlqmanager/dlq"
+)
+
+// actSQL reads the next messages of a job, changes those that match, counts them and moves
+// the cursor. Its CTEs in their order:
+//
+//   - job is empty unless the job is running. status is the status that the job reads now.
+//   - read are the next messages of the topic in this status, in the order of the index.
+//     @from and @until are the limits of created_at. The indexes leave out RETRYING
+//     messages; dlq_retrying has their ids. The UNION drops messages whose two
+//     topics are the same. A condition on the other topic would read all of them each time.
+//   - locked are the messages of read that are in the scope, locked in the order of their ids, like
+//     in every statement that locks several messages. So two of them do not deadlock. The
+//     text of errors is compared here, so a batch reads no more than @limit messages, however
+//     few match.
+//     A message that may still be on its way is not revived; see dlq.ReviveAfter.
+//
+// Then follow changeLocked, or restoreLocked for archived messages, and countAct.
+const actSQL = `
+WITH job AS MATERIALIZED (
+	SELECT upper_bound, snapshot_at, (@statuses::text[])[statuses_done + 1] AS status,
+		greatest(cursor_created_at, @from::timestamptz) AS cursor_created_at, cursor_seq
+	FROM dlq.dlq_jobs
+	WHERE id = @id AND state = 'RUNNING'
+), read AS MATERIALIZED (
+	SELECT id, created_at, seq
+	FROM (
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = (SELECT status FROM job) AND m.status <> 'RETRYING'
+			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
+		ORDER BY m.created_at, m.seq
+		LIMIT @limit)
+		UNION
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.status = (SELECT status FROM job) AND m.status <> 'RETRYING'
+			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
+		ORDER BY m.created_at, m.seq
+		LIMIT @limit)
+		UNION
+		(SELECT m.id, m.created_at, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE (SELECT status FROM job) = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic)
+			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
+		ORDER BY m.created_at, m.seq
+		LIMIT @limit)
+	) AS next
+	ORDER BY created_at, seq
+	LIMIT @limit
+), locked AS MATERIALIZED (
+	SELECT m.id
+	FROM read
+	JOIN dlq.dlq_messages m ON m.id = read.id
+	WHERE CASE WHEN m.status = (SELECT status FROM job) AND m.seq <= (SELECT upper_bound FROM job)
+		AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* search */
+		AND NOT (@kind = 'revive' AND COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false))
+		THEN true ELSE false END
+	ORDER BY m.id
+	FOR UPDATE OF m /* or skip */
+`
+
+// countAct is the end of actSQL.
+const countAct = `), counted AS MATERIALIZED (
+	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
+		(SELECT count(*) FROM read) < @limit AS is_last,
+		(SELECT created_at FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS created_at,
+		(SELECT seq FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS seq
+)
+UPDATE dlq.dlq_jobs a
+SET changed = a.changed + c.changed,
+	statuses_done = a.statuses_done + CASE WHEN c.is_last THEN 1 ELSE 0 END,
+	cursor_created_at = CASE WHEN c.is_last THEN '-infinity' ELSE c.created_at END,
+	cursor_seq = CASE WHEN c.is_last THEN -9223372036854775808 ELSE c.seq END,
+	window_started_at = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.window_started_at
+		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_started_at + interval '10 seconds'
+		ELSE now() END,
+	window_count = c.changed + CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.window_count ELSE 0 END,
+	previous_count = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.previous_count
+		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_count
+		ELSE 0 END,
+	reason = '', updated_at = now()
+FROM job, counted c
+WHERE a.id = @id
+RETURNING c.changed, a.changed, a.statuses_done >= COALESCE(cardinality(@statuses::text[]), 0), false`
+
+// changeLocked is the part after actSQL that changes the locked messages. changed and deleted exclude each
+// other: @kind decides.
+const changeLocked = `), changed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = CASE @kind WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
+		resolution = CASE @kind WHEN 'revive' THEN NULL ELSE 'given_up' END,
+		retry_count = CASE @kind WHEN 'revive' THEN 0 ELSE m.retry_count END, in_page = false,
+		max_retries = CASE @kind WHEN 'revive' THEN greatest(m.max_retries, 1) ELSE m.max_retries END,
+		workflow_id = CASE WHEN m.status = 'RETRYING' THEN m.workflow_id ELSE '' END,
+		owner_token = CASE WHEN m.status = 'RETRYING' THEN m.owner_token ELSE '' END,
+		updated_at = now()
+	FROM locked
+	WHERE @kind <> 'delete' AND m.id = locked.id
+	RETURNING 1
+), deleted AS (
+	DELETE FROM dlq.dlq_messages m USING locked WHERE @kind = 'delete' AND m.id = locked.id RETURNING m.id, m.dlq_topic, m.seq
+), bodies AS (
+	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
+), attempts AS (
+	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
+), outbox AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
+`
+
+// searchMark is the mark in actSQL for conditions that no index has, and lockMark the mark for the lock.
+const (
+	searchMark = "true /* search */"
+	lockMark   = "FOR UPDATE OF m /* or skip */"
+)
+
+// A cancellation waits for the running batch, so a batch has little time. A batch of a single
+// message has more, and so has a batch of a key, which reads all messages of the key.
+const (
+	batchTime     = "1500" // in milliseconds
+	longBatchTime = "8000" // less than callTimeout
+)
+
+const explainJobSQL = `
+UPDATE dlq.dlq_jobs
+SET reason = @reason, updated_at = now()
+WHERE id = @id AND state = 'RUNNING'`
+
+// ExplainJob records why a running job does not continue. The next batch that
+// succeeds clears the reason. Only an answer of the server is recorded word for word: other errors
+// name hosts and users.
+func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
+	reason := dlq.ErrUnavailable.Error()
+	var refusal *pgconn.PgError
+	var connect *pgconn.ConnectError
+	if errors.As(cause, &refusal) && !errors.As(cause, &connect) {
+		reason = cause.Error()
+	}
+	return s.batch(ctx, "explain job", func(batch *pgx.Batch) {
+		batch.Queue(explainJobSQL, pgx.NamedArgs{"id": uuid(id), "reason": dlq.StorableText(reason)})
+	})
+}
+
+// Act runs the next batch of a job that changes messages, in a transaction, and reads at most limit
+// messages. Act needs the fields ID and Spec of the job; the position is in the row. Two calls
+// for the same job wait for each other, and change different messages.
+//
+// A message that another transaction has locked for a second is skipped, so that the job
+// continues. The error is dlq.ErrBlocked when the row of the job is locked for a second,
+// dlq.ErrSlow when the batch was undone since time ran out, and dlq.ErrSpecUnreadable.
+func (s *Store) Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep, error) {
+	if err := checkReadable(&job); err != nil {
+		return dlq.ChangeStep{}, err
+	}
+	if job.Spec.Kind == dlq.KindRetry {
+		return dlq.ChangeStep{}, fmt.Errorf("store: job %s is a bulk retry, which changes no messages in batches", job.ID)
+	}
+	step, hadJob, err := s.act(ctx, &job, limit, false)
+	if hadJob && errors.Is(err, dlq.ErrBlocked) {
+		step, _, err = s.act(ctx, &job, limit, true)
+	}
+	return step, err
+}
+
+// act reports in hadJob whether the row of the job was locked, also after an error.
+func (s *Store) act(ctx context.Context, job *dlq.Job, limit int, skipLocked bool) (step dlq.ChangeStep, hadJob bool, err error) {
+	sql, args := actOf(job, limit)
+	if skipLocked {
+		sql = strings.Replace(sql, lockMark, "FOR UPDATE OF m SKIP LOCKED", 1)
+	}
+	var steps []dlq.ChangeStep
+	err = s.batch(ctx, "change messages", func(batch *pgx.Batch) {
+		hadJob = false
+		batch.Queue(batchPlanSQL)
+		batch.Queue(batchTimeSQL, args)
+		batch.Queue(lockJobSQL, args).Exec(func(pgconn.CommandTag) error { hadJob = true; return nil })
+		if job.Spec.Archived {
+			batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		}
+		queueQuery(batch, &steps, pgx.RowToStructByPos[dlq.ChangeStep], sql, args)
+	})
+	if err != nil {
+		return dlq.ChangeStep{}, hadJob, err
+	}
+	if len(steps) == 0 {
+		return dlq.ChangeStep{Stopped: true}, hadJob, nil
+	}
+	return steps[0], hadJob, nil
+}
+
+// actOf is the statement of a job with its parameters. Ids and a key choose the source of
+// the messages, and created_at the range of the index.
+func actOf(job *dlq.Job, limit int) (sql string, args pgx.NamedArgs) {
+	f := job.Spec.Filter
+	args = changeArgs(&job.Spec)
+	args["id"], args["kind"], args["limit"], args["batch_time"] = uuid(job.ID), job.Spec.Kind, limit, batchTime
+	args["revive_after"] = dlq.ReviveAfter
+	args["from"], args["until"], args["until_seq"] = timestamptz(startOfTime), timestamptz(endOfTime), int64(math.MaxInt64)
+	if limit <= 1 {
+		args["batch_time"] = longBatchTime
+	}
+	if f.IsLookup() && len(f.IDs) == 0 {
+		args["limit"], args["batch_time"] = 10*limit, longBatchTime // each batch reads all messages of the key
+	}
+	if !f.CreatedFrom.IsZero() {
+		args["from"] = f.CreatedFrom
+	}
+	if !f.CreatedTo.IsZero() {
+		args["until"], args["until_seq"] = f.CreatedTo, int64(math.MinInt64)
+	}
+	f.CreatedFrom, f.CreatedTo = time.Time{}, time.Time{}
+	change, uses := changeLocked, dlq.InOrder|dlq.ByBody|dlq.ByMessage
+	if f.Archived { // the archive has fewer indexes
+		change, uses = restoreLocked, dlq.InOrder|dlq.ByBody
+	}
+	read, rest := f.Split(uses)
+	if f.Archived {
+		read.Within, rest.Within = "", f.Within
+	}
+	return strings.Replace(filtered(actSQL, &read), searchMark, "true"+conditions(&rest), 1) + change + countAct, args
+}

@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// createLock is the advisory lock that allows a single creation of a job at a time. Two
+// concurrent creations would not see each other's rows. The number is arbitrary and must
+// never change.
+const createLock = 7_305_011_990_414
+
+// lockSQL takes an advisory lock for the transaction. If the program is suspended or loses
+// its network while holding the lock, the server ends its session after two seconds.
+const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
+
+// conflictSQL finds the job itself, if its plan was started before, or a running job that has
+// messages in common with @topic and that may not run beside the new job (JobKind.Beside); a job
+// whose kind cannot be read may not. A message belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
+// and so does a job of the other topic of any message, if the message is within the limits
+// of both jobs; an empty limit matches every topic. So does a limit that Principal.Within cannot
+// have made, since such a limit may be no valid expression. The status of the message does not matter,
+// so the result does not change while a job changes the message.
+const conflictSQL = `
+WITH live AS MATERIALIZED (
+	SELECT id, topic,
+		CASE WHEN spec->>'within' ~ '^(\(\?s\))?\^\(([A-Za-z0-9_|-]|\\\.|\.\*?)*\)\$$' THEN spec->>'within' ELSE '' END AS within
+	FROM dlq.dlq_jobs
+	WHERE ended_at IS NULL AND NOT COALESCE(spec->>'kind' = ANY (@beside::text[]), false)
+)
+SELECT id FROM dlq.dlq_jobs WHERE id = @id
+UNION ALL
+SELECT id FROM live WHERE topic = @topic AND within = @within
+UNION ALL
+SELECT live.id
+FROM dlq.dlq_topic_counts c
+JOIN live ON live.topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ live.within
+WHERE @topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ @within
+LIMIT 1`
+
+// newestSQL reads the order of arrival of the newest PENDING message. The sequence of
+// snapshotSQL may be lower, after a COPY of messages that included seq.
+const newestSQL = `
+SELECT COALESCE(max(newest.seq), 0)
+FROM (
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
+	UNION ALL
+	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
+) AS newest`
+
+// snapshotSQL reads the last order of arrival that was assigned, and the time. Messages
+// that become PENDING after this time are not claimed.
+const snapshotSQL = `
+SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, clock_timestamp()
+FROM dlq.dlq_messages_seq_seq`
+
+// createJobSQL inserts the job and its lanes. Its messages are counted later.
+const createJobSQL = `
+WITH job AS (
+	INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, rate_limit, lanes, upper_bound, snapshot_at)
+	VALUES (@id, @workflow_id, @topic, @spec::jsonb, @rate_limit, @lanes, @upper_bound, @snapshot_at)
+	RETURNING id, lanes
+)
+INSERT INTO dlq.dlq_job_lanes (job_id, lane)
+SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
+
+// ingestTimeoutSQL limits how long the creation of a job waits for the ingest lock.
+// Transactions of the ingest that start meanwhile wait behind that call.
+const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
+
+// CreateJob inserts the row and the lanes of a job, in a few milliseconds at any size; CountJob counts the
+// messages. The scope is the scope of the plan, or is fixed by a snapshot. CreateJob uses the fields ID, WorkflowID,
+// Spec, Planned and, of a retry, Lanes (1 or more).
+//
+// CreateJob creates nothing if the job exists, and returns the job. CreateJob creates nothing either if a
+// running job conflicts (conflictSQL). It returns that job if both do the same work (JobSpec.IsSameWork) and the new
+// job has no plan, and otherwise a *dlq.JobBusyError. The error
+// is dlq.ErrUnavailable when ingest does not release its lock in time.
+func (s *Store) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
+	j.Spec = j.Spec.Storable()
+	if j.Lanes = max(j.Lanes, 1); j.Spec.Kind != dlq.KindRetry {
+		j.Lanes = 0
+	}
+	id, isCreated, err := s.createJob(ctx, asked, &j)
+	if err != nil {
+		return dlq.Job{}, err
+	}
+	job, err := s.Job(ctx, id)
+	switch {
+	case err != nil || isCreated:
+		return job, err
+	case !job.Spec.IsSameWork(j.Spec), j.Planned != nil && id != j.ID: // a plan has a scope of its own
+		return job, &dlq.JobBusyError{Topic: j.Spec.Topic, Running: id}
+	}
+	return job, s.recordJoin(ctx, asked, &job)
+}
+
+// createJob takes a snapshot, inserts the row of a job and records who asked for the job. If the job exists, or a running
+// job conflicts, createJob returns the id of that job.
+func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job) (running dlq.ID, isCreated bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	args := pgx.NamedArgs{"id": uuid(j.ID), "workflow_id": j.WorkflowID, "topic": j.Spec.Topic, "within": j.Spec.Within, "spec": j.Spec,
+		"rate_limit": j.Spec.RateLimit, "lanes": j.Lanes, "beside": j.Spec.Kind.Beside()}
+	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
+	err = untilLoggedIn(ctx, func() error {
+		running, err = conflictingJob(ctx, s.pool, args)
+		return err
+	})
+	var scope dlq.Scope
+	switch {
+	case err != nil || !running.IsZero():
+	case j.Planned != nil:
+		scope = *j.Planned
+	default:
+		scope, err = s.snapshot(ctx, j.Spec.Topic)
+	}
+	args["upper_bound"], args["snapshot_at"] = scope.UpperBound, timestamptz(scope.SnapshotAt)
+	if err != nil || !running.IsZero() {
+		return running, false, wrap("create job", err)
+	}
+	created := recordOf(asked, dlq.TargetJob, dlq.OperationAccepted)
+	if created != nil {
+		*created = created.Created(j)
+	}
+	err = retryOnConflict(func() (err error) {
+		running, err = s.insertJob(ctx, args, created)
+		return err
+	})
+	if err == nil && running.IsZero() {
+		running, isCreated = j.ID, true
+		s.recorded(created)
+	}
+	return running, isCreated, wrap("create job", err)
+}
+
+// snapshot freezes the scope of a job on a topic. The whole
+// transaction is sent in a batch, so the ingest lock is not held for a round trip.
+func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, err error) {
+	newest, err := s.newest(ctx, topic)
+	if err != nil {
+		return scope, err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // snapshotSQL must see all that was committed before the lock was granted
+	batch.Queue(ingestTimeoutSQL)
+	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&scope.UpperBound, instant{&scope.SnapshotAt}) })
+	batch.Queue(`COMMIT`)
+	err = s.pool.send(ctx, batch)
+	if isBlocked(err) {
+		s.endSuspended(ctx)
+		return scope, fmt.Errorf("ingest did not release its lock within 2s: %w", err)
+	}
+	scope.UpperBound = max(scope.UpperBound, newest)
+	return scope, err
+}
+
+func (s *Store) newest(ctx context.Context, topic string) (seq int64, err error) {
+	err = s.batch(ctx, "find the newest message", func(batch *pgx.Batch) {
+		batch.Queue(inOrderSQL)
+		batch.Queue(newestSQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan(&seq) })
+	})
+	return seq, err
+}
+
+// insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ
+// COMMITTED lets each statement see all that was committed before the lock was granted,
+// even if the database has another default.
+func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.Operation) (busy dlq.ID, err error) {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
+			return err
+		}
+		if busy, err = conflictingJob(ctx, tx, args); err != nil || !busy.IsZero() {
+			return err
+		}
+		if _, err = tx.Exec(ctx, createJobSQL, args); err != nil {
+			return err
+		}
+		return recordCreation(ctx, tx, created)
+	})
+	return busy, err
+}
+
+// conflictingJob returns the id of a running job that conflicts with a new job of the topic
+// in args, or zero.
+func conflictingJob(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, args pgx.NamedArgs) (busy dlq.ID, err error) {
+	err = on.QueryRow(ctx, conflictSQL, args).Scan((*[16]byte)(&busy))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return dlq.ID{}, nil
+	}
+	return busy, err
+}

@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// deletePlansSQL deletes some plans that nobody can start any more. For a day, whoever tries is told why.
+const deletePlansSQL = `
+DELETE FROM dlq.dlq_plans
+WHERE id = ANY (ARRAY(
+	SELECT id FROM dlq.dlq_plans WHERE expires_at < now() - interval '1 day' ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED))`
+
+const createPlanSQL = `
+INSERT INTO dlq.dlq_plans (id, spec, upper_bound, snapshot_at, effect, expires_at)
+VALUES (@id, @spec::jsonb, @upper_bound, @snapshot_at, @effect::jsonb, clock_timestamp() + @seconds * interval '1 second')
+RETURNING expires_at`
+
+const planSQL = `SELECT id, spec, upper_bound, snapshot_at, effect, expires_at FROM dlq.dlq_plans WHERE id = @id`
+
+// CreatePlan stores a plan, which expires after ttl, and deletes some that expired more than a day ago.
+func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
+	err := s.batch(ctx, "create plan", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		batch.Queue(deletePlansSQL)
+		args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
+			"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "seconds": ttl.Seconds()}
+		batch.Queue(createPlanSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(instant{&p.ExpiresAt}) })
+	})
+	return p, err
+}
+
+// Plan returns a plan, or dlq.ErrNotFound, also a day after it has expired. It returns dlq.ErrSpecUnreadable if the
+// specification cannot be read.
+func (s *Store) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
+	p, found, err := queryOne(ctx, s, "read plan", scanPlan, planSQL, pgx.NamedArgs{"id": uuid(id)})
+	if err == nil && !found {
+		err = dlq.ErrNotFound
+	}
+	return p, err
+}
+
+func scanPlan(row pgx.CollectableRow) (p dlq.JobPlan, err error) {
+	var spec, effect []byte
+	err = row.Scan((*[16]byte)(&p.ID), &spec, &p.UpperBound, instant{&p.SnapshotAt}, &effect, instant{&p.ExpiresAt})
+	if err == nil {
+		p.Spec, err = decodeSpec(spec)
+	}
+	if err == nil && (!slices.Contains(dlq.JobKinds, p.Spec.Kind) || json.Unmarshal(effect, &p.Effect) != nil) {
+		err = dlq.ErrSpecUnreadable
+	}
+	return p, err
+}

@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// previewSQL counts the scope in a pass, grouped by all columns that decide whether a
+// message is sent. So the patterns of dead-letter topics are matched once for each group.
+// Of error classes, targets and groups only the most frequent are returned. Statuses and
+// reasons are few.
+const previewSQL = `
+WITH message_group AS MATERIALIZED (
+	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n,
+		bit_xor(uuid_hash_extended(id, 0)) AS digest
+	FROM (
+		(SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+			m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
+			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at)
+		UNION ALL
+		(SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+			m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
+			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at)
+		UNION ALL
+		(SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+			m.error_class, m.dlq_topic, m.original_topic, m.group_id
+		FROM dlq.dlq_messages m /* source */
+		WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
+			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */
+			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at)
+	) AS scope
+	GROUP BY status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id
+), with_reason AS (
+	SELECT m.*, CASE
+		WHEN m.status = 'RESOLVED' THEN @resolved
+		WHEN m.status = 'DEAD' THEN @dead
+		WHEN m.status = 'RETRYING' THEN @retrying
+		WHEN m.exhausted THEN @exhausted
+		WHEN m.original_topic = '' OR m.original_topic = m.dlq_topic OR m.original_topic ~ @dead_letter_topics THEN @no_origin
+		WHEN NOT m.in_reach THEN @foreign
+		WHEN m.suspicious AND @skip_suspicious::bool THEN @suspicious
+		ELSE '' END AS reason
+	FROM message_group m
+), counted AS (
+	SELECT CASE WHEN GROUPING(status) = 0 THEN 'status' WHEN GROUPING(error_class) = 0 THEN 'class'
+		WHEN GROUPING(original_topic) = 0 THEN 'target' ELSE 'group' END AS kind,
+		COALESCE(status, error_class, original_topic, group_id::text, '') AS name, group_id, reason, sum(n)::bigint AS n, bit_xor(digest) AS digest
+	FROM with_reason
+	GROUP BY GROUPING SETS ((status, reason), (error_class, reason), (original_topic, reason), (group_id, reason))
+), ranked AS (
+	SELECT *, row_number() OVER (PARTITION BY kind ORDER BY n DESC, name) AS rank, count(*) OVER (PARTITION BY kind) AS names
+	FROM counted
+	WHERE kind = 'status' OR reason = ''
+)
+SELECT r.kind, r.name, r.reason, r.n, r.digest, r.names, r.group_id, COALESCE(g.version, 0), COALESCE(g.scope, ''), COALESCE(g.rule, ''),
+	COALESCE(g.class, ''), COALESCE(g.frame, ''), COALESCE(g.message, '')
+FROM ranked r
+LEFT JOIN dlq.dlq_groups g ON g.id = r.group_id
+WHERE r.kind = 'status' OR r.rank <= @rows::int
+ORDER BY r.n DESC, CASE WHEN r.kind = 'status' THEN r.reason ELSE r.name END`
+
+// sampleSQL reads the first messages that would be sent.
+const sampleSQL = `
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
+FROM (
+	SELECT id, seq
+	FROM (
+		(SELECT m.id, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
+			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
+			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
+			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
+		ORDER BY m.seq
+		LIMIT 10)
+		UNION ALL
+		(SELECT m.id, m.seq
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
+			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
+			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
+			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
+		ORDER BY m.seq
+		LIMIT 10)
+	) AS sendable
+	ORDER BY seq
+	LIMIT 10
+) AS sample
+JOIN dlq.dlq_messages m ON m.id = sample.id
+CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p
+ORDER BY sample.seq`
+
+var _ = [1]struct{}{}[dlq.PreviewSample-10]
+
+// PreviewJob returns the result of a job that would start now, and its frozen scope. It changes
+// nothing. The whole scope is read, until ctx ends. The error is dlq.ErrUnavailable when ingest does not release its
+// lock in time.
+func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
+	scope, err := s.snapshot(ctx, spec.Storable().Topic)
+	if err != nil {
+		return dlq.JobPreview{}, wrap("preview job", err)
+	}
+	return s.PreviewScope(ctx, spec, scope)
+}
+
+// PreviewScope returns the result of a job that would start now with a scope that was frozen before, and reads everything in
+// the same snapshot.
+func (s *Store) PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (preview dlq.JobPreview, err error) {
+	spec = spec.Storable()
+	bounds := pgx.NamedArgs{"upper_bound": scope.UpperBound, "snapshot_at": timestamptz(scope.SnapshotAt)}
+	if spec.Kind == dlq.KindRetry {
+		preview, err = s.previewRetry(ctx, &spec, bounds)
+	} else {
+		preview, err = s.previewChanges(ctx, &spec, bounds)
+	}
+	preview.Scope = scope
+	return preview, err
+}
+
+// previewRetry is PreviewScope for a bulk retry.
+func (s *Store) previewRetry(ctx context.Context, spec *dlq.JobSpec, bounds pgx.NamedArgs) (dlq.JobPreview, error) {
+	args := s.bulkArgs(spec)
+	maps.Copy(args, bounds)
+	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
+	args["exhausted"], args["no_origin"], args["suspicious"], args["foreign"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious, dlq.SkipForeign
+	args["rows"] = dlq.PreviewRows
+	return s.preview(ctx, filtered(previewSQL, &spec.Filter), args, true, filtered(sampleSQL, &spec.Filter), args)
+}
+
+// preview runs the statements of a preview in the same snapshot. The sample is read in its order, except by
+// keys, which have an index of their own.
+func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool,
+	sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.JobPreview, error) {
+	preview := dlq.JobPreview{ByStatus: map[dlq.Status]int64{}}
+	batch := &pgx.Batch{}
+	batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
+	batch.Queue(sql, args).Query(func(rows pgx.Rows) error { return collectPreview(rows, &preview) })
+	if inOrder {
+		batch.Queue(inOrderSQL)
+	}
+	queueQuery(batch, &preview.Sample, scanListed, sampleSQL, sampleArgs)
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
+	if err != nil {
+		return dlq.JobPreview{}, wrap("preview job", err)
+	}
+	return preview, nil
+}
+
+func collectPreview(rows pgx.Rows, preview *dlq.JobPreview) error {
+	var kind, name, reason string
+	var n, digest, names int64
+	var group dlq.PreviewGroup
+	_, err := pgx.ForEachRow(rows, append([]any{&kind, &name, &reason, &n, &digest, &names}, groupTargets(&group)...), func() error {
+		switch kind {
+		case "status":
+			preview.ByStatus[dlq.Status(name)] += n
+			if reason == "" {
+				preview.Matched += n
+				preview.Digest ^= digest
+				break
+			}
+			preview.Skipped += n
+			preview.SkipReasons = append(preview.SkipReasons, dlq.PreviewCount{Name: reason, Count: n})
+		case "class":
+			preview.ByErrorClass = append(preview.ByErrorClass, dlq.PreviewCount{Name: cmp.Or(name, dlq.NoErrorClass), Count: n})
+		case "target":
+			preview.ByTarget = append(preview.ByTarget, dlq.PreviewCount{Name: name, Count: n})
+		default:
+			group.Count = n
+			preview.ByGroup = append(preview.ByGroup, group)
+			preview.Groups = names
+		}
+		return nil
+	})
+	return err
+}
+
+// groupTargets are the scan targets of a group in a preview. Its id is NULL for messages in no
+// group.
+func groupTargets(g *dlq.PreviewGroup) []any {
+	f := &g.Fingerprint
+	return []any{idOrZero{&g.ID}, &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message}
+}

@@ -1,0 +1,281 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"dlqmanager/dlq"
+)
+
+// NextPage ends the page in hand as FinalizePage does, and claims the next messages of the lane for its owner: at most
+// dlq.PageSize in the order of arrival, and at most the number that the rate limit and the step limit allow now. A
+// queue that is due comes first. Otherwise, if scan is set, NextPage claims the next messages of the scope and moves
+// the lane's cursor past them. Messages that another transaction has locked go into a queue, and so do the later
+// messages of their keys. The page in hand ends in the transaction of the first claim. When this claim finds nothing,
+// but more messages follow, NextPage claims again.
+//
+// With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and
+// neither StepLimitReached nor Stopped nor Unfinished. The error is dlq.ErrBlocked when another
+// transaction does not release a lock in time.
+func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (c dlq.LaneClaim, ended dlq.PageResult, err error) {
+	began := time.Now()
+	for try := 1; ; try++ {
+		r, err := s.endPage(ctx, &lane, outcomes, true, scan)
+		if try == 1 {
+			ended = r.page
+		}
+		c, outcomes, lane.ScanFirst = r.claim, nil, false
+		switch {
+		case errors.Is(err, dlq.ErrFenced):
+			return dlq.LaneClaim{Stopped: true}, ended, nil
+		case err != nil && try > 1:
+			return dlq.LaneClaim{Wait: queueRetryDelay}, ended, nil // the page has ended; the next claim meets the error again
+		case err != nil || len(c.Page) > 0 || c.Stopped || c.Unfinished || c.StepLimitReached || c.Wait > 0 || !r.more:
+			return c, ended, err
+		case time.Since(began) > maxScanTime:
+			c.Wait = queueRetryDelay
+			return c, ended, nil
+		}
+		// The scan goes on: every candidate went into a queue, or no message that was read matched the filter.
+	}
+}
+
+// maxScanTime is how long NextPage scans without a result before it returns.
+const maxScanTime = time.Second
+
+// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds
+// to the lane's counters, all in a transaction. It returns the lane's totals and the
+// number of claims that it ended.
+//
+// A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
+// see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when
+// another transaction holds a lock for a second. Deliveries are recorded also by a fenced attempt.
+func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
+	r, err := s.endPage(ctx, &lane, outcomes, false, false)
+	return r.page, err
+}
+
+// endPage is a step that also records the deliveries of claims that are gone.
+func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
+	r, err := s.step(ctx, lane, outcomes, claims, scans)
+	if isFenced := errors.Is(err, dlq.ErrFenced); isFenced || err == nil && r.page.Ended < len(outcomes) {
+		kept, lateErr := s.keepLate(ctx, lane, outcomes)
+		switch {
+		case lateErr != nil && isFenced:
+			return stepResult{}, lateErr
+		case lateErr != nil:
+			err = lateErr
+		case !isFenced:
+			r.page.Ended += kept.Kept
+			r.page.Counts.Retried += kept.Counted
+		}
+	}
+	return r, err
+}
+
+// step is a transaction of a lane: it ends the page in hand, and claims the next page. The lane's row and the
+// job's row are locked after the messages that end, because these locks may take long, and a pause of the job must
+// not wait for them. The messages that are claimed are locked last, without a wait.
+type step struct {
+	*Store
+	lane     *dlq.Lane
+	conn     *pgxpool.Conn
+	args     pgx.NamedArgs
+	outcomes []dlq.PageOutcome // by id, each message once
+	claims   bool
+	scans    bool // also messages after the cursor
+	isLocked bool // the job has limits, and its row is locked
+
+	row       laneRow
+	known     laneRow // as it was read
+	page      [][16]byte
+	knownPage [][16]byte
+	job       jobOfLane
+	requeued  int // messages of the page in hand
+	ended     map[dlq.ID]*dlq.EndedClaim
+	unnamed   [][16]byte // messages whose target has no id
+	// queue is the queue of the lane that is due first; nil if the lane has none.
+	queue   *laneQueue
+	listing dlq.Listing
+	free    []dlq.ID // locked
+	held    []dlq.ID
+	failed  []dlq.ID // an earlier message of their key has failed
+	plan    dlq.Plan
+	counts  map[dlq.ID]int // retry counts of the claimed messages
+	records map[dlq.ID]dlq.Record
+	result  stepResult
+}
+
+type stepResult struct {
+	claim dlq.LaneClaim
+	page  dlq.PageResult
+	// more is set if the claim is empty, and messages may follow the cursor.
+	more bool
+}
+
+// laneRow is the row of a lane without its page.
+type laneRow struct {
+	pages, cursor, waiting int64
+	counts                 dlq.JobCounts
+	window                 dlq.RateWindow
+}
+
+type jobOfLane struct {
+	isRunning bool
+	limits    dlq.JobLimits
+	now       time.Time
+}
+
+type laneQueue struct {
+	id int64
+	dlq.QueueID
+	isClosed bool
+	tries    int
+	due      time.Time
+	reason   string
+	category dlq.Category
+}
+
+// queueRetryDelay is how soon a lane claims again after an empty claim. The queue that gave
+// nothing has been postponed, and another one may be due.
+const queueRetryDelay = time.Millisecond
+
+// step runs a step of a lane. Without claims it only ends the page. The error is dlq.ErrFenced when a newer attempt
+// has the lane.
+func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	t := &step{}
+	err := retryOnConflict(func() error {
+		return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			*t = step{Store: s, lane: lane, conn: conn, args: s.laneArgs(lane), outcomes: inOrder(outcomes), claims: claims, scans: scans}
+			err := t.run(ctx)
+			if err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
+				rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				_, rollbackErr := conn.Exec(rollback, `ROLLBACK`)
+				cancel()
+				err = errors.Join(err, rollbackErr)
+			}
+			return err
+		})
+	})
+	if errors.Is(err, dlq.ErrFenced) {
+		return stepResult{}, err
+	}
+	return t.result, wrap("send page", err)
+}
+
+// inOrder sorts outcomes by id, so that two steps that end the same page do not deadlock. When a message has several
+// outcomes, the first one counts.
+func inOrder(outcomes []dlq.PageOutcome) []dlq.PageOutcome {
+	sorted := slices.SortedStableFunc(slices.Values(outcomes), func(a, b dlq.PageOutcome) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return slices.CompactFunc(sorted, func(a, b dlq.PageOutcome) bool { return a.ID == b.ID })
+}
+
+// laneArgs are the parameters that the statements of a lane share.
+func (s *Store) laneArgs(lane *dlq.Lane) pgx.NamedArgs {
+	first, last := lane.Buckets()
+	args := s.bulkArgs(&lane.Spec)
+	maps.Copy(args, pgx.NamedArgs{"job": uuid(lane.Job), "lane": lane.Number, "epoch": lane.Epoch, "upper_bound": lane.UpperBound, "end": lane.UpperBound,
+		"first_bucket": first, "last_bucket": last, "workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token})
+	return args
+}
+
+func (t *step) run(ctx context.Context) error {
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	settled := dlq.Settle(t.outcomes, t.ended)
+	if t.claims { // the closed targets are known
+		settled.Opened = slices.DeleteFunc(settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.result.claim.Closed, o) })
+	}
+	if err := t.settle(ctx, &settled); err != nil {
+		return err
+	}
+	if !t.claims {
+		return t.write(ctx, &settled)
+	}
+	if len(settled.Queues)+len(settled.Opened) > 0 { // begin has read the queues as they were before
+		err := t.send(ctx, func(batch *pgx.Batch) {
+			t.queueSettled(batch, &settled)
+			t.queueQueues(batch)
+		})
+		if err != nil {
+			return err
+		}
+		settled = dlq.Settlement{}
+	}
+	if err := t.choose(ctx, &settled); err != nil {
+		return err
+	}
+	return t.write(ctx, &dlq.Settlement{})
+}
+
+func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
+	batch := &pgx.Batch{}
+	queue(batch)
+	if batch.Len() == 0 {
+		return nil
+	}
+	return t.conn.SendBatch(ctx, batch).Close()
+}
+
+// ClaimedPage returns the messages that the lane has claimed and not finalized, in the
+// order of arrival: the first of them up to the given size in bytes, and at
+// least a message. A single larger message comes without its value and headers. The page is empty
+// when there are none.
+func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
+	t := &step{Store: s, lane: &lane, args: s.laneArgs(&lane)}
+	counts := map[dlq.ID]int{}
+	var owned []dlq.Candidate
+	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
+		batch.Queue(lanePlanSQL)
+		queueQuery(batch, &owned, func(row pgx.CollectableRow) (m dlq.Candidate, err error) {
+			var count int
+			err = row.Scan((*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, &m.Size, &count)
+			counts[m.ID] = count
+			t.target(&m)
+			return m, err
+		}, ownedSQL, t.args)
+	})
+	if err != nil || len(owned) == 0 {
+		return claim, err
+	}
+	slices.SortFunc(owned, func(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) })
+	for i := range owned {
+		if i > 0 && claim.Bytes+owned[i].Size > bytes {
+			owned = owned[:i]
+			break
+		}
+		claim.Bytes += owned[i].Size
+	}
+	args := candidateArgs(owned)
+	args["job"] = uuid(lane.Job)
+	var failed []dlq.ID
+	records := map[dlq.ID]dlq.Record{}
+	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
+		batch.Queue(lanePlanSQL)
+		queueQuery(batch, &failed, scanID, failedKeysSQL, args)
+		if claim.Bytes <= bytes {
+			batch.Queue(recordsSQL, args).Query(func(rows pgx.Rows) error { return scanRecords(rows, records) })
+		}
+	})
+	isFailed := setOf(failed)
+	for i := range owned {
+		m := &owned[i]
+		if _, isRead := records[m.ID]; !isRead && claim.Bytes <= bytes {
+			continue // deleted meanwhile
+		}
+		claim.Page = append(claim.Page, dlq.PageEnvelope{Blocked: isFailed[m.ID], Envelope: dlq.Envelope{
+			ID: m.ID, Seq: m.Seq, OriginalTopic: m.OriginalTopic, RetryCount: counts[m.ID], Record: records[m.ID]}})
+	}
+	return claim, err
+}

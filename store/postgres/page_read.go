@@ -1,0 +1,372 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// begin ends the page in hand, locks the lane and reads where the job stands. Most claims follow the cursor, so
+// the candidates are read in the same round trip.
+func (t *step) begin(ctx context.Context) error {
+	isOpen := false
+	err := t.send(ctx, func(batch *pgx.Batch) {
+		batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
+		batch.Queue(lanePlanSQL)
+		t.queueEnds(batch)
+		if t.claims || slices.ContainsFunc(t.outcomes, func(o dlq.PageOutcome) bool { return o.Result.IsUncounted() }) {
+			batch.Queue(lockLimitsSQL, t.args).Query(func(rows pgx.Rows) error { return scanFirst(rows, &t.isLocked) })
+		}
+		batch.Queue(lockLaneSQL, t.args).Query(func(rows pgx.Rows) error {
+			r := &t.row
+			return scanFirst(rows, &isOpen, &r.pages, &r.cursor, &r.waiting, &r.counts.Retried, &r.counts.Failed, &r.counts.Dead, &r.counts.Skipped,
+				&t.page, instant{&r.window.StartedAt}, &r.window.Count, &r.window.Previous)
+		})
+		batch.Queue(jobOfLaneSQL, t.args).Query(func(rows pgx.Rows) error {
+			j := &t.job
+			return scanFirst(rows, new(bool), &j.isRunning, &j.limits.Rate, instant{&j.limits.NextAt}, &j.limits.Step, instant{&j.now})
+		})
+		if !t.claims {
+			return
+		}
+		t.queueQueues(batch)
+		if !t.isBounded() {
+			t.queueScan(batch)
+		}
+	})
+	if err == nil && !isOpen {
+		err = fmt.Errorf("lane %d of bulk retry %s: %w", t.lane.Number, t.lane.Job, dlq.ErrFenced)
+	}
+	if err == nil && len(t.unnamed) > 0 {
+		args := endArgs(t.lane.Owner, t.outcomes)
+		args["unnamed"] = t.unnamed
+		err = t.send(ctx, func(batch *pgx.Batch) {
+			batch.Queue(noteTargetsSQL, args)
+			batch.Queue(nameTargetsSQL, args)
+		})
+	}
+	t.known, t.knownPage = t.row, slices.Clone(t.page)
+	return err
+}
+
+// queueQueues reads the closed targets, and the queue of the lane that is due first.
+func (t *step) queueQueues(batch *pgx.Batch) {
+	t.queue, t.result.claim.Closed = nil, nil
+	batch.Queue(closedTargetsSQL, t.args).Query(func(rows pgx.Rows) error {
+		var closed dlq.Target
+		_, err := pgx.ForEachRow(rows, []any{&closed.Topic, &closed.Partition}, func() error {
+			t.result.claim.Closed = append(t.result.claim.Closed, closed)
+			return nil
+		})
+		return err
+	})
+	batch.Queue(nextQueueSQL, t.args).Query(func(rows pgx.Rows) error {
+		var q laneQueue
+		found := false
+		err := scanFirst(rows, &found, &q.id, &q.Target.Topic, &q.Target.Partition, &q.Key, &q.isClosed, &q.tries, instant{&q.due},
+			&q.reason, (*string)(&q.category))
+		if found {
+			q.tries = max(q.tries, 0)
+			t.queue = &q
+		}
+		return err
+	})
+}
+
+// scanFirst scans the first row, if there is one.
+func scanFirst(rows pgx.Rows, found *bool, targets ...any) error {
+	defer rows.Close()
+	if *found = rows.Next(); *found {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+	}
+	rows.Close()
+	return rows.Err()
+}
+
+// queueEnds ends the claims of the page in hand.
+func (t *step) queueEnds(batch *pgx.Batch) {
+	t.ended = make(map[dlq.ID]*dlq.EndedClaim, len(t.outcomes))
+	if len(t.outcomes) == 0 {
+		return
+	}
+	batch.Queue(endPageSQL, endArgs(t.lane.Owner, t.outcomes)).Query(func(rows pgx.Rows) error {
+		var m dlq.EndedClaim
+		var isUnnamed bool
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, (*string)(&m.Status), &isUnnamed}, func() error {
+			ended := m
+			t.target(&ended.Candidate)
+			t.ended[m.ID] = &ended
+			if isUnnamed {
+				t.unnamed = append(t.unnamed, m.ID)
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// endArgs are the parameters of endPageSQL.
+func endArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs {
+	n := len(outcomes)
+	ids, claims, deltas := make([][16]byte, n), make([]int, n), make([]int, n)
+	left, none, leftResolutions, noneResolutions := make([]string, n), make([]string, n), make([]*string, n), make([]*string, n)
+	partitions, offsets, topics, topicIDs := make([]*int32, n), make([]*int64, n), make([]*string, n), make([]*[16]byte, n)
+	for i := range outcomes {
+		o := &outcomes[i]
+		end := finalStatusesOf(o.Result)
+		ids[i], claims[i], deltas[i] = o.ID, o.RetryCount, end.countDelta
+		left[i], none[i], leftResolutions[i], noneResolutions[i] = end.retriesLeft, end.noneLeft, end.retriesLeftResolution, end.noneLeftResolution
+		partitions[i], offsets[i] = o.Acknowledgement.Columns()
+		topic, topicID := o.Acknowledgement.Target()
+		topics[i], topicIDs[i] = topic, (*[16]byte)(topicID)
+	}
+	return pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "ids": ids, "claims": claims, "deltas": deltas,
+		"left_statuses": left, "none_statuses": none, "left_resolutions": leftResolutions, "none_resolutions": noneResolutions,
+		"target_partitions": partitions, "target_offsets": offsets, "target_topics": topics, "target_topic_ids": topicIDs}
+}
+
+// target adds where a message of the job goes.
+func (t *step) target(m *dlq.Candidate) {
+	m.Target = t.targetOf(m.OriginalTopic, t.lane.Spec.TargetTopic)
+	m.Key = dlq.TargetKey(m.KeyHash, m.Target)
+}
+
+// targetOf is where messages of an original topic go; requested is the target that a job names, or empty.
+func (s *Store) targetOf(originalTopic, requested string) string {
+	return cmp.Or(requested, s.Targets.Route(originalTopic))
+}
+
+// isBounded tells whether the lane reads at most 10,000 messages for a page.
+func (t *step) isBounded() bool { return t.lane.Bounded || isSearch(&t.lane.Spec.Filter) }
+
+// queueScan lists the messages after the cursor.
+func (t *step) queueScan(batch *pgx.Batch) {
+	f := &t.lane.Spec.Filter
+	if !t.scans || f.Key != nil && !t.lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
+		return // another lane has the key
+	}
+	list := func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, t.scanCandidate)
+		t.listing.Candidates = append(t.listing.Candidates, found...)
+		return err
+	}
+	batch.Queue(filtered(listNextSQL, f), t.args).Query(list)
+	if !t.topics.IsDeadLetter(f.Topic) {
+		batch.Queue(filtered(listNextOfOriginalSQL, f), t.args).Query(list)
+	}
+}
+
+func (t *step) scanCandidate(row pgx.CollectableRow) (m dlq.Candidate, err error) {
+	var keyHash, size *int32
+	var topic *string
+	if err = row.Scan((*[16]byte)(&m.ID), &m.Seq, &keyHash, &topic, &size); err == nil && keyHash != nil {
+		m.KeyHash, m.OriginalTopic, m.Size = *keyHash, *topic, int64(*size)
+		t.target(&m)
+	}
+	m.IsGone = keyHash == nil
+	return m, err
+}
+
+// choose decides what is claimed.
+func (t *step) choose(ctx context.Context, settled *dlq.Settlement) error {
+	c := &t.result.claim
+	quota, wait := t.job.limits.Quota(t.job.now)
+	c.Stopped, c.Limited, c.StepLimitReached, c.Wait = !t.job.isRunning, t.job.limits.Exist(), t.job.isRunning && quota <= 0, wait
+	if c.Limited && !t.isLocked { // the limits are new
+		c.Wait = queueRetryDelay
+	}
+	isAllowed := t.job.isRunning && quota > 0 && c.Wait == 0
+	if isAllowed && t.lane.Finalized {
+		if err := t.keepOwned(ctx); err != nil {
+			return err
+		}
+		c.Unfinished = len(t.page) > 0
+		isAllowed = !c.Unfinished
+	}
+	isDue := t.queue != nil && !t.queue.due.After(t.job.now)
+	fromQueue := isAllowed && isDue && (!t.scans || !t.lane.ScanFirst)
+	isScan := isAllowed && !fromQueue && t.scans
+	end := t.lane.UpperBound
+	t.listing.Ordered, t.listing.Quota = t.lane.Spec.Order != dlq.OrderNone, quota
+	var err error
+	switch {
+	case fromQueue:
+		err = t.listQueue(ctx)
+	case isScan:
+		end, err = t.listScan(ctx)
+	default:
+		t.listing.Candidates = nil
+	}
+	if err == nil {
+		err = t.look(ctx, settled)
+	}
+	if err != nil {
+		return err
+	}
+	t.plan = t.listing.Plan()
+	if isScan {
+		t.result.more = len(t.listing.Candidates) > 0 || end < t.lane.UpperBound || isDue
+		t.row.cursor = max(t.row.cursor, end)
+	}
+	if fromQueue && len(t.plan.Claim) == 0 {
+		c.Wait = queueRetryDelay
+	}
+	if isAllowed && !fromQueue && len(t.plan.Claim) == 0 && t.queue != nil {
+		c.Next = t.queue.lane(t.job.now)
+	}
+	return nil
+}
+
+// listScan makes a page of the messages after the cursor, and returns how far the page reaches.
+func (t *step) listScan(ctx context.Context) (end int64, err error) {
+	end = t.lane.UpperBound
+	if t.isBounded() {
+		if end, err = t.scanEnd(ctx); err != nil {
+			return end, err
+		}
+		t.args["end"] = end
+		if err := t.send(ctx, t.queueScan); err != nil {
+			return end, err
+		}
+	}
+	l := &t.listing
+	slices.SortFunc(l.Candidates, func(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) })
+	isFull := len(l.Candidates) >= dlq.PageSize // there may be more
+	if l.Quota = min(l.Quota, dlq.PageSize); l.Fit() || isFull {
+		end = l.Candidates[len(l.Candidates)-1].Seq
+	}
+	return end, nil
+}
+
+// scanEnd is how far a bounded lane reads.
+func (t *step) scanEnd(ctx context.Context) (int64, error) {
+	end := t.lane.UpperBound
+	t.args["cursor"] = t.row.cursor
+	err := t.send(ctx, func(batch *pgx.Batch) {
+		for _, sql := range []string{scanEndSQL, scanEndOfOriginalSQL} {
+			batch.Queue(sql, t.args).Query(func(rows pgx.Rows) error {
+				var seq int64
+				isFound := false
+				err := scanFirst(rows, &isFound, &seq)
+				if isFound {
+					end = min(end, seq-1)
+				}
+				return err
+			})
+		}
+	})
+	return end, err
+}
+
+// listQueue lists the messages of the queue that is due.
+func (t *step) listQueue(ctx context.Context) error {
+	q, l := t.queue, &t.listing
+	t.args["queue"] = q.id
+	l.Candidates = nil
+	mayTry := !q.isClosed
+	err := t.send(ctx, func(batch *pgx.Batch) {
+		if q.isClosed {
+			batch.Queue(tryQueueSQL, t.args).Query(func(rows pgx.Rows) error { return scanFirst(rows, &mayTry, nil) })
+		}
+		queueQuery(batch, &l.Candidates, t.scanCandidate, listQueueSQL, t.args)
+	})
+	if !mayTry {
+		l.Candidates = nil // another lane tries the target
+		return err
+	}
+	l.Queue, l.Closed, l.Tries = &q.QueueID, q.isClosed, q.tries
+	t.result.claim.Queue = q.lane(t.job.now)
+	return err
+}
+
+func (q *laneQueue) lane(now time.Time) *dlq.LaneQueue {
+	return &dlq.LaneQueue{Target: q.Target, OfKey: q.Key != dlq.NoKey, Tries: q.tries, Due: max(q.due.Sub(now), 0), Reason: q.reason, Category: q.category}
+}
+
+// look writes what follows from the outcomes, locks the candidates, and reads what the plan needs to know.
+func (t *step) look(ctx context.Context, settled *dlq.Settlement) error {
+	l := &t.listing
+	args := candidateArgs(l.Candidates)
+	maps.Copy(args, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "token": t.args["token"], "dead_letter_topics": t.args["dead_letter_topics"],
+		"from_queue": l.Queue != nil, "queue": int64(0), "requested": t.lane.Spec.TargetTopic})
+	if l.Queue != nil {
+		args["queue"] = t.queue.id
+	}
+	err := t.send(ctx, func(batch *pgx.Batch) {
+		t.queueSettled(batch, settled)
+		if len(l.Candidates) == 0 {
+			return
+		}
+		queueQuery(batch, &t.free, scanID, lockListedSQL, args)
+		if l.Queue != nil {
+			queueQuery(batch, &t.held, scanID, heldSQL, args)
+		}
+		if !l.Ordered {
+			return
+		}
+		if t.row.waiting > 0 {
+			batch.Queue(earlierWaitingSQL, args).Query(t.scanWaiting)
+		}
+		batch.Queue(retriedSinglySQL, args).Query(t.scanRetried)
+		batch.Queue(retriedByJobsSQL, args).Query(t.scanRetried)
+	})
+	isFree, isHeld := setOf(t.free), setOf(t.held)
+	for i := range l.Candidates {
+		m := &l.Candidates[i]
+		m.IsHeld = !isFree[m.ID]
+		m.IsGone = l.Queue != nil && m.IsHeld && !isHeld[m.ID]
+	}
+	return err
+}
+
+func setOf(ids []dlq.ID) map[dlq.ID]bool {
+	set := make(map[dlq.ID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}
+
+// candidateArgs are the ids, keys and targets of messages.
+func candidateArgs(of []dlq.Candidate) pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"ids":        column(of, func(m *dlq.Candidate) [16]byte { return m.ID }),
+		"seqs":       column(of, func(m *dlq.Candidate) int64 { return m.Seq }),
+		"keys":       column(of, func(m *dlq.Candidate) int32 { return m.Key }),
+		"key_hashes": column(of, func(m *dlq.Candidate) int32 { return m.KeyHash }),
+		"targets":    column(of, func(m *dlq.Candidate) string { return m.Target }),
+	}
+}
+
+func (t *step) scanWaiting(rows pgx.Rows) error {
+	var e dlq.Earlier
+	var q dlq.QueueID
+	_, err := pgx.ForEachRow(rows, []any{&e.Key, &e.Seq, &q.Target.Topic, &q.Target.Partition, &q.Key}, func() error {
+		queue := q
+		t.listing.Earlier = append(t.listing.Earlier, dlq.Earlier{Key: e.Key, Seq: e.Seq, Queue: &queue})
+		return nil
+	})
+	return err
+}
+
+// scanRetried reads messages that other owners retry. The target of a single retry is unknown, and taken for the
+// target that this job would send the message to.
+func (t *step) scanRetried(rows pgx.Rows) error {
+	var keyHash int32
+	var topic, requested string
+	var seq int64
+	_, err := pgx.ForEachRow(rows, []any{&keyHash, &topic, &seq, &requested}, func() error {
+		t.listing.Earlier = append(t.listing.Earlier, dlq.Earlier{Key: dlq.TargetKey(keyHash, t.targetOf(topic, requested)), Seq: seq})
+		return nil
+	})
+	return err
+}

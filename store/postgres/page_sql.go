@@ -1,0 +1,307 @@
+package postgres
+
+// The statements of a step of a lane, in the order of its transaction; page.go sends them. All of them find their
+// rows by an index of a few rows, and none decides: dlq.Listing.Plan and dlq.Settle do.
+
+// First, the claims of the page in hand end, and the lane reads where the job stands.
+const (
+	// endPageSQL ends claims, sorted by id, so that two calls for the same page do not deadlock. The retry count
+	// tells a claim from a later claim of the message. A message that an operator marked dead meanwhile ends only by
+	// a delivery. The CASE keeps the planner from the index of RETRYING messages.
+	endPageSQL = `
+UPDATE dlq.dlq_messages m
+SET status = CASE WHEN m.retry_count < m.max_retries THEN o.left_status ELSE o.none_status END,
+	resolution = CASE WHEN m.retry_count < m.max_retries THEN o.left_resolution ELSE o.none_resolution END,
+	target_partition = o.target_partition, target_offset = o.target_offset,
+	target_id = (SELECT t.id FROM dlq.dlq_targets t
+		WHERE t.topic = o.target_topic AND t.topic_id IS NOT DISTINCT FROM o.target_topic_id AND t.dlq_topic = m.dlq_topic),
+	retry_count = greatest(m.retry_count + o.delta, 0), in_page = false, updated_at = now(),
+	last_retry_at = CASE WHEN o.delta < 0 THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
+		ELSE m.last_retry_at END
+FROM unnest(@ids::uuid[], @claims::int[], @left_statuses::text[], @none_statuses::text[], @left_resolutions::text[],
+		@none_resolutions::text[], @deltas::int[],
+		@target_partitions::int[], @target_offsets::bigint[], @target_topics::text[], @target_topic_ids::uuid[])
+	AS o (id, claim, left_status, none_status, left_resolution, none_resolution, delta,
+		target_partition, target_offset, target_topic, target_topic_id)
+WHERE m.id = o.id AND CASE WHEN m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
+		AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND o.left_status = 'RESOLVED')
+	THEN true ELSE false END
+RETURNING m.id, m.seq, m.key_hash, m.original_topic, m.status, o.target_topic IS NOT NULL AND m.target_id IS NULL`
+
+	// nameTargetsSQL is for the first messages that a target has acknowledged, after noteTargetsSQL.
+	nameTargetsSQL = `
+UPDATE dlq.dlq_messages m
+SET target_id = t.id
+FROM unnest(@ids::uuid[], @target_topics::text[], @target_topic_ids::uuid[]) AS o (id, topic, topic_id)
+JOIN dlq.dlq_targets t ON t.topic = o.topic AND t.topic_id IS NOT DISTINCT FROM o.topic_id
+WHERE m.id = o.id AND m.id = ANY (@unnamed::uuid[]) AND m.dlq_topic = t.dlq_topic`
+
+	// lockLaneSQL lets one step of a lane run at a time, and finds nothing when a newer attempt has the lane. The
+	// statements after it see all that was committed before the lock was granted, such as a pause of the job.
+	lockLaneSQL = `
+SELECT pages, cursor, waiting, retried, failed, dead, skipped, array_remove(page, NULL), window_started_at, window_count, previous_count
+FROM dlq.dlq_job_lanes
+WHERE job_id = @job AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
+	AND epoch = @epoch
+FOR UPDATE`
+
+	// lockLimitsSQL locks the row of a job that has limits. The lanes of a job without limits do not wait for each other.
+	lockLimitsSQL = `
+SELECT FROM dlq.dlq_jobs WHERE id = @job AND (rate_limit > 0 OR step_limit IS NOT NULL) FOR NO KEY UPDATE`
+
+	jobOfLaneSQL = `
+SELECT state = 'RUNNING' AND ended_at IS NULL, rate_limit, next_at, step_limit, clock_timestamp()
+FROM dlq.dlq_jobs
+WHERE id = @job`
+
+	closedTargetsSQL = `SELECT topic, partition FROM dlq.dlq_job_queues WHERE job_id = @job AND closed`
+
+	// nextQueueSQL finds the queue of the lane that is due first. The lanes share the queues of targets. A generic
+	// plan is often made while the queues are empty. ORDER BY makes it use the index with that order, and OFFSET 0
+	// keeps the EXISTS from becoming a join.
+	nextQueueSQL = `
+SELECT n.id, n.topic, n.partition, n.key_hash, n.closed, n.tries, n.due_at, n.reason, n.category
+FROM (
+	(SELECT q.* FROM dlq.dlq_job_queues q WHERE q.job_id = @job AND q.lane = @lane ORDER BY q.due_at LIMIT 1)
+	UNION ALL
+	(SELECT q.* FROM dlq.dlq_job_queues q
+	WHERE q.job_id = @job AND q.lane = -1
+		AND EXISTS (SELECT FROM dlq.dlq_job_waiting w WHERE w.job_id = @job AND w.queue_id = q.id AND w.lane = @lane ORDER BY w.seq OFFSET 0)
+	ORDER BY q.due_at LIMIT 1)
+) AS n
+ORDER BY n.due_at
+LIMIT 1`
+)
+
+// Then the lane lists the messages that it may claim next.
+const (
+	// listNextSQL lists the next messages of the dead-letter topic @topic. The index contains the bucket, so the lane
+	// reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed after the
+	// job's snapshot are left out.
+	listNextSQL = `
+SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `
+FROM dlq.dlq_messages m /* source */
+WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
+	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
+ORDER BY m.seq
+LIMIT 100`
+
+	// listNextOfOriginalSQL does the same for the original topic @topic.
+	listNextOfOriginalSQL = `
+SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `
+FROM dlq.dlq_messages m /* source */
+WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
+	AND @topic <> '' AND @topic !~ @dead_letter_topics
+ORDER BY m.seq
+LIMIT 100`
+
+	nextOfLane = `
+	AND m.seq > (SELECT cursor FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)
+	AND m.seq <= @end AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+	AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job)
+	AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */`
+
+	// messageSize is the size of a message. A row that another program inserted has none, and may have no body.
+	messageSize = `
+	CASE WHEN m.size > 0 THEN m.size
+		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END`
+
+	// scanEndSQL bounds how many messages a search reads: the lane stops before this message.
+	scanEndSQL = `
+SELECT m.seq
+FROM dlq.dlq_messages m
+WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND m.seq > @cursor AND m.seq <= @upper_bound
+	AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+ORDER BY m.seq
+OFFSET 10000 LIMIT 1`
+
+	scanEndOfOriginalSQL = `
+SELECT m.seq
+FROM dlq.dlq_messages m
+WHERE m.original_topic = @topic AND m.status = 'PENDING' AND m.seq > @cursor AND m.seq <= @upper_bound
+	AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+ORDER BY m.seq
+OFFSET 10000 LIMIT 1`
+
+	// tryQueueSQL lets one lane at a time try a closed target.
+	tryQueueSQL = `SELECT true FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
+
+	// listQueueSQL lists the first messages of a queue. A deleted message has only its place.
+	listQueueSQL = `
+SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `
+FROM dlq.dlq_job_waiting w
+LEFT JOIN dlq.dlq_messages m ON m.id = w.message_id
+WHERE w.job_id = @job AND w.queue_id = @queue AND w.lane = @lane
+ORDER BY w.seq
+LIMIT 100`
+)
+
+// Then the lane locks them, and reads what the decision needs to know.
+const (
+	// lockListedSQL locks the listed messages that can be claimed and that no other transaction has locked.
+	lockListedSQL = `
+SELECT m.id
+FROM dlq.dlq_messages m
+WHERE m.id = ANY (@ids::uuid[])` + claimable + `
+FOR UPDATE SKIP LOCKED`
+
+	// heldSQL finds the messages of a queue that have to stay in it if they are not locked: another owner retries
+	// them, or another transaction has only locked them.
+	heldSQL = `
+SELECT m.id
+FROM dlq.dlq_messages m
+WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `)`
+
+	// claimable are the messages of the job's scope, and those that the job itself has put into a queue.
+	claimable = `
+	AND m.status = 'PENDING' AND m.retry_count < m.max_retries
+	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR m.owner_token = @token AND @from_queue::bool)
+	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics`
+
+	// earlierWaitingSQL finds the last earlier message of each key that waits in another queue of the lane. Keys of
+	// other lanes may have the same number.
+	earlierWaitingSQL = `
+SELECT k.key, w.seq, q.topic, q.partition, q.key_hash
+FROM unnest(@keys::int[], @seqs::bigint[]) AS k (key, seq)
+CROSS JOIN LATERAL (
+	SELECT w.seq, w.queue_id
+	FROM dlq.dlq_job_waiting w
+	WHERE w.job_id = @job AND w.key_hash = k.key AND w.lane = @lane AND w.seq < k.seq AND w.queue_id <> @queue
+	ORDER BY w.seq DESC
+	LIMIT 1
+) AS w
+JOIN dlq.dlq_job_queues q ON q.id = w.queue_id`
+
+	// retriedSinglySQL finds the first message of each record key that a single retry has claimed.
+	retriedSinglySQL = `
+SELECT o.key_hash, o.original_topic, min(o.seq), @requested::text
+FROM dlq.dlq_messages o
+WHERE o.status = 'RETRYING' AND NOT o.in_page AND o.key_hash = ANY (@key_hashes::int[]) AND o.workflow_id NOT LIKE 'retry-all-%'
+GROUP BY o.key_hash, o.original_topic`
+
+	// retriedByJobsSQL finds the messages of the record keys in the pages of other jobs, and the target that such a
+	// job names.
+	retriedByJobsSQL = `
+SELECT m.key_hash, m.original_topic, m.seq, COALESCE(o.spec->>'target_topic', '')
+FROM dlq.dlq_jobs b
+JOIN dlq.dlq_jobs o ON o.ended_at IS NULL AND o.lanes > 0 AND o.id <> b.id AND (o.target = b.target OR o.target IS NULL OR b.target IS NULL)
+JOIN dlq.dlq_job_lanes_now l ON l.job_id = o.id
+CROSS JOIN unnest(l.page) AS p (id)
+JOIN dlq.dlq_messages m ON m.id = p.id
+WHERE b.id = @job AND CASE WHEN m.status = 'RETRYING' THEN m.key_hash = ANY (@key_hashes::int[]) END`
+
+	// failedKeysSQL finds the messages of which an earlier message of the key has failed in this job.
+	failedKeysSQL = `
+SELECT c.id
+FROM unnest(@ids::uuid[], @keys::int[], @targets::text[]) AS c (id, key, target)
+JOIN dlq.dlq_message_bodies b ON b.message_id = c.id
+WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
+	WHERE k.job_id = @job AND k.key_hash = c.key AND k.topic = c.target AND k.key = b.key OFFSET 0)`
+)
+
+// Last, the lane writes what was decided.
+const (
+	// claimListedSQL also removes the ballast, which has moved the payload out of line when the message was stored. So
+	// this change and the next one copy less.
+	claimListedSQL = `
+UPDATE dlq.dlq_messages m
+SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
+	workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
+WHERE m.id = ANY (@ids::uuid[])
+RETURNING m.id, m.retry_count`
+
+	noteAttemptsSQL = `
+INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
+SELECT m.id, m.retry_count, m.workflow_id, m.owner_token, COALESCE(m.last_retry_at, m.updated_at), o.result, o.category, o.error
+FROM unnest(@ids::uuid[], @results::text[], @categories::text[], @errors::text[]) AS o (id, result, category, error)
+JOIN dlq.dlq_messages m ON m.id = o.id`
+
+	noteExhaustedSQL = `
+INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, o.error
+FROM unnest(@ids::uuid[], @errors::text[]) AS o (id, error)
+JOIN dlq.dlq_messages m ON m.id = o.id
+WHERE m.resolution = 'exhausted' AND m.dlq_topic <> ''
+ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
+SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error`
+
+	noteFailedKeysSQL = `
+INSERT INTO dlq.dlq_job_blocked_keys (job_id, key_hash, topic, key)
+SELECT @job, o.key, o.target, b.key
+FROM unnest(@ids::uuid[], @keys::int[], @targets::text[]) AS o (id, key, target)
+JOIN dlq.dlq_message_bodies b ON b.message_id = o.id
+WHERE b.key IS NOT NULL`
+
+	// noteQueuesSQL writes the states of queues. An existing queue that was not tried keeps its state.
+	noteQueuesSQL = `
+INSERT INTO dlq.dlq_job_queues AS q (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+SELECT @job, CASE WHEN o.key = -1 THEN -1 ELSE @lane::int END, o.topic, o.partition, o.key, o.closed, o.tries,
+	clock_timestamp() + make_interval(secs => o.wait), o.reason, o.category
+FROM unnest(@topics::text[], @partitions::int[], @keys::int[], @closed::bool[], @tries::int[], @waits::float8[], @reasons::text[],
+	@categories::text[]) AS o (topic, partition, key, closed, tries, wait, reason, category)
+ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE
+SET closed = EXCLUDED.closed, tries = EXCLUDED.tries, due_at = EXCLUDED.due_at, reason = EXCLUDED.reason, category = EXCLUDED.category
+WHERE EXCLUDED.tries > 0`
+
+	// holdKeysSQL writes the queues of keys that another client retries or changes.
+	holdKeysSQL = `
+INSERT INTO dlq.dlq_job_queues AS q (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
+SELECT @job, @lane, o.topic, -1, o.key, false, 0, clock_timestamp() + interval '1 second',
+	'an earlier message of the key is being retried or changed by another client', ''
+FROM unnest(@topics::text[], @keys::int[]) AS o (topic, key)
+ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE SET due_at = EXCLUDED.due_at`
+
+	// leaveQueueSQL comes before waitSQL, which may put some of the messages into another queue.
+	leaveQueueSQL = `
+DELETE FROM dlq.dlq_job_waiting WHERE job_id = @job AND queue_id = @queue AND lane = @lane AND seq = ANY (@seqs::bigint[])`
+
+	waitSQL = `
+INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)
+SELECT @job, q.id, @lane, w.seq, w.id, w.key
+FROM unnest(@ids::uuid[], @seqs::bigint[], @keys::int[], @topics::text[], @partitions::int[], @queue_keys::int[])
+	AS w (id, seq, key, topic, partition, queue_key)
+JOIN dlq.dlq_job_queues q ON q.job_id = @job AND q.topic = w.topic AND q.partition = w.partition AND q.key_hash = w.queue_key`
+
+	deleteEmptyQueueSQL = `
+DELETE FROM dlq.dlq_job_queues q
+WHERE q.id = @queue AND NOT EXISTS (SELECT FROM dlq.dlq_job_waiting w WHERE w.job_id = @job AND w.queue_id = q.id AND w.lane = @lane)`
+
+	postponeQueueSQL = `
+UPDATE dlq.dlq_job_queues SET due_at = clock_timestamp() + make_interval(secs => @wait) WHERE id = @queue`
+
+	// untriedQueueSQL is for a queue whose first message is sent: the lane knows its tries.
+	untriedQueueSQL = `UPDATE dlq.dlq_job_queues SET tries = 0 WHERE id = @queue AND tries > 0`
+
+	openTargetsSQL = `
+UPDATE dlq.dlq_job_queues q
+SET closed = false, tries = 0, due_at = clock_timestamp()
+FROM unnest(@topics::text[], @partitions::int[]) AS o (topic, partition)
+WHERE q.job_id = @job AND q.closed AND q.topic = o.topic AND q.partition = o.partition AND q.key_hash = -1`
+
+	saveLaneSQL = `
+UPDATE dlq.dlq_job_lanes
+SET pages = @pages, cursor = @cursor, page = @page, waiting = @waiting,
+	retried = @retried, failed = @failed, dead = @dead, skipped = @skipped,
+	window_started_at = @window_started_at, window_count = @window_count, previous_count = @previous_count, updated_at = now()
+WHERE job_id = @job AND lane = @lane AND pages = @known_pages`
+
+	chargeJobSQL = `UPDATE dlq.dlq_jobs SET step_limit = @step_limit, next_at = @next_at WHERE id = @job`
+
+	// recordsSQL reads the records of messages. A row that another program inserted may have no body.
+	recordsSQL = `
+SELECT c.id, b.key, CASE WHEN b.message_id IS NULL THEN (SELECT convert_to(m.payload::text, 'UTF8') FROM dlq.dlq_messages m WHERE m.id = c.id)
+	ELSE b.value END, b.headers, b.record_timestamp
+FROM unnest(@ids::uuid[]) AS c (id)
+LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = c.id
+WHERE b.message_id IS NOT NULL OR EXISTS (SELECT FROM dlq.dlq_messages m WHERE m.id = c.id OFFSET 0)`
+)
+
+// ownedSQL reads the messages that the lane has claimed and not finalized.
+const ownedSQL = `
+SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.retry_count
+FROM dlq.dlq_job_lanes l
+CROSS JOIN LATERAL unnest(l.page) AS p (id)
+JOIN dlq.dlq_messages m ON m.id = p.id
+WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
+	AND l.epoch = @epoch
+	AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END`

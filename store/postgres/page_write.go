@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// settle counts what the outcomes ended, and removes it from the page.
+func (t *step) settle(ctx context.Context, settled *dlq.Settlement) error {
+	r := &t.row
+	r.counts.Retried += settled.Counts.Retried
+	r.counts.Failed += settled.Counts.Failed
+	r.counts.Dead += settled.Counts.Dead
+	r.counts.Skipped += settled.Counts.Skipped
+	r.waiting += int64(len(settled.Wait))
+	r.window.Add(settled.Sent, t.job.now)
+	t.requeued = len(settled.Wait)
+	t.job.limits.Refund(t.requeued)
+	t.result.page = dlq.PageResult{Counts: r.counts, Ended: len(t.ended)}
+	if len(t.outcomes) == 0 {
+		return nil
+	}
+	t.page = slices.DeleteFunc(t.page, func(id [16]byte) bool { return t.ended[id] != nil })
+	return t.keepOwned(ctx)
+}
+
+// keepOwned leaves in the page of the lane what the lane still owns.
+func (t *step) keepOwned(ctx context.Context) error {
+	if len(t.page) == 0 {
+		return nil
+	}
+	owned := map[[16]byte]bool{}
+	err := t.send(ctx, func(batch *pgx.Batch) {
+		batch.Queue(ownedSQL, t.args).Query(func(rows pgx.Rows) error {
+			var id [16]byte
+			_, err := pgx.ForEachRow(rows, []any{&id, nil, nil, nil, nil, nil}, func() error { owned[id] = true; return nil })
+			return err
+		})
+	})
+	t.page = slices.DeleteFunc(t.page, func(id [16]byte) bool { return !owned[id] })
+	return err
+}
+
+// write changes what was decided, and commits. It also reads the records of the claimed messages, unless they are
+// larger than a page.
+func (t *step) write(ctx context.Context, settled *dlq.Settlement) error {
+	c := &t.result.claim
+	c.Bytes = t.plan.Bytes()
+	t.counts = make(map[dlq.ID]int, len(t.plan.Claim))
+	t.records = make(map[dlq.ID]dlq.Record, len(t.plan.Claim))
+	err := t.send(ctx, func(batch *pgx.Batch) {
+		t.queueSettled(batch, settled)
+		if len(t.plan.Claim) > 0 {
+			t.queueClaims(batch)
+		}
+		t.queuePlan(batch)
+		if t.row != t.known || !slices.Equal(t.page, t.knownPage) {
+			if t.claims {
+				t.row.pages++
+			}
+			batch.Queue(saveLaneSQL, t.saveArgs())
+		}
+		if l := &t.job.limits; l.Exist() && t.isLocked && t.requeued+len(t.plan.Claim) > 0 {
+			l.Charge(len(t.plan.Claim), t.job.now)
+			batch.Queue(chargeJobSQL, pgx.NamedArgs{"job": t.args["job"], "step_limit": l.Step, "next_at": timestamptz(l.NextAt)})
+		}
+		batch.Queue(`COMMIT`)
+	})
+	if err != nil || len(t.plan.Claim) == 0 {
+		return err
+	}
+	isFailed := setOf(t.failed)
+	c.Page = make([]dlq.PageEnvelope, len(t.plan.Claim))
+	for i, m := range t.plan.Claim {
+		c.Page[i] = dlq.PageEnvelope{Blocked: isFailed[m.ID], Envelope: dlq.Envelope{
+			ID: m.ID, Seq: m.Seq, OriginalTopic: m.OriginalTopic, RetryCount: t.counts[m.ID], Record: t.records[m.ID]}}
+	}
+	return nil
+}
+
+func (t *step) queueClaims(batch *pgx.Batch) {
+	claimed := make([]dlq.Candidate, len(t.plan.Claim))
+	for i, m := range t.plan.Claim {
+		claimed[i] = *m
+		t.page = append(t.page, m.ID)
+	}
+	args := candidateArgs(claimed)
+	maps.Copy(args, pgx.NamedArgs{"job": t.args["job"], "workflow_id": t.lane.Owner.WorkflowID, "token": t.lane.Owner.Token})
+	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
+		var id [16]byte
+		var count int
+		_, err := pgx.ForEachRow(rows, []any{&id, &count}, func() error { t.counts[id] = count; return nil })
+		return err
+	})
+	if t.row.counts.Failed+t.row.counts.Dead > 0 {
+		queueQuery(batch, &t.failed, scanID, failedKeysSQL, args)
+	}
+	if t.plan.Bytes() <= dlq.PageBytes {
+		batch.Queue(recordsSQL, args).Query(func(rows pgx.Rows) error { return scanRecords(rows, t.records) })
+	}
+}
+
+func scanRecords(rows pgx.Rows, records map[dlq.ID]dlq.Record) error {
+	defer rows.Close()
+	for rows.Next() {
+		var id dlq.ID
+		var r dlq.Record
+		var headers []byte
+		err := rows.Scan((*[16]byte)(&id), &r.Key, &r.Value, &headers, instant{&r.Timestamp})
+		if err == nil {
+			r.Headers, err = decodeHeaders(headers)
+		}
+		if err != nil {
+			return err
+		}
+		records[id] = r
+	}
+	return rows.Err()
+}
+
+// queueSettled writes what follows from outcomes.
+func (t *step) queueSettled(batch *pgx.Batch, settled *dlq.Settlement) {
+	if failed := settled.Failed; len(failed) > 0 {
+		args := pgx.NamedArgs{"job": t.args["job"],
+			"ids":        column(failed, func(m *dlq.FailedMessage) [16]byte { return m.ID }),
+			"results":    column(failed, func(m *dlq.FailedMessage) string { return string(m.Result) }),
+			"categories": column(failed, func(m *dlq.FailedMessage) string { return string(m.Category) }),
+			"errors":     column(failed, func(m *dlq.FailedMessage) string { return dlq.StorableText(m.Error) }),
+			"keys":       column(failed, func(m *dlq.FailedMessage) int32 { return m.Key }),
+			"targets":    column(failed, func(m *dlq.FailedMessage) string { return m.Target })}
+		batch.Queue(noteAttemptsSQL, args)
+		if t.Outbox {
+			batch.Queue(noteExhaustedSQL, args)
+		}
+		if t.lane.Spec.Order != dlq.OrderNone {
+			batch.Queue(noteFailedKeysSQL, args)
+		}
+	}
+	if queues := settled.Queues; len(queues) > 0 {
+		batch.Queue(noteQueuesSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
+			"topics":     column(queues, func(q *dlq.QueueState) string { return q.ID.Target.Topic }),
+			"partitions": column(queues, func(q *dlq.QueueState) int32 { return q.ID.Target.Partition }),
+			"keys":       column(queues, func(q *dlq.QueueState) int32 { return q.ID.Key }),
+			"closed":     column(queues, (*dlq.QueueState).IsClosed),
+			"tries":      column(queues, func(q *dlq.QueueState) int { return q.Tries }),
+			"waits":      column(queues, func(q *dlq.QueueState) float64 { return q.For.Seconds() }),
+			"reasons":    column(queues, func(q *dlq.QueueState) string { return dlq.StorableText(q.Reason) }),
+			"categories": column(queues, func(q *dlq.QueueState) string { return string(q.Category) })})
+	}
+	t.queueWaiting(batch, settled.Wait)
+	if opened := settled.Opened; len(opened) > 0 {
+		batch.Queue(openTargetsSQL, pgx.NamedArgs{"job": t.args["job"],
+			"topics":     column(opened, func(o *dlq.Target) string { return o.Topic }),
+			"partitions": column(opened, func(o *dlq.Target) int32 { return o.Partition })})
+	}
+}
+
+// queueWaiting puts messages into queues.
+func (t *step) queueWaiting(batch *pgx.Batch, waiting []dlq.Waiting) {
+	if len(waiting) == 0 {
+		return
+	}
+	batch.Queue(waitSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
+		"ids":        column(waiting, func(w *dlq.Waiting) [16]byte { return w.ID }),
+		"seqs":       column(waiting, func(w *dlq.Waiting) int64 { return w.Seq }),
+		"keys":       column(waiting, func(w *dlq.Waiting) int32 { return w.Key }),
+		"topics":     column(waiting, func(w *dlq.Waiting) string { return w.Queue.Target.Topic }),
+		"partitions": column(waiting, func(w *dlq.Waiting) int32 { return w.Queue.Target.Partition }),
+		"queue_keys": column(waiting, func(w *dlq.Waiting) int32 { return w.Queue.Key })})
+}
+
+// queuePlan puts what has to wait into queues, and updates the queue that the page comes from.
+func (t *step) queuePlan(batch *pgx.Batch) {
+	p, l := &t.plan, &t.listing
+	if len(p.Created) > 0 {
+		batch.Queue(holdKeysSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
+			"topics": column(p.Created, func(q *dlq.QueueID) string { return q.Target.Topic }),
+			"keys":   column(p.Created, func(q *dlq.QueueID) int32 { return q.Key })})
+	}
+	if l.Queue == nil {
+		t.row.waiting += int64(len(p.Wait))
+		t.queueWaiting(batch, p.Wait)
+		return
+	}
+	var left []int64
+	for _, m := range slices.Concat(p.Claim, p.Gone) {
+		left = append(left, m.Seq)
+	}
+	t.row.waiting = max(t.row.waiting-int64(len(left)), 0)
+	for i := range p.Wait {
+		left = append(left, p.Wait[i].Seq)
+	}
+	args := pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "queue": t.queue.id, "seqs": left}
+	if len(left) > 0 {
+		batch.Queue(leaveQueueSQL, args)
+		t.queueWaiting(batch, p.Wait)
+	}
+	isOfKey := l.Queue.Key != dlq.NoKey
+	switch {
+	case isOfKey && len(p.Claim) == 0 && len(left) == len(l.Candidates):
+	case isOfKey && len(p.Claim) == 0:
+		args["wait"] = 1.0
+		batch.Queue(postponeQueueSQL, args)
+	case isOfKey:
+		batch.Queue(untriedQueueSQL, args)
+	case l.Closed && len(p.Claim) > 0:
+		args["wait"] = triedTargetPause.Seconds()
+		batch.Queue(postponeQueueSQL, args)
+	}
+	if isOfKey && len(left) == len(l.Candidates) {
+		batch.Queue(deleteEmptyQueueSQL, args)
+	}
+	t.result.claim.Queue.Keys = p.Keys
+}
+
+// triedTargetPause is how long no other message tries a closed target while one does.
+const triedTargetPause = 20 * time.Second
+
+func (t *step) saveArgs() pgx.NamedArgs {
+	r := &t.row
+	return pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "known_pages": t.known.pages, "pages": r.pages,
+		"cursor": r.cursor, "waiting": r.waiting, "page": append([][16]byte{}, t.page...),
+		"retried": r.counts.Retried, "failed": r.counts.Failed, "dead": r.counts.Dead, "skipped": r.counts.Skipped,
+		"window_started_at": timestamptz(r.window.StartedAt), "window_count": r.window.Count, "previous_count": r.window.Previous}
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"dlqmanager/dlq"
+)
+
+// singleRetriesSQL reads the facts about the retries that these operations asked for: the run, which the claim or a
+// joining request has noted, the other rows of the same request, the message and the attempt of the run. The other
+// rows follow within the timeout of the request. OFFSET 0 keeps the search to the rows of the message.
+const singleRetriesSQL = `
+SELECT o.id, COALESCE(r.run_id, f.joined_run, ''), r.run_id IS NULL AND f.joined_run IS NOT NULL,
+	r.run_id IS NOT NULL OR EXISTS (
+		SELECT
+		FROM dlq.dlq_audit other
+		WHERE other.target_id = o.target_id AND f.joined_run IS NOT NULL
+			AND EXISTS (SELECT FROM dlq.dlq_audit_runs n WHERE n.operation_id = other.id AND n.run_id = f.joined_run OFFSET 0)),
+	COALESCE(left(f.error, 2000), ''), COALESCE(f.refused, false),
+	COALESCE(m.status, ''), COALESCE(m.resolution, ''), COALESCE(m.retry_count, 0), COALESCE(m.max_retries, 0),
+	COALESCE(m.owner_token, ''), m.updated_at,
+	COALESCE(a.result, ''), COALESCE(left(a.error, 2000), ''), a.ended_at
+FROM unnest(@operations::uuid[]) AS wanted (id)
+JOIN dlq.dlq_audit o ON o.id = wanted.id
+LEFT JOIN LATERAL (
+	SELECT run_id FROM dlq.dlq_audit_runs WHERE operation_id = o.id LIMIT 1
+) AS r ON true
+CROSS JOIN LATERAL (
+	SELECT max(f.detail->>'joined_run') AS joined_run, bool_or(f.outcome = 'refused') AS refused,
+		max(f.detail->>'message') FILTER (WHERE f.outcome <> 'accepted') AS error
+	FROM (
+		SELECT *
+		FROM dlq.dlq_audit
+		WHERE r.run_id IS NULL AND target_id = o.target_id AND at >= o.at AND at < o.at + interval '1 hour'
+		OFFSET 0
+	) AS f
+	WHERE f.action = o.action AND f.request_id = o.request_id AND f.subject = o.subject AND f.id <> o.id
+) AS f
+LEFT JOIN LATERAL (
+	SELECT status, resolution, retry_count, max_retries, owner_token, updated_at FROM dlq.dlq_messages WHERE id = o.target_id
+	UNION ALL
+	SELECT status, resolution, retry_count, max_retries, owner_token, updated_at FROM dlq.dlq_messages_archive WHERE id = o.target_id
+	LIMIT 1
+) AS m ON true
+LEFT JOIN LATERAL (
+	SELECT result, error, ended_at
+	FROM dlq.dlq_retry_attempts
+	WHERE message_id = o.target_id AND owner_token = COALESCE(r.run_id, f.joined_run)
+	ORDER BY id DESC
+	LIMIT 1
+) AS a ON true`
+
+// SingleRetries returns a page of the single retries that operations asked for, the newest first. The rest of the
+// query is the query of Operations.
+func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.SingleRetryPage, error) {
+	q.SingleRetries = true
+	operations, err := s.Operations(ctx, q)
+	if err != nil || len(operations.Operations) == 0 {
+		return dlq.SingleRetryPage{}, err
+	}
+	ids := make([]dlq.ID, len(operations.Operations))
+	for i := range operations.Operations {
+		ids[i] = operations.Operations[i].ID
+	}
+	var rows []dlq.SingleRetry
+	err = s.batch(ctx, "read single retries", func(batch *pgx.Batch) {
+		batch.Queue(byIndexSQL)
+		queueQuery(batch, &rows, scanSingleRetry, singleRetriesSQL, pgx.NamedArgs{"operations": uuids(ids)})
+	})
+	if err != nil {
+		return dlq.SingleRetryPage{}, err
+	}
+	facts := make(map[dlq.ID]*dlq.SingleRetry, len(rows))
+	for i := range rows {
+		facts[rows[i].ID] = &rows[i]
+	}
+	page := dlq.SingleRetryPage{HasNext: operations.HasNext, Retries: make([]dlq.SingleRetry, len(ids))}
+	for i := range operations.Operations {
+		r := &page.Retries[i]
+		if found := facts[ids[i]]; found != nil { // unless it was purged in between
+			*r = *found
+		}
+		r.Operation = operations.Operations[i]
+	}
+	return page, nil
+}
+
+func scanSingleRetry(row pgx.CollectableRow) (r dlq.SingleRetry, err error) {
+	m, a := &r.Message, &r.Attempt
+	err = row.Scan((*[16]byte)(&r.ID), &r.Run, &r.Joined, &r.Claimed, &r.Refusal, &r.IsRefused,
+		(*string)(&m.Status), (*string)(&m.Resolution), &m.RetryCount, &m.MaxRetries, &m.Owner.Token, instant{&m.UpdatedAt},
+		(*string)(&a.Result), &a.Error, instant{&a.EndedAt})
+	return r, err
+}

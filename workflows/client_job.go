@@ -1,0 +1,118 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"dlqmanager/dlq"
+)
+
+// StartJob starts the workflow of a job that the store has created, or joins
+// that workflow. A job has a single workflow, which runs once. The error is dlq.ErrNotFound when
+// the workflow has closed.
+func (c *Client) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (Execution, error) {
+	workflowType, summary := RetryAllType, "retry all of "+j.Spec.Topic
+	if j.Spec.Kind != dlq.KindRetry {
+		workflowType, summary = ChangeAllType, fmt.Sprintf("%s messages of %s", j.Spec.Kind, j.Spec.Topic)
+	}
+	options := c.startOptions(j.WorkflowID, summary)
+	c.describe(asked, &options, &subject{topic: j.Spec.Topic, group: j.Spec.Group, path: "/api/v1/jobs/" + j.ID.String(), reason: j.Spec.Reason})
+	return c.startOnce(ctx, options, workflowType, JobInput{ID: j.ID})
+}
+
+// startOnce starts or joins the only workflow of a job. The error is dlq.ErrNotFound when the
+// workflow has closed.
+func (c *Client) startOnce(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (Execution, error) {
+	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when the workflow has closed; a running workflow is joined
+	run, err := c.execute(ctx, options, workflowType, in)
+	var closed *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &closed) {
+		return Execution{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	}
+	return executionOf(run), toDomain(ctx, err)
+}
+
+// AwaitJob waits for the end of a job, or returns the error of ctx if that
+// ends first.
+func (c *Client) AwaitJob(ctx context.Context, j dlq.Job) (JobResult, error) {
+	var result JobResult
+	err := c.temporal.GetWorkflow(ctx, j.WorkflowID, "").Get(ctx, &result)
+	return result, toDomain(ctx, err)
+}
+
+// CancelJob asks a job to stop, without a wait until the lanes have finished
+// their pages. The error is dlq.ErrNotFound when the workflow does not run.
+func (c *Client) CancelJob(ctx context.Context, j dlq.Job) error {
+	info, err := c.info(ctx, j.WorkflowID)
+	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		err = fmt.Errorf("workflow: %w", dlq.ErrNotFound) // CancelWorkflow itself returns no error then
+	}
+	if err != nil {
+		return err
+	}
+	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, j.WorkflowID, ""))
+}
+
+// PauseJob pauses a bulk retry and returns once no message of it is RETRYING.
+// The error is dlq.ErrNotFound when its workflow does not run.
+func (c *Client) PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) error {
+	return c.update(ctx, asked, id, UpdatePause, PauseUpdate{Reason: reason})
+}
+
+// ResumeJob resumes a paused bulk retry, whatever the reason of the pause. It returns
+// dlq.ErrNotFound when its workflow does not run.
+func (c *Client) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
+	return c.update(ctx, asked, id, UpdateResume)
+}
+
+// SetJobRate changes the rate limit of a bulk retry, in messages per
+// second; 0 lifts the limit. The error is dlq.ErrNotFound when its workflow does not run.
+func (c *Client) SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error {
+	return c.update(ctx, asked, id, UpdateSetRate, RateUpdate{PerSecond: &perSecond})
+}
+
+// update sends a command and waits for its effect. The error is dlq.ErrUnavailable when no
+// worker handles the command before ctx ends. The command may still take effect later.
+func (c *Client) update(ctx context.Context, asked *dlq.Operation, id dlq.ID, name string, args ...any) error {
+	// The job finds the command in the audit by the id of the update; see activities.Jobs. Without
+	// an operation the SDK chooses the id.
+	var updateID string
+	if asked != nil {
+		updateID = asked.ID.String()
+	}
+	handle, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		UpdateID: updateID, WorkflowID: JobWorkflowID(dlq.KindRetry, id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, nil)
+	}
+	var (
+		application *temporal.ApplicationError
+		timedOut    *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	)
+	switch {
+	case err == nil:
+		return nil
+	case temporal.IsCanceledError(err): // the job was cancelled meanwhile
+		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	case errors.As(err, &application) && (application.Type() == typeEnded || application.Type() == acceptedUpdateLost):
+		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, ctx.Err())
+	case errors.As(err, &timedOut): // the server's timer was ahead of ctx
+		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
+	default:
+		return toDomain(ctx, err)
+	}
+}
+
+// acceptedUpdateLost is the server's error type for an update whose workflow closed before
+// an answer.
+const acceptedUpdateLost = "AcceptedUpdateCompletedWorkflow"
