@@ -15,6 +15,7 @@ KUBECONFORM_VERSION := v0.7.0
 KUBERNETES_SCHEMAS_VERSION := 1.37.0
 GO_LICENSES_VERSION := v1.6.0
 CYCLONEDX_GOMOD_VERSION := v1.10.0
+OAPI_CODEGEN_VERSION := v2.8.2
 
 IMAGE ?= dlq-manager
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -176,6 +177,16 @@ lint: $(LINTERS) ## Run golangci-lint, check the import rules, the determinism o
 	$(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) ./workflows/...
 	$(BIN)/actionlint-$(ACTIONLINT_VERSION)
 
+.PHONY: client
+client: $(BIN)/oapi-codegen-$(OAPI_CODEGEN_VERSION) ## Generate the Go client from api/openapi.yaml
+	@$< -config client/generate/config.yaml -o client/client.gen.go api/openapi.yaml
+
+.PHONY: client-check
+client-check: $(BIN)/oapi-codegen-$(OAPI_CODEGEN_VERSION) ## Compare the Go client with api/openapi.yaml
+	@mkdir -p .build/client
+	@$< -config client/generate/config.yaml -o .build/client/client.gen.go api/openapi.yaml
+	@diff -u client/client.gen.go .build/client/client.gen.go || { echo "client-check: run make client" >&2; exit 1; }
+
 .PHONY: bench
 bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md, its chart and its figures in other pages
 	go run ./bench
@@ -208,7 +219,7 @@ chaos-quick: ## Run a minute of the same
 
 .PHONY: histories
 histories: ## Record the workflow histories that the replay test replays
-	go test ./workflows -run 'TestEveryWayThroughTheWorkflowsReplays|TestACancelledBulkAction|TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone' -record -count=1
+	go test ./workflows -run 'TestEveryWayThroughTheWorkflowsReplays|TestACancelledBulkChange|TestARetryCancelledWhileTheDatabaseIsAwayBurnsNone' -record -count=1
 
 .PHONY: clean
 clean: ## Remove build results; the state in .data stays
@@ -264,3 +275,8 @@ $(BIN)/cyclonedx-gomod-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$*
 	@mv $(BIN)/cyclonedx-gomod $@
+
+$(BIN)/oapi-codegen-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$*
+	@mv $(BIN)/oapi-codegen $@

@@ -1,0 +1,109 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// APIError is the answer to a request that the server, or a proxy before it, did not serve.
+type APIError struct {
+	Status int
+	// Code is empty if another program than the server has answered.
+	Code      ErrorCode
+	Message   string
+	RequestID string
+	// Details names the invalid fields, or the job that is in the way.
+	Details []ErrorDetail
+	// RetryAfter is how long the server asks to wait; zero if it does not ask.
+	RetryAfter time.Duration
+	// Body is the answer as it came, at most its first 64 KiB.
+	Body []byte
+}
+
+// Error says the server's message, the details and the id of the request.
+func (e *APIError) Error() string {
+	var text strings.Builder
+	if e.Code != "" {
+		fmt.Fprintf(&text, "%s: ", e.Code)
+	}
+	text.WriteString(e.Message)
+	for _, detail := range e.Details {
+		fmt.Fprintf(&text, "; %s: %s", detail.Field, detail.Message)
+	}
+	fmt.Fprintf(&text, " (status %d", e.Status)
+	if e.RequestID != "" {
+		fmt.Fprintf(&text, ", request %s", e.RequestID)
+	}
+	return text.String() + ")"
+}
+
+// CodeOf returns the code of an error of the API; empty for other errors.
+func CodeOf(err error) ErrorCode {
+	if failed, ok := errors.AsType[*APIError](err); ok {
+		return failed.Code
+	}
+	return ""
+}
+
+// maxErrorBody bounds what is read of an answer with an error.
+const maxErrorBody = 64 << 10
+
+// readError reads an answer with a status of 400 or more.
+func readError(response *http.Response) error {
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if err != nil {
+		return fmt.Errorf("read an answer with status %d: %w", response.StatusCode, err)
+	}
+	if err := foreign(response, content); err != nil {
+		return err
+	}
+	var body Error
+	if err := json.Unmarshal(content, &body); err != nil || body.Error.Message == "" {
+		body.Error.Message = "the answer does not say why"
+	}
+	return &APIError{
+		Status: response.StatusCode, Code: body.Error.Code, Message: body.Error.Message, RequestID: body.Error.RequestID,
+		Details: body.Error.Details, RetryAfter: retryAfter(response.Header, time.Now()), Body: content,
+	}
+}
+
+// foreign tells whether something else than the server has answered, such as the sign-in page of a proxy.
+func foreign(response *http.Response, content []byte) error {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if kind == "application/json" && json.Valid(content) {
+		return nil
+	}
+	failed := &APIError{
+		Status: response.StatusCode, RequestID: response.Header.Get("X-Request-Id"),
+		RetryAfter: retryAfter(response.Header, time.Now()), Body: content[:min(len(content), maxErrorBody)],
+	}
+	failed.Message = fmt.Sprintf("%s answered with %s instead of JSON; a proxy or another program may be in between: check the address of the server",
+		response.Request.URL.Host, describe(kind))
+	return failed
+}
+
+func describe(kind string) string {
+	if kind == "" {
+		return "something unnamed"
+	}
+	return kind
+}
+
+// retryAfter reads the header, which has seconds or a date.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	text := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// request is one call before it is sent.
+type request struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	body         any
+}
+
+// RequestOption changes one request.
+type RequestOption func(*request)
+
+// Query adds a query parameter. It is for the parameters whose names the caller chooses: `header.NAME`,
+// `payload.PATH`, and these after `not.`.
+func Query(name string, values ...string) RequestOption {
+	return func(r *request) {
+		for _, value := range values {
+			r.query.Add(name, value)
+		}
+	}
+}
+
+// Header sets a header.
+func Header(name, value string) RequestOption {
+	return func(r *request) { r.header.Set(name, value) }
+}
+
+func newRequest(method, path string) *request {
+	return &request{method: method, path: path, query: url.Values{}, header: http.Header{}}
+}
+
+func (r *request) String() string { return r.method + " " + r.path }
+
+// check refuses an id or a topic that would lead to another path of the server.
+func (r *request) check() error {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(r.path, "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("%s: an id or a topic cannot be %q", r, segment)
+		}
+	}
+	return nil
+}
+
+// setQuery adds a parameter unless it is nil: several times if it is a list to explode, else separated by commas.
+func (r *request) setQuery(name string, value any, explode bool) {
+	texts := texts(reflect.ValueOf(value))
+	if !explode && len(texts) > 1 {
+		texts = []string{strings.Join(texts, ",")}
+	}
+	for _, text := range texts {
+		r.query.Add(name, text)
+	}
+}
+
+func (r *request) setHeader(name string, value any) {
+	if texts := texts(reflect.ValueOf(value)); len(texts) > 0 {
+		r.header.Set(name, strings.Join(texts, ", "))
+	}
+}
+
+// texts writes a parameter: nothing for nil, and each element of a list.
+func texts(value reflect.Value) []string {
+	if value.Kind() == reflect.Pointer {
+		if value.IsNil() {
+			return nil
+		}
+		value = value.Elem()
+	}
+	if value.Kind() == reflect.Slice {
+		all := make([]string, 0, value.Len())
+		for i := range value.Len() {
+			all = append(all, texts(value.Index(i))...)
+		}
+		return all
+	}
+	if at, ok := value.Interface().(time.Time); ok {
+		return []string{at.Format(time.RFC3339Nano)}
+	}
+	return []string{fmt.Sprint(value.Interface())}
+}
+
+// Values is a field that has one value or a list in JSON. It is written as a list.
+type Values[T any] []T
+
+// UnmarshalJSON reads a list or its only value.
+func (v *Values[T]) UnmarshalJSON(content []byte) error {
+	if strings.HasPrefix(string(content), "[") {
+		return json.Unmarshal(content, (*[]T)(v))
+	}
+	*v = make(Values[T], 1)
+	return json.Unmarshal(content, &(*v)[0])
+}
+
+// OrNull is a field that tells null from an absent value: its zero value is null.
+type OrNull[T any] struct{ Value *T }
+
+// MarshalJSON writes the value or null.
+func (o OrNull[T]) MarshalJSON() ([]byte, error) { return json.Marshal(o.Value) }
+
+// UnmarshalJSON reads the value or null.
+func (o *OrNull[T]) UnmarshalJSON(content []byte) error { return json.Unmarshal(content, &o.Value) }

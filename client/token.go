@@ -1,0 +1,119 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TokenSource returns the token of each request. A sign-in that talks to an identity provider, such as OpenID's
+// device flow, is one that is also a Renewer.
+type TokenSource interface {
+	Token(ctx context.Context) (string, error)
+}
+
+// Renewer is a TokenSource that can get another token when the server refuses the current one.
+type Renewer interface {
+	TokenSource
+	// Refused hears which token was answered with 401, and tells whether Token may return another.
+	Refused(token string) bool
+}
+
+// StaticToken is a token that never changes.
+type StaticToken string
+
+// Token returns the token.
+func (t StaticToken) Token(context.Context) (string, error) { return string(t), nil }
+
+type fileToken struct {
+	path string
+
+	mutex    sync.Mutex
+	token    string
+	modified time.Time
+	size     int64
+}
+
+// FileToken reads a token from a file, and again when the file changes. Space around the token is ignored.
+func FileToken(path string) TokenSource { return &fileToken{path: path} }
+
+func (f *fileToken) Token(context.Context) (string, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return "", fmt.Errorf("the file of the token: %w", err)
+	}
+	if f.token != "" && info.ModTime().Equal(f.modified) && info.Size() == f.size {
+		return f.token, nil
+	}
+	content, err := os.ReadFile(f.path)
+	if err != nil {
+		return "", fmt.Errorf("the file of the token: %w", err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" {
+		return "", fmt.Errorf("the file of the token, %s, is empty", f.path)
+	}
+	f.token, f.modified, f.size = token, info.ModTime(), info.Size()
+	return token, nil
+}
+
+// Refused reads the file again: a change within the same tick of its clock is not seen otherwise.
+func (f *fileToken) Refused(token string) bool {
+	f.mutex.Lock()
+	f.token = ""
+	f.mutex.Unlock()
+	current, err := f.Token(context.Background())
+	return err == nil && current != token
+}
+
+type commandToken struct {
+	name string
+	args []string
+
+	mutex sync.Mutex
+	token string
+}
+
+// CommandToken runs a program whose output is a token, and again when the server refuses the token.
+func CommandToken(name string, args ...string) TokenSource {
+	return &commandToken{name: name, args: args}
+}
+
+func (c *commandToken) Token(ctx context.Context) (string, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.token != "" {
+		return c.token, nil
+	}
+	command := exec.CommandContext(ctx, c.name, c.args...) //nolint:gosec // the caller's own command
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	output, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("the command of the token, %s: %w: %s", c.name, err, strings.TrimSpace(stderr.String()))
+	}
+	token := strings.TrimSpace(string(output))
+	if token == "" {
+		return "", errors.New("the command of the token, " + c.name + ", has printed nothing")
+	}
+	c.token = token
+	return token, nil
+}
+
+// Refused forgets the token, unless another request has replaced it already.
+func (c *commandToken) Refused(token string) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.token == token {
+		c.token = ""
+	}
+	return true
+}
