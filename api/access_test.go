@@ -99,7 +99,7 @@ func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 					case !allowed, topics != "" && dlq.Permission(permission).IsForAllTopics():
 						message, _ := requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 						require.Contains(t, message, permission, token)
-					case isOther && strings.Contains(route, ":id"):
+					case isOther && strings.Contains(route, ":id"), topics != "" && strings.Contains(route, "/plans/:id"): // made with other topics
 						requireError(t, got, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 					case isOther && strings.HasPrefix(route, "POST"): // a new job
 						requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
@@ -126,6 +126,10 @@ func (w *world) prepare(route string) (id string) {
 	id = w.add(1, dlqtest.Cause("no price"))[0].String()
 	if strings.Contains(route, "/groups/") {
 		id = w.groupOf(id)
+	}
+	if strings.Contains(route, "/plans/:id") {
+		plan, _ := w.planned(bodies["POST /api/v1/plans"], bearer("admin"))
+		id = plan.field(t, "id").(string)
 	}
 	if isTarget := strings.Contains(route, "/jobs/:id"); isTarget || route == "GET /api/v1/jobs" {
 		if isTarget {

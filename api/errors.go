@@ -25,6 +25,8 @@ const (
 	codeForbidden        = "SYS_DLQ_FORBIDDEN"
 	codeTooManyRequests  = "SYS_DLQ_TOO_MANY_REQUESTS"
 	codeNeedsDatabase    = "SYS_DLQ_NEEDS_DATABASE"
+	codePlanChanged      = "SYS_DLQ_PLAN_CHANGED"
+	codePlanExpired      = "SYS_DLQ_PLAN_EXPIRED"
 )
 
 // retryAfterSeconds is sent with every 503. A failover takes some seconds, and earlier

@@ -271,19 +271,29 @@ func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Durati
 	return g.database.CreatePlan(ctx, plan, ttl)
 }
 
-// Plan returns a plan to a sender who may start its job. Under other limits the job would have other messages.
+// Plan returns a plan to a sender who may start its job, or to a reader. Under other limits the job would have other
+// messages. A plan tells more than its job, such as the titles of groups of any dead-letter topic. So it does not exist for
+// a reader with some topics only, unless it has the same limits.
 func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	plan, err := g.database.Plan(ctx, id)
 	if err != nil {
 		return dlq.JobPlan{}, err
 	}
 	a := accessOf(ctx)
-	a.permission = plan.Spec.Kind.Permission()
-	if err := a.check(plan.Spec.Topic); err != nil {
-		return dlq.JobPlan{}, err
+	isRead := a.permission == dlq.PermJobRead
+	if !isRead {
+		a.permission = plan.Spec.Kind.Permission()
 	}
-	if plan.Spec.Within != a.within() {
-		return dlq.JobPlan{}, conflict("the plan was made with other grants than yours; make a new one", nil)
+	err = a.check(plan.Spec.Topic)
+	switch {
+	case err != nil:
+	case isRead && a.within() != "" && !slices.Contains(a.limits(), plan.Spec.Within):
+		err = dlq.ErrNotFound
+	case !isRead && plan.Spec.Within != a.within():
+		err = conflict("the plan was made with other grants than yours; make a new one", nil)
+	}
+	if err != nil {
+		return dlq.JobPlan{}, err
 	}
 	return plan, nil
 }

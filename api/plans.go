@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -20,6 +21,7 @@ type planView struct {
 	ID        dlq.ID               `json:"id"`
 	Hash      string               `json:"hash"`
 	ExpiresAt timestamp            `json:"expires_at"`
+	JobID     *dlq.ID              `json:"job_id"` // null until the job is started
 	Kind      dlq.JobKind          `json:"kind"`
 	Topic     string               `json:"topic"`
 	Matched   int64                `json:"matched"`
@@ -45,14 +47,10 @@ type previewGroupView struct {
 	Count int64   `json:"count"`
 }
 
-func viewByGroup(counts []dlq.PreviewGroup) []previewGroupView {
-	view := make([]previewGroupView, 0, len(counts))
-	for i := range counts {
-		counted := previewGroupView{ID: optionalID(counts[i].ID), Title: "in no group", Count: counts[i].Count}
-		if counted.ID != nil {
-			counted.Title = dlq.GroupTitle(&counts[i].Fingerprint)
-		}
-		view = append(view, counted)
+func viewByGroup(groups []dlq.PlanGroup) []previewGroupView {
+	view := make([]previewGroupView, 0, len(groups))
+	for _, g := range groups {
+		view = append(view, previewGroupView{ID: optionalID(g.ID), Title: g.Title, Count: g.Count})
 	}
 	return view
 }
@@ -80,31 +78,78 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	ctx, cancel := s.deadline(c) // the preview may have used up the deadline of the request
 	defer cancel()
-	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview)}
+	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview), Summary: dlq.SummaryOf(&preview)}
 	if plan, err = s.options.Database.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
 		return err
 	}
-	return s.replyPlan(c, &plan, &preview)
+	return s.replyPlan(c, &plan, preview.Sample)
 }
 
-func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, preview *dlq.JobPreview) error {
-	spec := &plan.Spec
-	sample, err := s.viewSample(c, preview.Sample, spec.Kind == dlq.KindRestore)
+// plan answers with a plan as createPlan did. Its sample has the messages as they are now, without deleted ones.
+func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "plan")
+	if err != nil {
+		return err
+	}
+	plan, err := s.options.Database.Plan(ctx, id)
+	if err != nil {
+		return describePlan(err, id)
+	}
+	if !plan.IsStarted {
+		if err := s.checkExpiry(ctx, &plan); err != nil {
+			return err
+		}
+	}
+	sample, err := s.readSample(ctx, &plan)
+	if err != nil {
+		return err
+	}
+	return s.replyPlan(c, &plan, sample)
+}
+
+// readSample returns the messages of a plan's sample in its order.
+func (s *Server) readSample(ctx context.Context, plan *dlq.JobPlan) ([]dlq.Message, error) {
+	ids := plan.Summary.Sample
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	page, err := s.options.Store.List(ctx, dlq.ListQuery{
+		Filter:   dlq.Filter{Topic: plan.Spec.Topic, IDs: ids, Archived: plan.Spec.Kind == dlq.KindRestore},
+		PageSize: len(ids),
+	})
+	slices.SortFunc(page.Messages, func(a, b dlq.Message) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	return page.Messages, err
+}
+
+func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Message) error {
+	spec, summary := &plan.Spec, &plan.Summary
+	sample, err := s.viewSample(c, messages, spec.Kind == dlq.KindRestore)
 	if err != nil {
 		return err
 	}
 	view := planView{
 		ID: plan.ID, Hash: plan.Hash(), ExpiresAt: timestamp(plan.ExpiresAt),
-		Kind: spec.Kind, Topic: spec.Topic, Matched: preview.Matched, Skipped: preview.Skipped, ByStatus: countsOf(preview.ByStatus),
-		Sample: sample, ByGroup: viewByGroup(preview.ByGroup), MoreGroups: preview.Groups - int64(len(preview.ByGroup)),
+		Kind: spec.Kind, Topic: spec.Topic, Matched: plan.Effect.Matched, Skipped: summary.Skipped, ByStatus: countsOf(summary.ByStatus),
+		Sample: sample, ByGroup: viewByGroup(summary.ByGroup), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
+	}
+	if plan.IsStarted {
+		view.JobID = &plan.ID
 	}
 	if spec.Kind != dlq.KindRetry {
 		return reply(c, http.StatusOK, view)
 	}
 	return reply(c, http.StatusOK, retryPlanView{
-		planView: view, ByErrorClass: viewCounts(preview.ByErrorClass), SkipReasons: viewCounts(preview.SkipReasons),
+		planView: view, ByErrorClass: viewCounts(summary.ByErrorClass), SkipReasons: viewCounts(summary.SkipReasons),
 		ByTargetTopic: viewCounts(plan.Effect.ByTarget),
 	})
+}
+
+// describePlan explains why a plan is not returned.
+func describePlan(err error, id dlq.ID) error {
+	if errors.Is(err, dlq.ErrSpecUnreadable) {
+		return conflict("the plan cannot be read; make a new one", err)
+	}
+	return describeNotFound(err, "plan", id)
 }
 
 // effectOf is the effect of a job, with the targets of the present routes.
@@ -134,11 +179,8 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 		return err
 	}
 	plan, err := s.options.Database.Plan(ctx, id)
-	switch {
-	case errors.Is(err, dlq.ErrSpecUnreadable):
-		return conflict("the plan cannot be read; make a new one", err)
-	case err != nil:
-		return describeNotFound(err, "plan", id)
+	if err != nil {
+		return describePlan(err, id)
 	}
 	logSpec(c, &plan.Spec)
 	if reason != "" {
@@ -165,12 +207,8 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 
 // checkPlan refuses a plan that has expired, or whose effect has changed.
 func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan) error {
-	now, err := s.options.Database.Now(ctx)
-	if err != nil {
+	if err := s.checkExpiry(ctx, plan); err != nil {
 		return err
-	}
-	if !now.Before(plan.ExpiresAt) {
-		return conflict("the plan expired at "+plan.ExpiresAt.Format(time.RFC3339)+"; make a new one", nil)
 	}
 	if err := s.checkTarget(ctx, "", plan.Spec.TargetTopic); err != nil {
 		return err
@@ -190,8 +228,19 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 	for _, d := range differences {
 		details = append(details, detail{Field: d.Name, Message: d.String()})
 	}
-	return conflict("the plan no longer holds: messages were sent, changed or deleted since, perhaps by a job that is running, "+
-		"or routes were changed; make a new one", nil, details...)
+	return &apiError{status: http.StatusConflict, code: codePlanChanged, details: details,
+		message: "the plan no longer holds: messages were sent, changed or deleted since, perhaps by a job that is running, " +
+			"or routes were changed; make a new one"}
+}
+
+// checkExpiry refuses a plan that has expired.
+func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
+	now, err := s.options.Database.Now(ctx)
+	if err != nil || now.Before(plan.ExpiresAt) {
+		return err
+	}
+	return &apiError{status: http.StatusConflict, code: codePlanExpired,
+		message: "the plan expired at " + plan.ExpiresAt.Format(time.RFC3339) + "; make a new one"}
 }
 
 // preview reads within the limits of a plan: its time, and how many are made at once.

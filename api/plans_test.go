@@ -64,7 +64,7 @@ func TestAPlanThatNoLongerHoldsIsRefusedWithTheDifference(t *testing.T) {
 			_, ask := w.planned(`{"kind":"retry","topic":"orders.dlq.v1"}`)
 			change(w, ids)
 			got := w.json(http.MethodPost, jobsPath, ask)
-			message, fields := requireError(t, got, http.StatusConflict, "SYS_DLQ_CONFLICT")
+			message, fields := requireError(t, got, http.StatusConflict, "SYS_DLQ_PLAN_CHANGED")
 			require.Contains(t, message, "make a new one")
 			require.Equal(t, []string{"matched", "by_target_topic.orders.v1"}, fields)
 			require.Contains(t, got.body, `"message":"3 were planned, now 2"`)
@@ -79,7 +79,7 @@ func TestAPlanOfADeletionIsRefusedAfterAChange(t *testing.T) {
 	ids := w.addDead(2)
 	_, ask := w.planned(`{"kind":"delete","topic":"orders.dlq.v1","status":"DEAD"}`)
 	w.call(http.MethodPost, "/api/v1/dlq/messages/"+ids[0].String()+"/revive")
-	_, fields := requireError(t, w.json(http.MethodPost, jobsPath, ask), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	_, fields := requireError(t, w.json(http.MethodPost, jobsPath, ask), http.StatusConflict, "SYS_DLQ_PLAN_CHANGED")
 	require.Equal(t, []string{"matched"}, fields)
 	require.Equal(t, "DEAD", w.status(ids[1]))
 }
@@ -89,7 +89,7 @@ func TestAnExpiredOrUnknownPlanIsRefused(t *testing.T) {
 	w := start(t, func(o *api.Options) { o.PlanTTL = time.Nanosecond })
 	w.add(1)
 	_, ask := w.planned(`{"kind":"retry","topic":"orders.dlq.v1"}`)
-	message, _ := requireError(t, w.json(http.MethodPost, jobsPath, ask), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	message, _ := requireError(t, w.json(http.MethodPost, jobsPath, ask), http.StatusConflict, "SYS_DLQ_PLAN_EXPIRED")
 	require.Contains(t, message, "the plan expired at ")
 	message, _ = requireError(t, w.json(http.MethodPost, jobsPath, `{"plan":"`+someID+`"}`), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 	require.Equal(t, "plan not found: "+someID, message)
@@ -238,7 +238,7 @@ func TestAPlanWithAsManyOtherMessagesIsRefused(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	w.call(http.MethodDelete, "/api/v1/dlq/messages/"+ids[0].String())
 	got := w.json(http.MethodPost, jobsPath, ask)
-	requireError(t, got, http.StatusConflict, "SYS_DLQ_CONFLICT")
+	requireError(t, got, http.StatusConflict, "SYS_DLQ_PLAN_CHANGED")
 	require.Contains(t, got.body, `"matched","message":"2 were planned, now 2 others"`)
 }
 
@@ -246,7 +246,7 @@ func TestAPlanThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.add(1)
-	for _, damage := range []string{`spec = '{}'`, `spec = '[]'`, `spec = spec || '{"kind": "unknown"}'`, `effect = '[1]'`} {
+	for _, damage := range []string{`spec = '{}'`, `spec = '[]'`, `spec = spec || '{"kind": "unknown"}'`, `effect = '[1]'`, `summary = '[1]'`} {
 		_, ask := w.planned(`{"kind":"dead","topic":"orders.dlq.v1"}`)
 		_, err := w.pool.Exec(t.Context(), `UPDATE dlq.dlq_plans SET `+damage)
 		require.NoError(t, err)
@@ -256,6 +256,6 @@ func TestAPlanThatCannotBeReadIsRefused(t *testing.T) {
 	_, ask := w.planned(`{"kind":"dead","topic":"orders.dlq.v1"}`)
 	_, err := w.pool.Exec(t.Context(), `UPDATE dlq.dlq_plans SET snapshot_at = '-infinity'`)
 	require.NoError(t, err)
-	requireError(t, w.json(http.MethodPost, jobsPath, ask), http.StatusConflict, "SYS_DLQ_CONFLICT")
+	requireError(t, w.json(http.MethodPost, jobsPath, ask), http.StatusConflict, "SYS_DLQ_PLAN_CHANGED")
 	require.Zero(t, w.retries.starts())
 }

@@ -79,7 +79,7 @@ type Database interface {
 	// does so within a scope that was frozen before.
 	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)
 	PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (dlq.JobPreview, error)
-	// CreatePlan stores a plan, which expires after ttl. Plan returns it, or dlq.ErrNotFound.
+	// CreatePlan stores a plan, which expires after ttl. Plan returns it, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
 	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
 	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
 	AuditStore

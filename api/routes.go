@@ -51,6 +51,7 @@ func (s *Server) table() []route {
 		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},
 		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermJobCreate, dlq.TargetJob, "", anyStore, s.withDeadline(s.retryAll)},
 		{change, "/api/v1/plans", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createPlan)},
+		{read, "/api/v1/plans/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.plan))},
 		{read, "/api/v1/jobs", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.jobs), jobParameters...)},
 		{change, "/api/v1/jobs", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createJob)},
 		{read, "/api/v1/jobs/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.job, "verified")},

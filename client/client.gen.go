@@ -42,6 +42,8 @@ const (
 	ErrorCodeNeedsDatabase    ErrorCode = "SYS_DLQ_NEEDS_DATABASE"
 	ErrorCodeNotFound         ErrorCode = "SYS_DLQ_NOT_FOUND"
 	ErrorCodePayloadTooLarge  ErrorCode = "SYS_DLQ_PAYLOAD_TOO_LARGE"
+	ErrorCodePlanChanged      ErrorCode = "SYS_DLQ_PLAN_CHANGED"
+	ErrorCodePlanExpired      ErrorCode = "SYS_DLQ_PLAN_EXPIRED"
 	ErrorCodeTooManyRequests  ErrorCode = "SYS_DLQ_TOO_MANY_REQUESTS"
 	ErrorCodeUnauthenticated  ErrorCode = "SYS_DLQ_UNAUTHENTICATED"
 	ErrorCodeUnavailable      ErrorCode = "SYS_DLQ_UNAVAILABLE"
@@ -496,6 +498,9 @@ type ChangePlan struct {
 	// Hash SHA-256 of the request, scope and effect of the plan, in hexadecimal.
 	Hash PlanHash `json:"hash"`
 	ID   string   `json:"id"`
+
+	// JobID The plan's job, whose id is the plan's; null until the job is started.
+	JobID *PlanJob `json:"job_id"`
 
 	// Kind `revive`: DEAD messages become PENDING. `dead`: PENDING and RETRYING messages become DEAD. `delete`:
 	// messages that are not RETRYING are deleted. `restore`: archived messages are brought back as PENDING ones; without
@@ -1578,6 +1583,9 @@ type PlanGroups_Item struct {
 // PlanHash SHA-256 of the request, scope and effect of the plan, in hexadecimal.
 type PlanHash = string
 
+// PlanJob The plan's job, whose id is the plan's; null until the job is started.
+type PlanJob = ID
+
 // PlanStart defines model for PlanStart.
 type PlanStart struct {
 	// Plan The id of a plan. The job also has this id.
@@ -1912,9 +1920,12 @@ type RetryPlan struct {
 	ExpiresAt Instant `json:"expires_at"`
 
 	// Hash SHA-256 of the request, scope and effect of the plan, in hexadecimal.
-	Hash PlanHash      `json:"hash"`
-	ID   string        `json:"id"`
-	Kind RetryPlanKind `json:"kind"`
+	Hash PlanHash `json:"hash"`
+	ID   string   `json:"id"`
+
+	// JobID The plan's job, whose id is the plan's; null until the job is started.
+	JobID *PlanJob      `json:"job_id"`
+	Kind  RetryPlanKind `json:"kind"`
 
 	// Matched Messages that would be sent.
 	Matched int64 `json:"matched"`
@@ -2277,6 +2288,9 @@ type ListVerified string
 // MessageID defines model for MessageId.
 type MessageID = string
 
+// PlanID defines model for PlanId.
+type PlanID = string
+
 // Prefer defines model for Prefer.
 type Prefer = string
 
@@ -2322,6 +2336,9 @@ type NeedsDatabase = Error
 
 // NotFound defines model for NotFound.
 type NotFound = Error
+
+// PlanExpired defines model for PlanExpired.
+type PlanExpired = Error
 
 // Refused defines model for Refused.
 type Refused = Error
@@ -2686,6 +2703,12 @@ type GetJobParams struct {
 
 // GetMeParams defines parameters for GetMe.
 type GetMeParams struct {
+	// IfNoneMatch The `ETag` of an earlier answer, several of them separated by commas, or `*`. If the answer would have this tag, it is 304 without a body.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlanParams defines parameters for GetPlan.
+type GetPlanParams struct {
 	// IfNoneMatch The `ETag` of an earlier answer, several of them separated by commas, or `*`. If the answer would have this tag, it is 304 without a body.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -3543,6 +3566,15 @@ func (c *Client) GetMe(ctx context.Context, params *GetMeParams, options ...Requ
 func (c *Client) CreatePlan(ctx context.Context, body CreatePlanJSONRequestBody, options ...RequestOption) (*Answer[Plan], error) {
 	r := newRequest(http.MethodPost, "/api/v1/plans")
 	r.body = body
+	return send[Plan](ctx, c, r, options)
+}
+
+// GetPlan is GET /api/v1/plans/{id}: A plan, and whether its job was started.
+func (c *Client) GetPlan(ctx context.Context, id PlanID, params *GetPlanParams, options ...RequestOption) (*Answer[Plan], error) {
+	r := newRequest(http.MethodGet, fmt.Sprintf("/api/v1/plans/%s", url.PathEscape(id)))
+	if params != nil {
+		r.setHeader("If-None-Match", params.IfNoneMatch)
+	}
 	return send[Plan](ctx, c, r, options)
 }
 

@@ -22,9 +22,48 @@ type JobPlan struct {
 	ID   ID
 	Spec JobSpec
 	Scope
-	Effect Effect
+	Effect  Effect
+	Summary PlanSummary
 	// ExpiresAt is UTC. The plan starts no job from then on.
 	ExpiresAt time.Time
+	// IsStarted is set if the plan's job exists.
+	IsStarted bool
+}
+
+// PlanSummary is the part of the preview that a plan shows beside its Effect, as of the time when the plan was made.
+type PlanSummary struct {
+	Skipped      int64            `json:"skipped"`
+	ByStatus     map[Status]int64 `json:"by_status"`
+	ByErrorClass []PreviewCount   `json:"by_error_class,omitempty"`
+	SkipReasons  []PreviewCount   `json:"skip_reasons,omitempty"`
+	ByGroup      []PlanGroup      `json:"by_group,omitempty"`
+	// Groups is how many groups there are. ByGroup has at most PreviewRows.
+	Groups int64 `json:"groups"`
+	// Sample has ids only: a copy would outlive the deletion of its message.
+	Sample []ID `json:"sample,omitempty"`
+}
+
+// PlanGroup is a group and its number of messages in a plan. ID is zero for messages in no group.
+type PlanGroup struct {
+	ID    ID     `json:"id,omitzero"`
+	Title string `json:"title"`
+	Count int64  `json:"count"`
+}
+
+// SummaryOf keeps what a plan shows of a preview.
+func SummaryOf(p *JobPreview) PlanSummary {
+	s := PlanSummary{Skipped: p.Skipped, ByStatus: p.ByStatus, ByErrorClass: p.ByErrorClass, SkipReasons: p.SkipReasons, Groups: p.Groups}
+	for i := range p.ByGroup {
+		group := PlanGroup{ID: p.ByGroup[i].ID, Title: "in no group", Count: p.ByGroup[i].Count}
+		if !group.ID.IsZero() {
+			group.Title = GroupTitle(&p.ByGroup[i].Fingerprint)
+		}
+		s.ByGroup = append(s.ByGroup, group)
+	}
+	for i := range p.Sample {
+		s.Sample = append(s.Sample, p.Sample[i].ID)
+	}
+	return s
 }
 
 // Effect counts the messages that a job would send or change.
@@ -39,7 +78,7 @@ type Effect struct {
 
 // Hash is the SHA-256 of the plan's request, scope and effect, in hexadecimal.
 func (p *JobPlan) Hash() string {
-	spec := p.Spec
+	spec := p.Spec.Storable()
 	spec.Reason, spec.Within = "", ""                                                         // the limits are the sender's, and no part of the request
 	encoded, _ := json.Marshal([]any{spec, p.UpperBound, p.SnapshotAt.UnixMicro(), p.Effect}) // every field can be encoded
 	sum := sha256.Sum256(encoded)

@@ -53,6 +53,9 @@ func TestTheHashOfAPlanChangesWithWhatItDoes(t *testing.T) {
 	same := plan(func(*dlq.JobPlan) {})
 	require.Len(t, same, 64)
 	require.Equal(t, same, plan(func(p *dlq.JobPlan) { p.Spec.Reason = "another note" }))
+	require.Equal(t, plan(func(p *dlq.JobPlan) { p.Spec.Kind = dlq.KindRestore }), plan(func(p *dlq.JobPlan) {
+		p.Spec.Kind, p.Spec.Archived = dlq.KindRestore, true // as it is stored
+	}))
 	require.Equal(t, same, plan(func(p *dlq.JobPlan) { p.Spec.Within = "^(orders)$" }))
 	for _, change := range []func(*dlq.JobPlan){
 		func(p *dlq.JobPlan) { p.Spec.Kind = dlq.KindDelete },

@@ -140,6 +140,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_plans (
     upper_bound BIGINT      NOT NULL,
     snapshot_at TIMESTAMPTZ NOT NULL,
     effect      JSONB       NOT NULL, -- the messages that would be sent or changed, counted
+    summary     JSONB       NOT NULL, -- the other numbers that the plan shows, and the ids of its sample
     expires_at  TIMESTAMPTZ NOT NULL
 );
 CREATE INDEX IF NOT EXISTS idx_dlq_plans_expires_at ON dlq.dlq_plans (expires_at);

@@ -18,11 +18,14 @@ WHERE id = ANY (ARRAY(
 	SELECT id FROM dlq.dlq_plans WHERE expires_at < now() - interval '1 day' ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED))`
 
 const createPlanSQL = `
-INSERT INTO dlq.dlq_plans (id, spec, upper_bound, snapshot_at, effect, expires_at)
-VALUES (@id, @spec::jsonb, @upper_bound, @snapshot_at, @effect::jsonb, clock_timestamp() + @seconds * interval '1 second')
+INSERT INTO dlq.dlq_plans (id, spec, upper_bound, snapshot_at, effect, summary, expires_at)
+VALUES (@id, @spec::jsonb, @upper_bound, @snapshot_at, @effect::jsonb, @summary::jsonb, clock_timestamp() + @seconds * interval '1 second')
 RETURNING expires_at`
 
-const planSQL = `SELECT id, spec, upper_bound, snapshot_at, effect, expires_at FROM dlq.dlq_plans WHERE id = @id`
+const planSQL = `
+SELECT id, spec, upper_bound, snapshot_at, effect, summary, expires_at, EXISTS (SELECT FROM dlq.dlq_jobs WHERE id = @id)
+FROM dlq.dlq_plans
+WHERE id = @id`
 
 // CreatePlan stores a plan, which expires after ttl, and deletes some that expired more than a day ago.
 func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
@@ -30,7 +33,7 @@ func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration
 		batch.Queue(byIndexSQL)
 		batch.Queue(deletePlansSQL)
 		args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
-			"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "seconds": ttl.Seconds()}
+			"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "summary": p.Summary, "seconds": ttl.Seconds()}
 		batch.Queue(createPlanSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(instant{&p.ExpiresAt}) })
 	})
 	return p, err
@@ -47,12 +50,13 @@ func (s *Store) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 }
 
 func scanPlan(row pgx.CollectableRow) (p dlq.JobPlan, err error) {
-	var spec, effect []byte
-	err = row.Scan((*[16]byte)(&p.ID), &spec, &p.UpperBound, instant{&p.SnapshotAt}, &effect, instant{&p.ExpiresAt})
+	var spec, effect, summary []byte
+	err = row.Scan((*[16]byte)(&p.ID), &spec, &p.UpperBound, instant{&p.SnapshotAt}, &effect, &summary, instant{&p.ExpiresAt}, &p.IsStarted)
 	if err == nil {
 		p.Spec, err = decodeSpec(spec)
 	}
-	if err == nil && (!slices.Contains(dlq.JobKinds, p.Spec.Kind) || json.Unmarshal(effect, &p.Effect) != nil) {
+	isReadable := slices.Contains(dlq.JobKinds, p.Spec.Kind) && json.Unmarshal(effect, &p.Effect) == nil && json.Unmarshal(summary, &p.Summary) == nil
+	if err == nil && !isReadable {
 		err = dlq.ErrSpecUnreadable
 	}
 	return p, err

@@ -72,8 +72,8 @@ func TestEveryStatement(t *testing.T) {
 			SELECT gen_random_uuid(), n, 't', n, 1 FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, upper_bound, snapshot_at, state, ended_at)
 			SELECT gen_random_uuid(), 'w', 't', '{}', 0, now(), 'COMPLETED', now() FROM generate_series(1, 2000) AS n`,
-		`INSERT INTO dlq.dlq_plans (id, spec, upper_bound, snapshot_at, effect, expires_at)
-			SELECT gen_random_uuid(), '{}', 0, now(), '{}', now() - n * interval '1 minute' FROM generate_series(1, 5000) AS n`,
+		`INSERT INTO dlq.dlq_plans (id, spec, upper_bound, snapshot_at, effect, summary, expires_at)
+			SELECT gen_random_uuid(), '{}', 0, now(), '{}', '{}', now() - n * interval '1 minute' FROM generate_series(1, 5000) AS n`,
 		`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome)
 			SELECT gen_random_uuid(), now() - n * interval '1 minute', 's-' || n % 1000, 'token', '', 'dlq:message:dead', 't-' || n % 1000, 'message', gen_random_uuid(), '', '', '', 'done'
 			FROM generate_series(1, 20000) AS n`,
@@ -149,7 +149,7 @@ func TestEveryStatement(t *testing.T) {
 	conflict["id"] = uuid(dlq.NewID()) // of a new job
 	created := pgx.NamedArgs{"id": uuid(dlq.NewID()), "workflow_id": "w", "topic": "t", "spec": lane.Spec, "rate_limit": 0, "lanes": 4,
 		"upper_bound": 0, "snapshot_at": time.Now(), "ids": [][16]byte{id}, "previous_ids": [][16]byte{id},
-		"effect": dlq.Effect{}, "seconds": 1.5}
+		"effect": dlq.Effect{}, "summary": dlq.PlanSummary{}, "seconds": 1.5}
 	claimed := claimArgs(s, &lane)
 	claimed["scheduled_at"], claimed["attempt"] = time.Now(), 1
 	acts := func(what dlq.JobKind, f dlq.Filter) explained {
@@ -326,7 +326,7 @@ func TestEveryStatement(t *testing.T) {
 		"conflictSQL": {{args: conflict, uses: jobs + " " + live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
 		"createJobSQL":  {{args: created}},
-		"createPlanSQL": {{args: created}}, "planSQL": {{args: job, uses: "dlq_plans_pkey"}},
+		"createPlanSQL": {{args: created}}, "planSQL": {{args: job, uses: jobs + " dlq_plans_pkey"}},
 		"deletePlansSQL": {{after: byIndexSQL, uses: "dlq_plans_pkey idx_dlq_plans_expires_at"}},
 		"countJobSQL":    {{args: scope, uses: jobs}},
 		"sendableSQL":    {{args: scope, uses: jobs + " " + byArrival}},
