@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 
@@ -97,6 +99,48 @@ func TestTheGoClientFindsMessagesAndRunsAPlan(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "admin", operation.Subject)
 	}
+}
+
+// losing loses the first answer.
+type losing struct {
+	http.RoundTripper
+	answers int
+}
+
+func (f *losing) RoundTrip(request *http.Request) (*http.Response, error) {
+	got, err := f.RoundTripper.RoundTrip(request)
+	if f.answers++; f.answers > 1 || err != nil {
+		return got, err
+	}
+	_ = got.Body.Close()
+	return nil, io.ErrUnexpectedEOF
+}
+
+func TestTheGoClientStartsTheJobOfAPlanOnceThoughItsAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.add(3)
+	plan, _ := w.planned(`{"kind":"retry","topic":"orders.dlq.v1"}`)
+	transport := &losing{RoundTripper: w.client.Transport}
+	c, err := client.New("http://"+w.address, client.Config{HTTP: &http.Client{Transport: transport}, PollEvery: 5 * time.Millisecond})
+	require.NoError(t, err)
+	var start client.JobStart
+	require.NoError(t, start.FromPlanStart(client.PlanStart{Plan: plan.field(t, "id").(string)}))
+	job, err := c.RunJob(t.Context(), start, nil)
+	require.NoError(t, err)
+	retry, err := job.AsRetryJob()
+	require.NoError(t, err)
+	require.Equal(t, client.JobStateCOMPLETED, retry.State)
+	require.EqualValues(t, 3, retry.Retried)
+	require.Equal(t, 1, w.retries.starts())
+	require.Greater(t, transport.answers, 1)
+
+	shown, err := c.GetPlan(t.Context(), retry.ID, nil)
+	require.NoError(t, err)
+	planned, err := shown.Value.AsRetryPlan()
+	require.NoError(t, err)
+	require.Equal(t, retry.ID, *planned.JobID)
+	require.Equal(t, w.call(http.MethodGet, plansPath+"/"+retry.ID).body, string(shown.Body))
 }
 
 func TestTheGoClientWaitsForARetryThatItCanStopFollowing(t *testing.T) {

@@ -33,6 +33,9 @@ type Config struct {
 	LongestDelay time.Duration
 	// PollEvery is the time between two looks at a running job. Default: one second.
 	PollEvery time.Duration
+	// Unreachable gets the error of each failed look at a running job before it is repeated, and nil when the server answers
+	// again. Default: nobody is told.
+	Unreachable func(error)
 	// UserAgent names the program in the server's log.
 	UserAgent string
 }
@@ -65,7 +68,9 @@ func New(address string, config Config) (*Client, error) {
 // Answer is the server's answer to a successful request.
 type Answer[T any] struct {
 	// Value is the decoded body. It is empty if NotModified.
-	Value  T
+	Value T
+	// Body is the answer as it came.
+	Body   []byte
 	Status int
 	Header http.Header
 }
@@ -97,29 +102,30 @@ func send[T any](ctx context.Context, c *Client, r *request, options []RequestOp
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
 	if response.StatusCode >= http.StatusBadRequest {
 		return nil, readError(response)
 	}
-	answer := &Answer[T]{Status: response.StatusCode, Header: response.Header}
+	answer := &Answer[T]{Body: response.content, Status: response.StatusCode, Header: response.Header}
 	if response.StatusCode == http.StatusNotModified {
 		return answer, nil
 	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer to %s: %w", r, err)
-	}
-	if err := foreign(response, content); err != nil {
+	if err := foreign(response); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(content, &answer.Value); err != nil {
+	if err := json.Unmarshal(response.content, &answer.Value); err != nil {
 		return nil, fmt.Errorf("the answer to %s differs from the contract of this client: %w", r, err)
 	}
 	return answer, nil
 }
 
+// received is an answer whose body has been read.
+type received struct {
+	*http.Response
+	content []byte
+}
+
 // once sends a request one time.
-func (c *Client) once(ctx context.Context, r *request, token string) (*http.Response, error) {
+func (c *Client) once(ctx context.Context, r *request, token string) (*received, error) {
 	var body io.Reader
 	if r.body != nil {
 		content, err := json.Marshal(r.body)
@@ -144,5 +150,18 @@ func (c *Client) once(ctx context.Context, r *request, token string) (*http.Resp
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	return c.config.HTTP.Do(request)
+	response, err := c.config.HTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	limit := int64(maxAnswer)
+	if response.StatusCode >= http.StatusBadRequest {
+		limit = maxErrorBody
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, limit))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer to %s: %w", r, err)
+	}
+	return &received{response, content}, nil
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +79,16 @@ func TestOnlySafeRequestsAreSentAgain(t *testing.T) {
 			_, err := c.HandIn(ctx, "t", &client.HandInParams{IdempotencyKey: new("k")}, client.HandInRequest{})
 			return err
 		}, 2},
+		"POST of a plan": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateJob(ctx, nil, planStart(t))
+			return err
+		}, 2},
+		"POST of a filter": {func(ctx context.Context, c *client.Client) error {
+			var start client.JobStart
+			require.NoError(t, start.FromChangeJobRequest(client.ChangeJobRequest{Kind: client.ChangeKindDead, Topic: "t"}))
+			_, err := c.CreateJob(ctx, nil, start)
+			return err
+		}, 1},
 	} {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(fmt.Sprintf("%s %d", name, status), func(t *testing.T) {
@@ -100,6 +114,49 @@ func TestOnlySafeRequestsAreSentAgain(t *testing.T) {
 			})
 		}
 	}
+}
+
+func planStart(t *testing.T) (start client.JobStart) {
+	t.Helper()
+	require.NoError(t, start.FromPlanStart(client.PlanStart{Plan: "0199c0de-7000-7000-8000-000000000009"}))
+	return start
+}
+
+// lose closes the connection of a request without an answer.
+func lose(t *testing.T, w http.ResponseWriter) {
+	t.Helper()
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if assert.NoError(t, err) {
+		assert.NoError(t, connection.Close())
+	}
+}
+
+func TestALostAnswerToTheStartOfAPlanIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	started := 0
+	c := serve(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		if started++; started == 1 {
+			lose(t, w)
+			return
+		}
+		answer(w, http.StatusOK, `{"kind": "dead", "state": "COMPLETED"}`)
+	})
+	job, err := c.RunJob(t.Context(), planStart(t), nil)
+	require.NoError(t, err)
+	summary, err := job.Summary()
+	require.NoError(t, err)
+	require.True(t, summary.Ended())
+	require.Equal(t, 2, started)
+}
+
+func TestAnAnswerHasTheBytesOfTheServer(t *testing.T) {
+	t.Parallel()
+	const body = "{\"subject\" :\"<a>\",\t\"unknown\":9007199254740993}"
+	c := serve(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, body) })
+	me, err := c.GetMe(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, body, string(me.Body))
+	require.Equal(t, "<a>", me.Value.Subject)
 }
 
 func TestAClientGivesUpWhereWaitingIsTooLongOrDidNotHelp(t *testing.T) {
@@ -244,6 +301,85 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	summary, err := job.Summary()
 	require.NoError(t, err)
 	require.Equal(t, client.JobStateRUNNING, summary.State)
+}
+
+// outages fail the first requests, each in another way, and then answer.
+func outages(t *testing.T, then string) http.HandlerFunc {
+	t.Helper()
+	calls := 0
+	return func(w http.ResponseWriter, _ *http.Request) {
+		switch calls++; calls {
+		case 1:
+			lose(t, w)
+		case 2:
+			w.Header().Set("Retry-After", "3600")
+			answer(w, http.StatusServiceUnavailable, unavailable)
+		case 3, 4:
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusBadGateway + 2*(calls-3))
+		case 5:
+			w.Header().Set("Content-Length", "100")
+			answer(w, http.StatusOK, `{"kind"`)
+		default:
+			answer(w, http.StatusOK, then)
+		}
+	}
+}
+
+func TestAJobIsFollowedThroughAnOutageOfTheServer(t *testing.T) {
+	t.Parallel()
+	var told []error
+	tell := func(err error) { told = append(told, err) }
+	var dialer net.Dialer
+	dials := 0
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials++; dials == 1 {
+			address = "127.0.0.1:1" // nothing listens there
+		}
+		return dialer.DialContext(ctx, network, address)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	config := client.Config{HTTP: &http.Client{Transport: transport}, Retries: -1, LongestDelay: time.Millisecond, Unreachable: tell}
+	job, err := serve(t, config, outages(t, `{"kind": "dead", "state": "COMPLETED"}`)).WaitForJob(t.Context(), "j", nil)
+	require.NoError(t, err)
+	summary, err := job.Summary()
+	require.NoError(t, err)
+	require.True(t, summary.Ended())
+	require.Len(t, told, 7)
+	require.ErrorIs(t, told[0], syscall.ECONNREFUSED)
+	require.ErrorIs(t, told[1], io.EOF)
+	require.Equal(t, client.ErrorCodeUnavailable, client.CodeOf(told[2]))
+	require.ErrorContains(t, told[3], "status 502")
+	require.ErrorContains(t, told[4], "status 504")
+	require.ErrorIs(t, told[5], io.ErrUnexpectedEOF)
+	require.NoError(t, told[6])
+
+	_, err = serve(t, client.Config{Retries: -1, LongestDelay: time.Millisecond}, outages(t, `{"kind": "dead", "state": "FAILED"}`)).WaitForJob(t.Context(), "j", nil)
+	require.NoError(t, err)
+}
+
+func TestFollowingThroughAnOutageEndsWithItsContextOrAnAnswer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	refusing := func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusServiceUnavailable, unavailable) }
+	_, err := serve(t, client.Config{Unreachable: func(error) { cancel() }}, refusing).WaitForJob(ctx, "j", nil)
+	require.ErrorIs(t, err, context.Canceled)
+
+	missing := func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusNotFound, `{"error": {"code": "SYS_DLQ_NOT_FOUND", "message": "job not found", "request_id": "r", "details": []}}`)
+	}
+	never := func(err error) { t.Errorf("told of %v", err) }
+	_, err = serve(t, client.Config{Unreachable: never}, missing).WaitForJob(t.Context(), "j", nil)
+	require.Equal(t, client.ErrorCodeNotFound, client.CodeOf(err))
+
+	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(missing))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	c, err := client.New(untrusted.URL, client.Config{Unreachable: never})
+	require.NoError(t, err)
+	_, err = c.WaitForJob(t.Context(), "j", nil)
+	require.ErrorContains(t, err, "certificate")
 }
 
 func TestALocationOfAnotherServerIsRefused(t *testing.T) {

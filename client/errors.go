@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -55,27 +54,24 @@ func CodeOf(err error) ErrorCode {
 // maxErrorBody bounds what is read of an answer with an error.
 const maxErrorBody = 64 << 10
 
-// readError reads an answer with a status of 400 or more.
-func readError(response *http.Response) error {
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
-	if err != nil {
-		return fmt.Errorf("read an answer with status %d: %w", response.StatusCode, err)
-	}
-	if err := foreign(response, content); err != nil {
+// readError decodes an answer with a status of 400 or more.
+func readError(response *received) error {
+	if err := foreign(response); err != nil {
 		return err
 	}
 	var body Error
-	if err := json.Unmarshal(content, &body); err != nil || body.Error.Message == "" {
+	if err := json.Unmarshal(response.content, &body); err != nil || body.Error.Message == "" {
 		body.Error.Message = "the answer does not say why"
 	}
 	return &APIError{
 		Status: response.StatusCode, Code: body.Error.Code, Message: body.Error.Message, RequestID: body.Error.RequestID,
-		Details: body.Error.Details, RetryAfter: retryAfter(response.Header, time.Now()), Body: content,
+		Details: body.Error.Details, RetryAfter: retryAfter(response.Header, time.Now()), Body: response.content,
 	}
 }
 
 // foreign tells whether something else than the server has answered, such as the sign-in page of a proxy.
-func foreign(response *http.Response, content []byte) error {
+func foreign(response *received) error {
+	content := response.content
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "application/json" && json.Valid(content) {
 		return nil

@@ -16,6 +16,8 @@ type request struct {
 	query        url.Values
 	header       http.Header
 	body         any
+	// isPoll is set if the request is repeated until its context ends.
+	isPoll bool
 }
 
 // RequestOption changes one request.

@@ -2,7 +2,8 @@ package client
 
 import (
 	"context"
-	"io"
+	"crypto/tls"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -11,14 +12,20 @@ import (
 // firstDelay is the time before the first repetition, unless the server asks for another. It doubles each time.
 const firstDelay = 200 * time.Millisecond
 
-// safe tells whether a request may be sent twice: it changes nothing, or the server recognises it by its key.
+// safe tells whether a request may be sent twice: it changes nothing, or the server recognises it by its key, or by its
+// plan, which has a single job.
 func (r *request) safe() bool {
-	return r.method == http.MethodGet || r.header.Get("Idempotency-Key") != ""
+	if r.method == http.MethodGet || r.header.Get("Idempotency-Key") != "" {
+		return true
+	}
+	start, _ := r.body.(JobStart)
+	planned, err := start.AsPlanStart()
+	return err == nil && planned.Plan != ""
 }
 
 // deliver sends a request until it is answered. It is sent again if it is safe and the failure may pass. A refused
 // token is replaced once, for every method: the server has then done nothing.
-func (c *Client) deliver(ctx context.Context, r *request) (*http.Response, error) {
+func (c *Client) deliver(ctx context.Context, r *request) (*received, error) {
 	renewed := false
 	for attempt := 0; ; attempt++ {
 		token, err := c.token(ctx)
@@ -28,31 +35,43 @@ func (c *Client) deliver(ctx context.Context, r *request) (*http.Response, error
 		response, err := c.once(ctx, r, token)
 		if err == nil && response.StatusCode == http.StatusUnauthorized && !renewed && c.refuse(token) {
 			renewed = true
-			discard(response)
 			attempt--
 			continue
 		}
-		delay, again := c.delay(attempt, response, err)
-		if !again || !r.safe() || ctx.Err() != nil {
+		delay, again := c.delay(r, attempt, response, err)
+		again = again && ctx.Err() == nil
+		if !again {
+			if attempt > 0 && err == nil {
+				c.tell(r, nil)
+			}
 			return response, err
 		}
-		if response != nil {
-			discard(response)
+		if err == nil {
+			err = readError(response)
 		}
+		c.tell(r, err)
 		if err := sleep(ctx, delay); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// tell tells of an outage that a poll outlasts, and with nil of its end.
+func (c *Client) tell(r *request, outage error) {
+	if r.isPoll && c.config.Unreachable != nil {
+		c.config.Unreachable(outage)
+	}
+}
+
 // delay returns how long to wait before the request is sent again, and whether that may help.
-func (c *Client) delay(attempt int, response *http.Response, err error) (time.Duration, bool) {
-	if attempt >= c.config.Retries {
+func (c *Client) delay(r *request, attempt int, response *received, err error) (time.Duration, bool) {
+	if !r.isPoll && (attempt >= c.config.Retries || !r.safe()) {
 		return 0, false
 	}
 	backoff := firstDelay<<min(attempt, 10) + rand.N(firstDelay) //nolint:gosec // it spreads clients in time and guards nothing
 	if err != nil {
-		return min(backoff, c.config.LongestDelay), true
+		_, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		return min(backoff, c.config.LongestDelay), !isUntrusted
 	}
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -60,7 +79,7 @@ func (c *Client) delay(attempt int, response *http.Response, err error) (time.Du
 		return 0, false
 	}
 	if asked := retryAfter(response.Header, time.Now()); asked > 0 {
-		return asked, asked <= c.config.LongestDelay
+		return min(asked, c.config.LongestDelay), r.isPoll || asked <= c.config.LongestDelay
 	}
 	return min(backoff, c.config.LongestDelay), true
 }
@@ -75,12 +94,6 @@ func (c *Client) token(ctx context.Context) (string, error) {
 func (c *Client) refuse(token string) bool {
 	source, ok := c.config.Token.(Renewer)
 	return ok && source.Refused(token)
-}
-
-// discard lets the connection be used again.
-func discard(response *http.Response) {
-	_, _ = io.CopyN(io.Discard, response.Body, maxErrorBody)
-	_ = response.Body.Close()
 }
 
 func sleep(ctx context.Context, delay time.Duration) error {

@@ -33,7 +33,8 @@ func (t Job) Summary() (JobSummary, error) {
 }
 
 // RunJob starts a job, or joins the running one, and waits for its end. seen, which may be nil, gets the job each time
-// it has changed. When ctx ends, RunJob returns and the job goes on.
+// it has changed. When ctx ends, RunJob returns and the job goes on. Once the job is started, RunJob outlasts an outage of the
+// server as Follow does.
 func (c *Client) RunJob(ctx context.Context, start JobStart, seen func(Job)) (Job, error) {
 	prefer := "respond-async"
 	answer, err := c.CreateJob(ctx, &CreateJobParams{Prefer: &prefer}, start)
@@ -60,7 +61,8 @@ func jobEnded(job Job) (bool, error) {
 }
 
 // Follow reads the Location of an answer until ended says so or ctx ends. Unchanged answers are not sent again. seen,
-// which may be nil, gets each changed answer.
+// which may be nil, gets each changed answer. While the server is unreachable or unavailable, Follow goes on, whatever
+// Config.Retries says, and tells Config.Unreachable.
 func Follow[T any](ctx context.Context, c *Client, location string, ended func(T) (bool, error), seen func(T)) (T, error) {
 	var last T
 	path, err := c.pathOf(location)
@@ -70,6 +72,7 @@ func Follow[T any](ctx context.Context, c *Client, location string, ended func(T
 	tag := ""
 	for {
 		r := newRequest(http.MethodGet, path)
+		r.isPoll = true
 		if tag != "" {
 			r.header.Set("If-None-Match", tag)
 		}
