@@ -21,12 +21,12 @@ IMAGE ?= dlq-manager
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
 LINTERS := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) $(BIN)/actionlint-$(ACTIONLINT_VERSION)
-PROGRAMS ?= api worker dev
+PROGRAMS ?= api worker dlqctl dev
 POSTGRES_VERSIONS ?= 15 17
 RUN ?= .
 FUZZTIME ?= 10s
 FUZZ_API_SECONDS ?= 90
-LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION)
+LDFLAGS := -s -w -X dlqmanager/cmd/internal/app.Version=$(VERSION) -X main.Version=$(VERSION)
 
 .PHONY: help
 help: ## Show the targets
@@ -34,7 +34,7 @@ help: ## Show the targets
 
 .PHONY: run
 run: ## Start everything on this machine: API, worker, PostgreSQL, Kafka, Temporal with its Web UI
-	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && exec $(BIN)/dlq-dev
+	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlq-dev ./cmd/dev && go build -ldflags "$(LDFLAGS)" -o $(BIN)/dlqctl ./cmd/dlqctl && exec $(BIN)/dlq-dev
 
 .PHONY: demo
 demo: ## Run a shop beside `make run`: its consumer fails and fills dead-letter topics
@@ -115,7 +115,7 @@ build: ## Build the programs into .build/bin
 	@# The image has no time zones, so timetzdata puts them into the programs. The version is in
 	@# LDFLAGS. Without the stamp of git, a copy of the sources gives the same programs.
 	for program in $(PROGRAMS); do \
-		CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags timetzdata -ldflags '$(LDFLAGS)' -o $(BIN)/dlq-$$program ./cmd/$$program; \
+		CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags timetzdata -ldflags '$(LDFLAGS)' -o $(BIN)/$$(case $$program in (dlqctl) echo dlqctl;; (*) echo dlq-$$program;; esac) ./cmd/$$program; \
 	done
 
 .PHONY: reproducible
@@ -153,6 +153,10 @@ licences: $(BIN)/go-licenses-$(GO_LICENSES_VERSION) ## Compare docs/licences.csv
 docs-metrics: ## Write docs/metrics.md
 	@go test ./cmd/internal/app -run TestTheMetricsPageIsCurrent -count=1 -args -write-docs
 
+.PHONY: docs-dlqctl
+docs-dlqctl: ## Write docs/dlqctl.md
+	@go test ./cmd/dlqctl/ctl -run TestTheReferenceIsCurrent -count=1 -args -write-docs
+
 .PHONY: docs-figures
 docs-figures: ## Write the figures of docs/bench.md into the other pages
 	@go test ./docs -run TestFiguresInThePagesAreThoseOfTheReport -count=1 -args -write-docs
@@ -167,7 +171,7 @@ licences-write: $(BIN)/go-licenses-$(GO_LICENSES_VERSION) ## Write docs/licences
 
 .PHONY: sbom
 sbom: $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) ## Write a bill of materials (CycloneDX) of each program into .build/sbom
-	@$(MAKE) --no-print-directory build PROGRAMS="api worker"
+	@$(MAKE) --no-print-directory build PROGRAMS="api worker dlqctl"
 	@dev/sbom.sh $< $(VERSION) $(BIN) .build/sbom
 
 .PHONY: lint

@@ -56,6 +56,7 @@ func TestAReleaseHasProgramsChartNotesAndChecksums(t *testing.T) {
 
 	script := `cd dist && sha256sum --quiet -c SHA256SUMS && tar -xzf dlq-manager-v9.9.9-linux-amd64.tar.gz &&
 		for program in api worker; do echo "$program $(./dlq-manager-v9.9.9-linux-amd64/dlq-$program version)"; done &&
+		./dlq-manager-v9.9.9-linux-amd64/dlqctl --version &&
 		tar -xzOf dlq-manager-9.9.9.tgz dlq-manager/Chart.yaml | grep ersion: && cut -c 67- SHA256SUMS &&
 		grep -hE '"name": "(std|github.com/jackc/pgx/v5|github.com/twmb/franz-go/pkg/kfake)"' dlq-api.cdx.json`
 	command := exec.CommandContext(t.Context(), "bash", "-euc", script)
@@ -65,6 +66,7 @@ func TestAReleaseHasProgramsChartNotesAndChecksums(t *testing.T) {
 	require.Equal(t, strings.TrimLeft(`
 api v9.9.9
 worker v9.9.9
+dlqctl v9.9.9
 apiVersion: v2
 appVersion: 9.9.9
 kubeVersion: '>=1.25.0-0'
@@ -73,6 +75,7 @@ dlq-api.cdx.json
 dlq-manager-9.9.9.tgz
 dlq-manager-v9.9.9-linux-amd64.tar.gz
 dlq-worker.cdx.json
+dlqctl.cdx.json
 notes.md
       "name": "github.com/jackc/pgx/v5",
       "name": "std",

@@ -11,7 +11,7 @@ accepted='^github\.com/nexus-rpc/nexus-proto-annotations/'
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 printf '{{range .}}{{.Name}},{{.LicenseName}},{{.LicensePath}}\n{{end}}' >"$work/template"
-CGO_ENABLED=0 GOOS=linux GOFLAGS="${GOFLAGS:-} -tags=timetzdata" "$tool" report ./cmd/api ./cmd/worker \
+CGO_ENABLED=0 GOOS=linux GOFLAGS="${GOFLAGS:-} -tags=timetzdata" "$tool" report ./cmd/api ./cmd/worker ./cmd/dlqctl \
 	--ignore dlqmanager --template "$work/template" >"$work/report" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 # A file is named without the folder of its module and the version, so only a new licence changes a line.
 { echo package,licence,file; grep . "$work/report" | sed -E 's|,/[^,@]*@[^/,]*/|,|' | LC_ALL=C sort; } >"$work/licences.csv"

@@ -17,7 +17,7 @@ printf '%s\n' "$notes" >"dist/notes.md"
 commit_time=$(git log -1 --format=%ct)
 for platform in $platforms; do
 	name=dlq-manager-$version-${platform/\//-}
-	GOOS=${platform%/*} GOARCH=${platform#*/} make --no-print-directory build BIN="dist/$name" PROGRAMS="api worker" VERSION="$version"
+	GOOS=${platform%/*} GOARCH=${platform#*/} make --no-print-directory build BIN="dist/$name" PROGRAMS="api worker dlqctl" VERSION="$version"
 	cp LICENSE NOTICE README.md CHANGELOG.md config.yaml docs/licences.csv "dist/$name/"
 	[ -e dist/dlq-api.cdx.json ] || dev/sbom.sh "$cyclonedx" "$version" "dist/$name" dist # of the first platform
 	tar --sort=name --mtime="@$commit_time" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C dist -cf - "$name" |

@@ -7,9 +7,9 @@ trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 for copy in first second/deeper; do
 	mkdir -p "$work/$copy"
 	git ls-files -z | xargs -0 cp --parents -t "$work/$copy"
-	(cd "$work/$copy" && GOCACHE="$work/cache-${copy%%/*}" make --no-print-directory build PROGRAMS="api worker" VERSION="$version")
+	(cd "$work/$copy" && GOCACHE="$work/cache-${copy%%/*}" make --no-print-directory build PROGRAMS="api worker dlqctl" VERSION="$version")
 done
-for program in dlq-api dlq-worker; do
+for program in dlq-api dlq-worker dlqctl; do
 	cmp "$work/first/.build/bin/$program" "$work/second/deeper/.build/bin/$program"
 	sha256sum "$work/first/.build/bin/$program" | sed "s|$work/first/||"
 done

@@ -4,7 +4,7 @@
 set -euo pipefail
 tool=$1 version=$2 programs=$3 out=$4
 mkdir -p "$out"
-for program in dlq-api dlq-worker; do
+for program in dlq-api dlq-worker dlqctl; do
 	"$tool" bin -json -licenses -assert-licenses -std -noserial -notimestamp -version "$version" \
 		-output "$out/$program.cdx.json" "$programs/$program"
 done

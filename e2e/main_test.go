@@ -45,7 +45,7 @@ func build() (err error) {
 	if programs, err = os.MkdirTemp("", "dlq-e2e-"); err != nil {
 		return err
 	}
-	for _, name := range []string{"api", "worker"} {
+	for _, name := range []string{"api", "worker", "dlqctl"} {
 		command := exec.Command("go", "build", "-o", filepath.Join(programs, name), "../cmd/"+name)
 		if output, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, output)

@@ -185,6 +185,7 @@ func banner(out io.Writer, cfg *config.Config, e dev.Endpoints, logFile string) 
 	_, _ = fmt.Fprintf(out, `
 Ready.
 
+  Command line     .build/bin/dlqctl --server %[1]s topics list
   REST API         %[1]s/api/v1/dlq
   API reference    %[1]s/docs
   Readiness        %[1]s/readyz

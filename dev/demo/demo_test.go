@@ -145,7 +145,8 @@ func TestOnceProducesTheRequestedDeadLetters(t *testing.T) {
 	require.Equal(t, map[string]bool{"tombstone": true, "json": true, "broken json": true, "no key": true,
 		"binary " + payments.dlq: true, "binary " + shipments.dlq: true}, kinds)
 	require.Contains(t, out.String(), "60 dead letters:")
-	require.Contains(t, out.String(), "curl -s -X POST http://127.0.0.1:8080/api/v1/dlq/shop.orders.dlq.v1/retry-all")
+	require.Contains(t, out.String(), "export DLQ_URL=http://127.0.0.1:8080 PATH=")
+	require.Contains(t, out.String(), "dlqctl retry shop.orders.dlq.v1 --all --follow")
 	require.Contains(t, out.String(), "http://127.0.0.1:8233")
 }
 

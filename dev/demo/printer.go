@@ -33,13 +33,14 @@ func (s *shop) printSummary(o *Options) {
 	if o.BaseURL != "" {
 		p.line(`
 Look at them:
-  curl -s %[1]s/api/v1/dlq
-  curl -s '%[1]s/api/v1/dlq/%[2]s?page_size=5'
-Send one topic back, or one message:
-  curl -s -X POST %[1]s/api/v1/dlq/%[2]s/retry-all
-  curl -s -X POST %[1]s/api/v1/dlq/messages/<id>/retry
+  export DLQ_URL=%[1]s PATH=$PWD/.build/bin:$PATH
+  dlqctl topics list
+  dlqctl messages list %[2]s
+Send one message back, or one topic:
+  dlqctl messages retry ID
+  dlqctl retry %[2]s --all --follow
 See every hop and every attempt of a message that came back:
-  curl -s %[1]s/api/v1/dlq/messages/<id>/chain`, o.BaseURL, orders.dlq)
+  dlqctl messages chain ID`, o.BaseURL, orders.dlq)
 	}
 	if o.UIURL != "" {
 		p.line("Every retry is a Temporal workflow: %s", o.UIURL)

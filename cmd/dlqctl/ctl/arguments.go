@@ -1,0 +1,133 @@
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+// argumentsOf checks that a command has the arguments that its usage names in capitals.
+func argumentsOf(use string) cobra.PositionalArgs {
+	names := strings.Fields(use)[1:]
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return fmt.Errorf("%q is one argument too many", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// named takes the noun off ids as -o name prints them, such as jobs/ID.
+func named(args []string) []string {
+	ids := make([]string, len(args))
+	for i, arg := range args {
+		ids[i] = arg[strings.LastIndexByte(arg, '/')+1:]
+	}
+	return ids
+}
+
+// completer lists the values that a flag or an argument may have. Text after a tab describes the value.
+type completer func(ctx context.Context, s *session) []string
+
+func fixed(values ...string) completer {
+	return func(context.Context, *session) []string { return values }
+}
+
+// completionTime bounds how long the shell waits for the server after a tab.
+const completionTime = 2 * time.Second
+
+// complete sets the completer of a flag.
+func (s *session) complete(cmd *cobra.Command, flag string, values completer) {
+	// The only error is a flag that does not exist, which the tests would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, s.completion(values))
+}
+
+// firstArgument completes the first argument of a command.
+func (s *session) firstArgument(values completer) cobra.CompletionFunc {
+	complete := s.completion(values)
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, begun)
+	}
+}
+
+func (s *session) completion(values completer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		var fitting []cobra.Completion
+		for _, value := range values(ctx, s) {
+			if strings.HasPrefix(value, begun) {
+				fitting = append(fitting, oneLineButTab(value))
+			}
+		}
+		return fitting, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// oneLineButTab makes a completion harmless and keeps the tab before its description.
+func oneLineButTab(value string) string {
+	name, description, described := strings.Cut(value, "\t")
+	if !described {
+		return oneLine(name)
+	}
+	return oneLine(name) + "\t" + oneLine(description)
+}
+
+func completeTopics(ctx context.Context, s *session) []string {
+	return s.listed(func(c *client.Client) (values []string) {
+		if topics, err := c.ListTopics(ctx, nil); err == nil {
+			for i := range topics.Value.Topics {
+				topic := &topics.Value.Topics[i]
+				values = append(values, fmt.Sprintf("%s\t%d PENDING", topic.DlqTopic, topic.Counts.PENDING))
+			}
+		}
+		return values
+	})
+}
+
+func completeGroups(ctx context.Context, s *session) []string {
+	return s.listed(func(c *client.Client) (values []string) {
+		if groups, err := c.ListGroups(ctx, nil, client.Query("page_size", "50")); err == nil {
+			for i := range groups.Value.Groups {
+				group := &groups.Value.Groups[i]
+				values = append(values, group.ID+"\t"+group.Title)
+			}
+		}
+		return values
+	})
+}
+
+func completeJobs(ctx context.Context, s *session) []string {
+	return s.listed(func(c *client.Client) (values []string) {
+		jobs, err := c.ListJobs(ctx, nil, client.Query("page_size", "50"))
+		if err != nil {
+			return nil
+		}
+		for _, job := range jobs.Value.Jobs {
+			if summary, err := job.Summary(); err == nil {
+				values = append(values, fmt.Sprintf("%s\t%s %s %s", summary.ID, summary.Kind, summary.Topic, summary.State))
+			}
+		}
+		return values
+	})
+}
+
+// listed asks the server, if one is chosen.
+func (s *session) listed(values func(*client.Client) []string) []string {
+	c, _, err := s.connect()
+	if err != nil {
+		return nil
+	}
+	return values(c)
+}

@@ -1,0 +1,252 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+func (s *session) contextsCommand() *cobra.Command {
+	return group("contexts", "Choose the server that dlqctl talks to",
+		s.contextsList(), s.contextsSet(), s.contextsUse(), s.contextsDelete())
+}
+
+// contextView is a context without its token.
+type contextView struct {
+	Name       string `json:"name"`
+	Current    bool   `json:"current"`
+	Server     string `json:"server"`
+	Production bool   `json:"production"`
+	SignIn     string `json:"sign_in"`
+}
+
+func (t target) signIn() string {
+	switch {
+	case t.Token != "":
+		return "token"
+	case t.TokenFile != "":
+		return "file " + t.TokenFile
+	case len(t.TokenCommand) > 0:
+		return "command " + t.TokenCommand[0]
+	}
+	return "none"
+}
+
+func (s *session) contextsList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the contexts", Args: cobra.NoArgs,
+		Example: "  dlqctl contexts list",
+		RunE: func(*cobra.Command, []string) error {
+			file, err := s.readContexts()
+			if err != nil {
+				return err
+			}
+			views := []contextView{}
+			for _, name := range slices.Sorted(maps.Keys(file.Contexts)) {
+				t := file.Contexts[name]
+				views = append(views, contextView{Name: name, Current: name == file.Current, Server: t.Server, Production: t.Production, SignIn: t.signIn()})
+			}
+			body, err := json.Marshal(map[string]any{"contexts": views})
+			if err != nil {
+				return err
+			}
+			p, err := s.printer(view{noun: "contexts", list: "contexts", id: "name", sample: contextView{}, columns: []column{
+				{"NAME", "name"}, {"CURRENT", "current"}, {"SERVER", "server"}, {"PRODUCTION", "production"}, {"SIGN-IN", "sign_in"},
+			}})
+			if err != nil {
+				return err
+			}
+			if err := p.page(body); err != nil {
+				return err
+			}
+			return p.end()
+		},
+	}
+}
+
+func (s *session) contextsSet() *cobra.Command {
+	var t target
+	var tokenStdin bool
+	cmd := &cobra.Command{
+		Use: "set NAME", Short: "Make or change a context", Args: cobra.ExactArgs(1),
+		Long: `Makes a context, or replaces the settings of an existing one that are given. The first context becomes the current one.
+
+The token of a context stands in a file that only you may read, comes from a command that prints one, or is kept in the file of
+the contexts (--token-stdin), which only you may read.`,
+		Example: `  dlqctl contexts set local --server http://127.0.0.1:8080
+  dlqctl contexts set production --server https://dlq.example.com --token-file ~/.dlq-token --production
+  dlqctl contexts set staging --server https://dlq.staging.example.com --token-command vault --token-command read-token`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := s.readContexts()
+			if err != nil {
+				return err
+			}
+			if tokenStdin {
+				if t.Token, err = s.readLine(); err != nil {
+					return fmt.Errorf("read the token from the standard input: %w", err)
+				}
+			}
+			changed := file.Contexts[args[0]].merge(t)
+			if cmd.Flags().Changed("production") {
+				changed.Production = t.Production
+			}
+			if changed.Server == "" {
+				return usageError{fmt.Errorf("the context %q needs a server: add --server https://…", args[0])}
+			}
+			if _, err := client.New(changed.Server, client.Config{}); err != nil {
+				return usageError{err}
+			}
+			file.Contexts[args[0]] = changed
+			if file.Current == "" {
+				file.Current = args[0]
+			}
+			if err := s.writeContexts(file); err != nil {
+				return err
+			}
+			s.note(fmt.Sprintf("The context %s is kept: %s, sign-in: %s.", args[0], changed.Server, changed.signIn()))
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&t.Server, "server", "", "address of the server")
+	flags.StringVar(&t.TokenFile, "token-file", "", "file that has the token")
+	flags.StringArrayVar(&t.TokenCommand, "token-command", nil, "program that prints the token; give its arguments by repeating the flag")
+	flags.BoolVar(&tokenStdin, "token-stdin", false, "read the token from the standard input and keep it in the file of the contexts")
+	flags.StringVar(&t.CAFile, "ca-file", "", "file with the certificates to trust instead of the system's")
+	flags.BoolVar(&t.Production, "production", false, "ask for the name of the topic before each change")
+	cmd.MarkFlagsMutuallyExclusive("token-file", "token-command", "token-stdin")
+	return cmd
+}
+
+// merge returns t with the settings of change that are set. A new way to sign in replaces the former one.
+func (t target) merge(change target) target {
+	if change.Server != "" {
+		t.Server = change.Server
+	}
+	if change.CAFile != "" {
+		t.CAFile = absolute(change.CAFile)
+	}
+	if change.Token != "" || change.TokenFile != "" || len(change.TokenCommand) > 0 {
+		t.Token, t.TokenFile, t.TokenCommand = change.Token, absolute(change.TokenFile), change.TokenCommand
+	}
+	return t
+}
+
+// absolute lets a file be found from every folder.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
+func (s *session) contextsUse() *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1),
+		Example:           "  dlqctl contexts use staging",
+		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := s.readContexts()
+			if err != nil {
+				return err
+			}
+			t, err := file.named(args[0])
+			if err != nil {
+				return err
+			}
+			file.Current = args[0]
+			if err := s.writeContexts(file); err != nil {
+				return err
+			}
+			s.note(fmt.Sprintf("The current context is %s: %s.", args[0], t.Server))
+			return nil
+		},
+	}
+}
+
+func (s *session) contextsDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete a context", Args: cobra.ExactArgs(1),
+		Example:           "  dlqctl contexts delete staging",
+		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := s.readContexts()
+			if err != nil {
+				return err
+			}
+			if _, err := file.named(args[0]); err != nil {
+				return err
+			}
+			delete(file.Contexts, args[0])
+			if file.Current == args[0] {
+				file.Current = ""
+			}
+			return s.writeContexts(file)
+		},
+	}
+}
+
+// current returns the context of this run and its name. A context from flags or the environment has no name.
+func (s *session) current() (string, target, error) {
+	file, err := s.readContexts()
+	if err != nil {
+		return "", target{}, err
+	}
+	server := s.flags.server
+	if server == "" && s.flags.context == "" {
+		server = s.Getenv("DLQ_URL")
+	}
+	if server != "" {
+		t := target{Server: server, TokenFile: s.flags.tokenFile, CAFile: s.Getenv("DLQ_CA_FILE")}
+		if t.TokenFile == "" {
+			t.Token, t.TokenFile = s.Getenv("DLQ_TOKEN"), s.Getenv("DLQ_TOKEN_FILE")
+		}
+		// An address in an environment variable is guarded as its context is.
+		for _, known := range file.Contexts {
+			t.Production = t.Production || known.Production && strings.TrimRight(known.Server, "/") == strings.TrimRight(server, "/")
+		}
+		return "", t, nil
+	}
+	for _, name := range []string{s.flags.context, s.Getenv("DLQ_CONTEXT"), file.Current} {
+		if name != "" {
+			t, err := file.named(name)
+			return name, t, err
+		}
+	}
+	return "", target{}, usageError{errors.New("no server is chosen: make a context with dlqctl contexts set NAME --server https://…, or set DLQ_URL")}
+}
+
+// source returns the token source of a context, nil for none.
+func (t target) source() client.TokenSource {
+	switch {
+	case t.Token != "":
+		return client.StaticToken(t.Token)
+	case t.TokenFile != "":
+		return client.FileToken(t.TokenFile)
+	case len(t.TokenCommand) > 0:
+		return client.CommandToken(t.TokenCommand[0], t.TokenCommand[1:]...)
+	}
+	return nil
+}
+
+// certificates reads the file of the certificates to trust.
+func (t target) certificates() ([]byte, error) {
+	content, err := os.ReadFile(t.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("the certificates of the context: %w", err)
+	}
+	return content, nil
+}

@@ -1,0 +1,125 @@
+package ctl
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// contextsFile is the file of the contexts. Only its owner may read it, since it may hold tokens.
+type contextsFile struct {
+	Current  string            `yaml:"current,omitempty"`
+	Contexts map[string]target `yaml:"contexts,omitempty"`
+}
+
+// target is a context: a server, and how to sign in to it.
+type target struct {
+	Server string `yaml:"server"`
+	// At most one of the three is set; none for a server without authentication.
+	Token        string   `yaml:"token,omitempty"`
+	TokenFile    string   `yaml:"token_file,omitempty"`
+	TokenCommand []string `yaml:"token_command,omitempty,flow"`
+	// CAFile has the certificates to trust instead of the system's.
+	CAFile string `yaml:"ca_file,omitempty"`
+	// Production makes every change ask for the name of its topic.
+	Production bool `yaml:"production,omitempty"`
+}
+
+// contextsPath is empty if there is no folder for it, as in a container without HOME.
+func (s *session) contextsPath() string {
+	if path := cmp.Or(s.flags.config, s.Getenv("DLQCTL_CONFIG")); path != "" {
+		return path
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "dlqctl", "config.yaml")
+}
+
+// readContexts reads the file of the contexts. A missing file has none.
+func (s *session) readContexts() (*contextsFile, error) {
+	path := s.contextsPath()
+	file := &contextsFile{Contexts: map[string]target{}}
+	if path == "" {
+		return file, nil
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the file of the contexts: %w", err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others may read the file of the contexts, which may hold tokens: run chmod 600 %s", path)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the file of the contexts: %w", err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the file of the contexts, %s: %w", path, err)
+	}
+	if file.Contexts == nil {
+		file.Contexts = map[string]target{}
+	}
+	return file, nil
+}
+
+// write replaces the file at once, so that a crash leaves the former one whole.
+func (s *session) writeContexts(file *contextsFile) error {
+	path := s.contextsPath()
+	if path == "" {
+		return errors.New("there is no folder for the contexts: set HOME, or DLQCTL_CONFIG to a file")
+	}
+	content, err := yaml.Marshal(file)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), ".config-*") // its mode is 0600
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(content)
+	err = errors.Join(err, next.Sync(), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return nil
+}
+
+func (s *session) contextNames() []string {
+	file, err := s.readContexts()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(file.Contexts))
+}
+
+// named returns a context by its name.
+func (f *contextsFile) named(name string) (target, error) {
+	found, ok := f.Contexts[name]
+	if !ok {
+		return target{}, fmt.Errorf("there is no context %q; dlqctl contexts list shows them", name)
+	}
+	return found, nil
+}

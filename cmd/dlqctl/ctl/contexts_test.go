@@ -1,0 +1,105 @@
+package ctl_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// home is a run with a file of contexts that stays.
+func home(t *testing.T) run {
+	t.Helper()
+	return run{env: map[string]string{"DLQCTL_CONFIG": filepath.Join(t.TempDir(), "folder", "config.yaml")}}
+}
+
+func TestContextsAreMadeChosenAndDeleted(t *testing.T) {
+	t.Parallel()
+	r := home(t)
+	ok := func(args ...string) string {
+		ran := r.dlqctl(t, args...)
+		require.Zero(t, ran.code, ran.err)
+		return ran.out
+	}
+	ok("contexts", "set", "local", "--server", "http://127.0.0.1:8080")
+	r.stdin = "geheim\n"
+	ok("contexts", "set", "prod", "--server", "https://dlq.example.com", "--token-stdin", "--production")
+	require.Regexp(t, `local\s+true\s+http://127.0.0.1:8080\s+false\s+none\nprod\s+false\s+https://dlq.example.com\s+true\s+token\n`, ok("contexts", "list"))
+	ok("contexts", "use", "prod")
+	ok("contexts", "set", "prod", "--token-command", "vault", "--token-command", "read")
+	require.JSONEq(t, `{"contexts": [
+		{"name": "local", "current": false, "server": "http://127.0.0.1:8080", "production": false, "sign_in": "none"},
+		{"name": "prod", "current": true, "server": "https://dlq.example.com", "production": true, "sign_in": "command vault"}
+	]}`, ok("contexts", "list", "-o", "json"))
+	ok("contexts", "delete", "local")
+	require.Equal(t, "contexts/prod\n", ok("contexts", "list", "-o", "name"))
+
+	info, err := os.Stat(r.env["DLQCTL_CONFIG"])
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	require.Contains(t, r.dlqctl(t, "contexts", "use", "local").err, `there is no context "local"`)
+	require.Contains(t, r.dlqctl(t, "contexts", "set", "x", "--server", "dlq.example.com").err, "is no address of a server")
+	require.Contains(t, r.dlqctl(t, "contexts", "set", "x").err, "needs a server")
+}
+
+func TestAContextsFileIsReadOnlyIfItIsPrivateAndRight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, content string
+		mode          os.FileMode
+		says          string
+	}{
+		{"others may read it", "current: a\n", 0o644, "run chmod 600 "},
+		{"a misspelt setting", "contexts: {a: {servr: x}}\n", 0o600, "servr"},
+		{"no YAML", "\t", 0o600, "the file of the contexts, "},
+		{"an unknown current context", "current: a\n", 0o600, `there is no context "a"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "config.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(c.content), c.mode))
+			require.NoError(t, os.Chmod(path, c.mode))
+			ran := run{env: map[string]string{"DLQCTL_CONFIG": path}}.dlqctl(t, "topics", "list")
+			require.NotZero(t, ran.code)
+			require.Contains(t, ran.err, c.says)
+		})
+	}
+}
+
+func TestATokenGoesToTheServerOfItsContextOnly(t *testing.T) {
+	t.Parallel()
+	var sent []string
+	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/dlq": func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.Header.Get("Authorization"))
+		answer(page)(w, r)
+	}})
+	r := home(t)
+	r.stdin = "of the context\n"
+	require.Zero(t, r.dlqctl(t, "contexts", "set", "a", "--server", s.env["DLQ_URL"], "--token-stdin").code)
+	require.Zero(t, r.dlqctl(t, "topics", "list").code)
+	require.Zero(t, r.dlqctl(t, "topics", "list", "--server", s.env["DLQ_URL"]).code)
+	r.env["DLQ_TOKEN"] = "of the environment"
+	require.Zero(t, r.dlqctl(t, "topics", "list", "--server", s.env["DLQ_URL"]).code)
+	require.Zero(t, r.dlqctl(t, "topics", "list").code)
+	require.Equal(t, []string{"Bearer of the context", "", "Bearer of the environment", "Bearer of the context"}, sent)
+}
+
+func TestAProductionContextAllowsNoChangeUnasked(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{
+		"GET /api/v1/dlq/messages/m1":       answer(`{"id": "m1", "dlq_topic": "orders.dlq.v1"}`),
+		"POST /api/v1/dlq/messages/m1/dead": answer(`{"id": "m1", "status": "DEAD"}`),
+	})
+	r := home(t)
+	require.Zero(t, r.dlqctl(t, "contexts", "set", "p", "--server", s.env["DLQ_URL"], "--production").code)
+	for _, args := range [][]string{{"messages", "dead", "m1"}, {"messages", "dead", "m1", "--server", s.env["DLQ_URL"] + "/"}} {
+		ran := r.dlqctl(t, args...)
+		require.Equal(t, 2, ran.code, ran.out)
+		require.Contains(t, ran.err, "orders.dlq.v1")
+		require.Contains(t, ran.err, "add --yes")
+	}
+	require.Zero(t, r.dlqctl(t, "messages", "dead", "m1", "--yes").code)
+}

@@ -1,0 +1,86 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+func (s *session) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Look at the context, the server and the sign-in, and say what to do", Args: cobra.NoArgs,
+		Example: "  dlqctl doctor --context production",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			name, t, err := s.current()
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				name = "(from flags or the environment)"
+			}
+			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, t.Server, t.signIn()))
+			s.retries = -1 // doctor shows the failure
+			c, _, err := s.connect()
+			if err != nil {
+				return err
+			}
+			healthy := s.lookAtServer(cmd.Context(), c)
+			if err := s.lookAtSignIn(cmd.Context(), c); err != nil {
+				return err
+			}
+			if !healthy {
+				return outcome{exitFailed, "the server is not well"}
+			}
+			return nil
+		},
+	}
+}
+
+func (s *session) finding(what, text string) {
+	fmt.Fprintf(s.Stdout, "%-8s  %s\n", what, oneLine(text))
+}
+
+// lookAtServer tells whether the server is well.
+func (s *session) lookAtServer(ctx context.Context, c *client.Client) bool {
+	checks := map[string]string{}
+	answer, err := c.Readyz(ctx)
+	if failed, ok := errors.AsType[*client.APIError](err); ok && failed.Status == http.StatusServiceUnavailable && len(failed.Body) > 0 {
+		var ready client.Ready
+		if json.Unmarshal(failed.Body, &ready) == nil {
+			checks, err = ready.Checks, nil
+		}
+	}
+	if err != nil {
+		s.finding("server", err.Error())
+		return false
+	}
+	if answer != nil {
+		checks = answer.Value.Checks
+	}
+	healthy := true
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		s.finding("server", name+": "+checks[name])
+		healthy = healthy && checks[name] == "ok"
+	}
+	return healthy
+}
+
+func (s *session) lookAtSignIn(ctx context.Context, c *client.Client) error {
+	me, err := c.GetMe(ctx, nil)
+	if err != nil {
+		return err
+	}
+	s.finding("sign-in", fmt.Sprintf("you are %s (%s)", me.Value.Subject, me.Value.Method))
+	for _, grant := range me.Value.Grants {
+		s.finding("sign-in", fmt.Sprintf("role %s for %s", grant.Role, text(anys(grant.Topics))))
+	}
+	return nil
+}

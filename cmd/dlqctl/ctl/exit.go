@@ -1,0 +1,73 @@
+package ctl
+
+import (
+	"errors"
+	"net/http"
+
+	"dlqmanager/client"
+)
+
+// The exit codes, which scripts rely on. `dlqctl --help` and docs/dlqctl.md list them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartly      = 3 // done, with failures or with messages that came back
+	exitSignIn      = 4
+	exitChanged     = 5 // the plan does not hold any more
+	exitTimeOver    = 124
+	exitInterrupted = 130
+)
+
+var (
+	errInterrupted = errors.New("interrupted")
+	errTimeOver    = errors.New("the time of --timeout is over")
+)
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+// outcome ends the program with a code and a text, which may be empty.
+type outcome struct {
+	code int
+	text string
+}
+
+func (o outcome) Error() string { return o.text }
+
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if ended, ok := errors.AsType[outcome](err); ok {
+		return ended.code
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	switch {
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, errTimeOver):
+		return exitTimeOver
+	}
+	failed, ok := errors.AsType[*client.APIError](err)
+	switch {
+	case ok && failed.Status == http.StatusUnauthorized:
+		return exitSignIn
+	case ok && (failed.Code == client.ErrorCodePlanChanged || failed.Code == client.ErrorCodePlanExpired):
+		return exitChanged
+	}
+	return exitFailed
+}
+
+// hintFor says what to do about an error whose text does not.
+func hintFor(err error) string {
+	switch exitCode(err) {
+	case exitSignIn:
+		return `Sign in with a valid token: "dlqctl contexts set --help" shows how, and "dlqctl doctor" looks at the connection.`
+	case exitChanged:
+		return "Make a new plan and look at it: dlqctl plan --help"
+	}
+	return ""
+}

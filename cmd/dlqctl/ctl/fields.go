@@ -1,0 +1,164 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// decode reads JSON and keeps numbers as they are written.
+func decode(content []byte) (any, error) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("the answer is no JSON: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the answer is more than one JSON value")
+	}
+	return value, nil
+}
+
+// at returns the field at a path with points; nil if there is none.
+func at(value any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		switch container := value.(type) {
+		case map[string]any:
+			value = container[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(container) {
+				return nil
+			}
+			value = container[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// text is a value in plain text: JSON for objects, nothing for null, and elements with commas between them for a list.
+func text(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	case []any:
+		if !slices.ContainsFunc(v, func(element any) bool { _, isText := element.(string); return !isText }) {
+			texts := make([]string, len(v))
+			for i, element := range v {
+				texts[i] = text(element)
+			}
+			return strings.Join(texts, ", ")
+		}
+	}
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Sprint(value)
+	}
+	return strings.TrimSpace(line.String())
+}
+
+// choose makes a JSON object of some fields, in their order.
+func choose(value any, fields []string) ([]byte, error) {
+	var object bytes.Buffer
+	object.WriteByte('{')
+	for i, path := range fields {
+		name, err := json.Marshal(path)
+		if err != nil {
+			return nil, err
+		}
+		content, err := json.Marshal(at(value, path))
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			object.WriteByte(',')
+		}
+		object.Write(name)
+		object.WriteByte(':')
+		object.Write(content)
+	}
+	object.WriteByte('}')
+	return object.Bytes(), nil
+}
+
+// schema has the fields of records by their JSON names. A nil one is open: it may have any field.
+type schema map[string]schema
+
+// knownFields reads the fields of the client's types.
+func knownFields(samples ...any) schema {
+	fields := schema{}
+	for _, sample := range samples {
+		fields.add(reflect.TypeOf(sample))
+	}
+	return fields
+}
+
+func (s schema) add(t reflect.Type) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		s[name] = nil
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[time.Time]() {
+			s[name] = schema{}
+			s[name].add(inner)
+		} else if inner.Kind() != reflect.Slice && inner.Kind() != reflect.Map {
+			s[name] = schema{}
+		}
+	}
+}
+
+func (s schema) has(path string) bool {
+	fields := s
+	for name := range strings.SplitSeq(path, ".") {
+		if fields == nil {
+			return true
+		}
+		below, ok := fields[name]
+		if !ok {
+			return false
+		}
+		fields = below
+	}
+	return true
+}
+
+func (s schema) names() []string {
+	names := make([]string, 0, len(s))
+	for name := range s {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func anys[T any](values []T) []any {
+	all := make([]any, len(values))
+	for i, value := range values {
+		all[i] = value
+	}
+	return all
+}

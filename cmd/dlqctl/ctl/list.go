@@ -1,0 +1,161 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+// longestPage is the largest page of any list of the API.
+const longestPage = 200
+
+// call asks the server for one answer and returns its body as it came.
+type call func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error)
+
+// body takes the body of an answer.
+func body[T any](answer *client.Answer[T], err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+// listFlags are the flags that the lists share.
+type listFlags struct {
+	limit   int64
+	queries map[string]*string // parameters of one value, by their names
+	filters *filters
+}
+
+// option is a flag of a list that is one query parameter.
+type option struct{ name, help string }
+
+// listCommand makes the list of a noun. Its flags become query parameters.
+func (s *session) listCommand(use, short, example string, v view, fetch call, filtered bool, options ...option) *cobra.Command {
+	f := listFlags{queries: map[string]*string{}}
+	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
+	for _, o := range options {
+		f.queries[o.name] = cmd.Flags().String(flagName(o.name), "", o.help)
+	}
+	if !v.whole {
+		cmd.Flags().Int64Var(&f.limit, "limit", 50, "at most so many; 0 for all")
+	}
+	if filtered {
+		f.filters = s.addFilters(cmd)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.limit < 0 {
+			return usageError{fmt.Errorf("--limit is 0 or more, not %d", f.limit)}
+		}
+		var queries []client.RequestOption
+		for name, value := range f.queries {
+			if cmd.Flags().Changed(flagName(name)) {
+				queries = append(queries, client.Query(name, *value))
+			}
+		}
+		if f.filters != nil {
+			more, err := f.filters.query()
+			if err != nil {
+				return err
+			}
+			queries = append(queries, more...)
+		}
+		return s.list(cmd.Context(), v, args, f.limit, fetch, queries)
+	}
+	return cmd
+}
+
+// list prints a list, page after page.
+func (s *session) list(ctx context.Context, v view, args []string, limit int64, fetch call, queries []client.RequestOption) error {
+	p, err := s.printer(v)
+	if err != nil {
+		return err
+	}
+	c, _, err := s.connect()
+	if err != nil {
+		return err
+	}
+	var shown int64
+	for cursor := ""; ; {
+		size := int64(longestPage)
+		if limit > 0 {
+			size = min(size, limit-shown)
+		}
+		options := slices.Clone(queries)
+		if !v.whole {
+			options = append(options, client.Query("page_size", strconv.FormatInt(size, 10)))
+		}
+		if cursor != "" {
+			options = append(options, client.Query("cursor", cursor))
+		}
+		answer, err := fetch(ctx, c, args, options...)
+		if err != nil {
+			return err
+		}
+		if err := p.page(answer); err != nil {
+			return err
+		}
+		records, err := recordsOf(answer, v.list)
+		if err != nil {
+			return err
+		}
+		shown += int64(len(records))
+		var place struct {
+			Pagination client.Pagination `json:"pagination"`
+		}
+		if err := json.Unmarshal(answer, &place); err != nil {
+			return fmt.Errorf("the answer has no pagination: %w", err)
+		}
+		if place.Pagination.NextCursor == nil {
+			break
+		}
+		if cursor = *place.Pagination.NextCursor; limit > 0 && shown >= limit {
+			if !s.people() {
+				break
+			}
+			s.note(fmt.Sprintf("There are more than these %d; --limit 0 shows all.", shown))
+			break
+		}
+	}
+	if shown == 0 && s.people() {
+		s.note(fmt.Sprintf("There are no %s that match.", v.noun))
+	}
+	return p.end()
+}
+
+// single prints one record.
+func (s *session) single(v view, answer []byte) error {
+	p, err := s.printer(v)
+	if err != nil {
+		return err
+	}
+	if err := p.page(answer); err != nil {
+		return err
+	}
+	return p.end()
+}
+
+// getCommand makes the command that shows one record.
+func (s *session) getCommand(use, short, example string, v view, fetch call) *cobra.Command {
+	v.list = ""
+	return &cobra.Command{
+		Use: use, Short: short, Example: example, Args: argumentsOf(use),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := s.connect()
+			if err != nil {
+				return err
+			}
+			answer, err := fetch(cmd.Context(), c, named(args))
+			if err != nil {
+				return err
+			}
+			return s.single(v, answer)
+		},
+	}
+}

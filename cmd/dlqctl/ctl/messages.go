@@ -1,0 +1,296 @@
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+var messagesView = view{noun: "messages", list: "messages", sample: client.ListedMessage{}, columns: []column{
+	{"ID", "id"}, {"STATUS", "status"}, {"CREATED", "created_at"}, {"RETRIES", "retry_count"}, {"ERROR", "error_message"},
+}, wide: []column{{"CLASS", "error_class"}, {"GROUP", "group_id"}, {"VERIFIED", "verified"}, {"PAYLOAD", "payload"}}}
+
+var messageView = view{noun: "messages", sample: client.MessageDetail{}, columns: messagesView.columns}
+
+var markedView = view{noun: "messages", sample: client.Marked{}, columns: []column{
+	{"ID", "id"}, {"STATUS", "status"}, {"RETRIES", "retry_count"}, {"MESSAGE", "message"},
+}}
+
+func (s *session) messagesCommand() *cobra.Command {
+	list := s.listCommand("list TOPIC", "List messages of a topic, the newest first",
+		"  dlqctl messages list orders.dlq.v1 --status PENDING --error timeout\n  dlqctl messages list orders.dlq.v1 --not header.tenant=acme -o csv --limit 0",
+		messagesView,
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.ListMessages(ctx, args[0], nil, options...))
+		}, true, option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
+	list.ValidArgsFunction = s.firstArgument(completeTopics)
+	get := s.getCommand("get ID", "Show everything about a message",
+		"  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .payload", messageView,
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.GetMessage(ctx, args[0], nil, options...))
+		})
+	chain := s.getCommand("chain ID", "Show what became of a message: its earlier and later dead letters",
+		"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq '.hops[] | .id + \" \" + .status'",
+		view{noun: "chain", sample: client.Chain{}},
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.GetMessageChain(ctx, args[0], nil, options...))
+		})
+	dead := s.oneCommand("dead ID", "Mark a message DEAD, so that no retry takes it",
+		"  dlqctl messages dead 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason spam", markedView,
+		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
+			return body(c.MarkMessageDead(ctx, id, &client.ReasonRequest{Reason: reason}))
+		}, storedTopic)
+	revive := s.oneCommand("revive ID", "Make a DEAD message PENDING", "  dlqctl messages revive 01a214f0-d99b-85ca-9c4b-208d64cffa24", markedView,
+		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
+			return body(c.ReviveMessage(ctx, id, &client.ReasonRequest{Reason: reason}))
+		}, storedTopic)
+	remove := s.oneCommand("delete ID", "Delete a message", "  dlqctl messages delete 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason \"a test\"",
+		view{noun: "messages", sample: client.Deleted{}},
+		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
+			return body(c.DeleteMessage(ctx, id, &client.DeleteMessageParams{Reason: reason}))
+		}, storedTopic)
+	return group("messages", "Look at single dead letters, and send or change them", list, get, chain, s.retryOne(), dead, revive, remove, s.sendCommand())
+}
+
+// topicOf tells the topic of a message, for the question in a production context.
+type topicOf func(ctx context.Context, c *client.Client, id string) (string, error)
+
+func storedTopic(ctx context.Context, c *client.Client, id string) (string, error) {
+	answer, err := c.GetMessage(ctx, id, nil)
+	if err != nil {
+		return "", err
+	}
+	return answer.Value.DlqTopic, nil
+}
+
+func archivedTopic(ctx context.Context, c *client.Client, id string) (string, error) {
+	answer, err := c.GetArchivedMessage(ctx, id, nil)
+	if err != nil {
+		return "", err
+	}
+	return answer.Value.DlqTopic, nil
+}
+
+// changeOne changes a message or a job, with a reason for the audit.
+type changeOne func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error)
+
+// oneCommand makes a command that changes one message.
+func (s *session) oneCommand(use, short, example string, v view, change changeOne, topic topicOf) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id := named(args)[0]
+		c, err := s.connectToChange(cmd, id, topic)
+		if err != nil {
+			return err
+		}
+		answer, err := change(cmd.Context(), c, id, given(reason))
+		if err != nil {
+			return err
+		}
+		return s.single(v, answer)
+	}
+	return cmd
+}
+
+// connectToChange connects, and asks in a production context whether to change a message.
+func (s *session) connectToChange(cmd *cobra.Command, id string, topic topicOf) (*client.Client, error) {
+	c, t, err := s.connect()
+	if err != nil || !t.Production || s.flags.yes {
+		return c, err
+	}
+	name, err := topic(cmd.Context(), c, id)
+	if err != nil {
+		return nil, err
+	}
+	return c, s.confirmOne(fmt.Sprintf("%s: the message %s of %s.", cmd.CommandPath(), id, name), name, t)
+}
+
+// given is nil for an empty text.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+var retryView = view{noun: "messages", sample: client.Retry{}, columns: []column{
+	{"ID", "id"}, {"STATUS", "status"}, {"RETRIES", "retry_count"}, {"PUBLISHED", "published"}, {"ERROR", "error"},
+}}
+
+func (s *session) retryOne() *cobra.Command {
+	var request client.RetryRequest
+	var reason, target, key, value string
+	cmd := &cobra.Command{
+		Use: "retry ID", Short: "Send a message back to its original topic", Args: argumentsOf("retry ID"),
+		Long: `Sends a message back to its original topic and waits for the result. The retry is a workflow: it goes on when dlqctl ends.
+
+With --value or --key the message is edited first; the edited copy is sent and the original keeps its bytes.
+Exit code 3: the retry has ended and the message was not delivered.`,
+		Example: `  dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24
+  dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24 --value repaired.json --reason "the amount was missing"`,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&reason, "reason", "", "why, for the audit")
+	flags.StringVar(&target, "target-topic", "", "topic to send to instead of the original one")
+	flags.StringVar(&key, "key", "", "key to send instead of the stored one")
+	flags.StringVar(&value, "value", "", "file with the value to send instead of the stored one; - for the standard input")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id := named(args)[0]
+		request.Reason, request.TargetTopic = given(reason), given(target)
+		if cmd.Flags().Changed("key") {
+			encoded := []byte(key)
+			request.KeyBase64 = &encoded
+		}
+		if cmd.Flags().Changed("value") {
+			content, err := s.readFile(value)
+			if err != nil {
+				return fmt.Errorf("the value to send: %w", err)
+			}
+			request.ValueBase64 = &content
+		}
+		c, err := s.connectToChange(cmd, id, storedTopic)
+		if err != nil {
+			return err
+		}
+		answer, err := c.RetryMessage(cmd.Context(), id, nil, &request)
+		if err != nil {
+			return err
+		}
+		if answer.Status == http.StatusAccepted {
+			return s.awaitRetry(cmd.Context(), c, answer)
+		}
+		if err := s.single(retryView, answer.Body); err != nil {
+			return err
+		}
+		if published := answer.Value.Published; published != nil && !*published {
+			return outcome{code: exitPartly}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// awaitRetry waits until the message of a running retry has another status, and shows the message.
+func (s *session) awaitRetry(ctx context.Context, c *client.Client, running *client.Answer[client.Retry]) error {
+	s.note(fmt.Sprintf("The retry is still running: %s. Ctrl-C leaves it running.", running.Value.WorkflowID))
+	ended := func(message client.MessageDetail) (bool, error) { return message.Status != client.StatusRETRYING, nil }
+	message, err := client.Follow(ctx, c, running.Location(), ended, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.GetMessage(ctx, message.ID, nil)
+	if err != nil {
+		return err
+	}
+	if err := s.single(messageView, answer.Body); err != nil {
+		return err
+	}
+	if answer.Value.Status != client.StatusRESOLVED {
+		return outcome{code: exitPartly}
+	}
+	return nil
+}
+
+// maxFile bounds what is read of a file or the standard input: the server takes no larger message.
+const maxFile = 64 << 20
+
+func readAll(from io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
+	}
+	return content, err
+}
+
+// lettersAtOnce is how many messages one request hands in.
+const lettersAtOnce = 100
+
+func (s *session) sendCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "send TOPIC", Short: "Hand in dead letters, as a service without Kafka does", Args: argumentsOf("send TOPIC"),
+		Long: `Hands in the messages of a file, one JSON object a line: value or value_base64, key or key_base64, headers, error, origin, attempts.
+The messages go in batches of 100, each with an idempotency key of this run, so that a request that is repeated stores nothing twice.`,
+		Example: `  echo '{"value": {"order": 7}, "error": {"message": "no stock"}, "origin": {"topic": "orders.v1"}}' | dlqctl messages send orders.dlq.v1
+  dlqctl messages send orders.dlq.v1 --file letters.jsonl`,
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with JSON lines; - for the standard input")
+	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		content, err := s.readFile(file)
+		if err != nil {
+			return fmt.Errorf("the messages: %w", err)
+		}
+		letters, err := readLetters(content)
+		if err != nil {
+			return usageError{err}
+		}
+		c, t, err := s.connect()
+		if err != nil {
+			return err
+		}
+		if err := s.confirmOne(fmt.Sprintf("%d messages are stored as dead letters of %s.", len(letters), args[0]), args[0], t); err != nil {
+			return err
+		}
+		p, err := s.printer(view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}, {"STATUS", "status"}}})
+		if err != nil {
+			return err
+		}
+		run := rand.Text()
+		for begin := 0; begin < len(letters); begin += lettersAtOnce {
+			var request client.HandInRequest
+			batch, err := json.Marshal(map[string]any{"messages": letters[begin:min(begin+lettersAtOnce, len(letters))]})
+			if err != nil {
+				return err
+			}
+			if err := json.Unmarshal(batch, &request); err != nil {
+				return err
+			}
+			key := fmt.Sprintf("dlqctl-%s-%d", run, begin)
+			answer, err := c.HandIn(cmd.Context(), args[0], &client.HandInParams{IdempotencyKey: &key}, request)
+			if err != nil {
+				return fmt.Errorf("%d of %d messages were handed in: %w", begin, len(letters), err)
+			}
+			if err := p.page(answer.Body); err != nil {
+				return err
+			}
+		}
+		return p.end()
+	}
+	return cmd
+}
+
+// readLetters reads JSON lines.
+func readLetters(content []byte) ([]json.RawMessage, error) {
+	var letters []json.RawMessage
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	for {
+		var letter json.RawMessage
+		err := decoder.Decode(&letter)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", len(letters)+1, err)
+		}
+		if letter[0] != '{' {
+			return nil, fmt.Errorf("message %d is no JSON object", len(letters)+1)
+		}
+		letters = append(letters, letter)
+	}
+	if len(letters) == 0 {
+		return nil, errors.New("there are no messages: give JSON objects, one a line")
+	}
+	return letters, nil
+}

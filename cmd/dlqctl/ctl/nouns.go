@@ -1,0 +1,142 @@
+package ctl
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+var topicsView = view{noun: "topics", list: "topics", whole: true, id: "dlq_topic", sample: client.Topics_Topics{}, columns: []column{
+	{"TOPIC", "dlq_topic"}, {"PENDING", "counts.PENDING"}, {"RETRYING", "counts.RETRYING"}, {"DEAD", "counts.DEAD"},
+	{"RESOLVED", "counts.RESOLVED"}, {"OLDEST PENDING", "oldest_pending"},
+}, wide: []column{{"ORIGINAL TOPIC", "original_topic"}, {"NEWEST ARRIVAL", "newest_arrival"}, {"INGEST HELD", "ingest_held"}, {"LOST", "lost"}}}
+
+func (s *session) topicsCommand() *cobra.Command {
+	return group("topics", "See how many dead letters each topic has",
+		s.listCommand("list", "List the dead-letter topics and their counts", "  dlqctl topics list -o wide", topicsView,
+			func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+				return body(c.ListTopics(ctx, nil, options...))
+			}, false),
+	)
+}
+
+var groupsView = view{noun: "groups", list: "groups", sample: client.Group{}, columns: []column{
+	{"ID", "id"}, {"STATE", "state"}, {"PENDING", "counts.PENDING"}, {"LAST HOUR", "last_hour"}, {"LAST SEEN", "last_seen"}, {"TITLE", "title"},
+}, wide: []column{{"FIRST SEEN", "first_seen"}, {"DEAD", "counts.DEAD"}, {"OWNER", "owner"}, {"TICKET", "ticket"}, {"NOTE", "note"}}}
+
+func (s *session) groupsCommand() *cobra.Command {
+	list := s.listCommand("list", "List the causes, the newest first", "  dlqctl groups list --topic orders.dlq.v1 --sort pending", groupsView,
+		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.ListGroups(ctx, nil, options...))
+		}, false,
+		option{"topic", "only the causes of this topic"}, option{"state", "state: open, held, fixed"}, option{"sort", "pending for the largest first"})
+	s.complete(list, "topic", completeTopics)
+	s.complete(list, "state", fixed("open", "held", "fixed"))
+	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView,
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.GetGroup(ctx, args[0], nil, options...))
+		})
+	get.ValidArgsFunction = s.firstArgument(completeGroups)
+	return group("groups", "See the causes of dead letters, and hold or fix them", list, get,
+		s.holdCommand(), s.openCommand(), s.noteCommand(), s.fixCommand())
+}
+
+var jobsView = view{noun: "jobs", list: "jobs", sample: client.RetryJob{}, more: []any{client.ChangeJob{}}, columns: []column{
+	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"STATE", "state"}, {"PROGRESS", "progress"}, {"MATCHED", "matched"},
+	{"FAILED", "failed"}, {"STARTED", "started_at"},
+}, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"REQUEST REASON", "request_reason"}, {"RATE", "rate_limit"}, {"CAME BACK", "came_back"}}}
+
+func (s *session) jobsList() *cobra.Command {
+	list := s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
+		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.ListJobs(ctx, nil, options...))
+		}, false,
+		option{"kind", "kind: retry, revive, dead, delete, restore"}, option{"topic", "only jobs of this topic"}, option{"state", "state, such as RUNNING"},
+		option{"actor", "only jobs that this person started"}, option{"from", "started at this time or later"}, option{"to", "started before this time"})
+	s.complete(list, "topic", completeTopics)
+	s.complete(list, "kind", fixed(kinds...))
+	s.complete(list, "state", fixed("RUNNING", "PAUSING", "PAUSED", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED"))
+	return list
+}
+
+func (s *session) jobsGet() *cobra.Command {
+	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView,
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.GetJob(ctx, args[0], nil, options...))
+		})
+	get.ValidArgsFunction = s.firstArgument(completeJobs)
+	return get
+}
+
+var retriesView = view{noun: "retries", list: "retries", id: "operation_id", sample: client.SingleRetry{}, columns: []column{
+	{"MESSAGE", "message_id"}, {"STATE", "state"}, {"TOPIC", "topic"}, {"ACTOR", "actor"}, {"STARTED", "started_at"}, {"ERROR", "error"},
+}, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"TARGET", "target_topic"}}}
+
+func (s *session) retriesCommand() *cobra.Command {
+	list := s.listCommand("list", "List the running and recent retries of single messages", "  dlqctl retries list --topic orders.dlq.v1", retriesView,
+		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.ListSingleRetries(ctx, nil, options...))
+		}, false,
+		option{"topic", "only retries of this topic"}, option{"actor", "only retries that this person started"},
+		option{"from", "started at this time or later"}, option{"to", "started before this time"})
+	s.complete(list, "topic", completeTopics)
+	return group("retries", "See the retries of single messages", list)
+}
+
+var auditView = view{noun: "audit", list: "operations", sample: client.Operation{}, columns: []column{
+	{"AT", "at"}, {"SUBJECT", "subject"}, {"ACTION", "action"}, {"OUTCOME", "outcome"}, {"TOPIC", "topic"}, {"REASON", "reason"},
+}, wide: []column{{"ID", "id"}, {"TARGET", "target_id"}, {"ADDRESS", "address"}, {"REQUEST", "request_id"}}}
+
+func (s *session) auditCommand() *cobra.Command {
+	list := s.listCommand("list", "List the changes, the newest first", "  dlqctl audit list --topic orders.dlq.v1 --subject alice", auditView,
+		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.ListOperations(ctx, nil, options...))
+		}, false,
+		option{"subject", "only changes by this person"}, option{"action", "only this action, such as dlq:job:create"},
+		option{"topic", "only changes in this topic"},
+		option{"target_id", "only changes of this message, group or job"}, option{"outcome", "only changes with this outcome"},
+		option{"from", "at this time or later"}, option{"to", "before this time"})
+	s.complete(list, "topic", completeTopics)
+	return group("audit", "See who did what, and why", list)
+}
+
+func (s *session) archiveCommand() *cobra.Command {
+	list := s.listCommand("list TOPIC", "List archived messages of a topic", "  dlqctl archive list orders.dlq.v1 --error timeout", messagesView,
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.ListArchivedMessages(ctx, &client.ListArchivedMessagesParams{Topic: args[0]}, options...))
+		}, true, option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
+	list.ValidArgsFunction = s.firstArgument(completeTopics)
+	get := s.getCommand("get ID", "Show an archived message", "  dlqctl archive get 01a214f0-d99b-85ca-9c4b-208d64cffa24", messageView,
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.GetArchivedMessage(ctx, args[0], nil, options...))
+		})
+	restore := s.oneCommand("restore ID", "Restore an archived message", "  dlqctl archive restore 01a214f0-d99b-85ca-9c4b-208d64cffa24", markedView,
+		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
+			return body(c.RestoreMessage(ctx, id, &client.ReasonRequest{Reason: reason}))
+		}, archivedTopic)
+	return group("archive", "Find archived messages and restore them", list, get, restore)
+}
+
+func (s *session) meCommand() *cobra.Command {
+	return s.getCommand("me", "Show who you are to the server, and what you may do", "  dlqctl me -o json",
+		view{noun: "me", id: "subject", sample: client.Me{}, columns: []column{{"SUBJECT", "subject"}, {"METHOD", "method"}}},
+		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+			return body(c.GetMe(ctx, nil, options...))
+		})
+}
+
+// readFile reads a file, or the standard input for "-".
+func (s *session) readFile(path string) ([]byte, error) {
+	if path == "-" {
+		return readAll(s.Stdin)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readAll(file)
+}

@@ -1,0 +1,259 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// The output formats.
+const (
+	formatTable = "table"
+	formatWide  = "wide"
+	formatJSON  = "json"
+	formatJSONL = "jsonl"
+	formatCSV   = "csv"
+	formatName  = "name"
+)
+
+var formats = []string{formatTable, formatWide, formatJSON, formatJSONL, formatCSV, formatName}
+
+func (s *session) checkOutput() error {
+	if !slices.Contains(formats, s.flags.output) {
+		return fmt.Errorf("--output is one of %s, not %q", strings.Join(formats, ", "), s.flags.output)
+	}
+	if s.flags.jq != "" && s.flags.output != formatJSON && s.flags.output != formatJSONL && s.flags.output != formatTable {
+		return errors.New("--jq goes with -o json or -o jsonl")
+	}
+	return nil
+}
+
+// view says how the records of a noun are shown.
+type view struct {
+	noun string // for -o name
+	// list is the field of an answer that has the records; empty if the answer is one record.
+	list string
+	// whole is set if the list has one page and takes no parameters.
+	whole bool
+	// id is the field that -o name prints; default: id.
+	id      string
+	columns []column
+	// wide are the columns that -o wide shows in addition.
+	wide []column
+	// sample lists types of the records, whose fields --fields may name.
+	sample any
+	more   []any
+}
+
+// column is one column of a table: its title, and the path of a field.
+type column struct{ title, path string }
+
+// printer writes records in the format of the run.
+type printer struct {
+	view
+	out      io.Writer
+	format   string
+	fields   []string
+	query    *gojq.Code
+	terminal bool
+	widths   []int
+	csv      *csv.Writer
+	records  int
+}
+
+func (s *session) printer(v view) (*printer, error) {
+	p := &printer{view: v, out: s.Stdout, format: s.flags.output, fields: s.flags.fields, terminal: terminal(s.Stdout)}
+	if v.id == "" {
+		p.id = "id"
+	}
+	if p.format == formatWide {
+		p.columns = append(slices.Clip(p.columns), v.wide...)
+	}
+	if len(p.fields) > 0 {
+		known := knownFields(append([]any{v.sample}, v.more...)...)
+		p.columns = nil
+		for _, field := range p.fields {
+			if !known.has(field) {
+				return nil, usageError{fmt.Errorf("--fields: %s have no field %q; they have %s", v.noun, field, strings.Join(known.names(), ", "))}
+			}
+			p.columns = append(p.columns, column{field, field})
+		}
+	}
+	if s.flags.jq != "" {
+		parsed, err := gojq.Parse(s.flags.jq)
+		if err == nil {
+			p.query, err = gojq.Compile(parsed)
+		}
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--jq: %w", err)}
+		}
+		if p.format == formatTable {
+			p.format = formatJSON
+		}
+	}
+	if p.format == formatCSV {
+		p.csv = csv.NewWriter(p.out)
+	}
+	return p, nil
+}
+
+// page writes one answer: a page of a list, or one record.
+func (p *printer) page(body []byte) error {
+	if p.format == formatJSON && len(p.fields) == 0 {
+		return p.document(body)
+	}
+	if p.list == "" {
+		return p.record(body)
+	}
+	records, err := recordsOf(body, p.list)
+	if err != nil {
+		return err
+	}
+	if p.format == formatTable || p.format == formatWide {
+		return p.table(records)
+	}
+	for _, record := range records {
+		if err := p.record(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordsOf returns the records of a page as they came.
+func recordsOf(body []byte, list string) ([]json.RawMessage, error) {
+	var answer map[string]json.RawMessage
+	var records []json.RawMessage
+	err := json.Unmarshal(body, &answer)
+	if err == nil {
+		err = json.Unmarshal(answer[list], &records)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the answer has no list %q: %w", list, err)
+	}
+	return records, nil
+}
+
+// document writes JSON as it came, or the results of --jq.
+func (p *printer) document(body []byte) error {
+	if p.query != nil {
+		return p.jq(body)
+	}
+	if p.terminal {
+		body = safeJSON(body)
+	}
+	if _, err := p.out.Write(body); err != nil {
+		return err
+	}
+	if bytes.HasSuffix(body, []byte("\n")) {
+		return nil
+	}
+	_, err := io.WriteString(p.out, "\n")
+	return err
+}
+
+// record writes one record.
+func (p *printer) record(record json.RawMessage) error {
+	p.records++
+	if (p.format == formatJSON || p.format == formatJSONL) && len(p.fields) == 0 {
+		var line bytes.Buffer
+		if err := json.Compact(&line, record); err != nil {
+			return err
+		}
+		return p.document(line.Bytes())
+	}
+	value, err := decode(record)
+	if err != nil {
+		return err
+	}
+	switch p.format {
+	case formatJSON, formatJSONL:
+		chosen, err := choose(value, p.fields)
+		if err != nil {
+			return err
+		}
+		return p.document(chosen)
+	case formatName:
+		_, err = fmt.Fprintf(p.out, "%s/%s\n", p.noun, oneLine(text(at(value, p.id))))
+		return err
+	case formatCSV:
+		return p.row(value)
+	}
+	return p.sheet(value)
+}
+
+// row writes one line of CSV. A spreadsheet takes a text that begins with = + - @ for a formula; a ' before it says text.
+func (p *printer) row(value any) error {
+	if p.records == 1 {
+		titles := make([]string, len(p.columns))
+		for i, column := range p.columns {
+			titles[i] = column.path
+		}
+		if err := p.csv.Write(titles); err != nil {
+			return err
+		}
+	}
+	cells := make([]string, len(p.columns))
+	for i, column := range p.columns {
+		field := at(value, column.path)
+		cells[i] = text(field)
+		if _, isNumber := field.(json.Number); !isNumber && cells[i] != "" && strings.ContainsRune("=+-@\t\r", rune(cells[i][0])) {
+			cells[i] = "'" + cells[i]
+		}
+		if p.terminal {
+			cells[i] = printable(cells[i])
+		}
+	}
+	return p.csv.Write(cells)
+}
+
+// jq writes each result of the expression as a line of JSON; a text without quotes, as jq -r does.
+func (p *printer) jq(body []byte) error {
+	value, err := decode(body)
+	if err != nil {
+		return err
+	}
+	results := p.query.Run(value)
+	for {
+		result, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if failed, isError := result.(error); isError {
+			return fmt.Errorf("--jq: %w", failed)
+		}
+		line, isText := result.(string)
+		if isText && p.terminal {
+			line = printable(line)
+		}
+		if !isText {
+			encoded, err := gojq.Marshal(result)
+			if err != nil {
+				return fmt.Errorf("--jq: %w", err)
+			}
+			if p.terminal {
+				encoded = safeJSON(encoded)
+			}
+			line = string(encoded)
+		}
+		if _, err := fmt.Fprintln(p.out, line); err != nil {
+			return err
+		}
+	}
+}
+
+// end writes the rest.
+func (p *printer) end() error {
+	if p.csv == nil {
+		return nil
+	}
+	p.csv.Flush()
+	return p.csv.Error()
+}

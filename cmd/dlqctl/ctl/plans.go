@@ -1,0 +1,309 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+// kinds are the kinds of jobs.
+var kinds = []string{"retry", "revive", "dead", "delete", "restore"}
+
+// planFlags are what a plan is made of.
+type planFlags struct {
+	filters            *filters
+	reason             string
+	rate               int64
+	target, order      string
+	ramp               []int64
+	rampWait           string
+	cameBack           float64
+	suspicious, follow bool
+	all                bool
+}
+
+func (s *session) planFlags(cmd *cobra.Command, retry bool) *planFlags {
+	f := &planFlags{filters: s.addJobFilters(cmd)}
+	flags := cmd.Flags()
+	flags.StringVar(&f.reason, "reason", "", "why, for the audit")
+	if retry {
+		flags.Int64Var(&f.rate, "rate", 0, "messages a second at most; 0 for no limit")
+		flags.StringVar(&f.target, "target-topic", "", "topic to send to instead of the original one")
+		flags.StringVar(&f.order, "order", "", "key keeps the order of each key (default), none is faster")
+		flags.Int64SliceVar(&f.ramp, "ramp", nil, "begin with so many messages, then wait and look whether they came back, such as 1,10,100")
+		flags.StringVar(&f.rampWait, "ramp-wait", "", "how long a step of the ramp waits, such as 30s")
+		flags.Float64Var(&f.cameBack, "max-came-back", 0, "share of messages that may come back before the ramp pauses the job, such as 0.05")
+		flags.BoolVar(&f.suspicious, "include-suspicious", false, "send also the messages whose headers are suspicious")
+		s.complete(cmd, "order", fixed("key", "none"))
+		s.complete(cmd, "target-topic", completeTopics)
+	}
+	return f
+}
+
+// request makes the body of a plan.
+func (f *planFlags) request(kind, topic string, flags interface{ Changed(string) bool }) (client.JobRequest, error) {
+	var request client.JobRequest
+	body, err := f.filters.body()
+	if err != nil {
+		return request, err
+	}
+	body["kind"], body["topic"] = kind, topic
+	ramp := map[string]any{"steps": f.ramp}
+	for flag, set := range map[string]func(){
+		"reason":             func() { body["reason"] = f.reason },
+		"rate":               func() { body["rate_limit"] = f.rate },
+		"target-topic":       func() { body["target_topic"] = f.target },
+		"order":              func() { body["order"] = f.order },
+		"include-suspicious": func() { body["include_suspicious"] = f.suspicious },
+		"ramp":               func() { body["ramp"] = ramp },
+		"ramp-wait":          func() { ramp["wait"] = f.rampWait },
+		"max-came-back":      func() { ramp["max_came_back"] = f.cameBack },
+	} {
+		if flags.Changed(flag) {
+			set()
+		}
+	}
+	if (flags.Changed("ramp-wait") || flags.Changed("max-came-back")) && !flags.Changed("ramp") {
+		return request, usageError{errors.New("--ramp-wait and --max-came-back need --ramp, such as --ramp 1,10,100")}
+	}
+	content, err := json.Marshal(body)
+	if err != nil {
+		return request, err
+	}
+	return request, json.Unmarshal(content, &request)
+}
+
+func (s *session) planCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plan KIND TOPIC", Short: "Show which messages a job would take, and change nothing", Args: argumentsOf("plan KIND TOPIC"),
+		Long: `Makes a plan: the server counts the messages that match and freezes the choice. "dlqctl apply PLAN" starts the job.
+Messages that arrive later are not in the plan. If a message of the plan was sent, changed or deleted, the plan is refused.
+
+KIND is retry, revive, dead, delete or restore. Without filters the plan takes the whole topic.`,
+		Example: `  dlqctl plan retry orders.dlq.v1 --group 8f2cc0a3-5784-8865-a08b-a01afce8da16 --ramp 1,10,100
+  dlqctl plan delete orders.dlq.v1 --created-to 2026-01-01T00:00:00Z
+  dlqctl plan retry orders.dlq.v1 --not key=42 -o json`,
+	}
+	f := s.planFlags(cmd, true)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return s.completion(fixed(kinds...))(cmd, args, begun)
+		}
+		return s.firstArgument(completeTopics)(cmd, args[1:], begun)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(kinds, args[0]) {
+			return usageError{fmt.Errorf("%q is no kind of job; the kinds are %s", args[0], strings.Join(kinds, ", "))}
+		}
+		request, err := f.request(args[0], args[1], cmd.Flags())
+		if err != nil {
+			return err
+		}
+		c, _, err := s.connect()
+		if err != nil {
+			return err
+		}
+		answer, err := c.CreatePlan(cmd.Context(), request)
+		if err != nil {
+			return err
+		}
+		if s.people() {
+			if err := showPlan(s.Stdout, answer.Body); err != nil {
+				return err
+			}
+			s.note("Nothing was changed. Start it with: dlqctl apply " + planOf(answer.Body).ID)
+			return nil
+		}
+		return s.single(planView, answer.Body)
+	}
+	return cmd
+}
+
+// people tells whether the output is for people, not for programs.
+func (s *session) people() bool {
+	return (s.flags.output == formatTable || s.flags.output == formatWide) && s.flags.jq == "" && len(s.flags.fields) == 0
+}
+
+var planView = view{noun: "plans", sample: client.RetryPlan{}, more: []any{client.ChangePlan{}}, columns: []column{
+	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"MATCHED", "matched"}, {"SKIPPED", "skipped"}, {"EXPIRES", "expires_at"},
+}}
+
+// planOf reads a plan of any kind: a retry's has more fields than the others.
+func planOf(content []byte) client.RetryPlan {
+	var plan client.RetryPlan
+	_ = json.Unmarshal(content, &plan) // an empty plan is the answer of a server that the client does not know
+	return plan
+}
+
+// showPlan writes a plan for people.
+func showPlan(to io.Writer, content []byte) error {
+	plan := planOf(content)
+	var text strings.Builder
+	fmt.Fprintf(&text, "Plan %s, valid until %s\n\n", plan.ID, plan.ExpiresAt.Local().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&text, "%s  %s  %s\n", plan.Kind, plan.Topic, messages(plan.Matched))
+	if plan.Skipped > 0 {
+		fmt.Fprintf(&text, "  %s match and are left out\n", messages(plan.Skipped))
+	}
+	counts := func(title string, counts client.PlanCounts) {
+		for i, counted := range counts {
+			if i == 0 {
+				fmt.Fprintf(&text, "\n%s\n", title)
+			}
+			fmt.Fprintf(&text, "  %10s  %s\n", thousands(counted.Count), oneLine(counted.Name))
+		}
+	}
+	counts("left out because", plan.SkipReasons)
+	counts("to topic", plan.ByTargetTopic)
+	for i, counted := range plan.ByGroup {
+		if i == 0 {
+			fmt.Fprint(&text, "\nby cause\n")
+		}
+		fmt.Fprintf(&text, "  %10s  %s\n", thousands(counted.Count), oneLine(counted.Title))
+	}
+	for i := range plan.Sample {
+		if i == 0 {
+			fmt.Fprint(&text, "\nsome of them\n")
+		}
+		fmt.Fprintf(&text, "  %s  %s\n", plan.Sample[i].ID, oneLine(plan.Sample[i].ErrorMessage))
+	}
+	_, err := fmt.Fprint(to, printable(text.String()), "\n")
+	return err
+}
+
+func messages(n int64) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return thousands(n) + " messages"
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	first := len(digits) % 3
+	var text strings.Builder
+	text.WriteString(digits[:first])
+	for i := first; i < len(digits); i += 3 {
+		if i > 0 && digits[i-1] != '-' {
+			text.WriteByte(',')
+		}
+		text.WriteString(digits[i : i+3])
+	}
+	return text.String()
+}
+
+// changeCommand makes retry, revive, dead, delete and restore: a plan, its question, its job.
+func (s *session) changeCommand(kind, short, which string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: kind + " TOPIC", Short: short, Args: argumentsOf(kind + " TOPIC"),
+		Long: fmt.Sprintf(`%s. It makes a plan of the messages that are %s and match the filters, shows the plan, asks, and starts the job.
+A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "dlqctl jobs" watches and steers it.`, short, which),
+		Example: fmt.Sprintf(`  dlqctl %s orders.dlq.v1 --group 8f2cc0a3-5784-8865-a08b-a01afce8da16 --reason "the bug is fixed"
+  dlqctl %s orders.dlq.v1 --all --yes --follow`, kind, kind),
+	}
+	f := s.planFlags(cmd, kind == "retry")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the job until it ends; the exit code tells how")
+	cmd.Flags().BoolVar(&f.all, "all", false, "take every message of the topic")
+	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		chosen, err := f.filters.body()
+		if err != nil {
+			return err
+		}
+		if len(chosen) == 0 && !f.all {
+			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
+		}
+		if len(chosen) > 0 && f.all {
+			return usageError{errors.New("--all takes every message of the topic and goes with no filter")}
+		}
+		request, err := f.request(kind, args[0], cmd.Flags())
+		if err != nil {
+			return err
+		}
+		c, t, err := s.connect()
+		if err != nil {
+			return err
+		}
+		answer, err := c.CreatePlan(cmd.Context(), request)
+		if err != nil {
+			return err
+		}
+		plan := planOf(answer.Body)
+		if plan.Matched == 0 {
+			s.note(fmt.Sprintf("No message of %s matches, so there is nothing to do.", plan.Topic))
+			return nil
+		}
+		if s.people() {
+			if err := showPlan(s.Stderr, answer.Body); err != nil { // the standard output has the job alone
+				return err
+			}
+		}
+		return s.start(cmd.Context(), c, t, plan, given(f.reason), f.follow)
+	}
+	return cmd
+}
+
+func (s *session) applyCommand() *cobra.Command {
+	var reason string
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "apply PLAN", Short: "Start the job of a plan", Args: argumentsOf("apply PLAN"),
+		Long: `Starts the job of a plan, which has the same id. A second start joins the first. Exit code 5: the plan does not hold any more,
+since messages were sent, changed or deleted, or since it has expired; the error names each number that differs.`,
+		Example: `  dlqctl apply 01a214f0-f92f-7000-a46f-36ccec5081f3 --reason "the bug is fixed" --follow
+  dlqctl apply 01a214f0-f92f-7000-a46f-36ccec5081f3 --yes -o name`,
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the job until it ends; the exit code tells how")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, t, err := s.connect()
+		if err != nil {
+			return err
+		}
+		answer, err := c.GetPlan(cmd.Context(), named(args)[0], nil)
+		if err != nil {
+			return err
+		}
+		return s.start(cmd.Context(), c, t, planOf(answer.Body), given(reason), follow)
+	}
+	return cmd
+}
+
+// start asks, and starts the job of a plan.
+func (s *session) start(ctx context.Context, c *client.Client, t target, plan client.RetryPlan, reason *string, follow bool) error {
+	question := fmt.Sprintf("%s %s of %s?", strings.ToUpper(string(plan.Kind[:1]))+string(plan.Kind[1:]), messages(plan.Matched), plan.Topic)
+	if err := s.confirm(question, plan.Topic, t); err != nil {
+		return err
+	}
+	var start client.JobStart
+	if err := start.FromPlanStart(client.PlanStart{Plan: plan.ID, Reason: reason}); err != nil {
+		return err
+	}
+	prefer := "respond-async"
+	answer, err := c.CreateJob(ctx, &client.CreateJobParams{Prefer: &prefer}, start)
+	if err != nil {
+		return err
+	}
+	if follow {
+		return s.follow(ctx, c, plan.ID)
+	}
+	if s.people() {
+		s.note("The job runs. Watch it with: dlqctl jobs watch " + plan.ID)
+	}
+	return s.single(jobsView.one(), answer.Body)
+}
+
+// one is the view of a single record.
+func (v view) one() view {
+	v.list = ""
+	return v
+}

@@ -1,0 +1,190 @@
+package ctl
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// longestCell is the width at which a cell of a table is cut; -o wide shows it whole.
+const longestCell = 60
+
+// table writes a page of records. The widths are the first page's, so a list of any length begins at once.
+func (p *printer) table(records []json.RawMessage) error {
+	rows := make([][]string, 0, len(records)+1)
+	if p.records == 0 {
+		titles := make([]string, len(p.columns))
+		for i, column := range p.columns {
+			titles[i] = column.title
+		}
+		rows = append(rows, titles)
+	}
+	for _, record := range records {
+		value, err := decode(record)
+		if err != nil {
+			return err
+		}
+		row := make([]string, len(p.columns))
+		for i, column := range p.columns {
+			row[i] = p.cell(column, at(value, column.path))
+		}
+		rows = append(rows, row)
+	}
+	if p.widths == nil {
+		p.widths = make([]int, len(p.columns))
+		for _, row := range rows {
+			for i, cell := range row {
+				p.widths[i] = max(p.widths[i], runewidth.StringWidth(cell))
+			}
+		}
+	}
+	p.records += len(records)
+	var lines strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(runewidth.FillRight(cell, p.widths[i]))
+			line.WriteString("  ")
+		}
+		lines.WriteString(strings.TrimRight(line.String(), " "))
+		lines.WriteByte('\n')
+	}
+	_, err := fmt.Fprint(p.out, lines.String())
+	return err
+}
+
+// cell is a value in one line, shortened unless everything is asked for.
+func (p *printer) cell(column column, value any) string {
+	cell := oneLine(shown(value))
+	if share, err := strconv.ParseFloat(cell, 64); err == nil && column.title == "PROGRESS" {
+		return fmt.Sprintf("%d%%", int(share*100))
+	}
+	if p.format == formatTable && len(p.fields) == 0 {
+		cell = runewidth.Truncate(cell, longestCell, "…")
+	}
+	return cell
+}
+
+// sheet writes one record for people: its short fields, a line each, and then the long ones. Empty fields are left out, and
+// the base64 of what is shown as text too: -o json has everything.
+func (p *printer) sheet(value any) error {
+	var fields []field
+	for _, path := range p.fields {
+		fields = append(fields, flatten(path, at(value, path))...)
+	}
+	if len(p.fields) == 0 {
+		fields = flatten("", value)
+	}
+	width := 0
+	var short, long []field
+	for _, f := range fields {
+		f.path, f.text = oneLine(f.path), printable(f.text)
+		switch {
+		case len(p.fields) == 0 && (f.text == "" || strings.HasSuffix(f.path, ".base64")):
+		case strings.Contains(f.text, "\n"):
+			long = append(long, f)
+		default:
+			short = append(short, f)
+			width = max(width, runewidth.StringWidth(f.path))
+		}
+	}
+	var sheet strings.Builder
+	for _, f := range short {
+		fmt.Fprintln(&sheet, strings.TrimRight(runewidth.FillRight(f.path, width)+"  "+f.text, " "))
+	}
+	for _, f := range long {
+		fmt.Fprintf(&sheet, "%s\n    %s\n", f.path, strings.ReplaceAll(strings.Trim(f.text, "\n"), "\n", "\n    "))
+	}
+	_, err := fmt.Fprint(p.out, sheet.String())
+	return err
+}
+
+type field struct{ path, text string }
+
+// flatten lists the fields of a record in the order of their names, the fields of objects under paths with points. A
+// list stands in one line; a list of objects has a line for each.
+func flatten(path string, value any) []field {
+	object, ok := value.(map[string]any)
+	if !ok || len(object) == 0 {
+		list, ok := value.([]any)
+		if ok && slices.ContainsFunc(list, isObject) {
+			lines := make([]string, len(list))
+			for i, element := range list {
+				lines[i] = inOneLine(element)
+			}
+			return []field{{path, "\n" + strings.Join(lines, "\n")}}
+		}
+		return []field{{path, shown(value)}}
+	}
+	var all []field
+	for _, name := range sortedNames(object) {
+		below := name
+		if path != "" {
+			below = path + "." + name
+		}
+		if path == "" && name == "payload" { // of a stranger's making: it stays one value
+			all = append(all, field{below, indented(object[name])})
+			continue
+		}
+		all = append(all, flatten(below, object[name])...)
+	}
+	return all
+}
+
+// inOneLine is an element of a list of objects. A header is its name and its text, or its base64 if it has no text.
+func inOneLine(element any) string {
+	object, ok := element.(map[string]any)
+	if name, isHeader := object["key"].(string); ok && isHeader {
+		if written, isText := object["text"].(string); isText {
+			return name + ": " + oneLine(written)
+		}
+		return name + ": base64 " + text(object["value"])
+	}
+	return text(element)
+}
+
+func isObject(value any) bool {
+	_, ok := value.(map[string]any)
+	return ok
+}
+
+// sortedNames begins with the id.
+func sortedNames(object map[string]any) []string {
+	return slices.SortedFunc(maps.Keys(object), func(a, b string) int {
+		if (a == "id") != (b == "id") {
+			if a == "id" {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+func indented(value any) string {
+	if !isObject(value) {
+		return text(value)
+	}
+	content, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return text(value)
+	}
+	return string(content)
+}
+
+// shown is a value for people: times are local.
+func shown(value any) string {
+	plain := text(value)
+	if written, isText := value.(string); isText && len(written) >= len("2006-01-02T15:04:05Z") && len(written) <= len(time.RFC3339Nano) {
+		if at, err := time.Parse(time.RFC3339Nano, written); err == nil {
+			return at.Local().Format(time.RFC3339)
+		}
+	}
+	return plain
+}
