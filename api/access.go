@@ -90,7 +90,7 @@ func (s *Server) authorize(r route) fiber.Handler {
 		addLogField(c, zap.String("actor", principal.Subject))
 		a := access{principal: principal, permission: r.permission}
 		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, a))
-		if r.method != http.MethodGet {
+		if r.target != "" {
 			c.Locals(requestedKey{}, newOperation(c, r, &principal))
 		}
 		if err = a.checkRoute(); err == nil {

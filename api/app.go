@@ -107,9 +107,11 @@ type Options struct {
 	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
 	// plans are made at once. Defaults 4 and 2.
 	MaxScans, MaxPlans int
+	// MaxExports is how many exports run at once. Default 4.
+	MaxExports int
 	// PlanTTL is how long a job can be started from a plan. Default 1 h.
 	PlanTTL time.Duration
-	// ScanWait is how long a list that reads many messages waits while others run. Default 2 s.
+	// ScanWait is how long a list that reads many messages, or an export, waits while others run. Default 2 s.
 	ScanWait time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
 	// answer, IdleTimeout the pause between two requests of a connection. Their
@@ -157,6 +159,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.PlanTimeout, 60*time.Second)
 	setDefault(&o.MaxScans, 4)
 	setDefault(&o.MaxPlans, 2)
+	setDefault(&o.MaxExports, 4)
 	setDefault(&o.PlanTTL, time.Hour)
 	setDefault(&o.ScanWait, 2*time.Second)
 	setDefault(&o.ReadTimeout, 10*time.Second)
@@ -190,6 +193,7 @@ type Server struct {
 	drain       context.CancelFunc
 	planLimit   *concurrencyLimit // for plans
 	scanLimit   *concurrencyLimit // for lists that read many messages
+	exportLimit *concurrencyLimit
 	answers     *answers
 	connections *connections
 	// The limits of requests, and of refused tokens.
@@ -217,8 +221,9 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options, guard: g, retries: retries,
 		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),
-		answers: newAnswers(options.AnswerMemory, options.AnswerWait),
-		rates:   newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
+		exportLimit: newConcurrencyLimit(options.MaxExports),
+		answers:     newAnswers(options.AnswerMemory, options.AnswerWait),
+		rates:       newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
 	s.refusals = newRefusals(refusalWindow, s.recordRepeated)
 	s.connections = &connections{
@@ -299,8 +304,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.app.Listener(&limitedListener{ln, s.connections, s.metrics.refused})
 }
 
-// Drain makes /readyz answer 503, and answers all calls that wait for a retry with 202
-// now. Other requests are still answered. Call it at SIGTERM, some seconds before
+// Drain makes /readyz answer 503, answers all calls that wait for a retry with 202
+// now, and ends exports with an error. Other requests are still answered. Call it at SIGTERM, some seconds before
 // Shutdown, so that load balancers remove this server first.
 func (s *Server) Drain() { s.drain() }
 

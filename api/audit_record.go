@@ -16,7 +16,7 @@ import (
 // requestedKey is the key of the *requested among the values of a request.
 type requestedKey struct{}
 
-// requested is the row of the audit for a request that changes something.
+// requested is the row of the audit for a request that changes or exports something.
 type requested struct {
 	// Handlers and the guard complete the operation. Its WorkflowID is set once a command or a job has been
 	// recorded, so that its failure is too.
@@ -25,13 +25,13 @@ type requested struct {
 	isPlan bool
 }
 
-// requestedBy is the row of the audit for the request; nil if the request only reads.
+// requestedBy is the row of the audit for the request; nil if the audit does not have such requests.
 func requestedBy(c *fiber.Ctx) *requested {
 	r, _ := c.Locals(requestedKey{}).(*requested)
 	return r
 }
 
-// auditOf is the operation of a request that changes something.
+// auditOf is the operation of a request that changes or exports something.
 func auditOf(c *fiber.Ctx) *dlq.Operation { return &requestedBy(c).Operation }
 
 // newOperation is the row of the audit for a request, as far as it is known before the

@@ -52,7 +52,6 @@ func viewSchema(s dlq.Schema) *schemaView {
 
 // viewDecoded decodes the key, and the value if the ingest did not. It stores nothing.
 func (s *Server) viewDecoded(ctx context.Context, view *detailView, d *dlq.Detail) {
-	view.Schema, view.DecodeError = viewSchema(d.Schema), optionalText(d.DecodeError)
 	if s.options.Decoder == nil {
 		return
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 // answerUnchanged gives the successful answer to a GET an ETag, and takes the body away if the caller has it
-// already. It runs after the handler, so 304 has passed every check of 200. Strangers write dead letters, so
-// the tag is a cryptographic hash of the body: nobody can write two answers with the same tag.
+// already. An export has none. It runs after the handler, so 304 has passed every check of 200. Strangers write dead
+// letters, so the tag is a cryptographic hash of the body: nobody can write two answers with the same tag.
 func answerUnchanged(c *fiber.Ctx) {
 	response := c.Response()
 	isRead := c.Method() == http.MethodGet || c.Method() == http.MethodHead
-	if !isRead || response.StatusCode() != http.StatusOK {
+	if !isRead || response.StatusCode() != http.StatusOK || string(response.Header.ContentType()) == ndjson {
 		return
 	}
 	sum := sha256.Sum256(response.Body())

@@ -147,7 +147,22 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 	if err != nil {
 		return err
 	}
-	verdict := verdicts[d.ID]
+	view := s.viewDetail(&d, operations, verdicts[d.ID], isArchived)
+	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
+		return err
+	}
+	if err := s.reserve(ctx, c, peakOf(s.addedTo(&d))); err != nil {
+		return err
+	}
+	s.viewDecoded(ctx, &view, &d)
+	if d.IsPointer() {
+		view.Pointed = s.viewPointed(ctx, &d)
+	}
+	return reply(c, http.StatusOK, view)
+}
+
+// viewDetail shows what is stored of a message.
+func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict dlq.Verdict, isArchived bool) detailView {
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
@@ -160,16 +175,7 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
 		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By), verifiedFields: viewVerified(verdict),
 		lifecycleFields: s.viewLifecycle(&d.Message, isArchived),
-	}
-	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
-		return err
-	}
-	if err := s.reserve(ctx, c, peakOf(s.addedTo(&d))); err != nil {
-		return err
-	}
-	s.viewDecoded(ctx, &view, &d)
-	if d.IsPointer() {
-		view.Pointed = s.viewPointed(ctx, &d)
+		decodedFields:   decodedFields{Schema: viewSchema(d.Schema), DecodeError: optionalText(d.DecodeError)},
 	}
 	for _, a := range d.Attempts {
 		view.Attempts = append(view.Attempts, attemptView{
@@ -178,7 +184,7 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 			Operation: optionalID(operations[a.Owner.Token]),
 		})
 	}
-	return reply(c, http.StatusOK, view)
+	return view
 }
 
 // reserveDetail reserves the memory for all of a message.

@@ -24,6 +24,7 @@ type httpMetrics struct {
 	refused  prometheus.Counter
 	// unrecorded counts refused requests that are not in the audit.
 	unrecorded prometheus.Counter
+	exports    *prometheus.CounterVec
 }
 
 func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
@@ -51,8 +52,12 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 			Name: "dlq_audit_refusals_unrecorded_total",
 			Help: "Refused requests that are not in the audit, because too many senders and routes had some within a minute.",
 		}),
+		exports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dlq_exports_total",
+			Help: "Exports that have ended, by outcome: done, failed, or cancelled by the reader.",
+		}, []string{"outcome"}),
 	}
-	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.refused, m.unrecorded} {
+	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.refused, m.unrecorded, m.exports} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("HTTP metrics: %w", err)
 		}

@@ -41,6 +41,11 @@ type Database interface {
 	Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error)
 	// ArchivedDetail is Detail for an archived message.
 	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
+	// ExportPage chooses the next messages of an export, oldest first. A search may find none and still have a next page.
+	ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error)
+	// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more
+	// are absent.
+	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error)
 	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or
 	// *dlq.NotRetryableError when that was done before or an edited copy has replaced it.
 	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)

@@ -15,7 +15,7 @@ type route struct {
 	// permission is the one that a request needs. It is empty for what everybody may read
 	// who is authenticated.
 	permission dlq.Permission
-	// target is the kind of thing that a request changes, for the audit.
+	// target is the kind of thing that a request changes or exports, for the audit.
 	target dlq.OperationTarget
 	// public is the name by which auth.open opens the route; such a route may need no
 	// token. alwaysPublic never does.
@@ -48,6 +48,7 @@ func (s *Server) table() []route {
 		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, s.withDeadline(s.markDead)},
 		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.reviveMessage)},
 		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(s.list), listParameters...)},
+		{read, "/api/v1/dlq/:topic/export", dlq.PermMessageExport, dlq.TargetMessage, "", database, s.withDeadline(s.export, exportParameters...)},
 		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},
 		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermJobCreate, dlq.TargetJob, "", anyStore, s.withDeadline(s.retryAll)},
 		{change, "/api/v1/plans", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createPlan)},

@@ -17,11 +17,15 @@ func isScan(q *dlq.ListQuery) bool {
 	return isSearch || q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
 }
 
+// readsMany also is true for a group that may be in many topics, of which the sender may see some only.
+func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
+	a := accessOf(ctx)
+	return isScan(q) || !q.Group.IsZero() && a.within() != ""
+}
+
 // listWithin lists messages. If it reads many, it waits a short time until it may run.
 func (s *Server) listWithin(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
-	a := accessOf(ctx)
-	hasHidden := !q.Group.IsZero() && a.within() != "" // the group may be in many topics, of which few are shown
-	if !isScan(&q) && !hasHidden {
+	if !readsMany(ctx, &q) {
 		return s.options.Store.List(ctx, q)
 	}
 	return scan(ctx, s, func() (dlq.Page, error) { return s.options.Store.List(ctx, q) })

@@ -85,8 +85,15 @@ func textsOf(errs []*validationerrors.ValidationError) []string {
 	return texts
 }
 
+// requireConforms checks each line of a stream by itself.
 func requireConforms(t testing.TB, request *http.Request, got response) {
 	t.Helper()
+	if got.header.Get("Content-Type") == "application/x-ndjson" && strings.Count(got.body, "\n") > 1 {
+		for line := range strings.Lines(got.body) {
+			requireConforms(t, request, response{got.status, got.header, line})
+		}
+		return
+	}
 	if found := violations(t, request, got); len(found) > 0 {
 		require.Fail(t, "the response differs from openapi.yaml", "%s %s: %d\n%s\n%s",
 			request.Method, request.URL, got.status, got.body, strings.Join(found, "\n"))

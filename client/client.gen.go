@@ -116,6 +116,13 @@ const (
 	MessageDetailAttemptsResultRejected  MessageDetailAttemptsResult = "rejected"
 )
 
+// Defines values for MessageLineAttemptsResult.
+const (
+	MessageLineAttemptsResultDelivered MessageLineAttemptsResult = "delivered"
+	MessageLineAttemptsResultFailed    MessageLineAttemptsResult = "failed"
+	MessageLineAttemptsResultRejected  MessageLineAttemptsResult = "rejected"
+)
+
 // Defines values for NotReadyStatus.
 const (
 	NotReadyStatusDraining    NotReadyStatus = "draining"
@@ -196,6 +203,13 @@ const (
 	StatusRETRYING Status = "RETRYING"
 )
 
+// Defines values for StoredMessageAttemptsResult.
+const (
+	StoredMessageAttemptsResultDelivered StoredMessageAttemptsResult = "delivered"
+	StoredMessageAttemptsResultFailed    StoredMessageAttemptsResult = "failed"
+	StoredMessageAttemptsResultRejected  StoredMessageAttemptsResult = "rejected"
+)
+
 // Defines values for Verified.
 const (
 	VerifiedNo      Verified = "no"
@@ -272,6 +286,13 @@ const (
 const (
 	ListMessagesParamsSortCreatedAt      ListMessagesParamsSort = "created_at"
 	ListMessagesParamsSortMinusCreatedAt ListMessagesParamsSort = "-created_at"
+)
+
+// Defines values for ExportMessagesParamsVerified.
+const (
+	ExportMessagesParamsVerifiedNo      ExportMessagesParamsVerified = "no"
+	ExportMessagesParamsVerifiedUnknown ExportMessagesParamsVerified = "unknown"
+	ExportMessagesParamsVerifiedYes     ExportMessagesParamsVerified = "yes"
 )
 
 // Defines values for ListGroupsParamsSort.
@@ -563,6 +584,19 @@ type DeletedSuccess bool
 // EditedFrom The message whose edited copy this one is; null for others.
 type EditedFrom = ID
 
+// EndLine defines model for EndLine.
+type EndLine struct {
+	End EndLine_End `json:"end"`
+}
+
+// EndLine_End defines model for EndLine.End.
+type EndLine_End struct {
+	Count Count `json:"count"`
+
+	// Cursor Where a later export continues. It is the cursor of the last message, unless later messages do not match.
+	Cursor string `json:"cursor"`
+}
+
 // Error defines model for Error.
 type Error struct {
 	Error ErrorBody `json:"error"`
@@ -587,6 +621,22 @@ type ErrorDetail struct {
 
 // ErrorFilter A part of the error message. Case is ignored.
 type ErrorFilter = string
+
+// ExportLine One line of an export.
+type ExportLine struct {
+	union json.RawMessage
+}
+
+// ExportedBytes Null is Kafka's null, which differs from an empty value.
+type ExportedBytes struct {
+	Base64 []byte `json:"base64"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
+
+	// Text The same bytes as text; null if they are not UTF-8.
+	Text *string `json:"text"`
+}
 
 // Filters The filters of the request. An absent filter matches every message.
 type Filters struct {
@@ -1402,6 +1452,176 @@ type MessageFields struct {
 	UpdatedAt Timestamp `json:"updated_at"`
 }
 
+// MessageLine defines model for MessageLine.
+type MessageLine struct {
+	ArchiveAt *ArchiveAt `json:"archive_at"`
+
+	// Attempts The retries that ended without delivery, or delivered the message after they had lost it, oldest first.
+	Attempts []MessageLine_Attempts `json:"attempts"`
+
+	// CauseClass The type of the cause of the exception.
+	CauseClass *string `json:"cause_class"`
+
+	// CorrelationID From its header, else from the metadata of the decoded event.
+	CorrelationID *string `json:"correlation_id"`
+
+	// CreatedAt UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	CreatedAt Timestamp `json:"created_at"`
+
+	// Cursor Continues the export after this message.
+	Cursor string `json:"cursor"`
+
+	// DecodeError Why `payload` is null, though the value names a schema. The value is decoded again for each answer, so the error
+	// is gone once the schema registry answers.
+	DecodeError *string `json:"decode_error"`
+	DlqTopic    string  `json:"dlq_topic"`
+
+	// EditedFrom The message whose edited copy this one is; null for others.
+	EditedFrom   *EditedFrom `json:"edited_from"`
+	ErrorClass   *string     `json:"error_class"`
+	ErrorMessage string      `json:"error_message"`
+
+	// GroupID The group of messages with the same cause. Null for messages of other programs.
+	GroupID *GroupID `json:"group_id"`
+
+	// Headers In the order of the record, with duplicates.
+	Headers []MessageLine_Headers `json:"headers"`
+	ID      ID                    `json:"id"`
+
+	// Key Null is Kafka's null, which differs from an empty value.
+	Key         *ExportedBytes     `json:"key"`
+	LastRetryAt *OptionalTimestamp `json:"last_retry_at"`
+	MaxRetries  Count              `json:"max_retries"`
+
+	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
+	OperationID *OperationID `json:"operation_id"`
+
+	// Origin The record that failed, and the header family that names it. The family `topic-name` means that the topic follows from the dead-letter topic's name.
+	Origin        MessageLine_Origin `json:"origin"`
+	OriginalTopic string             `json:"original_topic"`
+
+	// Payload The value as JSON. Null if the value is not JSON, or has `\u0000`, half a surrogate pair, more than 512
+	// levels, or a number that no double can hold. `value` of the message's detail has the exact bytes.
+	// Null too if a list leaves the payload out (`payload_omitted`).
+	Payload json.RawMessage `json:"payload"`
+
+	// PreviousID The earlier message that was sent back, failed again, and was stored as this one, or of which this one is an edited copy.
+	PreviousID      *ID                `json:"previous_id"`
+	PurgeAt         *PurgeAt           `json:"purge_at"`
+	RecordTimestamp *OptionalTimestamp `json:"record_timestamp"`
+
+	// ReplacedBy The edited copy that was sent in place of this message; null for others.
+	ReplacedBy *ReplacedBy `json:"replaced_by"`
+
+	// Resolution Why the message ended. `delivered`: the target acknowledged it. `replaced`: an edited copy was sent.
+	// `exhausted`: its retries are used up. `refused`: it can never be delivered. `given_up`: an operator marked
+	// it dead. Null while it has not ended, and for a DEAD message with retries left that another
+	// program ended.
+	Resolution *Resolution `json:"resolution"`
+	RetryCount Count       `json:"retry_count"`
+
+	// Schema The schema of a schema registry that the value or the key was written with. Null for other bytes.
+	Schema *RegistrySchema `json:"schema"`
+
+	// Source The record in the dead-letter topic; null for a message that does not come from Kafka, such as an edited copy.
+	Source     *Source `json:"source"`
+	StackTrace *string `json:"stack_trace"`
+
+	// Status PENDING waits for a retry. RETRYING is being sent by a workflow. RESOLVED was acknowledged by its
+	// target (final). DEAD will not be retried unless an operator revives it.
+	Status Status `json:"status"`
+
+	// Suspicion Why the message must not be sent back unseen, normally null. A bulk retry skips such a message unless it has `include_suspicious`.
+	Suspicion *string `json:"suspicion"`
+
+	// Target Where a delivered message was written; null if it was not delivered, or if that is unknown.
+	Target *MessageLine_Target `json:"target"`
+
+	// TraceID From the `traceparent` header, else from the metadata of the decoded event.
+	TraceID *string `json:"trace_id"`
+
+	// UpdatedAt UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	UpdatedAt Timestamp `json:"updated_at"`
+
+	// Value Null is Kafka's null, which differs from an empty value.
+	Value *ExportedBytes `json:"value"`
+
+	// Verified Whether a consumer got past a delivered message. `yes`: its consumer group has committed an offset beyond it, and
+	// it has not come back. `no`: not yet, or it came back. `unknown`: nobody can say. Null unless it was delivered.
+	// A commit means passed, not processed, where a consumer commits before it works.
+	Verified *Verified `json:"verified"`
+
+	// VerifiedReason Why the message is not verified; null for `yes`, and for a plain `no`. `came_back` goes with `no`, the others with `unknown`.
+	VerifiedReason *VerifiedReason `json:"verified_reason"`
+	Workflow       *Workflow       `json:"workflow"`
+}
+
+// MessageLineAttemptsResult defines model for MessageLine.Attempts.Result.
+type MessageLineAttemptsResult string
+
+// MessageLine_Attempts defines model for MessageLine.Attempts.
+type MessageLine_Attempts struct {
+	// Category Why a delivery failed.
+	Category *Category `json:"category"`
+
+	// EndedAt UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	EndedAt Timestamp `json:"ended_at"`
+	Error   *string   `json:"error"`
+	Number  int64     `json:"number"`
+
+	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
+	OperationID *OperationID              `json:"operation_id"`
+	Result      MessageLineAttemptsResult `json:"result"`
+
+	// StartedAt UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	StartedAt Timestamp `json:"started_at"`
+	Workflow  *Workflow `json:"workflow"`
+}
+
+// MessageLine_Headers defines model for MessageLine.Headers.
+type MessageLine_Headers struct {
+	// Key The name. Bytes that are not UTF-8 are replaced by U+FFFD.
+	Key string `json:"key"`
+
+	// KeyBase64 The name. Present if it is not UTF-8.
+	KeyBase64 *[]byte `json:"key_base64,omitempty"`
+
+	// Text The value as text; null if it is not UTF-8.
+	Text  *string `json:"text"`
+	Value *[]byte `json:"value"`
+}
+
+// MessageLine_Origin The record that failed, and the header family that names it. The family `topic-name` means that the topic follows from the dead-letter topic's name.
+type MessageLine_Origin struct {
+	// Attempts How often the consumer tried.
+	Attempts *int64 `json:"attempts"`
+
+	// ConsumerGroup The group whose consumer failed.
+	ConsumerGroup *string            `json:"consumer_group"`
+	Family        string             `json:"family"`
+	Offset        *int64             `json:"offset"`
+	Partition     *int64             `json:"partition"`
+	Timestamp     *OptionalTimestamp `json:"timestamp"`
+	Topic         string             `json:"topic"`
+}
+
+// MessageLine_Target defines model for MessageLine.Target.
+type MessageLine_Target struct {
+	Offset    *int64 `json:"offset"`
+	Partition *int64 `json:"partition"`
+
+	// Topic A topic, or `http:NAME` for an endpoint, which has no partition and no offset.
+	Topic string `json:"topic"`
+}
+
 // MessageList defines model for MessageList.
 type MessageList struct {
 	Messages   []ListedMessage        `json:"messages"`
@@ -1491,9 +1711,9 @@ type Operation struct {
 	// Method How the subject was authenticated: `none`, `token` or `oidc`. `worker` for what workers do by themselves, `temporal` for changes in Temporal.
 	Method string `json:"method"`
 
-	// Outcome `done`: the change was made; at the end of a job, the job has completed. `accepted`: a workflow makes
-	// the change. `refused`: it was not allowed, or not possible. `failed`: an error prevented it, or ended
-	// the job. `cancelled`: the job was cancelled. `unknown`: an error hides whether a workflow makes the
+	// Outcome `done`: the change was made; at the end of a job or an export, all is done. `accepted`: a workflow makes
+	// the change, or the export has begun. `refused`: it was not allowed, or not possible. `failed`: an error prevented it, or ended
+	// the job or the export. `cancelled`: the job was cancelled, or the reader of the export has gone. `unknown`: an error hides whether a workflow makes the
 	// change.
 	Outcome OperationOutcome `json:"outcome"`
 
@@ -1522,9 +1742,9 @@ type OperationList struct {
 	Pagination Pagination  `json:"pagination"`
 }
 
-// OperationOutcome `done`: the change was made; at the end of a job, the job has completed. `accepted`: a workflow makes
-// the change. `refused`: it was not allowed, or not possible. `failed`: an error prevented it, or ended
-// the job. `cancelled`: the job was cancelled. `unknown`: an error hides whether a workflow makes the
+// OperationOutcome `done`: the change was made; at the end of a job or an export, all is done. `accepted`: a workflow makes
+// the change, or the export has begun. `refused`: it was not allowed, or not possible. `failed`: an error prevented it, or ended
+// the job or the export. `cancelled`: the job was cancelled, or the reader of the export has gone. `unknown`: an error hides whether a workflow makes the
 // change.
 type OperationOutcome string
 
@@ -2098,6 +2318,126 @@ type Status string
 // StatusFilter One status or several.
 type StatusFilter = Values[Status]
 
+// StoredMessage What is stored of a message, beside `MessageFields` and its record.
+type StoredMessage struct {
+	ArchiveAt *ArchiveAt `json:"archive_at"`
+
+	// Attempts The retries that ended without delivery, or delivered the message after they had lost it, oldest first.
+	Attempts []StoredMessage_Attempts `json:"attempts"`
+
+	// CauseClass The type of the cause of the exception.
+	CauseClass *string `json:"cause_class"`
+
+	// CorrelationID From its header, else from the metadata of the decoded event.
+	CorrelationID *string `json:"correlation_id"`
+
+	// DecodeError Why `payload` is null, though the value names a schema. The value is decoded again for each answer, so the error
+	// is gone once the schema registry answers.
+	DecodeError *string `json:"decode_error"`
+	DlqTopic    string  `json:"dlq_topic"`
+
+	// EditedFrom The message whose edited copy this one is; null for others.
+	EditedFrom *EditedFrom `json:"edited_from"`
+	ErrorClass *string     `json:"error_class"`
+
+	// GroupID The group of messages with the same cause. Null for messages of other programs.
+	GroupID *GroupID `json:"group_id"`
+
+	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
+	OperationID *OperationID `json:"operation_id"`
+
+	// Origin The record that failed, and the header family that names it. The family `topic-name` means that the topic follows from the dead-letter topic's name.
+	Origin StoredMessage_Origin `json:"origin"`
+
+	// PreviousID The earlier message that was sent back, failed again, and was stored as this one, or of which this one is an edited copy.
+	PreviousID      *ID                `json:"previous_id"`
+	PurgeAt         *PurgeAt           `json:"purge_at"`
+	RecordTimestamp *OptionalTimestamp `json:"record_timestamp"`
+
+	// ReplacedBy The edited copy that was sent in place of this message; null for others.
+	ReplacedBy *ReplacedBy `json:"replaced_by"`
+
+	// Resolution Why the message ended. `delivered`: the target acknowledged it. `replaced`: an edited copy was sent.
+	// `exhausted`: its retries are used up. `refused`: it can never be delivered. `given_up`: an operator marked
+	// it dead. Null while it has not ended, and for a DEAD message with retries left that another
+	// program ended.
+	Resolution *Resolution `json:"resolution"`
+
+	// Schema The schema of a schema registry that the value or the key was written with. Null for other bytes.
+	Schema *RegistrySchema `json:"schema"`
+
+	// Source The record in the dead-letter topic; null for a message that does not come from Kafka, such as an edited copy.
+	Source     *Source `json:"source"`
+	StackTrace *string `json:"stack_trace"`
+
+	// Suspicion Why the message must not be sent back unseen, normally null. A bulk retry skips such a message unless it has `include_suspicious`.
+	Suspicion *string `json:"suspicion"`
+
+	// Target Where a delivered message was written; null if it was not delivered, or if that is unknown.
+	Target *StoredMessage_Target `json:"target"`
+
+	// TraceID From the `traceparent` header, else from the metadata of the decoded event.
+	TraceID *string `json:"trace_id"`
+
+	// Verified Whether a consumer got past a delivered message. `yes`: its consumer group has committed an offset beyond it, and
+	// it has not come back. `no`: not yet, or it came back. `unknown`: nobody can say. Null unless it was delivered.
+	// A commit means passed, not processed, where a consumer commits before it works.
+	Verified *Verified `json:"verified"`
+
+	// VerifiedReason Why the message is not verified; null for `yes`, and for a plain `no`. `came_back` goes with `no`, the others with `unknown`.
+	VerifiedReason *VerifiedReason `json:"verified_reason"`
+	Workflow       *Workflow       `json:"workflow"`
+}
+
+// StoredMessageAttemptsResult defines model for StoredMessage.Attempts.Result.
+type StoredMessageAttemptsResult string
+
+// StoredMessage_Attempts defines model for StoredMessage.Attempts.
+type StoredMessage_Attempts struct {
+	// Category Why a delivery failed.
+	Category *Category `json:"category"`
+
+	// EndedAt UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	EndedAt Timestamp `json:"ended_at"`
+	Error   *string   `json:"error"`
+	Number  int64     `json:"number"`
+
+	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
+	OperationID *OperationID                `json:"operation_id"`
+	Result      StoredMessageAttemptsResult `json:"result"`
+
+	// StartedAt UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	StartedAt Timestamp `json:"started_at"`
+	Workflow  *Workflow `json:"workflow"`
+}
+
+// StoredMessage_Origin The record that failed, and the header family that names it. The family `topic-name` means that the topic follows from the dead-letter topic's name.
+type StoredMessage_Origin struct {
+	// Attempts How often the consumer tried.
+	Attempts *int64 `json:"attempts"`
+
+	// ConsumerGroup The group whose consumer failed.
+	ConsumerGroup *string            `json:"consumer_group"`
+	Family        string             `json:"family"`
+	Offset        *int64             `json:"offset"`
+	Partition     *int64             `json:"partition"`
+	Timestamp     *OptionalTimestamp `json:"timestamp"`
+	Topic         string             `json:"topic"`
+}
+
+// StoredMessage_Target defines model for StoredMessage.Target.
+type StoredMessage_Target struct {
+	Offset    *int64 `json:"offset"`
+	Partition *int64 `json:"partition"`
+
+	// Topic A topic, or `http:NAME` for an endpoint, which has no partition and no offset.
+	Topic string `json:"topic"`
+}
+
 // SuspiciousFilter Whether the headers are known to attack consumers, or name an original topic that `kafka.origins` does not list.
 type SuspiciousFilter = bool
 
@@ -2619,6 +2959,89 @@ type ListMessagesParamsVerified string
 // ListMessagesParamsSort defines parameters for ListMessages.
 type ListMessagesParamsSort string
 
+// ExportMessagesParams defines parameters for ExportMessages.
+type ExportMessagesParams struct {
+	// Limit At most so many messages. All by default.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `cursor` of the line after which to continue. Opaque.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status One or more statuses, as a repeated parameter or separated by commas.
+	Status *ListStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Error A part of the error message. Case is ignored.
+	Error *ListError `form:"error,omitempty" json:"error,omitempty"`
+
+	// Key The exact record key. An empty value means the empty key.
+	Key *ListKey `form:"key,omitempty" json:"key,omitempty"`
+
+	// CreatedFrom Only messages stored at or after this time. It must be earlier than `created_to`, otherwise 400.
+	CreatedFrom *ListCreatedFrom `form:"created_from,omitempty" json:"created_from,omitempty"`
+
+	// CreatedTo Only messages stored before this time. It must be later than `created_from`, otherwise 400.
+	CreatedTo *ListCreatedTo `form:"created_to,omitempty" json:"created_to,omitempty"`
+
+	// Group Only messages of this group.
+	Group *ListGroup `form:"group,omitempty" json:"group,omitempty"`
+
+	// Class The class of the error or of its cause: the full name, or its last part.
+	Class *ListClass `form:"class,omitempty" json:"class,omitempty"`
+
+	// ConsumerGroup The consumer group whose consumer failed.
+	ConsumerGroup *ListConsumerGroup `form:"consumer_group,omitempty" json:"consumer_group,omitempty"`
+
+	// OriginPartition The partition of the original topic.
+	OriginPartition *ListOriginPartition `form:"origin_partition,omitempty" json:"origin_partition,omitempty"`
+
+	// OriginOffset The offset in the original topic.
+	OriginOffset *ListOriginOffset `form:"origin_offset,omitempty" json:"origin_offset,omitempty"`
+
+	// TraceID The trace of the `traceparent` header.
+	TraceID *ListTraceID `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// CorrelationID The correlation id that the producer gave to the message.
+	CorrelationID *ListCorrelationID `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
+
+	// Suspicious Whether the headers are known to attack consumers, or name an original topic that `kafka.origins` does not list.
+	Suspicious *ListSuspicious `form:"suspicious,omitempty" json:"suspicious,omitempty"`
+
+	// Verified Only delivered messages of which this is `verified`. Like `header.NAME`, this looks at a limited number of messages.
+	Verified *ExportMessagesParamsVerified `form:"verified,omitempty" json:"verified,omitempty"`
+
+	// NotError Excludes messages with this part in the error message. A message is kept if it matches no parameter that begins with `not.`, or
+	// lacks its value. They have at most ten values together, and each may be repeated. Like `header.NAME`, they look at a limited
+	// number of messages.
+	NotError *ListNotError `form:"not.error,omitempty" json:"not.error,omitempty"`
+
+	// NotKey Excludes messages by the exact record key, as `not.error` does.
+	NotKey *ListNotKey `form:"not.key,omitempty" json:"not.key,omitempty"`
+
+	// NotGroup Excludes messages by the group, as `not.error` does.
+	NotGroup *ListNotGroup `form:"not.group,omitempty" json:"not.group,omitempty"`
+
+	// NotClass Excludes messages by the class of the error or of its cause, as `not.error` does.
+	NotClass *ListNotClass `form:"not.class,omitempty" json:"not.class,omitempty"`
+
+	// NotConsumerGroup Excludes messages by the consumer group, as `not.error` does.
+	NotConsumerGroup *ListNotConsumerGroup `form:"not.consumer_group,omitempty" json:"not.consumer_group,omitempty"`
+
+	// NotOriginPartition Excludes messages by the partition of the original topic, as `not.error` does.
+	NotOriginPartition *ListNotOriginPartition `form:"not.origin_partition,omitempty" json:"not.origin_partition,omitempty"`
+
+	// NotOriginOffset Excludes messages by the offset in the original topic, as `not.error` does.
+	NotOriginOffset *ListNotOriginOffset `form:"not.origin_offset,omitempty" json:"not.origin_offset,omitempty"`
+
+	// NotTraceID Excludes messages by the trace, as `not.error` does.
+	NotTraceID *ListNotTraceID `form:"not.trace_id,omitempty" json:"not.trace_id,omitempty"`
+
+	// NotCorrelationID Excludes messages by the correlation id, as `not.error` does.
+	NotCorrelationID *ListNotCorrelationID `form:"not.correlation_id,omitempty" json:"not.correlation_id,omitempty"`
+}
+
+// ExportMessagesParamsVerified defines parameters for ExportMessages.
+type ExportMessagesParamsVerified string
+
 // HandInParams defines parameters for HandIn.
 type HandInParams struct {
 	// IdempotencyKey A repeated request with the same key stores nothing and is answered with the same ids and `Idempotent-Replayed: true`. Keys are
@@ -2853,6 +3276,54 @@ type CreatePlanJSONRequestBody = JobRequest
 
 // SetLogLevelJSONRequestBody defines body for SetLogLevel for application/json ContentType.
 type SetLogLevelJSONRequestBody SetLogLevelJSONBody
+
+// AsMessageLine decodes the value as a MessageLine.
+func (t ExportLine) AsMessageLine() (MessageLine, error) {
+	var value MessageLine
+	err := json.Unmarshal(t.union, &value)
+	return value, err
+}
+
+// FromMessageLine replaces the value.
+func (t *ExportLine) FromMessageLine(value MessageLine) error {
+	content, err := json.Marshal(value)
+	t.union = content
+	return err
+}
+
+// AsEndLine decodes the value as a EndLine.
+func (t ExportLine) AsEndLine() (EndLine, error) {
+	var value EndLine
+	err := json.Unmarshal(t.union, &value)
+	return value, err
+}
+
+// FromEndLine replaces the value.
+func (t *ExportLine) FromEndLine(value EndLine) error {
+	content, err := json.Marshal(value)
+	t.union = content
+	return err
+}
+
+// AsError decodes the value as a Error.
+func (t ExportLine) AsError() (Error, error) {
+	var value Error
+	err := json.Unmarshal(t.union, &value)
+	return value, err
+}
+
+// FromError replaces the value.
+func (t *ExportLine) FromError(value Error) error {
+	content, err := json.Marshal(value)
+	t.union = content
+	return err
+}
+
+// MarshalJSON returns the value.
+func (t ExportLine) MarshalJSON() ([]byte, error) { return t.union.MarshalJSON() }
+
+// UnmarshalJSON keeps the value until its type is asked for.
+func (t *ExportLine) UnmarshalJSON(content []byte) error { return t.union.UnmarshalJSON(content) }
 
 // AsLetter decodes the value as a Letter.
 func (t HandInRequest) AsLetter() (Letter, error) {
@@ -3419,6 +3890,39 @@ func (c *Client) ListMessages(ctx context.Context, topic Topic, params *ListMess
 		r.setHeader("If-None-Match", params.IfNoneMatch)
 	}
 	return send[MessageList](ctx, c, r, options)
+}
+
+// requestExportMessages is the request GET /api/v1/dlq/{topic}/export. Its answer is a stream, which Export reads.
+func requestExportMessages(_ context.Context, topic Topic, params *ExportMessagesParams) *request {
+	r := newRequest(http.MethodGet, fmt.Sprintf("/api/v1/dlq/%s/export", url.PathEscape(topic)))
+	if params != nil {
+		r.setQuery("limit", params.Limit, true)
+		r.setQuery("cursor", params.Cursor, true)
+		r.setQuery("status", params.Status, false)
+		r.setQuery("error", params.Error, true)
+		r.setQuery("key", params.Key, true)
+		r.setQuery("created_from", params.CreatedFrom, true)
+		r.setQuery("created_to", params.CreatedTo, true)
+		r.setQuery("group", params.Group, true)
+		r.setQuery("class", params.Class, true)
+		r.setQuery("consumer_group", params.ConsumerGroup, true)
+		r.setQuery("origin_partition", params.OriginPartition, true)
+		r.setQuery("origin_offset", params.OriginOffset, true)
+		r.setQuery("trace_id", params.TraceID, true)
+		r.setQuery("correlation_id", params.CorrelationID, true)
+		r.setQuery("suspicious", params.Suspicious, true)
+		r.setQuery("verified", params.Verified, true)
+		r.setQuery("not.error", params.NotError, true)
+		r.setQuery("not.key", params.NotKey, true)
+		r.setQuery("not.group", params.NotGroup, true)
+		r.setQuery("not.class", params.NotClass, true)
+		r.setQuery("not.consumer_group", params.NotConsumerGroup, true)
+		r.setQuery("not.origin_partition", params.NotOriginPartition, true)
+		r.setQuery("not.origin_offset", params.NotOriginOffset, true)
+		r.setQuery("not.trace_id", params.NotTraceID, true)
+		r.setQuery("not.correlation_id", params.NotCorrelationID, true)
+	}
+	return r
 }
 
 // HandIn is POST /api/v1/dlq/{topic}/messages: Hand in dead letters without Kafka.

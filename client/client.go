@@ -24,6 +24,7 @@ type Client struct {
 // Config has the settings of a client. The zero value is usable.
 type Config struct {
 	// HTTP sends the requests. Default: a client whose requests time out after 90 seconds, since the server may wait for 60.
+	// Its time-out does not hold for exports.
 	HTTP *http.Client
 	// Token authenticates the requests. Default: none.
 	Token TokenSource
@@ -87,6 +88,9 @@ func (a *Answer[T]) ETag() string { return a.Header.Get("ETag") }
 // Location returns the path to poll; empty if the answer has none.
 func (a *Answer[T]) Location() string { return a.Header.Get("Location") }
 
+// streamed is the type of an export.
+const streamed = "application/x-ndjson"
+
 // maxAnswer bounds what is read of an answer. The server's largest one is a message with its base64.
 const maxAnswer = 256 << 20
 
@@ -141,6 +145,12 @@ func (c *Client) once(ctx context.Context, r *request, token string) (*received,
 	request.URL.RawQuery = r.query.Encode()
 	request.Header = r.header.Clone()
 	request.Header.Set("Accept", "application/json")
+	sender := c.config.HTTP
+	if r.isStream {
+		request.Header.Set("Accept", streamed+", application/json")
+		sender = new(*c.config.HTTP)
+		sender.Timeout = 0
+	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -150,9 +160,12 @@ func (c *Client) once(ctx context.Context, r *request, token string) (*received,
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := c.config.HTTP.Do(request)
+	response, err := sender.Do(request)
 	if err != nil {
 		return nil, err
+	}
+	if r.isStream && response.StatusCode < http.StatusBadRequest {
+		return &received{response, nil}, nil // the export reads and closes its body
 	}
 	defer response.Body.Close()
 	limit := int64(maxAnswer)

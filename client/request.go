@@ -18,6 +18,9 @@ type request struct {
 	body         any
 	// isPoll is set if the request is repeated until its context ends.
 	isPoll bool
+	// isStream is set for an export, whose answer takes any time. end gets its last line.
+	isStream bool
+	end      *EndLine
 }
 
 // RequestOption changes one request.

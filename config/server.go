@@ -51,6 +51,8 @@ type Server struct {
 	// plans are made at once.
 	MaxScans int `yaml:"max_scans" default:"4" check:"1 to 1000"`
 	MaxPlans int `yaml:"max_plans" default:"2" check:"1 to 1000"`
+	// MaxExports is how many exports run at once.
+	MaxExports int `yaml:"max_exports" default:"4" check:"1 to 1000"`
 	// TrustedProxies are addresses and CIDRs whose X-Forwarded-For header is believed.
 	TrustedProxies []string `yaml:"trusted_proxies" check:"proxy"`
 	// CORSOrigins are the origins whose pages may call the API from a browser.

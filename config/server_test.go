@@ -66,6 +66,7 @@ func TestLimitsWithoutSenseAreRefused(t *testing.T) {
 		"max_connections_per_address: -1":      "max_connections_per_address: must be 0 to 1000000, not -1",
 		"max_scans: 0":                         "max_scans: must be 1 to 1000, not 0",
 		"max_plans: 1001":                      "max_plans: must be 1 to 1000, not 1001",
+		"max_exports: 0":                       "max_exports: must be 1 to 1000, not 0",
 		"url_limit: 100":                       "url_limit: must be at least 1KiB, not 100B",
 		"header_limit: 8KiB":                   "header_limit: must be more than server.url_limit (8KiB), which it includes, and at most 1MiB, not 8KiB",
 		"header_limit: 2MiB":                   "header_limit: must be more than server.url_limit (8KiB), which it includes, and at most 1MiB, not 2MiB",

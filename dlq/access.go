@@ -14,6 +14,7 @@ type Permission string
 const (
 	PermTopicRead     Permission = "dlq:topic:read"
 	PermMessageRead   Permission = "dlq:message:read"
+	PermMessageExport Permission = "dlq:message:export"
 	PermMessageCreate Permission = "dlq:message:create"
 	PermMessageRetry  Permission = "dlq:message:retry"
 	PermMessageDead   Permission = "dlq:message:dead"
@@ -52,9 +53,10 @@ var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
 // addedPermissions are the permissions that a role has beyond the roles before.
 var addedPermissions = map[Role][]Permission{
-	RoleViewer:   {PermTopicRead, PermMessageRead, PermJobRead, PermGroupRead, PermAuditRead, PermMetricsRead},
-	RoleOperator: {PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermJobCreate, PermJobControl, PermGroupUpdate},
-	RoleAdmin:    {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
+	RoleViewer: {PermTopicRead, PermMessageRead, PermJobRead, PermGroupRead, PermAuditRead, PermMetricsRead},
+	RoleOperator: {PermMessageExport, PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermJobCreate, PermJobControl,
+		PermGroupUpdate},
+	RoleAdmin: {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
 }
 
 // Permissions are the permissions of the role; none for an unknown role.

@@ -97,15 +97,15 @@ type OperationOutcome string
 
 const (
 	// OperationDone means that the change was made, in the transaction of this row. In the
-	// last row of a job, the outcome means that the job has completed.
+	// last row of a job or an export, the outcome means that all is done.
 	OperationDone OperationOutcome = "done"
-	// OperationAccepted means that a workflow makes the change.
+	// OperationAccepted means that a workflow makes the change, or that an export has begun.
 	OperationAccepted OperationOutcome = "accepted"
 	// OperationRefused means that the request was not allowed, or not possible.
 	OperationRefused OperationOutcome = "refused"
-	// OperationFailed means that an error prevented the change or the end of a job.
+	// OperationFailed means that an error prevented the change or the end of a job or an export.
 	OperationFailed OperationOutcome = "failed"
-	// OperationCancelled means that a job has ended incomplete.
+	// OperationCancelled means that a job has ended incomplete, or that the reader of an export has gone.
 	OperationCancelled OperationOutcome = "cancelled"
 	// OperationUnknown means that an error hides whether a workflow makes the change.
 	OperationUnknown OperationOutcome = "unknown"

@@ -33,6 +33,8 @@ type ListQuery struct {
 	// After is the key of the last message on the previous page; nil for the first page.
 	After       *Keyset
 	OldestFirst bool
+	// IsBare lists messages without their payloads, and without a total.
+	IsBare bool
 	// SearchLimit is how many messages a search looks at; 0 stands for the constant.
 	SearchLimit int
 	// VerifyGroups are set by the store.

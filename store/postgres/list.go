@@ -17,7 +17,7 @@ import (
 // It selects ids first, so that skipped rows are not read in full. It returns one message
 // more than the page holds, which shows that there is a next page. The OFFSET makes the server
 // write each payload as text once. It does not send one that is larger than dlq.ListPayload, and does
-// not even read the payload of a record of more than 256 KiB.
+// not even read the payload of a record of more than @inlined bytes.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
@@ -49,7 +49,7 @@ FROM (
 	LIMIT @limit OFFSET @skip
 ) AS page
 JOIN dlq.dlq_messages m ON m.id = page.id
-CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p
+CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p
 ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
 
 // countSQL counts along the same indexes, and stops at CountLimit + 1.
@@ -112,10 +112,17 @@ func listed(sql string, q *dlq.ListQuery) string {
 	return filtered(sql, &q.Filter)
 }
 
+// inlinedRecord is the largest record whose payload a list reads.
+const inlinedRecord = 256 << 10
+
 // listArgs are the parameters of a list: its filter, and the position of the page.
 func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	args := verifyArgs(q.VerifyGroups, filterArgs(&q.Filter))
 	size := pageSizeOf(q)
+	args["inlined"] = inlinedRecord
+	if q.IsBare {
+		args["inlined"] = -1
+	}
 	if bits := searchedBits(&q.Filter); len(bits) > 0 {
 		bitArgs(args, bits)
 	}
@@ -219,7 +226,7 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *dlq.Page, list, setting, count string) error {
 	// A search that does not fill its first page has read all messages. A separate count
 	// would take the same time again.
-	search := q.IsText() && q.After == nil && q.Page <= 1
+	search := !q.IsBare && q.IsText() && q.After == nil && q.Page <= 1
 	queueCount := func(batch *pgx.Batch) {
 		if setting != inOrderSQL {
 			batch.Queue(setting)
@@ -231,7 +238,7 @@ func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *d
 			batch.Queue(inOrderSQL)
 		}
 		queueQuery(batch, &page.Messages, fittingMessages(), list, args)
-		if !search {
+		if !search && !q.IsBare {
 			queueCount(batch)
 		}
 	})

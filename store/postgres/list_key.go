@@ -36,7 +36,7 @@ SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
-	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
+	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a
@@ -84,7 +84,7 @@ SELECT probe.is_rare, (SELECT count(*) FROM match), m.id IS NOT NULL,
 	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
 FROM probe
 LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
-	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
+	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
 // countFewSQL counts the same messages, and stops at CountLimit + 1. Where many match, it is soon

@@ -124,17 +124,21 @@ func (s *Store) detail(ctx context.Context, id dlq.ID, sql string) (dlq.Detail, 
 	return details[0], nil
 }
 
-func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
+func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) { return scanDetailWith(row) }
+
+// scanDetailWith scans a row that has more columns after the columns of detailSQL.
+func scanDetailWith(row pgx.CollectableRow, more ...any) (dlq.Detail, error) {
 	var d dlq.Detail
 	var headers []byte
 	f := &d.Failure
 	targets := append(messageTargets(&d.Message), sourceTargets(&d.Source)...)
-	err := row.Scan(append(targets, &d.Record.Key, &d.Record.Value, &headers, instant{&d.Record.Timestamp},
+	targets = append(targets, &d.Record.Key, &d.Record.Value, &headers, instant{&d.Record.Timestamp},
 		&f.Origin.Partition, &f.Origin.Offset, &f.Origin.Family, &f.StackTrace,
 		instant{&f.Origin.Timestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
 		&f.TraceID, &f.CorrelationID, &f.Suspicion,
 		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError,
-		idOrZero{&d.Edits.From}, idOrZero{&d.Edits.By})...)
+		idOrZero{&d.Edits.From}, idOrZero{&d.Edits.By})
+	err := row.Scan(append(targets, more...)...)
 	if err != nil {
 		return dlq.Detail{}, err
 	}

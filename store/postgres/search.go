@@ -65,7 +65,7 @@ SELECT COALESCE(reached.place, 0), reached.created_at, reached.seq, m.id IS NOT 
 FROM (SELECT) AS always
 LEFT JOIN reached ON true
 LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id
-	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
+	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
 ORDER BY found.place`
 
 // searchStep is how many messages a search looks at before it asks whether there is time left. It

@@ -69,6 +69,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		BodyLimit: int(cfg.Server.BodyLimit), RateLimit: float64(cfg.Server.RateLimit), MaxConnections: cfg.Server.MaxConnections,
 		URILimit: cfg.Server.URLLimit.Bytes(), HeaderLimit: cfg.Server.HeaderLimit.Bytes(), MaxConnectionsPerAddress: cfg.Server.MaxConnectionsPerAddress,
 		AnswerMemory: answerMemory(int64(cfg.Server.AnswerMemory), limit), MaxScans: cfg.Server.MaxScans, MaxPlans: cfg.Server.MaxPlans,
+		MaxExports:     cfg.Server.MaxExports,
 		PlanTTL:        cfg.Jobs.PlanTTL.Std(),
 		TrustedProxies: cfg.Server.Proxies(), CORSOrigins: cfg.Server.CORSOrigins, ServesTLS: cfg.Server.TLS.Configured(),
 		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),

@@ -1,0 +1,376 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
+)
+
+const (
+	// exportPage is how many messages of an export are chosen at once.
+	exportPage = 1000
+	// exportPart is how many bytes are read at once. A larger message is read alone.
+	exportPart = 2 << 20
+	// exportChunk is how many bytes a reader must take within WriteTimeout.
+	exportChunk = 64 << 10
+	// exportRoom is the memory of an export whose messages have no size worth mentioning: a page, a part and a chunk.
+	exportRoom = timesRead*(dlq.ListBytes+exportPart) + 1<<20
+	// maxExport is the largest limit that a request can name.
+	maxExport = math.MaxInt32
+
+	ndjson = "application/x-ndjson"
+)
+
+var exportParameters = slices.Concat([]string{"limit", "cursor"}, filterParameters())
+
+// exportedQuery reads the parameters of an export.
+func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
+	wanted = dlq.ListQuery{Filter: q.filterBody().filter(topic), Page: 1, OldestFirst: true, IsBare: true}
+	limit = q.integer("limit", math.MaxInt, maxExport)
+	if cursor, given := q.one("cursor"); given {
+		position, err := decodeCursor(cursor, true)
+		if err != nil {
+			q.reject("cursor", "%s", err.Error())
+		}
+		wanted.After = &position
+	}
+	return wanted, limit
+}
+
+// auditedExport is the detail of the operation that begins an export.
+type auditedExport struct {
+	Filter dlq.Filter `json:"filter"`
+	Limit  int        `json:"limit,omitempty"`
+	Cursor string     `json:"cursor,omitempty"`
+}
+
+// auditedExportEnd is the detail of the operation that ends an export.
+type auditedExportEnd struct {
+	Messages int64  `json:"messages"`
+	Code     string `json:"code,omitempty"`
+	Message  string `json:"message,omitempty"`
+}
+
+// exportEndView is the last line of a complete export.
+type exportEndView struct {
+	End struct {
+		Count  int64  `json:"count"`
+		Cursor string `json:"cursor"`
+	} `json:"end"`
+}
+
+// export answers with a stream. Errors before the first line are ordinary answers.
+func (s *Server) export(ctx context.Context, c *fiber.Ctx, q *query) error {
+	topic, err := pathTopic(c)
+	if err != nil {
+		return err
+	}
+	wanted, limit := q.exportedQuery(topic)
+	if err := q.err(); err != nil {
+		return err
+	}
+	if err := s.guard.mayExport(ctx, topic); err != nil {
+		return err
+	}
+	if c.Method() != http.MethodHead { // fasthttp would end an empty stream with a line break
+		body, err := s.beginExport(ctx, c, wanted, limit)
+		if err != nil {
+			return err
+		}
+		c.Context().SetBodyStream(body, -1)
+	}
+	c.Set(fiber.HeaderContentType, ndjson)
+	return nil
+}
+
+// beginExport reserves what the export needs, records it, and reads its first page.
+func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQuery, limit int) (io.Reader, error) {
+	if s.draining.Err() != nil {
+		return nil, errStopping
+	}
+	if err := s.reserve(ctx, c, exportRoom); err != nil {
+		return nil, err
+	}
+	release, err := s.exportSlot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := &export{
+		server: s, ctx: c.UserContext(), release: release, memory: c.Locals(answerKey{}).(*answer), asked: *auditOf(c),
+		query: wanted, left: limit, began: time.Now(),
+	}
+	if err := e.record(ctx, wanted, limit); err != nil {
+		release()
+		return nil, err
+	}
+	body := &exportBody{connection: c.Context().Conn(), writeTimeout: s.options.WriteTimeout}
+	body.next, body.stop = iter.Pull2(e.chunks)
+	if err := body.pull(); err != nil {
+		body.stop()
+		return nil, err
+	}
+	e.isStreaming = true
+	return body, nil
+}
+
+var errStopping = unavailable("the server is stopping; continue at the last cursor", errors.New("the server is stopping"))
+
+// exportSlot waits a short time until one more export may run.
+func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
+	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
+	defer cancel()
+	a := accessOf(ctx)
+	release, others := s.exportLimit.take(wait, &a.principal)
+	if release == nil {
+		return nil, unavailable(others+" exports are running; try again later", errors.New("too many exports"))
+	}
+	return release, nil
+}
+
+// record fixes the end of the export in time and records its beginning.
+func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) error {
+	now, err := e.server.options.Database.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if e.query.CreatedTo.IsZero() || e.query.CreatedTo.After(now) {
+		e.query.CreatedTo = now
+	}
+	detail := auditedExport{Filter: wanted.Masked()}
+	if limit <= maxExport {
+		detail.Limit = limit
+	}
+	if wanted.After != nil {
+		e.place = *wanted.After
+		detail.Cursor = encodeCursor(e.place, true)
+	}
+	accepted := e.asked
+	accepted.Outcome = dlq.OperationAccepted
+	describe(&accepted, detail)
+	return e.server.options.Database.RecordOperation(ctx, accepted)
+}
+
+// export is a running export. It reads one part at a time, each by statements of its own, and holds no connection to the
+// database while its reader takes the lines.
+type export struct {
+	server  *Server
+	ctx     context.Context // of the request, without a deadline
+	release func()
+	memory  *answer
+	asked   dlq.Operation
+	query   dlq.ListQuery
+	began   time.Time
+
+	isStreaming bool
+	left        int
+	sent        int64
+	place       dlq.Keyset // up to which messages are sent or do not match
+}
+
+// errReaderGone ends an export whose reader has disconnected, or was disconnected because it did not read in time.
+var errReaderGone = errors.New("the reader has gone")
+
+// chunks yields the lines in chunks, of which one may be empty. The only error is an error before the first line.
+func (e *export) chunks(yield func([]byte, error) bool) {
+	defer e.release()
+	w := &exportWriter{out: bufio.NewWriterSize(yieldWriter(yield), exportChunk)}
+	err := e.pages(w, func() bool { return yield(nil, nil) })
+	if err != nil && !e.isStreaming && e.sent == 0 {
+		yield(nil, err)
+		return
+	}
+	e.end(w, err)
+}
+
+// yieldWriter passes on what is written.
+type yieldWriter func([]byte, error) bool
+
+func (y yieldWriter) Write(b []byte) (int, error) {
+	if !y(b, nil) {
+		return 0, errReaderGone
+	}
+	return len(b), nil
+}
+
+// pages writes all lines of messages. It pauses after each page.
+func (e *export) pages(w *exportWriter, pause func() bool) error {
+	for {
+		page, err := e.choose()
+		if err != nil {
+			return err
+		}
+		for part := range page.Parts(exportPart) {
+			if err := e.part(w, part); err != nil {
+				return err
+			}
+		}
+		if page.Next != nil {
+			e.place = *page.Next
+			e.query.After = page.Next
+		}
+		isLast := page.Next == nil || e.left == 0
+		if err := w.out.Flush(); err != nil || isLast {
+			return err
+		}
+		if !pause() {
+			return errReaderGone
+		}
+	}
+}
+
+func (e *export) choose() (dlq.ExportPage, error) {
+	s := e.server
+	if s.draining.Err() != nil {
+		return dlq.ExportPage{}, errStopping
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
+	defer cancel()
+	e.query.PageSize = min(exportPage, e.left)
+	choose := func() (dlq.ExportPage, error) { return s.options.Database.ExportPage(ctx, e.query) }
+	if readsMany(ctx, &e.query) {
+		return scan(ctx, s, choose)
+	}
+	return choose()
+}
+
+// part reads and writes some messages of a page.
+func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
+	s := e.server
+	ids, read, text := make([]dlq.ID, len(part)), int64(0), int64(0)
+	for i, m := range part {
+		ids[i], read, text = m.ID, read+m.Size(), max(text, m.Text)
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
+	defer cancel()
+	defer e.memory.shrink(exportRoom)
+	if err := e.memory.grow(ctx, max(0, timesRead*(read-exportPart)+timesEncoded*8*text-1<<20)); err != nil {
+		return err
+	}
+	messages, err := s.options.Database.Export(ctx, ids)
+	if err != nil {
+		return err
+	}
+	hops, pointers := make([]dlq.Hop, len(messages)), make([]*dlq.Message, len(messages))
+	for i := range messages {
+		hops[i], pointers[i] = dlq.Hop{Message: messages[i].Message, Attempts: messages[i].Attempts}, &messages[i].Message
+	}
+	operations, err := s.operationsOf(ctx, hops...)
+	if err != nil {
+		return err
+	}
+	verdicts, err := s.verdicts(ctx, pointers...)
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		if s.draining.Err() != nil {
+			return errStopping
+		}
+		m := &messages[i]
+		short := m.Detail // the line has the record in another form
+		short.Record.Headers = nil
+		view := exportedView{detailView: s.viewDetail(&short, operations, verdicts[m.ID], false)}
+		if err := w.message(&view, m, encodeCursor(m.Keyset(), true)); err != nil {
+			return err
+		}
+		e.place = m.Keyset()
+		e.sent++
+		e.left--
+	}
+	return nil
+}
+
+// end records how the export has ended, and writes the last line.
+func (e *export) end(w *exportWriter, err error) {
+	s := e.server
+	asked, detail := e.asked, auditedExportEnd{Messages: e.sent}
+	asked.ID, asked.Outcome = dlq.ID{}, dlq.OperationDone
+	switch {
+	case errors.Is(err, errReaderGone):
+		asked.Outcome = dlq.OperationCancelled
+	case err != nil:
+		answer := translate(err)
+		asked.Outcome, detail.Code, detail.Message = dlq.OperationFailed, answer.code, answer.message
+	}
+	describe(&asked, detail)
+	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
+	defer cancel()
+	if unrecorded := s.options.Database.RecordOperation(ctx, asked); unrecorded != nil && err == nil {
+		asked.Outcome, err = dlq.OperationFailed, fmt.Errorf("record the end of the export: %w", unrecorded)
+	}
+	s.metrics.exports.WithLabelValues(string(asked.Outcome)).Inc()
+	log, fields := s.options.Logger.Info, []zap.Field{
+		zap.String("request_id", asked.RequestID), zap.String("topic", e.query.Topic), zap.Int64("messages", e.sent),
+		zap.String("outcome", string(asked.Outcome)), zap.Duration("duration", time.Since(e.began)),
+	}
+	if err != nil {
+		log, fields = s.options.Logger.Warn, append(fields, zap.Error(err))
+	}
+	log("export ended", fields...)
+	switch {
+	case errors.Is(err, errReaderGone):
+	case err != nil:
+		_ = w.last(translate(err).view(asked.RequestID)) // the reader may have gone, which needs no answer
+	default:
+		var view exportEndView
+		view.End.Count, view.End.Cursor = e.sent, encodeCursor(e.place, true)
+		_ = w.last(view) // likewise
+	}
+}
+
+// exportBody is the body of the answer. fasthttp reads it in the goroutine of the connection and closes it at the end.
+type exportBody struct {
+	connection   net.Conn
+	writeTimeout time.Duration
+	next         func() ([]byte, error, bool) //nolint:revive // iter.Pull2 has this type
+	stop         func()
+	chunk        []byte
+	isEnded      bool
+	granted      int // how many bytes may be read before the time to write them begins anew
+}
+
+// pull takes the next chunk.
+func (b *exportBody) pull() error {
+	chunk, err, more := b.next()
+	b.chunk, b.isEnded, b.granted = chunk, !more, 0
+	return err
+}
+
+func (b *exportBody) Read(p []byte) (int, error) {
+	for len(b.chunk) == 0 {
+		if b.isEnded {
+			return 0, io.EOF
+		}
+		if err := b.pull(); err != nil {
+			return 0, err
+		}
+	}
+	if b.granted == 0 {
+		b.granted = exportChunk
+		if err := b.connection.SetWriteDeadline(time.Now().Add(b.writeTimeout)); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p[:min(len(p), b.granted)], b.chunk)
+	b.chunk, b.granted = b.chunk[n:], b.granted-n
+	return n, nil
+}
+
+// Close ends an export that its reader has not read to the end.
+func (b *exportBody) Close() error {
+	b.stop()
+	return nil
+}

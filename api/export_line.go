@@ -1,0 +1,195 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"dlqmanager/dlq"
+)
+
+// exportedView has the short fields of a line. A field without a type hides the field of the same name in detailView,
+// which the line has in another form or not at all.
+type exportedView struct {
+	detailView
+	ErrorMessage hidden `json:"error_message,omitempty"`
+	StackTrace   hidden `json:"stack_trace,omitempty"`
+	Payload      hidden `json:"payload,omitempty"`
+	Key          hidden `json:"key,omitempty"`
+	Value        hidden `json:"value,omitempty"`
+	Headers      hidden `json:"headers,omitempty"`
+	Pointed      hidden `json:"pointed,omitempty"`
+	DecodedKey   hidden `json:"decoded_key,omitempty"`
+	GroupedBy    hidden `json:"grouped_by,omitempty"`
+}
+
+type hidden *struct{}
+
+// exportWriter writes the lines of an export. Texts and bytes of any size go to out in pieces, so that a line is never
+// in memory as a whole.
+type exportWriter struct {
+	out    *bufio.Writer // keeps its first error
+	fields bytes.Buffer
+}
+
+// message writes the line of a message. It returns the error of the last write, or of an earlier one.
+func (w *exportWriter) message(view *exportedView, m *dlq.Exported, cursor string) error {
+	if err := w.encode(view); err != nil {
+		return err
+	}
+	_, _ = w.out.Write(bytes.TrimSuffix(w.fields.Bytes(), []byte("}\n")))
+	w.name("error_message")
+	w.text(m.ErrorMessage)
+	w.name("stack_trace")
+	if m.Failure.StackTrace == "" {
+		w.raw("null")
+	} else {
+		w.text(m.Failure.StackTrace)
+	}
+	w.name("payload")
+	w.json(payloadOf(m))
+	w.name("key")
+	w.bytes(m.Record.Key)
+	w.name("value")
+	w.bytes(m.Record.Value)
+	w.name("headers")
+	w.raw("[")
+	for i, header := range m.Record.Headers {
+		if i > 0 {
+			w.raw(",")
+		}
+		w.header(header)
+	}
+	w.raw("]")
+	w.name("cursor")
+	w.text(cursor)
+	_, err := w.out.WriteString("}\n")
+	return err
+}
+
+// last writes the line that ends an export, and sends it.
+func (w *exportWriter) last(view any) error {
+	if err := w.encode(view); err != nil {
+		return err
+	}
+	_, _ = w.out.Write(w.fields.Bytes())
+	return w.out.Flush()
+}
+
+func (w *exportWriter) encode(view any) error {
+	w.fields.Reset()
+	encoder := json.NewEncoder(&w.fields)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(view)
+}
+
+// payloadOf is the value itself if the value is JSON, so that no number and no order of fields changes.
+func payloadOf(m *dlq.Exported) json.RawMessage {
+	if len(m.Payload) > 0 {
+		return m.Payload
+	}
+	return dlq.PayloadOf(m.Record.Value)
+}
+
+func (w *exportWriter) raw(text string) { _, _ = w.out.WriteString(text) }
+
+func (w *exportWriter) name(field string) { w.raw(`,"` + field + `":`) }
+
+// json writes valid JSON in one line. A line break in valid JSON is between two values.
+func (w *exportWriter) json(value json.RawMessage) {
+	if len(value) == 0 {
+		w.raw("null")
+	}
+	for line := range bytes.FieldsFuncSeq(value, func(c rune) bool { return c == '\n' || c == '\r' }) {
+		_, _ = w.out.Write(line)
+	}
+}
+
+// bytes writes bytes as base64, and as text if they are text. Kafka's null is JSON's null.
+func (w *exportWriter) bytes(b []byte) {
+	if b == nil {
+		w.raw("null")
+		return
+	}
+	w.raw(`{"base64":`)
+	w.base64(b)
+	w.raw(`,"size":` + strconv.Itoa(len(b)) + `,"text":`)
+	w.textOf(b)
+	w.raw("}")
+}
+
+// header writes a header. A name that is no text has its bytes beside it.
+func (w *exportWriter) header(h dlq.Header) {
+	w.raw(`{"key":`)
+	w.text(strings.ToValidUTF8(h.Key, string(utf8.RuneError)))
+	if !utf8.ValidString(h.Key) {
+		w.name("key_base64")
+		w.base64([]byte(h.Key))
+	}
+	w.name("value")
+	if h.Value == nil {
+		w.raw(`null,"text":null}`)
+		return
+	}
+	w.base64(h.Value)
+	w.name("text")
+	w.textOf(h.Value)
+	w.raw("}")
+}
+
+func (w *exportWriter) base64(b []byte) {
+	w.raw(`"`)
+	encoder := base64.NewEncoder(base64.StdEncoding, w.out)
+	_, _ = encoder.Write(b)
+	_ = encoder.Close() // out keeps the error
+	w.raw(`"`)
+}
+
+func (w *exportWriter) textOf(b []byte) {
+	if !utf8.Valid(b) {
+		w.raw("null")
+		return
+	}
+	writeText(w, b)
+}
+
+func (w *exportWriter) text(s string) { writeText(w, s) }
+
+// writeText writes UTF-8 as a string of JSON.
+func writeText[T string | []byte](w *exportWriter, text T) {
+	w.raw(`"`)
+	begin := 0
+	for i := range len(text) {
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		writePart(w, text[begin:i])
+		begin = i + 1
+		switch c {
+		case '"', '\\':
+			w.raw(`\` + string(rune(c)))
+		case '\n':
+			w.raw(`\n`)
+		case '\t':
+			w.raw(`\t`)
+		default:
+			_, _ = fmt.Fprintf(w.out, `\u%04x`, c)
+		}
+	}
+	writePart(w, text[begin:])
+	w.raw(`"`)
+}
+
+func writePart[T string | []byte](w *exportWriter, part T) {
+	if b, ok := any(part).([]byte); ok {
+		_, _ = w.out.Write(b)
+		return
+	}
+	_, _ = w.out.WriteString(string(part))
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"dlqmanager/dlq"
+)
+
+// mayExport refuses the export of a dead-letter topic that the principal may read only. Other topics are empty for a
+// principal who may not see them.
+func (g guard) mayExport(ctx context.Context, topic string) error {
+	a := accessOf(ctx)
+	if err := a.check(topic); g.topics.IsDeadLetter(topic) && !errors.Is(err, dlq.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// ExportPage leaves out messages of topics that the principal may not export.
+func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error) {
+	a := accessOf(ctx)
+	query.Within = a.within()
+	return g.database.ExportPage(ctx, query)
+}
+
+// Export leaves out the id of an earlier message that the principal may not see.
+func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error) {
+	a := accessOf(ctx)
+	exported, err := g.database.Export(ctx, ids)
+	if err != nil || a.within() == "" {
+		return exported, err
+	}
+	exported = slices.DeleteFunc(exported, func(e dlq.Exported) bool { return a.check(e.DLQTopic) != nil })
+	for i := range exported {
+		if e := &exported[i]; a.check(e.PreviousTopic) != nil {
+			e.PreviousID = dlq.ID{}
+		}
+	}
+	return exported, nil
+}
