@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"testing"
@@ -30,7 +30,7 @@ func BenchmarkExport(b *testing.B) {
 	}
 	_, err := w.pool.Exec(b.Context(), `VACUUM ANALYZE`)
 	require.NoError(b, err)
-	runtime.GC()
+	debug.FreeOSMemory()
 	before, peak := memoryInUse(), uint64(0)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

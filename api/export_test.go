@@ -136,6 +136,34 @@ func TestAnExportHasEveryByteOfARecord(t *testing.T) {
 	require.Nil(t, messages[2]["payload"])
 }
 
+func TestAnExportHasTheStoredPayloadOfADecodedValueAndOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.add(1, func(a *dlq.Arrival) {
+		a.Record.Value, a.Payload = []byte("\x00\x00\x00\x00\x07rest"), json.RawMessage(`{"n": 9007199254740993}`)
+		a.Schema = dlq.Schema{ID: 7, Format: "AVRO", Subject: "orders-value", Version: 3}
+	})
+	_, err := w.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, error_message, payload) VALUES ('orders.v1', 'boom', '{"n": 9007199254740993}')`)
+	require.NoError(t, err)
+	messages, _ := w.export("/api/v1/dlq/orders.v1/export")
+	require.Len(t, messages, 2)
+	for _, m := range messages {
+		require.Equal(t, map[string]any{"n": json.Number("9007199254740993")}, m["payload"])
+	}
+	require.Equal(t, "AVRO", messages[0]["schema"].(map[string]any)["format"])
+	requireBytes(t, []byte("\x00\x00\x00\x00\x07rest"), messages[0]["value"])
+	require.Nil(t, messages[1]["schema"])
+	requireBytes(t, []byte(`{"n": 9007199254740993}`), messages[1]["value"])
+}
+
+func TestATopicCanHaveTheNameOfAPath(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "messages" })[0]
+	messages, _ := w.export("/api/v1/dlq/messages/export")
+	require.Equal(t, []string{id.String()}, idsOfExport(messages))
+}
+
 func TestHostileDeadLettersAreExported(t *testing.T) {
 	t.Parallel()
 	w := start(t)

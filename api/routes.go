@@ -34,13 +34,14 @@ const (
 // alwaysPublic is the description of the API. It is the same in every installation.
 const alwaysPublic = "*"
 
-// table lists every route. The order counts: "messages" also matches :topic.
+// table lists every route. The order counts: "messages" also matches :topic, and "export" :id.
 func (s *Server) table() []route {
 	docs := docsHandler()
 	read, change := http.MethodGet, http.MethodPost
 	return []route{
 		{read, "/api/v1/me", "", "", "", anyStore, s.withDeadline(s.me)},
 		{read, "/api/v1/dlq", dlq.PermTopicRead, "", "", database, s.withDeadline(s.holding(s.topics))},
+		{read, "/api/v1/dlq/:topic/export", dlq.PermMessageExport, dlq.TargetMessage, "", database, s.withDeadline(s.export, exportParameters...)},
 		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.message)},
 		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(s.chain))},
 		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", anyStore, s.withDeadline(s.deleteMessage, "reason")},
@@ -48,7 +49,6 @@ func (s *Server) table() []route {
 		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, s.withDeadline(s.markDead)},
 		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.reviveMessage)},
 		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(s.list), listParameters...)},
-		{read, "/api/v1/dlq/:topic/export", dlq.PermMessageExport, dlq.TargetMessage, "", database, s.withDeadline(s.export, exportParameters...)},
 		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},
 		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermJobCreate, dlq.TargetJob, "", anyStore, s.withDeadline(s.retryAll)},
 		{change, "/api/v1/plans", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createPlan)},

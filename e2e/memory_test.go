@@ -59,7 +59,7 @@ func read(t *testing.T, client *http.Client, url string) (status int) {
 	}
 	size, err := io.Copy(io.Discard, response.Body)
 	assertNoError(t, err)
-	if response.ContentLength != size {
+	if response.ContentLength >= 0 && response.ContentLength != size {
 		t.Errorf("the answer has %d bytes instead of %d", size, response.ContentLength)
 	}
 	return response.StatusCode
@@ -135,6 +135,14 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 	require.Positive(t, statuses[http.StatusOK])
 	require.Equal(t, 50, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable])
 	within("50 messages of 10 MB")
+
+	statuses = readAtOnce(t, 20, func(i int) string {
+		return s.base + "/api/v1/dlq/" + []string{"large", "middle"}[i/2%2] + ".dlq/export"
+	})
+	t.Log(statuses)
+	require.Positive(t, statuses[http.StatusOK])
+	require.Equal(t, 20, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable])
+	within("20 exports of messages of 10 MB, and of 100 of 0.9 MB")
 
 	// Readers that stop get nothing more; a client from another address is served meanwhile.
 	var started sync.WaitGroup
