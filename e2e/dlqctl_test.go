@@ -3,12 +3,15 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,6 +138,13 @@ func TestAnOperatorRepairsATopicWithDlqctl(t *testing.T) {
 	require.Contains(t, o.says(0, "messages retry "+message, "--reason", "one first"), "RESOLVED")
 	require.Contains(t, o.says(0, "messages chain "+message, "--jq", ".hops[].status"), "RESOLVED")
 	require.Contains(t, o.says(0, "retries list"), "SUCCEEDED")
+
+	require.Len(t, strings.Split(strings.TrimSpace(o.says(0, "export TOPIC --status PENDING")), "\n"), 199)
+	var tried atomic.Int64
+	process := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { tried.Add(1) }))
+	t.Cleanup(process.Close)
+	o.says(0, "listen TOPIC --limit 3 --status PENDING --to "+process.URL)
+	require.EqualValues(t, 3, tried.Load())
 
 	plan := o.says(0, "plan retry TOPIC -o name --group "+group)
 	o.says(5, "apply --yes plans/"+strings.TrimPrefix(o.changedPlan(plan), "plans/"))

@@ -104,6 +104,14 @@ func (s *session) printer(v view) (*printer, error) {
 	return p, nil
 }
 
+// to sets where the printer writes.
+func (p *printer) to(out io.Writer) {
+	p.out = out
+	if p.csv != nil {
+		p.csv = csv.NewWriter(out)
+	}
+}
+
 // page writes one answer: a page of a list, or one record.
 func (p *printer) page(body []byte) error {
 	if p.format == formatJSON && len(p.fields) == 0 {
