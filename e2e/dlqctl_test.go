@@ -254,6 +254,29 @@ func TestProductionAsksForTheTopic(t *testing.T) {
 	s.ends(0)
 }
 
+func TestTopShowsAndSteersJobs(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	s := o.screen("top")
+	s.shows(`(?s)JOBS.*none.* 200 .*payment`)
+	job := strings.TrimPrefix(strings.TrimSpace(o.says(0, "retry TOPIC --all --rate 5 --yes -o name")), "jobs/")
+	s.shows(`> ` + job + `.*% \d+ of 200`)
+	s.types("p")
+	s.shows(`the job is paused`)
+	s.shows(`PAUS`)
+	s.types("r")
+	s.shows(`the job is resumed`)
+	s.types("c")
+	s.shows(`cancel this job\?`)
+	s.types("n")
+	s.types("c")
+	s.types("y")
+	s.shows(`the job is cancelled`)
+	s.types("q")
+	require.True(t, strings.HasSuffix(s.ends(0), "\x1b[?25h\x1b[?1049l"), "the terminal is as before")
+	require.Contains(t, o.says(2, "top"), "")
+}
+
 // What a stranger wrote cannot steer the terminal of whoever looks at it.
 func TestATerminalObeysNoDeadLetter(t *testing.T) {
 	t.Parallel()

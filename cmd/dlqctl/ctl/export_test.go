@@ -35,8 +35,7 @@ func TestAnExportWritesEachLineAsItCame(t *testing.T) {
 	s := server(t, map[string]http.HandlerFunc{exportPath: stream(true, exported("a", "e30="), exported("b", "e30="))})
 	ran := s.dlqctl(t, "export", "orders.dlq.v1")
 	require.Zero(t, ran.code, ran.err)
-	compact := strings.NewReplacer(": ", ":", ", ", ",")
-	require.Equal(t, compact.Replace(exported("a", "e30="))+"\n"+compact.Replace(exported("b", "e30="))+"\n", ran.out)
+	require.Equal(t, exported("a", "e30=")+"\n"+exported("b", "e30=")+"\n", ran.out)
 	require.Equal(t, "id,value.text\na,'=1+1\nb,'=1+1\n", s.dlqctl(t, "export", "orders.dlq.v1", "-o", "csv", "--fields", "id,value.text").out)
 	require.Contains(t, s.dlqctl(t, "export", "orders.dlq.v1", "-o", "table").err, "-o jsonl or -o csv")
 }

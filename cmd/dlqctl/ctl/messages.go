@@ -1,11 +1,7 @@
 package ctl
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -211,86 +207,4 @@ func readAll(from io.Reader) ([]byte, error) {
 		err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
 	}
 	return content, err
-}
-
-// lettersAtOnce is how many messages one request hands in.
-const lettersAtOnce = 100
-
-func (s *session) sendCommand() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use: "send TOPIC", Short: "Hand in dead letters, as a service without Kafka does", Args: argumentsOf("send TOPIC"),
-		Long: `Hands in the messages of a file, one JSON object a line: value or value_base64, key or key_base64, headers, error, origin, attempts.
-The messages go in batches of 100, each with an idempotency key of this run, so that a request that is repeated stores nothing twice.`,
-		Example: `  echo '{"value": {"order": 7}, "error": {"message": "no stock"}, "origin": {"topic": "orders.v1"}}' | dlqctl messages send orders.dlq.v1
-  dlqctl messages send orders.dlq.v1 --file letters.jsonl`,
-	}
-	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with JSON lines; - for the standard input")
-	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		content, err := s.readFile(file)
-		if err != nil {
-			return fmt.Errorf("the messages: %w", err)
-		}
-		letters, err := readLetters(content)
-		if err != nil {
-			return usageError{err}
-		}
-		c, t, err := s.connect()
-		if err != nil {
-			return err
-		}
-		if err := s.confirmOne(fmt.Sprintf("%d messages are stored as dead letters of %s.", len(letters), args[0]), args[0], t); err != nil {
-			return err
-		}
-		p, err := s.printer(view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}, {"STATUS", "status"}}})
-		if err != nil {
-			return err
-		}
-		run := rand.Text()
-		for begin := 0; begin < len(letters); begin += lettersAtOnce {
-			var request client.HandInRequest
-			batch, err := json.Marshal(map[string]any{"messages": letters[begin:min(begin+lettersAtOnce, len(letters))]})
-			if err != nil {
-				return err
-			}
-			if err := json.Unmarshal(batch, &request); err != nil {
-				return err
-			}
-			key := fmt.Sprintf("dlqctl-%s-%d", run, begin)
-			answer, err := c.HandIn(cmd.Context(), args[0], &client.HandInParams{IdempotencyKey: &key}, request)
-			if err != nil {
-				return fmt.Errorf("%d of %d messages were handed in: %w", begin, len(letters), err)
-			}
-			if err := p.page(answer.Body); err != nil {
-				return err
-			}
-		}
-		return p.end()
-	}
-	return cmd
-}
-
-// readLetters reads JSON lines.
-func readLetters(content []byte) ([]json.RawMessage, error) {
-	var letters []json.RawMessage
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	for {
-		var letter json.RawMessage
-		err := decoder.Decode(&letter)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", len(letters)+1, err)
-		}
-		if letter[0] != '{' {
-			return nil, fmt.Errorf("message %d is no JSON object", len(letters)+1)
-		}
-		letters = append(letters, letter)
-	}
-	if len(letters) == 0 {
-		return nil, errors.New("there are no messages: give JSON objects, one a line")
-	}
-	return letters, nil
 }

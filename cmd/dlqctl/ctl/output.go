@@ -171,6 +171,9 @@ func (p *printer) document(body []byte) error {
 func (p *printer) record(record json.RawMessage) error {
 	p.records++
 	if (p.format == formatJSON || p.format == formatJSONL) && len(p.fields) == 0 {
+		if bytes.IndexByte(record, '\n') < 0 {
+			return p.document(record) // it is a line already
+		}
 		var line bytes.Buffer
 		if err := json.Compact(&line, record); err != nil {
 			return err

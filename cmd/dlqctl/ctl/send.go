@@ -1,0 +1,156 @@
+package ctl
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+// A request hands in so many messages and bytes at most, but for a message that is larger alone. The server's default limit
+// of a body is 1 MiB.
+const (
+	lettersAtOnce = 100
+	bytesAtOnce   = 512 << 10
+)
+
+func (s *session) sendCommand() *cobra.Command {
+	var file string
+	var skip int64
+	cmd := &cobra.Command{
+		Use: "send TOPIC", Short: "Hand in dead letters, as a service without Kafka does", Args: argumentsOf("send TOPIC"),
+		Long: `Hands in the messages of a file, one JSON object a line: value or value_base64, key or key_base64, headers, error, origin, attempts.
+They go in batches, each with an idempotency key, so that a repeated request stores nothing twice. After an error it says how many were
+handed in: mend the file or wait, and continue with --skip.`,
+		Example: `  echo '{"value": {"order": 7}, "error": {"message": "no stock"}, "origin": {"topic": "orders.v1"}}' | dlqctl messages send orders.dlq.v1
+  dlqctl messages send orders.dlq.v1 --file letters.jsonl`,
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with JSON lines; - for the standard input")
+	cmd.Flags().Int64Var(&skip, "skip", 0, "leave out so many messages at the beginning, which were handed in before")
+	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		from := s.Stdin
+		if file != "-" {
+			opened, err := os.Open(file)
+			if err != nil {
+				return fmt.Errorf("the messages: %w", err)
+			}
+			defer opened.Close()
+			from = opened
+		}
+		c, t, err := s.connect()
+		if err != nil {
+			return err
+		}
+		if err := s.confirmOne("The messages of "+file+" are stored as dead letters of "+args[0]+".", args[0], t); err != nil {
+			return err
+		}
+		p, err := s.printer(view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}}})
+		if err != nil {
+			return err
+		}
+		out := bufio.NewWriter(s.Stdout)
+		p.to(out)
+		sent, err := handIn(cmd.Context(), c, args[0], &letters{decoder: json.NewDecoder(from)}, skip, p)
+		if err != nil && sent > 0 {
+			err = fmt.Errorf("%s were handed in, continue with --skip %d: %w", messages(sent), sent, err)
+		}
+		return errors.Join(err, p.end(), out.Flush())
+	}
+	return cmd
+}
+
+// handIn hands messages in, batch by batch, and returns how many of the file are stored, with the skipped ones.
+func handIn(ctx context.Context, c *client.Client, topic string, l *letters, skip int64, p *printer) (sent int64, err error) {
+	for ; sent < skip; sent++ {
+		if _, err := l.next(); err != nil {
+			return 0, usageError{fmt.Errorf("--skip %d: %w", skip, err)}
+		}
+	}
+	run := rand.Text()
+	for {
+		batch, err := l.batch()
+		if errors.Is(err, io.EOF) {
+			if l.read == 0 {
+				return 0, usageError{errors.New("there are no messages: give JSON objects, one a line")}
+			}
+			return sent, nil
+		}
+		if err != nil {
+			return sent, usageError{err}
+		}
+		content, err := json.Marshal(map[string]any{"messages": batch})
+		if err != nil {
+			return sent, err
+		}
+		var request client.HandInRequest
+		if err := json.Unmarshal(content, &request); err != nil {
+			return sent, err
+		}
+		key := fmt.Sprintf("dlqctl-%s-%d", run, sent)
+		answer, err := c.HandIn(ctx, topic, &client.HandInParams{IdempotencyKey: &key}, request)
+		if err != nil {
+			return sent, err
+		}
+		sent += int64(len(batch))
+		if err := p.page(answer.Body); err != nil {
+			return sent, err
+		}
+	}
+}
+
+// letters reads JSON lines.
+type letters struct {
+	decoder *json.Decoder
+	read    int64
+	ahead   json.RawMessage // read already, for the next batch
+}
+
+func (l *letters) next() (json.RawMessage, error) {
+	if ahead := l.ahead; ahead != nil {
+		l.ahead = nil
+		return ahead, nil
+	}
+	var letter json.RawMessage
+	err := l.decoder.Decode(&letter)
+	if errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	l.read++
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", l.read, err)
+	}
+	if letter[0] != '{' {
+		return nil, fmt.Errorf("message %d is no JSON object", l.read)
+	}
+	return letter, nil
+}
+
+// batch returns the messages of the next request, and io.EOF after the last.
+func (l *letters) batch() ([]json.RawMessage, error) {
+	var batch []json.RawMessage
+	size := 0
+	for len(batch) < lettersAtOnce {
+		letter, err := l.next()
+		if err != nil && len(batch) > 0 && errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if size += len(letter); size > bytesAtOnce && len(batch) > 0 {
+			l.ahead = letter
+			break
+		}
+		batch = append(batch, letter)
+	}
+	return batch, nil
+}

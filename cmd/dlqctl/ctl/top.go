@@ -1,0 +1,220 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"dlqmanager/client"
+)
+
+// topEvery is how often the screen asks the server.
+const topEvery = 2 * time.Second
+
+func (s *session) topCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "top", Short: "Watch groups and jobs on one live screen, and steer the jobs", Args: cobra.NoArgs,
+		Long: `Shows the jobs and the largest groups, every two seconds anew. Keys: j and k or the arrows choose a job; p pauses it, r resumes it,
+c cancels it after a question; q ends. In a production context the screen only shows: steer with dlqctl jobs.`,
+		Example: "  dlqctl top",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, isFile := s.Stdin.(*os.File)
+			if !isFile || !terminal(s.Stdin) || !terminal(s.Stdout) {
+				return usageError{errors.New("top needs a terminal; elsewhere use dlqctl jobs list and dlqctl groups list")}
+			}
+			c, t, err := s.connect()
+			if err != nil {
+				return err
+			}
+			former, err := term.MakeRaw(int(in.Fd()))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = term.Restore(int(in.Fd()), former) }()
+			fmt.Fprint(s.Stdout, "\x1b[?1049h\x1b[?25l")       // another screen, without a cursor
+			defer fmt.Fprint(s.Stdout, "\x1b[?25h\x1b[?1049l") // as it was
+			return s.top(cmd.Context(), &top{client: c, server: t.Server, readOnly: t.Production})
+		},
+	}
+}
+
+// top is what the screen shows.
+type top struct {
+	client   *client.Client
+	server   string
+	readOnly bool
+
+	jobs     []progress
+	groups   []client.Group
+	selected string // id of the chosen job
+	asking   bool   // whether to cancel it
+	said     string
+	at       time.Time
+}
+
+func (s *session) top(ctx context.Context, t *top) error {
+	keys := make(chan string)
+	go func() {
+		buffer := make([]byte, 16)
+		for {
+			n, err := s.Stdin.Read(buffer)
+			if err != nil {
+				close(keys)
+				return
+			}
+			pressed := []string{string(buffer[:n])} // the bytes of an arrow come at once
+			if buffer[0] != '\x1b' {
+				pressed = strings.Split(pressed[0], "") // somebody types quickly
+			}
+			for _, key := range pressed {
+				keys <- key
+			}
+		}
+	}()
+	look := time.NewTimer(0)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-look.C:
+			t.look(ctx)
+			look.Reset(topEvery)
+		case key, ok := <-keys:
+			if !ok || !t.press(ctx, key) {
+				return nil
+			}
+		}
+		width, height := 80, 24
+		if file, ok := s.Stdout.(*os.File); ok {
+			if columns, rows, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && rows > 0 {
+				width, height = columns, rows
+			}
+		}
+		lines := t.lines(width)
+		for i := range lines {
+			lines[i] = runewidth.Truncate(oneLine(lines[i]), width, "…") + "\x1b[K"
+		}
+		if _, err := fmt.Fprint(s.Stdout, "\x1b[H", strings.Join(lines[:min(len(lines), height)], "\r\n"), "\x1b[J"); err != nil {
+			return err
+		}
+	}
+}
+
+// look asks the server. What it does not answer stays as it was.
+func (t *top) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*topEvery)
+	defer cancel()
+	jobs, err := t.client.ListJobs(ctx, nil, client.Query("page_size", "10"))
+	var groups *client.Answer[client.GroupList]
+	if err == nil {
+		groups, err = t.client.ListGroups(ctx, nil, client.Query("sort", "pending"), client.Query("page_size", "50"))
+	}
+	if err != nil {
+		t.said = err.Error()
+		return
+	}
+	t.said, t.at, t.groups, t.jobs = "", time.Now(), groups.Value.Groups, nil
+	for _, job := range jobs.Value.Jobs {
+		if now, err := progressOf(job); err == nil {
+			t.jobs = append(t.jobs, now)
+		}
+	}
+	if t.index() < 0 && len(t.jobs) > 0 {
+		t.selected = t.jobs[0].ID
+	}
+}
+
+// index is the place of the chosen job; -1 if there is none.
+func (t *top) index() int {
+	for i := range t.jobs {
+		if t.jobs[i].ID == t.selected {
+			return i
+		}
+	}
+	return -1
+}
+
+// press does what a key says, and returns false for the end.
+func (t *top) press(ctx context.Context, key string) bool {
+	if t.asking {
+		t.asking, t.said = false, ""
+		if key == "y" {
+			t.steer(ctx, "cancelled", t.client.CancelJob)
+		}
+		return true
+	}
+	i := t.index()
+	switch key {
+	case "q", ctrlC, "\x1b":
+		return false
+	case "j", "\x1b[B":
+		i++
+	case "k", "\x1b[A":
+		i--
+	case "p", "r", "c":
+		switch {
+		case t.readOnly:
+			t.said = "this is production: steer with dlqctl jobs"
+		case i < 0:
+			t.said = "there is no job"
+		case key == "p":
+			t.steer(ctx, "paused", t.client.PauseJob)
+		case key == "r":
+			t.steer(ctx, "resumed", t.client.ResumeJob)
+		default:
+			t.asking, t.said = true, "cancel this job? Its remaining messages stay as they are. y or n"
+		}
+	}
+	if i >= 0 && i < len(t.jobs) {
+		t.selected = t.jobs[i].ID
+	}
+	return true
+}
+
+// ctrlC is the key in raw mode, which makes no signal.
+const ctrlC = "\x03"
+
+func (t *top) steer(ctx context.Context, done string,
+	call func(context.Context, client.JobID, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[client.Job], error),
+) {
+	reason := "asked in dlqctl top"
+	if _, err := call(ctx, t.selected, &client.ReasonRequest{Reason: &reason}); err != nil {
+		t.said = err.Error()
+		return
+	}
+	t.look(ctx)
+	t.said = "the job is " + done
+}
+
+// lines are the rows of the screen, which may be wider than it.
+func (t *top) lines(width int) []string {
+	lines := []string{fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.server, t.at.Format(time.TimeOnly)), t.said, "JOBS"}
+	for i := range t.jobs {
+		mark := "  "
+		if t.jobs[i].ID == t.selected {
+			mark = "> "
+		}
+		lines = append(lines, mark+t.jobs[i].ID+"  "+barLine(t.jobs[i], width-len(mark+t.jobs[i].ID)-1))
+	}
+	if len(t.jobs) == 0 {
+		lines = append(lines, "  none")
+	}
+	lines = append(lines, "", fmt.Sprintf("%10s  %9s  %-5s  %s", "PENDING", "LAST HOUR", "STATE", "GROUP"))
+	for i := range t.groups {
+		g := &t.groups[i]
+		var lastHour int64
+		if g.LastHour != nil {
+			lastHour = *g.LastHour
+		}
+		lines = append(lines, fmt.Sprintf("%10s  %9s  %-5s  %s  %s", thousands(g.Counts.PENDING), thousands(lastHour), g.State, g.ID, g.Title))
+	}
+	return lines
+}
