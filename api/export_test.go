@@ -160,8 +160,9 @@ func TestATopicCanHaveTheNameOfAPath(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "messages" })[0]
-	messages, _ := w.export("/api/v1/dlq/messages/export")
-	require.Equal(t, []string{id.String()}, idsOfExport(messages))
+	_, got := w.send(http.MethodGet, "/api/v1/dlq/messages/export", nil) // the specification has two paths for it
+	require.Contains(t, got.body, id.String())
+	require.Contains(t, got.body, `{"end":{"count":1,`)
 }
 
 func TestHostileDeadLettersAreExported(t *testing.T) {
