@@ -108,8 +108,9 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 	if err != nil {
 		return nil, err
 	}
+	memory, _ := c.Locals(answerKey{}).(*answer)
 	e := &export{
-		server: s, ctx: c.UserContext(), release: release, memory: c.Locals(answerKey{}).(*answer), asked: *auditOf(c),
+		server: s, ctx: c.UserContext(), release: release, memory: memory, asked: *auditOf(c),
 		query: wanted, left: limit, began: time.Now(),
 	}
 	if err := e.record(ctx, wanted, limit); err != nil {
@@ -335,7 +336,7 @@ func (e *export) end(w *exportWriter, err error) {
 type exportBody struct {
 	connection   net.Conn
 	writeTimeout time.Duration
-	next         func() ([]byte, error, bool) //nolint:revive // iter.Pull2 has this type
+	next         func() ([]byte, error, bool)
 	stop         func()
 	chunk        []byte
 	isEnded      bool

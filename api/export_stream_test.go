@@ -271,8 +271,7 @@ func TestAMessageBeyondTheMemoryEndsTheExportAndNamesTheSetting(t *testing.T) {
 func TestTheGoClientExportsLongerThanARequestMayTake(t *testing.T) {
 	t.Parallel()
 	wait := make(chan struct{})
-	var w *world
-	w = startWithTokens(t, withSteps(func(read int64) error {
+	w := startWithTokens(t, withSteps(func(read int64) error {
 		if read == 2 {
 			<-wait
 		}
