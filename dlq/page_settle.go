@@ -27,19 +27,15 @@ type QueueState struct {
 // IsClosed reports whether single messages try the target again.
 func (q *QueueState) IsClosed() bool { return q.ID.Key == NoKey && q.Tries > 0 }
 
-// FailedMessage is a message whose retry was counted and did not deliver.
-type FailedMessage struct {
-	*PageOutcome
-	Key    int32
-	Target string
-}
-
 // Settlement says what follows from the outcomes of a page.
 type Settlement struct {
 	// Counts has the messages of this page. Sent is how many of them count for the rate of the job.
 	Counts JobCounts
 	Sent   int64
-	Failed []FailedMessage
+	// Failed are the retries that were counted and did not deliver, and FailedKeys the messages that failed with them. Their
+	// keys are blocked.
+	Failed     []PageOutcome
+	FailedKeys []Candidate
 	// Wait are the messages that go into queues, and Queues the states of these queues, each once and in an order
 	// that is the same for all lanes.
 	Wait   []Waiting
@@ -73,15 +69,17 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 		case o.Result.IsUncounted():
 			s.Counts.Skipped++
 		default:
-			s.Failed = append(s.Failed, FailedMessage{o, m.Key, m.Target})
+			s.Failed = append(s.Failed, *o)
 			s.Sent++
 			switch m.Status {
 			case StatusDead:
 				s.Counts.Dead++
 			case StatusPending:
 				s.Counts.Failed++
-			case StatusResolved, StatusRetrying: // another owner's
+			case StatusResolved, StatusRetrying: // another owner has delivered the message
+				continue
 			}
+			s.FailedKeys = append(s.FailedKeys, m.Candidate)
 		}
 	}
 	slices.SortStableFunc(s.Queues, func(a, b QueueState) int {

@@ -39,20 +39,22 @@ func (s *settlement) wait(m dlq.Candidate, wait dlq.Wait) *dlq.PageOutcome {
 func TestEachOutcomeIsCountedByTheStatusOfItsMessage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		result   dlq.Result
-		status   dlq.Status
-		counts   dlq.JobCounts
-		sent     int64
-		isFailed bool
+		result    dlq.Result
+		status    dlq.Status
+		counts    dlq.JobCounts
+		sent      int64
+		isFailed  bool
+		blocksKey bool
 	}{
-		{dlq.ResultDelivered, dlq.StatusResolved, dlq.JobCounts{Retried: 1}, 1, false},
-		{dlq.ResultFailed, dlq.StatusPending, dlq.JobCounts{Failed: 1}, 1, true},
-		{dlq.ResultFailed, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true},
-		{dlq.ResultFailed, dlq.StatusResolved, dlq.JobCounts{}, 1, true}, // another owner has delivered the message
-		{dlq.ResultRejected, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true},
-		{dlq.ResultSkipped, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false},
-		{dlq.ResultReleased, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false},
-		{dlq.ResultWaiting, dlq.StatusPending, dlq.JobCounts{}, 0, false},
+		{dlq.ResultDelivered, dlq.StatusResolved, dlq.JobCounts{Retried: 1}, 1, false, false},
+		{dlq.ResultFailed, dlq.StatusPending, dlq.JobCounts{Failed: 1}, 1, true, true},
+		{dlq.ResultFailed, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true, true},
+		{dlq.ResultFailed, dlq.StatusResolved, dlq.JobCounts{}, 1, true, false}, // another owner has delivered the message
+		{dlq.ResultRejected, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true, true},
+		{dlq.ResultRejected, dlq.StatusResolved, dlq.JobCounts{}, 1, true, false},
+		{dlq.ResultSkipped, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false, false},
+		{dlq.ResultReleased, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false, false},
+		{dlq.ResultWaiting, dlq.StatusPending, dlq.JobCounts{}, 0, false, false},
 	} {
 		s := settlement{}
 		s.add(candidate(1, 7), test.result, test.status)
@@ -60,6 +62,7 @@ func TestEachOutcomeIsCountedByTheStatusOfItsMessage(t *testing.T) {
 		require.Equal(t, test.counts, got.Counts, "%s %s", test.result, test.status)
 		require.Equal(t, test.sent, got.Sent, "%s %s", test.result, test.status)
 		require.Equal(t, test.isFailed, len(got.Failed) == 1, "%s %s", test.result, test.status)
+		require.Equal(t, test.blocksKey, len(got.FailedKeys) == 1, "%s %s", test.result, test.status)
 		require.Equal(t, test.result == dlq.ResultWaiting, len(got.Wait) == 1, "%s %s", test.result, test.status)
 	}
 }
@@ -69,7 +72,8 @@ func TestAFailedMessageBlocksItsKeyForItsTarget(t *testing.T) {
 	s := settlement{}
 	s.add(candidate(1, 7), dlq.ResultFailed, dlq.StatusPending).Error = "too large"
 	got := dlq.Settle(s.outcomes, s.ended)
-	require.Equal(t, []dlq.FailedMessage{{PageOutcome: &s.outcomes[0], Key: key(7), Target: "orders"}}, got.Failed)
+	require.Equal(t, []dlq.PageOutcome{s.outcomes[0]}, got.Failed)
+	require.Equal(t, []dlq.Candidate{candidate(1, 7)}, got.FailedKeys)
 }
 
 func TestAMessageWaitsForItsTargetOrForItsKey(t *testing.T) {

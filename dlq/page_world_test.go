@@ -169,8 +169,8 @@ func (w *world) finalize(l *lane) {
 	l.waiting += int64(len(s.Wait))
 	l.limits.Refund(len(s.Wait))
 	l.page = slices.DeleteFunc(l.page, func(id dlq.ID) bool { return ended[id] != nil })
-	for _, failed := range s.Failed {
-		l.failedKeys[recordKey{w.of(failed.ID).KeyHash, failed.Target}] = l.isOrdered
+	for _, failed := range s.FailedKeys {
+		l.failedKeys[recordKey{failed.KeyHash, failed.Target}] = l.isOrdered
 	}
 	for _, state := range s.Queues {
 		l.put(state, l.Number, w.now)

@@ -128,19 +128,19 @@ func scanRecords(rows pgx.Rows, records map[dlq.ID]dlq.Record) error {
 func (t *step) queueSettled(batch *pgx.Batch, settled *dlq.Settlement) {
 	if failed := settled.Failed; len(failed) > 0 {
 		args := pgx.NamedArgs{"job": t.args["job"],
-			"ids":        column(failed, func(m *dlq.FailedMessage) [16]byte { return m.ID }),
-			"results":    column(failed, func(m *dlq.FailedMessage) string { return string(m.Result) }),
-			"categories": column(failed, func(m *dlq.FailedMessage) string { return string(m.Category) }),
-			"errors":     column(failed, func(m *dlq.FailedMessage) string { return dlq.StorableText(m.Error) }),
-			"keys":       column(failed, func(m *dlq.FailedMessage) int32 { return m.Key }),
-			"targets":    column(failed, func(m *dlq.FailedMessage) string { return m.Target })}
+			"ids":        column(failed, func(o *dlq.PageOutcome) [16]byte { return o.ID }),
+			"results":    column(failed, func(o *dlq.PageOutcome) string { return string(o.Result) }),
+			"categories": column(failed, func(o *dlq.PageOutcome) string { return string(o.Category) }),
+			"errors":     column(failed, func(o *dlq.PageOutcome) string { return dlq.StorableText(o.Error) })}
 		batch.Queue(noteAttemptsSQL, args)
 		if t.Outbox {
 			batch.Queue(noteExhaustedSQL, args)
 		}
-		if t.lane.Spec.Order != dlq.OrderNone {
-			batch.Queue(noteFailedKeysSQL, args)
-		}
+	}
+	if len(settled.FailedKeys) > 0 && t.lane.Spec.Order != dlq.OrderNone {
+		args := candidateArgs(settled.FailedKeys)
+		args["job"] = t.args["job"]
+		batch.Queue(noteFailedKeysSQL, args)
 	}
 	if queues := settled.Queues; len(queues) > 0 {
 		batch.Queue(noteQueuesSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,

@@ -289,6 +289,18 @@ var late = map[string]func(*testing.T, fixture){
 		}
 	},
 
+	"a message that was delivered meanwhile blocks no later message of its key": func(t *testing.T, f fixture) {
+		stored := f.store(dlqtest.Arrivals(2, dlqtest.Key("k"), dlqtest.Retries(1, 3))...)
+		owner := f.lose(stored[0].ID)
+		lane := f.openLane(dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0))
+		page := f.claimPage(lane)
+		require.Len(t, page, 2)
+		f.acknowledge(owner, stored[0].ID, 7)
+		f.finalizePage(lane, dlqtest.Outcomes(page[:1], dlq.ResultFailed))
+		f.requireDelivered(stored[0].ID, owner, 7)
+		require.Equal(t, page[1:], f.claimed(lane))
+	},
+
 	"a bulk retry that fails to send a message which was delivered has not failed it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(4, dlqtest.Retries(1, 3))...)
 		var owners []dlq.Owner
