@@ -124,6 +124,8 @@ type laneRun struct {
 	doubtful bool
 	// inHand are the outcomes of the page that was published last. They are recorded together with the next claim.
 	inHand []dlq.PageOutcome
+	// unanswered is set when a try to record them had no answer, and may have recorded them.
+	unanswered bool
 }
 
 func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
@@ -178,6 +180,7 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) {
 	claim, ended, err := l.Store.NextPage(limited, l.lane, l.inHand, l.scans())
 	if err != nil {
+		l.notRecorded(err)
 		if err := l.finishPage(ctx); err != nil {
 			return claim, fmt.Errorf("%w: %w", errInHand, err)
 		}

@@ -16,13 +16,25 @@ const (
 
 // published keeps the outcomes of a page in hand, and lets the heartbeat carry the acknowledged messages.
 func (l *laneRun) published(outcomes []dlq.PageOutcome) {
-	l.inHand = outcomes
+	l.inHand, l.unanswered = outcomes, false
 	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged(outcomes) })
 }
 
+// pageEnded counts a page that was recorded, unless another client had released the page. A page that an unanswered
+// try has recorded ends no claim when it is recorded again.
 func (l *laneRun) pageEnded(result dlq.PageResult, outcomes []dlq.PageOutcome) {
 	l.beat.stepReturned(func(r *LaneReport) { r.Counts, r.Acknowledged = result.Counts, nil })
-	l.Metrics.pageEnded(result.Ended, outcomes)
+	if result.Ended == 0 && !l.unanswered {
+		return
+	}
+	for i := range outcomes {
+		l.Metrics.retried(&outcomes[i].Outcome)
+	}
+}
+
+// notRecorded notes an error of a try to record the page in hand. A transaction that waited for a lock was undone.
+func (l *laneRun) notRecorded(err error) {
+	l.unanswered = l.unanswered || errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, dlq.ErrBlocked)
 }
 
 // finishPage records the outcomes of the page in hand, if there is one. Publishing cannot be undone, so finishPage
@@ -47,6 +59,7 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 		if !errors.Is(err, dlq.ErrUnavailable) {
 			return err
 		}
+		l.notRecorded(err)
 		if stopAt.IsZero() && stopRequested(ctx) != nil {
 			stopAt = time.Now().Add(finishTimeout)
 		}

@@ -140,6 +140,61 @@ func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
 	require.Equal(t, known, last.Acknowledged)
 }
 
+// lossyStore is a store whose answers to the first steps with outcomes are lost.
+type lossyStore struct {
+	*postgres.Store
+	isCommitted []bool // of each lost answer
+}
+
+func (s *lossyStore) lose(commit func() error) error {
+	isCommitted := s.isCommitted[0]
+	s.isCommitted = s.isCommitted[1:]
+	if isCommitted {
+		if err := commit(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: connection reset", dlq.ErrUnavailable)
+}
+
+func (s *lossyStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	if len(outcomes) > 0 && len(s.isCommitted) > 0 {
+		return dlq.LaneClaim{}, dlq.PageResult{}, s.lose(func() error {
+			_, _, err := s.Store.NextPage(ctx, lane, outcomes, scan)
+			return err
+		})
+	}
+	return s.Store.NextPage(ctx, lane, outcomes, scan)
+}
+
+func (s *lossyStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
+	if len(s.isCommitted) > 0 {
+		return dlq.PageResult{}, s.lose(func() error {
+			_, err := s.Store.FinalizePage(ctx, lane, outcomes)
+			return err
+		})
+	}
+	return s.Store.FinalizePage(ctx, lane, outcomes)
+}
+
+func TestAPageIsCountedOnceAlthoughTheAnswerOfTheDatabaseIsLost(t *testing.T) {
+	t.Parallel()
+	for name, isCommitted := range map[string][]bool{
+		"the step is committed": {true}, "the step is undone": {false}, "the step is undone and the end of the page is committed": {false, true},
+		"all are committed": {true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLaneTest(t, dlq.OrderKey, map[string][]error{"bad": {refuse(dlq.CategoryBadData)}}, message("orders", "a", "a1"), message("orders", "b", "bad"))
+			env := l.environment(t, &lossyStore{l.store, isCommitted}, l.target)
+			_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
+			require.ErrorContains(t, err, "connection reset")
+			require.Equal(t, map[string]float64{"delivered": 1, "rejected": 1}, l.counted(t))
+			require.Equal(t, dlq.JobCounts{Retried: 1, Dead: 1}, l.counts(t))
+		})
+	}
+}
+
 // slowStore is a store in which unbounded scans exceed their timeout.
 type slowStore struct {
 	*postgres.Store

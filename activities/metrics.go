@@ -53,21 +53,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) retried(outcomes ...dlq.Outcome) {
-	for i := range outcomes {
-		m.results.WithLabelValues(string(outcomes[i].Result), string(outcomes[i].Category)).Inc()
-	}
-}
-
-// pageEnded counts the outcomes of a page, unless the store finalized none of them, as
-// when another client had released the page.
-func (m *Metrics) pageEnded(finalized int, outcomes []dlq.PageOutcome) {
-	if finalized == 0 {
-		return
-	}
-	for i := range outcomes {
-		m.retried(outcomes[i].Outcome)
-	}
+func (m *Metrics) retried(o *dlq.Outcome) {
+	m.results.WithLabelValues(string(o.Result), string(o.Category)).Inc()
 }
 
 // Released counts claims that were released because their workflow is gone.
