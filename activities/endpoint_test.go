@@ -114,6 +114,7 @@ func TestAPageIsDividedByTargets(t *testing.T) {
 	require.ErrorAs(t, deliveries[4].Err, &refused)
 	require.True(t, refused.Category == dlq.CategoryAuth && refused.TargetOnly)
 
+	require.Len(t, topics.sent, 2)
 	router.Kafka = nil
 	deliveries = router.Publish(t.Context(), page[:2], dlq.OrderKey, nil)
 	require.False(t, deliveries[0].Unsent)

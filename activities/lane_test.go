@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -78,6 +79,7 @@ func refuse(category dlq.Category) *dlq.DeliveryError {
 // laneTest is a bulk retry of one lane.
 type laneTest struct {
 	target  *target
+	pool    *pgxpool.Pool
 	store   *postgres.Store
 	metrics *prometheus.Registry
 	lane    dlq.Lane
@@ -92,9 +94,8 @@ func message(topic, key, value string) dlq.Arrival {
 
 func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arrivals ...dlq.Arrival) *laneTest {
 	t.Helper()
-	l := &laneTest{
-		target: &target{answers: answers}, store: postgres.New(dbtest.New(t), dlqtest.Topics(t)), ids: map[string]dlq.ID{},
-	}
+	l := &laneTest{target: &target{answers: answers}, pool: dbtest.New(t), ids: map[string]dlq.ID{}}
+	l.store = postgres.New(l.pool, dlqtest.Topics(t))
 	for _, a := range arrivals {
 		l.ids[string(a.Record.Value)] = a.ID
 	}

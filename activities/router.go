@@ -21,11 +21,13 @@ type Router struct {
 }
 
 // Publish sends the messages to Kafka and to endpoints at once. The target of each delivery is
-// the target that Targets has decided.
+// the target that Targets has decided. Unreadable messages fail as bad data, and block the later messages of their keys.
 func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	routed := slices.Clone(envelopes)
 	var kafka, http []int // indexes
+	type key struct{ target, key string }
+	unreadable := map[key]error{}
 	for i := range routed {
 		e := &routed[i]
 		target, err := r.Targets.Of(e.OriginalTopic, e.TargetTopic)
@@ -38,7 +40,14 @@ func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dl
 		}
 		e.TargetTopic = target
 		_, isEndpoint := dlq.EndpointOf(target)
-		switch {
+		k := key{target, string(e.Record.Key)}
+		isOrdered := order != dlq.OrderNone && e.Record.Key != nil
+		switch earlier := unreadable[k]; {
+		case isOrdered && earlier != nil:
+			deliveries[i] = dlq.Delivery{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, Err: &dlq.BlockedError{Cause: earlier}}
+		case e.Unreadable != nil:
+			unreadable[k] = &dlq.DeliveryError{Category: dlq.CategoryBadData, MessageOnly: true, Err: e.Unreadable}
+			deliveries[i] = dlq.Delivery{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, Err: unreadable[k]}
 		case isEndpoint:
 			http = append(http, i)
 		case r.Kafka == nil:

@@ -194,6 +194,8 @@ type Envelope struct {
 	TargetTopic string
 	RetryCount  int
 	Record      Record
+	// Unreadable says why the record can neither be read nor sent.
+	Unreadable error
 	// TraceID is the trace of the message; empty without a trace, and perhaps for the messages of a page.
 	TraceID string
 	// Token is the owner's token, which names the retry: RetryCount starts again after a revive.

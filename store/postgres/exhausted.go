@@ -183,7 +183,7 @@ func scanExhausted(row pgx.CollectableRow) (e dlq.Exhausted, err error) {
 	if err != nil {
 		return e, err
 	}
-	e.Record.Headers, e.Unreadable = decodeHeaders(headers)
+	e.Record.Headers, e.Unreadable = readHeaders(e.ID, headers)
 	return e, nil
 }
 

@@ -30,6 +30,15 @@ func encodeHeaders(headers []dlq.Header) []byte {
 	return b
 }
 
+// readHeaders decodes the stored headers of a message. Another program may have changed them.
+func readHeaders(id dlq.ID, b []byte) ([]dlq.Header, error) {
+	headers, err := decodeHeaders(b)
+	if err != nil {
+		err = fmt.Errorf("message %s: %w; correct them in dlq.dlq_message_bodies and revive the message, or delete the message", id, err)
+	}
+	return headers, err
+}
+
 var errHeaders = errors.New("stored headers are damaged")
 
 // decodeHeaders is the inverse of encodeHeaders: nil for no headers.

@@ -109,8 +109,8 @@ type step struct {
 	held    []dlq.ID
 	failed  []dlq.ID // an earlier message of their key has failed
 	plan    dlq.Plan
-	counts  map[dlq.ID]int // retry counts of the claimed messages
-	records map[dlq.ID]dlq.Record
+	counts  map[dlq.ID]int          // retry counts of the claimed messages
+	records map[dlq.ID]dlq.Envelope // only what recordsSQL reads
 	result  stepResult
 }
 
@@ -260,7 +260,7 @@ func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (cl
 	args := candidateArgs(owned)
 	args["job"] = uuid(lane.Job)
 	var failed []dlq.ID
-	records := map[dlq.ID]dlq.Record{}
+	records := map[dlq.ID]dlq.Envelope{}
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
 		queueQuery(batch, &failed, scanID, failedKeysSQL, args)
@@ -274,8 +274,14 @@ func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (cl
 		if _, isRead := records[m.ID]; !isRead && claim.Bytes <= bytes {
 			continue // deleted meanwhile
 		}
-		claim.Page = append(claim.Page, dlq.PageEnvelope{Blocked: isFailed[m.ID], Envelope: dlq.Envelope{
-			ID: m.ID, Seq: m.Seq, OriginalTopic: m.OriginalTopic, RetryCount: counts[m.ID], Record: records[m.ID]}})
+		claim.Page = append(claim.Page, claimed(m, counts[m.ID], records, isFailed[m.ID]))
 	}
 	return claim, err
+}
+
+// claimed is a message of a page.
+func claimed(m *dlq.Candidate, count int, records map[dlq.ID]dlq.Envelope, isFailed bool) dlq.PageEnvelope {
+	e := records[m.ID]
+	e.ID, e.Seq, e.OriginalTopic, e.RetryCount = m.ID, m.Seq, m.OriginalTopic, count
+	return dlq.PageEnvelope{Blocked: isFailed, Envelope: e}
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,26 @@ func TestAJobThatNamesAnInternalTopicClaimsNothing(t *testing.T) {
 	b, err := p.Job(t.Context(), lane.Job)
 	require.NoError(t, err)
 	require.Zero(t, b.Waiting)
+}
+
+func TestAMessageWithDamagedHeadersIsReadWithItsPage(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane := openLane(t, pool, dlqtest.Bulk("orders", 1), dlqtest.Arrivals(3))
+	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_message_bodies SET headers = '\x0404' WHERE message_id = (SELECT id FROM dlq.dlq_messages ORDER BY seq OFFSET 1 LIMIT 1)`)
+	require.NoError(t, err)
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	again, err := p.ClaimedPage(t.Context(), lane, dlq.PageBytes)
+	require.NoError(t, err)
+	for _, page := range [][]dlq.PageEnvelope{claim.Page, again.Page} {
+		require.Len(t, page, 3)
+		require.NoError(t, page[0].Unreadable)
+		require.EqualError(t, page[1].Unreadable, fmt.Sprintf("message %s: stored headers are damaged: 2 headers in 1 bytes; "+
+			"correct them in dlq.dlq_message_bodies and revive the message, or delete the message", page[1].ID))
+		require.NoError(t, page[2].Unreadable)
+		require.NotEmpty(t, page[2].Record.Value)
+	}
 }
 
 // openLane creates a job for arrivals and opens its first lane.

@@ -53,7 +53,7 @@ func (t *step) write(ctx context.Context, settled *dlq.Settlement) error {
 	c := &t.result.claim
 	c.Bytes = t.plan.Bytes()
 	t.counts = make(map[dlq.ID]int, len(t.plan.Claim))
-	t.records = make(map[dlq.ID]dlq.Record, len(t.plan.Claim))
+	t.records = make(map[dlq.ID]dlq.Envelope, len(t.plan.Claim))
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch, settled)
 		if len(t.plan.Claim) > 0 {
@@ -78,19 +78,18 @@ func (t *step) write(ctx context.Context, settled *dlq.Settlement) error {
 	isFailed := setOf(t.failed)
 	c.Page = make([]dlq.PageEnvelope, len(t.plan.Claim))
 	for i, m := range t.plan.Claim {
-		c.Page[i] = dlq.PageEnvelope{Blocked: isFailed[m.ID], Envelope: dlq.Envelope{
-			ID: m.ID, Seq: m.Seq, OriginalTopic: m.OriginalTopic, RetryCount: t.counts[m.ID], Record: t.records[m.ID]}}
+		c.Page[i] = claimed(m, t.counts[m.ID], t.records, isFailed[m.ID])
 	}
 	return nil
 }
 
 func (t *step) queueClaims(batch *pgx.Batch) {
-	claimed := make([]dlq.Candidate, len(t.plan.Claim))
+	chosen := make([]dlq.Candidate, len(t.plan.Claim))
 	for i, m := range t.plan.Claim {
-		claimed[i] = *m
+		chosen[i] = *m
 		t.page = append(t.page, m.ID)
 	}
-	args := candidateArgs(claimed)
+	args := candidateArgs(chosen)
 	maps.Copy(args, pgx.NamedArgs{"job": t.args["job"], "workflow_id": t.lane.Owner.WorkflowID, "token": t.lane.Owner.Token})
 	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
 		var id [16]byte
@@ -106,20 +105,16 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 	}
 }
 
-func scanRecords(rows pgx.Rows, records map[dlq.ID]dlq.Record) error {
+func scanRecords(rows pgx.Rows, records map[dlq.ID]dlq.Envelope) error {
 	defer rows.Close()
 	for rows.Next() {
-		var id dlq.ID
-		var r dlq.Record
+		var e dlq.Envelope
 		var headers []byte
-		err := rows.Scan((*[16]byte)(&id), &r.Key, &r.Value, &headers, instant{&r.Timestamp})
-		if err == nil {
-			r.Headers, err = decodeHeaders(headers)
-		}
-		if err != nil {
+		if err := rows.Scan((*[16]byte)(&e.ID), &e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp}); err != nil {
 			return err
 		}
-		records[id] = r
+		e.Record.Headers, e.Unreadable = readHeaders(e.ID, headers)
+		records[e.ID] = e
 	}
 	return rows.Err()
 }

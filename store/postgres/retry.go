@@ -54,16 +54,11 @@ FROM dlq.dlq_messages m
 LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
 WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
 
-func scanEnvelope(row pgx.CollectableRow, more ...any) (dlq.Envelope, error) {
-	var e dlq.Envelope
+func scanEnvelope(row pgx.CollectableRow) (e dlq.Envelope, err error) {
 	var headers []byte
-	targets := []any{(*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
-		&e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp}}
-	err := row.Scan(append(targets, more...)...)
-	if err != nil {
-		return dlq.Envelope{}, err
-	}
-	e.Record.Headers, err = decodeHeaders(headers)
+	err = row.Scan((*[16]byte)(&e.ID), &e.Seq, &e.OriginalTopic, &e.RetryCount,
+		&e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp}, &e.TraceID)
+	e.Record.Headers, e.Unreadable = readHeaders(e.ID, headers)
 	return e, err
 }
 
@@ -119,11 +114,7 @@ func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Cl
 // Envelope reads the part of a claimed message that its owner has to send. The errors are
 // the errors of Claimed.
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	var traceID string
-	e, found, err := queryOne(ctx, s, "read claimed message", func(row pgx.CollectableRow) (dlq.Envelope, error) {
-		return scanEnvelope(row, &traceID)
-	}, envelopeSQL, ownedArgs(id, owner))
-	e.TraceID = traceID
+	e, found, err := queryOne(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, ownedArgs(id, owner))
 	if err == nil && !found {
 		err = s.claimError(ctx, id, owner)
 	}
