@@ -34,7 +34,7 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
-	// IsHeld is set if another transaction has locked the message, or another owner retries it.
+	// IsHeld is set if another transaction has locked the message, another owner retries it, or its page has no room.
 	IsHeld bool
 	// IsGone is set if another client has changed or finished the message. It waits no longer.
 	IsGone bool
@@ -90,17 +90,29 @@ func (p *Plan) Bytes() (bytes int64) {
 }
 
 // Fit shortens the candidates after the cursor to a page: at most the quota and PageBytes, and at least a message.
-// It reports whether it has left out any.
+// It reports whether it has left out any, or may not know all.
+//
+// Rows that were copied by hand may share a seq. The cursor passes them together: in the next page or, if they are the
+// first, in this page, where those that do not fit are held.
 func (l *Listing) Fit() bool {
-	bytes := int64(0)
-	for i := range l.Candidates {
-		bytes += l.Candidates[i].Size
-		if i >= l.Quota || i > 0 && bytes > PageBytes {
-			l.Candidates = l.Candidates[:i]
-			return true
+	all, fit := l.Candidates, 0
+	for bytes := int64(0); fit < len(all) && fit < l.Quota; fit++ {
+		if bytes += all[fit].Size; fit > 0 && bytes > PageBytes {
+			break
 		}
 	}
-	return false
+	end := fit
+	for end > 0 && end < len(all) && all[end-1].Seq == all[fit].Seq {
+		end--
+	}
+	if end == 0 {
+		for end < len(all) && all[end].Seq == all[0].Seq {
+			all[end].IsHeld = end >= fit
+			end++
+		}
+	}
+	l.Candidates = all[:end]
+	return end < len(all) || end > PageSize
 }
 
 // Plan decides. A message is blocked while it is held, and while an earlier message of its key waits in another

@@ -206,6 +206,38 @@ func TestFitCountsHeldMessages(t *testing.T) {
 	require.False(t, none.Fit())
 }
 
+func TestThePlaceOfTheCursorIsNotBetweenMessagesThatShareASeq(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		quota int
+		seqs  []int64
+		page  []int64
+		held  int // of the page
+		isCut bool
+	}{
+		{"all fit", 3, []int64{1, 2, 2}, []int64{1, 2, 2}, 0, false},
+		{"the next page has both", 2, []int64{1, 2, 2, 3}, []int64{1}, 0, true},
+		{"those after them are cut off", 3, []int64{1, 2, 2, 3}, []int64{1, 2, 2}, 0, true},
+		{"the first do not fit", 1, []int64{1, 1, 1, 2}, []int64{1, 1, 1}, 2, true},
+		{"no message follows those that do not fit", 2, []int64{1, 1, 1}, []int64{1, 1, 1}, 1, false},
+	} {
+		l := dlq.Listing{Quota: test.quota}
+		for i, seq := range test.seqs {
+			m := candidate(seq, int32(i))
+			m.ID[0] = byte(i)
+			l.Candidates = append(l.Candidates, m)
+		}
+		require.Equal(t, test.isCut, l.Fit(), test.name)
+		var page []int64
+		for i, m := range l.Candidates {
+			page = append(page, m.Seq)
+			require.Equal(t, i >= len(l.Candidates)-test.held, m.IsHeld, test.name)
+		}
+		require.Equal(t, test.page, page, test.name)
+	}
+}
+
 func TestEachTryOfAClosedTargetIsASingleMessageOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	l := dlq.Listing{Ordered: true, Quota: quota, Queue: partition(0), Closed: true,

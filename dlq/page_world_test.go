@@ -247,13 +247,12 @@ func (l *lane) dueFirst() (first *queue) {
 // scan makes a page of the messages after the cursor.
 func (w *world) scan(l *lane, list *dlq.Listing) {
 	for _, m := range w.letters[l.cursor:l.UpperBound] {
-		if l.Has(m.KeyHash) && l.claimable(m, false) && len(list.Candidates) < 100 {
+		if l.Has(m.KeyHash) && l.claimable(m, false) && len(list.Candidates) <= dlq.PageSize {
 			list.Candidates = append(list.Candidates, m.Candidate)
 		}
 	}
-	isFull := len(list.Candidates) >= dlq.PageSize
 	l.cursor = l.UpperBound
-	if list.Fit() || isFull {
+	if list.Fit() {
 		l.cursor = list.Candidates[len(list.Candidates)-1].Seq
 	}
 }
@@ -265,7 +264,7 @@ func (w *world) look(l *lane, list *dlq.Listing) {
 		m := w.of(c.ID)
 		isClaimable := l.claimable(m, list.Queue != nil)
 		isHeld := isClaimable || m.status == dlq.StatusRetrying && m.owner != l.token && !m.isDeleted
-		c.IsHeld = !isClaimable || m.isLocked
+		c.IsHeld = c.IsHeld || !isClaimable || m.isLocked
 		c.IsGone = list.Queue != nil && c.IsHeld && !isHeld
 	}
 	if !list.Ordered {

@@ -224,7 +224,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_waiting (
     message_id UUID   NOT NULL,
     key_hash   INT    NOT NULL,
 
-    PRIMARY KEY (job_id, queue_id, lane, seq)
+    PRIMARY KEY (job_id, queue_id, lane, seq, message_id) -- rows that were copied by hand may share a seq
 );
 
 -- Tells whether an earlier message of a key waits.

@@ -161,7 +161,7 @@ func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
 			for node := range strings.SplitSeq(plan, "->") {
 				if strings.Contains(node, "using idx_dlq_messages_dlq_topic_pending") && !strings.Contains(node, "never executed") {
 					read = true
-					require.Contains(t, node, "(actual rows=100 loops=1)", plan)
+					require.Contains(t, node, "(actual rows=101 loops=1)", plan)
 					require.NotContains(t, node, "Rows Removed by Filter", plan)
 				}
 			}

@@ -240,8 +240,7 @@ func (t *step) listScan(ctx context.Context) (end int64, err error) {
 	}
 	l := &t.listing
 	slices.SortFunc(l.Candidates, func(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) })
-	isFull := len(l.Candidates) >= dlq.PageSize // there may be more
-	if l.Quota = min(l.Quota, dlq.PageSize); l.Fit() || isFull {
+	if l.Fit() {
 		end = l.Candidates[len(l.Candidates)-1].Seq
 	}
 	return end, nil
@@ -322,7 +321,7 @@ func (t *step) look(ctx context.Context, settled *dlq.Settlement) error {
 	isFree, isHeld := setOf(t.free), setOf(t.held)
 	for i := range l.Candidates {
 		m := &l.Candidates[i]
-		m.IsHeld = !isFree[m.ID]
+		m.IsHeld = m.IsHeld || !isFree[m.ID]
 		m.IsGone = l.Queue != nil && m.IsHeld && !isHeld[m.ID]
 	}
 	return err

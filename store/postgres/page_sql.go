@@ -75,7 +75,7 @@ LIMIT 1`
 
 // Then the lane lists the messages that it may claim next.
 const (
-	// listNextSQL lists the next messages of the dead-letter topic @topic. The index contains the bucket, so the lane
+	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one more. The index contains the bucket, so the lane
 	// reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed after the
 	// job's snapshot are left out.
 	listNextSQL = `
@@ -84,7 +84,7 @@ FROM dlq.dlq_messages m /* source */
 WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
 ORDER BY m.seq
-LIMIT 100`
+LIMIT 101`
 
 	// listNextOfOriginalSQL does the same for the original topic @topic.
 	listNextOfOriginalSQL = `
@@ -93,7 +93,7 @@ FROM dlq.dlq_messages m /* source */
 WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
 	AND @topic <> '' AND @topic !~ @dead_letter_topics
 ORDER BY m.seq
-LIMIT 100`
+LIMIT 101`
 
 	nextOfLane = `
 	AND m.seq > (SELECT cursor FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)
@@ -253,7 +253,8 @@ ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE SET due_at = EXCLUDED.due_
 
 	// leaveQueueSQL comes before waitSQL, which may put some of the messages into another queue.
 	leaveQueueSQL = `
-DELETE FROM dlq.dlq_job_waiting WHERE job_id = @job AND queue_id = @queue AND lane = @lane AND seq = ANY (@seqs::bigint[])`
+DELETE FROM dlq.dlq_job_waiting
+WHERE job_id = @job AND queue_id = @queue AND lane = @lane AND seq = ANY (@seqs::bigint[]) AND message_id = ANY (@ids::uuid[])`
 
 	waitSQL = `
 INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)

@@ -183,15 +183,14 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 		t.queueWaiting(batch, p.Wait)
 		return
 	}
-	var left []int64
-	for _, m := range slices.Concat(p.Claim, p.Gone) {
-		left = append(left, m.Seq)
-	}
+	left := slices.Concat(p.Claim, p.Gone)
 	t.row.waiting = max(t.row.waiting-int64(len(left)), 0)
 	for i := range p.Wait {
-		left = append(left, p.Wait[i].Seq)
+		left = append(left, p.Wait[i].Candidate)
 	}
-	args := pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "queue": t.queue.id, "seqs": left}
+	args := pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "queue": t.queue.id,
+		"seqs": column(left, func(m **dlq.Candidate) int64 { return (*m).Seq }),
+		"ids":  column(left, func(m **dlq.Candidate) [16]byte { return (*m).ID })}
 	if len(left) > 0 {
 		batch.Queue(leaveQueueSQL, args)
 		t.queueWaiting(batch, p.Wait)
