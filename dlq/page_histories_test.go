@@ -280,14 +280,14 @@ func (w *world) calmDown() {
 }
 
 // checkPlan checks a claim.
-func (w *world) checkPlan(l *lane, list *dlq.Listing, p *dlq.Plan) {
+func (w *world) checkPlan(l *lane, list *dlq.Listing, p *dlq.Plan, from []*queue) {
 	claims := map[dlq.ID]bool{}
 	for _, c := range p.Claim {
 		m := w.of(c.ID)
 		switch {
 		case claims[c.ID]:
 			w.fail("message %d is claimed twice", c.Seq)
-		case m.isLocked || !l.claimable(m, list.Queue != nil):
+		case m.isLocked || !l.claimable(m, from != nil):
 			w.fail("%s claims message %d, which is %s, owned by %q, locked %t, deleted %t", l, c.Seq, m.status, m.owner, m.isLocked, m.isDeleted)
 		}
 		claims[c.ID] = true

@@ -34,13 +34,15 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
+	// WaitsIn is the queue of the message; zero if the message follows the cursor.
+	WaitsIn QueueID
 	// IsHeld is set if another transaction has locked the message, another owner retries it, or its page has no room.
 	IsHeld bool
 	// IsGone is set if another client has changed or finished the message. It waits no longer.
 	IsGone bool
 }
 
-// Earlier says that a message of a key has arrived before the candidates of the key, and is not finished.
+// Earlier says that a message of a key has arrived before the candidates of the key, and is not finished. It is no candidate.
 type Earlier struct {
 	Key int32
 	Seq int64
@@ -53,9 +55,7 @@ type Listing struct {
 	// Candidates are in the order of arrival.
 	Candidates []Candidate
 	Earlier    []Earlier
-	// Queue is the queue that the candidates wait in; nil if they follow the cursor.
-	Queue *QueueID
-	// Closed is set in the queue of a closed target, which was tried Tries times in vain.
+	// Closed is set if the candidates wait for a closed target, which was tried Tries times in vain.
 	Closed bool
 	Tries  int
 	// Ordered is set if the order of keys is kept.
@@ -70,13 +70,14 @@ type Waiting struct {
 	Queue QueueID
 }
 
-// Plan says what becomes of the candidates. The rest stays in its queue.
+// Plan says what becomes of the candidates. The rest stays in its queue, since the page is full.
 type Plan struct {
 	Claim []*Candidate
-	// Wait are the messages that go into a queue, and Created those of their queues that have no message yet.
-	Wait    []Waiting
-	Created []QueueID
-	Gone    []*Candidate
+	// Wait are the messages that go into a queue, and Created those of their queues that have no message yet. Stay are
+	// the blocked messages that are in the right queue.
+	Wait       []Waiting
+	Created    []QueueID
+	Stay, Gone []*Candidate
 	// Keys is how many keys have a message that could try the closed target.
 	Keys int
 }
@@ -150,7 +151,9 @@ func (l *Listing) Plan() Plan {
 			if l.Ordered {
 				blocked[m.Key] = queue
 			}
-			if l.Queue == nil || queue != *l.Queue {
+			if queue == m.WaitsIn {
+				p.Stay = append(p.Stay, m)
+			} else {
 				p.Wait = append(p.Wait, Waiting{m, queue})
 			}
 		case l.Closed:
@@ -160,7 +163,7 @@ func (l *Listing) Plan() Plan {
 		default:
 			bytes += m.Size
 			isFull := len(p.Claim) >= l.Quota || len(p.Claim) > 0 && bytes > PageBytes
-			if l.Queue == nil || !isFull {
+			if !isFull || m.WaitsIn == (QueueID{}) {
 				p.Claim = append(p.Claim, m)
 			}
 		}
@@ -173,22 +176,18 @@ func (l *Listing) Plan() Plan {
 
 // blockedBy is the queue in which a message has to wait. isNew is set if no message waits in that queue.
 func (l *Listing) blockedBy(m *Candidate) (queue QueueID, isNew, isBlocked bool) {
-	own := KeyQueue(m.Target, m.Key)
-	isNew = l.Queue == nil || *l.Queue != own
-	if l.Ordered {
-		for i := range l.Earlier {
-			e := &l.Earlier[i]
-			switch {
-			case e.Key != m.Key || e.Seq >= m.Seq:
-			case e.Queue == nil:
-				isBlocked = true
-			case l.Queue == nil || *e.Queue != *l.Queue:
-				return *e.Queue, false, true
-			}
+	isBlocked = m.IsHeld
+	for i := range l.Earlier {
+		switch e := &l.Earlier[i]; {
+		case !l.Ordered || e.Key != m.Key || e.Seq >= m.Seq:
+		case e.Queue == nil:
+			isBlocked = true
+		default:
+			return *e.Queue, false, true
 		}
 	}
-	isBlocked = isBlocked || m.IsHeld
-	return own, isNew && isBlocked, isBlocked
+	queue = KeyQueue(m.Target, m.Key)
+	return queue, isBlocked && queue != m.WaitsIn, isBlocked
 }
 
 // JobLimits are the limits of a job over all its lanes.

@@ -1,6 +1,7 @@
 package dlq_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,14 @@ func gone(m dlq.Candidate) dlq.Candidate { m.IsHeld, m.IsGone = true, true; retu
 func sized(m dlq.Candidate, size int64) dlq.Candidate {
 	m.Size = size
 	return m
+}
+
+// in are candidates that wait in a queue.
+func in(queue *dlq.QueueID, of ...dlq.Candidate) []dlq.Candidate {
+	for i := range of {
+		of[i].WaitsIn = *queue
+	}
+	return of
 }
 
 // key is the key number of a record key's hash in the topic orders, and queueOf the queue of that key.
@@ -103,32 +112,45 @@ func TestMessagesAfterTheCursorAreClaimedUnlessTheyAreBlocked(t *testing.T) {
 
 func TestAMessageWaitsForAnEarlierOneOfItsKeyInAnotherQueue(t *testing.T) {
 	t.Parallel()
-	l := dlq.Listing{Candidates: []dlq.Candidate{candidate(2, 7), candidate(3, 8), candidate(5, 7)}, Ordered: true, Quota: quota,
-		Queue: partition(0), Earlier: []dlq.Earlier{{Key: key(7), Seq: 4, Queue: partition(1)}, {Key: key(8), Seq: 1, Queue: partition(0)}}}
+	l := dlq.Listing{Candidates: in(partition(0), candidate(2, 7), candidate(3, 8), candidate(5, 7)), Ordered: true, Quota: quota,
+		Earlier: []dlq.Earlier{{Key: key(7), Seq: 4, Queue: partition(1)}}}
 	p := l.Plan()
-	require.Equal(t, []int64{2, 3}, seqs(p.Claim), "a queue does not wait for itself")
+	require.Equal(t, []int64{2, 3}, seqs(p.Claim))
 	require.Equal(t, map[int64]dlq.QueueID{5: *partition(1)}, waits(p.Wait))
 	require.Empty(t, p.Created)
 }
 
 func TestABlockedMessageStaysInTheQueueOfItsKey(t *testing.T) {
 	t.Parallel()
-	l := dlq.Listing{Candidates: []dlq.Candidate{candidate(1, 7), held(candidate(2, 7)), candidate(3, 7)}, Ordered: true, Quota: quota, Queue: queueOf(7)}
+	l := dlq.Listing{Candidates: in(queueOf(7), candidate(1, 7), held(candidate(2, 7)), candidate(3, 7)), Ordered: true, Quota: quota}
 	p := l.Plan()
 	require.Equal(t, []int64{1}, seqs(p.Claim))
+	require.Equal(t, []int64{2, 3}, seqs(p.Stay))
 	require.Empty(t, p.Wait)
 	require.Empty(t, p.Created)
 
 	l.Earlier = []dlq.Earlier{{Key: key(7), Seq: 0}}
 	p = l.Plan()
-	require.Equal(t, dlq.Plan{}, p)
+	require.Equal(t, []int64{1, 2, 3}, seqs(p.Stay))
+	require.Empty(t, slices.Concat(p.Claim, p.Gone))
+	require.Empty(t, p.Wait)
+}
+
+func TestThePageOfSeveralKeysClaimsThoseThatAreFree(t *testing.T) {
+	t.Parallel()
+	l := dlq.Listing{Ordered: true, Quota: 2, Candidates: slices.Concat(in(queueOf(7), held(candidate(1, 7))), in(queueOf(8), candidate(2, 8)),
+		in(queueOf(7), candidate(3, 7)), in(queueOf(9), candidate(4, 9)), in(queueOf(10), candidate(5, 10)))}
+	p := l.Plan()
+	require.Equal(t, []int64{2, 4}, seqs(p.Claim), "the page is full")
+	require.Equal(t, []int64{1, 3}, seqs(p.Stay))
+	require.Empty(t, p.Wait)
+	require.Empty(t, p.Created)
 }
 
 func TestAHeldMessageLeavesTheQueueOfItsTarget(t *testing.T) {
 	t.Parallel()
 	for _, isClosed := range []bool{false, true} {
-		l := dlq.Listing{Candidates: []dlq.Candidate{held(candidate(1, 7)), candidate(2, 7), candidate(3, 8)}, Ordered: true, Quota: quota,
-			Queue: partition(0), Closed: isClosed}
+		l := dlq.Listing{Candidates: in(partition(0), held(candidate(1, 7)), candidate(2, 7), candidate(3, 8)), Ordered: true, Quota: quota, Closed: isClosed}
 		p := l.Plan()
 		require.Equal(t, []int64{3}, seqs(p.Claim))
 		require.Equal(t, map[int64]dlq.QueueID{1: *queueOf(7), 2: *queueOf(7)}, waits(p.Wait))
@@ -139,7 +161,7 @@ func TestAHeldMessageLeavesTheQueueOfItsTarget(t *testing.T) {
 func TestAMessageThatIsGoneBlocksNone(t *testing.T) {
 	t.Parallel()
 	for _, queue := range []*dlq.QueueID{queueOf(7), partition(0)} {
-		l := dlq.Listing{Candidates: []dlq.Candidate{gone(candidate(1, 7)), candidate(2, 7), gone(candidate(3, 7)), candidate(4, 7)}, Ordered: true, Quota: quota, Queue: queue}
+		l := dlq.Listing{Candidates: in(queue, gone(candidate(1, 7)), candidate(2, 7), gone(candidate(3, 7)), candidate(4, 7)), Ordered: true, Quota: quota}
 		p := l.Plan()
 		require.Equal(t, []int64{1, 3}, seqs(p.Gone))
 		require.Equal(t, []int64{2, 4}, seqs(p.Claim))
@@ -170,15 +192,16 @@ func TestAPageOfAQueueHasAtMostTheQuotaAndPageBytesAndAtLeastAMessage(t *testing
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := dlq.Listing{Ordered: true, Quota: test.quota, Queue: partition(0)}
+			l := dlq.Listing{Ordered: true, Quota: test.quota}
 			for i, size := range test.sizes {
 				l.Candidates = append(l.Candidates, sized(candidate(int64(i+1), int32(i)), size))
 			}
+			in(partition(0), l.Candidates...)
 			p := l.Plan()
 			require.Equal(t, test.claim, seqs(p.Claim))
 			require.Empty(t, p.Wait, "the rest stays in its queue")
 
-			l.Queue = nil
+			in(&dlq.QueueID{}, l.Candidates...)
 			require.Equal(t, len(test.claim) < len(test.sizes), l.Fit())
 			p = l.Plan()
 			require.Equal(t, test.claim, seqs(p.Claim), "Fit and Plan agree")
@@ -188,8 +211,8 @@ func TestAPageOfAQueueHasAtMostTheQuotaAndPageBytesAndAtLeastAMessage(t *testing
 
 func TestMessagesThatWaitCountForNeitherTheQuotaNorTheBytesOfAQueue(t *testing.T) {
 	t.Parallel()
-	l := dlq.Listing{Ordered: true, Quota: 1, Queue: partition(0), Candidates: []dlq.Candidate{
-		gone(sized(candidate(1, 7), dlq.PageBytes)), held(sized(candidate(2, 7), dlq.PageBytes)), sized(candidate(3, 8), dlq.PageBytes), candidate(4, 9), held(candidate(5, 10))}}
+	l := dlq.Listing{Ordered: true, Quota: 1, Candidates: in(partition(0),
+		gone(sized(candidate(1, 7), dlq.PageBytes)), held(sized(candidate(2, 7), dlq.PageBytes)), sized(candidate(3, 8), dlq.PageBytes), candidate(4, 9), held(candidate(5, 10)))}
 	p := l.Plan()
 	require.Equal(t, []int64{3}, seqs(p.Claim))
 	require.Equal(t, map[int64]dlq.QueueID{2: *queueOf(7), 5: *queueOf(10)}, waits(p.Wait), "4 stays where it is")
@@ -240,8 +263,8 @@ func TestThePlaceOfTheCursorIsNotBetweenMessagesThatShareASeq(t *testing.T) {
 
 func TestEachTryOfAClosedTargetIsASingleMessageOfAnotherKey(t *testing.T) {
 	t.Parallel()
-	l := dlq.Listing{Ordered: true, Quota: quota, Queue: partition(0), Closed: true,
-		Candidates: []dlq.Candidate{candidate(1, 7), candidate(2, 7), candidate(3, 8), held(candidate(4, 9)), candidate(5, 9), candidate(6, 10)}}
+	l := dlq.Listing{Ordered: true, Quota: quota, Closed: true,
+		Candidates: in(partition(0), candidate(1, 7), candidate(2, 7), candidate(3, 8), held(candidate(4, 9)), candidate(5, 9), candidate(6, 10))}
 	for tries, first := range []int64{1, 3, 6, 1, 3} {
 		l.Tries = tries
 		p := l.Plan()

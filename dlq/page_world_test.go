@@ -210,27 +210,20 @@ func (w *world) next(l *lane) {
 	due := l.dueFirst()
 	list := dlq.Listing{Ordered: l.isOrdered, Quota: quota}
 	isDue := due != nil && !due.due.After(w.now)
-	if isFromQueue := isDue && !l.ScanFirst; isFromQueue {
-		for _, seq := range due.rows[l.Number][:min(len(due.rows[l.Number]), 100)] {
-			m := w.letters[seq-1]
-			c := m.Candidate
-			if m.isDeleted {
-				c = dlq.Candidate{ID: m.ID, Seq: m.Seq}
-			}
-			list.Candidates = append(list.Candidates, c)
-		}
-		list.Queue, list.Closed, list.Tries = &due.QueueID, due.isClosed, due.tries
+	var from []*queue
+	if isDue && !l.ScanFirst {
+		from = l.dueWith(due, w.now)
+		w.listQueues(l, &list, from)
 	} else {
-		due = nil
 		w.scan(l, &list)
 	}
-	w.look(l, &list)
+	w.look(l, &list, from)
 	plan := list.Plan()
-	w.checkPlan(l, &list, &plan)
-	w.write(l, &list, &plan, due)
+	w.checkPlan(l, &list, &plan, from)
+	w.write(l, &list, &plan, from)
 	l.limits.Charge(len(plan.Claim), w.now)
-	l.ScanFirst = due != nil
-	l.isDone = due == nil && !isDue && l.dueFirst() == nil && len(list.Candidates) == 0 && l.cursor >= l.UpperBound
+	l.ScanFirst = from != nil
+	l.isDone = from == nil && !isDue && l.dueFirst() == nil && len(list.Candidates) == 0 && l.cursor >= l.UpperBound
 }
 
 // dueFirst is the queue of the lane that is due first.
@@ -242,6 +235,38 @@ func (l *lane) dueFirst() (first *queue) {
 		}
 	}
 	return first
+}
+
+// dueWith are the queues that share a page with the first one.
+func (l *lane) dueWith(first *queue, now time.Time) []*queue {
+	from := []*queue{first}
+	if first.Key == dlq.NoKey || first.tries > 0 {
+		return from
+	}
+	for _, q := range l.queues {
+		if q != first && q.lane == l.Number && q.tries == 0 && !q.due.After(now) {
+			from = append(from, q)
+		}
+	}
+	return from
+}
+
+// listQueues makes a page of the first messages in queues.
+func (w *world) listQueues(l *lane, list *dlq.Listing, from []*queue) {
+	for _, q := range from {
+		for _, seq := range q.rows[l.Number] {
+			m := w.letters[seq-1]
+			c := m.Candidate
+			if m.isDeleted {
+				c = dlq.Candidate{ID: m.ID, Seq: m.Seq}
+			}
+			c.WaitsIn = q.QueueID
+			list.Candidates = append(list.Candidates, c)
+		}
+	}
+	list.Candidates = list.Candidates[:min(len(list.Candidates), dlq.PageSize)]
+	slices.SortFunc(list.Candidates, func(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) })
+	list.Closed, list.Tries = from[0].isClosed, from[0].tries
 }
 
 // scan makes a page of the messages after the cursor.
@@ -258,14 +283,14 @@ func (w *world) scan(l *lane, list *dlq.Listing) {
 }
 
 // look marks the candidates that are held or gone, and finds the earlier messages of their keys.
-func (w *world) look(l *lane, list *dlq.Listing) {
+func (w *world) look(l *lane, list *dlq.Listing, from []*queue) {
 	for i := range list.Candidates {
 		c := &list.Candidates[i]
 		m := w.of(c.ID)
-		isClaimable := l.claimable(m, list.Queue != nil)
+		isClaimable := l.claimable(m, from != nil)
 		isHeld := isClaimable || m.status == dlq.StatusRetrying && m.owner != l.token && !m.isDeleted
 		c.IsHeld = c.IsHeld || !isClaimable || m.isLocked
-		c.IsGone = list.Queue != nil && c.IsHeld && !isHeld
+		c.IsGone = from != nil && c.IsHeld && !isHeld
 	}
 	if !list.Ordered {
 		return
@@ -274,7 +299,7 @@ func (w *world) look(l *lane, list *dlq.Listing) {
 		c := &list.Candidates[i]
 		var last *dlq.Earlier
 		for _, q := range l.queues {
-			if list.Queue != nil && q.QueueID == *list.Queue {
+			if slices.Contains(from, q) {
 				continue
 			}
 			for _, seq := range q.rows[l.Number] {
@@ -295,7 +320,7 @@ func (w *world) look(l *lane, list *dlq.Listing) {
 }
 
 // write changes what was planned, and hands the page to the lane.
-func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from *queue) {
+func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from []*queue) {
 	for _, id := range p.Created {
 		l.put(dlq.QueueState{ID: id}, l.Number, w.now)
 		l.queue(id).due = w.now.Add(time.Second)
@@ -323,20 +348,26 @@ func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from *queue) {
 	for _, m := range p.Wait {
 		left = append(left, m.Seq)
 	}
-	from.rows[l.Number] = slices.DeleteFunc(from.rows[l.Number], func(seq int64) bool { return slices.Contains(left, seq) })
+	for _, q := range from {
+		q.rows[l.Number] = slices.DeleteFunc(q.rows[l.Number], func(seq int64) bool { return slices.Contains(left, seq) })
+	}
 	w.wait(l, p.Wait)
-	claim.Queue = &dlq.LaneQueue{Target: from.Target, OfKey: from.Key != dlq.NoKey, Tries: from.tries, Keys: p.Keys}
-	switch {
-	case claim.Queue.OfKey && len(p.Claim) == 0:
-		from.due = w.now.Add(time.Second)
-	case claim.Queue.OfKey:
-		from.tries = 0
-	case list.Closed && len(p.Claim) > 0:
-		from.due = w.now.Add(20 * time.Second)
+	first := from[0]
+	claim.Queue = &dlq.LaneQueue{Target: first.Target, OfKey: first.Key != dlq.NoKey, Tries: first.tries, Keys: p.Keys}
+	if list.Closed && len(p.Claim) > 0 {
+		first.due = w.now.Add(20 * time.Second)
 	}
-	if claim.Queue.OfKey && len(from.rows[l.Number]) == 0 {
-		l.queues = slices.DeleteFunc(l.queues, func(q *queue) bool { return q == from })
+	if claim.Queue.OfKey && len(p.Claim) > 0 {
+		first.tries = 0
 	}
+	for _, m := range p.Stay {
+		if q := l.queue(m.WaitsIn); q.Key != dlq.NoKey {
+			q.due = w.now.Add(time.Second)
+		}
+	}
+	l.queues = slices.DeleteFunc(l.queues, func(q *queue) bool {
+		return slices.Contains(from, q) && q.Key != dlq.NoKey && len(q.rows[l.Number]) == 0
+	})
 }
 
 func (l *lane) envelope(m *letter) dlq.PageEnvelope {

@@ -205,6 +205,39 @@ func TestALockedMessageIsNotSkipped(t *testing.T) {
 	require.Equal(t, dlq.JobCounts{Retried: 6}, ended.Counts)
 }
 
+func TestMessagesThatWereLockedForAMomentAreSentInFullPages(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p, lane := openLane(t, pool, dlqtest.Bulk("orders", 1), dlqtest.Arrivals(3*dlq.PageSize))
+	release := holdLock(t, pool, `SELECT FROM dlq.dlq_messages FOR UPDATE`)
+	due := func() {
+		_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_job_queues SET due_at = now()`)
+		require.NoError(t, err)
+	}
+	next := func(outcomes []dlq.PageOutcome) []dlq.PageOutcome {
+		claim, _, err := p.NextPage(t.Context(), lane, outcomes, true)
+		require.NoError(t, err)
+		return dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)
+	}
+	for range 5 {
+		require.Empty(t, next(nil))
+		due()
+	}
+	require.EqualValues(t, 3*dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_waiting`))
+	release()
+	var outcomes []dlq.PageOutcome
+	for range 3 {
+		due()
+		outcomes = next(outcomes)
+		require.Len(t, outcomes, dlq.PageSize)
+	}
+	require.Empty(t, next(outcomes))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_queues`))
+	ended, err := p.EndJob(t.Context(), nil, lane.Job, dlq.JobCompleted, "")
+	require.NoError(t, err)
+	require.Equal(t, dlq.JobCounts{Retried: 3 * dlq.PageSize}, ended.Counts)
+}
+
 func TestOnlyOneLaneTriesAClosedTarget(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

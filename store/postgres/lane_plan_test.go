@@ -28,7 +28,7 @@ func startJob(t *testing.T, s *Store, f dlq.Filter) dlq.Lane {
 // claimArgs are the parameters of the statements that list messages.
 func claimArgs(s *Store, lane *dlq.Lane) pgx.NamedArgs {
 	args := s.laneArgs(lane)
-	args["cursor"], args["queue"], args["from_queue"] = 0, int64(0), true
+	args["cursor"], args["queue"], args["from_queue"], args["is_shared"], args["now"] = 0, int64(0), true, true, time.Now()
 	return args
 }
 
@@ -40,7 +40,7 @@ func candidatesOf(lane *dlq.Lane, page []dlq.PageEnvelope) pgx.NamedArgs {
 	}
 	args := candidateArgs(candidates)
 	maps.Copy(args, pgx.NamedArgs{"job": uuid(lane.Job), "lane": lane.Number, "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID, "dead_letter_topics": "",
-		"from_queue": false, "queue": int64(0)})
+		"from_queue": false, "queues": []int64{}})
 	return args
 }
 

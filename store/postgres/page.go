@@ -104,7 +104,10 @@ type step struct {
 	unnamed   [][16]byte // messages whose target has no id
 	// queue is the queue of the lane that is due first; nil if the lane has none.
 	queue   *laneQueue
+	queues  []int64 // that the candidates wait in
 	listing dlq.Listing
+	// queueOf has the queue of each candidate; nil if they follow the cursor.
+	queueOf map[dlq.ID]int64
 	free    []dlq.ID // locked
 	held    []dlq.ID
 	failed  []dlq.ID // an earlier message of their key has failed

@@ -155,7 +155,7 @@ func (t *step) queueScan(batch *pgx.Batch) {
 		return // another lane has the key
 	}
 	list := func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, t.scanCandidate)
+		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (dlq.Candidate, error) { return t.scanCandidate(row) })
 		t.listing.Candidates = append(t.listing.Candidates, found...)
 		return err
 	}
@@ -165,14 +165,14 @@ func (t *step) queueScan(batch *pgx.Batch) {
 	}
 }
 
-func (t *step) scanCandidate(row pgx.CollectableRow) (m dlq.Candidate, err error) {
+func (t *step) scanCandidate(row pgx.CollectableRow, more ...any) (m dlq.Candidate, err error) {
 	var keyHash, size *int32
 	var topic *string
-	if err = row.Scan((*[16]byte)(&m.ID), &m.Seq, &keyHash, &topic, &size); err == nil && keyHash != nil {
+	err = row.Scan(append([]any{(*[16]byte)(&m.ID), &m.Seq, &keyHash, &topic, &size}, more...)...)
+	if err == nil && keyHash != nil { // not deleted
 		m.KeyHash, m.OriginalTopic, m.Size = *keyHash, *topic, int64(*size)
 		t.target(&m)
 	}
-	m.IsGone = keyHash == nil
 	return m, err
 }
 
@@ -239,12 +239,14 @@ func (t *step) listScan(ctx context.Context) (end int64, err error) {
 		}
 	}
 	l := &t.listing
-	slices.SortFunc(l.Candidates, func(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(l.Candidates, bySeq)
 	if l.Fit() {
 		end = l.Candidates[len(l.Candidates)-1].Seq
 	}
 	return end, nil
 }
+
+func bySeq(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // scanEnd is how far a bounded lane reads.
 func (t *step) scanEnd(ctx context.Context) (int64, error) {
@@ -266,23 +268,33 @@ func (t *step) scanEnd(ctx context.Context) (int64, error) {
 	return end, err
 }
 
-// listQueue lists the messages of the queue that is due.
+// listQueue lists the messages of the queue that is due. The queues of keys that were not tried share a page.
 func (t *step) listQueue(ctx context.Context) error {
-	q, l := t.queue, &t.listing
-	t.args["queue"] = q.id
-	l.Candidates = nil
+	q, l, queueOf := t.queue, &t.listing, map[dlq.ID]int64{}
+	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.Key != dlq.NoKey && q.tries == 0})
 	mayTry := !q.isClosed
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		if q.isClosed {
 			batch.Queue(tryQueueSQL, t.args).Query(func(rows pgx.Rows) error { return scanFirst(rows, &mayTry, nil) })
 		}
-		queueQuery(batch, &l.Candidates, t.scanCandidate, listQueueSQL, t.args)
+		queueQuery(batch, &l.Candidates, func(row pgx.CollectableRow) (dlq.Candidate, error) {
+			var queue int64
+			m, err := t.scanCandidate(row, &queue)
+			queueOf[m.ID] = queue
+			if m.WaitsIn = q.QueueID; queue != q.id {
+				m.WaitsIn = dlq.KeyQueue(m.Target, m.Key)
+			}
+			return m, err
+		}, listQueueSQL, t.args)
 	})
 	if !mayTry {
 		l.Candidates = nil // another lane tries the target
 		return err
 	}
-	l.Queue, l.Closed, l.Tries = &q.QueueID, q.isClosed, q.tries
+	slices.SortFunc(l.Candidates, bySeq)
+	t.queueOf = queueOf
+	t.queues = slices.Compact(slices.Sorted(maps.Values(queueOf)))
+	l.Closed, l.Tries = q.isClosed, q.tries
 	t.result.claim.Queue = q.lane(t.job.now)
 	return err
 }
@@ -296,17 +308,14 @@ func (t *step) look(ctx context.Context, settled *dlq.Settlement) error {
 	l := &t.listing
 	args := candidateArgs(l.Candidates)
 	maps.Copy(args, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "token": t.args["token"], "dead_letter_topics": t.args["dead_letter_topics"],
-		"from_queue": l.Queue != nil, "queue": int64(0), "requested": t.lane.Spec.TargetTopic})
-	if l.Queue != nil {
-		args["queue"] = t.queue.id
-	}
+		"from_queue": t.queueOf != nil, "queues": append([]int64{}, t.queues...), "requested": t.lane.Spec.TargetTopic})
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch, settled)
 		if len(l.Candidates) == 0 {
 			return
 		}
 		queueQuery(batch, &t.free, scanID, lockListedSQL, args)
-		if l.Queue != nil {
+		if t.queueOf != nil {
 			queueQuery(batch, &t.held, scanID, heldSQL, args)
 		}
 		if !l.Ordered {
@@ -322,7 +331,7 @@ func (t *step) look(ctx context.Context, settled *dlq.Settlement) error {
 	for i := range l.Candidates {
 		m := &l.Candidates[i]
 		m.IsHeld = m.IsHeld || !isFree[m.ID]
-		m.IsGone = l.Queue != nil && m.IsHeld && !isHeld[m.ID]
+		m.IsGone = t.queueOf != nil && m.IsHeld && !isHeld[m.ID]
 	}
 	return err
 }

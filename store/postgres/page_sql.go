@@ -126,13 +126,27 @@ OFFSET 10000 LIMIT 1`
 	// tryQueueSQL lets one lane at a time try a closed target.
 	tryQueueSQL = `SELECT true FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
 
-	// listQueueSQL lists the first messages of a queue. A deleted message has only its place.
+	// listQueueSQL lists the first messages of a queue, and then of the other queues of keys that are due and were not
+	// tried. The joins keep the order of the queues, and of the messages of each. A deleted message has only its place.
 	listQueueSQL = `
-SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `
-FROM dlq.dlq_job_waiting w
+SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `, q.id
+FROM (
+	SELECT @queue::bigint AS id
+	UNION ALL
+	SELECT o.id
+	FROM (
+		SELECT q.id, q.tries FROM dlq.dlq_job_queues q
+		WHERE q.job_id = @job AND q.lane = @lane AND q.due_at <= @now AND @is_shared::bool
+		ORDER BY q.due_at LIMIT 100
+	) AS o
+	WHERE o.tries <= 0 AND o.id <> @queue
+) AS q
+CROSS JOIN LATERAL (
+	SELECT w.message_id, w.seq FROM dlq.dlq_job_waiting w
+	WHERE w.job_id = @job AND w.queue_id = q.id AND w.lane = @lane
+	ORDER BY w.seq LIMIT 100
+) AS w
 LEFT JOIN dlq.dlq_messages m ON m.id = w.message_id
-WHERE w.job_id = @job AND w.queue_id = @queue AND w.lane = @lane
-ORDER BY w.seq
 LIMIT 100`
 )
 
@@ -158,15 +172,15 @@ WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> 
 	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR m.owner_token = @token AND @from_queue::bool)
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics`
 
-	// earlierWaitingSQL finds the last earlier message of each key that waits in another queue of the lane. Keys of
-	// other lanes may have the same number.
+	// earlierWaitingSQL finds the last earlier message of each key that waits in another queue of the lane than the
+	// listed ones. Keys of other lanes may have the same number.
 	earlierWaitingSQL = `
 SELECT k.key, w.seq, q.topic, q.partition, q.key_hash
 FROM unnest(@keys::int[], @seqs::bigint[]) AS k (key, seq)
 CROSS JOIN LATERAL (
 	SELECT w.seq, w.queue_id
 	FROM dlq.dlq_job_waiting w
-	WHERE w.job_id = @job AND w.key_hash = k.key AND w.lane = @lane AND w.seq < k.seq AND w.queue_id <> @queue
+	WHERE w.job_id = @job AND w.key_hash = k.key AND w.lane = @lane AND w.seq < k.seq AND w.queue_id <> ALL (@queues::bigint[])
 	ORDER BY w.seq DESC
 	LIMIT 1
 ) AS w
@@ -253,8 +267,9 @@ ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE SET due_at = EXCLUDED.due_
 
 	// leaveQueueSQL comes before waitSQL, which may put some of the messages into another queue.
 	leaveQueueSQL = `
-DELETE FROM dlq.dlq_job_waiting
-WHERE job_id = @job AND queue_id = @queue AND lane = @lane AND seq = ANY (@seqs::bigint[]) AND message_id = ANY (@ids::uuid[])`
+DELETE FROM dlq.dlq_job_waiting w
+USING unnest(@left_queues::bigint[], @seqs::bigint[], @ids::uuid[]) AS l (queue, seq, id)
+WHERE w.job_id = @job AND w.queue_id = l.queue AND w.lane = @lane AND w.seq = l.seq AND w.message_id = l.id`
 
 	waitSQL = `
 INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)
@@ -263,15 +278,15 @@ FROM unnest(@ids::uuid[], @seqs::bigint[], @keys::int[], @topics::text[], @parti
 	AS w (id, seq, key, topic, partition, queue_key)
 JOIN dlq.dlq_job_queues q ON q.job_id = @job AND q.topic = w.topic AND q.partition = w.partition AND q.key_hash = w.queue_key`
 
-	deleteEmptyQueueSQL = `
+	deleteEmptyQueuesSQL = `
 DELETE FROM dlq.dlq_job_queues q
-WHERE q.id = @queue AND NOT EXISTS (SELECT FROM dlq.dlq_job_waiting w WHERE w.job_id = @job AND w.queue_id = q.id AND w.lane = @lane)`
+WHERE q.id = ANY (@queues::bigint[]) AND NOT EXISTS (SELECT FROM dlq.dlq_job_waiting w WHERE w.job_id = @job AND w.queue_id = q.id AND w.lane = @lane)`
 
-	postponeQueueSQL = `
-UPDATE dlq.dlq_job_queues SET due_at = clock_timestamp() + make_interval(secs => @wait) WHERE id = @queue`
+	postponeQueuesSQL = `
+UPDATE dlq.dlq_job_queues SET due_at = clock_timestamp() + make_interval(secs => @wait) WHERE id = ANY (@queues::bigint[])`
 
 	// untriedQueueSQL is for a queue whose first message is sent: the lane knows its tries.
-	untriedQueueSQL = `UPDATE dlq.dlq_job_queues SET tries = 0 WHERE id = @queue AND tries > 0`
+	untriedQueueSQL = `UPDATE dlq.dlq_job_queues SET tries = 0 WHERE id = @queue`
 
 	openTargetsSQL = `
 UPDATE dlq.dlq_job_queues q

@@ -26,7 +26,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 	candidates, single := candidatesOf(lane, first), candidatesOf(lane, first[:1])
 	maps.Copy(single, pgx.NamedArgs{"lane": lane.Number, "results": []string{"failed"}, "categories": []string{""}, "errors": []string{""},
 		"topics": []string{"t"}, "partitions": []int32{-1}, "closed": []bool{false}, "tries": []int{0}, "waits": []float64{1}, "reasons": []string{""},
-		"queue_keys": []int32{17}, "wait": 1.0, "cursor": 0, "page": [][16]byte{first[0].ID}, "waiting": 0, "retried": 0, "failed": 0, "dead": 0, "skipped": 0,
+		"queue_keys": []int32{17}, "queue": int64(0), "left_queues": []int64{0}, "wait": 1.0, "cursor": 0, "page": [][16]byte{first[0].ID}, "waiting": 0, "retried": 0, "failed": 0, "dead": 0, "skipped": 0,
 		"window_started_at": time.Now(), "window_count": 0, "previous_count": 0, "pages": 2, "known_pages": 1, "step_limit": nil, "next_at": time.Now()})
 	of := func(args pgx.NamedArgs, uses string) []explained {
 		return []explained{{args: args, after: lanePlanSQL, uses: uses}}
@@ -53,7 +53,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 		"scanEndSQL":            of(claimed, "idx_dlq_messages_dlq_topic_pending"),
 		"scanEndOfOriginalSQL":  of(claimed, "idx_dlq_messages_original_topic_pending"),
 		"tryQueueSQL":           of(claimed, queues),
-		"listQueueSQL":          of(claimed, waiting+" "+bodies+" "+messages),
+		"listQueueSQL":          of(claimed, waiting+" "+bodies+" "+messages+" idx_dlq_job_queues_due"),
 		"lockListedSQL":         of(candidates, jobs+" "+messages),
 		"heldSQL":               of(candidates, jobs+" "+messages),
 		"earlierWaitingSQL":     of(candidates, queues+" idx_dlq_job_waiting_key"),
@@ -69,8 +69,8 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 		"holdKeysSQL":           of(single, ""),
 		"leaveQueueSQL":         of(single, waiting),
 		"waitSQL":               of(single, "uq_dlq_job_queues"),
-		"deleteEmptyQueueSQL":   of(single, queues+" "+waiting),
-		"postponeQueueSQL":      of(single, queues),
+		"deleteEmptyQueuesSQL":  of(single, queues+" "+waiting),
+		"postponeQueuesSQL":     of(single, queues),
 		"untriedQueueSQL":       of(single, queues),
 		"openTargetsSQL":        of(single, "idx_dlq_job_queues_closed"),
 		"saveLaneSQL":           of(single, lanes),

@@ -178,7 +178,7 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 			"topics": column(p.Created, func(q *dlq.QueueID) string { return q.Target.Topic }),
 			"keys":   column(p.Created, func(q *dlq.QueueID) int32 { return q.Key })})
 	}
-	if l.Queue == nil {
+	if t.queueOf == nil {
 		t.row.waiting += int64(len(p.Wait))
 		t.queueWaiting(batch, p.Wait)
 		return
@@ -188,29 +188,33 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 	for i := range p.Wait {
 		left = append(left, p.Wait[i].Candidate)
 	}
-	args := pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "queue": t.queue.id,
-		"seqs": column(left, func(m **dlq.Candidate) int64 { return (*m).Seq }),
-		"ids":  column(left, func(m **dlq.Candidate) [16]byte { return (*m).ID })}
+	args := pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "queue": t.queue.id, "queues": append(t.queues, t.queue.id),
+		"left_queues": t.queuesOf(left),
+		"seqs":        column(left, func(m **dlq.Candidate) int64 { return (*m).Seq }),
+		"ids":         column(left, func(m **dlq.Candidate) [16]byte { return (*m).ID })}
 	if len(left) > 0 {
 		batch.Queue(leaveQueueSQL, args)
 		t.queueWaiting(batch, p.Wait)
 	}
-	isOfKey := l.Queue.Key != dlq.NoKey
-	switch {
-	case isOfKey && len(p.Claim) == 0 && len(left) == len(l.Candidates):
-	case isOfKey && len(p.Claim) == 0:
-		args["wait"] = 1.0
-		batch.Queue(postponeQueueSQL, args)
-	case isOfKey:
-		batch.Queue(untriedQueueSQL, args)
-	case l.Closed && len(p.Claim) > 0:
-		args["wait"] = triedTargetPause.Seconds()
-		batch.Queue(postponeQueueSQL, args)
-	}
-	if isOfKey && len(left) == len(l.Candidates) {
-		batch.Queue(deleteEmptyQueueSQL, args)
-	}
 	t.result.claim.Queue.Keys = p.Keys
+	if l.Closed && len(p.Claim) > 0 {
+		batch.Queue(postponeQueuesSQL, pgx.NamedArgs{"queues": []int64{t.queue.id}, "wait": triedTargetPause.Seconds()})
+	}
+	if len(p.Stay) > 0 {
+		batch.Queue(postponeQueuesSQL, pgx.NamedArgs{"queues": t.queuesOf(p.Stay), "wait": 1.0})
+	}
+	if t.queue.Key == dlq.NoKey {
+		return
+	}
+	if t.queue.tries > 0 && len(p.Claim) > 0 {
+		batch.Queue(untriedQueueSQL, args)
+	}
+	batch.Queue(deleteEmptyQueuesSQL, args)
+}
+
+// queuesOf are the queues of candidates.
+func (t *step) queuesOf(of []*dlq.Candidate) []int64 {
+	return column(of, func(m **dlq.Candidate) int64 { return t.queueOf[(*m).ID] })
 }
 
 // triedTargetPause is how long no other message tries a closed target while one does.
