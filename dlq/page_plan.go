@@ -34,7 +34,7 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
-	// WaitsIn is the queue of the message; zero if the message follows the cursor.
+	// WaitsIn is the queue of the message, or the queue that it goes into; zero if the message follows the cursor.
 	WaitsIn QueueID
 	// IsHeld is set if another transaction has locked the message, another owner retries it, or its page has no room.
 	IsHeld bool
@@ -64,28 +64,22 @@ type Listing struct {
 	Quota int
 }
 
-// Waiting is a message that is put into a queue.
-type Waiting struct {
-	*Candidate
-	Queue QueueID
-}
-
 // Plan says what becomes of the candidates. The rest stays in its queue, since the page is full.
 type Plan struct {
-	Claim []*Candidate
+	Claim []Candidate
 	// Wait are the messages that go into a queue, and Created those of their queues that have no message yet. Stay are
 	// the blocked messages that are in the right queue.
-	Wait       []Waiting
+	Wait       []Candidate
 	Created    []QueueID
-	Stay, Gone []*Candidate
+	Stay, Gone []Candidate
 	// Keys is how many keys have a message that could try the closed target.
 	Keys int
 }
 
 // Bytes is the size of the claimed messages.
 func (p *Plan) Bytes() (bytes int64) {
-	for _, m := range p.Claim {
-		bytes += m.Size
+	for i := range p.Claim {
+		bytes += p.Claim[i].Size
 	}
 	return bytes
 }
@@ -94,7 +88,7 @@ func (p *Plan) Bytes() (bytes int64) {
 // It reports whether it has left out any, or may not know all.
 //
 // Rows that were copied by hand may share a seq. The cursor passes them together: in the next page or, if they are the
-// first, in this page, where those that do not fit are held.
+// first, in this page, where those that do not fit are held. The job leaves out those that are not listed.
 func (l *Listing) Fit() bool {
 	all, fit := l.Candidates, 0
 	for bytes := int64(0); fit < len(all) && fit < l.Quota; fit++ {
@@ -128,10 +122,9 @@ func (l *Listing) Plan() Plan {
 	blocked := map[int32]QueueID{}
 	seen := map[int32]bool{}
 	created := map[QueueID]bool{}
-	var firsts []*Candidate
+	var firsts []Candidate
 	bytes := int64(0)
-	for i := range l.Candidates {
-		m := &l.Candidates[i]
+	for _, m := range l.Candidates {
 		if m.IsGone {
 			p.Gone = append(p.Gone, m)
 			continue
@@ -139,7 +132,7 @@ func (l *Listing) Plan() Plan {
 		queue, isBlocked := blocked[m.Key]
 		if !isBlocked {
 			var isNew bool
-			if queue, isNew, isBlocked = l.blockedBy(m); isNew && !created[queue] {
+			if queue, isNew, isBlocked = l.blockedBy(&m); isNew && !created[queue] {
 				created[queue] = true
 				p.Created = append(p.Created, queue)
 			}
@@ -154,7 +147,8 @@ func (l *Listing) Plan() Plan {
 			if queue == m.WaitsIn {
 				p.Stay = append(p.Stay, m)
 			} else {
-				p.Wait = append(p.Wait, Waiting{m, queue})
+				m.WaitsIn = queue
+				p.Wait = append(p.Wait, m)
 			}
 		case l.Closed:
 			if isFirst {
@@ -169,7 +163,7 @@ func (l *Listing) Plan() Plan {
 		}
 	}
 	if p.Keys = len(firsts); p.Keys > 0 {
-		p.Claim = []*Candidate{firsts[l.Tries%p.Keys]}
+		p.Claim = []Candidate{firsts[l.Tries%p.Keys]}
 	}
 	return p
 }

@@ -45,7 +45,7 @@ func partition(n int32) *dlq.QueueID {
 	return &dlq.QueueID{Target: dlq.Target{Topic: "orders", Partition: n}, Key: dlq.NoKey}
 }
 
-func seqs(of []*dlq.Candidate) (seqs []int64) {
+func seqs(of []dlq.Candidate) (seqs []int64) {
 	for _, m := range of {
 		seqs = append(seqs, m.Seq)
 	}
@@ -53,10 +53,10 @@ func seqs(of []*dlq.Candidate) (seqs []int64) {
 }
 
 // waits are the queues that messages go into, by seq.
-func waits(of []dlq.Waiting) map[int64]dlq.QueueID {
+func waits(of []dlq.Candidate) map[int64]dlq.QueueID {
 	waits := map[int64]dlq.QueueID{}
 	for _, w := range of {
-		waits[w.Seq] = w.Queue
+		waits[w.Seq] = w.WaitsIn
 	}
 	return waits
 }

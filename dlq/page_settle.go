@@ -38,7 +38,7 @@ type Settlement struct {
 	FailedKeys []Candidate
 	// Wait are the messages that go into queues, and Queues the states of these queues, each once and in an order
 	// that is the same for all lanes.
-	Wait   []Waiting
+	Wait   []Candidate
 	Queues []QueueState
 	// Opened are the targets that have acknowledged or rejected a message. Some of them may be closed.
 	Opened []Target
@@ -64,7 +64,8 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 			} else {
 				refused[o.Wait.Target] = true
 			}
-			s.Wait = append(s.Wait, Waiting{&m.Candidate, queue})
+			m.WaitsIn = queue
+			s.Wait = append(s.Wait, m.Candidate)
 			s.Queues = append(s.Queues, QueueState{ID: queue, Tries: o.Wait.Tries, For: o.Wait.For, Reason: o.Error, Category: o.Category})
 		case o.Result.IsUncounted():
 			s.Counts.Skipped++

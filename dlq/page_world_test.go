@@ -127,9 +127,9 @@ func (j *job) put(state dlq.QueueState, lane int, now time.Time) {
 	}
 }
 
-func (w *world) wait(l *lane, waiting []dlq.Waiting) {
+func (w *world) wait(l *lane, waiting []dlq.Candidate) {
 	for _, m := range waiting {
-		if q := l.queue(m.Queue); q != nil {
+		if q := l.queue(m.WaitsIn); q != nil {
 			q.rows[l.Number] = append(q.rows[l.Number], m.Seq)
 			slices.Sort(q.rows[l.Number])
 		}

@@ -99,17 +99,15 @@ type step struct {
 	page      [][16]byte
 	knownPage [][16]byte
 	job       jobOfLane
-	requeued  int // messages of the page in hand
 	ended     map[dlq.ID]*dlq.EndedClaim
-	unnamed   [][16]byte // messages whose target has no id
+	requeued  int            // messages of the page in hand
+	settled   dlq.Settlement // empty once it is written
+	unnamed   [][16]byte     // messages whose target has no id
 	// queue is the queue of the lane that is due first; nil if the lane has none.
 	queue   *laneQueue
-	queues  []int64 // that the candidates wait in
 	listing dlq.Listing
 	// queueOf has the queue of each candidate; nil if they follow the cursor.
 	queueOf map[dlq.ID]int64
-	free    []dlq.ID // locked
-	held    []dlq.ID
 	failed  []dlq.ID // an earlier message of their key has failed
 	plan    dlq.Plan
 	counts  map[dlq.ID]int          // retry counts of the claimed messages
@@ -188,6 +186,7 @@ func (s *Store) laneArgs(lane *dlq.Lane) pgx.NamedArgs {
 	first, last := lane.Buckets()
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, pgx.NamedArgs{"job": uuid(lane.Job), "lane": lane.Number, "epoch": lane.Epoch, "upper_bound": lane.UpperBound, "end": lane.UpperBound,
+		"requested": lane.Spec.TargetTopic, "from_queue": false, "queues": []int64{},
 		"first_bucket": first, "last_bucket": last, "workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token})
 	return args
 }
@@ -196,30 +195,25 @@ func (t *step) run(ctx context.Context) error {
 	if err := t.begin(ctx); err != nil {
 		return err
 	}
-	settled := dlq.Settle(t.outcomes, t.ended)
-	if t.claims { // the closed targets are known
-		settled.Opened = slices.DeleteFunc(settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.result.claim.Closed, o) })
-	}
-	if err := t.settle(ctx, &settled); err != nil {
+	t.settled = dlq.Settle(t.outcomes, t.ended)
+	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	if !t.claims {
-		return t.write(ctx, &settled)
-	}
-	if len(settled.Queues)+len(settled.Opened) > 0 { // begin has read the queues as they were before
-		err := t.send(ctx, func(batch *pgx.Batch) {
-			t.queueSettled(batch, &settled)
-			t.queueQueues(batch)
-		})
-		if err != nil {
+	if t.claims {
+		// Now the closed targets are known.
+		t.settled.Opened = slices.DeleteFunc(t.settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.result.claim.Closed, o) })
+		if err := t.choose(ctx); err != nil {
 			return err
 		}
-		settled = dlq.Settlement{}
 	}
-	if err := t.choose(ctx, &settled); err != nil {
-		return err
-	}
-	return t.write(ctx, &dlq.Settlement{})
+	return t.write(ctx)
+}
+
+// with are the parameters of the lane, and more.
+func (t *step) with(more pgx.NamedArgs) pgx.NamedArgs {
+	args := maps.Clone(t.args)
+	maps.Copy(args, more)
+	return args
 }
 
 func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
@@ -260,8 +254,7 @@ func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (cl
 		}
 		claim.Bytes += owned[i].Size
 	}
-	args := candidateArgs(owned)
-	args["job"] = uuid(lane.Job)
+	args := t.with(candidateArgs(owned))
 	var failed []dlq.ID
 	records := map[dlq.ID]dlq.Envelope{}
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {

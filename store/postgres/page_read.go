@@ -177,7 +177,16 @@ func (t *step) scanCandidate(row pgx.CollectableRow, more ...any) (m dlq.Candida
 }
 
 // choose decides what is claimed.
-func (t *step) choose(ctx context.Context, settled *dlq.Settlement) error {
+func (t *step) choose(ctx context.Context) error {
+	if len(t.settled.Queues)+len(t.settled.Opened) > 0 { // begin has read the queues as they were before
+		err := t.send(ctx, func(batch *pgx.Batch) {
+			t.queueSettled(batch)
+			t.queueQueues(batch)
+		})
+		if err != nil {
+			return err
+		}
+	}
 	c := &t.result.claim
 	quota, wait := t.job.limits.Quota(t.job.now)
 	c.Stopped, c.Limited, c.StepLimitReached, c.Wait = !t.job.isRunning, t.job.limits.Exist(), t.job.isRunning && quota <= 0, wait
@@ -207,7 +216,7 @@ func (t *step) choose(ctx context.Context, settled *dlq.Settlement) error {
 		t.listing.Candidates = nil
 	}
 	if err == nil {
-		err = t.look(ctx, settled)
+		err = t.look(ctx)
 	}
 	if err != nil {
 		return err
@@ -259,7 +268,7 @@ func (t *step) scanEnd(ctx context.Context) (int64, error) {
 				isFound := false
 				err := scanFirst(rows, &isFound, &seq)
 				if isFound {
-					end = min(end, seq-1)
+					end = min(end, max(seq-1, t.row.cursor+1)) // thousands may share a seq
 				}
 				return err
 			})
@@ -293,7 +302,7 @@ func (t *step) listQueue(ctx context.Context) error {
 	}
 	slices.SortFunc(l.Candidates, bySeq)
 	t.queueOf = queueOf
-	t.queues = slices.Compact(slices.Sorted(maps.Values(queueOf)))
+	t.args["from_queue"], t.args["queues"] = true, append(slices.Compact(slices.Sorted(maps.Values(queueOf))), q.id)
 	l.Closed, l.Tries = q.isClosed, q.tries
 	t.result.claim.Queue = q.lane(t.job.now)
 	return err
@@ -304,19 +313,18 @@ func (q *laneQueue) lane(now time.Time) *dlq.LaneQueue {
 }
 
 // look writes what follows from the outcomes, locks the candidates, and reads what the plan needs to know.
-func (t *step) look(ctx context.Context, settled *dlq.Settlement) error {
+func (t *step) look(ctx context.Context) error {
 	l := &t.listing
-	args := candidateArgs(l.Candidates)
-	maps.Copy(args, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "token": t.args["token"], "dead_letter_topics": t.args["dead_letter_topics"],
-		"from_queue": t.queueOf != nil, "queues": append([]int64{}, t.queues...), "requested": t.lane.Spec.TargetTopic})
+	args := t.with(candidateArgs(l.Candidates))
+	var free, held []dlq.ID
 	err := t.send(ctx, func(batch *pgx.Batch) {
-		t.queueSettled(batch, settled)
+		t.queueSettled(batch)
 		if len(l.Candidates) == 0 {
 			return
 		}
-		queueQuery(batch, &t.free, scanID, lockListedSQL, args)
+		queueQuery(batch, &free, scanID, lockListedSQL, args)
 		if t.queueOf != nil {
-			queueQuery(batch, &t.held, scanID, heldSQL, args)
+			queueQuery(batch, &held, scanID, heldSQL, args)
 		}
 		if !l.Ordered {
 			return
@@ -327,7 +335,7 @@ func (t *step) look(ctx context.Context, settled *dlq.Settlement) error {
 		batch.Queue(retriedSinglySQL, args).Query(t.scanRetried)
 		batch.Queue(retriedByJobsSQL, args).Query(t.scanRetried)
 	})
-	isFree, isHeld := setOf(t.free), setOf(t.held)
+	isFree, isHeld := setOf(free), setOf(held)
 	for i := range l.Candidates {
 		m := &l.Candidates[i]
 		m.IsHeld = m.IsHeld || !isFree[m.ID]

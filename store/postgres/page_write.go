@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 )
 
 // settle counts what the outcomes ended, and removes it from the page.
-func (t *step) settle(ctx context.Context, settled *dlq.Settlement) error {
-	r := &t.row
+func (t *step) settle(ctx context.Context) error {
+	r, settled := &t.row, &t.settled
 	r.counts.Retried += settled.Counts.Retried
 	r.counts.Failed += settled.Counts.Failed
 	r.counts.Dead += settled.Counts.Dead
@@ -49,13 +48,13 @@ func (t *step) keepOwned(ctx context.Context) error {
 
 // write changes what was decided, and commits. It also reads the records of the claimed messages, unless they are
 // larger than a page.
-func (t *step) write(ctx context.Context, settled *dlq.Settlement) error {
+func (t *step) write(ctx context.Context) error {
 	c := &t.result.claim
 	c.Bytes = t.plan.Bytes()
 	t.counts = make(map[dlq.ID]int, len(t.plan.Claim))
 	t.records = make(map[dlq.ID]dlq.Envelope, len(t.plan.Claim))
 	err := t.send(ctx, func(batch *pgx.Batch) {
-		t.queueSettled(batch, settled)
+		t.queueSettled(batch)
 		if len(t.plan.Claim) > 0 {
 			t.queueClaims(batch)
 		}
@@ -77,20 +76,16 @@ func (t *step) write(ctx context.Context, settled *dlq.Settlement) error {
 	}
 	isFailed := setOf(t.failed)
 	c.Page = make([]dlq.PageEnvelope, len(t.plan.Claim))
-	for i, m := range t.plan.Claim {
+	for i := range t.plan.Claim {
+		m := &t.plan.Claim[i]
 		c.Page[i] = claimed(m, t.counts[m.ID], t.records, isFailed[m.ID])
 	}
 	return nil
 }
 
 func (t *step) queueClaims(batch *pgx.Batch) {
-	chosen := make([]dlq.Candidate, len(t.plan.Claim))
-	for i, m := range t.plan.Claim {
-		chosen[i] = *m
-		t.page = append(t.page, m.ID)
-	}
-	args := candidateArgs(chosen)
-	maps.Copy(args, pgx.NamedArgs{"job": t.args["job"], "workflow_id": t.lane.Owner.WorkflowID, "token": t.lane.Owner.Token})
+	args := t.with(candidateArgs(t.plan.Claim))
+	t.page = append(t.page, column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })...)
 	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
 		var id [16]byte
 		var count int
@@ -119,8 +114,10 @@ func scanRecords(rows pgx.Rows, records map[dlq.ID]dlq.Envelope) error {
 	return rows.Err()
 }
 
-// queueSettled writes what follows from outcomes.
-func (t *step) queueSettled(batch *pgx.Batch, settled *dlq.Settlement) {
+// queueSettled writes what follows from outcomes, once.
+func (t *step) queueSettled(batch *pgx.Batch) {
+	settled := t.settled
+	t.settled = dlq.Settlement{}
 	if failed := settled.Failed; len(failed) > 0 {
 		args := pgx.NamedArgs{"job": t.args["job"],
 			"ids":        column(failed, func(o *dlq.PageOutcome) [16]byte { return o.ID }),
@@ -133,9 +130,7 @@ func (t *step) queueSettled(batch *pgx.Batch, settled *dlq.Settlement) {
 		}
 	}
 	if len(settled.FailedKeys) > 0 && t.lane.Spec.Order != dlq.OrderNone {
-		args := candidateArgs(settled.FailedKeys)
-		args["job"] = t.args["job"]
-		batch.Queue(noteFailedKeysSQL, args)
+		batch.Queue(noteFailedKeysSQL, t.with(candidateArgs(settled.FailedKeys)))
 	}
 	if queues := settled.Queues; len(queues) > 0 {
 		batch.Queue(noteQueuesSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
@@ -157,17 +152,15 @@ func (t *step) queueSettled(batch *pgx.Batch, settled *dlq.Settlement) {
 }
 
 // queueWaiting puts messages into queues.
-func (t *step) queueWaiting(batch *pgx.Batch, waiting []dlq.Waiting) {
+func (t *step) queueWaiting(batch *pgx.Batch, waiting []dlq.Candidate) {
 	if len(waiting) == 0 {
 		return
 	}
-	batch.Queue(waitSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
-		"ids":        column(waiting, func(w *dlq.Waiting) [16]byte { return w.ID }),
-		"seqs":       column(waiting, func(w *dlq.Waiting) int64 { return w.Seq }),
-		"keys":       column(waiting, func(w *dlq.Waiting) int32 { return w.Key }),
-		"topics":     column(waiting, func(w *dlq.Waiting) string { return w.Queue.Target.Topic }),
-		"partitions": column(waiting, func(w *dlq.Waiting) int32 { return w.Queue.Target.Partition }),
-		"queue_keys": column(waiting, func(w *dlq.Waiting) int32 { return w.Queue.Key })})
+	args := t.with(candidateArgs(waiting))
+	args["topics"] = column(waiting, func(m *dlq.Candidate) string { return m.WaitsIn.Target.Topic })
+	args["partitions"] = column(waiting, func(m *dlq.Candidate) int32 { return m.WaitsIn.Target.Partition })
+	args["queue_keys"] = column(waiting, func(m *dlq.Candidate) int32 { return m.WaitsIn.Key })
+	batch.Queue(waitSQL, args)
 }
 
 // queuePlan puts what has to wait into queues, and updates the queue that the page comes from.
@@ -183,16 +176,10 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 		t.queueWaiting(batch, p.Wait)
 		return
 	}
-	left := slices.Concat(p.Claim, p.Gone)
-	t.row.waiting = max(t.row.waiting-int64(len(left)), 0)
-	for i := range p.Wait {
-		left = append(left, p.Wait[i].Candidate)
-	}
-	args := pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "queue": t.queue.id, "queues": append(t.queues, t.queue.id),
-		"left_queues": t.queuesOf(left),
-		"seqs":        column(left, func(m **dlq.Candidate) int64 { return (*m).Seq }),
-		"ids":         column(left, func(m **dlq.Candidate) [16]byte { return (*m).ID })}
-	if len(left) > 0 {
+	t.row.waiting = max(t.row.waiting-int64(len(p.Claim)+len(p.Gone)), 0)
+	if left := slices.Concat(p.Claim, p.Gone, p.Wait); len(left) > 0 {
+		args := t.with(candidateArgs(left))
+		args["left_queues"] = t.queuesOf(left)
 		batch.Queue(leaveQueueSQL, args)
 		t.queueWaiting(batch, p.Wait)
 	}
@@ -207,14 +194,14 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 		return
 	}
 	if t.queue.tries > 0 && len(p.Claim) > 0 {
-		batch.Queue(untriedQueueSQL, args)
+		batch.Queue(untriedQueueSQL, t.args)
 	}
-	batch.Queue(deleteEmptyQueuesSQL, args)
+	batch.Queue(deleteEmptyQueuesSQL, t.args)
 }
 
 // queuesOf are the queues of candidates.
-func (t *step) queuesOf(of []*dlq.Candidate) []int64 {
-	return column(of, func(m **dlq.Candidate) int64 { return t.queueOf[(*m).ID] })
+func (t *step) queuesOf(of []dlq.Candidate) []int64 {
+	return column(of, func(m *dlq.Candidate) int64 { return t.queueOf[m.ID] })
 }
 
 // triedTargetPause is how long no other message tries a closed target while one does.
