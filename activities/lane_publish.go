@@ -119,7 +119,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		if d.Err == nil || isRejected(d.Err) && !isMessageOnly(d.Err) {
+		if d.Err == nil || isRejected(d) {
 			open[d.Target], open[dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}] = true, true
 		}
 	}
@@ -146,8 +146,8 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 			}
 		default:
 			tries, own := previousTries(queue, refusingTarget(d), i == 0)
-			o = undelivered(e, d, own || open[d.Target] || isMessageOnly(d.Err), tries)
-			if isRejected(d.Err) && !isMessageOnly(d.Err) {
+			o = undelivered(e, d, own || open[d.Target] || refusal(d).MessageOnly, tries)
+			if isRejected(d) {
 				o.Target = d.Target
 			}
 		}
@@ -159,41 +159,39 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 	return outcomes, len(open) > 0
 }
 
-// isRejected tells whether the target has rejected the message as bad data.
-func isRejected(err error) bool {
-	return !errors.As(err, new(*dlq.BlockedError)) && !errors.Is(err, dlq.ErrTargetClosed) && dlq.CategoryOf(err) == dlq.CategoryBadData
+// refusal is why a message was refused; zero for a message that was delivered, or not sent.
+func refusal(d *dlq.Delivery) (r dlq.DeliveryError) {
+	var failed *dlq.DeliveryError
+	if errors.As(d.Err, &failed) {
+		r = *failed
+	}
+	return r
 }
 
-// isMessageOnly tells whether the target was not asked.
-func isMessageOnly(err error) bool {
-	var failed *dlq.DeliveryError
-	return errors.As(err, &failed) && failed.MessageOnly
+// isRejected tells whether the target has rejected the message as bad data.
+func isRejected(d *dlq.Delivery) bool {
+	r := refusal(d)
+	return r.Category == dlq.CategoryBadData && !r.MessageOnly
 }
 
 // isThrottledEndpoint tells whether an HTTP endpoint wants requests later.
 func isThrottledEndpoint(d *dlq.Delivery) bool {
 	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
-	return isEndpoint && d.Err != nil && dlq.CategoryOf(d.Err) == dlq.CategoryRateLimit
-}
-
-// maybeMessage tells whether the message may be at fault.
-func maybeMessage(d dlq.Delivery) bool {
-	var failed *dlq.DeliveryError
-	return errors.As(d.Err, &failed) && failed.MaybeMessage
+	return isEndpoint && refusal(d).Category == dlq.CategoryRateLimit
 }
 
 // isDoubtful tells whether a target that refused a message may accept further messages. An endpoint may
 // answer 403 or 404 for a single message only, which alone would keep the lane from all further messages.
 func isDoubtful(d dlq.Delivery) bool {
-	var failed *dlq.DeliveryError
+	r := refusal(&d)
 	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
-	return maybeMessage(d) || isEndpoint && errors.As(d.Err, &failed) && failed.Category == dlq.CategoryAuth && !failed.TargetOnly
+	return r.MaybeMessage || isEndpoint && r.Category == dlq.CategoryAuth && !r.TargetOnly
 }
 
 // hasFailedOften tells whether a message that tried a closed endpoint has failed: all keys in
 // its queue were tried often enough.
 func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
-	return queue != nil && !queue.OfKey && queue.Target == d.Target && maybeMessage(*d) &&
+	return queue != nil && !queue.OfKey && queue.Target == d.Target && refusal(d).MaybeMessage &&
 		queue.Tries+1 >= PolicyOf(dlq.CategoryOf(d.Err)).Attempts*max(queue.Keys, 1)
 }
 
@@ -223,7 +221,7 @@ func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.Pag
 		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
 		o.Wait = dlq.Wait{Target: d.Target}
 		return o
-	case isRejected(d.Err) || open && tries+1 >= policy.Attempts:
+	case category == dlq.CategoryBadData || open && tries+1 >= policy.Attempts:
 		return outcomeOf(e, category.Result(), d.Err)
 	case open:
 		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
@@ -239,8 +237,7 @@ func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.Pag
 
 // refusingTarget is the target that refused a message: the partition, or the whole topic.
 func refusingTarget(d *dlq.Delivery) dlq.Target {
-	var refusal *dlq.DeliveryError
-	if errors.As(d.Err, &refusal) && refusal.TargetOnly {
+	if refusal(d).TargetOnly {
 		return dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}
 	}
 	return d.Target

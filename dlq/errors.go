@@ -152,8 +152,8 @@ type DeliveryError struct {
 	// TargetOnly is set when the whole topic is refused but other topics of the broker may
 	// work: the topic does not exist, or writing to it is not allowed.
 	TargetOnly bool
-	// MessageOnly is set when the target was not asked: the record that the message points
-	// to could not be read. So the target is neither open nor closed.
+	// MessageOnly is set when the target was not asked: the record could not be read. So the target is neither
+	// open nor closed.
 	MessageOnly bool
 	// MaybeMessage is set when an HTTP endpoint took the request, and so the message may be at
 	// fault: the endpoint answered 500, or did not answer. See LaneQueue.Keys.
