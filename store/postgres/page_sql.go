@@ -173,7 +173,8 @@ WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> 
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics`
 
 	// earlierWaitingSQL finds the last earlier message of each key that waits in another queue of the lane than the
-	// listed ones. Keys of other lanes may have the same number.
+	// listed ones. Keys of other lanes may have the same number. OFFSET 0 keeps a plan that was made while there were
+	// no queues from reading all of them.
 	earlierWaitingSQL = `
 SELECT k.key, w.seq, q.topic, q.partition, q.key_hash
 FROM unnest(@keys::int[], @seqs::bigint[]) AS k (key, seq)
@@ -184,7 +185,7 @@ CROSS JOIN LATERAL (
 	ORDER BY w.seq DESC
 	LIMIT 1
 ) AS w
-JOIN dlq.dlq_job_queues q ON q.id = w.queue_id`
+CROSS JOIN LATERAL (SELECT q.topic, q.partition, q.key_hash FROM dlq.dlq_job_queues q WHERE q.id = w.queue_id OFFSET 0) AS q`
 
 	// retriedSinglySQL finds the first message of each record key that a single retry has claimed.
 	retriedSinglySQL = `
@@ -271,12 +272,18 @@ DELETE FROM dlq.dlq_job_waiting w
 USING unnest(@left_queues::bigint[], @seqs::bigint[], @ids::uuid[]) AS l (queue, seq, id)
 WHERE w.job_id = @job AND w.queue_id = l.queue AND w.lane = @lane AND w.seq = l.seq AND w.message_id = l.id`
 
+	// waitSQL puts messages into queues. A plan that was made while there were no queues uses the index of all four
+	// columns because of ORDER BY.
 	waitSQL = `
 INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)
 SELECT @job, q.id, @lane, w.seq, w.id, w.key
 FROM unnest(@ids::uuid[], @seqs::bigint[], @keys::int[], @topics::text[], @partitions::int[], @queue_keys::int[])
 	AS w (id, seq, key, topic, partition, queue_key)
-JOIN dlq.dlq_job_queues q ON q.job_id = @job AND q.topic = w.topic AND q.partition = w.partition AND q.key_hash = w.queue_key`
+CROSS JOIN LATERAL (
+	SELECT q.id FROM dlq.dlq_job_queues q
+	WHERE q.job_id = @job AND q.topic = w.topic AND q.partition = w.partition AND q.key_hash BETWEEN w.queue_key AND w.queue_key
+	ORDER BY q.key_hash LIMIT 1
+) AS q`
 
 	deleteEmptyQueuesSQL = `
 DELETE FROM dlq.dlq_job_queues q
