@@ -265,7 +265,8 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 	if err != nil {
 		return claim, claimed, err
 	}
-	return claim, claimed, l.send(ctx, &claim)
+	l.send(ctx, &claim)
+	return claim, claimed, nil
 }
 
 // readTimeout bounds the reading of a large message. The timeout allows for 4 MiB per second, and

@@ -23,13 +23,13 @@ const (
 // send publishes a page, and has the outcome of each message in hand then. A cancellation does not
 // interrupt the publish, because its outcome would be unknown. The publisher bounds its
 // duration.
-func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
+func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) {
 	if len(claim.Page) == 0 {
-		return nil
+		return
 	}
 	ctx, span := startSpan(ctx, "page", trace.WithAttributes(attribute.Int("dlq.messages", len(claim.Page))))
 	linkMessages(span, claim.Page)
-	defer func() { endSpan(span, err) }()
+	defer endSpan(span, nil)
 	outcomes := make([]dlq.PageOutcome, 0, len(claim.Page))
 	page := make([]dlq.Envelope, 0, len(claim.Page))
 	for i := range claim.Page {
@@ -45,14 +45,13 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 		e.TargetTopic, e.Token = l.lane.Spec.TargetTopic, l.lane.Owner.Token
 		page = append(page, e.Envelope)
 	}
-	if l.Publisher == nil {
+	switch {
+	case len(page) == 0:
+	case l.Publisher == nil:
 		for i := range page {
 			outcomes = append(outcomes, outcomeOf(&page[i], dlq.ResultDelivered, nil))
 		}
-		l.published(outcomes)
-		return nil
-	}
-	if len(page) > 0 {
+	default:
 		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptTried(claim))
 		judged, answered := judge(page, deliveries, claim.Queue, l.lane.Spec.Order)
 		outcomes = append(outcomes, judged...)
@@ -65,7 +64,6 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) (err error) {
 		}
 	}
 	l.published(outcomes)
-	return nil
 }
 
 // closedExceptTried returns the closed targets without the target that this page tries again.
@@ -216,23 +214,19 @@ func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries
 func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.PageOutcome {
 	category := dlq.CategoryOf(d.Err)
 	policy := PolicyOf(category)
+	o := outcomeOf(e, dlq.ResultWaiting, d.Err)
 	switch {
 	case errors.Is(d.Err, dlq.ErrTargetClosed):
-		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
 		o.Wait = dlq.Wait{Target: d.Target}
-		return o
 	case category == dlq.CategoryBadData || open && tries+1 >= policy.Attempts:
-		return outcomeOf(e, category.Result(), d.Err)
+		o.Result = category.Result()
 	case open:
-		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
 		o.Wait = dlq.Wait{Target: dlq.Target{Topic: cmp.Or(d.Target.Topic, e.Target()), Partition: dlq.AnyPartition}, OfKey: true,
 			Tries: tries + 1, For: policy.Wait(tries+1, d.Err)}
-		return o
 	default:
-		o := outcomeOf(e, dlq.ResultWaiting, d.Err)
 		o.Wait = dlq.Wait{Target: refusingTarget(d), Tries: tries + 1, For: closedPause(tries+1, category, d.Err)}
-		return o
 	}
+	return o
 }
 
 // refusingTarget is the target that refused a message: the partition, or the whole topic.

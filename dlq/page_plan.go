@@ -1,6 +1,9 @@
 package dlq
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // NoKey is the key of the queue of a target.
 const NoKey int32 = -1
@@ -121,7 +124,6 @@ func (l *Listing) Plan() Plan {
 	p := Plan{}
 	blocked := map[int32]QueueID{}
 	seen := map[int32]bool{}
-	created := map[QueueID]bool{}
 	var firsts []Candidate
 	bytes := int64(0)
 	for _, m := range l.Candidates {
@@ -132,8 +134,7 @@ func (l *Listing) Plan() Plan {
 		queue, isBlocked := blocked[m.Key]
 		if !isBlocked {
 			var isNew bool
-			if queue, isNew, isBlocked = l.blockedBy(&m); isNew && !created[queue] {
-				created[queue] = true
+			if queue, isNew, isBlocked = l.blockedBy(&m); isNew && !slices.Contains(p.Created, queue) {
 				p.Created = append(p.Created, queue)
 			}
 		}

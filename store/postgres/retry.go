@@ -32,15 +32,11 @@ WITH claimed AS (
 	SELECT m.* FROM dlq.dlq_messages m
 	WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token
 )
-SELECT m.original_topic, m.retry_count, m.max_retries,
-	CASE WHEN m.size > 0 THEN m.size
-		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END
+SELECT m.original_topic, m.retry_count, m.max_retries,` + messageSize + `
 FROM owned m`
 
 const claimedSQL = `
-SELECT m.original_topic, m.retry_count, m.max_retries,
-	CASE WHEN m.size > 0 THEN m.size
-		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END
+SELECT m.original_topic, m.retry_count, m.max_retries,` + messageSize + `
 FROM dlq.dlq_messages m
 WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
 
