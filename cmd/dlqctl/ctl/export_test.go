@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -124,7 +125,12 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 			cursors = append(cursors, r.URL.Query().Get("cursor"))
 			id := fmt.Sprintf("m%d", len(cursors))
 			mutex.Unlock()
-			stream(true, exported(id, ""))(w, r)
+			at := fmt.Sprintf(`,"created_at":"2026-01-31T08:%02d:00Z"}`, len(cursors))
+			lines := []string{strings.TrimSuffix(exported(id, ""), "}") + at}
+			if len(cursors) == 2 { // a message that became visible late, and one that was delivered
+				lines = []string{strings.TrimSuffix(exported("late", ""), "}") + `,"created_at":"2026-01-31T08:00:59Z"}`, exported("m1", ""), lines[0]}
+			}
+			stream(true, lines...)(w, r)
 		},
 	})
 	s.interrupts = make(chan os.Signal)
@@ -134,5 +140,6 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 	}
 	ran := s.dlqctl(t, "listen", "orders.dlq.v1", "--to", process.URL, "--follow")
 	require.Equal(t, 130, ran.code, ran.err)
-	require.Equal(t, []string{"", "the-end"}, cursors)
+	require.Equal(t, []string{"", ""}, cursors, "what may have become visible since is read again")
+	require.Equal(t, []string{"m1", "late", "m2"}, regexp.MustCompile(`(?m)^\S+`).FindAllString(ran.out, -1))
 }

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,25 +55,56 @@ Exit code 3: the process has refused a message, by an answer other than 2xx.`,
 			Transport:     &http.Transport{}, // without a proxy
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
-		limit := f.limit
+		limit, recent := f.limit, &recentMessages{from: f.cursor, ids: map[string]bool{}}
+		isDone := func() bool { return limit > 0 && d.delivered >= limit }
 		for tag := ""; ; {
 			if follow {
 				if tag, err = s.awaitChange(cmd.Context(), c, args[0], f.filters, tag); err != nil {
 					return err
 				}
 			}
-			if f.cursor, err = s.export(cmd.Context(), c, args[0], f, func(m client.ExportedMessage) error { return d.deliver(cmd.Context(), m) }); err != nil {
-				return err
+			if f.cursor = recent.from; limit > 0 {
+				f.limit = limit - d.delivered + int64(len(recent.ids))
 			}
-			if limit > 0 {
-				f.limit = limit - d.delivered
-			}
-			if !follow || limit > 0 && f.limit == 0 {
-				return d.outcome()
+			_, err = s.export(cmd.Context(), c, args[0], f, func(m client.ExportedMessage) error {
+				if isDone() || !recent.add(&m) {
+					return nil
+				}
+				return d.deliver(cmd.Context(), m)
+			})
+			if err != nil || !follow || isDone() {
+				return cmp.Or(err, d.outcome())
 			}
 		}
 	}
 	return cmd
+}
+
+// latest is how much later than its time of storing a message may become visible, since its transaction was open.
+const latest = 30 * time.Second
+
+// recentMessages says where the next export begins, so that no message is missed, and which messages it shows again.
+type recentMessages struct {
+	from     string // the cursor of the newest message that is older than the others
+	messages []client.ExportedMessage
+	ids      map[string]bool
+}
+
+// add remembers a message, and returns false for a known one.
+func (r *recentMessages) add(m *client.ExportedMessage) bool {
+	if r.ids[m.ID] {
+		return false
+	}
+	r.ids[m.ID] = true
+	short := client.ExportedMessage{}
+	short.ID, short.CreatedAt, short.Cursor = m.ID, m.CreatedAt, m.Cursor
+	r.messages = append(r.messages, short)
+	for m.CreatedAt.Sub(r.messages[0].CreatedAt) > latest {
+		r.from = r.messages[0].Cursor
+		delete(r.ids, r.messages[0].ID)
+		r.messages = r.messages[1:]
+	}
+	return true
 }
 
 // loopback checks that an address is this machine's: messages of production go to no other.
