@@ -132,6 +132,9 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
 	}
+	if d.Unreadable != nil {
+		return dlq.Message{}, conflict(d.Unreadable.Error(), nil)
+	}
 	suspicion, errs := d.Failure.Suspicion, &fieldErrors{}
 	if edit.Headers != nil {
 		for _, name := range fixedHeaders {

@@ -268,3 +268,26 @@ func TestAnEditDoesNotHideThatTheOriginIsForged(t *testing.T) {
 		require.Equal(t, want, w.call(http.MethodGet, "/api/v1/dlq/messages/"+copied.String()).field(t, "suspicion"), origin)
 	}
 }
+
+// Another program has changed the stored headers, so that nobody knows the record.
+func TestAMessageWithDamagedHeadersIsShownAndNotEdited(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(2)
+	damaged, sound := ids[0], ids[1]
+	_, err := w.pool.Exec(t.Context(), `UPDATE dlq.dlq_message_bodies SET headers = '\x0400' WHERE message_id = $1`, [16]byte(damaged))
+	require.NoError(t, err)
+
+	got := w.call(http.MethodGet, "/api/v1/dlq/messages/"+damaged.String())
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Contains(t, got.body, `"headers":[],`)
+	require.Contains(t, got.body, `"headers_error":"message `+damaged.String()+`: stored headers are damaged`)
+	require.NotContains(t, w.call(http.MethodGet, "/api/v1/dlq/messages/"+sound.String()).body, "headers_error")
+
+	messages, _ := w.export(exportPath)
+	require.Len(t, messages, 2, "an export goes on after it")
+
+	got = w.json(http.MethodPost, "/api/v1/dlq/messages/"+damaged.String()+"/retry", `{"value": {"a": 1}}`)
+	require.Equal(t, http.StatusConflict, got.status, got.body)
+	require.Contains(t, got.body, "stored headers are damaged")
+}

@@ -41,7 +41,8 @@ type detailView struct {
 	EditedFrom      *dlq.ID       `json:"edited_from"`
 	ReplacedBy      *dlq.ID       `json:"replaced_by"`
 	// GroupedBy is absent for a message without a group.
-	GroupedBy *groupedByView `json:"grouped_by,omitempty"`
+	GroupedBy    *groupedByView `json:"grouped_by,omitempty"`
+	HeadersError *string        `json:"headers_error,omitempty"`
 	decodedFields
 	verifiedFields
 	lifecycleFields
@@ -176,6 +177,9 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By), verifiedFields: viewVerified(verdict),
 		lifecycleFields: s.viewLifecycle(&d.Message, isArchived),
 		decodedFields:   decodedFields{Schema: viewSchema(d.Schema), DecodeError: optionalText(d.DecodeError)},
+	}
+	if d.Unreadable != nil {
+		view.HeadersError = new(d.Unreadable.Error())
 	}
 	for _, a := range d.Attempts {
 		view.Attempts = append(view.Attempts, attemptView{

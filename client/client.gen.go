@@ -1273,7 +1273,11 @@ type MessageDetail struct {
 
 	// Headers In the order of the record, with duplicates.
 	Headers Headers `json:"headers"`
-	ID      ID      `json:"id"`
+
+	// HeadersError Why `headers` is empty although the record has headers: another program has changed them in the database. Present
+	// for such a message only, which can be neither sent nor edited.
+	HeadersError *string `json:"headers_error,omitempty"`
+	ID           ID      `json:"id"`
 
 	// Key Null is Kafka's null, which differs from an empty value.
 	Key         *Bytes             `json:"key"`
@@ -1488,7 +1492,11 @@ type MessageLine struct {
 
 	// Headers In the order of the record, with duplicates.
 	Headers []MessageLine_Headers `json:"headers"`
-	ID      ID                    `json:"id"`
+
+	// HeadersError Why `headers` is empty although the record has headers: another program has changed them in the database. Present
+	// for such a message only, which can be neither sent nor edited.
+	HeadersError *string `json:"headers_error,omitempty"`
+	ID           ID      `json:"id"`
 
 	// Key Null is Kafka's null, which differs from an empty value.
 	Key         *ExportedBytes     `json:"key"`
@@ -2342,6 +2350,10 @@ type StoredMessage struct {
 
 	// GroupID The group of messages with the same cause. Null for messages of other programs.
 	GroupID *GroupID `json:"group_id"`
+
+	// HeadersError Why `headers` is empty although the record has headers: another program has changed them in the database. Present
+	// for such a message only, which can be neither sent nor edited.
+	HeadersError *string `json:"headers_error,omitempty"`
 
 	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
 	OperationID *OperationID `json:"operation_id"`

@@ -129,6 +129,8 @@ type Detail struct {
 	Schema      Schema
 	DecodeError string
 	Edits       Edits
+	// Unreadable says why the headers cannot be read. The record has none then.
+	Unreadable error
 }
 
 // Edits link a message to its edited copies.

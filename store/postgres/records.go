@@ -143,8 +143,8 @@ func scanDetailWith(row pgx.CollectableRow, more ...any) (dlq.Detail, error) {
 		return dlq.Detail{}, err
 	}
 	f.Origin.Topic, f.ErrorMessage, f.ErrorClass = d.OriginalTopic, d.ErrorMessage, d.ErrorClass
-	d.Record.Headers, err = decodeHeaders(headers)
-	return d, err
+	d.Record.Headers, d.Unreadable = readHeaders(d.ID, headers)
+	return d, nil
 }
 
 // sourceTargets are the scan targets of the columns of a source, which are NULL together.
