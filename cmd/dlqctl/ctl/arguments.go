@@ -11,14 +11,17 @@ import (
 	"dlqmanager/client"
 )
 
+// several ends the name of an argument that may be repeated.
+const several = "..."
+
 // argumentsOf checks that a command has the arguments that its usage names in capitals.
 func argumentsOf(use string) cobra.PositionalArgs {
 	names := strings.Fields(use)[1:]
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return fmt.Errorf("%s is missing", names[len(args)])
-		case len(args) > len(names):
+			return fmt.Errorf("%s is missing", strings.TrimSuffix(names[len(args)], several))
+		case len(args) > len(names) && !strings.HasSuffix(use, several):
 			return fmt.Errorf("%q is one argument too many", args[len(names)])
 		}
 		return nil
@@ -29,10 +32,12 @@ func argumentsOf(use string) cobra.PositionalArgs {
 func named(args []string) []string {
 	ids := make([]string, len(args))
 	for i, arg := range args {
-		ids[i] = arg[strings.LastIndexByte(arg, '/')+1:]
+		ids[i] = withoutNoun(arg)
 	}
 	return ids
 }
+
+func withoutNoun(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // completer lists the values that a flag or an argument may have. Text after a tab describes the value.
 type completer func(ctx context.Context, s *session) []string

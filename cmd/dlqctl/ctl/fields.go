@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // decode reads JSON and keeps numbers as they are written.
@@ -46,6 +48,17 @@ func at(value any, path string) any {
 	return value
 }
 
+// stored is the text of a stored key or value, which the API sends in base64; false for bytes that are no text, and for
+// other objects.
+func stored(object map[string]any) (string, bool) {
+	encoded, ok := object["base64"].(string)
+	if _, sized := object["size"]; !ok || !sized || len(object) != 2 {
+		return "", false
+	}
+	content, err := base64.StdEncoding.DecodeString(encoded)
+	return string(content), err == nil && utf8.Valid(content)
+}
+
 // text is a value in plain text: JSON for objects, nothing for null, and elements with commas between them for a list.
 func text(value any) string {
 	switch v := value.(type) {
@@ -57,6 +70,10 @@ func text(value any) string {
 		return v.String()
 	case bool:
 		return strconv.FormatBool(v)
+	case map[string]any:
+		if written, ok := stored(v); ok {
+			return written
+		}
 	case []any:
 		if !slices.ContainsFunc(v, func(element any) bool { _, isText := element.(string); return !isText }) {
 			texts := make([]string, len(v))

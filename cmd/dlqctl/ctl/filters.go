@@ -71,12 +71,20 @@ func (s *session) addJobFilters(cmd *cobra.Command) *filters {
 	return f
 }
 
+// value is the text of a filter. A group may be named as -o name prints it.
+func (f *filters) value(field string) string {
+	if field == "group" {
+		return withoutNoun(*f.texts[field])
+	}
+	return *f.texts[field]
+}
+
 // query returns the filters of a list.
 func (f *filters) query() ([]client.RequestOption, error) {
 	var options []client.RequestOption
-	for field, value := range f.texts {
+	for field := range f.texts {
 		if f.flags.Changed(flagName(field)) {
-			options = append(options, client.Query(field, *value))
+			options = append(options, client.Query(field, f.value(field)))
 		}
 	}
 	if len(f.status) > 0 {
@@ -125,16 +133,16 @@ func underscored(name string) string {
 // body returns the filters of a plan, as fields of its JSON.
 func (f *filters) body() (map[string]any, error) {
 	body := map[string]any{}
-	for field, value := range f.texts {
+	for field := range f.texts {
 		if f.flags.Changed(flagName(field)) {
-			body[field] = *value
+			body[field] = f.value(field)
 		}
 	}
 	if len(f.status) > 0 {
 		body["status"] = f.status
 	}
 	if len(f.ids) > 0 {
-		body["ids"] = f.ids
+		body["ids"] = named(f.ids)
 	}
 	if f.flags.Changed("suspicious") {
 		body["suspicious"] = f.suspicious

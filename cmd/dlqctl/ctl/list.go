@@ -3,7 +3,9 @@ package ctl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -56,6 +58,9 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 		var queries []client.RequestOption
 		for name, value := range f.queries {
 			if cmd.Flags().Changed(flagName(name)) {
+				if name == "target_id" {
+					*value = withoutNoun(*value)
+				}
 				queries = append(queries, client.Query(name, *value))
 			}
 		}
@@ -141,12 +146,15 @@ func (s *session) single(v view, answer []byte) error {
 	return p.end()
 }
 
-// getCommand makes the command that shows one record.
+// getCommand makes the command that shows one record, or several if its usage ends with "...".
 func (s *session) getCommand(use, short, example string, v view, fetch call) *cobra.Command {
 	v.list = ""
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: argumentsOf(use),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return s.getEach(cmd.Context(), v, named(args), fetch)
+			}
 			c, _, err := s.connect()
 			if err != nil {
 				return err
@@ -158,4 +166,41 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 			return s.single(v, answer)
 		},
 	}
+}
+
+// getEach prints records one after another; the chosen fields of --fields are a table. An id that the server does not
+// know, such as a message that was archived meanwhile, does not keep the others from being shown.
+func (s *session) getEach(ctx context.Context, v view, ids []string, fetch call) error {
+	p, err := s.printer(v)
+	if err != nil {
+		return err
+	}
+	c, _, err := s.connect()
+	if err != nil {
+		return err
+	}
+	var missing []error
+	var rows []json.RawMessage
+	for _, id := range ids {
+		answer, err := fetch(ctx, c, []string{id})
+		failed, isAnswer := errors.AsType[*client.APIError](err)
+		switch {
+		case isAnswer && failed.Status == http.StatusNotFound:
+			missing = append(missing, fmt.Errorf("%s: %w", id, err))
+		case err != nil:
+			return errors.Join(p.end(), err)
+		case len(p.fields) > 0 && (p.format == formatTable || p.format == formatWide):
+			rows = append(rows, answer)
+		default:
+			if err := p.page(answer); err != nil {
+				return err
+			}
+		}
+	}
+	if len(rows) > 0 {
+		if err := p.table(rows); err != nil {
+			return err
+		}
+	}
+	return errors.Join(append(missing, p.end())...)
 }

@@ -29,8 +29,9 @@ func (s *session) messagesCommand() *cobra.Command {
 			return body(c.ListMessages(ctx, args[0], nil, options...))
 		}, true, option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
 	list.ValidArgsFunction = s.firstArgument(completeTopics)
-	get := s.getCommand("get ID", "Show everything about a message",
-		"  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .payload", messageView,
+	get := s.getCommand("get ID...", "Show everything about a message, or about several",
+		"  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .payload\n"+
+			"  dlqctl messages list orders.dlq.v1 --status DEAD -o name | xargs dlqctl messages get --fields id,key,resolution", messageView,
 		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 			return body(c.GetMessage(ctx, args[0], nil, options...))
 		})

@@ -167,7 +167,14 @@ func showPlan(to io.Writer, content []byte) error {
 		if i == 0 {
 			fmt.Fprint(&text, "\nby cause\n")
 		}
-		fmt.Fprintf(&text, "  %10s  %s\n", thousands(counted.Count), oneLine(counted.Title))
+		id := ""
+		if counted.ID != nil {
+			id = *counted.ID
+		}
+		fmt.Fprintf(&text, "  %10s  %-36s  %s\n", thousands(counted.Count), id, oneLine(counted.Title))
+	}
+	if plan.MoreGroups > 0 {
+		fmt.Fprintf(&text, "  and %s more causes\n", thousands(plan.MoreGroups))
 	}
 	for i := range plan.Sample {
 		if i == 0 {

@@ -72,7 +72,7 @@ func (p *printer) cell(column column, value any) string {
 }
 
 // sheet writes one record for people: its short fields, a line each, and then the long ones. Empty fields are left out, and
-// the base64 of what is shown as text too: -o json has everything.
+// the base64 of bytes that are no text too: -o json has everything.
 func (p *printer) sheet(value any) error {
 	var fields []field
 	for _, path := range p.fields {
@@ -95,6 +95,9 @@ func (p *printer) sheet(value any) error {
 		}
 	}
 	var sheet strings.Builder
+	if p.records > 1 {
+		sheet.WriteByte('\n')
+	}
 	for _, f := range short {
 		fmt.Fprintln(&sheet, strings.TrimRight(runewidth.FillRight(f.path, width)+"  "+f.text, " "))
 	}
@@ -111,7 +114,7 @@ type field struct{ path, text string }
 // list stands in one line; a list of objects has a line for each.
 func flatten(path string, value any) []field {
 	object, ok := value.(map[string]any)
-	if !ok || len(object) == 0 {
+	if _, isStored := stored(object); !ok || len(object) == 0 || isStored {
 		list, ok := value.([]any)
 		if ok && slices.ContainsFunc(list, isObject) {
 			lines := make([]string, len(list))
@@ -128,8 +131,11 @@ func flatten(path string, value any) []field {
 		if path != "" {
 			below = path + "." + name
 		}
-		if path == "" && name == "payload" { // of a stranger's making: it stays one value
+		switch {
+		case path == "" && name == "payload": // of a stranger's making: it stays one value
 			all = append(all, field{below, indented(object[name])})
+			continue
+		case path == "" && name == "value" && object["payload"] != nil: // which shows it
 			continue
 		}
 		all = append(all, flatten(below, object[name])...)
