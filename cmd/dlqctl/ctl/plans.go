@@ -151,7 +151,7 @@ func showPlan(to io.Writer, content []byte) error {
 	fmt.Fprintf(&text, "Plan %s, valid until %s\n\n", plan.ID, plan.ExpiresAt.Local().Format("2006-01-02 15:04:05"))
 	fmt.Fprintf(&text, "%s  %s  %s\n", plan.Kind, plan.Topic, messages(plan.Matched))
 	if plan.Skipped > 0 {
-		fmt.Fprintf(&text, "  %s match and are left out\n", messages(plan.Skipped))
+		fmt.Fprintf(&text, "  %s left out\n", messages(plan.Skipped))
 	}
 	counts := func(title string, counts client.PlanCounts) {
 		for i, counted := range counts {
