@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ func argumentsOf(use string) cobra.PositionalArgs {
 			return fmt.Errorf("%s is missing", strings.TrimSuffix(names[len(args)], several))
 		case len(args) > len(names) && !strings.HasSuffix(use, several):
 			return fmt.Errorf("%q is one argument too many", args[len(names)])
+		case slices.Contains(args, ""): // such as a variable of the shell that is not set
+			return fmt.Errorf("%s is empty", strings.TrimSuffix(names[min(slices.Index(args, ""), len(names)-1)], several))
 		}
 		return nil
 	}

@@ -94,3 +94,13 @@ func TestAJobCountsItsVerifiedMessagesWhenAsked(t *testing.T) {
 	}})
 	require.Contains(t, s.dlqctl(t, "jobs", "get", jobID, "--verified", "--fields", "verified").out, "verified.yes  7")
 }
+
+func TestAnEmptyArgumentIsAnError(t *testing.T) {
+	t.Parallel()
+	s := server(t, nil)
+	for _, args := range [][]string{{"jobs", "get", ""}, {"messages", "get", "a", ""}, {"messages", "list", ""}, {"jobs", "rate", jobID, ""}} {
+		ran := s.dlqctl(t, args...)
+		require.Equal(t, 2, ran.code, args)
+		require.Contains(t, ran.err, " is empty", args)
+	}
+}
