@@ -132,7 +132,8 @@ func (s *session) retryOne() *cobra.Command {
 		Use: "retry ID", Short: "Send a message back to its original topic", Args: argumentsOf("retry ID"),
 		Long: `Sends a message back to its original topic and waits for the result. The retry is a workflow: it goes on when dlqctl ends.
 
-With --value or --key the message is edited first; the edited copy is sent and the original keeps its bytes.
+With --value or --key the message is edited first; the edited copy is sent and the original keeps its bytes. If the original has a
+schema of a Schema Registry and the file is JSON, the server encodes it with that schema.
 Exit code 3: the retry has ended and the message was not delivered.`,
 		Example: `  dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24
   dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24 --value repaired.json --reason "the amount was missing"`,
@@ -149,16 +150,14 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 			encoded := []byte(key)
 			request.KeyBase64 = &encoded
 		}
-		if cmd.Flags().Changed("value") {
-			content, err := s.readFile(value)
-			if err != nil {
-				return fmt.Errorf("the value to send: %w", err)
-			}
-			request.ValueBase64 = &content
-		}
 		c, err := s.connectToChange(cmd, id, storedTopic)
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("value") {
+			if err := s.editValue(cmd.Context(), c, id, value, &request); err != nil {
+				return err
+			}
 		}
 		answer, err := c.RetryMessage(cmd.Context(), id, nil, &request)
 		if err != nil {
@@ -176,6 +175,25 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 		return nil
 	}
 	return cmd
+}
+
+// editValue reads the value to send. The server encodes JSON with the schema of the message, if that has one; everything
+// else is sent byte for byte.
+func (s *session) editValue(ctx context.Context, c *client.Client, id, file string, request *client.RetryRequest) error {
+	content, err := s.readFile(file)
+	if err != nil {
+		return fmt.Errorf("the value to send: %w", err)
+	}
+	message, err := c.GetMessage(ctx, id, nil)
+	switch {
+	case err != nil:
+		return err
+	case message.Value.Schema != nil && json.Valid(content):
+		request.Value = content
+	default:
+		request.ValueBase64 = &content
+	}
+	return nil
 }
 
 // awaitRetry waits until the message of a running retry has another status, and shows the message.

@@ -104,3 +104,29 @@ func TestAnEmptyArgumentIsAnError(t *testing.T) {
 		require.Contains(t, ran.err, " is empty", args)
 	}
 }
+
+func TestAnEditedValueIsJSONForASchemaAndBytesOtherwise(t *testing.T) {
+	t.Parallel()
+	sent := map[string]map[string]any{}
+	retry := func(w http.ResponseWriter, r *http.Request) {
+		var request map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&request)
+		sent[r.URL.Path] = request
+		answer(`{"id": "m", "status": "RESOLVED", "published": true}`)(w, r)
+	}
+	s := server(t, map[string]http.HandlerFunc{
+		"GET /api/v1/dlq/messages/plain": answer(`{"id": "plain", "schema": null}`), "POST /api/v1/dlq/messages/plain/retry": retry,
+		"GET /api/v1/dlq/messages/avro": answer(`{"id": "avro", "schema": {"id": 7}}`), "POST /api/v1/dlq/messages/avro/retry": retry,
+	})
+	s.stdin = `{"amount": 10}`
+	for _, id := range []string{"plain", "avro"} {
+		ran := s.dlqctl(t, "messages", "retry", id, "--value", "-")
+		require.Zero(t, ran.code, ran.err)
+	}
+	require.Equal(t, map[string]map[string]any{
+		"/api/v1/dlq/messages/plain/retry": {"value_base64": "eyJhbW91bnQiOiAxMH0="}, "/api/v1/dlq/messages/avro/retry": {"value": map[string]any{"amount": 10.0}},
+	}, sent)
+	s.stdin = "\x00\x00\x00\x00\x07"
+	require.Zero(t, s.dlqctl(t, "messages", "retry", "avro", "--value", "-").code)
+	require.Equal(t, map[string]any{"value_base64": "AAAAAAc="}, sent["/api/v1/dlq/messages/avro/retry"])
+}
