@@ -12,8 +12,11 @@ import (
 	"dlqmanager/client"
 )
 
+// fixView is the answer that fixes a group.
+var fixView = view{noun: "groups", id: "group.id", sample: client.GroupFixed{}}
+
 // groupCommand makes a command that changes a group.
-func (s *session) groupCommand(use, short, long, example string, change func(*cobra.Command, *client.Client, string) ([]byte, error)) *cobra.Command {
+func (s *session) groupCommand(use, short, long, example string, v view, change func(*cobra.Command, *client.Client, string) ([]byte, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: argumentsOf(use), ValidArgsFunction: s.firstArgument(completeGroups),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +42,7 @@ func (s *session) groupCommand(use, short, long, example string, change func(*co
 			if err != nil {
 				return err
 			}
-			return s.single(groupsView.one(), answer)
+			return s.single(v, answer)
 		},
 	}
 }
@@ -77,7 +80,7 @@ func (s *session) holdCommand() *cobra.Command {
 	cmd := s.groupCommand("hold ID", "Hold a group: its alerts are quiet until a condition is met",
 		`Holds a group. It opens again at a time (--until), after so many more messages (--count),
 or when more than so many arrive in an hour (--rate). Retries do not take its messages meanwhile unless they are asked to.`,
-		`  dlqctl groups hold 8f2cc0a3-5784-8865-a08b-a01afce8da16 --until 8h --owner alice --reason "waits for the provider"`,
+		`  dlqctl groups hold 8f2cc0a3-5784-8865-a08b-a01afce8da16 --until 8h --owner alice --reason "waits for the provider"`, groupsView.one(),
 		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
 			change := texts.change(cmd)
 			held := client.GroupChangeStateHeld
@@ -130,7 +133,7 @@ func instant(ctx context.Context, c *client.Client, text string) (time.Time, err
 
 func (s *session) openCommand() *cobra.Command {
 	var texts groupTexts
-	cmd := s.groupCommand("open ID", "Open a held or fixed group again", "", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16",
+	cmd := s.groupCommand("open ID", "Open a held or fixed group again", "", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
 		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
 			change := texts.change(cmd)
 			open := client.GroupChangeStateOpen
@@ -144,7 +147,7 @@ func (s *session) openCommand() *cobra.Command {
 func (s *session) noteCommand() *cobra.Command {
 	var texts groupTexts
 	cmd := s.groupCommand("note ID", "Set the note, owner or ticket of a group", "",
-		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7",
+		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7", groupsView.one(),
 		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
 			return body(c.ChangeGroup(cmd.Context(), id, texts.change(cmd)))
 		})
@@ -155,7 +158,7 @@ func (s *session) noteCommand() *cobra.Command {
 func (s *session) fixCommand() *cobra.Command {
 	var reason, ticket string
 	cmd := s.groupCommand("fix ID", "Mark a group fixed: it opens again when a message that was written later fails", "",
-		`  dlqctl groups fix 8f2cc0a3-5784-8865-a08b-a01afce8da16 --reason "released 1.4.2"`,
+		`  dlqctl groups fix 8f2cc0a3-5784-8865-a08b-a01afce8da16 --reason "released 1.4.2"`, fixView,
 		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
 			answer, err := c.FixGroup(cmd.Context(), id, &client.GroupFixRequest{Reason: given(reason), Ticket: given(ticket)})
 			if err == nil {

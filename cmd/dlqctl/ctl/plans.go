@@ -25,7 +25,7 @@ type planFlags struct {
 	rate               int64
 	target, order      string
 	ramp               []int64
-	rampWait           string
+	rampWait, confirm  string
 	cameBack           float64
 	suspicious, follow bool
 	all                bool
@@ -41,9 +41,11 @@ func (s *session) planFlags(cmd *cobra.Command, retry bool) *planFlags {
 		flags.StringVar(&f.order, "order", "", "key keeps the order of each key (default), none is faster")
 		flags.Int64SliceVar(&f.ramp, "ramp", nil, "begin with so many messages, then wait and look whether they came back, such as 1,10,100")
 		flags.StringVar(&f.rampWait, "ramp-wait", "", "how long a step of the ramp waits, such as 30s")
+		flags.StringVar(&f.confirm, "ramp-confirm", "", "verified: a step of the ramp also waits until consumers got past its messages")
 		flags.Float64Var(&f.cameBack, "max-came-back", 0, "share of messages that may come back before the ramp pauses the job, such as 0.05")
 		flags.BoolVar(&f.suspicious, "include-suspicious", false, "send also the messages whose headers are suspicious")
 		s.complete(cmd, "order", fixed("key", "none"))
+		s.complete(cmd, "ramp-confirm", fixed("verified"))
 		s.complete(cmd, "target-topic", completeTopics)
 	}
 	return f
@@ -66,14 +68,15 @@ func (f *planFlags) request(kind, topic string, flags interface{ Changed(string)
 		"include-suspicious": func() { body["include_suspicious"] = f.suspicious },
 		"ramp":               func() { body["ramp"] = ramp },
 		"ramp-wait":          func() { ramp["wait"] = f.rampWait },
+		"ramp-confirm":       func() { ramp["confirm"] = f.confirm },
 		"max-came-back":      func() { ramp["max_came_back"] = f.cameBack },
 	} {
 		if flags.Changed(flag) {
 			set()
 		}
 	}
-	if (flags.Changed("ramp-wait") || flags.Changed("max-came-back")) && !flags.Changed("ramp") {
-		return request, usageError{errors.New("--ramp-wait and --max-came-back need --ramp, such as --ramp 1,10,100")}
+	if (flags.Changed("ramp-wait") || flags.Changed("ramp-confirm") || flags.Changed("max-came-back")) && !flags.Changed("ramp") {
+		return request, usageError{errors.New("--ramp-wait, --ramp-confirm and --max-came-back need --ramp, such as --ramp 1,10,100")}
 	}
 	content, err := json.Marshal(body)
 	if err != nil {

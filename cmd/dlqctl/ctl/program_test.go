@@ -303,7 +303,7 @@ func TestFiltersReachListsAsParametersAndPlansAsFields(t *testing.T) {
 		"&origin_partition=0&page_size=50&payload.lines.0.sku=A7&status=PENDING%2CDEAD&suspicious=false", query)
 
 	ran = s.dlqctl(t, append([]string{
-		"plan", "retry", "orders.dlq.v1", "-o", "json", "--id", "a,b", "--rate", "50", "--ramp", "1,10", "--ramp-wait", "5s", "--target-topic", "t", "--reason", "why",
+		"plan", "retry", "orders.dlq.v1", "-o", "json", "--id", "a,b", "--rate", "50", "--ramp", "1,10", "--ramp-wait", "5s", "--ramp-confirm", "verified", "--target-topic", "t", "--reason", "why",
 	}, filters...)...)
 	require.Zero(t, ran.code, ran.err)
 	require.Equal(t, map[string]any{
@@ -312,7 +312,7 @@ func TestFiltersReachListsAsParametersAndPlansAsFields(t *testing.T) {
 		"not": map[string]any{
 			"key": []any{"42"}, "consumer_group": []any{"c"}, "headers": []any{map[string]any{"X-Y": "z"}}, "origin_offset": []any{7.0},
 		},
-		"rate_limit": 50.0, "ramp": map[string]any{"steps": []any{1.0, 10.0}, "wait": "5s"}, "target_topic": "t", "reason": "why",
+		"rate_limit": 50.0, "ramp": map[string]any{"steps": []any{1.0, 10.0}, "wait": "5s", "confirm": "verified"}, "target_topic": "t", "reason": "why",
 	}, planned)
 }
 

@@ -130,3 +130,12 @@ func TestAnEditedValueIsJSONForASchemaAndBytesOtherwise(t *testing.T) {
 	require.Zero(t, s.dlqctl(t, "messages", "retry", "avro", "--value", "-").code)
 	require.Equal(t, map[string]any{"value_base64": "AAAAAAc="}, sent["/api/v1/dlq/messages/avro/retry"])
 }
+
+func TestAFixedGroupIsShownWithTheMarksOfItsTopics(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{
+		"POST /api/v1/groups/g/fixed": answer(`{"group": {"id": "g", "state": "fixed"}, "unmarked": [{"topic": "orders", "reason": "gone"}], "note": "a note"}`),
+	})
+	require.Equal(t, "groups/g\n", s.dlqctl(t, "groups", "fix", "g", "-o", "name").out)
+	require.Equal(t, "group.state  fixed\nnote         a note\n", s.dlqctl(t, "groups", "fix", "g", "--fields", "group.state,note").out)
+}
