@@ -137,7 +137,7 @@ var told = map[string]struct {
 	"Before you begin": {nil, []string{`server +database: ok`, `sign-in +you are anonymous`}},
 	"From the alert to the retry": {func(o *operated) { o.arrive(30) }, []string{
 		`  open +30 +\d+ +\S+ +payment: unavailable`, `error_message +payment service timed out`, `state +held\nhold.count +1000\n`, `owner +orders\n`, `state +open`,
-		`status +RESOLVED\nerror\n`, `\n\S{36}  RESOLVED\n`, `retry  \S+  29 messages`, `\nmatched +29\n`, `\nstate +RUNNING\n`,
+		`status +RESOLVED\nerror\n`, `\n\S{36}  \S+  RESOLVED  delivered `, `retry  \S+  29 messages`, `\nmatched +29\n`, `\nstate +RUNNING\n`,
 		`\nstate +PAUSED\nrate_limit +200\nstate +RUNNING\n`,
 	}},
 	"DlqBacklogGrows": {func(o *operated) { o.arrive(10) }, []string{`(?m)^[1-9]\d* +[1-9]\d* +\S{36}  payment: unavailable$`}},

@@ -148,7 +148,6 @@ func (s *session) single(v view, answer []byte) error {
 
 // getCommand makes the command that shows one record, or several if its usage ends with "...".
 func (s *session) getCommand(use, short, example string, v view, fetch call) *cobra.Command {
-	v.list = ""
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: argumentsOf(use),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,6 +17,10 @@ var messagesView = view{noun: "messages", list: "messages", sample: client.Liste
 
 var messageView = view{noun: "messages", sample: client.MessageDetail{}, columns: messagesView.columns}
 
+var chainView = view{noun: "messages", list: "hops", sample: client.Hop{}, columns: []column{
+	{"ID", "id"}, {"TOPIC", "dlq_topic"}, {"STATUS", "status"}, {"RESOLUTION", "resolution"}, {"CREATED", "created_at"}, {"RETRIES", "retry_count"},
+}, wide: []column{{"EDITED FROM", "edited_from"}, {"VERIFIED", "verified"}, {"ARCHIVED", "archived"}}}
+
 var markedView = view{noun: "messages", sample: client.Marked{}, columns: []column{
 	{"ID", "id"}, {"STATUS", "status"}, {"RETRIES", "retry_count"}, {"MESSAGE", "message"},
 }}
@@ -36,8 +40,7 @@ func (s *session) messagesCommand() *cobra.Command {
 			return body(c.GetMessage(ctx, args[0], nil, options...))
 		})
 	chain := s.getCommand("chain ID", "Show what became of a message: its earlier and later dead letters",
-		"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq '.hops[] | .id + \" \" + .status'",
-		view{noun: "chain", sample: client.Chain{}},
+		"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .hops[].attempts", chainView,
 		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 			return body(c.GetMessageChain(ctx, args[0], nil, options...))
 		})

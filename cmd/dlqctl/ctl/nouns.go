@@ -36,7 +36,7 @@ func (s *session) groupsCommand() *cobra.Command {
 	s.complete(list, "topic", completeTopics)
 	s.complete(list, "sort", fixed("first_seen", "last_seen", "pending"))
 	s.complete(list, "state", fixed("open", "held", "fixed"))
-	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView,
+	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
 		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 			return body(c.GetGroup(ctx, args[0], nil, options...))
 		})
@@ -65,7 +65,7 @@ func (s *session) jobsList() *cobra.Command {
 
 func (s *session) jobsGet() *cobra.Command {
 	var verified bool
-	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView,
+	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView.one(),
 		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 			if verified {
 				options = append(options, client.Query("verified", "true"))

@@ -139,3 +139,12 @@ func TestAFixedGroupIsShownWithTheMarksOfItsTopics(t *testing.T) {
 	require.Equal(t, "groups/g\n", s.dlqctl(t, "groups", "fix", "g", "-o", "name").out)
 	require.Equal(t, "group.state  fixed\nnote         a note\n", s.dlqctl(t, "groups", "fix", "g", "--fields", "group.state,note").out)
 }
+
+func TestAChainIsATableOfItsMessages(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/dlq/messages/m/chain": answer(`{"id": "m", "truncated": false, "hops": [
+		{"id": "m", "dlq_topic": "t", "status": "RESOLVED", "resolution": "delivered", "retry_count": 1}, {"id": "n", "dlq_topic": "t", "status": "PENDING", "retry_count": 1}]}`)})
+	require.Equal(t, "ID  TOPIC  STATUS    RESOLUTION  CREATED  RETRIES\nm   t      RESOLVED  delivered            1\nn   t      PENDING                        1\n",
+		s.dlqctl(t, "messages", "chain", "m").out)
+	require.Equal(t, "m\nn\n", s.dlqctl(t, "messages", "chain", "m", "--jq", ".hops[].id").out)
+}
