@@ -40,7 +40,8 @@ func (s *session) messagesCommand() *cobra.Command {
 			return body(c.GetMessage(ctx, args[0], nil, options...))
 		})
 	chain := s.getCommand("chain ID", "Show what became of a message: its earlier and later dead letters",
-		"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .hops[].attempts", chainView,
+		"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24\n"+
+			"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .hops[].attempts", chainView,
 		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 			return body(c.GetMessageChain(ctx, args[0], nil, options...))
 		})

@@ -12,7 +12,9 @@ import (
 var topicsView = view{noun: "topics", list: "topics", whole: true, id: "dlq_topic", sample: client.Topics_Topics{}, columns: []column{
 	{"TOPIC", "dlq_topic"}, {"PENDING", "counts.PENDING"}, {"RETRYING", "counts.RETRYING"}, {"DEAD", "counts.DEAD"},
 	{"RESOLVED", "counts.RESOLVED"}, {"OLDEST PENDING", "oldest_pending"},
-}, wide: []column{{"ORIGINAL TOPIC", "original_topic"}, {"NEWEST ARRIVAL", "newest_arrival"}, {"INGEST HELD", "ingest_held"}, {"LOST", "lost"}, {"LOST AT", "lost_at"}}}
+}, wide: []column{
+	{"ORIGINAL TOPIC", "original_topic"}, {"NEWEST ARRIVAL", "newest_arrival"}, {"INGEST HELD", "ingest_held"}, {"LOST", "lost"}, {"LOST AT", "lost_at"},
+}}
 
 func (s *session) topicsCommand() *cobra.Command {
 	return group("topics", "See how many dead letters each topic has",
@@ -25,14 +27,17 @@ func (s *session) topicsCommand() *cobra.Command {
 
 var groupsView = view{noun: "groups", list: "groups", sample: client.Group{}, columns: []column{
 	{"ID", "id"}, {"STATE", "state"}, {"PENDING", "counts.PENDING"}, {"LAST HOUR", "last_hour"}, {"LAST SEEN", "last_seen"}, {"TITLE", "title"},
-}, wide: []column{{"FIRST SEEN", "first_seen"}, {"DEAD", "counts.DEAD"}, {"STATE REASON", "state_reason"}, {"OWNER", "owner"}, {"TICKET", "ticket"}, {"NOTE", "note"}}}
+}, wide: []column{
+	{"FIRST SEEN", "first_seen"}, {"DEAD", "counts.DEAD"}, {"STATE REASON", "state_reason"}, {"OWNER", "owner"}, {"TICKET", "ticket"}, {"NOTE", "note"},
+}}
 
 func (s *session) groupsCommand() *cobra.Command {
 	list := s.listCommand("list", "List the causes, the newest first", "  dlqctl groups list --topic orders.dlq.v1 --sort pending", groupsView,
 		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
 			return body(c.ListGroups(ctx, nil, options...))
 		}, false,
-		option{"topic", "only the causes of this topic"}, option{"state", "state: open, held, fixed"}, option{"sort", "pending for the largest first, last_seen for the last to fail first"})
+		option{"topic", "only the causes of this topic"}, option{"state", "state: open, held, fixed"},
+		option{"sort", "pending for the largest first, last_seen for the last to fail first"})
 	s.complete(list, "topic", completeTopics)
 	s.complete(list, "sort", fixed("first_seen", "last_seen", "pending"))
 	s.complete(list, "state", fixed("open", "held", "fixed"))

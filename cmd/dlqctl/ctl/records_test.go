@@ -76,10 +76,12 @@ func TestNamesAsOutputPrintsThemGoIntoFilters(t *testing.T) {
 
 func TestAPlanShowsTheCausesWithTheirIDs(t *testing.T) {
 	t.Parallel()
-	s := server(t, map[string]http.HandlerFunc{"POST /api/v1/plans": answer(`{"id": "p", "kind": "dead", "topic": "t", "matched": 1203, "more_groups": 1100,
+	s := server(t, map[string]http.HandlerFunc{"POST /api/v1/plans": answer(`{"id": "p", "kind": "dead", "topic": "t", "matched": 1203, "skipped": 1, "more_groups": 1100,
 		"by_group": [{"id": "5f2b1c9e-7a41-8d3f-9c0e-4b6a2d8e1f70", "title": "no price", "count": 1200}, {"id": null, "title": "in no group", "count": 3}]}`)})
 	out := s.dlqctl(t, "plan", "dead", "t").out
 	require.Contains(t, out, `
+  1 message left out
+
 by cause
        1,200  5f2b1c9e-7a41-8d3f-9c0e-4b6a2d8e1f70  no price
            3                                        in no group
