@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"dlqmanager/activities"
@@ -34,6 +35,7 @@ type retries struct {
 	early           chan struct{}   // workflows wait here before anything else
 	ignoresCommands bool            // commands are accepted without effect
 	started         int
+	read            atomic.Int32 // single retries that have read their message
 }
 
 type run struct {
@@ -176,6 +178,7 @@ func (r *retries) StartRetryMessage(_ context.Context, _ *dlq.Operation, _ *dlq.
 			w.err = err
 			return
 		}
+		r.read.Add(1)
 		<-gate
 		outcome := r.outcome(envelope)
 		m, _, err := r.messages.Finalize(ctx, owner, outcome)

@@ -224,11 +224,11 @@ func TestADeliveredMessageIsResolvedThoughItWasMarkedDeadMeanwhile(t *testing.T)
 		_, got := w.send(http.MethodPost, retryPath(id), nil)
 		answered <- got
 	}()
-	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.retries.read.Load() == 1 }, 20*time.Second, 5*time.Millisecond)
 	w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/dead")
 	w.retries.release()
 	got := <-answered
-	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.Equal(t, "RESOLVED", got.field(t, "status"))
 	require.Equal(t, "message retry initiated", got.field(t, "message"))
 }
