@@ -109,6 +109,9 @@ func send[T any](ctx context.Context, c *Client, r *request, options []RequestOp
 	if response.StatusCode >= http.StatusBadRequest {
 		return nil, readError(response)
 	}
+	if to := response.Header.Get("Location"); to != "" && response.StatusCode >= http.StatusMultipleChoices && response.StatusCode != http.StatusNotModified {
+		return nil, &APIError{Status: response.StatusCode, Message: fmt.Sprintf("%s sends on to %s: use the address where the server is", c.server.Host, to)}
+	}
 	answer := &Answer[T]{Body: response.content, Status: response.StatusCode, Header: response.Header}
 	if response.StatusCode == http.StatusNotModified {
 		return answer, nil

@@ -80,6 +80,9 @@ func foreign(response *received) error {
 		Status: response.StatusCode, RequestID: response.Header.Get("X-Request-Id"),
 		RetryAfter: retryAfter(response.Header, time.Now()), Body: content[:min(len(content), maxErrorBody)],
 	}
+	if kind == "application/json" {
+		kind = "broken or cut JSON"
+	}
 	failed.Message = fmt.Sprintf("%s answered with %s instead of JSON; a proxy or another program may be in between: check the address of the server",
 		response.Request.URL.Host, describe(kind))
 	return failed

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // firstDelay is the time before the first repetition, unless the server asks for another. It doubles each time.
@@ -39,7 +41,9 @@ func (c *Client) deliver(ctx context.Context, r *request) (*received, error) {
 			continue
 		}
 		delay, again := c.delay(r, attempt, response, err)
-		again = again && ctx.Err() == nil
+		if again && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if !again {
 			if attempt > 0 && err == nil {
 				c.tell(r, nil)
@@ -88,7 +92,11 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	if c.config.Token == nil {
 		return "", nil
 	}
-	return c.config.Token.Token(ctx)
+	token, err := c.config.Token.Token(ctx)
+	if err == nil && strings.ContainsFunc(token, unicode.IsControl) {
+		err = errors.New("the token has a line break or another control character: give the token alone")
+	}
+	return token, err
 }
 
 func (c *Client) refuse(token string) bool {

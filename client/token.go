@@ -96,8 +96,9 @@ func (c *commandToken) Token(ctx context.Context) (string, error) {
 	command := exec.CommandContext(ctx, c.name, c.args...) //nolint:gosec // the caller's own command
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
+	command.WaitDelay = time.Second // an agent that the command has started may hold its output open
 	output, err := command.Output()
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return "", fmt.Errorf("the command of the token, %s: %w: %s", c.name, err, strings.TrimSpace(stderr.String()))
 	}
 	token := strings.TrimSpace(string(output))
