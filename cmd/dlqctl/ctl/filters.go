@@ -79,8 +79,21 @@ func (f *filters) value(field string) string {
 	return *f.texts[field]
 }
 
+// check refuses an empty list, such as --id "$IDS" without the variable: it would choose more than was meant.
+func (f *filters) check() error {
+	for flag, values := range map[string][]string{"status": f.status, "id": f.ids} {
+		if f.flags.Changed(flag) && (len(values) == 0 || slices.Contains(values, "")) {
+			return usageError{fmt.Errorf("--%s is empty: leave it out, or give a value", flag)}
+		}
+	}
+	return nil
+}
+
 // query returns the filters of a list.
 func (f *filters) query() ([]client.RequestOption, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	var options []client.RequestOption
 	for field := range f.texts {
 		if f.flags.Changed(flagName(field)) {
@@ -132,6 +145,9 @@ func underscored(name string) string {
 
 // body returns the filters of a plan, as fields of its JSON.
 func (f *filters) body() (map[string]any, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	body := map[string]any{}
 	for field := range f.texts {
 		if f.flags.Changed(flagName(field)) {
