@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -26,7 +27,7 @@ func (s *session) connect() (*client.Client, target, error) {
 	if err != nil {
 		return nil, t, err
 	}
-	var transport http.RoundTripper // nil is Go's own
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if t.CAFile != "" {
 		content, err := t.certificates()
 		if err != nil {
@@ -36,14 +37,14 @@ func (s *session) connect() (*client.Client, target, error) {
 		if !pool.AppendCertsFromPEM(content) {
 			return nil, t, fmt.Errorf("%s has no certificate in PEM", t.CAFile)
 		}
-		transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	c, err := client.New(t.Server, client.Config{
-		HTTP: &http.Client{Transport: transport, Timeout: requestTimeout}, Token: t.source(), UserAgent: "dlqctl/" + s.Version,
-		Retries: s.retries, Unreachable: s.unreachable,
+		// The token goes to no other address, whatever an answer says.
+		HTTP: &http.Client{
+			Transport: transport, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		Token: t.source(), UserAgent: "dlqctl/" + s.Version, Retries: s.retries, Unreachable: s.unreachable,
 	})
 	if err != nil {
 		return nil, t, usageError{err}
@@ -63,7 +64,18 @@ func (s *session) unreachable(err error) {
 }
 
 // note tells the person something that does not belong to the output.
-func (s *session) note(text string) { fmt.Fprintln(s.Stderr, printable(text)) }
+func (s *session) note(text string) {
+	s.endLine()
+	fmt.Fprintln(s.Stderr, printable(text))
+}
+
+// endLine lets the next text begin below the bar.
+func (s *session) endLine() {
+	if s.drawn {
+		fmt.Fprintln(s.out)
+	}
+	s.drawn = false
+}
 
 // terminal tells whether a stream is a terminal.
 func terminal(stream any) bool {
@@ -71,13 +83,39 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// readLine reads a line from the standard input, byte by byte, so that what follows it is left for others.
+// readLine reads a line from the standard input, byte by byte, so that what follows it is left for others. At its end the
+// line is empty.
 func (s *session) readLine() (string, error) {
 	line, err := bufio.NewReaderSize(oneByte{s.Stdin}, 16).ReadString('\n')
-	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	return strings.TrimSpace(line), nil
+}
+
+// canAsk tells whether a person sees a question and can answer it.
+func (s *session) canAsk() bool { return terminal(s.Stdin) && terminal(s.Stderr) }
+
+// ask asks a person until ctx ends.
+func (s *session) ask(ctx context.Context, question string) (string, error) {
+	s.endLine()
+	fmt.Fprint(s.Stderr, printable(question))
+	type answer struct {
+		line string
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		line, err := s.readLine()
+		answered <- answer{line, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.line, a.err
+	case <-ctx.Done():
+		fmt.Fprintln(s.Stderr)
+		return "", context.Cause(ctx)
+	}
 }
 
 type oneByte struct{ io.Reader }
@@ -86,32 +124,39 @@ func (o oneByte) Read(p []byte) (int, error) { return o.Reader.Read(p[:min(1, le
 
 // confirm asks before a change. In a production context the answer is the name of the topic. Without a terminal only
 // --yes allows the change.
-func (s *session) confirm(question, topic string, t target) error {
+func (s *session) confirm(ctx context.Context, question, topic string, t target) error {
 	if s.flags.yes {
 		return nil
 	}
-	if !terminal(s.Stdin) {
+	if !s.canAsk() {
 		return usageError{fmt.Errorf("%s\nNobody can be asked here: add --yes", question)}
 	}
 	want, ask := "yes", question+" Type yes: "
 	if t.Production {
 		want, ask = topic, question+" This is production. Type the name of the topic: "
 	}
-	fmt.Fprint(s.Stderr, printable(ask))
-	answer, err := s.readLine()
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer, err := s.ask(ctx, ask)
+	if err != nil {
 		return err
 	}
-	if answer != want && (t.Production || answer != "y") {
+	if answer == "" || answer != want && (t.Production || answer != "y") {
 		return outcome{exitFailed, "nothing was changed"}
 	}
 	return nil
 }
 
 // confirmOne asks before a change of a single message or job, in a production context only.
-func (s *session) confirmOne(question, topic string, t target) error {
+func (s *session) confirmOne(ctx context.Context, question, topic string, t target) error {
 	if !t.Production {
 		return nil
 	}
-	return s.confirm(question, topic, t)
+	return s.confirm(ctx, question, topic, t)
+}
+
+// doubt tells how to look whether a change has happened whose answer did not arrive.
+func (s *session) doubt(err error, look string) error {
+	if refused, ok := errors.AsType[*client.APIError](err); err != nil && (!ok || refused.Status >= http.StatusInternalServerError) {
+		s.note("It is not known whether the server has made the change. Look with: dlqctl " + look)
+	}
+	return err
 }

@@ -1,11 +1,14 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +49,7 @@ func (s *session) contextsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the contexts", Args: cobra.NoArgs,
 		Example: "  dlqctl contexts list",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := s.readContexts()
 			if err != nil {
 				return err
@@ -66,10 +69,7 @@ func (s *session) contextsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.page(body); err != nil {
-				return err
-			}
-			return p.end()
+			return p.one(cmd.Context(), body)
 		},
 	}
 }
@@ -78,7 +78,7 @@ func (s *session) contextsSet() *cobra.Command {
 	var t target
 	var tokenStdin bool
 	cmd := &cobra.Command{
-		Use: "set NAME", Short: "Make or change a context", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Short: "Make or change a context", Args: argumentsOf("set NAME"),
 		Long: `Makes a context, or replaces the settings of an existing one that are given. The first context becomes the current one.
 
 The token of a context stands in a file that only you may read, comes from a command that prints one, or is kept in the file of
@@ -87,30 +87,29 @@ the contexts (--token-stdin), which only you may read.`,
   dlqctl contexts set production --server https://dlq.example.com --token-file ~/.dlq-token --production
   dlqctl contexts set staging --server https://dlq.staging.example.com --token-command vault --token-command read-token`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := s.readContexts()
-			if err != nil {
-				return err
-			}
 			if tokenStdin {
-				if t.Token, err = s.readLine(); err != nil {
-					return fmt.Errorf("read the token from the standard input: %w", err)
+				var err error
+				if t.Token, err = s.readLine(); err != nil || t.Token == "" {
+					return errors.Join(errors.New("the standard input has no token"), err)
 				}
 			}
-			changed := file.Contexts[args[0]].merge(t)
-			if cmd.Flags().Changed("production") {
-				changed.Production = t.Production
-			}
-			if changed.Server == "" {
-				return usageError{fmt.Errorf("the context %q needs a server: add --server https://…", args[0])}
-			}
-			if _, err := client.New(changed.Server, client.Config{}); err != nil {
-				return usageError{err}
-			}
-			file.Contexts[args[0]] = changed
-			if file.Current == "" {
-				file.Current = args[0]
-			}
-			if err := s.writeContexts(file); err != nil {
+			var changed target
+			err := s.changeContexts(cmd.Context(), func(file *contextsFile) error {
+				changed = file.Contexts[args[0]].merge(t)
+				if cmd.Flags().Changed("production") {
+					changed.Production = t.Production
+				}
+				if changed.Server == "" {
+					return usageError{fmt.Errorf("the context %q needs a server: add --server https://…", args[0])}
+				}
+				if _, err := client.New(changed.Server, client.Config{}); err != nil {
+					return usageError{err}
+				}
+				file.Contexts[args[0]] = changed
+				file.Current = cmp.Or(file.Current, args[0])
+				return nil
+			})
+			if err != nil {
 				return err
 			}
 			s.note(fmt.Sprintf("The context %s is kept: %s, sign-in: %s.", args[0], changed.Server, changed.signIn()))
@@ -155,46 +154,39 @@ func absolute(path string) string {
 
 func (s *session) contextsUse() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1),
+		Use: "use NAME", Short: "Make a context the current one", Args: argumentsOf("use NAME"),
 		Example:           "  dlqctl contexts use staging",
 		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
-		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := s.readContexts()
-			if err != nil {
-				return err
-			}
-			t, err := file.named(args[0])
-			if err != nil {
-				return err
-			}
-			file.Current = args[0]
-			if err := s.writeContexts(file); err != nil {
-				return err
-			}
-			s.note(fmt.Sprintf("The current context is %s: %s.", args[0], t.Server))
-			return nil
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.changeContexts(cmd.Context(), func(file *contextsFile) error {
+				t, err := file.named(args[0])
+				if err != nil {
+					return err
+				}
+				file.Current = args[0]
+				s.note(fmt.Sprintf("The current context is %s: %s.", args[0], t.Server))
+				return nil
+			})
 		},
 	}
 }
 
 func (s *session) contextsDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Delete a context", Args: cobra.ExactArgs(1),
+		Use: "delete NAME", Short: "Delete a context", Args: argumentsOf("delete NAME"),
 		Example:           "  dlqctl contexts delete staging",
 		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
-		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := s.readContexts()
-			if err != nil {
-				return err
-			}
-			if _, err := file.named(args[0]); err != nil {
-				return err
-			}
-			delete(file.Contexts, args[0])
-			if file.Current == args[0] {
-				file.Current = ""
-			}
-			return s.writeContexts(file)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.changeContexts(cmd.Context(), func(file *contextsFile) error {
+				if _, err := file.named(args[0]); err != nil {
+					return err
+				}
+				delete(file.Contexts, args[0])
+				if file.Current == args[0] {
+					file.Current = ""
+				}
+				return nil
+			})
 		},
 	}
 }
@@ -206,6 +198,9 @@ func (s *session) current() (string, target, error) {
 		return "", target{}, err
 	}
 	server := s.flags.server
+	if server != "" && s.flags.context != "" {
+		return "", target{}, usageError{errors.New("--server and --context are two servers: give one of them")}
+	}
 	if server == "" && s.flags.context == "" {
 		server = s.Getenv("DLQ_URL")
 	}
@@ -216,9 +211,12 @@ func (s *session) current() (string, target, error) {
 		}
 		// An address in an environment variable is guarded as its context is.
 		for _, known := range file.Contexts {
-			t.Production = t.Production || known.Production && strings.TrimRight(known.Server, "/") == strings.TrimRight(server, "/")
+			t.Production = t.Production || known.Production && sameServer(known.Server, server)
 		}
 		return "", t, nil
+	}
+	if s.flags.tokenFile != "" {
+		return "", target{}, usageError{errors.New("--token-file goes with --server or DLQ_URL; a context has its own token")}
 	}
 	for _, name := range []string{s.flags.context, s.Getenv("DLQ_CONTEXT"), file.Current} {
 		if name != "" {
@@ -227,6 +225,19 @@ func (s *session) current() (string, target, error) {
 		}
 	}
 	return "", target{}, usageError{errors.New("no server is chosen: make a context with dlqctl contexts set NAME --server https://…, or set DLQ_URL")}
+}
+
+// sameServer tells whether two addresses lead to the same host and port. The path is of no account: it may differ in
+// ways that the server takes for the same.
+func sameServer(a, b string) bool { return hostAndPort(a) == hostAndPort(b) }
+
+func hostAndPort(address string) string {
+	server, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	port := cmp.Or(server.Port(), map[string]string{"http": "80", "https": "443"}[server.Scheme])
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(server.Hostname()), "."), port)
 }
 
 // source returns the token source of a context, nil for none.

@@ -3,6 +3,7 @@ package ctl
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -61,10 +63,13 @@ func (s *session) readContexts() (*contextsFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the file of the contexts: %w", err)
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("others may read the file of the contexts, which may hold tokens: run chmod 600 %s", path)
+	if info.IsDir() {
+		return nil, fmt.Errorf("the file of the contexts: %s is a folder", path)
 	}
-	content, err := os.ReadFile(path)
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others may read or change the file of the contexts, which may hold tokens: run chmod 600 %s", path)
+	}
+	content, err := s.readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("the file of the contexts: %w", err)
 	}
@@ -79,32 +84,63 @@ func (s *session) readContexts() (*contextsFile, error) {
 	return file, nil
 }
 
-// write replaces the file at once, so that a crash leaves the former one whole.
-func (s *session) writeContexts(file *contextsFile) error {
+// changeContexts changes the file of the contexts. The next file is beside it and keeps others out until it replaces the
+// former one, so that no change is lost and a crash leaves a whole file.
+func (s *session) changeContexts(ctx context.Context, change func(*contextsFile) error) (err error) {
 	path := s.contextsPath()
 	if path == "" {
 		return errors.New("there is no folder for the contexts: set HOME, or DLQCTL_CONFIG to a file")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		path = followed // a link to the file stays a link
+	}
+	next, err := lock(ctx, path+".lock")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(next.Name()))
+		}
+	}()
+	defer next.Close()
+	file, err := s.readContexts()
+	if err != nil {
+		return err
+	}
+	if err := change(file); err != nil {
+		return err
 	}
 	content, err := yaml.Marshal(file)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if _, err := next.Write(content); err != nil {
 		return err
 	}
-	next, err := os.CreateTemp(filepath.Dir(path), ".config-*") // its mode is 0600
-	if err != nil {
+	if err := errors.Join(next.Sync(), next.Close()); err != nil {
 		return err
 	}
-	_, err = next.Write(content)
-	err = errors.Join(err, next.Sync(), next.Close())
-	if err == nil {
-		err = os.Rename(next.Name(), path)
+	return os.Rename(next.Name(), path)
+}
+
+// lock creates a file that nobody else has at the moment.
+func lock(ctx context.Context, path string) (*os.File, error) {
+	for range 100 {
+		created, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			return created, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return nil
+	return nil, fmt.Errorf("another dlqctl changes the contexts; if none runs, delete %s", path)
 }
 
 func (s *session) contextNames() []string {

@@ -1,11 +1,15 @@
 package ctl_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -102,4 +106,66 @@ func TestAProductionContextAllowsNoChangeUnasked(t *testing.T) {
 		require.Contains(t, ran.err, "add --yes")
 	}
 	require.Zero(t, r.dlqctl(t, "messages", "dead", "m1", "--yes").code)
+}
+
+func TestOtherSpellingsOfAProductionServerAreProduction(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/dlq/messages/m1": answer(`{"id": "m1", "dlq_topic": "orders.dlq.v1"}`)})
+	address := strings.Replace(s.env["DLQ_URL"], "127.0.0.1", "localhost", 1)
+	r := home(t)
+	require.Zero(t, r.dlqctl(t, "contexts", "set", "p", "--server", address, "--production").code)
+	for _, spelt := range []string{strings.ToUpper(address), address + "//"} {
+		ran := r.dlqctl(t, "messages", "dead", "m1", "--server", spelt)
+		require.Equal(t, 2, ran.code, spelt)
+		require.Contains(t, ran.err, "add --yes", spelt)
+	}
+}
+
+func TestAnAmbiguousServerIsRefused(t *testing.T) {
+	t.Parallel()
+	r := home(t)
+	require.Zero(t, r.dlqctl(t, "contexts", "set", "p", "--server", "http://127.0.0.1:1", "--production").code)
+	require.Equal(t, 2, r.dlqctl(t, "topics", "list", "--server", "http://127.0.0.1:2", "--context", "p").code)
+	require.Contains(t, r.dlqctl(t, "topics", "list", "--token-file", "t").err, "a context has its own token")
+	r.stdin = "\n"
+	require.Contains(t, r.dlqctl(t, "contexts", "set", "p", "--token-stdin").err, "the standard input has no token")
+	ran := r.dlqctl(t, "contexts", "set", "p", "--token-file", "a", "--token-command", "b")
+	require.Equal(t, 2, ran.code, ran.err)
+}
+
+func TestALinkToTheContextsStaysALink(t *testing.T) {
+	t.Parallel()
+	r := home(t)
+	folder := t.TempDir()
+	r.env["DLQCTL_CONFIG"] = filepath.Join(folder, "link.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "real.yaml"), nil, 0o600))
+	require.NoError(t, os.Symlink("real.yaml", r.env["DLQCTL_CONFIG"]))
+	require.Zero(t, r.dlqctl(t, "contexts", "set", "a", "--server", "http://127.0.0.1:1").code)
+	info, err := os.Lstat(r.env["DLQCTL_CONFIG"])
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
+	require.Equal(t, "contexts/a\n", r.dlqctl(t, "contexts", "list", "-o", "name").out)
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, files, 2, "nothing is left behind")
+}
+
+func TestChangesOfContextsAtOnceAreAllKept(t *testing.T) {
+	t.Parallel()
+	r := home(t)
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			ran := r.dlqctl(t, "contexts", "set", fmt.Sprint("c", i), "--server", "http://127.0.0.1:1")
+			assert.Zero(t, ran.code, ran.err)
+		})
+	}
+	all.Wait()
+	require.Equal(t, 10, strings.Count(r.dlqctl(t, "contexts", "list", "-o", "name").out, "contexts/"))
+}
+
+func TestAFolderIsNoFileOfContexts(t *testing.T) {
+	t.Parallel()
+	r := run{env: map[string]string{"DLQCTL_CONFIG": t.TempDir()}}
+	require.Contains(t, r.dlqctl(t, "contexts", "list").err, "is a folder")
 }

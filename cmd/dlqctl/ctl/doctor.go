@@ -45,7 +45,7 @@ func (s *session) doctorCommand() *cobra.Command {
 }
 
 func (s *session) finding(what, text string) {
-	fmt.Fprintf(s.Stdout, "%-8s  %s\n", what, oneLine(text))
+	fmt.Fprintf(s.out, "%-8s  %s\n", what, oneLine(text))
 }
 
 // lookAtServer tells whether the server is well.

@@ -57,13 +57,13 @@ If the API goes away in the middle, dlqctl continues where it stopped. After Ctr
 		if err != nil {
 			return err
 		}
-		buffered := bufio.NewWriterSize(s.Stdout, 64<<10)
+		buffered := bufio.NewWriterSize(s.out, 64<<10)
 		p.to(buffered)
 		c, _, err := s.connect()
 		if err != nil {
 			return err
 		}
-		cursor, err := s.export(cmd.Context(), c, args[0], f, func(m client.ExportedMessage) error { return p.record(m.Raw) })
+		cursor, err := s.export(cmd.Context(), c, args[0], f, func(m client.ExportedMessage) error { return p.record(cmd.Context(), m.Raw) })
 		if err = errors.Join(err, p.end(), buffered.Flush()); err != nil && cursor != "" {
 			s.note("Continue with --cursor " + cursor)
 		}

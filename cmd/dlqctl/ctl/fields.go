@@ -92,6 +92,17 @@ func text(value any) string {
 	return strings.TrimSpace(line.String())
 }
 
+// distinct leaves out what came before. A JSON object must not have a name twice.
+func distinct(names []string) []string {
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
+}
+
 // choose makes a JSON object of some fields, in their order.
 func choose(value any, fields []string) ([]byte, error) {
 	var object bytes.Buffer

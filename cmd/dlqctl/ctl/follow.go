@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
 	"dlqmanager/client"
@@ -31,134 +33,98 @@ type progress struct {
 	UpdatedAt    time.Time  `json:"updated_at"`
 }
 
-// follow shows a job until it ends.
-func (s *session) follow(ctx context.Context, c *client.Client, id string) error {
-	show, wipe := s.jsonLines, func() {}
+// follow shows a job until it ends. Each answer goes through p, unless there is a bar.
+func (s *session) follow(ctx context.Context, c *client.Client, t target, id string, p *printer) error {
+	show := func(_ progress, answer []byte) error { return p.one(ctx, answer) }
 	if terminal(s.Stdout) && s.people() {
-		show, wipe = s.bar, func() { fmt.Fprint(s.Stdout, "\r\x1b[K") }
+		show = func(job progress, _ []byte) error { return s.bar(job) }
+	} else if p.format == formatTable || p.format == formatWide {
+		p.format = formatJSONL
 	}
 	for {
-		ctx, stop := context.WithCancelCause(ctx)
+		looking, stop := context.WithCancelCause(ctx)
 		s.handleInterrupt(func() { stop(errInterrupted) })
+		var last progress
 		var failed error
-		job, err := c.WaitForJob(ctx, id, func(job client.Job) {
-			if failed = show(job); failed != nil {
+		_, err := c.WaitForJob(looking, id, func(job client.Job) {
+			answer, err := job.MarshalJSON() // as it came
+			if err = cmp.Or(err, json.Unmarshal(answer, &last)); err == nil {
+				err = show(last, answer)
+			}
+			if failed = err; failed != nil {
 				stop(failed)
 			}
 		})
-		cause := context.Cause(ctx)
 		stop(nil)
-		if errors.Is(cause, errInterrupted) {
-			wipe()
-			if err = s.interruptedJob(c, id); err == nil {
+		switch {
+		case err == nil && failed == nil:
+			s.endLine()
+			return ending(last)
+		case failed == nil && ctx.Err() == nil && errors.Is(context.Cause(looking), errInterrupted):
+			if err = s.interruptedJob(ctx, c, t, id, last.Topic); err == nil {
 				continue // the person goes on watching
 			}
 			return err
+		case last.ID != "" && !last.Ended():
+			s.note("dlqctl: " + goesOn(id))
 		}
-		if err != nil {
-			return errors.Join(failed, err)
-		}
-		return s.ended(job)
+		return cmp.Or(failed, err)
 	}
 }
 
-// ended writes the end of a job.
-func (s *session) ended(job client.Job) error {
-	last, err := progressOf(job)
-	if err != nil {
-		return err
-	}
-	if terminal(s.Stdout) && s.people() {
-		fmt.Fprintln(s.Stdout)
-	}
-	return ending(last)
-}
+func goesOn(id string) string { return "the job goes on; watch it with: dlqctl jobs watch " + id }
 
-// interruptedJob asks what Ctrl-C means. A nil error means to watch on. Without a terminal the job is left running. A
+// interruptedJob asks what Ctrl-C means. A nil error means to watch on. If nobody can be asked the job is left running. A
 // second Ctrl-C leaves it running too.
-func (s *session) interruptedJob(c *client.Client, id string) error {
-	left := outcome{exitInterrupted, "the job goes on; watch it with: dlqctl jobs watch " + id}
-	if !terminal(s.Stdin) {
+func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target, id, topic string) error {
+	left := outcome{exitInterrupted, goesOn(id)}
+	if !s.canAsk() {
 		return left
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	s.handleInterrupt(stop)
-	answers := make(chan string, 1)
-	go func() {
-		fmt.Fprint(s.Stderr, "The job is running. [l]eave it running, [p]ause it, [c]ancel it, or [w]atch on? ")
-		answer, err := s.readLine()
-		if err != nil {
-			answer = "l"
-		}
-		answers <- answer
-	}()
-	var answer string
-	select {
-	case answer = <-answers:
-	case <-ctx.Done():
-		fmt.Fprintln(s.Stderr)
-		return left
-	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.handleInterrupt(func() { stop(errInterrupted) })
+	answer, err := s.ask(ctx, "The job is running. [l]eave it running, [p]ause it, [c]ancel it, or [w]atch on? ")
 	reason := "asked by Ctrl-C in dlqctl"
+	var done string
 	switch strings.ToLower(answer) {
 	case "w", "watch":
 		return nil
 	case "p", "pause":
-		if _, err := c.PauseJob(ctx, id, &client.ReasonRequest{Reason: &reason}); err != nil {
-			return err
+		done = "the job is paused; resume it with: dlqctl jobs resume " + id
+		if err = s.confirmOne(ctx, "Pause the job of "+topic+"?", topic, t); err == nil {
+			_, err = c.PauseJob(ctx, id, &client.ReasonRequest{Reason: &reason})
+			err = s.doubt(err, "jobs get "+id)
 		}
-		return outcome{exitInterrupted, "the job is paused; resume it with: dlqctl jobs resume " + id}
 	case "c", "cancel":
-		if _, err := c.CancelJob(ctx, id, &client.ReasonRequest{Reason: &reason}); err != nil {
-			return err
+		done = "the job is cancelled; its remaining messages stay as they are"
+		if err = s.confirmOne(ctx, "Cancel the job of "+topic+"?", topic, t); err == nil {
+			_, err = c.CancelJob(ctx, id, &client.ReasonRequest{Reason: &reason})
+			err = s.doubt(err, "jobs get "+id)
 		}
-		return outcome{exitInterrupted, "the job is cancelled; its remaining messages stay as they are"}
+	default:
+		done = left.text
 	}
-	return left
-}
-
-func progressOf(job client.Job) (progress, error) {
-	var now progress
-	content, err := job.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(content, &now)
-	}
-	return now, err
-}
-
-// jsonLines writes a job as a line of JSON.
-func (s *session) jsonLines(job client.Job) error {
-	content, err := job.MarshalJSON() // as it came
-	if err != nil {
+	switch {
+	case errors.Is(err, errInterrupted):
+		return left
+	case err != nil:
+		s.note("dlqctl: " + goesOn(id))
 		return err
 	}
-	p, err := s.printer(jobsView.one())
-	if err != nil {
-		return err
-	}
-	if s.people() {
-		p.format = formatJSONL
-	}
-	if err := p.page(content); err != nil {
-		return err
-	}
-	return p.end()
+	return outcome{exitInterrupted, done}
 }
 
 // bar draws the progress of a job over its former one. The width is the terminal's at this moment.
-func (s *session) bar(job client.Job) error {
-	now, err := progressOf(job)
-	if err != nil {
-		return err
-	}
+func (s *session) bar(now progress) error {
+	s.drawn = true
 	width := 80
 	if file, ok := s.Stdout.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 			width = columns
 		}
 	}
-	_, err = fmt.Fprint(s.Stdout, "\r\x1b[K", barLine(now, width))
+	_, err := fmt.Fprint(s.out, "\r\x1b[K", barLine(now, width))
 	return err
 }
 
@@ -182,7 +148,7 @@ func (p progress) parts() []string {
 func barLine(job progress, width int) string {
 	done := job.Retried + job.Changed
 	if job.Counting {
-		return cutTo(fmt.Sprintf("%s %s: counting the messages", job.Kind, job.Topic), width)
+		return cutTo(fmt.Sprintf("%s %s: counting the messages", job.Kind, oneLine(job.Topic)), width)
 	}
 	tail := fmt.Sprintf(" %d%% %s of %s", int(job.Progress*100), thousands(done), thousands(job.Matched))
 	tail = strings.Join(append([]string{tail}, job.parts()...), ", ")
@@ -203,21 +169,17 @@ func barLine(job progress, width int) string {
 		}
 	}
 	head := fmt.Sprintf("%s %s ", job.Kind, oneLine(job.Topic))
-	room := width - 1 - len(head) - len(tail) - len("[]")
+	room := width - 1 - len(head) - runewidth.StringWidth(tail) - len("[]")
 	if room < 5 { // the numbers matter more than the bar and the name
-		head = cutTo(head, max(0, width-len(tail)))
+		head = cutTo(head, max(0, width-runewidth.StringWidth(tail)))
 		return cutTo(strings.TrimSpace(head+tail), width)
 	}
 	room = min(room, 40)
-	full := min(room, int(job.Progress*float64(room)))
+	full := max(0, min(room, int(job.Progress*float64(room))))
 	return head + "[" + strings.Repeat("#", full) + strings.Repeat("-", room-full) + "]" + tail
 }
 
 // cutTo cuts a line so that it does not wrap.
 func cutTo(line string, width int) string {
-	runes := []rune(line)
-	if len(runes) < width {
-		return line
-	}
-	return string(runes[:max(0, width-1)])
+	return runewidth.Truncate(line, max(0, width-1), "")
 }

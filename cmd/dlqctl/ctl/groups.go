@@ -20,6 +20,10 @@ func (s *session) groupCommand(use, short, long, example string, v view, change 
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: argumentsOf(use), ValidArgsFunction: s.firstArgument(completeGroups),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := s.printer(v)
+			if err != nil {
+				return err
+			}
 			c, t, err := s.connect()
 			if err != nil {
 				return err
@@ -34,7 +38,7 @@ func (s *session) groupCommand(use, short, long, example string, v view, change 
 				if len(answer.Value.Topics) > 0 {
 					topic = answer.Value.Topics[0].DlqTopic
 				}
-				if err := s.confirmOne(fmt.Sprintf("%s: %s, of %s.", cmd.CommandPath(), oneLine(answer.Value.Title), topic), topic, t); err != nil {
+				if err := s.confirmOne(cmd.Context(), fmt.Sprintf("%s: %s, of %s.", cmd.CommandPath(), oneLine(answer.Value.Title), topic), topic, t); err != nil {
 					return err
 				}
 			}
@@ -42,7 +46,7 @@ func (s *session) groupCommand(use, short, long, example string, v view, change 
 			if err != nil {
 				return err
 			}
-			return s.single(v, answer)
+			return p.one(cmd.Context(), answer)
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/client"
@@ -55,8 +56,23 @@ func TestTheBarFitsItsTerminal(t *testing.T) {
 	paused := running
 	paused.State, paused.Reason = client.JobStatePAUSED, "the broker\x1b is away"
 	require.Contains(t, barLine(paused, 150), `PAUSED: the broker\u001b is away`)
+	paused.Reason = strings.Repeat("日本", 50)
+	for width := range 200 {
+		require.Less(t, runewidth.StringWidth(barLine(paused, width)), max(width, 1), width)
+	}
+	strange := running
+	strange.Progress = -3
+	require.Contains(t, barLine(strange, 100), "[----")
 	running.Counting = true
 	require.Equal(t, "retry orders.dlq.v1: counting the messages", barLine(running, 80))
+}
+
+func TestAServerHasSeveralSpellings(t *testing.T) {
+	t.Parallel()
+	require.True(t, sameServer("https://dlq.example.com", "HTTPS://DLQ.example.com.:443/base/"))
+	require.True(t, sameServer("http://[::1]:80", "http://[::1]"))
+	require.False(t, sameServer("http://dlq.example.com", "https://dlq.example.com"))
+	require.False(t, sameServer("http://a:1", "http://a:2"))
 }
 
 func TestNumbersHaveCommas(t *testing.T) {

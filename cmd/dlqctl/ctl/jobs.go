@@ -63,6 +63,10 @@ func (s *session) rateCommand() *cobra.Command {
 
 // steer asks in a production context, steers the job and shows it.
 func (s *session) steer(cmd *cobra.Command, id string, change func(*client.Client, string) ([]byte, error)) error {
+	p, err := s.printer(jobsView.one())
+	if err != nil {
+		return err
+	}
 	c, t, err := s.connect()
 	if err != nil {
 		return err
@@ -76,15 +80,15 @@ func (s *session) steer(cmd *cobra.Command, id string, change func(*client.Clien
 		if err != nil {
 			return err
 		}
-		if err := s.confirmOne(fmt.Sprintf("%s: the %s of %s.", cmd.CommandPath(), job.Kind, job.Topic), job.Topic, t); err != nil {
+		if err := s.confirmOne(cmd.Context(), fmt.Sprintf("%s: the %s of %s.", cmd.CommandPath(), job.Kind, job.Topic), job.Topic, t); err != nil {
 			return err
 		}
 	}
 	answer, err := change(c, id)
 	if err != nil {
-		return err
+		return s.doubt(err, "jobs get "+id)
 	}
-	return s.single(jobsView.one(), answer)
+	return p.one(cmd.Context(), answer)
 }
 
 func (s *session) watchCommand() *cobra.Command {
@@ -95,11 +99,15 @@ Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit co
 		Example:           "  dlqctl jobs watch 01a214f0-f92f-7000-a46f-36ccec5081f3",
 		ValidArgsFunction: s.firstArgument(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := s.connect()
+			p, err := s.printer(jobsView.one())
 			if err != nil {
 				return err
 			}
-			return s.follow(cmd.Context(), c, named(args)[0])
+			c, t, err := s.connect()
+			if err != nil {
+				return err
+			}
+			return s.follow(cmd.Context(), c, t, named(args)[0], p)
 		},
 	}
 }

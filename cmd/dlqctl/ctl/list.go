@@ -103,7 +103,7 @@ func (s *session) list(ctx context.Context, v view, args []string, limit int64, 
 		if err != nil {
 			return err
 		}
-		if err := p.page(answer); err != nil {
+		if err := p.page(ctx, answer); err != nil {
 			return err
 		}
 		records, err := recordsOf(answer, v.list)
@@ -134,18 +134,6 @@ func (s *session) list(ctx context.Context, v view, args []string, limit int64, 
 	return p.end()
 }
 
-// single prints one record.
-func (s *session) single(v view, answer []byte) error {
-	p, err := s.printer(v)
-	if err != nil {
-		return err
-	}
-	if err := p.page(answer); err != nil {
-		return err
-	}
-	return p.end()
-}
-
 // getCommand makes the command that shows one record, or several if its usage ends with "...".
 func (s *session) getCommand(use, short, example string, v view, fetch call) *cobra.Command {
 	return &cobra.Command{
@@ -153,6 +141,10 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return s.getEach(cmd.Context(), v, named(args), fetch)
+			}
+			p, err := s.printer(v)
+			if err != nil {
+				return err
 			}
 			c, _, err := s.connect()
 			if err != nil {
@@ -162,7 +154,7 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 			if err != nil {
 				return err
 			}
-			return s.single(v, answer)
+			return p.one(cmd.Context(), answer)
 		},
 	}
 }
@@ -191,7 +183,7 @@ func (s *session) getEach(ctx context.Context, v view, ids []string, fetch call)
 		case len(p.fields) > 0 && (p.format == formatTable || p.format == formatWide):
 			rows = append(rows, answer)
 		default:
-			if err := p.page(answer); err != nil {
+			if err := p.page(ctx, answer); err != nil {
 				return err
 			}
 		}

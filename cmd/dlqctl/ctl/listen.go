@@ -187,7 +187,7 @@ func (d *deliverer) deliver(ctx context.Context, m client.ExportedMessage) error
 		d.refused++
 		line += "  " + oneLine(string(said))
 	}
-	_, err = fmt.Fprintln(d.session.Stdout, line)
+	_, err = fmt.Fprintln(d.session.out, line)
 	return err
 }
 

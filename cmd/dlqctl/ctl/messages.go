@@ -91,6 +91,10 @@ func (s *session) oneCommand(use, short, example string, v view, change changeOn
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := s.printer(v)
+		if err != nil {
+			return err
+		}
 		id := named(args)[0]
 		c, err := s.connectToChange(cmd, id, topic)
 		if err != nil {
@@ -98,9 +102,9 @@ func (s *session) oneCommand(use, short, example string, v view, change changeOn
 		}
 		answer, err := change(cmd.Context(), c, id, given(reason))
 		if err != nil {
-			return err
+			return s.doubt(err, "messages get "+id)
 		}
-		return s.single(v, answer)
+		return p.one(cmd.Context(), answer)
 	}
 	return cmd
 }
@@ -115,7 +119,7 @@ func (s *session) connectToChange(cmd *cobra.Command, id string, topic topicOf) 
 	if err != nil {
 		return nil, err
 	}
-	return c, s.confirmOne(fmt.Sprintf("%s: the message %s of %s.", cmd.CommandPath(), id, name), name, t)
+	return c, s.confirmOne(cmd.Context(), fmt.Sprintf("%s: the message %s of %s.", cmd.CommandPath(), id, name), name, t)
 }
 
 // given is nil for an empty text.
@@ -126,7 +130,7 @@ func given(text string) *string {
 	return &text
 }
 
-var retryView = view{noun: "messages", sample: client.Retry{}, columns: []column{
+var retryView = view{noun: "messages", sample: client.Retry{}, more: []any{client.MessageDetail{}}, columns: []column{
 	{"ID", "id"}, {"STATUS", "status"}, {"RETRIES", "retry_count"}, {"PUBLISHED", "published"}, {"ERROR", "error"},
 }}
 
@@ -149,6 +153,10 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 	flags.StringVar(&key, "key", "", "key to send instead of the stored one")
 	flags.StringVar(&value, "value", "", "file with the value to send instead of the stored one; - for the standard input")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := s.printer(retryView)
+		if err != nil {
+			return err
+		}
 		id := named(args)[0]
 		request.Reason, request.TargetTopic = given(reason), given(target)
 		if cmd.Flags().Changed("key") {
@@ -166,12 +174,12 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 		}
 		answer, err := c.RetryMessage(cmd.Context(), id, nil, &request)
 		if err != nil {
-			return err
+			return s.doubt(err, "messages get "+id)
 		}
 		if answer.Status == http.StatusAccepted {
-			return s.awaitRetry(cmd.Context(), c, answer)
+			return s.awaitRetry(cmd.Context(), c, answer, p)
 		}
-		if err := s.single(retryView, answer.Body); err != nil {
+		if err := p.one(cmd.Context(), answer.Body); err != nil {
 			return err
 		}
 		if published := answer.Value.Published; published != nil && !*published {
@@ -202,7 +210,7 @@ func (s *session) editValue(ctx context.Context, c *client.Client, id, file stri
 }
 
 // awaitRetry waits until the message of a running retry has another status, and shows the message.
-func (s *session) awaitRetry(ctx context.Context, c *client.Client, running *client.Answer[client.Retry]) error {
+func (s *session) awaitRetry(ctx context.Context, c *client.Client, running *client.Answer[client.Retry], p *printer) error {
 	s.note(fmt.Sprintf("The retry is still running: %s. Ctrl-C leaves it running.", running.Value.WorkflowID))
 	ended := func(message client.MessageDetail) (bool, error) { return message.Status != client.StatusRETRYING, nil }
 	message, err := client.Follow(ctx, c, running.Location(), ended, nil)
@@ -213,7 +221,7 @@ func (s *session) awaitRetry(ctx context.Context, c *client.Client, running *cli
 	if err != nil {
 		return err
 	}
-	if err := s.single(messageView, answer.Body); err != nil {
+	if err := p.one(ctx, answer.Body); err != nil {
 		return err
 	}
 	if answer.Value.Status != client.StatusRESOLVED {

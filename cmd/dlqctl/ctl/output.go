@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
 )
@@ -69,7 +72,7 @@ type printer struct {
 }
 
 func (s *session) printer(v view) (*printer, error) {
-	p := &printer{view: v, out: s.Stdout, format: s.flags.output, fields: s.flags.fields, terminal: terminal(s.Stdout)}
+	p := &printer{view: v, out: s.out, format: s.flags.output, fields: distinct(s.flags.fields), terminal: terminal(s.Stdout)}
 	if v.id == "" {
 		p.id = "id"
 	}
@@ -98,6 +101,14 @@ func (s *session) printer(v view) (*printer, error) {
 			p.format = formatJSON
 		}
 	}
+	if p.format == formatName && !knownFields(append([]any{v.sample}, v.more...)...).has(p.id) {
+		return nil, usageError{errors.New("this answer has no id for -o name")}
+	}
+	if len(p.columns) == 0 { // of a record that no list has
+		for _, field := range knownFields(v.sample).names() {
+			p.columns = append(p.columns, column{field, field})
+		}
+	}
 	if p.format == formatCSV {
 		p.csv = csv.NewWriter(p.out)
 	}
@@ -113,12 +124,12 @@ func (p *printer) to(out io.Writer) {
 }
 
 // page writes one answer: a page of a list, or one record.
-func (p *printer) page(body []byte) error {
+func (p *printer) page(ctx context.Context, body []byte) error {
 	if p.format == formatJSON && len(p.fields) == 0 {
-		return p.document(body)
+		return p.document(ctx, body)
 	}
 	if p.list == "" {
-		return p.record(body)
+		return p.record(ctx, body)
 	}
 	records, err := recordsOf(body, p.list)
 	if err != nil {
@@ -128,7 +139,7 @@ func (p *printer) page(body []byte) error {
 		return p.table(records)
 	}
 	for _, record := range records {
-		if err := p.record(record); err != nil {
+		if err := p.record(ctx, record); err != nil {
 			return err
 		}
 	}
@@ -150,9 +161,9 @@ func recordsOf(body []byte, list string) ([]json.RawMessage, error) {
 }
 
 // document writes JSON as it came, or the results of --jq.
-func (p *printer) document(body []byte) error {
+func (p *printer) document(ctx context.Context, body []byte) error {
 	if p.query != nil {
-		return p.jq(body)
+		return p.jq(ctx, body)
 	}
 	if p.terminal {
 		body = safeJSON(body)
@@ -168,17 +179,17 @@ func (p *printer) document(body []byte) error {
 }
 
 // record writes one record.
-func (p *printer) record(record json.RawMessage) error {
+func (p *printer) record(ctx context.Context, record json.RawMessage) error {
 	p.records++
 	if (p.format == formatJSON || p.format == formatJSONL) && len(p.fields) == 0 {
 		if bytes.IndexByte(record, '\n') < 0 {
-			return p.document(record) // it is a line already
+			return p.document(ctx, record) // it is a line already
 		}
 		var line bytes.Buffer
 		if err := json.Compact(&line, record); err != nil {
 			return err
 		}
-		return p.document(line.Bytes())
+		return p.document(ctx, line.Bytes())
 	}
 	value, err := decode(record)
 	if err != nil {
@@ -190,7 +201,7 @@ func (p *printer) record(record json.RawMessage) error {
 		if err != nil {
 			return err
 		}
-		return p.document(chosen)
+		return p.document(ctx, chosen)
 	case formatName:
 		_, err = fmt.Fprintf(p.out, "%s/%s\n", p.noun, oneLine(text(at(value, p.id))))
 		return err
@@ -200,14 +211,29 @@ func (p *printer) record(record json.RawMessage) error {
 	return p.sheet(value)
 }
 
-// row writes one line of CSV. A spreadsheet takes a text that begins with = + - @ for a formula; a ' before it says text.
+// formulas are what a spreadsheet takes for the begin of a formula, also in full width and after space.
+const formulas = "=+-@＝＋－＠"
+
+// isFormula tells whether a spreadsheet may run a text. A tab or a return at the begin may open another cell.
+func isFormula(text string) bool {
+	begin := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || dangerous(r) })
+	first, _ := utf8.DecodeRuneInString(begin)
+	return begin != "" && strings.ContainsRune(formulas, first) || text != "" && strings.ContainsRune("\t\r\n", rune(text[0]))
+}
+
+// titles writes the first line of CSV.
+func (p *printer) titles() error {
+	titles := make([]string, len(p.columns))
+	for i, column := range p.columns {
+		titles[i] = column.path
+	}
+	return p.csv.Write(titles)
+}
+
+// row writes one line of CSV. A ' before a formula says that it is text.
 func (p *printer) row(value any) error {
 	if p.records == 1 {
-		titles := make([]string, len(p.columns))
-		for i, column := range p.columns {
-			titles[i] = column.path
-		}
-		if err := p.csv.Write(titles); err != nil {
+		if err := p.titles(); err != nil {
 			return err
 		}
 	}
@@ -215,7 +241,7 @@ func (p *printer) row(value any) error {
 	for i, column := range p.columns {
 		field := at(value, column.path)
 		cells[i] = text(field)
-		if _, isNumber := field.(json.Number); !isNumber && cells[i] != "" && strings.ContainsRune("=+-@\t\r", rune(cells[i][0])) {
+		if _, isNumber := field.(json.Number); !isNumber && isFormula(cells[i]) {
 			cells[i] = "'" + cells[i]
 		}
 		if p.terminal {
@@ -226,12 +252,12 @@ func (p *printer) row(value any) error {
 }
 
 // jq writes each result of the expression as a line of JSON; a text without quotes, as jq -r does.
-func (p *printer) jq(body []byte) error {
+func (p *printer) jq(ctx context.Context, body []byte) error {
 	value, err := decode(body)
 	if err != nil {
 		return err
 	}
-	results := p.query.Run(value)
+	results := p.query.RunWithContext(ctx, value)
 	for {
 		result, ok := results.Next()
 		if !ok {
@@ -260,10 +286,23 @@ func (p *printer) jq(body []byte) error {
 	}
 }
 
+// one writes the only record, or the next state of it.
+func (p *printer) one(ctx context.Context, answer []byte) error {
+	if err := p.page(ctx, answer); err != nil {
+		return err
+	}
+	return p.end()
+}
+
 // end writes the rest.
 func (p *printer) end() error {
 	if p.csv == nil {
 		return nil
+	}
+	if p.records == 0 { // programs want the names of the columns of an empty list too
+		if err := p.titles(); err != nil {
+			return err
+		}
 	}
 	p.csv.Flush()
 	return p.csv.Error()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -111,22 +112,26 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 		if err != nil {
 			return err
 		}
+		p, err := s.printer(planView)
+		if err != nil {
+			return err
+		}
 		c, _, err := s.connect()
 		if err != nil {
 			return err
 		}
-		answer, err := c.CreatePlan(cmd.Context(), request)
+		plan, answer, err := createPlan(cmd.Context(), c, request)
 		if err != nil {
 			return err
 		}
 		if s.people() {
-			if err := showPlan(s.Stdout, answer.Body); err != nil {
+			if err := showPlan(s.out, plan); err != nil {
 				return err
 			}
-			s.note("Nothing was changed. Start it with: dlqctl apply " + planOf(answer.Body).ID)
+			s.note("Nothing was changed. Start it with: dlqctl apply " + plan.ID)
 			return nil
 		}
-		return s.single(planView, answer.Body)
+		return p.one(cmd.Context(), answer)
 	}
 	return cmd
 }
@@ -140,18 +145,32 @@ var planView = view{noun: "plans", sample: client.RetryPlan{}, more: []any{clien
 	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"MATCHED", "matched"}, {"SKIPPED", "skipped"}, {"EXPIRES", "expires_at"},
 }}
 
+func createPlan(ctx context.Context, c *client.Client, request client.JobRequest) (client.RetryPlan, []byte, error) {
+	answer, err := body(c.CreatePlan(ctx, request))
+	if err != nil {
+		return client.RetryPlan{}, nil, err
+	}
+	plan, err := planOf(answer)
+	return plan, answer, err
+}
+
 // planOf reads a plan of any kind: a retry's has more fields than the others.
-func planOf(content []byte) client.RetryPlan {
+func planOf(answer []byte) (client.RetryPlan, error) {
 	var plan client.RetryPlan
-	_ = json.Unmarshal(content, &plan) // an empty plan is the answer of a server that the client does not know
-	return plan
+	err := json.Unmarshal(answer, &plan)
+	if err == nil && (plan.ID == "" || plan.Kind == "" || plan.Topic == "") {
+		err = errors.New("it has no id, kind or topic")
+	}
+	if err != nil {
+		return plan, fmt.Errorf("the answer is no plan: %w", err)
+	}
+	return plan, nil
 }
 
 // showPlan writes a plan for people.
-func showPlan(to io.Writer, content []byte) error {
-	plan := planOf(content)
+func showPlan(to io.Writer, plan client.RetryPlan) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Plan %s, valid until %s\n\n", plan.ID, plan.ExpiresAt.Local().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&text, "Plan %s, valid until %s\n\n", plan.ID, plan.ExpiresAt.Local().Format(time.RFC3339))
 	fmt.Fprintf(&text, "%s  %s  %s\n", plan.Kind, plan.Topic, messages(plan.Matched))
 	if plan.Skipped > 0 {
 		fmt.Fprintf(&text, "  %s left out\n", messages(plan.Skipped))
@@ -239,25 +258,28 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 		if err != nil {
 			return err
 		}
+		p, err := s.printer(jobsView.one())
+		if err != nil {
+			return err
+		}
 		c, t, err := s.connect()
 		if err != nil {
 			return err
 		}
-		answer, err := c.CreatePlan(cmd.Context(), request)
+		plan, _, err := createPlan(cmd.Context(), c, request)
 		if err != nil {
 			return err
 		}
-		plan := planOf(answer.Body)
 		if plan.Matched == 0 {
 			s.note(fmt.Sprintf("No message of %s matches, so there is nothing to do.", plan.Topic))
 			return nil
 		}
-		if s.people() {
-			if err := showPlan(s.Stderr, answer.Body); err != nil { // the standard output has the job alone
+		if s.people() || !s.flags.yes {
+			if err := showPlan(s.Stderr, plan); err != nil { // the standard output has the job alone
 				return err
 			}
 		}
-		return s.start(cmd.Context(), c, t, plan, given(f.reason), f.follow)
+		return s.start(cmd.Context(), c, t, plan, given(f.reason), f.follow, p)
 	}
 	return cmd
 }
@@ -275,23 +297,31 @@ since messages were sent, changed or deleted, or since it has expired; the error
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the job until it ends; the exit code tells how")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := s.printer(jobsView.one())
+		if err != nil {
+			return err
+		}
 		c, t, err := s.connect()
 		if err != nil {
 			return err
 		}
-		answer, err := c.GetPlan(cmd.Context(), named(args)[0], nil)
+		answer, err := body(c.GetPlan(cmd.Context(), named(args)[0], nil))
 		if err != nil {
 			return err
 		}
-		return s.start(cmd.Context(), c, t, planOf(answer.Body), given(reason), follow)
+		plan, err := planOf(answer)
+		if err != nil {
+			return err
+		}
+		return s.start(cmd.Context(), c, t, plan, given(reason), follow, p)
 	}
 	return cmd
 }
 
 // start asks, and starts the job of a plan.
-func (s *session) start(ctx context.Context, c *client.Client, t target, plan client.RetryPlan, reason *string, follow bool) error {
+func (s *session) start(ctx context.Context, c *client.Client, t target, plan client.RetryPlan, reason *string, follow bool, p *printer) error {
 	question := fmt.Sprintf("%s %s of %s?", strings.ToUpper(string(plan.Kind[:1]))+string(plan.Kind[1:]), messages(plan.Matched), plan.Topic)
-	if err := s.confirm(question, plan.Topic, t); err != nil {
+	if err := s.confirm(ctx, question, plan.Topic, t); err != nil {
 		return err
 	}
 	var start client.JobStart
@@ -301,15 +331,15 @@ func (s *session) start(ctx context.Context, c *client.Client, t target, plan cl
 	prefer := "respond-async"
 	answer, err := c.CreateJob(ctx, &client.CreateJobParams{Prefer: &prefer}, start)
 	if err != nil {
-		return err
+		return s.doubt(err, "jobs get "+plan.ID)
 	}
 	if follow {
-		return s.follow(ctx, c, plan.ID)
+		return s.follow(ctx, c, t, plan.ID, p)
 	}
 	if s.people() {
 		s.note("The job runs. Watch it with: dlqctl jobs watch " + plan.ID)
 	}
-	return s.single(jobsView.one(), answer.Body)
+	return p.one(ctx, answer.Body)
 }
 
 // one is the view of a single record.

@@ -3,7 +3,9 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +21,7 @@ type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	// Interrupts delivers Ctrl-C. A command ends at the first one, except one that follows a job, which asks.
+	// Interrupts delivers the signals that end a command. A command that follows a job asks at os.Interrupt, which is Ctrl-C.
 	Interrupts <-chan os.Signal
 	Version    string
 }
@@ -39,44 +41,54 @@ type session struct {
 	started bool
 	retries int  // of a safe request; 0 for the client's default
 	away    bool // the API did not answer the last look at a job
-
-	stop func() // frees the time limit of --timeout
+	drawn   bool // the cursor stands behind a bar
+	out     *output
 
 	mutex       sync.Mutex
 	onInterrupt func()
+	end         context.CancelCauseFunc // ends the command
 }
+
+// output is the standard output. It keeps its first error, since not everybody who writes looks.
+type output struct {
+	io.Writer
+
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// grace is how long a command may take to end once it was interrupted or its time is over.
+const grace = 300 * time.Millisecond
 
 // Run runs one command and returns its exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
-	s := &session{Program: p, stop: func() {}}
-	defer func() { s.stop() }()
+	s := &session{Program: p, out: &output{Writer: p.Stdout}}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	s.end = cancel
 	s.handleInterrupt(func() { cancel(errInterrupted) })
-	go func() {
-		for {
-			select {
-			case <-p.Interrupts:
-				s.mutex.Lock()
-				handler := s.onInterrupt
-				s.mutex.Unlock()
-				handler()
-			case <-ctx.Done():
-				return
-			}
+	go s.hearSignals(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.execute(ctx, args) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(grace): // it reads a terminal or a pipe, which hears of no context
+			err = context.Cause(ctx)
 		}
-	}()
-	root := s.root()
-	root.SetArgs(args)
-	root.SetIn(p.Stdin)
-	root.SetOut(p.Stdout)
-	root.SetErr(p.Stderr)
-	ran, err := root.ExecuteContextC(ctx)
-	if err != nil && !s.started {
-		err = usageError{fmt.Errorf("%w\nRun '%s --help' for the usage", err, ran.CommandPath())}
 	}
-	if cause := context.Cause(ctx); cause != nil && err != nil {
-		err = cause
+	if _, told := errors.AsType[outcome](err); err != nil && !told && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintln(p.Stderr, "dlqctl:", printable(err.Error()))
@@ -85,6 +97,39 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		}
 	}
 	return exitCode(err)
+}
+
+// execute runs the command that args name.
+func (s *session) execute(ctx context.Context, args []string) error {
+	root := s.root()
+	root.SetArgs(args)
+	root.SetIn(s.Stdin)
+	root.SetOut(s.out)
+	root.SetErr(s.Stderr)
+	ran, err := root.ExecuteContextC(ctx)
+	s.endLine()
+	if err != nil && !s.started && s.out.err == nil {
+		return usageError{fmt.Errorf("%w\nRun '%s --help' for the usage", err, ran.CommandPath())}
+	}
+	return cmp.Or(err, s.out.err)
+}
+
+// hearSignals ends the command at a signal. Only Ctrl-C has another handler: a program that sends SIGTERM cannot be asked.
+func (s *session) hearSignals(ctx context.Context) {
+	for {
+		select {
+		case heard := <-s.Interrupts:
+			s.mutex.Lock()
+			handler := s.onInterrupt
+			s.mutex.Unlock()
+			if heard != os.Interrupt {
+				handler = func() { s.end(errInterrupted) }
+			}
+			handler()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // handleInterrupt sets what Ctrl-C does.
@@ -125,14 +170,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messag
 	flags.DurationVar(&s.flags.timeout, "timeout", 0, "longest time of the whole command, such as 5m; exit code 124 when it is over")
 	flags.BoolVarP(&s.flags.yes, "yes", "y", false, "do not ask before a change")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := s.checkOutput(); err != nil {
+		if err := errors.Join(s.checkOutput(), cmd.ValidateFlagGroups()); err != nil {
 			return err
 		}
 		s.started = true
 		if s.flags.timeout > 0 {
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), s.flags.timeout, errTimeOver)
-			s.stop = cancel
-			cmd.SetContext(ctx)
+			time.AfterFunc(s.flags.timeout, func() { s.end(errTimeOver) })
 		}
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -290,7 +291,7 @@ func TestFiltersReachListsAsParametersAndPlansAsFields(t *testing.T) {
 		},
 		"POST /api/v1/plans": func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewDecoder(r.Body).Decode(&planned)
-			answer(`{"id": "p", "kind": "retry", "matched": 0}`)(w, r)
+			answer(`{"id": "p", "kind": "retry", "topic": "t", "matched": 0}`)(w, r)
 		},
 	})
 	filters := []string{
@@ -330,12 +331,13 @@ func TestAProxysPageIsAnErrorThatSaysSo(t *testing.T) {
 
 func TestFollowingWritesTheJobAsItChanges(t *testing.T) {
 	t.Parallel()
-	looks := 0
+	var looks atomic.Int32
 	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/jobs/" + jobID: func(w http.ResponseWriter, r *http.Request) {
-		if looks++; looks == 2 {
+		look := looks.Add(1)
+		if look == 2 {
 			panic(http.ErrAbortHandler) // the API is away for a moment
 		}
-		answer(job(map[bool]string{true: "COMPLETED", false: "RUNNING"}[looks > 2], `, "x": "<"`))(w, r)
+		answer(job(map[bool]string{true: "COMPLETED", false: "RUNNING"}[look > 2], `, "x": "<"`))(w, r)
 	}})
 	ran := s.dlqctl(t, "jobs", "watch", jobID)
 	require.Zero(t, ran.code, ran.err)

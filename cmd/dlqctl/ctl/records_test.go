@@ -61,7 +61,7 @@ func TestNamesAsOutputPrintsThemGoIntoFilters(t *testing.T) {
 		"GET /api/v1/audit":             record(`{"operations": [], ` + noMore + `}`),
 		"POST /api/v1/plans": func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewDecoder(r.Body).Decode(&planned)
-			answer(`{"id": "p", "kind": "retry", "matched": 0}`)(w, r)
+			answer(`{"id": "p", "kind": "retry", "topic": "orders.dlq.v1", "matched": 0}`)(w, r)
 		},
 	})
 	for _, line := range []string{

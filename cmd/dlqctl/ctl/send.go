@@ -37,6 +37,10 @@ handed in: mend the file or wait, and continue with --skip.`,
 	cmd.Flags().Int64Var(&skip, "skip", 0, "leave out so many messages at the beginning, which were handed in before")
 	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := s.printer(view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}}})
+		if err != nil {
+			return err
+		}
 		from := s.Stdin
 		if file != "-" {
 			opened, err := os.Open(file)
@@ -50,14 +54,10 @@ handed in: mend the file or wait, and continue with --skip.`,
 		if err != nil {
 			return err
 		}
-		if err := s.confirmOne("The messages of "+file+" are stored as dead letters of "+args[0]+".", args[0], t); err != nil {
+		if err := s.confirmOne(cmd.Context(), "The messages of "+file+" are stored as dead letters of "+args[0]+".", args[0], t); err != nil {
 			return err
 		}
-		p, err := s.printer(view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}}})
-		if err != nil {
-			return err
-		}
-		out := bufio.NewWriter(s.Stdout)
+		out := bufio.NewWriter(s.out)
 		p.to(out)
 		sent, err := handIn(cmd.Context(), c, args[0], &letters{decoder: json.NewDecoder(from)}, skip, p)
 		if err != nil && sent > 0 {
@@ -101,7 +101,7 @@ func handIn(ctx context.Context, c *client.Client, topic string, l *letters, ski
 			return sent, err
 		}
 		sent += int64(len(batch))
-		if err := p.page(answer.Body); err != nil {
+		if err := p.page(ctx, answer.Body); err != nil {
 			return sent, err
 		}
 	}

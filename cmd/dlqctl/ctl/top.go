@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -38,8 +39,8 @@ c cancels it after a question; q ends. In a production context the screen only s
 				return err
 			}
 			defer func() { _ = term.Restore(int(in.Fd()), former) }()
-			fmt.Fprint(s.Stdout, "\x1b[?1049h\x1b[?25l")       // another screen, without a cursor
-			defer fmt.Fprint(s.Stdout, "\x1b[?25h\x1b[?1049l") // as it was
+			fmt.Fprint(s.out, "\x1b[?1049h\x1b[?25l")       // another screen, without a cursor
+			defer fmt.Fprint(s.out, "\x1b[?25h\x1b[?1049l") // as it was
 			return s.top(cmd.Context(), &top{client: c, server: t.Server, readOnly: t.Production})
 		},
 	}
@@ -102,7 +103,7 @@ func (s *session) top(ctx context.Context, t *top) error {
 		for i := range lines {
 			lines[i] = runewidth.Truncate(oneLine(lines[i]), width, "…") + "\x1b[K"
 		}
-		if _, err := fmt.Fprint(s.Stdout, "\x1b[H", strings.Join(lines[:min(len(lines), height)], "\r\n"), "\x1b[J"); err != nil {
+		if _, err := fmt.Fprint(s.out, "\x1b[H", strings.Join(lines[:min(len(lines), height)], "\r\n"), "\x1b[J"); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,8 @@ func (t *top) look(ctx context.Context) {
 	}
 	t.said, t.at, t.groups, t.jobs = "", time.Now(), groups.Value.Groups, nil
 	for _, job := range jobs.Value.Jobs {
-		if now, err := progressOf(job); err == nil {
+		var now progress
+		if content, err := job.MarshalJSON(); err == nil && json.Unmarshal(content, &now) == nil {
 			t.jobs = append(t.jobs, now)
 		}
 	}
