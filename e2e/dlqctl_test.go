@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -238,6 +239,25 @@ func TestATerminalShowsABarAndCtrlCAsks(t *testing.T) {
 	o.eventually("the job is cancelled", func() bool { return strings.Contains(o.says(0, "jobs get "+job), "CANCELLED") })
 }
 
+// A person can leave a question, and a supervisor that ends dlqctl is asked nothing.
+func TestNoQuestionHoldsATerminal(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	s := o.screen("retry TOPIC --all")
+	s.shows("Type yes: ")
+	s.types(ctrlC)
+	s.ends(130)
+	s = o.screen("retry TOPIC --all --timeout 1s")
+	s.shows("Type yes: ")
+	s.ends(124)
+	s = o.screen("retry TOPIC --all --rate 5 --yes --follow")
+	s.shows(`% \d+ of 200`)
+	require.NoError(t, s.command.Process.Signal(syscall.SIGTERM))
+	text := s.ends(130)
+	require.Contains(t, text, "the job goes on")
+	require.NotContains(t, text, "atch on?")
+}
+
 func TestProductionAsksForTheTopic(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -274,7 +294,24 @@ func TestTopShowsAndSteersJobs(t *testing.T) {
 	s.shows(`the job is cancelled`)
 	s.types("q")
 	require.True(t, strings.HasSuffix(s.ends(0), "\x1b[?25h\x1b[?1049l"), "the terminal is as before")
-	require.Contains(t, o.says(2, "top"), "")
+	o.says(2, "top") // without a terminal
+}
+
+func TestCtrlCInProductionAsksForTheTopicToo(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	o.says(0, "contexts set prod --production --config "+file+" --server "+o.base)
+	s := o.screen("retry TOPIC --all --rate 5 --follow --context prod --config " + file)
+	s.shows(`Type the name of the topic: `)
+	s.types(o.dlqTopic + "\r")
+	s.shows(`% \d+ of 200`)
+	s.types(ctrlC)
+	s.shows(`atch on\? $`)
+	s.types("c\r")
+	s.shows(`Cancel the job of \S+\? This is production. Type the name of the topic: $`)
+	s.types("c\r")
+	require.Contains(t, s.ends(1), "nothing was changed")
 }
 
 // What a stranger wrote cannot steer the terminal of whoever looks at it.

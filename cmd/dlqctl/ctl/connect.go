@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -27,7 +29,7 @@ func (s *session) connect() (*client.Client, target, error) {
 	if err != nil {
 		return nil, t, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	var transport http.RoundTripper // nil is Go's own
 	if t.CAFile != "" {
 		content, err := t.certificates()
 		if err != nil {
@@ -37,7 +39,10 @@ func (s *session) connect() (*client.Client, target, error) {
 		if !pool.AppendCertsFromPEM(content) {
 			return nil, t, fmt.Errorf("%s has no certificate in PEM", t.CAFile)
 		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		}
 	}
 	c, err := client.New(t.Server, client.Config{
 		// The token goes to no other address, whatever an answer says.
@@ -155,8 +160,23 @@ func (s *session) confirmOne(ctx context.Context, question, topic string, t targ
 
 // doubt tells how to look whether a change has happened whose answer did not arrive.
 func (s *session) doubt(err error, look string) error {
-	if refused, ok := errors.AsType[*client.APIError](err); err != nil && (!ok || refused.Status >= http.StatusInternalServerError) {
+	if mayHaveHappened(err) {
 		s.note("It is not known whether the server has made the change. Look with: dlqctl " + look)
 	}
 	return err
+}
+
+// mayHaveHappened tells whether the server may have got the request that ended with an error.
+func mayHaveHappened(err error) bool {
+	if answered, ok := errors.AsType[*client.APIError](err); ok {
+		return answered.Status >= http.StatusInternalServerError
+	}
+	if connection, ok := errors.AsType[*net.OpError](err); ok && connection.Op == "dial" {
+		return false
+	}
+	if _, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err); isUntrusted {
+		return false
+	}
+	_, isSent := errors.AsType[*url.Error](err)
+	return isSent || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errInterrupted) || errors.Is(err, errTimeOver)
 }

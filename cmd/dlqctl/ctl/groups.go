@@ -38,7 +38,8 @@ func (s *session) groupCommand(use, short, long, example string, v view, change 
 				if len(answer.Value.Topics) > 0 {
 					topic = answer.Value.Topics[0].DlqTopic
 				}
-				if err := s.confirmOne(cmd.Context(), fmt.Sprintf("%s: %s, of %s.", cmd.CommandPath(), oneLine(answer.Value.Title), topic), topic, t); err != nil {
+				question := fmt.Sprintf("%s: %s, of %s.", cmd.CommandPath(), oneLine(answer.Value.Title), topic)
+				if err := s.confirmOne(cmd.Context(), question, topic, t); err != nil {
 					return err
 				}
 			}

@@ -97,7 +97,7 @@ func (s *session) retriesCommand() *cobra.Command {
 	return group("retries", "See the retries of single messages", list)
 }
 
-var auditView = view{noun: "audit", list: "operations", sample: client.Operation{}, columns: []column{
+var auditView = view{noun: "operations", list: "operations", sample: client.Operation{}, columns: []column{
 	{"AT", "at"}, {"SUBJECT", "subject"}, {"ACTION", "action"}, {"OUTCOME", "outcome"}, {"TOPIC", "topic"}, {"REASON", "reason"},
 }, wide: []column{{"ID", "id"}, {"TARGET", "target_id"}, {"ADDRESS", "address"}, {"REQUEST", "request_id"}}}
 

@@ -87,8 +87,8 @@ func (p Program) Run(ctx context.Context, args []string) int {
 			err = context.Cause(ctx)
 		}
 	}
-	if _, told := errors.AsType[outcome](err); err != nil && !told && ctx.Err() != nil {
-		err = context.Cause(ctx)
+	if _, told := errors.AsType[outcome](err); err != nil && !told && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
+		err = context.Cause(ctx) // the error, such as "signal: killed", is a consequence
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintln(p.Stderr, "dlqctl:", printable(err.Error()))

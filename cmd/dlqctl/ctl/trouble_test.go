@@ -192,6 +192,23 @@ func TestAnUnknownOutcomeSaysHowToLook(t *testing.T) {
 	require.Equal(t, 124, ran.code)
 	require.Contains(t, ran.err, "Look with: dlqctl jobs get "+jobID)
 	require.NotContains(t, s.dlqctl(t, "messages", "dead", "m").err, "Look with", "the server has refused")
+	require.NotContains(t, s.dlqctl(t, "messages", "dead", "..").err, "Look with", "nothing was sent")
+	require.NotContains(t, s.dlqctl(t, "messages", "dead", "m", "--server", "http://127.0.0.1:1").err, "Look with", "nobody is there")
+}
+
+func TestAnInterruptedHandInSaysHowFarItCame(t *testing.T) {
+	t.Parallel()
+	var batches atomic.Int32
+	s := server(t, map[string]http.HandlerFunc{"POST /api/v1/dlq/t/messages": func(w http.ResponseWriter, r *http.Request) {
+		if _, _ = io.Copy(io.Discard, r.Body); batches.Add(1) > 1 {
+			<-r.Context().Done()
+		}
+		answer(`{"messages": [{"id": "m"}]}`)(w, r)
+	}})
+	s.stdin = strings.Repeat("{}\n", 150)
+	ran := s.dlqctl(t, "messages", "send", "t", "--timeout", "300ms")
+	require.Equal(t, 124, ran.code)
+	require.Contains(t, ran.err, "100 of 150 messages were handed in")
 }
 
 // The token may expire while a job is followed. The job goes on.
